@@ -1,0 +1,76 @@
+# The two commands are `make book` and `make test`; `make help` lists the rest.
+# Needed: Python 3.11 to 3.13, make and git. Everything else goes into .venv.
+#
+#   PYTHON=/path/to/python   use this interpreter for .venv
+#   TORCH_INDEX=URL          take torch from this index (a CPU-only one saves gigabytes)
+#   CHAPTERS="signals/…"     run only these chapters (make run)
+#   TIER=cpu|gpu|big         force a tier (make run, make book)
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.PHONY: help book test run check serve env clean distclean
+
+VENV := .venv
+PY := $(VENV)/bin/python
+PRESS := $(PY) book/press
+STAMP := $(VENV)/.installed
+PORT ?= 8000
+TIER ?= auto
+PIP := $(PY) -m pip install --disable-pip-version-check
+
+# What the environment was made from; the stamp holds a copy of it.
+define RECIPE
+pwd; cat requirements.txt pyproject.toml
+endef
+
+help: ## show this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+book: env ## run every notebook and build the book into _build/html
+	@$(PRESS) build --tier $(TIER)
+
+test: env ## run the tests
+	@$(PY) -m pytest $(ARGS)
+
+run: env ## run notebooks only: make run CHAPTERS="signals/rolling_distance"
+	@$(PRESS) run $(CHAPTERS) --tier $(TIER)
+
+check: env ## the gates: notebooks, cards, figures, numbers, links, spelling
+	@$(PRESS) check
+	@$(VENV)/bin/ruff check .
+	@$(VENV)/bin/ruff format --check .
+
+serve: env ## show the built book at http://localhost:8000 (PORT=…)
+	@$(PRESS) serve --port $(PORT)
+
+env: ## make or repair .venv (the others do this for you)
+	@$(PY) -c 'import pip' >/dev/null 2>&1 || { \
+	  found=; \
+	  for p in $(PYTHON) python3 python3.13 python3.12 python3.11 python; do \
+	    if "$$p" -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' >/dev/null 2>&1; \
+	    then found=$$p; break; fi; \
+	  done; \
+	  if [ -z "$$found" ]; then \
+	    echo "No Python 3.11, 3.12 or 3.13 with venv found. Install one (on Debian and Ubuntu also python3-venv)," >&2; \
+	    echo "or name it: make PYTHON=/path/to/python3.12 book" >&2; exit 1; \
+	  fi; \
+	  echo "Making .venv with $$("$$found" --version)"; \
+	  rm -rf $(VENV) && "$$found" -m venv $(VENV); \
+	}
+	@if ! { $(RECIPE); } | cmp -s - $(STAMP); then \
+	  set -e; rm -f $(STAMP); quiet=-q; if [ -t 1 ]; then quiet=; fi; \
+	  torch=$$(grep -E '^torch==' requirements.txt); \
+	  echo "Installing $$torch (the largest part)"; \
+	  $(PIP) $$quiet $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) "$$torch"; \
+	  echo "Installing the rest of requirements.txt"; \
+	  $(PIP) $$quiet -r requirements.txt; \
+	  $(PIP) -q --no-deps --editable .; \
+	  { $(RECIPE); } > $(STAMP).new; mv $(STAMP).new $(STAMP); \
+	fi
+
+clean: ## forget executed notebooks, the cache and the built book; keep .venv and the data
+	@if [ -d _build ]; then find _build -mindepth 1 -maxdepth 1 ! -name data -exec rm -rf {} +; fi
+	@find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+
+distclean: clean ## also remove .venv and the downloaded data
+	@rm -rf _build $(VENV) *.egg-info .pytest_cache .ruff_cache .hypothesis
