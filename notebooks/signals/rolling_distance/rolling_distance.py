@@ -1,0 +1,262 @@
+"""Rolling distances: how far a short query is from every window of a long stream.
+
+Article: "Aligning Time Series at the Speed of Light" (rapidAligner, NVIDIA). Three lock-step measures, all *squared*:
+`sdist` compares raw values, `mdist` removes each window's mean, `zdist` also divides by its standard deviation.
+With q0 = q - mean(q), C_j = sum_i q0_i s_(j+i), and mean mu_j and squared deviation V_j = sum_i (s_(j+i) - mu_j)^2
+of the window that starts at j:
+
+    mdist_j = |q0|^2 + V_j - 2 C_j        sdist_j = mdist_j + M (mu_j - mu_q)^2
+    zdist_j = 2 M (1 - C_j / sqrt(|q0|^2 V_j))
+
+We differ from the article's library in four ways. C comes from short overlapping blocks (overlap-save; Stockham 1966)
+that stay in cache, not from one FFT of the whole stream. Each block is centred on its own mean, which changes neither
+C nor V, so that a large offset costs no digits. Sums run inside a block, in float64, so that a float32 stream of any
+length keeps accurate statistics. Windows where even this loses digits (near-copies of the query, and quiet windows
+beside a loud outlier) are found by their size and computed again by direct differences.
+
+Legend: B blocks, L block length, N stream length, M query length, K queries, J = L - M + 1 windows a block, W windows.
+"""
+
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from match_ranking import Matches, top_matches
+from overlap_save import CentredBlocks, Workspace, blocks, query_spectrum
+
+__all__ = ["Matches", "mdist", "rolling_mean_std", "sdist", "top_matches", "zdist"]
+__all__ += ["mdist_reference", "sdist_reference", "zdist_reference"]
+
+CROSSOVER = 24  # query length from which `auto` takes the FFT; measured in the chapter on two CPU cores
+NEAR = {
+    torch.float32: 1e-4,
+    torch.float64: 1e-10,
+}  # so is one below this share of its largest possible distance
+DIRECT_AT_ONCE = 4096  # windows computed directly at once
+
+
+def sdist(query, stream, mode="auto"):
+    """Squared Euclidean distance of `query` to every window of `stream`, shape (N-M+1,).
+
+    >>> sdist(np.array([1.0, 2.0]), np.array([1.0, 2.0, 4.0]))
+    array([0., 5.])
+
+    query (M,), or (K, M) for many at once, giving (K, N-M+1); stream (N,); both NumPy arrays, torch tensors or
+    anything with DLPack, on one device. The result has the stream's kind, device and dtype: float32 or float64;
+    integers count as float64, half floats as float32. A window that touches a NaN or infinite sample gets infinity.
+    mode: `naive` costs O(N M), `fft` O(N log M), `auto` picks by M; memory beyond the result is bounded.
+
+    Raises ValueError for an empty or non-finite query, M > N, another number of axes, two devices, another mode.
+    """
+    return _distances("sdist", query, stream, mode)
+
+
+def mdist(query, stream, mode="auto"):
+    """Squared Euclidean distance after both sides lose their mean, shape (N-M+1,); arguments as `sdist`.
+
+    >>> mdist(np.array([1.0, 2.0]), np.array([11.0, 12.0, 14.0])).round(6)
+    array([0. , 0.5])
+    """
+    return _distances("mdist", query, stream, mode)
+
+
+def zdist(query, stream, mode="auto"):
+    """Squared Euclidean distance after both sides are z-normalised (ddof 0), shape (N-M+1,); arguments as `sdist`.
+
+    >>> zdist(np.array([1.0, 2.0, 1.0]), np.array([10.0, 30.0, 10.0, 10.0])).round(6)
+    array([0., 9.])
+
+    Lies between 0 and 4 M. A constant window or query has no shape: it normalises to zeros, so that the distance is
+    M to anything else and 0 to another constant.
+    """
+    return _distances("zdist", query, stream, mode)
+
+
+def rolling_mean_std(stream, window):
+    """Mean and population standard deviation of every window: two arrays of shape (N-window+1,).
+
+    >>> [x.tolist() for x in rolling_mean_std(np.array([1.0, 3.0, 3.0]), 2)]
+    [[2.0, 3.0], [1.0, 0.0]]
+
+    The statistics inside `zdist`: accurate in float32 whatever the offset and the length of the stream. A window with
+    a non-finite sample gets infinity. window is a length in samples; the rest as `sdist`.
+    """
+    stream_N, dtype, give_back = _as_tensor(stream, "stream")
+    _check_lengths(window, len(stream_N))
+    mean_W, std_W = torch.empty(2, len(stream_N) - window + 1, dtype=dtype, device=stream_N.device)
+    work = Workspace(stream_N.device)
+    for first, rows_BL in blocks(stream_N, window):
+        block = CentredBlocks(rows_BL, window, dtype, work)
+        _part(mean_W, first, block).copy_(block.mean_BJ())
+        _part(std_W, first, block).copy_((block.energy_BJ / window).sqrt_())
+        if block.has_quiet:
+            for at_W, windows_WM in _chosen(stream_N, window, first, block.quiet_BJ()):
+                std_W[at_W] = windows_WM.std(1, correction=0).to(dtype)
+        for out_W in (mean_W, std_W) if block.lost_BJ is not None else ():
+            _part(out_W, first, block).masked_fill_(block.lost_BJ, torch.inf)
+    return give_back(mean_W), give_back(std_W)
+
+
+def sdist_reference(query, stream):
+    """`sdist` by the definition, one window at a time in float64: the oracle of the tests, O(N M)."""
+    return _reference(query, stream, lambda x: x)
+
+
+def mdist_reference(query, stream):
+    """`mdist` by the definition; see `sdist_reference`."""
+    return _reference(query, stream, lambda x: x - x.mean())
+
+
+def zdist_reference(query, stream):
+    """`zdist` by the definition; see `sdist_reference`."""
+    return _reference(query, stream, lambda x: 0 * x if np.ptp(x) == 0 else (x - x.mean()) / x.std())
+
+
+def _reference(query, stream, normalise):
+    query, stream = np.asarray(query, np.float64), np.asarray(stream, np.float64)
+    distances = np.full(len(stream) - len(query) + 1, np.inf)
+    for j in range(len(distances)):
+        window = stream[j : j + len(query)]
+        if np.isfinite(window).all():
+            distances[j] = np.sum((normalise(window) - normalise(query)) ** 2)
+    return distances
+
+
+class _Query(NamedTuple):
+    raw_M: torch.Tensor  # float64
+    mean: float
+    norm: float  # of the query less its mean
+    unit_M: torch.Tensor  # the query less its mean, scaled to length 1, in the stream's dtype
+
+
+def _distances(measure, query, stream, mode):
+    stream_N, dtype, give_back = _as_tensor(stream, "stream")
+    queries, single = _queries(query, stream_N.device, dtype)
+    window = len(queries[0].raw_M)
+    _check_lengths(window, len(stream_N))
+    if mode not in ("auto", "naive", "fft"):
+        raise ValueError(f'mode must be "auto", "naive" or "fft", got {mode!r}')
+    use_fft = mode == "fft" or (mode == "auto" and window >= CROSSOVER)
+    out_KW = torch.empty(len(queries), len(stream_N) - window + 1, dtype=dtype, device=stream_N.device)
+    factors, work = None, Workspace(stream_N.device)
+    for first, rows_BL in blocks(stream_N, window):
+        block = CentredBlocks(rows_BL, window, dtype, work)
+        if use_fft:
+            factors = factors or [query_spectrum(q.unit_M, rows_BL.shape[1]) for q in queries]
+            spectrum = block.spectrum()
+        for k, q in enumerate(queries):
+            dots_BJ = block.correlate(spectrum, factors[k]) if use_fft else block.correlate_directly(q.unit_M)
+            found_BJ = _part(out_KW[k], first, block)
+            _finish(measure, q, block, dots_BJ, found_BJ)
+            _repair(measure, q, block, stream_N, first, out_KW[k])
+    return give_back(out_KW[0] if single else out_KW)
+
+
+def _finish(measure, q, block, dots_BJ, out_BJ):
+    """Squared distances from dot products with the unit query, by the equations at the top."""
+    window = block.window
+    if block.has_quiet:
+        dots_BJ.masked_fill_(block.flat_BJ, 0.0)
+    if measure == "zdist":
+        out_BJ.copy_(block.energy_BJ).rsqrt_().mul_(dots_BJ).mul_(-2 * window).add_(2 * window).clamp_(min=0)
+        if q.norm == 0:
+            out_BJ.fill_(window)
+        if block.has_quiet:
+            out_BJ.masked_fill_(block.flat_BJ, 0.0 if q.norm == 0 else window)
+    else:
+        wide_BJ = (dots_BJ.double() * (-2 * q.norm)).add_(block.energy_BJ).add_(q.norm**2).clamp_(min=0)
+        if measure == "sdist":
+            offset_BJ = block.mean_BJ().sub_(q.mean)
+            wide_BJ.addcmul_(offset_BJ, offset_BJ, value=window)
+        out_BJ.copy_(wide_BJ)
+    if block.lost_BJ is not None:
+        out_BJ.masked_fill_(block.lost_BJ, torch.inf)
+
+
+def _repair(measure, q, block, stream_N, first, out_W):
+    """Compute again, by direct differences, the windows of `block` where the equations lose digits."""
+    found_BJ = _part(out_W, first, block)
+    largest = 4.0 * block.window if measure == "zdist" else (block.energy_BJ.amax().sqrt() + q.norm).square()
+    limit = NEAR[out_W.dtype] * largest
+    if not (block.has_quiet or found_BJ.amin() <= limit):
+        return
+    again_BJ = found_BJ <= limit
+    if block.has_quiet:
+        again_BJ = (again_BJ & ~block.flat_BJ) | block.quiet_BJ()
+    if block.lost_BJ is not None:
+        again_BJ &= ~block.lost_BJ
+    for at_W, windows_WM in _chosen(stream_N, block.window, first, again_BJ):
+        difference_WM = _normalise(measure, windows_WM) - _normalise(measure, q.raw_M)
+        out_W[at_W] = difference_WM.square_().sum(1).to(out_W.dtype)
+
+
+def _normalise(measure, values):
+    if measure == "sdist":
+        return values
+    centred = values - values.mean(-1, keepdim=True)
+    if measure == "zdist":
+        centred /= centred.square().mean(-1, keepdim=True).sqrt()
+    return centred.masked_fill_(values.amax(-1, keepdim=True) == values.amin(-1, keepdim=True), 0.0)
+
+
+def _chosen(stream_N, window, first, mask_BJ):
+    """Positions and float64 windows (W, M) of the marked windows, a bounded number at a time."""
+    for at_W in (first + mask_BJ.reshape(-1).nonzero().view(-1)).split(DIRECT_AT_ONCE):
+        if len(at_W):
+            yield at_W, stream_N.unfold(0, window, 1)[at_W].double()
+
+
+def _part(out_W, first, block):
+    """The stretch of the result that a group of blocks fills, shaped (B, J)."""
+    blocks_B, windows_J = block.shape_BJ
+    return out_W[first : first + blocks_B * windows_J].view(blocks_B, windows_J)
+
+
+def _queries(query, device, dtype):
+    raw_KM, _, _ = _as_tensor(query, "query", axes=(1, 2))
+    if isinstance(query, torch.Tensor) and raw_KM.device != device:
+        raise ValueError(f"query is on {raw_KM.device} and stream on {device}: move one, they must be on one device")
+    raw_KM = raw_KM.to(device, torch.float64)
+    if raw_KM.numel() == 0 or not raw_KM.isfinite().all():
+        raise ValueError(f"query must hold at least one point and finite values only, got shape {tuple(raw_KM.shape)}")
+    centred_KM = _normalise("mdist", raw_KM)
+    queries = []
+    for raw_M, centred_M in zip(torch.atleast_2d(raw_KM), torch.atleast_2d(centred_KM), strict=True):
+        norm = float(centred_M.norm())
+        unit_M = (centred_M / (norm or 1.0)).to(dtype)
+        queries.append(_Query(raw_M, float(raw_M.mean()), norm, unit_M))
+    return queries, raw_KM.ndim == 1
+
+
+def _as_tensor(values, name, axes=(1,)):
+    """A tensor that shares the caller's memory, the dtype to compute in, and the way back to the caller's kind."""
+    give_back = torch.Tensor.numpy
+    if isinstance(values, torch.Tensor):
+        tensor, give_back = values.detach(), torch.Tensor.detach
+    elif hasattr(values, "__dlpack__") and not isinstance(values, np.ndarray):
+        tensor, give_back = torch.from_dlpack(values), _way_back(values)
+    else:
+        array = np.asarray(values)
+        if array.dtype.kind not in "biuf":
+            raise ValueError(f"{name} must hold real numbers, got dtype {array.dtype}")
+        array = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("="), copy=False))
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+            tensor = torch.from_numpy(array)
+    if tensor.ndim not in axes or tensor.is_complex():
+        allowed = " or ".join(map(str, axes))
+        raise ValueError(f"{name} must be real with {allowed} axis, got shape {tuple(tensor.shape)} of {tensor.dtype}")
+    dtype = tensor.dtype if tensor.dtype in NEAR else torch.float32 if tensor.is_floating_point() else torch.float64
+    return tensor, dtype, give_back
+
+
+def _way_back(values):
+    """Tensor → the caller's kind, where its library follows the array API standard; else the tensor itself."""
+    namespace = getattr(values, "__array_namespace__", lambda: None)()
+    return getattr(namespace, "from_dlpack", lambda tensor: tensor)
+
+
+def _check_lengths(window, total):
+    if not 1 <= window <= total:
+        raise ValueError(f"the query (or window) must have 1 to {total} points, the stream's length, got {window}")

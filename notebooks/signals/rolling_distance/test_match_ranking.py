@@ -1,0 +1,59 @@
+"""Ranked matches: the greedy choice of the definition, whatever the buckets do."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from match_ranking import top_matches
+
+
+def top_matches_reference(distances, k, exclusion):
+    left, picked = np.array(distances, dtype=float), []
+    left[np.isnan(left)] = np.inf
+    while len(picked) < k and len(left) and left.min() < np.inf:
+        at = int(left.argmin())
+        picked.append(at)
+        left[max(0, at - exclusion + 1) : at + exclusion] = np.inf
+    return picked
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.one_of(st.integers(0, 6).map(float), st.sampled_from([np.inf, np.nan])), max_size=60),
+    st.integers(0, 12),
+    st.integers(1, 70),
+)
+def test_equals_greedy_selection_with_ties(distances, k, exclusion):
+    got = top_matches(np.array(distances, dtype=float), k, exclusion)
+    assert got.positions.tolist() == top_matches_reference(distances, k, exclusion)
+
+
+def test_ranks_by_distance_and_keeps_apart():
+    distances = np.random.default_rng(0).random(10_000).astype(np.float32)
+    got = top_matches(torch.from_numpy(distances), 50, 100)
+    assert got.distances.dtype == np.float32 and (np.diff(got.distances) >= 0).all()
+    assert (np.diff(np.sort(got.positions)) >= 100).all()
+    np.testing.assert_array_equal(distances[got.positions], got.distances)
+
+
+def test_stops_when_no_room_is_left():
+    assert len(top_matches(np.zeros(10), k=5, exclusion=10).positions) == 1
+    assert len(top_matches(np.zeros(0), k=5, exclusion=10).positions) == 0
+
+
+def test_leaves_the_distances_alone():
+    distances = np.arange(5.0)
+    top_matches(distances, 3, 2)
+    assert distances.tolist() == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("k, exclusion, said", [(-1, 1, "k must be 0 or more"), (1, 0, "exclusion must be 1 or more")])
+def test_refuses_with_a_reason(k, exclusion, said):
+    with pytest.raises(ValueError, match=said):
+        top_matches(np.zeros(3), k, exclusion)
+
+
+def test_refuses_what_is_not_one_row():
+    with pytest.raises(ValueError, match="one row"):
+        top_matches(np.zeros((2, 2)), 1, 1)
