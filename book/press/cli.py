@@ -1,0 +1,73 @@
+"""The command line of the press."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from .errors import PressError
+from .model import HOME, Repository
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command; the exit status: 0 fine, 1 something failed, 2 wrong use, 130 interrupted."""
+    options = parser().parse_args(arguments)
+    try:
+        return options.do(options)
+    except PressError as error:
+        print(f"press: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("press: interrupted; what was finished is kept, run it again to go on", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        return 1
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser of all commands."""
+    top = argparse.ArgumentParser(prog="press", description="Run, check, build and show the book.")
+    top.add_argument("--root", type=Path, default=HOME, help="the book's root (default: where the press lives)")
+    commands = top.add_subparsers(metavar="COMMAND", required=True)
+
+    def command(name: str, do, text: str) -> argparse.ArgumentParser:
+        made = commands.add_parser(name, help=text, description=text)
+        made.set_defaults(do=do)
+        return made
+
+    made = command("run", _run, "execute notebooks with papermill; unchanged ones come from the cache")
+    made.add_argument("chapters", nargs="*", metavar="CHAPTER", help="part/chapter, part or stem (default: all)")
+    _run_options(made)
+    worker = commands.add_parser("worker")  # the process of one notebook; started by `run` only
+    worker.set_defaults(do=_worker)
+    return top
+
+
+def _run_options(made: argparse.ArgumentParser) -> None:
+    from .run import TIMEOUT_SECONDS
+
+    made.add_argument("--tier", default="auto", choices=["auto", "cpu", "gpu", "big"], help="sizes to run at")
+    made.add_argument("--jobs", type=int, default=0, metavar="N", help="notebooks at once (default: what fits)")
+    made.add_argument(
+        "--timeout", type=float, default=TIMEOUT_SECONDS, metavar="S", help="seconds a notebook (default: %(default)s)"
+    )
+    made.add_argument("--force", action="store_true", help="run again what is unchanged, too")
+
+
+def _run(options: argparse.Namespace) -> int:
+    from . import run
+
+    outcomes = run.run(Repository(options.root), options.chapters, _chosen(options))
+    return run.report(outcomes)
+
+
+def _chosen(options: argparse.Namespace):
+    from .run import Options
+
+    return Options(tier=options.tier, jobs=options.jobs, timeout=options.timeout, force=options.force)
+
+
+def _worker(options: argparse.Namespace) -> int:
+    from .worker import execute
+
+    return execute(json.loads(Path("task.json").read_text(encoding="utf-8")))

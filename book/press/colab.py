@@ -1,0 +1,62 @@
+"""What the setup cell does in Colab once the repository is there; standard library and PyYAML only.
+
+Nothing that Colab preinstalls changes: `helpers` is found on the path instead of being installed, and an
+extra package is installed only when it is absent, with every installed package held at its version.
+"""
+
+import importlib.metadata
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+
+def absent(packages: list[str]) -> list[str]:
+    """The requirements whose package is not installed, whatever its version.
+
+    >>> absent(["pip", "no-such-package==1.0"])
+    ['no-such-package==1.0']
+    """
+    missing = []
+    for requirement in packages:
+        try:
+            importlib.metadata.version(re.match(r"[\w.-]+", requirement).group())
+        except importlib.metadata.PackageNotFoundError:
+            missing.append(requirement)
+    return missing
+
+
+def install(packages: list[str], pins: Path) -> None:
+    """Install the absent packages; pip refuses rather than touch an installed one.
+
+    Raises RuntimeError with pip's own words when a package cannot be had on those terms.
+    """
+    missing = absent(packages)
+    if not missing:
+        return
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+    frozen = subprocess.run([*pip, "list", "--format=freeze"], check=True, capture_output=True, text=True)
+    pins.parent.mkdir(parents=True, exist_ok=True)
+    pins.write_text(frozen.stdout, encoding="utf-8")
+    done = subprocess.run(
+        [*pip, "install", "--quiet", "--constraint", str(pins), *missing], capture_output=True, text=True
+    )
+    if done.returncode:
+        raise RuntimeError(f"pip cannot add {' '.join(missing)} beside what Colab has:\n{done.stderr.strip()}")
+
+
+def prepare(home: Path, chapter: str) -> None:
+    """Make `helpers` importable here and in worker processes, add missing packages, enter the chapter's folder."""
+    import yaml
+
+    home = Path(home)
+    card_path = home / "notebooks" / f"{chapter}.yml"
+    card = yaml.safe_load(card_path.read_text(encoding="utf-8"))
+    for path in (str(card_path.parent), str(home)):
+        if path not in sys.path:
+            sys.path.insert(0, path)
+    workers = [str(home), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(workers))
+    install(card.get("packages") or [], home / "_build" / "colab-pins.txt")
+    os.chdir(card_path.parent)

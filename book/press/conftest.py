@@ -1,0 +1,246 @@
+"""A small repository to press, made anew in a temporary folder for each test that asks for it."""
+
+import json
+from pathlib import Path
+
+import nbformat
+import pytest
+import yaml
+
+from press import Repository, setup_cell
+
+CONFIG = """\
+title: A small book
+repository: {url: "https://github.com/example/small", branch: main, path_to_book: ""}
+rebuilt: {release: v9.9.9}
+launch_buttons: {notebook_interface: classic, colab_url: "https://colab.research.google.com"}
+execute: {execute_notebooks: "off"}
+only_build_toc_files: true
+html: {use_repository_button: true}
+sphinx:
+  extra_extensions: [sphinxcontrib.bibtex]
+  config: {bibtex_bibfiles: [book/references.bib], myst_heading_anchors: 3}
+"""
+
+TOC = """\
+format: jb-book
+root: book/welcome
+parts:
+  # the chapters
+  - caption: Signals
+    chapters:
+      - file: notebooks/signals/moving_mean/moving_mean
+  - caption: Ledger
+    chapters:
+      - file: book/claims
+      - file: book/status
+"""
+
+HELPERS_RECEIPTS = '''\
+"""A stand-in for helpers.receipts: writes what it is given."""
+import json, os, pathlib
+
+
+class Receipt:
+    def __init__(self, stem, tier):
+        self.stem, self.tier, self.metrics = stem, tier, {}
+
+    def record(self, name, value, unit):
+        self.metrics[name] = {"value": value, "unit": unit}
+
+    def write(self):
+        folder = pathlib.Path(os.environ["REBUILT_RECEIPTS"])
+        folder.mkdir(parents=True, exist_ok=True)
+        content = {"schema": 1, "notebook": self.stem, "tier": self.tier, "chapter": "signals/" + self.stem,
+                   "date": "2026-01-02T03:04:05+00:00", "code": "0" * 64, "commit": "c0ffee", "dirty": False,
+                   "machine": {"cpu": "Test CPU", "gpu": None}, "versions": {}, "metrics": self.metrics}
+        path = folder / f"{self.stem}.{self.tier}.json"
+        path.write_text(json.dumps(content))
+        return path
+
+
+def start(stem, tier):
+    return Receipt(stem, "cpu" if tier == "auto" else tier)
+'''
+
+CARD = {
+    "title": "Smooth a stream",
+    "part": "signals",
+    "summary": "A moving mean over a stream.",
+    "article": {"key": "someone2020", "title": "On means", "authors": ["A. Someone"], "publisher": "P", "year": 2020},
+    "objectives": ["smooth a stream"],
+    "prerequisites": ["arrays"],
+    "interests": ["time series"],
+    "sections": [{"title": "The idea", "minutes": 5}, {"title": "Exercises", "minutes": 10}],
+    "needs": {"memory_gb": 0.5, "disk_mb": 1, "gpu": "optional"},
+    "data": ["beats"],
+    "packages": [],
+    "claims": [
+        {
+            "id": "rate",
+            "quote": "more than 2 thousand points per second",
+            "value": 2000,
+            "unit": "points/s",
+            "hardware": "one abacus",
+            "metric": "mean_rate",
+            "better": "higher",
+            "tolerance": 0.05,
+            "tiers": ["cpu"],
+        }
+    ],
+    "exercises": [{"id": "median", "kind": "change", "minutes": 10, "title": "Take the median"}],
+}
+
+SLICE = '''\
+"""A moving mean."""
+
+
+def moving_mean(stream, width):
+    """The means of all windows."""
+    return [sum(stream[i : i + width]) / width for i in range(len(stream) - width + 1)]
+'''
+
+CHECKER = '''\
+def check_median(fn):
+    """Raise AssertionError for a wrong median."""
+    assert fn([1, 9, 2]) == 2, "the middle value is 2"'''
+
+
+SOLUTION = """\
+def median_of(values):
+    return sorted(values)[len(values) // 2]
+
+
+check_median(median_of)"""
+
+START = """\
+from moving_mean import moving_mean
+
+from helpers import data, receipts
+
+folder = data.fetch("beats")
+receipt = receipts.start("moving_mean", TIER)"""
+
+MEASURE = """\
+receipt.record("mean_rate", 2100.0, "points/s")
+means = moving_mean([1, 2, 3, 4], 2)
+assert means == [1.5, 2.5, 3.5]
+print(means)"""
+
+BIB = """\
+@misc{someone2020,
+  title = {On means},
+  author = {Someone, A.},
+  year = {2020}
+}
+"""
+
+WELCOME = """\
+# Welcome
+
+Read [the chapter](../notebooks/signals/moving_mean/moving_mean.ipynb).
+"""
+
+
+def markdown(source, *cell_tags, **metadata):
+    """A Markdown cell with tags."""
+    return nbformat.v4.new_markdown_cell(source, metadata={"tags": list(cell_tags), **metadata})
+
+
+def code(source, *cell_tags, **metadata):
+    """A code cell with tags."""
+    return nbformat.v4.new_code_cell(source, metadata={"tags": list(cell_tags), **metadata})
+
+
+def exercise_cells():
+    """The cells of the exercise `median`, complete."""
+    own = {"exercise": {"id": "median", "kind": "change", "minutes": 10}}
+    wrong = {"exercise": {**own["exercise"], "message": "middle"}}
+    hint = "<details><summary>Hint</summary>\n\nSort first.\n\n</details>"
+    return [
+        markdown("### Take the median", "exercise", **own),
+        markdown(hint, "hint", **own),
+        markdown(hint, "hint", **own),
+        code("def median(values):\n    ...", "stub", **own),
+        code(CHECKER, "checker", **own),
+        code(SOLUTION, "solution", **own),
+        code("def wrong(values):\n    return 0\n\n\nraise RuntimeError('a wrong answer ran')", "wrong", **wrong),
+        code("def wrong(values):\n    return 1\n\n\nraise RuntimeError('a wrong answer ran')", "wrong", **wrong),
+    ]
+
+
+class Small:
+    """A small repository under `root`, with the means to change it."""
+
+    def __init__(self, root: Path):
+        self.root = root
+        self.home = root / "notebooks" / "signals" / "moving_mean"
+        self.notebook_path = self.home / "moving_mean.ipynb"
+        self.card = json.loads(json.dumps(CARD))
+
+    @property
+    def repository(self) -> Repository:
+        """The repository, read anew."""
+        return Repository(self.root)
+
+    def write(self, path: str, text: str) -> Path:
+        """A file below the root."""
+        where = self.root / path
+        where.parent.mkdir(parents=True, exist_ok=True)
+        where.write_text(text, encoding="utf-8")
+        return where
+
+    def write_card(self, **changes) -> None:
+        """The card, with some entries changed."""
+        self.card.update(changes)
+        text = yaml.safe_dump(self.card, sort_keys=False, allow_unicode=True)
+        self.write("notebooks/signals/moving_mean/moving_mean.yml", text)
+
+    def write_notebook(self, cells: list) -> None:
+        """The notebook, of these cells."""
+        notebook = nbformat.v4.new_notebook(cells=cells)
+        notebook.metadata.kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
+        self.home.mkdir(parents=True, exist_ok=True)
+        nbformat.write(notebook, self.notebook_path)
+
+    def cells(self, *extra) -> list:
+        """The usual cells, `extra` before the exercise."""
+        self.write("notebooks/signals/moving_mean/moving_mean.ipynb", "{}")
+        setup = setup_cell.text(self.repository, self.repository.chapters[0])
+        return [
+            markdown("# Smooth a stream\n\nYou smooth a stream of 421 samples at 360 Hz.", "opening"),
+            code(setup, "setup"),
+            code('TIER = "auto"', "parameters"),
+            markdown("## The idea\n\nThe data, then the mean."),
+            code(START),
+            code(MEASURE),
+            *extra,
+            markdown("## Exercises"),
+            *exercise_cells(),
+            code("receipt.write()"),
+        ]
+
+
+@pytest.fixture
+def small(tmp_path):
+    """A small repository that passes every gate and whose notebook runs."""
+    made = Small(tmp_path / "small")
+    made.write("_config.yml", CONFIG)
+    made.write("_toc.yml", TOC)
+    made.write("requirements.txt", "PyYAML\n")
+    made.write("pyproject.toml", '[tool.ruff]\nline-length = 110\nextend-include = ["*.ipynb"]\n')
+    made.write("book/welcome.md", WELCOME)
+    made.write("book/claims.md", "# Claims\n\n<!-- press:claims -->\n")
+    made.write("book/status.md", "# Status\n\n<!-- press:status -->\n")
+    made.write("book/references.bib", BIB)
+    made.write("helpers/__init__.py", '"""Helpers of the small book."""\n')
+    made.write("helpers/receipts.py", HELPERS_RECEIPTS)
+    made.write("helpers/data.py", '"""Data."""\n\n\ndef fetch(name):\n    """The name."""\n    return name\n')
+    columns = "dataset\tfile\turl\tsha256\tbytes\tlicence\tcitation\tused_for\n"
+    row = "\t".join(["beats", "a/b.bin", "https://example.org/b.bin", "a" * 64, "12", "CC0", "Someone 2020", "beats"])
+    made.write("data/registry.tsv", columns + row + "\n")
+    made.write("data/README.md", "# Data\n\n## `beats`\n\nBeats of a heart.\n")
+    made.write("notebooks/signals/moving_mean/moving_mean.py", SLICE)
+    made.write_card()
+    made.write_notebook(made.cells())
+    return made

@@ -1,0 +1,36 @@
+"""The setup cell: one text for every notebook, written by the press.
+
+Only its first line differs between notebooks: it names the chapter, because in Colab a notebook knows
+neither its file name nor its folder. The repository's address and release tag come from `_config.yml`.
+What happens after the clone is in `colab.py`, so that it is tested like other code.
+"""
+
+from .model import Chapter, Repository
+
+TEMPLATE = """\
+CHAPTER = "{chapter}"  # the press writes this cell
+
+import os
+
+if "COLAB_RELEASE_TAG" in os.environ:  # in Colab, fetch the book's code; anywhere else, do nothing
+    import pathlib
+    import runpy
+    import subprocess
+
+    home = pathlib.Path("/content/{name}")
+    clone = "git clone --quiet --depth 1 --branch {release}".split()
+    if not home.exists():
+        subprocess.run([*clone, "{url}", str(home)], check=True)
+    runpy.run_path(str(home / "book/press/colab.py"))["prepare"](home, CHAPTER)
+"""
+
+
+def text(repository: Repository, chapter: Chapter) -> str:
+    """The setup cell of the chapter, with no line break at its end."""
+    filled = TEMPLATE.format(
+        chapter=chapter.name,
+        name=repository.url.rsplit("/", 1)[-1],
+        release=repository.release,
+        url=repository.url,
+    )
+    return filled.rstrip("\n")
