@@ -58,13 +58,13 @@ env: ## make or repair .venv (the others do this for you)
 	  rm -rf $(VENV) && "$$found" -m venv $(VENV); \
 	}
 	@if ! { $(RECIPE); } | cmp -s - $(STAMP); then \
-	  set -e; rm -f $(STAMP); quiet=-q; if [ -t 1 ]; then quiet=; fi; \
+	  set -e; rm -f $(STAMP); quiet=-qq; if [ -t 1 ]; then quiet=; fi; \
 	  torch=$$(grep -E '^torch==' requirements.txt); \
 	  echo "Installing $$torch (the largest part)"; \
 	  $(PIP) $$quiet $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) "$$torch"; \
 	  echo "Installing the rest of requirements.txt"; \
 	  $(PIP) $$quiet -r requirements.txt; \
-	  $(PIP) -q --no-deps --editable .; \
+	  $(PIP) -qq --no-deps --editable .; \
 	  { $(RECIPE); } > $(STAMP).new; mv $(STAMP).new $(STAMP); \
 	fi
 
