@@ -19,6 +19,9 @@ BEATS |= {13: "Q", 34: "e", 38: "f"}
 _SKIP, _NUM, _SUB, _CHN, _AUX = 59, 60, 61, 62, 63
 
 
+RECORDS = ("100", "105", "106", "119", "200", "208", "213", "221", "228", "233")  # those in our registry
+
+
 @dataclass(frozen=True)
 class Record:
     """One recording: `leads_mv` maps a lead's name to float64 millivolts, shape (N,)."""
@@ -28,6 +31,7 @@ class Record:
     leads_mv: dict[str, np.ndarray]
     beat_samples: np.ndarray  # (B,) int64, where each beat was marked
     beat_labels: np.ndarray  # (B,) one letter each: N normal, V ventricular, A atrial premature, ...
+    notes: str = ""  # what the cardiologists wrote into the header
 
 
 def read_record(folder, name):
@@ -55,7 +59,13 @@ def read_record(folder, name):
     times, codes = read_annotations((folder / f"{name}.atr").read_bytes())
     beat = np.isin(codes, list(BEATS))
     labels = np.array([BEATS[code] for code in codes[beat].tolist()], dtype="<U1")
-    return Record(name, head["rate_hz"], leads_mv, times[beat], labels)
+    return Record(name, head["rate_hz"], leads_mv, times[beat], labels, head["notes"])
+
+
+def long_stream(folder, points, lead="MLII"):
+    """One lead of all `RECORDS`, one after the other, float64 millivolts of shape (points,); repeated if need be."""
+    whole = np.concatenate([read_record(folder, name).leads_mv[lead] for name in RECORDS])
+    return np.resize(whole, points)
 
 
 def unpack_212(packed, count):
@@ -105,9 +115,11 @@ def _signed_32(words):
 
 
 def _read_header(path):
-    lines = [line for line in path.read_text().splitlines() if line.strip() and not line.startswith("#")]
+    text = [line for line in path.read_text().splitlines() if line.strip()]
+    lines = [line for line in text if not line.startswith("#")]
     first = lines[0].split()
     head = {"leads": int(first[1]), "rate_hz": float(first[2].split("/")[0]), "length": int(first[3])}
+    head["notes"] = " ".join(line[1:].strip() for line in text if line.startswith("#"))
     leads = []
     for line in lines[1 : 1 + head["leads"]]:
         _, form, gain, _, zero, _, checksum, _, name = line.split(maxsplit=8)

@@ -61,6 +61,7 @@ def test_reads_millivolts_and_beats(tmp_path):
     record = read_record(tmp_path, "7")
     assert record.rate_hz == 360 and record.leads_mv["MLII"].tolist() == [0, 1, -0.5]
     assert record.leads_mv["V5"].tolist() == [0, 0, -5.12]
+    assert record.notes == "69 M"
     assert record.beat_samples.tolist() == [2, 3] and record.beat_labels.tolist() == ["N", "V"]  # 28 marks no beat
 
 

@@ -1,0 +1,46 @@
+"""Scores of a retrieval, on records small enough to count by hand."""
+
+import numpy as np
+import pytest
+from beat_retrieval import average_precision, best_threshold, labels_at, precision_recall, score
+from match_ranking import Matches
+from mitbih import Record
+
+
+def record(samples, labels, rate_hz=100.0):
+    return Record("x", rate_hz, {}, np.array(samples), np.array(list(labels)))
+
+
+def test_a_beat_counts_within_150_ms_and_not_beyond():
+    labels = labels_at(np.array([0, 85, 115, 116, 250, 900]), record([100, 260], "VN"))
+    assert labels.tolist() == ["", "V", "V", "", "N", ""]
+
+
+def test_closed_answers():
+    hits = np.array([True, False, True])
+    precision, recall = precision_recall(hits, 4)
+    assert precision.tolist() == [1, 1 / 2, 2 / 3] and recall.tolist() == [1 / 4, 1 / 4, 2 / 4]
+    assert average_precision(hits, 4) == pytest.approx((1 + 2 / 3) / 4)
+    assert average_precision(np.ones(5, bool), 5) == 1
+
+
+def test_the_threshold_is_the_best_f1():
+    hits = np.array([True, True, False, False, True])
+    assert best_threshold(hits, np.array([1.0, 2, 3, 4, 5]), 3) == 2  # F1 0.8; at 5 it is 0.75
+    assert best_threshold(np.zeros(2, bool), np.array([1.0, 2]), 3) == -np.inf
+
+
+def test_the_threshold_comes_from_the_first_five_minutes_and_the_score_from_the_rest():
+    # seconds 10 and 20 teach; then two V beats, one found below the threshold, and one N beat nearer than the other
+    beats = record([1000, 2000, 40_000, 50_000, 60_000], "VNVVN")
+    matches = Matches(np.array([1000, 40_000, 60_000, 2000, 50_000]) - 5, np.array([1.0, 1.0, 0.5, 3.0, 2.0]))
+    matches = Matches(matches.positions[order := matches.distances.argsort()], matches.distances[order])
+    found = score(matches, 10, beats)
+    assert found.threshold == 1 and found.wanted == 2
+    assert found.precision == 1 / 2 and found.recall == 1 / 2
+    assert found.average_precision == pytest.approx((1 / 2 + 2 / 3) / 2)
+
+
+def test_nothing_wanted_is_nan_not_a_crash():
+    found = score(Matches(np.array([40_000]), np.array([1.0])), 10, record([40_000], "N"))
+    assert np.isnan(found.recall) and np.isnan(found.precision)
