@@ -38,6 +38,9 @@ def parser() -> argparse.ArgumentParser:
     made = command("run", _run, "execute notebooks with papermill; unchanged ones come from the cache")
     made.add_argument("chapters", nargs="*", metavar="CHAPTER", help="part/chapter, part or stem (default: all)")
     _run_options(made)
+    made = command("check", _check, "the gates: what must hold before anything is published")
+    made.add_argument("gates", nargs="*", metavar="GATE", help="only these (default: all)")
+    made.add_argument("--fix", action="store_true", help="first empty outputs and write the setup cells")
     worker = commands.add_parser("worker")  # the process of one notebook; started by `run` only
     worker.set_defaults(do=_worker)
     return top
@@ -65,6 +68,16 @@ def _chosen(options: argparse.Namespace):
     from .run import Options
 
     return Options(tier=options.tier, jobs=options.jobs, timeout=options.timeout, force=options.force)
+
+
+def _check(options: argparse.Namespace) -> int:
+    from . import gates
+    from .gates.notebooks import fix
+
+    if options.fix:
+        for path in fix(Repository(options.root)):
+            print(f"mended {path}")
+    return gates.check(Repository(options.root), options.gates)
 
 
 def _worker(options: argparse.Namespace) -> int:
