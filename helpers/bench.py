@@ -1,0 +1,210 @@
+"""Measurements: warm-up, median and quartiles, peak memory, and rates beside the device's own measured peak.
+
+Times come from CUDA events on a GPU and from `time.perf_counter` on a CPU; caches are warm.
+"""
+
+import contextlib
+import gc
+import re
+import statistics
+import sys
+import time
+from collections import namedtuple
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from helpers import device as _device
+from helpers.show import Table, number
+
+Peak = namedtuple("Peak", "copy_bytes_per_s matmul_flops_per_s device dtype")
+Ratio = namedtuple("Ratio", "median low high repeats")  # of times, reference to contestant: above 1 is faster
+_peaks, _marks = {}, {}  # (device, dtype) -> Peak; device -> memory mark before it was last set back
+
+
+@dataclass(frozen=True, repr=False)
+class Measurement(Table):
+    """The times of one function: `median_s`, quartiles `low_s` and `high_s`, and all `times_s`, in seconds.
+
+    `peak_bytes` (None if unknown): on a GPU what torch held at most, on a CPU how far resident memory rose.
+    `bytes`, `flops`: what one call was said to move and compute (or None); rates follow from them.
+    """
+
+    median_s: float
+    low_s: float
+    high_s: float
+    times_s: tuple
+    peak_bytes: int | None
+    device: str
+    bytes: float | None = None
+    flops: float | None = None
+
+    @property
+    def bytes_per_s(self):
+        return self.bytes and self.bytes / self.median_s
+
+    @property
+    def flops_per_s(self):
+        return self.flops and self.flops / self.median_s
+
+    def table(self):
+        """The parts of its table (see `show.Table`); rates stand beside the device's measured peak."""
+        rows = [("median time", number(self.median_s, "s")), ("quartiles", _range(self))]
+        if self.bytes:
+            share = self.bytes_per_s / peak(self.device).copy_bytes_per_s
+            rows.append(("memory traffic", f"{number(self.bytes_per_s, 'B/s')}, {share:.0%} of a plain copy's"))
+        if self.flops:
+            share, dtype = self.flops_per_s / peak(self.device).matmul_flops_per_s, peak(self.device).dtype
+            rate = number(self.flops_per_s, "FLOP/s")
+            rows.append(("arithmetic", f"{rate}, {share:.0%} of a {dtype} matrix product's"))
+        if self.peak_bytes is not None:
+            kind = "held by torch, inputs included" if "cuda" in self.device else "rise of resident memory"
+            rows.append(("peak memory", f"{number(self.peak_bytes, 'B')} ({kind})"))
+        return "measurement", ("measured", "here"), rows, f"{len(self.times_s)} repeats on {self.device}."
+
+
+@dataclass(frozen=True, repr=False)
+class Race(Table):
+    """Contestants timed in one run: `results` (Measurement) and `ratios` (Ratio) by name, and the `reference`."""
+
+    results: dict
+    ratios: dict
+    reference: str
+
+    def table(self):
+        """The parts of its table (see `show.Table`), fastest first."""
+        rows = []
+        for name, found in sorted(self.results.items(), key=lambda item: item[1].median_s):
+            ratio = self.ratios[name]
+            against = f"{number(ratio.low)} to {number(ratio.high)}"
+            rows.append((name, number(found.median_s, "s"), _range(found), number(ratio.median, "×"), against))
+        head = ("contestant", "median time", "quartiles", "times as fast", "quartiles of the ratio")
+        caption = f"{ratio.repeats} interleaved rounds on {found.device}; ratios, taken round by round, are "
+        return "race", head, rows, f"{caption}{self.reference}'s time over the contestant's."
+
+
+def measure(fn, repeats=20, warmup=3, bytes=None, flops=None, device=None):
+    """A Measurement of `fn()`: median and quartiles of `repeats` timed calls after `warmup` untimed ones.
+
+        bench.measure(lambda: x.sum(), bytes=x.nbytes)
+
+    `bytes`, `flops`: what one call has to move and compute. `device`: default `device.device()`. At least one
+    untimed call is made, for the memory. Raises ValueError for fewer than one repeat or a negative warm-up.
+    """
+    found = race({"fn": fn}, repeats, warmup, device=device).results["fn"]
+    return replace(found, bytes=bytes, flops=flops)
+
+
+def race(contestants, repeats=20, warmup=3, reference=None, device=None, bytes=None, flops=None):
+    """A Race of functions timed in turn: every round calls each once, beginning with the next one each time.
+
+        bench.race({"ours": ours, "SciPy": scipys}, reference="SciPy").ratios["ours"].median
+
+    A clock that drifts slows all alike: ratios are taken within a round, then their median over rounds.
+    `contestants`: {name: function}, or (name, function) pairs; `reference`: a name, default the first;
+    `bytes`, `flops`: {name: amount} of one call. Raises ValueError for repeated or unknown names.
+    """
+    pairs = list(contestants.items() if hasattr(contestants, "items") else contestants)
+    names = [name for name, _ in pairs]
+    if len(set(names)) != len(names) or not names:
+        raise ValueError(f"contestants {names}: at least one is needed, each with a name of its own")
+    reference, bytes, flops = names[0] if reference is None else reference, bytes or {}, flops or {}
+    if unknown := {reference, *bytes, *flops} - set(names):
+        raise ValueError(f"{sorted(unknown)} not among the contestants; they are {names}")
+    if repeats < 1 or warmup < 0:
+        raise ValueError(f"repeats={repeats}, warmup={warmup}: at least 1 and 0 are allowed")
+    where = str(_device.device(device))
+    memory = {name: _memory_of(fn, max(1, warmup), where) for name, fn in pairs}
+    times = {name: [] for name in names}
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        for turn in range(repeats):
+            start = turn % len(pairs)
+            for name, fn in pairs[start:] + pairs[:start]:
+                times[name].append(_time_once(fn, where))
+    finally:
+        if collecting:
+            gc.enable()
+    results, ratios = {}, {}
+    for name in names:
+        low, median, high = _quartiles(times[name])
+        found = Measurement(median, low, high, tuple(times[name]), memory[name], where)
+        results[name] = replace(found, bytes=bytes.get(name), flops=flops.get(name))
+        low, median, high = _quartiles([r / t for r, t in zip(times[reference], times[name], strict=True)])
+        ratios[name] = Ratio(median, low, high, repeats)
+    return Race(results, ratios, reference)
+
+
+def peak(device=None, dtype="float32"):
+    """The Peak of a device, measured once a process: the best of six copies and six square matrix products.
+
+        bench.peak().copy_bytes_per_s     # bytes read and written, a second
+
+    On a GPU it needs up to 2 GiB for a moment, on a CPU 256 MiB.
+    """
+    import torch
+
+    where = str(_device.device(device))
+    if (where, dtype) not in _peaks:
+        gpu = where.startswith("cuda")
+        source = torch.ones(2**30 if gpu else 2**27, dtype=torch.uint8, device=where)
+        target = torch.empty_like(source)
+        copy_s = min(_time_once(lambda: target.copy_(source), where) for _ in range(6))
+        side = 8192 if gpu else 1024
+        square = torch.ones(side, side, dtype=getattr(torch, dtype), device=where)
+        product_s = min(_time_once(lambda: square @ square, where) for _ in range(6))
+        _peaks[where, dtype] = Peak(2 * source.numel() / copy_s, 2 * side**3 / product_s, where, dtype)
+    return _peaks[where, dtype]
+
+
+def peak_memory(where="cpu"):
+    """The most bytes held in the whole run: by torch on a GPU, by this process on a CPU (Linux; else None)."""
+    mark = _memory_mark(str(where))
+    return mark and max(mark, _marks.get(str(where), 0))
+
+
+def _memory_of(fn, calls, where):
+    _marks[where] = peak_memory(where) or 0  # kept: setting the mark back must not lose the run's peak
+    start = 0
+    if where.startswith("cuda"):
+        sys.modules["torch"].cuda.reset_peak_memory_stats(where)
+    else:
+        with contextlib.suppress(OSError):  # where it stays, the rise is a lower bound
+            Path("/proc/self/clear_refs").write_text("5")  # the mark falls to what is resident now
+        start = _memory_mark(where)
+    for _ in range(calls):
+        fn()
+    _device.synchronize(where)
+    mark = _memory_mark(where)
+    return mark and mark - start
+
+
+def _memory_mark(where):
+    if where.startswith("cuda"):
+        return sys.modules["torch"].cuda.max_memory_allocated(where)
+    with contextlib.suppress(OSError):  # only Linux keeps a process's mark where it can be set back
+        return int(re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())[1]) * 1024
+
+
+def _time_once(fn, where):
+    if not where.startswith("cuda"):
+        start = time.perf_counter()
+        fn()
+        return time.perf_counter() - start
+    cuda = sys.modules["torch"].cuda
+    with cuda.device(where):
+        start, end = cuda.Event(enable_timing=True), cuda.Event(enable_timing=True)
+        cuda.synchronize()
+        start.record()
+        fn()
+        end.record()
+        end.synchronize()
+    return start.elapsed_time(end) / 1e3
+
+
+def _range(found):
+    return f"{number(found.low_s, 's')} to {number(found.high_s, 's')}"
+
+
+def _quartiles(values):
+    return statistics.quantiles(values, n=4, method="inclusive") if len(values) > 1 else values * 3

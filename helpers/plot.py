@@ -1,0 +1,131 @@
+"""One quiet figure style: colour and line style say a role, labels stand on curves, alt text is required.
+
+The colours are dark variants of the Okabe-Ito palette: told apart by colour-blind readers, and each at least
+4.5:1 against white, so that a label may wear the colour of its curve.
+"""
+
+import base64
+import html
+import io
+import sys
+
+MAX_WIDTH = 7  # inches; the book's text column
+PIXELS_PER_INCH = 96  # CSS pixels
+ROLES = {
+    "reference": {"color": "#1F1F1F", "linestyle": "--", "marker": "s"},
+    "ours": {"color": "#0066A6", "linestyle": "-", "marker": "o"},
+    "peer": {"color": "#B34700", "linestyle": "-.", "marker": "^"},
+    "peer2": {"color": "#9C4580", "linestyle": (0, (6, 1.5, 1, 1.5, 1, 1.5)), "marker": "v"},
+    "peer3": {"color": "#007553", "linestyle": (0, (1, 1.2)), "marker": "D"},
+    "accent": {"color": "#8A6100", "linestyle": "-", "marker": "*"},
+    "neutral": {"color": "#6B7178", "linestyle": "-", "marker": "."},
+}
+STYLE = {
+    "font.size": 13,  # a 7 inch figure on a phone is halved: this stays above 7 points
+    "axes.labelsize": 13,
+    "axes.titlesize": 14,
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": "#6B7178",
+    "axes.labelcolor": "#333333",
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#E3E5E8",
+    "grid.linewidth": 0.8,
+    "lines.linewidth": 1.8,
+    "lines.markersize": 6,
+    "legend.frameon": False,
+    "text.color": "#333333",
+    "xtick.color": "#333333",
+    "ytick.color": "#333333",
+    "figure.facecolor": "white",
+    "savefig.facecolor": "white",
+}
+
+
+def figure(width=MAX_WIDTH, height=3.6, rows=1, cols=1, **options):
+    """A matplotlib figure and its axes (an array of them for more than one) in the book's style.
+
+        fig, ax = plot.figure(height=3)
+        fig, (top, bottom) = plot.figure(rows=2, sharex=True)
+
+    Sizes in inches; `options` go to `Figure.subplots`. Raises ValueError above 7 inches of width.
+    """
+    import matplotlib
+    from matplotlib.figure import Figure  # not pyplot: nothing global to close, nothing shown twice
+
+    _check_width(width)
+    with matplotlib.rc_context(STYLE):
+        fig = Figure(figsize=(width, height), layout="constrained")
+        return fig, fig.subplots(rows, cols, **options)
+
+
+def line(ax, x, y, role, label=None, at=-1, **options):
+    """The drawn `Line2D`, in the colour and line style of its role, with its label on the curve.
+
+        plot.line(ax, lengths, seconds, "ours", "ours, FFT")
+
+    `x`, `y`: arrays, lists or torch tensors of shape (N,). The label stands right of the last finite point,
+    or above the point with index `at`. Up to 30 points get markers. Raises ValueError for an unknown role.
+    """
+    import numpy as np
+
+    x, y = (np.asarray(v.detach().cpu() if hasattr(v, "detach") else v) for v in (x, y))
+    style = dict(style_of(role))
+    if len(x) > 30:
+        del style["marker"]
+    (drawn,) = ax.plot(x, y, **(style | {"linewidth": STYLE["lines.linewidth"]} | options))
+    finite = np.flatnonzero(np.isfinite(y))
+    if label and len(finite):
+        place = {"xytext": (7, 0), "ha": "left", "va": "center"}
+        if at != -1:
+            place = {"xytext": (0, 7), "ha": "center", "va": "bottom"}
+        place |= {"color": drawn.get_color(), "fontsize": STYLE["font.size"], "annotation_clip": False}
+        last = finite[-1] if at == -1 else at
+        ax.annotate(label, (x[last], y[last]), textcoords="offset points", **place)
+        drawn.set_label(label)
+    return drawn
+
+
+def style_of(role):
+    """The colour, line style and marker of a role: `ax.bar(x, y, color=style_of("ours")["color"])`."""
+    if role not in ROLES:
+        raise ValueError(f"no role {role!r}; allowed are {', '.join(ROLES)}: a role has one colour everywhere")
+    return ROLES[role]
+
+
+def show(fig, alt, caption=None):
+    """None; shows the figure as an HTML `<figure>` with its alt text, and closes it.
+
+        plot.show(fig, alt="Time against query length: the FFT stays flat, the loop grows linearly.")
+
+    The PNG is embedded at twice the screen's resolution. Raises ValueError without an alt text that states
+    the finding (20 characters or more), and for a figure wider than 7 inches.
+    """
+    alt = " ".join(str(alt or "").split())
+    if len(alt) < 20:
+        raise ValueError(f"alt={alt!r}: say what the figure shows, in 20 characters or more")
+    _check_width(fig.get_figwidth())
+    import matplotlib
+
+    file = io.BytesIO()
+    with matplotlib.rc_context(STYLE):
+        fig.savefig(file, format="png", dpi=2 * PIXELS_PER_INCH)
+    width, height = (round(inches * PIXELS_PER_INCH) for inches in fig.get_size_inches())
+    image = f'<img src="data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}" alt="{html.escape(alt)}"'
+    image += f' width="{width}" height="{height}" style="width:100%;max-width:{width}px;height:auto">'
+    below = f"<figcaption>{html.escape(caption)}</figcaption>" if caption else ""
+    if "matplotlib.pyplot" in sys.modules:  # a figure of the reader's own making
+        sys.modules["matplotlib.pyplot"].close(fig)
+    try:
+        from IPython.display import display
+    except ImportError:  # a plain Python session
+        print(alt)
+        return
+    display({"text/html": f'<figure class="rebuilt">{image}{below}</figure>', "text/plain": alt}, raw=True)
+
+
+def _check_width(inches):
+    if inches > MAX_WIDTH:
+        raise ValueError(f"figure {inches:g} inches wide; at most {MAX_WIDTH} are allowed, the book's text column")
