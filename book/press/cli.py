@@ -41,6 +41,12 @@ def parser() -> argparse.ArgumentParser:
     made = command("check", _check, "the gates: what must hold before anything is published")
     made.add_argument("gates", nargs="*", metavar="GATE", help="only these (default: all)")
     made.add_argument("--fix", action="store_true", help="first empty outputs and write the setup cells")
+    made = command("build", _build, "run what changed, then print the book into _build/html")
+    made.add_argument("--no-run", action="store_true", help="use the executed copies as they are")
+    _run_options(made)
+    made = command("serve", _serve, "show the built book on this machine")
+    made.add_argument("--port", type=int, default=8000, help="default: %(default)s; 0 takes a free one")
+    made = command("clean", _clean, "forget executed notebooks, the cache and the built book; keep the data")
     worker = commands.add_parser("worker")  # the process of one notebook; started by `run` only
     worker.set_defaults(do=_worker)
     return top
@@ -78,6 +84,35 @@ def _check(options: argparse.Namespace) -> int:
         for path in fix(Repository(options.root)):
             print(f"mended {path}")
     return gates.check(Repository(options.root), options.gates)
+
+
+def _build(options: argparse.Namespace) -> int:
+    from .build import build
+
+    if not options.no_run:
+        options.chapters = []
+        status = _run(options)
+        if status:
+            print("press: the book was not built; a book holds only notebooks that ran to the end", file=sys.stderr)
+            return status
+    build(Repository(options.root))
+    return 0
+
+
+def _serve(options: argparse.Namespace) -> int:
+    from .serve import serve
+
+    return serve(Repository(options.root), options.port)
+
+
+def _clean(options: argparse.Namespace) -> int:
+    from .files import lock, remove
+
+    folder = Repository(options.root).build
+    with lock(folder / ".press.lock", "press clean"):
+        removed = [path.name for path in sorted(folder.glob("*")) if path.name != "data" and remove(path)]
+    print(f"removed {', '.join(removed)}" if removed else "nothing to remove")
+    return 0
 
 
 def _worker(options: argparse.Namespace) -> int:

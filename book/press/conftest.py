@@ -18,8 +18,12 @@ execute: {execute_notebooks: "off"}
 only_build_toc_files: true
 html: {use_repository_button: true}
 sphinx:
+  recursive_update: true
   extra_extensions: [sphinxcontrib.bibtex]
-  config: {bibtex_bibfiles: [book/references.bib], myst_heading_anchors: 3}
+  config:
+    bibtex_bibfiles: [book/references.bib]
+    myst_heading_anchors: 3
+    html_theme_options: {use_source_button: true}
 """
 
 TOC = """\

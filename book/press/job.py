@@ -170,6 +170,8 @@ class Job:
         """Write receipts, the executed copy and the record, each whole, and keep them in the cache."""
         measured = {"seconds": round(seconds, 2), "peak_memory_bytes": self._peak_bytes, "threads": self.threads}
         for name, content in receipts.items():
+            if content.get("tier") != "cpu":  # the notebook's own number is the GPU's memory
+                content["gpu_peak_memory_bytes"] = content.get("peak_memory_bytes")
             write_json(self.scratch / "receipts" / name, {**content, **measured})
             write_json(self.repository.build / "receipts" / name, {**content, **measured})
         names = {f"{self.scratch}/": "_build/", f"{self.repository.root}/": ""}

@@ -1,0 +1,76 @@
+"""`press build`: run what changed, assemble the source, print the book. Warnings are errors."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from .errors import PressError
+from .files import lock, remove, swap_folder, write_text
+from .model import Repository
+from .source import assemble
+
+NOISE = re.compile(r"\x1b\[[0-9;]*m")
+TELLING = re.compile(r"(WARNING|ERROR|CRITICAL|Exception|Traceback)")
+
+
+def build(repository: Repository) -> Path:
+    """The folder `_build/html`, made from the executed notebooks; the old one stays when anything is wrong."""
+    _never_execute(repository)
+    side, html = repository.build / "side", repository.build / "html"
+    with lock(repository.build / ".press.lock", "press build"):
+        remove(side)
+        source = assemble(repository)
+        pages = len(repository.toc_files)
+        print(f"printing {pages} pages with Jupyter Book", flush=True)
+        _jupyter_book(repository, source, side)
+        made = side / "_build" / "html"
+        _links_to_originals(repository, made)
+        write_text(made / ".nojekyll", "")
+        swap_folder(made, html)
+        remove(side)
+    print(f"the book is in {repository.relative(html / 'index.html')}; `python book/press serve` shows it")
+    return html
+
+
+def _never_execute(repository: Repository) -> None:
+    execute = (repository.config.get("execute") or {}).get("execute_notebooks")
+    if execute not in ("off", False):
+        raise PressError(
+            f'_config.yml has execute_notebooks: {execute!r}; it must be "off": the press runs them, under its limits'
+        )
+
+
+def _links_to_originals(repository: Repository, html: Path) -> None:
+    """Raise PressError unless every chapter's page links to its notebook in the repository and in Colab."""
+    colab = (repository.config.get("launch_buttons") or {}).get("colab_url", "https://colab.research.google.com")
+    name = "/".join(repository.url.split("/")[-2:])
+    for chapter in repository.chapters:
+        page = (html / f"{chapter.document}.html").read_text(encoding="utf-8")
+        path = f"blob/{repository.branch}/{chapter.document}.ipynb"
+        for address in (f"{repository.url}/{path}", f"{colab}/github/{name}/{path}"):
+            if f'href="{address}"' not in page:
+                raise PressError(
+                    f"the page of {chapter} has no link to {address}: _config.yml needs launch_buttons.colab_url, "
+                    "sphinx.recursive_update: true and sphinx.config.html_theme_options.use_source_button: true"
+                )
+
+
+def _jupyter_book(repository: Repository, source: Path, side: Path) -> None:
+    """Run Jupyter Book over everything: a build that goes on from an older one would not repeat its warnings."""
+    start = "import sys; from jupyter_book.cli.main import main; sys.exit(main())"
+    options = ["-W", "--keep-going", "-n", "--all", "--path-output", str(side)]
+    done = subprocess.run(
+        [sys.executable, "-c", start, "build", str(source), *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        errors="replace",
+    )
+    said = NOISE.sub("", done.stdout).replace(f"{source}/", "")
+    log = write_text(repository.build / "build.log", said)
+    if done.returncode:
+        telling = [line for line in said.splitlines() if TELLING.search(line)] or said.splitlines()[-20:]
+        shown = "\n".join(f"  {line}" for line in telling[:40])
+        raise PressError(f"Jupyter Book is not content (all it said: {repository.relative(log)}):\n{shown}")

@@ -1,0 +1,84 @@
+"""The book's source tree, `_build/source`: the repository's own paths, with executed notebooks and filled pages.
+
+Because paths are the same as in the repository, every source link and launch button of the built page
+points at the original file.
+"""
+
+import re
+import shutil
+import uuid
+from pathlib import Path
+
+import nbformat
+
+from . import generated
+from .errors import PressError
+from .files import remove, swap_folder
+from .ledger import Ledger
+from .model import Chapter, Repository, read_notebook, tags
+
+MARKER = re.compile(r"<!--\s*press:([\w-]+)\s*-->")
+FOLDED = {"setup", "solution", "checker"}
+BESIDE = ("*.py", "*.yml")  # what a page may link to beside its notebook
+
+
+def assemble(repository: Repository) -> Path:
+    """The folder of the book's source, made anew; PressError when a notebook has not been executed."""
+    source = repository.build / "source"
+    new = repository.build / f".source.{uuid.uuid4().hex[:8]}.part"
+    ledger = Ledger(repository)
+    try:
+        shutil.copytree(repository.root / "book", new / "book", ignore=shutil.ignore_patterns("press", "__pycache__"))
+        for name in ("_config.yml", "_toc.yml"):
+            shutil.copyfile(repository.root / name, new / name)
+        for page in sorted((new / "book").rglob("*.md")):
+            filled = fill(page.read_text(encoding="utf-8"), repository, ledger)
+            page.write_text(filled, encoding="utf-8")
+        for chapter in repository.chapters:
+            _chapter(chapter, ledger, new / chapter.home.relative_to(repository.root))
+        swap_folder(new, source)
+    finally:
+        remove(new)
+    return source
+
+
+def fill(page: str, repository: Repository, ledger: Ledger) -> str:
+    """The page with every marker `<!-- press:NAME -->` replaced by what the machine writes there."""
+
+    def written(match: re.Match) -> str:
+        name = match.group(1)
+        if name not in generated.MARKERS:
+            raise PressError(f"no marker is called press:{name}; there are: {', '.join(generated.MARKERS)}")
+        return generated.MARKERS[name](repository, ledger)
+
+    return MARKER.sub(written, page)
+
+
+def _chapter(chapter: Chapter, ledger: Ledger, folder: Path) -> None:
+    if not chapter.executed.exists():
+        raise PressError(f"{chapter} has not been executed; `python book/press run {chapter}` does it")
+    folder.mkdir(parents=True, exist_ok=True)
+    for pattern in BESIDE:
+        for path in chapter.home.glob(pattern):
+            shutil.copyfile(path, folder / path.name)
+    notebook = page(read_notebook(chapter.executed), generated.verified(chapter, ledger))
+    nbformat.write(notebook, folder / f"{chapter.stem}.ipynb")
+
+
+def page(notebook: nbformat.NotebookNode, verified: str) -> nbformat.NotebookNode:
+    """The executed notebook as the book prints it, changed in place.
+
+    The 'verified' line stands under the title; setup, checkers and solutions are folded; the cell that
+    papermill adds for a chosen tier is left out.
+    """
+    first = notebook.cells[0]
+    first.source = re.sub(
+        r"\A(# .*)$", lambda match: f"{match.group()}\n\n{verified}", first.source, flags=re.MULTILINE
+    )
+    for cell in notebook.cells:
+        found = tags(cell)
+        if FOLDED & set(found):
+            cell.metadata.tags = [*found, "hide-input"]
+        if "injected-parameters" in found:
+            cell.metadata.tags = [*found, "remove-cell"]
+    return notebook
