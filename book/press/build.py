@@ -49,7 +49,7 @@ def _links_to_originals(repository: Repository, html: Path) -> None:
         page = (html / f"{chapter.document}.html").read_text(encoding="utf-8")
         path = f"blob/{repository.branch}/{chapter.document}.ipynb"
         for address in (f"{repository.url}/{path}", f"{colab}/github/{name}/{path}"):
-            if f'href="{address}"' not in page:
+            if not re.search(rf'href="{re.escape(address)}["?]', page):
                 raise PressError(
                     f"the page of {chapter} has no link to {address}: _config.yml needs launch_buttons.colab_url, "
                     "sphinx.recursive_update: true and sphinx.config.html_theme_options.use_source_button: true"
