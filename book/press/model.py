@@ -19,10 +19,19 @@ HOME = Path(__file__).resolve().parents[2]
 REGISTRY_COLUMNS = ("dataset", "file", "url", "sha256", "bytes", "licence", "citation", "used_for")
 
 
+class Loader(yaml.SafeLoader):
+    """Safe YAML that also reads 1.6e9 as a number, as its author meant it; YAML 1.1 wants 1.6e+9."""
+
+
+Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"^[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), list("-+0123456789")
+)
+
+
 def read_yaml(path: Path) -> object:
     """What the YAML file holds; PressError names the file and the line when it cannot be read."""
     try:
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
+        return yaml.load(path.read_text(encoding="utf-8"), Loader)
     except FileNotFoundError:
         raise PressError(f"{path} is missing") from None
     except yaml.YAMLError as error:

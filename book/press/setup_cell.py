@@ -18,8 +18,8 @@ if "COLAB_RELEASE_TAG" in os.environ:  # in Colab, fetch the book's code; anywhe
     import subprocess
 
     home = pathlib.Path("/content/{name}")
-    clone = "git clone --quiet --depth 1 --branch {release}".split()
     if not home.exists():
+        clone = ["git", "clone", "--quiet", "--depth", "1", "--branch", "{release}"]
         subprocess.run([*clone, "{url}", str(home)], check=True)
     runpy.run_path(str(home / "book/press/colab.py"))["prepare"](home, CHAPTER)
 """

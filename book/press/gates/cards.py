@@ -83,13 +83,22 @@ def _claims(chapter: Chapter) -> Iterator[str]:
     claims = chapter.card["claims"]
     for name in _twice([claim["id"] for claim in claims]):
         yield f"claims: the id {name} is used twice"
-    recorded = set()
-    for cell in chapter.cells:
-        if cell.cell_type == "code":
-            recorded |= {node.value for node in ast.walk(parse(cell.source)) if isinstance(node, ast.Constant)}
+    trees = [parse(cell.source) for cell in chapter.cells if cell.cell_type == "code"]
+    patterns = [pattern for tree in trees for pattern in _names_recorded(tree)]
     for claim in claims:
-        if claim["metric"] not in recorded:
-            yield f"claims.{claim['id']}: no cell names the metric {claim['metric']!r}; record it, in full letters"
+        if not any(pattern.fullmatch(claim["metric"]) for pattern in patterns):
+            yield f"claims.{claim['id']}: no cell records the metric {claim['metric']!r}"
+
+
+def _names_recorded(tree: ast.Module) -> Iterator[re.Pattern]:
+    """What the cell may record: its texts, and its f-strings with any word for each value."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            known = [part.value if isinstance(part, ast.Constant) else None for part in node.values]
+            if sum(len(part) for part in known if part) >= 4:
+                yield re.compile("".join(r"\w+" if part is None else re.escape(part) for part in known))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield re.compile(re.escape(node.value))
 
 
 def _twice(names: list[str]) -> list[str]:
@@ -133,8 +142,8 @@ def _exercise_cell(role: str, about: dict, listed: dict, cell) -> Iterator[str]:
         yield "a wrong answer needs the `message` that the checker must say"
     if role == "checker":
         yield from _checker(cell.source)
-    if role in ("solution", "wrong") and not _calls_a_checker(cell.source):
-        yield f"a `{role}` must call its checker, so that a test can see what it says"
+    if role == "solution" and not _calls_a_checker(cell.source):
+        yield "a `solution` must call its checker on itself: a run proves it right"
 
 
 def _checker(source: str) -> Iterator[str]:
