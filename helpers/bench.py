@@ -4,7 +4,6 @@ Times come from CUDA events on a GPU and from `time.perf_counter` on a CPU; cach
 """
 
 import contextlib
-import gc
 import re
 import statistics
 import sys
@@ -53,9 +52,8 @@ class Measurement(Table):
             share = self.bytes_per_s / peak(self.device).copy_bytes_per_s
             rows.append(("memory traffic", f"{number(self.bytes_per_s, 'B/s')}, {share:.0%} of a plain copy's"))
         if self.flops:
-            share, dtype = self.flops_per_s / peak(self.device).matmul_flops_per_s, peak(self.device).dtype
-            rate = number(self.flops_per_s, "FLOP/s")
-            rows.append(("arithmetic", f"{rate}, {share:.0%} of a {dtype} matrix product's"))
+            share, rate = self.flops_per_s / peak(self.device).matmul_flops_per_s, number(self.flops_per_s, "FLOP/s")
+            rows.append(("arithmetic", f"{rate}, {share:.0%} of a float32 matrix product's"))
         if self.peak_bytes is not None:
             kind = "held by torch, inputs included" if "cuda" in self.device else "rise of resident memory"
             rows.append(("peak memory", f"{number(self.peak_bytes, 'B')} ({kind})"))
@@ -88,48 +86,41 @@ def measure(fn, repeats=20, warmup=3, bytes=None, flops=None, device=None):
         bench.measure(lambda: x.sum(), bytes=x.nbytes)
 
     `bytes`, `flops`: what one call has to move and compute. `device`: default `device.device()`. At least one
-    untimed call is made, for the memory. Raises ValueError for fewer than one repeat or a negative warm-up.
+    untimed call is made, for the memory. Raises ValueError as `race` does.
     """
     found = race({"fn": fn}, repeats, warmup, device=device).results["fn"]
     return replace(found, bytes=bytes, flops=flops)
 
 
-def race(contestants, repeats=20, warmup=3, reference=None, device=None, bytes=None, flops=None):
+def race(contestants, repeats=20, warmup=3, reference=None, device=None):
     """A Race of functions timed in turn: every round calls each once, beginning with the next one each time.
 
         bench.race({"ours": ours, "SciPy": scipys}, reference="SciPy").ratios["ours"].median
 
     A clock that drifts slows all alike: ratios are taken within a round, then their median over rounds.
-    `contestants`: {name: function}, or (name, function) pairs; `reference`: a name, default the first;
-    `bytes`, `flops`: {name: amount} of one call. Raises ValueError for repeated or unknown names.
+    `contestants`: {name: function}, or (name, function) pairs; `reference`: a name, default the first. Raises
+    ValueError for repeated or unknown names, fewer than one repeat or a negative warm-up.
     """
     pairs = list(contestants.items() if hasattr(contestants, "items") else contestants)
     names = [name for name, _ in pairs]
     if len(set(names)) != len(names) or not names:
         raise ValueError(f"contestants {names}: at least one is needed, each with a name of its own")
-    reference, bytes, flops = names[0] if reference is None else reference, bytes or {}, flops or {}
-    if unknown := {reference, *bytes, *flops} - set(names):
-        raise ValueError(f"{sorted(unknown)} not among the contestants; they are {names}")
+    reference = names[0] if reference is None else reference
+    if reference not in names:
+        raise ValueError(f"reference {reference!r} is no contestant; they are {names}")
     if repeats < 1 or warmup < 0:
         raise ValueError(f"repeats={repeats}, warmup={warmup}: at least 1 and 0 are allowed")
     where = str(_device.device(device))
     memory = {name: _memory_of(fn, max(1, warmup), where) for name, fn in pairs}
     times = {name: [] for name in names}
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        for turn in range(repeats):
-            start = turn % len(pairs)
-            for name, fn in pairs[start:] + pairs[:start]:
-                times[name].append(_time_once(fn, where))
-    finally:
-        if collecting:
-            gc.enable()
+    for turn in range(repeats):
+        start = turn % len(pairs)
+        for name, fn in pairs[start:] + pairs[:start]:
+            times[name].append(_time_once(fn, where))
     results, ratios = {}, {}
     for name in names:
         low, median, high = _quartiles(times[name])
-        found = Measurement(median, low, high, tuple(times[name]), memory[name], where)
-        results[name] = replace(found, bytes=bytes.get(name), flops=flops.get(name))
+        results[name] = Measurement(median, low, high, tuple(times[name]), memory[name], where)
         low, median, high = _quartiles([r / t for r, t in zip(times[reference], times[name], strict=True)])
         ratios[name] = Ratio(median, low, high, repeats)
     return Race(results, ratios, reference)
@@ -169,20 +160,19 @@ def _memory_of(fn, calls, where):
     if where.startswith("cuda"):
         sys.modules["torch"].cuda.reset_peak_memory_stats(where)
     else:
-        with contextlib.suppress(OSError):  # where it stays, the rise is a lower bound
+        with contextlib.suppress(OSError):  # where it cannot be set back, the rise is a lower bound
             Path("/proc/self/clear_refs").write_text("5")  # the mark falls to what is resident now
         start = _memory_mark(where)
     for _ in range(calls):
         fn()
     _device.synchronize(where)
-    mark = _memory_mark(where)
-    return mark and mark - start
+    return None if start is None else _memory_mark(where) - start
 
 
 def _memory_mark(where):
     if where.startswith("cuda"):
         return sys.modules["torch"].cuda.max_memory_allocated(where)
-    with contextlib.suppress(OSError):  # only Linux keeps a process's mark where it can be set back
+    with contextlib.suppress(OSError):  # Linux alone keeps such a mark
         return int(re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())[1]) * 1024
 
 

@@ -16,12 +16,7 @@ class NotYet(Failed):
 
 
 def that(ok, message):
-    """None, if `ok` is true; raises Failed with `message` otherwise.
-
-    check.that(len(matches) == 10, f"10 matches expected, {len(matches)} found")
-    """
-    if hasattr(ok, "shape") and tuple(ok.shape):
-        raise ValueError(f"`ok` has shape {tuple(ok.shape)}; allowed is one truth value: say .all() or .any()")
+    """None, if `ok` is true; raises Failed with `message` otherwise: `check.that(len(hits) == 10, "ten hits")`."""
     if not ok:
         raise Failed(message)
 
@@ -42,22 +37,28 @@ def close(got, want, rtol=0.0, atol=0.0, why=""):
     got, want = _array(got), _array(want)
     if got.shape != want.shape:
         raise Failed(f"shape {got.shape} came, {want.shape} was wanted: they must be equal, nothing is broadcast")
-    kinds = {a.dtype.kind if a.dtype.kind not in "biufc" else "number" for a in (got, want)}
-    if kinds != {"number"} or (got.dtype == bool) != (want.dtype == bool):
-        if got.dtype.kind != want.dtype.kind or rtol or atol:
-            raise Failed(f"dtype {got.dtype} came, {want.dtype} was wanted: these cannot be compared")
-        bad, error, allowed = got != want, (got != want).astype(float), np.zeros(got.shape)
-    else:
-        bad, error, allowed = _compare(np, got, want, rtol, atol)
+    kinds = ["number" if a.dtype.kind in "iufc" else a.dtype.kind for a in (got, want)]
+    if kinds != ["number"] * 2:  # text, truth values, objects
+        if kinds[0] != kinds[1] or not np.array_equal(got, want):
+            raise Failed(
+                f"{_brief(got.tolist())} ({got.dtype}) came, {_brief(want.tolist())} ({want.dtype}) was wanted"
+            )
+        return 0.0
+    wide = np.result_type(got, want, np.float64)
+    unequal, g, w = got != want, got.astype(wide), want.astype(wide)  # integers are compared before they are rounded
+    with np.errstate(invalid="ignore", over="ignore"):
+        error = np.where((g == w) | np.isnan(g) & np.isnan(w), 0.0, np.abs(g - w))
+        limit = np.nan_to_num(atol + rtol * np.abs(w), posinf=0.0)
+    bad = ~(error <= limit) if rtol or atol else unequal & ~(np.isnan(g) & np.isnan(w))
     if not bad.any():
         return float(error.max(initial=0.0))
-    worst = np.unravel_index(np.argmax(np.where(bad, np.where(np.isnan(error), np.inf, error), -1)), bad.shape)
-    index = f"at [{', '.join(map(str, worst))}]" if worst else "in the value"
-    limit = f"allowed {allowed[worst]:.3g} (rtol {rtol:g}, atol {atol:g}: {why})" if why else "they must be equal"
-    text = f"{bad.sum():,} of {bad.size:,} values differ; worst {index}: got {got[worst]}, wanted {want[worst]}"
-    lost = np.isnan(got) & ~np.isnan(want) if got.dtype.kind in "fc" and kinds == {"number"} else np.zeros(1, bool)
-    text += f"; {lost.sum():,} are NaN and should not be" if lost.any() else ""
-    raise Failed(f"{text}; difference {error[worst]:.3g}, {limit}")
+    worst = np.unravel_index(np.argmax(np.where(bad, np.nan_to_num(error, nan=np.inf), -1)), bad.shape)
+    at = f" at [{', '.join(map(str, worst))}]" if worst else ""
+    text = f"{bad.sum():,} of {bad.size:,} values differ; worst{at}: got {got[worst]}, wanted {want[worst]}"
+    lost = (np.isnan(g) & ~np.isnan(w)).sum()
+    text += f"; {lost:,} are NaN and should not be" if lost else ""
+    reason = f"allowed {limit[worst]:.3g} (rtol {rtol:g}, atol {atol:g}: {why})" if why else "they must be equal"
+    raise Failed(f"{text}; difference {error[worst]:.3g}, {reason}")
 
 
 def attempt(fn, cases, rtol=0.0, atol=0.0, why="", hint=""):
@@ -72,47 +73,39 @@ def attempt(fn, cases, rtol=0.0, atol=0.0, why="", hint=""):
     or raises NotImplementedError, for an error inside `fn`, and for a wrong answer.
     """
     if not callable(fn):
-        raise NotYet(f"a function is needed here, and {reprlib.repr(fn)} came: pass its name, without parentheses")
+        raise NotYet(f"a function is needed here, and {_brief(fn)} came: pass its name, without parentheses")
     name = getattr(fn, "__name__", "the function")
     for arguments, want, *advice in cases:
-        advice = " ".join(f"Hint: {text}" for text in advice or [hint] if text)
         call = f"{name}({', '.join(map(_brief, arguments))})"
-        expects_error = isinstance(want, type) and issubclass(want, Exception)
+        cause, raises = None, isinstance(want, type) and issubclass(want, Exception)
         try:
             got = fn(*copy.deepcopy(arguments))
-        except NotImplementedError as error:
-            raise NotYet(f"{name} is not written yet. {advice}".strip()) from error
+            if raises:
+                problem = f"should raise {want.__name__}, and returned {_brief(got)}"
+            elif got is None or got is ...:
+                problem = "returns nothing yet: does it end with `return`?"
+            else:
+                problem = _judge(got, want, rtol, atol, why)
+        except NotImplementedError:
+            problem = "is not written yet"
         except Exception as error:
-            if expects_error and isinstance(error, want):
-                continue
-            raise NotYet(f"{call} stopped with {type(error).__name__}: {error}. {advice}".strip()) from error
-        if expects_error:
-            raise NotYet(f"{call} should raise {want.__name__}, and returned {_brief(got)}. {advice}".strip())
-        if got is None or got is ...:
-            raise NotYet(f"{call} returns nothing yet: does it end with `return`? {advice}".strip())
-        try:
-            problem = want(got) if callable(want) else close(got, want, rtol, atol, why) and None
-        except Failed as error:
-            problem = str(error)
-        except Exception as error:
-            problem = f"the answer {_brief(got)} could not be judged ({type(error).__name__}: {error})"
-        if problem not in (None, True):
-            told = problem if isinstance(problem, str) else f"{_brief(got)} is not it"
-            raise NotYet(f"{call}: {told}. {advice}".strip())
+            problem = None if raises and isinstance(error, want) else f"stopped with {type(error).__name__}: {error}"
+            cause = error
+        if problem:
+            tips = [f"Hint: {text}" for text in advice or [hint] if text]
+            raise NotYet(" ".join([f"{call} {problem}".rstrip(".") + ".", *tips])) from cause
     print(f"{name}: right in {'all ' if len(cases) > 1 else ''}{len(cases)} case{'s' * (len(cases) != 1)}.")
 
 
-def _compare(np, got, want, rtol, atol):
-    exact = all(a.dtype.kind in "iub" for a in (got, want)) and not (rtol or atol)
-    bad = got != want  # integers of 64 bits are compared as they are, not as floats
-    wide = np.result_type(got, want, np.float64)
-    got, want = got.astype(wide), want.astype(wide)
-    with np.errstate(invalid="ignore", over="ignore"):
-        error = np.where(got == want, 0.0, np.abs(got - want))  # inf - inf is NaN, yet equal
-        allowed = np.broadcast_to(np.nan_to_num(atol + rtol * np.abs(want), posinf=0.0), error.shape)
-    both_nan = np.isnan(got) & np.isnan(want)
-    error = np.where(both_nan, 0.0, error)
-    return bad if exact else ~(error <= allowed) & ~both_nan, error, allowed
+def _judge(got, want, rtol, atol, why):
+    """What is wrong with an answer, or None."""
+    try:
+        found = want(got) if callable(want) else close(got, want, rtol, atol, why) >= 0
+    except Failed as error:
+        return f"is not right: {error}"
+    if isinstance(found, str):
+        return f"is not right: {found}"
+    return None if found is None or found else f"is not right: {_brief(got)} came"
 
 
 def _array(values):

@@ -37,32 +37,30 @@ def fetch(dataset, files=None, folder=None, workers=8, registry=None):
     hold, DataError for a file that cannot be had or has a wrong hash.
     """
     home = root()
-    wanted = _registered(dataset, files, registry or home and home / "data" / "registry.tsv")
+    wanted = _registered(dataset, files, Path(registry or (home or Path()) / "data" / "registry.tsv"))
     folder = Path(folder or (home / "_build" / "data" if home else Path.home() / ".cache/rebuilt") / dataset)
     folder.mkdir(parents=True, exist_ok=True)
     targets = {file: _inside(folder, file.name) for file in wanted}
     with _locked(folder) as suffix:
-        seen = folder / ".verified.json"  # sizes and times of files whose hash was right
-        try:
-            known = dict(json.loads(seen.read_text()))
-        except (OSError, ValueError, TypeError):
-            known = {}
+        notes, known = folder / ".verified.json", {}  # sizes and times of files whose hash was right
+        with contextlib.suppress(OSError, ValueError, TypeError):
+            known = dict(json.loads(notes.read_text()))
         missing = [file for file in wanted if not _have(targets[file], file, known)]
         try:
-            if missing:
-                for file in fetch_all(dataset, missing, targets, suffix, workers):
-                    _have(targets[file], file, known)
+            for file in fetch_all(dataset, missing, targets, suffix, workers) if missing else ():
+                _have(targets[file], file, known)
         finally:
             with contextlib.suppress(OSError):  # a read-only folder
-                (temp := seen.with_suffix(suffix)).write_text(json.dumps(known, indent=0))
-                os.replace(temp, seen)
+                temp = folder / f".verified{suffix}"
+                temp.write_text(json.dumps(known, indent=0))
+                os.replace(temp, notes)
     return folder
 
 
 def extract(archive, folder, max_bytes=10**10, max_files=100_000):
-    """The `folder` (a `Path`) with the unpacked files of a zip or tar archive, all of them or none.
+    """The `folder` (a `Path`) with the unpacked files of a zip or tar archive: all of them, or nothing.
 
-    Done before, it is left as it is. Raises ValueError for a damaged archive, names that leave the folder,
+    Unpacked before, it is left as it is. Raises ValueError for a damaged archive, names that leave the folder,
     links and devices, more than `max_files` entries or `max_bytes` bytes; FileExistsError for a folder in use.
     """
     archive, folder, mark = Path(archive), Path(folder), sha256(Path(archive))
@@ -75,33 +73,53 @@ def extract(archive, folder, max_bytes=10**10, max_files=100_000):
     temp, left = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent)), max_bytes
     try:
         for count, (name, plain, stream) in enumerate(_entries(archive), 1):
-            target = _inside(temp, name)
             if not plain or count > max_files:
-                what = "a link or device" if not plain else f"entry {count}, {max_files} are allowed"
-                raise ValueError(f"{archive.name}: {name!r} is {what}; refused")
+                problem = f"more than {max_files} entries" if plain else f"{name!r} is a link or a device"
+                raise ValueError(f"{archive.name} refused: {problem}")
+            target = _inside(temp, name)
             (target if stream is None else target.parent).mkdir(parents=True, exist_ok=True)
             if stream is not None:
                 with stream, target.open("xb") as out:
                     while chunk := stream.read(2**16):
                         out.write(chunk)
                         if (left := left - len(chunk)) < 0:
-                            raise ValueError(f"{archive.name} unpacks to more than {max_bytes} bytes; refused")
+                            raise ValueError(f"{archive.name} refused: it unpacks to more than {max_bytes} bytes")
         (temp / done.name).write_text(mark)
         temp.chmod(0o755)
-        if folder.exists():
+        with contextlib.suppress(OSError):  # an empty folder, or one that another process has just filled
             folder.rmdir()
         os.replace(temp, folder)
     except (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, RuntimeError) as error:
         raise ValueError(f"{archive.name} is no whole zip or tar archive: {error}") from error
+    except OSError:
+        if not (done.is_file() and done.read_text() == mark):
+            raise
     finally:
         shutil.rmtree(temp, ignore_errors=True)
     return folder
 
 
+def _entries(archive):
+    """(name, whether it is a plain file or folder, its open stream or None for a folder) of each entry."""
+    if tarfile.is_tarfile(archive):
+        with tarfile.open(archive) as tar:
+            for entry in tar:
+                name = re.sub(r"^(\./)+|/+$", "", entry.name)
+                if name != ".":
+                    stream = tar.extractfile(entry) if entry.isreg() else None
+                    yield name, entry.isreg() or entry.isdir(), stream
+        return
+    with zipfile.ZipFile(archive) as pack:
+        for entry in pack.infolist():
+            plain = stat.S_IFMT(entry.external_attr >> 16) in (0, stat.S_IFREG, stat.S_IFDIR)
+            yield entry.filename.rstrip("/"), plain, None if entry.is_dir() else pack.open(entry)
+
+
 def _registered(dataset, files, registry):
-    if not registry or not Path(registry).is_file():
+    """The Files of a data set, as far as `files` picks them."""
+    if not registry.is_file():
         raise ValueError(f"no registry of data sets at {registry}; run inside the book's repository")
-    with open(registry, encoding="utf-8", newline="") as text:
+    with registry.open(encoding="utf-8", newline="") as text:
         reader = csv.DictReader(text, delimiter="\t", quoting=csv.QUOTE_NONE)
         rows = list(reader)
     if reader.fieldnames != COLUMNS:
@@ -111,20 +129,18 @@ def _registered(dataset, files, registry):
         name, url, sha, size = (row[key] or "" for key in COLUMNS[1:5])
         good = re.fullmatch("[0-9a-f]{64}", sha) and re.fullmatch("[0-9]+", size) and re.match("https?://.", url)
         if not good or name in found or re.search(r"(^|/)\.", name) or None in row or None in row.values():
-            raise ValueError(
-                f"{registry}: bad row for {name!r}: it needs {len(COLUMNS)} columns, a name of its own "
-                f"without leading dots, an http(s) address, a SHA-256, a size; got {row}"
-            )
+            need = f"{len(COLUMNS)} columns, a name of its own without leading dots, http(s), SHA-256, a size"
+            raise ValueError(f"{registry}: the row of {name!r} is refused; it needs {need}; got {row}")
         found[name] = File(name, url, sha, int(size))
     if not found:
         raise ValueError(f"no data set {dataset!r} in {registry}; it has {sorted({r['dataset'] for r in rows})}")
-    picked = dict.fromkeys(found if files is None else ())
-    for pattern in [files] if isinstance(files, str) else files or ():
+    picked = {}
+    for pattern in found if files is None else [files] if isinstance(files, str) else files:
         hits = [pattern] if pattern in found else [name for name in found if fnmatchcase(name, pattern)]
         if not hits:
             raise ValueError(f"no file {pattern!r} in {dataset}; it has {', '.join(list(found)[:40])}")
-        picked |= dict.fromkeys(hits)
-    return [found[name] for name in picked]
+        picked |= {name: found[name] for name in hits}
+    return list(picked.values())
 
 
 def _inside(folder, name):
@@ -132,41 +148,25 @@ def _inside(folder, name):
     parts = name.split("/")
     if {"", ".", ".."} & set(parts) or re.search(r"\\|\0|^[A-Za-z]:", name):
         raise ValueError(f"file name {name!r} refused: allowed are relative names that stay in {folder}")
-    for i in range(len(parts)):
-        if folder.joinpath(*parts[: i + 1]).is_symlink():
-            raise ValueError(f"{folder.joinpath(*parts[: i + 1])} is a symbolic link: {name!r} may leave {folder}")
-    return folder.joinpath(*parts)
+    path = folder
+    for part in parts:
+        path = path / part
+        if path.is_symlink():
+            raise ValueError(f"{path} is a symbolic link: {name!r} may leave {folder}; refused")
+    return path
 
 
 @contextlib.contextmanager
 def _locked(folder):
     """Lets one process at a time into the folder; gives the suffix of its unfinished files."""
     with contextlib.ExitStack() as stack:
-        try:
+        suffix = f".{os.getpid()}.part"  # Windows, some network drives: names of its own, nothing to resume
+        with contextlib.suppress(ImportError, OSError):
             import fcntl
 
-            handle = stack.enter_context((folder / ".lock").open("w"))
-            fcntl.flock(handle, fcntl.LOCK_EX)
+            fcntl.flock(stack.enter_context((folder / ".lock").open("w")), fcntl.LOCK_EX)
             suffix = ".part"
-        except (ImportError, OSError):  # Windows, some network drives: names of its own, so nothing to resume
-            suffix = f".{os.getpid()}.part"
         yield suffix
-
-
-def _entries(archive):
-    """(name, whether it is a plain file or folder, its open stream or None for a folder) of each entry."""
-    if tarfile.is_tarfile(archive):
-        with tarfile.open(archive) as tar:
-            for entry in tar:
-                name = re.sub(r"^(\./)+|/+$", "", entry.name)
-                if not (entry.isdir() and name in ("", ".")):
-                    plain = entry.isreg() or entry.isdir()
-                    yield name, plain, tar.extractfile(entry) if entry.isreg() else None
-        return
-    with zipfile.ZipFile(archive) as pack:
-        for entry in pack.infolist():
-            plain = stat.S_IFMT(entry.external_attr >> 16) in (0, stat.S_IFREG, stat.S_IFDIR)
-            yield entry.filename.rstrip("/"), plain, None if entry.is_dir() else pack.open(entry)
 
 
 def _have(target, file, known):

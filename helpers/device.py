@@ -4,6 +4,7 @@ A tier is a size of machine: `cpu` (2 cores, no GPU), `gpu` (one 16 GB card, suc
 (one data-centre card, 40 GB or more). It changes a notebook's sizes, never the path through its code.
 """
 
+import contextlib
 import importlib.metadata
 import math
 import os
@@ -130,7 +131,11 @@ def machine():
     named = gpu.name if gpu else f"{cpu} {cores()} cores"
     facts = {}
     facts.update(cpu=cpu, cores=cores(), memory_bytes=memory(), os=platform.platform(terse=True))
-    facts.update(gpu=None, gpus=0, gpu_memory_bytes=None, capability=None, bf16=None, versions=versions())
+    facts.update(gpu=None, gpus=0, gpu_memory_bytes=None, capability=None, bf16=None)
+    facts["versions"] = {"python": platform.python_version()}
+    for package in PACKAGES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            facts["versions"][package] = importlib.metadata.version(package)
     facts["slug"] = re.sub(r"[^a-z0-9]+", "-", named.lower()).strip("-")
     if gpu:
         torch = sys.modules["torch"]
@@ -138,17 +143,6 @@ def machine():
         facts.update(capability=f"{gpu.major}.{gpu.minor}", bf16=gpu.major >= 8)  # its units came with 8.0
         facts["versions"]["cuda"] = torch.version.cuda
     return facts
-
-
-def versions(extra=()):
-    """A dict of the versions of Python and of what is installed among `PACKAGES` and `extra`."""
-    found = {"python": platform.python_version()}
-    for name in (*PACKAGES, *extra):
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
 
 
 def _gpu():

@@ -9,39 +9,23 @@ import html
 import io
 import sys
 
+from helpers.show import display
+
 MAX_WIDTH = 7  # inches; the book's text column
-PIXELS_PER_INCH = 96  # CSS pixels
+PIXELS = 96  # CSS pixels an inch
 ROLES = {
     "reference": {"color": "#1F1F1F", "linestyle": "--", "marker": "s"},
     "ours": {"color": "#0066A6", "linestyle": "-", "marker": "o"},
     "peer": {"color": "#B34700", "linestyle": "-.", "marker": "^"},
     "peer2": {"color": "#9C4580", "linestyle": (0, (6, 1.5, 1, 1.5, 1, 1.5)), "marker": "v"},
-    "peer3": {"color": "#007553", "linestyle": (0, (1, 1.2)), "marker": "D"},
+    "peer3": {"color": "#007553", "linestyle": ":", "marker": "D"},
     "accent": {"color": "#8A6100", "linestyle": "-", "marker": "*"},
     "neutral": {"color": "#6B7178", "linestyle": "-", "marker": "."},
 }
-STYLE = {
-    "font.size": 13,  # a 7 inch figure on a phone is halved: this stays above 7 points
-    "axes.labelsize": 13,
-    "axes.titlesize": 14,
-    "axes.titlelocation": "left",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.edgecolor": "#6B7178",
-    "axes.labelcolor": "#333333",
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": "#E3E5E8",
-    "grid.linewidth": 0.8,
-    "lines.linewidth": 1.8,
-    "lines.markersize": 6,
-    "legend.frameon": False,
-    "text.color": "#333333",
-    "xtick.color": "#333333",
-    "ytick.color": "#333333",
-    "figure.facecolor": "white",
-    "savefig.facecolor": "white",
-}
+# A 7 inch figure is halved on a phone: with 13 points, letters stay above 6.
+STYLE = {"font.size": 13, "lines.linewidth": 1.8, "grid.color": "#E3E5E8", "axes.titlelocation": "left"}
+STYLE |= dict.fromkeys(("axes.grid", "axes.axisbelow"), True)
+STYLE |= dict.fromkeys(("axes.spines.top", "axes.spines.right", "legend.frameon"), False)
 
 
 def figure(width=MAX_WIDTH, height=3.6, rows=1, cols=1, **options):
@@ -50,12 +34,11 @@ def figure(width=MAX_WIDTH, height=3.6, rows=1, cols=1, **options):
         fig, ax = plot.figure(height=3)
         fig, (top, bottom) = plot.figure(rows=2, sharex=True)
 
-    Sizes in inches; `options` go to `Figure.subplots`. Raises ValueError above 7 inches of width.
+    Sizes in inches; `options` go to `Figure.subplots`.
     """
     import matplotlib
     from matplotlib.figure import Figure  # not pyplot: nothing global to close, nothing shown twice
 
-    _check_width(width)
     with matplotlib.rc_context(STYLE):
         fig = Figure(figsize=(width, height), layout="constrained")
         return fig, fig.subplots(rows, cols, **options)
@@ -72,19 +55,16 @@ def line(ax, x, y, role, label=None, at=-1, **options):
     import numpy as np
 
     x, y = (np.asarray(v.detach().cpu() if hasattr(v, "detach") else v) for v in (x, y))
-    style = dict(style_of(role))
-    if len(x) > 30:
-        del style["marker"]
-    (drawn,) = ax.plot(x, y, **(style | {"linewidth": STYLE["lines.linewidth"]} | options))
+    style = style_of(role) | {"linewidth": STYLE["lines.linewidth"]} | ({} if len(x) <= 30 else {"marker": ""})
+    (drawn,) = ax.plot(x, y, **(style | options))
     finite = np.flatnonzero(np.isfinite(y))
     if label and len(finite):
-        place = {"xytext": (7, 0), "ha": "left", "va": "center"}
-        if at != -1:
-            place = {"xytext": (0, 7), "ha": "center", "va": "bottom"}
+        drawn.set_label(label)
+        right = {"xytext": (7, 0), "ha": "left", "va": "center"}
+        place = right if at == -1 else {"xytext": (0, 7), "ha": "center", "va": "bottom"}
         place |= {"color": drawn.get_color(), "fontsize": STYLE["font.size"], "annotation_clip": False}
         last = finite[-1] if at == -1 else at
         ax.annotate(label, (x[last], y[last]), textcoords="offset points", **place)
-        drawn.set_label(label)
     return drawn
 
 
@@ -92,7 +72,7 @@ def style_of(role):
     """The colour, line style and marker of a role: `ax.bar(x, y, color=style_of("ours")["color"])`."""
     if role not in ROLES:
         raise ValueError(f"no role {role!r}; allowed are {', '.join(ROLES)}: a role has one colour everywhere")
-    return ROLES[role]
+    return dict(ROLES[role])
 
 
 def show(fig, alt, caption=None):
@@ -106,26 +86,14 @@ def show(fig, alt, caption=None):
     alt = " ".join(str(alt or "").split())
     if len(alt) < 20:
         raise ValueError(f"alt={alt!r}: say what the figure shows, in 20 characters or more")
-    _check_width(fig.get_figwidth())
-    import matplotlib
-
+    if fig.get_figwidth() > MAX_WIDTH:
+        raise ValueError(f"figure {fig.get_figwidth():g} inches wide; {MAX_WIDTH} are allowed, the text's width")
     file = io.BytesIO()
-    with matplotlib.rc_context(STYLE):
-        fig.savefig(file, format="png", dpi=2 * PIXELS_PER_INCH)
-    width, height = (round(inches * PIXELS_PER_INCH) for inches in fig.get_size_inches())
+    fig.savefig(file, format="png", dpi=2 * PIXELS, facecolor="white")
+    width, height = (round(inches * PIXELS) for inches in fig.get_size_inches())
     image = f'<img src="data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}" alt="{html.escape(alt)}"'
     image += f' width="{width}" height="{height}" style="width:100%;max-width:{width}px;height:auto">'
-    below = f"<figcaption>{html.escape(caption)}</figcaption>" if caption else ""
+    image += f"<figcaption>{html.escape(caption)}</figcaption>" if caption else ""
     if "matplotlib.pyplot" in sys.modules:  # a figure of the reader's own making
         sys.modules["matplotlib.pyplot"].close(fig)
-    try:
-        from IPython.display import display
-    except ImportError:  # a plain Python session
-        print(alt)
-        return
-    display({"text/html": f'<figure class="rebuilt">{image}{below}</figure>', "text/plain": alt}, raw=True)
-
-
-def _check_width(inches):
-    if inches > MAX_WIDTH:
-        raise ValueError(f"figure {inches:g} inches wide; at most {MAX_WIDTH} are allowed, the book's text column")
+    display({"text/html": f'<figure class="rebuilt">{image}</figure>'}, alt)

@@ -1,16 +1,18 @@
-"""What a page shows besides figures: real source code, Markdown with measured values, small tables."""
+"""What a page shows besides figures: real source code, Markdown with measured values, tables."""
 
 import ast
 import html
 import inspect
 import linecache
 import math
+import re
 import string
 import textwrap
+from pathlib import Path
 
-SCALES = ((1e12, " trillion"), (1e9, " billion"), (1e6, " million"))
-PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
-SECONDS = ((1, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+BIG = [(1e12, " trillion"), (1e9, " billion"), (1e6, " million"), (0, "")]
+PREFIXES = [(1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k"), (0, " ")]
+SECONDS = [(1, " "), (1e-3, " m"), (1e-6, " µ"), (0, " n")]
 
 
 def source(*objects, docstring=True):
@@ -18,51 +20,82 @@ def source(*objects, docstring=True):
 
         show.source(rolling_distance.zdist, rolling_distance.top_matches)
 
-    `docstring=False` leaves a function's or a class's own docstring out. Raises ValueError for what has no
+    `docstring=False` leaves a function's or class's own docstring out. Raises ValueError for what has no
     Python source, such as a compiled function.
     """
-    text = "\n\n".join(_source(thing, docstring) for thing in objects)
-    _display(text, text.replace("```python\n", "").replace("\n```", ""))
+    linecache.checkcache()  # a file edited since its import is read again
+    shown = []
+    for thing in map(inspect.unwrap, objects):
+        try:
+            lines, first = inspect.getsourcelines(thing)
+        except (TypeError, OSError) as error:
+            raise ValueError(f"{thing!r} has no Python source; allowed are functions, classes, modules") from error
+        code, first = textwrap.dedent("".join(lines)).rstrip(), max(first, 1)  # a module starts at 0
+        node = ast.parse(code).body[0]
+        if not docstring and isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node):
+            kept = code.splitlines()
+            code = "\n".join(kept[: node.body[0].lineno - 1] + kept[node.body[0].end_lineno :])
+        where = f"{Path(inspect.getsourcefile(thing)).name}, lines {first} to {first + len(lines) - 1}"
+        shown.append((where, code))
+    fence = "`" * (1 + max(2, *map(len, re.findall("`+", "".join(code for _, code in shown))), 0))
+    markdown = "\n\n".join(f"*{where}*\n\n{fence}python\n{code}\n{fence}" for where, code in shown)
+    display({"text/markdown": markdown}, "\n\n".join(f"{where}\n{code}" for where, code in shown))
 
 
 def md(template, **values):
     """None; shows Markdown with measured values in it, so that no measured number is typed into prose.
 
-        show.md("The FFT needs {t}, {ratio:.1f} times less.", t=fast, ratio=race.ratios["ours"].median)
+        show.md("The FFT needs {t}, {ratio:.1f} times less.", t=measurement, ratio=ratio.median)
 
-    A number without a format is rounded to three digits; a Measurement shows its median time. Raises
-    ValueError for a name without a value, or a value that the template does not use.
+    A float without a format is rounded to three digits, a Measurement shows its median time. Raises ValueError
+    unless the template uses exactly the values given.
     """
-    text = _Rounded().vformat(template, (), values)
-    _display(text, text)
+    fields = [field for _, field, _, _ in string.Formatter().parse(template) if field is not None]
+    named = {re.split(r"[.\[]", field)[0] for field in fields}
+    if named != set(values):
+        raise ValueError(f"the template names {sorted(named)}, values came for {sorted(values)}; they must agree")
+    text = _Rounding().format(template, **values)
+    display({"text/markdown": text}, text)
+
+
+class _Rounding(string.Formatter):
+    def format_field(self, value, spec):
+        if not spec and hasattr(value, "median_s"):
+            return number(value.median_s, "s")
+        plain = spec or isinstance(value, str | bool) or not hasattr(value, "__float__")
+        return format(value, spec) if plain else number(value if isinstance(value, int) else float(value))
 
 
 def number(value, unit=""):
-    """A short text for a measured number, three significant digits: `number(1.6e9, "alignments/s")` is
-    "1.6 billion alignments/s", `number(0.0123, "s")` "12.3 ms", `number(2.5e9, "B/s")` "2.5 GB/s".
+    """A short text for a number, three significant digits: `number(1.6e9, "points/s")` is "1.6 billion points/s".
 
-    An int without a unit keeps all its digits: `number(20140000)` is "20,140,000".
+    With prefixes for s, B, B/s, FLOP and FLOP/s: "12.3 ms", "2.5 GB/s". An int without a unit keeps its digits.
     """
-    if value is None or not math.isfinite(value):
-        return "not known" if value is None else str(value)
-    if isinstance(value, int) and not unit:
+    if isinstance(value, int) and not unit or not math.isfinite(value):
         return f"{value:,}"
-    if unit == "s":
-        scale, unit = next((pair for pair in SECONDS if abs(value) >= pair[0]), (1, "s"))
-        return f"{_three(value / scale)} {unit}"
-    if unit in ("B", "B/s", "FLOP", "FLOP/s"):
-        scale, prefix = next((pair for pair in PREFIXES if abs(value) >= pair[0]), (1, ""))
-        return f"{_three(value / scale)} {prefix}{unit}"
-    scale, word = next((pair for pair in SCALES if abs(value) >= pair[0]), (1, ""))
-    return f"{_three(value / scale)}{word}{unit if unit in ('×', '%') else ' ' + unit if unit else ''}"
+    scales = SECONDS if unit == "s" else PREFIXES if unit in ("B", "B/s", "FLOP", "FLOP/s") else BIG
+    scale, word = next(pair for pair in scales if abs(value) >= pair[0])
+    scaled = value / (scale or (1e-9 if scales is SECONDS else 1))
+    digits = 2 - math.floor(math.log10(abs(scaled))) if scaled else 0
+    text = f"{scaled:.3g}" if digits > 6 else f"{round(scaled, digits):,.{max(0, digits)}f}"
+    text = text.rstrip("0").rstrip(".") if "." in text and "e" not in text else text
+    return f"{text}{word}{'' if scales is not BIG or not unit or unit in '×%' else ' '}{unit}"
 
 
 class Table:
-    """A base for what shows itself as a table: `table()` gives a CSS class, head, rows and caption.
+    """A table that shows itself: HTML of class `rebuilt-<css>` in a page, Markdown as text.
 
-    In a page it is an HTML table of class `rebuilt-<css>`, its text escaped, the first cell of a row its
-    header; as text it is a Markdown table.
+        Table("race", ("contestant", "time"), [("ours", "1 ms")], "20 rounds.")
+
+    Text is escaped; the first cell of a row is its header. A subclass may give its parts by `table()`.
     """
+
+    def __init__(self, css, head, rows, caption):
+        self.parts = css, head, rows, caption
+
+    def table(self):
+        """The table's CSS class, head, rows and caption."""
+        return self.parts
 
     def _repr_html_(self):
         css, head, rows, caption = self.table()
@@ -77,66 +110,17 @@ class Table:
     def _repr_markdown_(self):
         _, head, rows, caption = self.table()
         lines = [[str(cell).replace("|", "\\|").replace("\n", " ") for cell in row] for row in (head, *rows)]
-        widths = [max(3, *map(len, column)) for column in zip(*lines, strict=True)]
-        lines.insert(1, ["-" * width for width in widths])
-        padded = [[cell.ljust(width) for cell, width in zip(line, widths, strict=True)] for line in lines]
-        return "\n".join(f"| {' | '.join(line)} |" for line in padded) + f"\n\n{caption}"
+        lines.insert(1, ["---"] * len(head))
+        return "\n".join(f"| {' | '.join(line)} |" for line in lines) + f"\n\n{caption}"
 
     __repr__ = _repr_markdown_
 
 
-class _Rounded(string.Formatter):
-    def get_value(self, key, args, kwargs):
-        if key not in kwargs:
-            given = ", ".join(sorted(kwargs)) or "none"
-            raise ValueError(f"the template names {{{key}}}, which has no value; values given: {given}")
-        return kwargs[key]
-
-    def check_unused_args(self, used_args, args, kwargs):
-        if unused := sorted(set(kwargs) - used_args):
-            raise ValueError(f"the template does not use {', '.join(unused)}; a value shown nowhere is a mistake")
-
-    def format_field(self, value, spec):
-        if hasattr(value, "median_s"):
-            value, unit = value.median_s, "s"
-        else:
-            unit = ""
-        if spec or isinstance(value, (str, bool)) or not hasattr(value, "__float__"):
-            return format(value, spec)
-        return number(value if isinstance(value, int) else float(value), unit)
-
-
-def _source(thing, docstring):
-    linecache.checkcache()  # a file edited since its import is read again
-    try:
-        lines, first = inspect.getsourcelines(inspect.unwrap(thing))
-        file = inspect.getsourcefile(inspect.unwrap(thing)).replace("\\", "/").rpartition("/")[2]
-    except (TypeError, OSError) as error:
-        raise ValueError(f"{thing!r} has no Python source to show; give a function, class or module") from error
-    code = textwrap.dedent("".join(lines)).rstrip()
-    node = ast.parse(code).body[0]
-    if not docstring and ast.get_docstring(node) is not None:
-        text = node.body[0]
-        kept = code.splitlines()
-        code = "\n".join(kept[: text.lineno - 1] + kept[text.end_lineno :])
-    where = f"lines {first}–{first + len(lines) - 1}" if first else f"{len(lines)} lines"
-    fence = "`" * 3
-    return f"*From `{file}`, {where}*\n\n{fence}python\n{code}\n{fence}"
-
-
-def _three(value):
-    """Three significant digits without an exponent where that is readable: 12.3, 0.0123, 1,230, 4.5e-07."""
-    if value == 0 or 1e-4 <= abs(value) < 1e15:
-        digits = 2 - math.floor(math.log10(abs(value))) if value else 0
-        text = f"{round(value, digits):,.{max(0, digits)}f}"
-        return text.rstrip("0").rstrip(".") if "." in text else text
-    return f"{value:.3g}"
-
-
-def _display(markdown, plain):
+def display(bundle, plain):
+    """None; shows a bundle of {MIME type: content} in a page, and prints `plain` where there is no page."""
     try:
         from IPython.display import display
-    except ImportError:  # a plain Python session
+    except ImportError:
         print(plain)
-        return
-    display({"text/markdown": markdown, "text/plain": plain}, raw=True)
+    else:
+        display(bundle | {"text/plain": plain}, raw=True)
