@@ -26,6 +26,15 @@ sphinx:
     html_theme_options: {use_source_button: true}
 """
 
+PYPROJECT = """\
+[tool.ruff]
+line-length = 120
+extend-include = ["*.ipynb"]
+
+[tool.ruff.lint.per-file-ignores]
+"*.ipynb" = ["E402", "F811"]
+"""
+
 TOC = """\
 format: jb-book
 root: book/welcome
@@ -42,28 +51,40 @@ parts:
 
 HELPERS_RECEIPTS = '''\
 """A stand-in for helpers.receipts: writes what it is given."""
-import json, os, pathlib
+
+import json
+import os
+import pathlib
+
+FACTS = {
+    "schema": 1,
+    "date": "2026-01-02T03:04:05Z",
+    "code": "0" * 64,
+    "machine": {"cpu": "Test CPU", "gpu": None},
+    "versions": {},
+}
 
 
 class Receipt:
+    """What a run measured."""
+
     def __init__(self, stem, tier):
         self.stem, self.tier, self.metrics = stem, tier, {}
 
     def record(self, name, value, unit):
+        """Keep a metric."""
         self.metrics[name] = {"value": value, "unit": unit}
 
     def write(self):
-        folder = pathlib.Path(os.environ["REBUILT_RECEIPTS"])
-        folder.mkdir(parents=True, exist_ok=True)
-        content = {"schema": 1, "notebook": self.stem, "tier": self.tier, "chapter": "signals/" + self.stem,
-                   "date": "2026-01-02T03:04:05+00:00", "code": "0" * 64, "commit": "c0ffee", "dirty": False,
-                   "machine": {"cpu": "Test CPU", "gpu": None}, "versions": {}, "metrics": self.metrics}
-        path = folder / f"{self.stem}.{self.tier}.json"
-        path.write_text(json.dumps(content))
+        """The path of the receipt."""
+        path = pathlib.Path(os.environ["REBUILT_RECEIPTS"]) / f"{self.stem}.{self.tier}.json"
+        own = {"chapter": f"signals/{self.stem}", "notebook": self.stem, "tier": self.tier, "metrics": self.metrics}
+        path.write_text(json.dumps({**FACTS, **own}))
         return path
 
 
 def start(stem, tier):
+    """A new receipt."""
     return Receipt(stem, "cpu" if tier == "auto" else tier)
 '''
 
@@ -165,7 +186,7 @@ def exercise_cells():
         markdown("### Take the median", "exercise", **own),
         markdown(hint, "hint", **own),
         markdown(hint, "hint", **own),
-        code("def median(values):\n    ...", "stub", **own),
+        code("def median(values):\n    return None", "stub", **own),
         code(CHECKER, "checker", **own),
         code(SOLUTION, "solution", **own),
         code("def wrong(values):\n    return 0\n\n\nraise RuntimeError('a wrong answer ran')", "wrong", **wrong),
@@ -232,7 +253,7 @@ def small(tmp_path):
     made.write("_config.yml", CONFIG)
     made.write("_toc.yml", TOC)
     made.write("requirements.txt", "PyYAML\n")
-    made.write("pyproject.toml", '[tool.ruff]\nline-length = 110\nextend-include = ["*.ipynb"]\n')
+    made.write("pyproject.toml", PYPROJECT)
     made.write("book/welcome.md", WELCOME)
     made.write("book/claims.md", "# Claims\n\n<!-- press:claims -->\n")
     made.write("book/status.md", "# Status\n\n<!-- press:status -->\n")

@@ -64,7 +64,7 @@ def load() -> dict[str, Gate]:
     """All gates by name, in the order of the modules."""
     for module in MODULES:
         importlib.import_module(f"{__name__}.{module}")
-    return GATES
+    return dict(sorted(GATES.items(), key=lambda item: MODULES.index(item[1].find.__module__.rpartition(".")[2])))
 
 
 def check(repository: Repository, names: list[str] | None = None) -> int:

@@ -11,7 +11,7 @@ from .python import argument, calls, dotted_name, literal_text, parse
 
 SHORTEST, SHORTEST_IMAGE = 20, 12
 EMPTY_PHRASES = re.compile(
-    r"^(a |an |the )?(figure|plot|chart|image|picture|graph|alt( text)?)\b.{0,12}$", re.IGNORECASE
+    r"^(a |an |the )?(figure|plot|chart|image|picture|graph|alt( text)?)\b.{0,16}$", re.IGNORECASE
 )
 MAKERS = ("figure", "subplots", "gcf", "plot.figure", "plt.figure", "plt.subplots", "plt.gcf")
 

@@ -28,7 +28,7 @@ SCORES = r"(?:precision|recall|accuracy|F1|AUC|WER|CER|PSNR|BLEU|RMSE|word error
 NOT_SHARES = r"(?!\s?(?:confidence|quantile|percentile|interval|overlap))"
 
 MEASURED = {
-    "a time": re.compile(rf"{NUMBER}{SIZE}(?:\s|\u00a0|\u202f)?(?<!\d0s){SECONDS}{TIME_INPUT}"),
+    "a time": re.compile(rf"(?!(?:1[5-9]|20)\d0s\b){NUMBER}{SIZE}{GAP}{SECONDS}{TIME_INPUT}"),
     "a throughput": re.compile(
         rf"{NUMBER}{SIZE}{GAP}(?:[kMGTPE]i?)?(?:B|[Bb]ytes?|bits?|FLOPS?|FLOPs?|OPS?){GAP}(?:{PER_SECOND}|ps\b)"
         rf"|{NUMBER}{GAP}[kMGTPE]?(?:FLOPS|flops)\b"

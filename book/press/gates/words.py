@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from ..errors import PressError
 from ..model import Repository
 from . import Problem, gate
 
@@ -46,11 +47,10 @@ def spelling(repository: Repository) -> Iterator[Problem]:
                 double.write_text(cell.source, encoding="utf-8")
                 origin[double.name] = (repository.relative(chapter.notebook), index)
         found = _tool(repository, "codespell_lib", "--ignore-words", str(WORDS), "--builtin", "clear,rare", folder)
-    for line in found.splitlines():
-        match = re.match(r"(?:.*[/\\])?(\d+\.txt):(\d+): (.*)$", line)
-        if match:
-            where, cell = origin[match.group(1)]
-            yield Problem(where, f"“{match.group(3)}”", cell, int(match.group(2)))
+    pattern = re.compile(r"(?:.*[/\\])?(\d+\.txt):(\d+): (.*)$")
+    for match in _lines(found, pattern):
+        where, cell = origin[match.group(1)]
+        yield Problem(where, f"“{match.group(3)}”", cell, int(match.group(2)))
 
 
 @gate(
@@ -61,14 +61,22 @@ def spelling(repository: Repository) -> Iterator[Problem]:
 )
 def lint(repository: Repository) -> Iterator[Problem]:
     """What `ruff check` and `ruff format --check` report."""
-    for arguments in (["check", "--output-format=concise", "--quiet"], ["format", "--check"]):
-        for line in _tool(repository, "ruff", *arguments, ".").splitlines():
-            if re.match(r"(.+:\d+:\d+: |Would reformat|error|warning)", line):
-                yield Problem("", line)
+    for command in ("check", "format --check"):
+        found = _tool(repository, "ruff", *command.split(), "--quiet", "--output-format=concise", ".")
+        for match in _lines(found, re.compile(r".+?:(cell \d+:)?\d+:\d+: .*")):
+            yield Problem("", match.group())
 
 
-def _tool(repository: Repository, module: str, *arguments: str) -> str:
-    """What a tool prints when it runs in the root; its exit status only says that it found something."""
+def _tool(repository: Repository, module: str, *arguments: str) -> subprocess.CompletedProcess:
+    """What came of running a tool in the root."""
     command = [sys.executable, "-m", module, *arguments]
-    done = subprocess.run(command, cwd=repository.root, capture_output=True, text=True)
-    return done.stdout + done.stderr
+    return subprocess.run(command, cwd=repository.root, capture_output=True, text=True)
+
+
+def _lines(done: subprocess.CompletedProcess, pattern: re.Pattern) -> list[re.Match]:
+    """The lines of a tool's findings; PressError when it failed for another reason than a finding."""
+    found = [match for line in done.stdout.splitlines() if (match := pattern.match(line))]
+    if done.returncode and not found:
+        said = (done.stderr or done.stdout).strip()
+        raise PressError(f"{done.args[2]} failed with status {done.returncode}: {said[-500:]}")
+    return found

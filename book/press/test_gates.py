@@ -1,0 +1,575 @@
+"""Every gate, seen to pass on the small book and to fail on each kind of breach."""
+
+import nbformat
+import pytest
+
+from press import PressError, gates
+from press.cli import main
+from press.conftest import code, exercise_cells, markdown
+from press.gates import code as code_gates
+from press.gates.notebooks import fix
+from press.gates.numbers import typed
+from press.gates.registry import safe_name
+
+ALL = gates.load()
+SLICE = "notebooks/signals/moving_mean/moving_mean.py"
+GOOD_ALT = "Mean against time: the curve falls after noon."
+
+
+def problems(small, name):
+    """What the gate says, one line a problem."""
+    return "\n".join(map(str, ALL[name].problems(small.repository)))
+
+
+def edit(path, old, new):
+    """Replace a text in a file that must hold it."""
+    before = path.read_text(encoding="utf-8")
+    assert old in before
+    path.write_text(before.replace(old, new, 1), encoding="utf-8")
+
+
+def edit_notebook(small, change):
+    """Change the notebook in memory and write it."""
+    notebook = nbformat.read(small.notebook_path, as_version=4)
+    change(notebook)
+    nbformat.write(notebook, small.notebook_path)
+
+
+@pytest.mark.parametrize("name", list(ALL))
+def test_the_small_book_passes(small, name):
+    assert problems(small, name) == ""
+
+
+def test_there_are_the_gates_that_the_book_promises():
+    promised = "outputs opening length redefinition card alt numbers data links names imports budget spelling lint"
+    assert list(ALL) == promised.split()
+    assert all(gate.why and gate.mend for gate in ALL.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "said"),
+    [
+        ("outputs", lambda nb: nb.cells[5].update(execution_count=3), "cell 5: holds execution_count"),
+        (
+            "outputs",
+            lambda nb: nb.cells[5].outputs.append(nbformat.v4.new_output("stream", text="7")),
+            "cell 5: holds outputs",
+        ),
+        ("opening", lambda nb: nb.cells[0].metadata.update(tags=[]), "cell 0: this must be the one markdown cell"),
+        ("opening", lambda nb: nb.cells[0].update(source="Smooth a stream"), "the first line must be the title"),
+        ("opening", lambda nb: nb.cells[1].update(source=nb.cells[1].source + " "), "cell 1: differs from the press's"),
+        ("opening", lambda nb: nb.cells.insert(1, nb.cells.pop(2)), "with the tag `setup`; the tag is at [2]"),
+        ("opening", lambda nb: nb.cells[2].update(source='TIER = "gpu"'), 'cell 2: must assign TIER = "auto"'),
+        ("opening", lambda nb: nb.cells[3].metadata.update(tags=["opening"]), "the tag is at [0, 3]"),
+        ("opening", lambda nb: nb.metadata.update(kernelspec={"name": "julia", "display_name": "J"}), "not `python3`"),
+        ("length", lambda nb: nb.cells[4].update(source="x = 1\n" * 31), "cell 4: 31 lines; at most 30"),
+        (
+            "length",
+            lambda nb: [cell.update(source="x = 1\n" * 9) for cell in nb.cells if cell.cell_type == "code"],
+            "the median code cell has 9 lines; at most 8",
+        ),
+        ("redefinition", lambda nb: nb.cells[4].update(source="def moving_mean(x):\n    pass"), "which moving_mean.py"),
+        ("spelling", lambda nb: nb.cells[3].update(source="## The idea\n\nTeh mean."), "cell 3, line 3: “Teh ==> The"),
+        ("spelling", lambda nb: nb.cells[5].update(source="# recieve\nx = 1"), "cell 5, line 1"),
+        (
+            "lint",
+            lambda nb: nb.cells[2].update(source='import json\n\nTIER = "auto"'),
+            "moving_mean.ipynb:cell 3:1:8: F401",
+        ),
+        ("lint", lambda nb: nb.cells[2].update(source='TIER  =  "auto"'), "unformatted"),
+        ("imports", lambda nb: nb.cells[4].update(source="import press"), "nothing imports the press"),
+        (
+            "data",
+            lambda nb: nb.cells[4].update(source='data.fetch("moons")'),
+            "fetches moons, which is not in data/reg",
+        ),
+        ("data", lambda nb: nb.cells[4].update(source="data.fetch(name)"), "as a literal text"),
+        ("data", lambda nb: nb.cells[4].update(source="x = 1"), "beats is listed and nothing fetches it"),
+        ("links", lambda nb: nb.cells[3].update(source="## The idea\n\n[x](nowhere.md)"), "'nowhere.md': there is no"),
+        (
+            "numbers",
+            lambda nb: nb.cells[3].update(source="## The idea\n\nIt took 12.5 ms."),
+            "cell 3, line 3: “12.5 ms",
+        ),
+        ("alt", lambda nb: nb.cells[3].update(source="![plot](a.png)"), "alt text 'plot'"),
+    ],
+)
+def test_a_breach_in_the_notebook_is_seen(small, name, change, said):
+    edit_notebook(small, change)
+    assert said in problems(small, name)
+
+
+def test_fix_empties_outputs_and_writes_the_setup_cell(small):
+    clean = small.notebook_path.read_text()
+
+    def spoil(notebook):
+        notebook.cells[1].source = "old"
+        notebook.cells[5].outputs = [nbformat.v4.new_output("stream", text="7")]
+        notebook.metadata.kernelspec.name = "mine"
+
+    edit_notebook(small, spoil)
+    assert fix(small.repository) == ["notebooks/signals/moving_mean/moving_mean.ipynb"]
+    assert fix(small.repository) == []
+    assert problems(small, "outputs") == problems(small, "opening") == ""
+    assert nbformat.reads(clean, 4).cells == nbformat.read(small.notebook_path, 4).cells
+
+
+# cards ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"title": "A stream, smooth"}, "title: 'A stream, smooth'; the notebook's title is 'Smooth a stream'"),
+        ({"part": "speech"}, "part: speech; the notebook lies in signals"),
+        ({"extra": 1}, "'extra' was unexpected"),
+        ({"objectives": []}, "objectives: [] should be non-empty"),
+        ({"sections": [{"title": "The idea", "minutes": 5}]}, "not in the card: 'Exercises'"),
+        ({"data": ["beats", "moons"]}, "data: moons is not in data/registry.tsv"),
+        ({"packages": ["numpy"]}, "packages.0"),
+        ({"needs": {"memory_gb": 0, "disk_mb": 1, "gpu": "optional"}}, "needs.memory_gb"),
+        ({"exercises": []}, "needs one tag of"),
+    ],
+)
+def test_a_wrong_card_is_seen(small, changes, said):
+    small.write_card(**changes)
+    assert said in problems(small, "card")
+
+
+def test_sections_in_another_order_are_seen(small):
+    small.write_card(sections=small.card["sections"][::-1])
+    assert "the order differs" in problems(small, "card")
+
+
+def test_an_article_outside_the_references_is_seen(small):
+    small.write_card(article={**small.card["article"], "key": "nobody1999"})
+    assert "nobody1999 is not in book/references.bib" in problems(small, "card")
+
+
+def test_a_claim_s_metric_must_be_recorded_and_its_id_be_its_own(small):
+    (claim,) = small.card["claims"]
+    small.write_card(claims=[claim, {**claim, "metric": "mean_time"}])
+    said = problems(small, "card")
+    assert "the id rate is used twice" in said and "no cell records the metric 'mean_time'" in said
+
+
+def test_a_metric_recorded_by_an_f_string_counts(small):
+    (claim,) = small.card["claims"]
+    small.write_card(claims=[{**claim, "metric": "float32_mean_rate"}])
+    assert "float32_mean_rate" in problems(small, "card")
+    small.write_notebook(small.cells(code('for kind in ["float32"]:\n    receipt.record(f"{kind}_mean_rate", 1, "")')))
+    assert problems(small, "card") == ""
+
+
+def test_a_card_reads_an_exponent_as_a_number(small):
+    edit(small.home / "moving_mean.yml", "value: 2000", "value: 2.0e3")
+    assert problems(small, "card") == ""
+    assert small.repository.chapters[0].card["claims"][0]["value"] == 2000
+
+
+def test_a_lone_card_and_a_lone_notebook_are_seen(small):
+    (small.home / "moving_mean.yml").rename(small.home / "other.yml")
+    said = problems(small, "card")
+    assert "other.yml: a card without its notebook" in said and "moving_mean.yml: is missing" in said
+
+
+def test_a_card_that_is_no_yaml_is_seen(small):
+    small.write("notebooks/signals/moving_mean/moving_mean.yml", "a: [1")
+    assert "moving_mean.yml is not YAML" in problems(small, "card")
+
+
+@pytest.mark.parametrize(
+    ("index", "change", "said"),
+    [
+        (0, {"metadata": {"tags": ["exercise"]}}, "needs one tag of"),
+        (1, {"source": "Sort first."}, "a hint must be folded"),
+        (3, {"metadata": {"tags": []}}, "has 0 cells tagged `stub`; 1 must be there"),
+        (4, {"source": "x = 1"}, "must define a function check_NAME"),
+        (4, {"source": "def check_median(fn):\n    pass\n\n\ncheck_median(1)"}, "must define and import only"),
+        (5, {"source": "x = 1"}, "must call its checker"),
+        (6, {"metadata": {"tags": ["wrong"], "exercise": {"id": "median"}}}, "needs the `message`"),
+        (
+            6,
+            {"metadata": {"tags": ["wrong"], "exercise": {"id": "median", "kind": "break"}}},
+            "kind 'break' in the cell",
+        ),
+        (None, None, "exercise median has 1 cells tagged `hint`; 2 must be there"),
+    ],
+)
+def test_a_wrong_exercise_cell_is_seen(small, index, change, said):
+    def spoil(notebook):
+        start = len(notebook.cells) - 1 - len(exercise_cells())
+        if index is None:
+            del notebook.cells[start + 1]
+        else:
+            notebook.cells[start + index].update(nbformat.from_dict(change))
+
+    edit_notebook(small, spoil)
+    assert said in problems(small, "card")
+
+
+# figures -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("plt.show()", "`plt.show()` shows a figure without words"),
+        ('fig.savefig("a.png")', "`fig.savefig` writes a figure past plot.show"),
+        ("fig, ax = plt.subplots()\ndisplay(fig)", "display(fig) shows a figure without words"),
+        ("mine = plot.figure()\ndisplay(mine)", "display(fig) shows a figure without words"),
+        ("plot.show(fig)", "plot.show needs alt="),
+        ("plot.show(fig, alt=words)", "as a literal text"),
+        ('plot.show(fig, alt="a plot")', "at least 20 letters"),
+        ('plot.show(fig, alt="Figure of the values.")', "at least 20 letters"),
+        ('plot.show(fig, alt="xxxxxxxxxxxxxxxxxxxxxxxxxx")', "at least 20 letters"),
+        (f'plot.show(fig, alt="{GOOD_ALT}")', ""),
+        (f'plot.show(fig, alt=f"{GOOD_ALT} {{x:.1f}}")', ""),
+        ("show.source(moving_mean)\nserver.show()", ""),
+        ("display(table)", ""),
+    ],
+)
+def test_a_figure_in_code_needs_alt_text(small, source, said):
+    small.write_notebook(small.cells(code(source)))
+    found = problems(small, "alt")
+    assert said in found if said else found == ""
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ({"image/png": "iVBORw0K", "text/plain": "<Figure>"}, "a bare image/png output"),
+        ({"text/html": '<figure><img src="data:x"></figure>'}, "an <img> of the output has the alt text None"),
+        ({"text/html": '<img alt="plot" src="data:x">'}, "an <img> of the output has the alt text"),
+        ({"text/html": "<svg viewBox='0 0 1 1'><path/></svg>"}, "neither <title> nor aria-label"),
+        ({"text/html": f'<figure class="rebuilt"><img alt="{GOOD_ALT}"></figure>', "image/png": "x"}, ""),
+        ({"text/html": "<svg><title>The mean falls</title></svg>"}, ""),
+    ],
+)
+def test_an_image_in_the_executed_copy_needs_alt_text(small, data, said):
+    chapter = small.repository.chapters[0]
+    cell = code("x")
+    cell.outputs = [nbformat.v4.new_output("display_data", data=data)]
+    chapter.executed.parent.mkdir(parents=True)
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell]), chapter.executed)
+    found = problems(small, "alt")
+    assert said in found if said else found == ""
+
+
+@pytest.mark.parametrize(
+    ("page", "bad"),
+    [
+        ("![](a.svg)", True),
+        ("![A drawing of the pipeline](a.svg)", False),
+        ('<img src="a.svg">', True),
+        ('<img src="a.svg" alt="A drawing of the pipeline">', False),
+        ("```{figure} a.svg\n:width: 50%\nA caption.\n```", True),
+        ("```{image} a.svg\n:alt: A drawing of the pipeline\n```", False),
+        ("`![](a.svg)` is how not to do it", False),
+    ],
+)
+def test_an_image_on_a_page_needs_alt_text(small, page, bad):
+    small.write("book/claims.md", f"# Claims\n\n{page}\n")
+    assert bool(problems(small, "alt")) == bad
+
+
+# typed numbers -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "It takes 12 ms.",
+        "It takes 12ms.",
+        "It takes about 0.3 s on a laptop.",
+        "done in 4.5 seconds",
+        "a call costs 3 µs",
+        "between 3–5 ms a call",
+        "moves 450 GB/s",
+        "moves 450 gigabytes or 3.2 TFLOP/s",
+        "reaches 19.5 TFLOPS",
+        "more than 1.6 billion alignments per second",
+        "about 400 patches/s",
+        "serves 12,000 requests a second",
+        "15× the peer",
+        "is 4x faster",
+        "three times faster than the loop",
+        "12 times as fast as before",
+        "twice as fast",
+        "loses 3 % of the beats",
+        "93% of them",
+        "seven in ten, 70 percent",
+        "a recall of 0.97",
+        "precision 0.93 and more",
+        "| ours | 12 ms |",
+        "- item: 12 ms",
+        "## In 12 ms",
+        ":::{note}\nIt takes 12 ms.\n:::",
+        "```{note}\nIt takes 12 ms.\n```",
+        "“It takes 12 ms.” says nobody",
+        "[a link of 12 ms](a.md)",
+    ],
+)
+def test_a_number_that_looks_measured_is_seen(text):
+    assert typed(text, ["more than 2 thousand points per second"]), text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sampled at 360 Hz, a query of 421 samples",
+        "30 minutes of ECG and 6.5 million points",
+        "clips of 10 s of speech, 2 s of the recording",
+        "360 samples per second, 25 frames per second, 48,000 samples/s",
+        "a 0.5 s window, a 10-second clip",
+        "a 3×3 kernel, 2 x 3 blocks, 64 × 64 pixels",
+        "float32 sums, fp16, 16 GB of memory, 2 cores, 120 MB",
+        "a 95 % confidence interval, 50 % overlap",
+        "> It takes 12 ms.\n> And 3 s more.",
+        "> quoted\nand lazily 12 ms go on",
+        "`12 ms` and `` 3 s ``",
+        "```python\nx = '12 ms'\n```",
+        "~~~\n12 ms\n~~~",
+        "$t = 12 s$\n\n$$\n12 ms\n$$",
+        "[link](https://example.org/12ms?x=5%25)",
+        "<!-- it takes 12 ms -->",
+        "in 1990s style, version 2.0, section 3.1, step 12",
+        "The article says “more than 2 thousand points per second”, plainly.",
+        'The article says "2 thousand points per second".',
+        "a precision of 64 bits, float64 precision",
+        "Wait 12 ms. <!-- typed: the pause we chose -->",
+        "It is 12 ms\nor 13 ms. <!-- typed: both are settings -->",
+        "| a | 12 ms | <!-- typed: a setting -->",
+    ],
+)
+def test_an_input_a_quote_or_an_explained_number_is_not(text):
+    assert typed(text, ["more than 2 thousand points per second"]) == [], text
+
+
+def test_an_escape_covers_its_paragraph_or_row_and_needs_a_reason():
+    assert typed("12 ms\n\n13 ms <!-- typed: a setting -->", []) == [(1, "“12 ms” looks like a time that was measured")]
+    assert [line for line, _ in typed("| 12 ms |\n| 13 ms | <!-- typed: a setting -->", [])] == [1]
+    assert [line for line, _ in typed("- 12 ms\n- 13 ms <!-- typed: a setting -->", [])] == [1]
+    assert "without a reason" in typed("12 ms <!-- typed: x -->", [])[0][1]
+
+
+def test_typed_numbers_in_alt_texts_and_templates_are_seen(small):
+    lines = 'plot.show(fig, alt="Ours takes 12 ms, the loop more.")\nshow.md("It takes 3 s; {t}", t=t)'
+    small.write_notebook(small.cells(code(lines)))
+    said = problems(small, "numbers")
+    assert "12 ms" in said and "3 s" in said
+
+
+def test_typed_numbers_on_pages_are_seen_and_claims_may_be_quoted_there(small):
+    small.write("book/claims.md", "# Claims\n\nThey say “more than 2 thousand points per second”.\n\nIt took 9 ms.\n")
+    assert problems(small, "numbers") == "book/claims.md, line 5: “9 ms” looks like a time that was measured"
+
+
+# data ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("sha256\t", "hash\t", "line 1: the columns are"),
+        ("a" * 64, "A" * 64, "64 hexadecimal digits"),
+        ("\t12\t", "\t12 kB\t", "a whole number above zero"),
+        ("https://example.org/b.bin", "file:///etc/passwd", "an http or https address"),
+        ("a/b.bin", "../b.bin", "a relative path inside"),
+        ("\tCC0\t", "\t \t", "licence is empty"),
+        ("beats\ta/", "Beats!\ta/", "lower-case letters, digits"),
+        ("\tSomeone 2020\tbeats", "", "has not 8 fields"),
+    ],
+)
+def test_a_wrong_registry_row_is_seen(small, old, new, said):
+    edit(small.root / "data/registry.tsv", old, new)
+    assert said in problems(small, "data")
+
+
+def test_a_row_twice_and_a_data_set_without_a_card_are_seen(small):
+    path = small.root / "data/registry.tsv"
+    path.write_text(path.read_text() + path.read_text().splitlines()[1] + "\n")
+    assert "line 3: beats/a/b.bin stands there twice" in problems(small, "data")
+    small.write("data/README.md", "# Data\n\nbeats\n")
+    assert "no heading names the data set beats" in problems(small, "data")
+
+
+def test_a_fetched_data_set_has_to_be_in_the_card(small):
+    small.write_card(data=[])
+    assert "fetches beats, which is not in the chapter's card" in problems(small, "data")
+
+
+@pytest.mark.parametrize(
+    ("name", "safe"),
+    [
+        ("a.bin", True),
+        ("a/b/c d.bin", True),
+        ("", False),
+        ("/a", False),
+        ("a/../b", False),
+        ("..", False),
+        ("a//b", False),
+        ("a\\b", False),
+        ("C:/a", False),
+        ("a\0b", False),
+    ],
+)
+def test_file_names_stay_inside_their_folder(name, safe):
+    assert safe_name(name) == safe
+
+
+# links ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("page", "said"),
+    [
+        ("[x](missing.md)", "'missing.md': there is no such file"),
+        ("[x](welcome.md#nowhere)", "book/welcome.md has no such heading"),
+        ("[x](#nowhere)", "has no such heading"),
+        ('<a href="missing.html">x</a>', "'missing.html'"),
+        ("{doc}`missing`", "{doc}`missing`: there is no such file"),
+        ("{ref}`x <missing>`", "no page has this label"),
+        ("{cite}`someone2020,nobody1999`", "nobody1999 is not in book/references.bib"),
+        ("[a]: missing.md", "'missing.md'"),
+        ("[x](../../../outside.md)", "there is no such file"),
+        ("[x](welcome.md#welcome), [y](welcome), {doc}`welcome`, {ref}`here`, [z](#here), [](here)", ""),
+        ("[x](../notebooks/signals/moving_mean/moving_mean.ipynb#the-idea), {cite}`someone2020`", ""),
+        ("[x](https://example.org/missing.md), [m](mailto:a@example.org), `[x](missing.md)`", ""),
+        ("```md\n[x](missing.md)\n```", ""),
+    ],
+)
+def test_links_of_a_page(small, page, said):
+    small.write("book/claims.md", f"# Claims\n\n(here)=\n## Part\n\n{page}\n")
+    found = problems(small, "links")
+    assert said in found if said else found == ""
+
+
+def test_the_contents_name_pages_that_exist_and_every_page(small):
+    edit(small.root / "_toc.yml", "file: book/claims", "file: book/gone")
+    said = problems(small, "links")
+    assert "names book/gone, which is no page" in said and "lacks the page book/claims.md" in said
+    edit(small.root / "_toc.yml", "notebooks/signals/moving_mean/moving_mean", "book/status")
+    said = problems(small, "links")
+    assert "lacks the chapter notebooks/signals/moving_mean/moving_mean" in said and "names book/status twice" in said
+
+
+# code ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("notebooks/speech/other/moving_mean.py", "has the same name"),
+        ("notebooks/signals/moving_mean/statistics.py", "hides the standard library's module statistics"),
+        ("notebooks/signals/moving_mean/nbformat.py", "hides the installed package nbformat"),
+        ("notebooks/signals/moving_mean/helpers.py", "hides the repository's own helpers"),
+        ("notebooks/signals/moving_mean/Bad-Name.py", "'Bad-Name' is no module name"),
+    ],
+)
+def test_clashing_module_names_are_seen(small, path, said):
+    small.write(path, '"""A module."""\n')
+    assert said in problems(small, "names")
+
+
+@pytest.mark.parametrize(
+    ("path", "source", "said"),
+    [
+        (SLICE, "import other\n", "imports other of notebooks/speech/other"),
+        (SLICE, "def f():\n    from other import x\n", "imports other of notebooks/speech/other"),
+        (SLICE, "import press\n", "nothing imports the press"),
+        (SLICE, "import numpy\nfrom helpers import data\n", ""),
+        ("notebooks/signals/moving_mean/test_moving_mean.py", "import moving_mean\n", ""),
+        ("helpers/data.py", "import moving_mean\n", "helpers know no chapter"),
+        ("helpers/data.py", "import torch\n", "imports torch at once"),
+        ("helpers/data.py", "def f():\n    import torch\n", ""),
+        ("helpers/data.py", "def f():\n    import pandas\n", "imports pandas; helpers need only what Colab has"),
+        ("helpers/test_data.py", "import pytest\n", ""),
+        ("book/press/x.py", "def f():\n    import torch\n", "imports neither torch nor a slice"),
+        ("book/press/x.py", "import moving_mean\n", "imports neither torch nor a slice"),
+    ],
+)
+def test_imports_that_point_the_wrong_way_are_seen(small, path, source, said):
+    small.write("notebooks/speech/other/other.py", '"""Another slice."""\n')
+    small.write(path, source)
+    found = problems(small, "imports")
+    assert said in found if said else found == ""
+
+
+@pytest.mark.parametrize(
+    ("path", "lines", "said"),
+    [
+        ("helpers/data.py", 201, "helpers/data.py: 201 lines; at most 200"),
+        ("helpers/data.py", 200, ""),
+        ("helpers/test_data.py", 5000, ""),
+        (SLICE, 301, "moving_mean.py: 301 lines; at most 300"),
+        (SLICE, 300, ""),
+    ],
+)
+def test_budgets_of_lines(small, path, lines, said):
+    small.write(path, "x = 1\n" * lines)
+    found = problems(small, "budget")
+    assert said in found if said else found == ""
+
+
+def test_the_budget_of_all_helpers(small, monkeypatch):
+    monkeypatch.setattr(code_gates, "HELPERS_TOTAL", 10)
+    assert "lines in all; at most 10" in problems(small, "budget")
+
+
+def test_a_long_function_is_seen_but_not_its_docstring(small):
+    body = "    x = 1\n"
+    docstring = '    """Says\n' + "    much\n" * 30 + '    """\n'
+    small.write(SLICE, "def long():\n" + docstring + body * 39)
+    assert problems(small, "budget") == ""
+    small.write(SLICE, "def long():\n" + docstring + body * 40)
+    assert "long has 41 lines without its docstring; at most 40" in problems(small, "budget")
+
+
+def test_spelling_of_pages_code_and_cards(small):
+    small.write("book/claims.md", "# Claims\n\nTeh claims.\n")
+    small.write("helpers/data.py", '"""Recieves data."""\n')
+    small.write_card(summary="A moving mean, seperate.")
+    said = problems(small, "spelling")
+    assert "book/claims.md, line 3: “Teh ==> The”" in said and "helpers/data.py, line 1" in said
+    assert "moving_mean.yml" in said
+
+
+def test_a_tool_that_fails_is_a_problem_not_a_pass(small):
+    small.write("pyproject.toml", "[tool.ruff]\nline-length = 'wide'\n")
+    assert "ruff failed with status 2" in problems(small, "lint")
+    small.write("setup.cfg", "[codespell]\nignore-words = missing.txt\n")
+    assert "codespell_lib failed" in problems(small, "spelling")
+
+
+def test_lint_sees_python_files(small):
+    small.write("helpers/data.py", "import os\n")
+    assert "helpers/data.py:1:8: F401" in problems(small, "lint")
+
+
+# the command ---------------------------------------------------------------------------------------------
+
+
+def test_the_command_prints_a_line_a_gate_then_the_problems(small, capsys):
+    small.write("book/claims.md", "# Claims\n\nIt took 9 ms.\n")
+    assert main(["--root", str(small.root), "check", "numbers", "outputs"]) == 1
+    said = capsys.readouterr().out
+    assert [line.split()[0] for line in said.splitlines()[:2]] == ["numbers", "outputs"]
+    assert "book/claims.md, line 3" in said and "Why: " in said and "Mend: " in said
+    assert "1 of 2 gates pass; 1 problems" in said
+    assert main(["--root", str(small.root), "check", "outputs"]) == 0
+
+
+def test_an_unknown_gate_is_refused(small):
+    with pytest.raises(PressError, match="no gate is called nonsense; there are: outputs"):
+        gates.check(small.repository, ["nonsense"])
+
+
+def test_a_file_that_is_no_notebook_is_a_problem_not_a_crash(small):
+    small.notebook_path.write_text("{")
+    assert "is not a notebook" in problems(small, "outputs")
+
+
+def test_markdown_cells_of_a_notebook_may_quote_its_claim(small):
+    small.write_notebook(small.cells(markdown("They claim “more than 2 thousand points per second”.")))
+    assert problems(small, "numbers") == ""
