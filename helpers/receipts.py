@@ -177,16 +177,18 @@ def replay(stem, metric=None, tier=None):
 
         receipts.replay("rolling_distance", "zdist_float64_rate", tier="big")
 
-    For cells whose hardware is missing. Raises FileNotFoundError where no such run was recorded.
+    For cells whose hardware is missing. Where no such run was recorded the table says so: not measured.
     """
+    head = ("metric", "recorded")
     for content in committed(stem):
         metrics = content["metrics"]
         if tier in (None, content["tier"]) and (metric is None or metric in metrics):
             rows = [(name, _text(metrics[name])) for name in ([metric] if metric else metrics)]
-            table = Table("replay", ("metric", "recorded"), rows, f"Recorded, not measured here: {_where(content)}.")
+            table = Table("replay", head, rows, f"Recorded, not measured here: {_where(content)}.")
             table.content = content
             return table
-    raise FileNotFoundError(f"no committed receipt of {stem} has metric {metric or 'any'} at tier {tier or 'any'}")
+    missing = f"No run of {stem} at tier {tier or 'any'} has been recorded yet."
+    return Table("replay", head, [(metric or "any metric", NOT_MEASURED)], missing)
 
 
 def _where(content):
