@@ -189,8 +189,8 @@ def exercise_cells():
         code("def median(values):\n    return None", "stub", **own),
         code(CHECKER, "checker", **own),
         code(SOLUTION, "solution", **own),
-        code("def wrong(values):\n    return 0\n\n\nraise RuntimeError('a wrong answer ran')", "wrong", **wrong),
-        code("def wrong(values):\n    return 1\n\n\nraise RuntimeError('a wrong answer ran')", "wrong", **wrong),
+        code('def wrong(values):\n    return 0\n\n\nraise RuntimeError("a wrong answer ran")', "wrong", **wrong),
+        code('def wrong(values):\n    return 1\n\n\nraise RuntimeError("a wrong answer ran")', "wrong", **wrong),
     ]
 
 

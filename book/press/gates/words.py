@@ -63,7 +63,7 @@ def lint(repository: Repository) -> Iterator[Problem]:
     """What `ruff check` and `ruff format --check` report."""
     for command in ("check", "format --check"):
         found = _tool(repository, "ruff", *command.split(), "--quiet", "--output-format=concise", ".")
-        for match in _lines(found, re.compile(r".+?:(cell \d+:)?\d+:\d+: .*")):
+        for match in _lines(found, re.compile(r".+?\.(?:py|ipynb):(cell \d+:)?\d+:\d+: .*")):
             yield Problem("", match.group())
 
 
