@@ -55,7 +55,7 @@ def spelling(repository: Repository) -> Iterator[Problem]:
 
 @gate(
     "lint",
-    "ruff finds nothing in Python files and notebooks",
+    "ruff finds nothing in code, wherever it stands",
     why="one style everywhere; and an unused import or name is often a mistake",
     mend="`ruff check --fix` and `ruff format` in the repository's root do most of it",
 )
@@ -63,7 +63,7 @@ def lint(repository: Repository) -> Iterator[Problem]:
     """What `ruff check` and `ruff format --check` report."""
     for command in ("check", "format --check"):
         found = _tool(repository, "ruff", *command.split(), "--quiet", "--output-format=concise", ".")
-        for match in _lines(found, re.compile(r".+?\.(?:py|ipynb):(cell \d+:)?\d+:\d+: .*")):
+        for match in _lines(found, re.compile(r".+?:(cell \d+:)?\d+:\d+: .*")):
             yield Problem("", match.group())
 
 
