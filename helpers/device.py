@@ -19,6 +19,7 @@ from types import SimpleNamespace
 TIERS = ("cpu", "gpu", "big")
 BIG_BYTES = 40e9  # a card with at least this much memory is `big`
 PACKAGES = ("torch", "numpy", "scipy", "matplotlib")  # their versions are kept in every receipt
+CGROUP = Path("/sys/fs/cgroup")
 _state = SimpleNamespace(tier=None)  # the tier chosen last
 
 
@@ -157,7 +158,7 @@ def _gpu():
 def _cgroup(*files):
     """The whole numbers in these files of the container's limits (version 2 or 1); None where no limit is."""
     try:
-        words = " ".join((Path("/sys/fs/cgroup") / name).read_text() for name in files).split()
+        words = " ".join((CGROUP / name).read_text() for name in files).split()
         return [int(word) for word in words]
     except (OSError, ValueError):  # no such file, or "max"
         return None

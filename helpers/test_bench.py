@@ -1,0 +1,135 @@
+import time
+
+import pytest
+import torch
+
+from helpers import bench
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that stands still but for what functions add to it."""
+    now = [0.0]
+    monkeypatch.setattr(bench.time, "perf_counter", lambda: now[0])
+
+    def takes(*seconds):
+        """A function whose calls, after one for the memory, take these seconds in turn, again and again."""
+        queue = [0.0]
+
+        def run():
+            if not queue:
+                queue.extend(seconds)
+            now[0] += queue.pop(0)
+
+        return run
+
+    return takes
+
+
+def test_median_and_quartiles_are_those_of_the_repeats(clock):
+    found = bench.measure(clock(5.0, 1.0, 2.0, 4.0, 3.0), repeats=5, warmup=1)
+    assert (found.median_s, found.low_s, found.high_s) == (3, 2, 4)
+    assert found.times_s == (5, 1, 2, 4, 3)
+
+
+def test_one_repeat_is_its_own_spread(clock):
+    found = bench.measure(clock(2.0), repeats=1, warmup=1)
+    assert (found.median_s, found.low_s, found.high_s) == (2, 2, 2)
+
+
+def test_warm_up_is_not_timed():
+    calls = []
+    found = bench.measure(lambda: calls.append(1), repeats=4, warmup=3)
+    assert (len(calls), len(found.times_s)) == (7, 4)
+
+
+def test_time_is_real():
+    assert 0.01 <= bench.measure(lambda: time.sleep(0.01), repeats=3, warmup=0).low_s < 0.1
+
+
+def test_rates_follow_from_the_median(clock):
+    found = bench.measure(clock(0.5), repeats=3, warmup=1, bytes=1e9, flops=3e9)
+    assert (found.bytes_per_s, found.flops_per_s) == (2e9, 6e9)
+    assert bench.measure(clock(0.5), repeats=3).bytes_per_s is None
+
+
+def test_a_measurement_shows_rates_beside_the_peak(clock, monkeypatch):
+    monkeypatch.setitem(bench._peaks, ("cpu", "float32"), bench.Peak(8e9, 12e9, "cpu", "float32"))
+    text = repr(bench.measure(clock(0.5), repeats=3, warmup=1, bytes=1e9, flops=3e9))
+    for part in ("500 ms", "2 GB/s, 25% of a plain copy's", "6 GFLOP/s, 50% of a float32", "3 repeats on cpu."):
+        assert part in text
+
+
+@pytest.mark.skipif(bench.peak_memory() is None, reason="this system keeps no memory mark of a process")
+def test_peak_memory_is_that_of_the_call_and_the_runs_peak_is_kept():
+    found = bench.measure(lambda: torch.ones(2**24), repeats=1, warmup=1)
+    small = bench.measure(lambda: torch.ones(2**4), repeats=1, warmup=1)
+    assert 0.9 * 2**26 < found.peak_bytes < 3 * 2**26
+    assert small.peak_bytes < 2**24
+    before = bench.peak_memory()
+    torch.ones(2**26).sum()
+    high = bench.peak_memory()
+    bench.measure(lambda: None, repeats=1)
+    assert before + 2**27 < high <= bench.peak_memory()
+
+
+def test_a_race_is_interleaved_and_begins_with_another_each_round():
+    order = []
+    bench.race({name: lambda name=name: order.append(name) for name in "abc"}, repeats=4, warmup=1)
+    assert "".join(order) == "abc" + "abc" + "bca" + "cab" + "abc"
+
+
+def test_a_ratio_is_taken_within_its_round(clock):
+    # The machine slows down: the ratio of medians would be 4 / 3; in each round it is 2.
+    ratio = bench.race({"slow": clock(2, 4, 8), "fast": clock(1, 2, 4)}, repeats=3, warmup=1, reference="slow").ratios
+    assert ratio["fast"] == (2, 2, 2, 3)
+    assert ratio["slow"] == (1, 1, 1, 3)
+
+
+def test_a_ratios_quartiles_are_those_of_the_rounds(clock):
+    found = bench.race({"a": clock(1, 2, 3, 4, 5), "b": clock(1)}, repeats=5, warmup=1).ratios["b"]
+    assert found == (3, 2, 4, 5)
+
+
+def test_a_race_shows_the_fastest_first(clock):
+    race = bench.race({"slow": clock(0.2), "fast": clock(0.1)}, repeats=3, warmup=1)
+    lines = repr(race).splitlines()
+    assert lines[2].startswith("| fast | 100 ms") and "2×" in lines[2] and lines[3].startswith("| slow")
+    assert race._repr_html_().count("<tr>") == 3
+    assert "slow's time over the contestant's" in repr(race)
+
+
+@pytest.mark.parametrize(
+    ("contestants", "options", "says"),
+    [
+        ({}, {}, "at least one is needed"),
+        ([("a", int), ("a", int)], {}, "each with a name of its own"),
+        ({"a": int}, {"reference": "b"}, r"reference 'b' is no contestant; they are \['a'\]"),
+        ({"a": int}, {"repeats": 0}, "repeats=0"),
+        ({"a": int}, {"warmup": -1}, "warmup=-1"),
+    ],
+)
+def test_what_is_refused(contestants, options, says):
+    with pytest.raises(ValueError, match=says):
+        bench.race(contestants, **options)
+
+
+def test_pairs_may_name_the_contestants():
+    assert list(bench.race([("a", int), ("b", int)], repeats=1).results) == ["a", "b"]
+
+
+@pytest.mark.parametrize("where", ["cpu", "cuda"])
+def test_the_peak_is_measured_once(where):
+    if where == "cuda" and not torch.cuda.is_available():
+        pytest.skip("no GPU here")
+    first = bench.peak(where)
+    assert 1e8 < first.copy_bytes_per_s < 1e14 and 1e8 < first.matmul_flops_per_s < 1e16
+    assert bench.peak(where) is first
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
+def test_a_gpu_is_timed_by_its_events():
+    x = torch.ones(4096, 4096, device="cuda")
+    found = bench.measure(lambda: x @ x, device="cuda", flops=2 * 4096**3)
+    assert 0.05 < found.flops_per_s / bench.peak("cuda").matmul_flops_per_s < 1.5
+    assert found.peak_bytes >= 2 * x.nbytes

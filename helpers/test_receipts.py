@@ -1,0 +1,342 @@
+import json
+import math
+import subprocess
+import threading
+
+import numpy as np
+import pytest
+import torch
+import yaml
+
+from helpers import bench, receipts
+
+CLAIM = {"id": "rate", "quote": "fast", "value": 100.0, "unit": "x/s", "hardware": "one A100", "metric": "rate"}
+CLAIM |= {"better": "higher", "tolerance": 0.05, "tiers": ["cpu", "big"]}
+
+
+def claim(**changes):
+    return CLAIM | changes
+
+
+def metric(value, unit="x/s"):
+    return {"value": value, "unit": unit}
+
+
+@pytest.mark.parametrize(
+    ("better", "claimed", "measured", "want"),
+    [
+        ("higher", 100, 100, "reproduced"),
+        ("higher", 100, 1e9, "reproduced"),
+        ("higher", 100, 95, "reproduced"),
+        ("higher", 100, 94.9, "partly"),
+        ("higher", 100, 50, "partly"),
+        ("higher", 100, 49.9, "not reproduced"),
+        ("higher", 100, -100, "not reproduced"),
+        ("lower", 100, 1, "reproduced"),
+        ("lower", 100, 105, "reproduced"),
+        ("lower", 100, 105.1, "partly"),
+        ("lower", 100, 200, "partly"),
+        ("lower", 100, 200.1, "not reproduced"),
+        ("equal", 100, 105, "reproduced"),
+        ("equal", 100, 95, "reproduced"),
+        ("equal", 100, 94, "partly"),
+        ("equal", 100, 106, "partly"),
+        ("equal", 100, 201, "not reproduced"),
+        ("equal", 100, 49, "not reproduced"),
+        ("equal", 0, 0.05, "reproduced"),
+        ("equal", 0, 0.06, "not reproduced"),
+        ("lower", 0, 0.06, "not reproduced"),
+        ("higher", -10, -10.5, "reproduced"),
+        ("higher", -10, -20, "partly"),
+        ("higher", -10, -20.1, "not reproduced"),
+        ("lower", -10, -5, "partly"),
+        ("equal", -10, -19, "partly"),
+    ],
+)
+def test_the_verdict_follows_the_direction_and_the_slack(better, claimed, measured, want):
+    assert receipts.verdict(claim(better=better, value=claimed), metric(measured), "cpu") == want
+
+
+def test_a_claim_may_have_no_tolerance_and_a_value_in_words():
+    bare = {key: value for key, value in claim(value="1e2").items() if key not in ("tolerance", "id")}
+    assert receipts.verdict(bare, metric(100), "cpu") == "reproduced"
+    assert receipts.verdict(bare, metric(99.9), "cpu") == "partly"
+
+
+@pytest.mark.parametrize("measured", [None, metric(1000)])
+def test_another_tiers_hardware_makes_no_verdict(measured):
+    assert receipts.verdict(CLAIM, measured, "gpu") == "not testable here"
+
+
+def test_what_was_not_measured_is_said():
+    assert receipts.verdict(CLAIM, None, "cpu") == "not measured"
+
+
+def test_other_units_and_directions_are_refused():
+    with pytest.raises(ValueError, match="claim rate has unit 'x/s', its metric 'ms'"):
+        receipts.verdict(CLAIM, metric(1, "ms"), "gpu")
+    with pytest.raises(ValueError, match="better is 'more'; allowed are higher, lower and equal"):
+        receipts.verdict(claim(better="more"), metric(1), "cpu")
+
+
+@pytest.fixture
+def chapter(tmp_path, monkeypatch):
+    """A chapter's folder in a small repository, which is the current folder; receipts go to _build there."""
+    monkeypatch.delenv("REBUILT_RECEIPTS", raising=False)
+    monkeypatch.setattr(bench._device, "_state", type("State", (), {"tier": None})())
+    home = tmp_path / "home"
+    folder = home / "notebooks" / "signals" / "demo"
+    folder.mkdir(parents=True)
+    (home / "data").mkdir()
+    (home / "_config.yml").touch()
+    (home / "data" / "registry.tsv").touch()
+    cells = [{"cell_type": "code", "source": ["x = 1\n", "y"], "metadata": {}, "outputs": []}]
+    (folder / "demo.ipynb").write_text(json.dumps({"cells": cells, "metadata": {}}))
+    (folder / "demo.py").write_text("x = 1\n")
+    (folder / "demo.yml").write_text(yaml.safe_dump({"title": "Demo", "claims": [CLAIM, claim(id="b", metric="b")]}))
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.fixture
+def receipt(chapter):
+    return receipts.start("demo", "cpu")
+
+
+def keep(chapter, name="big-h200.json", **changes):
+    """Commits a receipt of another machine."""
+    content = receipts.start("demo", "big").content() | {"metrics": {"rate": metric(120.0)}}
+    content["machine"] |= {"gpu": "NVIDIA H200"}
+    path = chapter.parents[2] / "data" / "receipts" / "demo" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content | changes))
+    return path
+
+
+@pytest.mark.parametrize("arguments", [("cpu",), ("demo", "cpu")])
+def test_the_card_beside_the_notebook_is_found(chapter, arguments):
+    assert receipts.start(*arguments).card["title"] == "Demo"
+
+
+def test_a_card_is_found_by_name_from_elsewhere(chapter, monkeypatch):
+    monkeypatch.chdir(chapter.parents[2])
+    assert receipts.start("demo", "cpu").path == chapter / "demo.yml"
+
+
+def test_no_card_or_several_are_an_error(chapter):
+    with pytest.raises(FileNotFoundError, match="0 cards other.yml"):
+        receipts.start("other", "cpu")
+    (chapter / "second.yml").write_text("{}")
+    assert receipts.start("cpu").path.stem == "demo"
+    (chapter / "second.ipynb").write_text('{"cells": []}')
+    with pytest.raises(FileNotFoundError, match="2 cards"):
+        receipts.start("cpu")
+
+
+@pytest.mark.parametrize("value", [3, 3.0, np.float32(3), torch.tensor(3.0), np.array(3)])
+def test_a_number_is_recorded_with_its_unit(receipt, value):
+    assert receipt.record("rate", value, "x/s", low=2, high=4, repeats=5, note="warm") == 3.0
+    assert receipt.metrics["rate"] == dict(value=3.0, unit="x/s", low=2.0, high=4.0, repeats=5, note="warm")  # noqa: C408
+
+
+def test_a_measurement_brings_its_spread(receipt):
+    took = bench.Measurement(0.5, 0.25, 1.0, (0.5,) * 7, None, "cpu")
+    receipt.record("time", took)
+    assert receipt.metrics["time"] == {"value": 0.5, "unit": "s", "low": 0.25, "high": 1.0, "repeats": 7}
+    receipt.record("rate", took, "x/s", count=10)
+    assert receipt.metrics["rate"] == {"value": 20.0, "unit": "x/s", "low": 10.0, "high": 40.0, "repeats": 7}
+
+
+def test_a_rate_needs_its_unit(receipt):
+    with pytest.raises(ValueError, match="unit None"):
+        receipt.record("rate", bench.Measurement(0.5, 0.25, 1.0, (0.5,), None, "cpu"), count=10)
+
+
+def test_a_ratio_brings_its_spread(receipt):
+    receipt.record("gain", bench.Ratio(3.0, 2.0, 4.0, 20))
+    assert receipt.metrics["gain"] == {"value": 3.0, "unit": "×", "low": 2.0, "high": 4.0, "repeats": 20}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "options"),
+    [
+        ("rate", math.nan, {"unit": ""}),
+        ("rate", -math.inf, {"unit": ""}),
+        ("rate", 1.0, {}),
+        ("rate", 1.0, {"unit": 5}),
+        ("Rate", 1.0, {"unit": ""}),
+        ("a b", 1.0, {"unit": ""}),
+        ("rate", 1.0, {"unit": "", "low": 2, "high": 3}),
+        ("rate", 1.0, {"unit": "", "low": math.nan, "high": 3}),
+    ],
+)
+def test_what_is_no_measured_number_is_refused(receipt, name, value, options):
+    with pytest.raises(ValueError, match="metric"):
+        receipt.record(name, value, **options)
+    assert receipt.metrics == {}
+
+
+def test_a_receipt_is_written_and_read_again(receipt, chapter):
+    receipt.record("rate", 96.0, "x/s")
+    path = receipt.write()
+    assert path == chapter.parents[2] / "_build" / "receipts" / "demo.cpu.json"
+    content = receipts.read(path)
+    assert [p.name for p in path.parent.iterdir()] == ["demo.cpu.json"]
+    keys = "schema chapter notebook tier date commit dirty code machine versions seconds peak_memory_bytes metrics"
+    assert set(content) == set(keys.split())
+    assert (content["chapter"], content["notebook"], content["tier"]) == ("signals/demo", "demo", "cpu")
+    assert content["code"] == receipts.code_hash(chapter / "demo.ipynb")
+    assert content["versions"]["torch"] and "versions" not in content["machine"]
+    assert content["seconds"] >= 0 and (content["peak_memory_bytes"] or 1) > 0
+    assert content["commit"] is None and content["dirty"] is None
+
+
+def test_a_receipt_may_go_elsewhere(receipt, tmp_path, monkeypatch):
+    monkeypatch.setenv("REBUILT_RECEIPTS", str(tmp_path / "mine"))
+    assert receipt.write() == tmp_path / "mine" / "demo.cpu.json"
+
+
+def test_the_commit_and_whether_it_was_changed(receipt, chapter):
+    def git(*arguments):
+        line = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", str(chapter), *arguments]
+        return subprocess.run(line, capture_output=True, text=True, check=True).stdout.strip()
+
+    git("init")
+    git("add", ".")
+    git("commit", "-m", "x", "--no-verify")
+    git("tag", "v1")
+    assert (receipt.content()["commit"], receipt.content()["dirty"]) == (git("rev-parse", "HEAD"), False)
+    (chapter / "demo.py").write_text("x = 2\n")
+    assert receipt.content()["dirty"] is True
+
+
+def test_readers_never_see_half_a_receipt(receipt, chapter):
+    for i in range(300):
+        receipt.record(f"m{i}", i, "")
+    path, broken, stop = receipt.write(), [], threading.Event()
+
+    def look():
+        while not stop.is_set():
+            try:
+                receipts.read(path)
+            except ValueError as error:
+                broken.append(error)
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    for _ in range(10):
+        receipt.write()
+    stop.set()
+    looking.join()
+    assert broken == []
+
+
+BREAKAGES = {
+    "cut": lambda text: text[: len(text) // 2],
+    "empty": lambda text: "",
+    "list": lambda text: "[]",
+    "nan": lambda text: text.replace("96.0", "NaN"),
+    "infinite": lambda text: text.replace("96.0", "1e999"),
+    "text": lambda text: text.replace("96.0", '"96"'),
+    "no unit": lambda text: text.replace('"x/s"', "null"),
+    "no tier": lambda text: text.replace('"tier"', '"tear"'),
+    "no value": lambda text: text.replace('"value"', '"val"'),
+    "machine": lambda text: text.replace('"machine": {', '"machine": 5, "x": {'),
+}
+
+
+@pytest.mark.parametrize("how", BREAKAGES)
+def test_a_broken_receipt_is_named(receipt, how):
+    receipt.record("rate", 96.0, "x/s")
+    path = receipt.write()
+    path.write_text(BREAKAGES[how](path.read_text()))
+    with pytest.raises(ValueError, match=f"receipt {path} is broken"):
+        receipts.read(path)
+
+
+# The hash of the code
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "changes"),
+    [
+        ("demo.py", "x = 2\n", True),
+        ("more.py", "", True),
+        ("demo.yml", "title: Other", True),
+        ("demo.ipynb", '{"cells": [{"cell_type": "code", "source": "x = 1\\nz"}]}', True),
+        ("demo.ipynb", '{"cells": [{"cell_type": "markdown", "source": "x = 1\\ny"}]}', True),
+        ("demo.ipynb", '{"cells": [{"cell_type": "code", "source": "x = 1\\ny", "outputs": [1], "id": 3}]}', False),
+        ("test_demo.py", "x", False),
+        ("bench_demo.py", "x", False),
+        ("notes.txt", "x", False),
+    ],
+)
+def test_the_hash_changes_with_what_is_run(chapter, name, content, changes):
+    before = receipts.code_hash(chapter / "demo.ipynb")
+    (chapter / name).write_text(content)
+    assert (receipts.code_hash(chapter / "demo.ipynb") != before) is changes
+
+
+def test_text_moved_between_files_changes_the_hash(chapter):
+    (chapter / "a.py").write_text("xy")
+    (chapter / "b.py").write_text("z")
+    before = receipts.code_hash(chapter / "demo.ipynb")
+    (chapter / "a.py").write_text("x")
+    (chapter / "b.py").write_text("yz")
+    assert receipts.code_hash(chapter / "demo.ipynb") != before
+
+
+# The claims and the replay
+
+
+def test_claims_stand_beside_what_was_measured(receipt):
+    receipt.record("rate", 96.0, "x/s", low=90, high=99)
+    css, head, rows, caption = receipt.claims().table()
+    assert (css, len(head)) == ("claims", 6)
+    cpu = receipt.content()["machine"]["cpu"]
+    assert rows[0][:4] == ("“fast”", "100 x/s", "one A100", "96 x/s (90 to 99 x/s)")
+    assert rows[0][4].startswith(f"this run: {cpu}, tier cpu, 20") and rows[0][5] == "reproduced"
+    assert (rows[1][3], rows[1][5]) == ("–", "not measured")
+    assert caption == "This run: 1 reproduced, 1 not measured."
+    assert '<table class="rebuilt-claims">' in receipt.claims()._repr_html_()
+
+
+def test_a_claims_note_is_printed_with_its_verdict(receipt):
+    receipt.card["claims"] = [claim(note="Another stream.")]
+    receipt.record("rate", 96.0, "x/s")
+    assert receipt.claims().table()[2][0][5] == "reproduced: Another stream."
+
+
+def test_a_card_without_claims_makes_an_empty_table(receipt):
+    receipt.card["claims"] = None
+    assert receipt.claims().table()[2:] == ([], "This run: no claims.")
+
+
+def test_committed_receipts_are_shown_with_date_and_staleness(receipt, chapter):
+    keep(chapter, date="2026-01-02T03:04:05Z")
+    rows = receipt.claims().table()[2]
+    assert rows[1][3:] == ("120 x/s", "recorded: NVIDIA H200, tier big, 2026-01-02", "reproduced")
+    (chapter / "demo.py").write_text("x = 2\n")
+    assert receipt.claims().table()[2][1][4].endswith("2026-01-02; the code has changed since")
+
+
+def test_a_cpu_tier_on_a_gpu_machine_names_the_cpu(chapter):
+    keep(chapter, name="cpu-h200.json", tier="cpu", machine={"gpu": "NVIDIA H200", "cpu": "AMD EPYC"})
+    assert "AMD EPYC, tier cpu" in repr(receipts.replay("demo"))
+
+
+def test_a_replay_is_labelled_and_the_newest_one(chapter):
+    keep(chapter, name="old.json", date="2025-01-01T00:00:00Z", metrics={"rate": metric(1.0)})
+    keep(chapter, date="2026-01-02T03:04:05Z")
+    keep(chapter, name="cpu.json", tier="cpu", date="2026-02-02T03:04:05Z")
+    table = receipts.replay("demo", "rate", tier="big")
+    assert table.content["metrics"]["rate"]["value"] == 120
+    assert "| rate | 120 x/s |" in repr(table)
+    assert repr(table).endswith("Recorded, not measured here: NVIDIA H200, tier big, 2026-01-02.")
+
+
+@pytest.mark.parametrize("arguments", [("other",), ("demo", "none"), ("demo", "rate", "gpu")])
+def test_nothing_to_replay_is_an_error(chapter, arguments):
+    keep(chapter)
+    with pytest.raises(FileNotFoundError, match="no committed receipt"):
+        receipts.replay(*arguments)
