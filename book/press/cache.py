@@ -16,7 +16,7 @@ import subprocess
 import uuid
 from pathlib import Path
 
-from .files import read_json, remove, sha256, write_bytes
+from .files import read_json, remove, sha256, write_bytes, write_json
 from .model import Chapter, Repository, tags
 
 FORMAT = 1  # raise it when the press itself changes what an executed notebook holds
@@ -92,13 +92,13 @@ def store(repository: Repository, name: str, notebook: Path, receipts: list[Path
     os.replace(beside, entry)
 
 
-def restore(repository: Repository, name: str, chapter: Chapter) -> list[str] | None:
-    """Put a kept execution in its place; the names of its receipts, or None when none is kept whole."""
+def restore(repository: Repository, name: str, chapter: Chapter) -> dict[str, dict] | None:
+    """Put a kept execution in its place; its receipts by file name, or None when none is kept whole."""
     entry = repository.build / "cache" / name
-    receipts = sorted((entry / "receipts").glob("*.json"))
-    if read_json(entry / "notebook.ipynb") is None or not receipts or None in map(read_json, receipts):
+    receipts = {path.name: read_json(path) for path in sorted((entry / "receipts").glob("*.json"))}
+    if read_json(entry / "notebook.ipynb") is None or not receipts or None in receipts.values():
         return None
-    for path in receipts:
-        write_bytes(repository.build / "receipts" / path.name, path.read_bytes())
+    for file, content in receipts.items():
+        write_json(repository.build / "receipts" / file, content)
     write_bytes(chapter.executed, (entry / "notebook.ipynb").read_bytes())
-    return [path.name for path in receipts]
+    return receipts

@@ -172,13 +172,14 @@ class Job:
         for name, content in receipts.items():
             if content.get("tier") != "cpu":  # the notebook's own number is the GPU's memory
                 content["gpu_peak_memory_bytes"] = content.get("peak_memory_bytes")
-            write_json(self.scratch / "receipts" / name, {**content, **measured})
-            write_json(self.repository.build / "receipts" / name, {**content, **measured})
+            content.update(measured)
+            write_json(self.scratch / "receipts" / name, content)
+            write_json(self.repository.build / "receipts" / name, content)
         names = {f"{self.scratch}/": "_build/", f"{self.repository.root}/": ""}
         notebook = tidy(nbformat.read(self.scratch / "output.ipynb", as_version=4), names)
         nbformat.write(notebook, self.scratch / "page.ipynb")
         write_bytes(self.chapter.executed, (self.scratch / "page.ipynb").read_bytes())
-        record(self.chapter, self.made_of, sorted(receipts), cached=False)
+        record(self.chapter, self.made_of, receipts, cached=False)
         kept = [self.scratch / "receipts" / name for name in sorted(receipts)]
         cache.store(self.repository, cache.key(self.made_of), self.scratch / "page.ipynb", kept)
         remove(self.repository.build / "failed" / f"{self.chapter.document}.ipynb")
@@ -186,8 +187,11 @@ class Job:
         return Outcome(self.chapter, "fresh", seconds, self._peak_bytes, notes=notes)
 
 
-def record(chapter: Chapter, made_of: dict[str, str], receipts: list[str], *, cached: bool) -> None:
-    """Note beside the executed copy what it was made of and whether it came from the cache."""
+def record(chapter: Chapter, made_of: dict[str, str], receipts: dict[str, dict], *, cached: bool) -> None:
+    """Note beside the executed copy what it was made of, its receipts, and whether it came from the cache.
+
+    The receipts are kept here too, because a benchmark run by hand may write one of the same name.
+    """
     when = datetime.now(UTC).isoformat(timespec="seconds")
     facts = {"made_of": made_of, "receipts": receipts, "cached": cached, "date": when}
     write_json(chapter.run_record, facts)

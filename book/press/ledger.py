@@ -22,7 +22,10 @@ TESTED = VERDICTS[:3]
 
 @dataclass(frozen=True)
 class Run:
-    """One receipt: its content, where it came from (fresh, cached or recorded), whether the code is another now."""
+    """One receipt: its content, where it came from, whether the code is another now.
+
+    `origin`: fresh or cached (behind the page), by hand (a benchmark on this machine), or recorded (committed).
+    """
 
     content: dict
     origin: str
@@ -73,14 +76,14 @@ class Ledger:
         if chapter not in self._runs:
             now = receipts.code_hash(chapter.notebook)
             record = read_json(chapter.run_record) or {}
-            here = {name: "cached" if record.get("cached") else "fresh" for name in record.get("receipts", [])}
+            kind = "cached" if record.get("cached") else "fresh"
+            found = [(content, kind) for content in record.get("receipts", {}).values()]
             root = self.repository.root
-            local = sorted((root / "_build" / "receipts").glob(f"{chapter.stem}.*.json"))
-            kept = sorted((root / "data" / "receipts" / chapter.stem).glob("*.json"))
-            found = [(_read(path), here.get(path.name, "earlier")) for path in local]
-            runs = [*_newest(found, now), *_newest([(_read(path), "recorded") for path in kept], now)]
-            unique = {(run.tier, run.machine, run.content["date"]): run for run in reversed(runs)}
-            self._runs[chapter] = [run for run in runs if run in unique.values()]
+            for path in sorted((root / "_build" / "receipts").glob(f"{chapter.stem}.*.json")):
+                found.append((_read(path), "by hand"))
+            for path in sorted((root / "data" / "receipts" / chapter.stem).glob("*.json")):
+                found.append((_read(path), "recorded"))
+            self._runs[chapter] = _distinct([Run(content, origin, content["code"] != now) for content, origin in found])
         return self._runs[chapter]
 
     @cached_property
@@ -124,9 +127,12 @@ def _read(path: Path) -> dict:
         raise PressError(str(error)) from None
 
 
-def _newest(found: list[tuple[dict, str]], code: str) -> list[Run]:
-    runs = [Run(content, origin, content["code"] != code) for content, origin in found]
-    return sorted(runs, key=lambda run: run.content["date"], reverse=True)
+def _distinct(runs: list[Run]) -> list[Run]:
+    """The runs, each once, those behind the page first, then the newest first."""
+    first: dict[tuple, Run] = {}
+    for run in runs:
+        first.setdefault((run.tier, run.machine, run.content["date"]), run)
+    return sorted(first.values(), key=lambda run: (run.origin not in ("fresh", "cached"), _back(run.content["date"])))
 
 
 def _back(date: str) -> list[int]:

@@ -37,7 +37,7 @@ def run(repository: Repository, names: list[str] | None = None, options: Options
         for chapter in chapters:
             hit = None if options.force else reuse(repository, chapter, options.tier)
             outcomes.append(hit) if hit else pending.append(chapter)
-        pending.sort(key=lambda chapter: -expected_seconds(repository, chapter))
+        pending.sort(key=lambda chapter: -expected_seconds(chapter))
         try:
             outcomes += Schedule(repository, pending, options).work()
         finally:
@@ -61,11 +61,11 @@ def reuse(repository: Repository, chapter: Chapter, tier: str) -> Outcome | None
     return None
 
 
-def expected_seconds(repository: Repository, chapter: Chapter) -> float:
+def expected_seconds(chapter: Chapter) -> float:
     """What the chapter took when it last ran here, else what it may take."""
-    found = [read_json(path) for path in (repository.build / "receipts").glob(f"{chapter.stem}.*.json")]
-    known = [content["seconds"] for content in found if isinstance(content, dict) and content.get("seconds")]
-    return max(known, default=UNKNOWN_SECONDS)
+    record = read_json(chapter.run_record)
+    found = record.get("receipts", {}).values() if isinstance(record, dict) else []
+    return max((content["seconds"] for content in found if content.get("seconds")), default=UNKNOWN_SECONDS)
 
 
 def cores() -> int:
@@ -84,7 +84,7 @@ class Schedule:
         self.jobs = max(1, min(options.jobs or cores(), cores(), len(pending)))
         self.threads = max(1, cores() // self.jobs)
         self.memory_bytes = processes.available_bytes()
-        self.expected = {chapter: expected_seconds(repository, chapter) for chapter in pending}
+        self.expected = {chapter: expected_seconds(chapter) for chapter in pending}
         self._told: dict[Chapter, tuple[int, float]] = {}
 
     def work(self) -> list[Outcome]:

@@ -31,7 +31,7 @@ def executed(small, **metrics):
     nbformat.write(notebook, chapter.executed)
     content = receipt(small, **metrics)
     small.write("_build/receipts/moving_mean.cpu.json", json.dumps(content))
-    record = {"made_of": {}, "receipts": ["moving_mean.cpu.json"], "cached": False, "date": content["date"]}
+    record = {"made_of": {}, "receipts": {"moving_mean.cpu.json": content}, "cached": False, "date": content["date"]}
     chapter.run_record.write_text(json.dumps(record))
     return small.repository
 
@@ -206,6 +206,16 @@ def test_the_newest_able_run_of_today_s_code_decides_however_it_came_out(small):
     page = generated.claims(repository, Ledger(repository))
     assert page.count("rebuilt-stale") == 1 and page.count("(recorded)") == 3
     assert generated.status(repository, Ledger(repository)).count("changed since") == 1
+
+
+def test_a_benchmark_s_receipt_does_not_hide_the_page_s(small):
+    executed(small, value=2100.0)
+    by_hand = receipt(small, 3000.0, date="2026-01-03T00:00:00Z", seconds=1.0)
+    small.write("_build/receipts/moving_mean.cpu.json", json.dumps(by_hand))
+    ledger = Ledger(small.repository)
+    (chapter,) = small.repository.chapters
+    assert [run.origin for run in ledger.runs(chapter)] == ["fresh", "by hand"]
+    assert "12.3 s" in generated.verified(chapter, ledger)
 
 
 def test_a_metric_in_another_unit_is_refused(small):
