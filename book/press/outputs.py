@@ -49,7 +49,8 @@ def _without_bars(output: nbformat.NotebookNode) -> nbformat.NotebookNode | None
 
 def _rename(output: nbformat.NotebookNode, names: dict[str, str]) -> None:
     def renamed(text: str) -> str:
-        text = CELL_FILE.sub("this cell", text)
+        if "/ipykernel_" in text:  # the search is slow on the long lines of an embedded image
+            text = CELL_FILE.sub("this cell", text)
         for folder, name in names.items():
             text = text.replace(folder, name)
         return text
