@@ -46,6 +46,9 @@ def parser() -> argparse.ArgumentParser:
     _run_options(made)
     made = command("serve", _serve, "show the built book on this machine")
     made.add_argument("--port", type=int, default=8000, help="default: %(default)s; 0 takes a free one")
+    made = command("new", _new, "scaffold a part, or a chapter that passes the gates")
+    made.add_argument("kind", choices=["part", "chapter"])
+    made.add_argument("name", help="NAME of a part, PART/NAME of a chapter")
     made = command("clean", _clean, "forget executed notebooks, the cache and the built book; keep the data")
     worker = commands.add_parser("worker")  # the process of one notebook; started by `run` only
     worker.set_defaults(do=_worker)
@@ -103,6 +106,16 @@ def _serve(options: argparse.Namespace) -> int:
     from .serve import serve
 
     return serve(Repository(options.root), options.port)
+
+
+def _new(options: argparse.Namespace) -> int:
+    from .new import new_chapter, new_part
+
+    repository = Repository(options.root)
+    make = new_part if options.kind == "part" else new_chapter
+    for path in make(repository, options.name):
+        print(f"wrote {repository.relative(path)}")
+    return 0
 
 
 def _clean(options: argparse.Namespace) -> int:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from ..cache import versions
 from ..model import Repository
 from . import Problem, gate
 from .python import function_lengths, imports, parse, parse_file
@@ -39,12 +40,21 @@ def names(repository: Repository) -> Iterator[Problem]:
         if name in homes:
             yield Problem(where, f"{repository.relative(homes[name])} has the same name; one a repository is allowed")
         homes.setdefault(name, path)
-        if name in sys.stdlib_module_names:
-            yield Problem(where, f"hides the standard library's module {name}")
-        elif name in OWN:
-            yield Problem(where, f"hides the repository's own {name}")
-        elif name in installed():
-            yield Problem(where, f"hides the installed package {installed()[name][0]}")
+        hidden = clash(repository, name)
+        if hidden:
+            yield Problem(where, hidden)
+
+
+def clash(repository: Repository, name: str) -> str | None:
+    """What a module of this name would hide outside the slices; None when it hides nothing."""
+    if name in sys.stdlib_module_names:
+        return f"hides the standard library's module {name}"
+    if name in OWN:
+        return f"hides the repository's own {name}"
+    pinned = {package.lower().replace("-", "_") for package in versions(repository.root)}
+    if name in pinned or name in installed():
+        return f"hides the installed package {installed().get(name, [name])[0]}"
+    return None
 
 
 def slice_files(repository: Repository) -> list[Path]:
