@@ -25,7 +25,7 @@ class Measurement(Table):
     """The times of one function: `median_s`, quartiles `low_s` and `high_s`, and all `times_s`, in seconds.
 
     `peak_bytes` (None if unknown): on a GPU what torch held at most, on a CPU how far resident memory rose.
-    `bytes`, `flops`: what one call was said to move and compute (or None); rates follow from them.
+    `bytes_per_s`, `flops_per_s`: the rates, where one call was said to move or compute so much; else None.
     """
 
     median_s: float
@@ -34,24 +34,16 @@ class Measurement(Table):
     times_s: tuple
     peak_bytes: int | None
     device: str
-    bytes: float | None = None
-    flops: float | None = None
-
-    @property
-    def bytes_per_s(self):
-        return self.bytes and self.bytes / self.median_s
-
-    @property
-    def flops_per_s(self):
-        return self.flops and self.flops / self.median_s
+    bytes_per_s: float | None = None
+    flops_per_s: float | None = None
 
     def table(self):
         """The parts of its table (see `show.Table`); rates stand beside the device's measured peak."""
         rows = [("median time", number(self.median_s, "s")), ("quartiles", _range(self))]
-        if self.bytes:
+        if self.bytes_per_s:
             share = self.bytes_per_s / peak(self.device).copy_bytes_per_s
             rows.append(("memory traffic", f"{number(self.bytes_per_s, 'B/s')}, {share:.0%} of a plain copy's"))
-        if self.flops:
+        if self.flops_per_s:
             share, rate = self.flops_per_s / peak(self.device).matmul_flops_per_s, number(self.flops_per_s, "FLOP/s")
             rows.append(("arithmetic", f"{rate}, {share:.0%} of a float32 matrix product's"))
         if self.peak_bytes is not None:
@@ -81,25 +73,23 @@ class Race(Table):
 
 
 def measure(fn, repeats=20, warmup=3, bytes=None, flops=None, device=None):
-    """A Measurement of `fn()`: median and quartiles of `repeats` timed calls after `warmup` untimed ones.
+    """A Measurement of `repeats` timed calls: `bench.measure(lambda: x.sum(), bytes=x.nbytes)`.
 
-        bench.measure(lambda: x.sum(), bytes=x.nbytes)
-
-    `bytes`, `flops`: what one call has to move and compute. `device`: default `device.device()`. At least one
-    untimed call is made, for the memory. Raises ValueError as `race` does.
+    `warmup` untimed calls come first, at least one, for the memory. `bytes`, `flops`: what one call has to move
+    and compute; `device`: default `device.device()`. Raises ValueError as `race` does.
     """
     found = race({"fn": fn}, repeats, warmup, device=device).results["fn"]
-    return replace(found, bytes=bytes, flops=flops)
+    rates = {"bytes_per_s": bytes and bytes / found.median_s, "flops_per_s": flops and flops / found.median_s}
+    return replace(found, **rates)
 
 
 def race(contestants, repeats=20, warmup=3, reference=None, device=None):
     """A Race of functions timed in turn: every round calls each once, beginning with the next one each time.
 
-        bench.race({"ours": ours, "SciPy": scipys}, reference="SciPy").ratios["ours"].median
-
-    A clock that drifts slows all alike: ratios are taken within a round, then their median over rounds.
-    `contestants`: {name: function}, or (name, function) pairs; `reference`: a name, default the first. Raises
-    ValueError for repeated or unknown names, fewer than one repeat or a negative warm-up.
+    `race({"ours": ours, "SciPy": scipys}, reference="SciPy").ratios["ours"].median`. A clock that drifts slows
+    all alike: ratios are taken within a round, then their median over rounds. `contestants`: {name: function},
+    or (name, function) pairs; `reference`: a name, default the first. Raises ValueError for repeated or unknown
+    names, fewer than one repeat or a negative warm-up.
     """
     pairs = list(contestants.items() if hasattr(contestants, "items") else contestants)
     names = [name for name, _ in pairs]
@@ -129,9 +119,7 @@ def race(contestants, repeats=20, warmup=3, reference=None, device=None):
 def peak(device=None, dtype="float32"):
     """The Peak of a device, measured once a process: the best of six copies and six square matrix products.
 
-        bench.peak().copy_bytes_per_s     # bytes read and written, a second
-
-    On a GPU it needs up to 2 GiB for a moment, on a CPU 256 MiB.
+    A copy's bytes are counted read and written. It needs 2 GiB on a GPU, 256 MiB on a CPU, for a moment.
     """
     import torch
 

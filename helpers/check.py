@@ -1,7 +1,4 @@
-"""Checks that stop the page: equality with a reference, with the reason in the message; exercise checkers.
-
-Everything raised here is an AssertionError, and says what differs, by how much, and why that is too much.
-"""
+"""Checks that stop the page with an AssertionError: equality with a reference, and exercise checkers."""
 
 import copy
 import reprlib
@@ -24,25 +21,29 @@ def that(ok, message):
 def close(got, want, rtol=0.0, atol=0.0, why=""):
     """The largest absolute difference between `got` and `want`, all of them within `atol + rtol * |want|`.
 
-        check.close(fast, reference, rtol=1e-3, why="float32 keeps 7 digits; 421 terms are summed")
-
-    NumPy arrays, torch tensors (any device), lists and numbers; shapes must be equal, dtypes may differ within
-    numbers. NaN equals NaN at the same place, infinities equal themselves. Raises Failed with how many
-    differ and the worst place; ValueError for a tolerance without its reason (`why`).
+    `check.close(fast, reference, rtol=1e-3, why="float32 keeps 7 digits; 421 terms are summed")`. NumPy arrays,
+    torch tensors (any device), lists and numbers; shapes must be equal, dtypes may differ within numbers. NaN
+    equals NaN at the same place, infinities equal themselves. Raises Failed with how many differ and the worst
+    place; ValueError for a tolerance without its reason (`why`).
     """
     import numpy as np
 
     if (rtol or atol) and not why:
         raise ValueError(f"rtol={rtol:g}, atol={atol:g}: say with why= what makes this tolerance right")
-    got, want = _array(got), _array(want)
+    arrays = []
+    for values in (got, want):
+        if hasattr(values, "detach"):  # torch, and NumPy has no bfloat16
+            values = values.detach().cpu().resolve_conj()
+            values = values.float() if str(values.dtype) == "torch.bfloat16" else values
+        arrays.append(np.asarray(values))
+    got, want = arrays
     if got.shape != want.shape:
         raise Failed(f"shape {got.shape} came, {want.shape} was wanted: they must be equal, nothing is broadcast")
     kinds = ["number" if a.dtype.kind in "iufc" else a.dtype.kind for a in (got, want)]
     if kinds != ["number"] * 2:  # text, truth values, objects
         if kinds[0] != kinds[1] or not np.array_equal(got, want):
-            raise Failed(
-                f"{_brief(got.tolist())} ({got.dtype}) came, {_brief(want.tolist())} ({want.dtype}) was wanted"
-            )
+            came, wanted = (f"{_brief(a.tolist())} ({a.dtype})" for a in (got, want))
+            raise Failed(f"{came} came, {wanted} was wanted")
         return 0.0
     wide = np.result_type(got, want, np.float64)
     unequal, g, w = got != want, got.astype(wide), want.astype(wide)  # integers are compared before they are rounded
@@ -67,10 +68,9 @@ def attempt(fn, cases, rtol=0.0, atol=0.0, why="", hint=""):
         def check_mean(fn):
             check.attempt(fn, [(([1.0, 3.0],), 2.0), (([5.0],), 5.0, "one value is its own mean")])
 
-    A case is (arguments, wanted) or (arguments, wanted, hint). `wanted` may be an exception class that must
-    be raised, or a function of the result that returns True, or else says what is wrong. Arguments are copied,
-    so that a function that changes them spoils no later case. Raises NotYet: for a stub that returns nothing
-    or raises NotImplementedError, for an error inside `fn`, and for a wrong answer.
+    A case is (arguments, wanted) or (arguments, wanted, hint); `wanted` may be an exception class to be raised, or
+    a function of the result that returns True, or else says what is wrong. Arguments are copied. Raises NotYet for
+    a stub that returns nothing or raises NotImplementedError, for an error inside `fn`, and for a wrong answer.
     """
     if not callable(fn):
         raise NotYet(f"a function is needed here, and {_brief(fn)} came: pass its name, without parentheses")
@@ -85,7 +85,11 @@ def attempt(fn, cases, rtol=0.0, atol=0.0, why="", hint=""):
             elif got is None or got is ...:
                 problem = "returns nothing yet: does it end with `return`?"
             else:
-                problem = _judge(got, want, rtol, atol, why)
+                answer = want(got) if callable(want) else close(got, want, rtol, atol, why) >= 0
+                problem = answer if isinstance(answer, str) else "" if answer in (None, True) else f"{_brief(got)} came"
+                problem = problem and f"is not right: {problem}"
+        except Failed as error:
+            problem = f"is not right: {error}"
         except NotImplementedError:
             problem = "is not written yet"
         except Exception as error:
@@ -95,26 +99,6 @@ def attempt(fn, cases, rtol=0.0, atol=0.0, why="", hint=""):
             tips = [f"Hint: {text}" for text in advice or [hint] if text]
             raise NotYet(" ".join([f"{call} {problem}".rstrip(".") + ".", *tips])) from cause
     print(f"{name}: right in {'all ' if len(cases) > 1 else ''}{len(cases)} case{'s' * (len(cases) != 1)}.")
-
-
-def _judge(got, want, rtol, atol, why):
-    """What is wrong with an answer, or None."""
-    try:
-        found = want(got) if callable(want) else close(got, want, rtol, atol, why) >= 0
-    except Failed as error:
-        return f"is not right: {error}"
-    if isinstance(found, str):
-        return f"is not right: {found}"
-    return None if found is None or found else f"is not right: {_brief(got)} came"
-
-
-def _array(values):
-    import numpy as np
-
-    if hasattr(values, "detach"):  # torch
-        values = values.detach().cpu().resolve_conj()
-        values = values.float() if str(values.dtype) == "torch.bfloat16" else values
-    return np.asarray(values)
 
 
 def _brief(value):

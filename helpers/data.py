@@ -26,9 +26,7 @@ COLUMNS = ["dataset", "file", "url", "sha256", "bytes", "licence", "citation", "
 
 
 def fetch(dataset, files=None, folder=None, workers=8, registry=None):
-    """The folder (a `Path`) that holds the files of a data set, each verified by its SHA-256.
-
-        folder = data.fetch("mitbih", ["100.dat", "*.hea"])
+    """The folder (a `Path`) of a data set's verified files: `data.fetch("mitbih", ["100.dat", "*.hea"])`.
 
     `files`: names or patterns, default all; `folder`: default `_build/data/<dataset>` in the repository, else
     `~/.cache/rebuilt/<dataset>`. What is there and verified is not fetched again. REBUILT_DATA_MIRROR names a
@@ -51,9 +49,7 @@ def fetch(dataset, files=None, folder=None, workers=8, registry=None):
                 _have(targets[file], file, known)
         finally:
             with contextlib.suppress(OSError):  # a read-only folder
-                temp = folder / f".verified{suffix}"
-                temp.write_text(json.dumps(known, indent=0))
-                os.replace(temp, notes)
+                notes.write_text(json.dumps(known, indent=0))
     return folder
 
 
@@ -86,8 +82,6 @@ def extract(archive, folder, max_bytes=10**10, max_files=100_000):
                             raise ValueError(f"{archive.name} refused: it unpacks to more than {max_bytes} bytes")
         (temp / done.name).write_text(mark)
         temp.chmod(0o755)
-        with contextlib.suppress(OSError):  # an empty folder, or one that another process has just filled
-            folder.rmdir()
         os.replace(temp, folder)
     except (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, RuntimeError) as error:
         raise ValueError(f"{archive.name} is no whole zip or tar archive: {error}") from error

@@ -4,8 +4,8 @@ A tier is a size of machine: `cpu` (2 cores, no GPU), `gpu` (one 16 GB card, suc
 (one data-centre card, 40 GB or more). It changes a notebook's sizes, never the path through its code.
 """
 
-import contextlib
 import importlib.metadata
+import importlib.util
 import math
 import os
 import platform
@@ -40,13 +40,10 @@ class Tier:
 
 
 def tier(name="auto"):
-    """The `Tier` to run at; one printed sentence says what it changes, and `device()` follows it.
+    """The `Tier` to run at, `device.tier(TIER)`: it prints one sentence on what differs, `device()` follows it.
 
-        TIER = "auto"                # the notebook's parameter
-        tier = device.tier(TIER)     # cpu without CUDA, gpu below 40 GB of GPU memory, else big
-
-    The environment variable REBUILT_TIER stands in for "auto". Raises ValueError for an unknown name, and for
-    a GPU tier where torch sees no GPU.
+    "auto" is cpu without CUDA, gpu below 40 GB of GPU memory, else big; the environment variable REBUILT_TIER
+    stands in for it. Raises ValueError for an unknown name, and for a GPU tier where torch sees no GPU.
     """
     asked = os.environ.get("REBUILT_TIER") or name if name == "auto" else name
     source = f"TIER = {name!r}" if asked == name else f"REBUILT_TIER={asked}"
@@ -58,14 +55,11 @@ def tier(name="auto"):
         raise ValueError(f"{source} needs a GPU, and torch sees none here. {remedy}")
     if asked == "auto":
         asked = "cpu" if not gpu else "gpu" if gpu.total_memory < BIG_BYTES else "big"
-    if asked == "cpu":
-        where = f"small sizes on {cores()} CPU core{'s' * (cores() != 1)}"
-        where += f", and the {gpu.name} is left idle" if gpu else ""
-    else:
-        where = f"{'full' if asked == 'big' else 'medium'} sizes on one {gpu.name}"
-        if asked == "big" and gpu.total_memory < BIG_BYTES:
-            where += ', which has less than 40 GB (if memory runs out, set TIER = "gpu")'
-    sentence = f"Tier {asked}: {where}; the code is the same at every tier, sizes and timings differ."
+    short = asked == "big" and gpu.total_memory < BIG_BYTES
+    where = f"{cores()} CPU core{'s' * (cores() != 1)}" if asked == "cpu" else f"one {gpu.name}"
+    where += ' with less than 40 GB (if memory runs out, set TIER = "gpu")' if short else ""
+    sizes = {"cpu": "small", "gpu": "medium", "big": "full"}[asked]
+    sentence = f"Tier {asked}: {sizes} sizes on {where}; the code is the same at every tier, timings differ."
     _state.tier = Tier(asked, "cpu" if asked == "cpu" else "cuda", sentence)
     print(sentence)
     return _state.tier
@@ -73,8 +67,6 @@ def tier(name="auto"):
 
 def device(name=None):
     """The `torch.device` to compute on: that of the tier chosen last, else a GPU where there is one.
-
-        x = torch.zeros(4, device=device.device())
 
     `name` ("cpu", "cuda:1", a torch.device) overrides. Raises ValueError for CUDA where torch sees no GPU.
     """
@@ -87,10 +79,7 @@ def device(name=None):
 
 
 def seed(n=0):
-    """A `numpy.random.Generator` seeded with `n`: `rng = device.seed(0)`.
-
-    The global generators of Python, NumPy and torch (all devices) are seeded with it too.
-    """
+    """A `numpy.random.Generator` seeded with `n`; the global ones of Python, NumPy and torch are seeded too."""
     import numpy as np
     import torch
 
@@ -115,28 +104,22 @@ def cores():
 
 def memory():
     """The bytes of main memory this process may use, a container's limit counted; None where unknown."""
-    try:
-        physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # Windows
+    if not hasattr(os, "sysconf"):  # Windows
         return None
-    return min([physical, *(_cgroup("memory.max") or _cgroup("memory/memory.limit_in_bytes") or [])])
+    limit = _cgroup("memory.max") or _cgroup("memory/memory.limit_in_bytes") or []
+    return min([os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), *limit])
 
 
 def machine():
-    """A dict of what this machine is, ready for JSON: cpu, cores, memory_bytes, gpu, gpus, gpu_memory_bytes,
-    capability, bf16, os, versions, slug. What only a GPU has is None without one.
-
-        machine()["slug"]    # "amd-epyc-2-cores" or "tesla-t4": it names a receipt's file
-    """
+    """A dict, ready for JSON, of what this machine is; `slug` ("tesla-t4") names receipts, GPU facts may be None."""
     gpu, cpu = _gpu(), _cpu_name()
     named = gpu.name if gpu else f"{cpu} {cores()} cores"
     facts = {}
     facts.update(cpu=cpu, cores=cores(), memory_bytes=memory(), os=platform.platform(terse=True))
     facts.update(gpu=None, gpus=0, gpu_memory_bytes=None, capability=None, bf16=None)
+    known = [name for name in PACKAGES if importlib.util.find_spec(name)]
     facts["versions"] = {"python": platform.python_version()}
-    for package in PACKAGES:
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            facts["versions"][package] = importlib.metadata.version(package)
+    facts["versions"] |= {name: importlib.metadata.version(name) for name in known}
     facts["slug"] = re.sub(r"[^a-z0-9]+", "-", named.lower()).strip("-")
     if gpu:
         torch = sys.modules["torch"]
@@ -148,10 +131,8 @@ def machine():
 
 def _gpu():
     """The properties of the first CUDA device, or None; torch is imported here, when first asked."""
-    try:
-        import torch
-    except ImportError:
-        return None
+    import torch
+
     return torch.cuda.get_device_properties(0) if torch.cuda.is_available() else None
 
 

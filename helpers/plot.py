@@ -47,10 +47,9 @@ def figure(width=MAX_WIDTH, height=3.6, rows=1, cols=1, **options):
 def line(ax, x, y, role, label=None, at=-1, **options):
     """The drawn `Line2D`, in the colour and line style of its role, with its label on the curve.
 
-        plot.line(ax, lengths, seconds, "ours", "ours, FFT")
-
-    `x`, `y`: arrays, lists or torch tensors of shape (N,). The label stands right of the last finite point,
-    or above the point with index `at`. Up to 30 points get markers. Raises ValueError for an unknown role.
+    `plot.line(ax, lengths, seconds, "ours", "ours, FFT")`. `x`, `y`: arrays, lists or torch tensors of shape
+    (N,). The label stands right of the last finite point, or above the point with index `at`. Up to 30 points
+    get markers. Raises ValueError for an unknown role.
     """
     import numpy as np
 
@@ -78,10 +77,9 @@ def style_of(role):
 def show(fig, alt, caption=None):
     """None; shows the figure as an HTML `<figure>` with its alt text, and closes it.
 
-        plot.show(fig, alt="Time against query length: the FFT stays flat, the loop grows linearly.")
-
-    The PNG is embedded at twice the screen's resolution. Raises ValueError without an alt text that states
-    the finding (20 characters or more), and for a figure wider than 7 inches.
+    `plot.show(fig, alt="Time against query length: the FFT stays flat, the loop grows.")`. The PNG is embedded
+    at twice the screen's resolution. Raises ValueError without an alt text that states the finding (20
+    characters or more), and for a figure wider than 7 inches.
     """
     alt = " ".join(str(alt or "").split())
     if len(alt) < 20:

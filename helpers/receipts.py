@@ -21,9 +21,7 @@ KEYS |= dict.fromkeys(("chapter", "notebook", "tier", "date", "code"), str)
 
 
 def start(stem, tier=None):
-    """The Receipt of this run; its clock runs from here.
-
-        receipt = receipts.start("rolling_distance", tier)     # or start(tier), where one notebook lives here
+    """The Receipt of this run, its clock running: `receipts.start("rolling_distance", tier)`, or `start(tier)`.
 
     `stem` names the notebook; its card `<stem>.yml` is looked for in this folder, then in `notebooks/`.
     `tier`: a Tier or its name. Raises FileNotFoundError unless there is one such card.
@@ -33,8 +31,7 @@ def start(stem, tier=None):
     if not cards and stem != "*":
         cards = list((root() or Path()).glob(f"notebooks/*/*/{stem}.yml"))
     if len(cards) != 1:
-        found = f"{len(cards)} cards {stem}.yml, in {Path.cwd()} or below notebooks/; one is needed"
-        raise FileNotFoundError(f"{found}: start('<name of the notebook>', tier)")
+        raise FileNotFoundError(f"{len(cards)} cards {stem}.yml in {Path.cwd()} or below notebooks/; one is needed")
     return Receipt(cards[0], str(tier))
 
 
@@ -48,13 +45,11 @@ class Receipt:
         self.card = yaml.safe_load(card.read_text(encoding="utf-8"))
 
     def record(self, name, value, unit=None, low=None, high=None, repeats=None, note=None, count=None):
-        """The value recorded under `name`, a float; recording again replaces it.
+        """The float recorded under `name`: `receipt.record("rate", measurement, "alignments/s", count=N - M + 1)`.
 
-            receipt.record("zdist_float64_rate", measurement, "alignments/s", count=N - M + 1)
-            receipt.record("recall", 0.97, "")
-
-        A Measurement brings seconds and quartiles (with `count`: the rate, count per second), a Ratio of a race
-        its own. Raises ValueError for NaN or infinity, a value outside its spread, a missing unit, a bad name.
+        Recording again replaces it. A Measurement brings seconds and quartiles (with `count`: the rate, count per
+        second), a Ratio of a race its own. Raises ValueError for NaN or infinity, a value outside its spread, a
+        missing unit, a bad name.
         """
         if isinstance(value, bench.Measurement):
             value, low, high, repeats = value.median_s, value.low_s, value.high_s, len(value.times_s)
@@ -71,22 +66,21 @@ class Receipt:
     def content(self):
         """The receipt as a dict, as `write` stores it."""
         machine, folder = _device.machine(), self.path.resolve().parent
-        git = ["git", "-C", str(folder), "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty"]
+        git, state = ["git", "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty"], ""
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-            git = subprocess.run(git, capture_output=True, text=True, timeout=10).stdout.strip()
-        commit = git.removesuffix("-dirty") if isinstance(git, str) and git else None
+            state = subprocess.run(git, cwd=folder, capture_output=True, text=True, timeout=10).stdout.strip()
+        commit = state.removesuffix("-dirty") or None
         found = {"schema": 1, "chapter": f"{folder.parent.name}/{folder.name}", "notebook": self.path.stem}
         found |= {"tier": self.tier, "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
-        found |= {"commit": commit, "dirty": commit and git != commit, "versions": machine.pop("versions")}
+        found |= {"commit": commit, "dirty": commit and state != commit, "versions": machine.pop("versions")}
         found |= {"code": code_hash(self.path.with_suffix(".ipynb")), "machine": machine}
-        found |= {"seconds": round(time.perf_counter() - self._began, 3)}
         found |= {"peak_memory_bytes": bench.peak_memory("cpu" if self.tier == "cpu" else "cuda")}
-        return found | {"metrics": self.metrics}
+        return found | {"seconds": round(time.perf_counter() - self._began, 3), "metrics": self.metrics}
 
     def write(self):
         """The Path of the receipt: `<stem>.<tier>.json` in REBUILT_RECEIPTS, default `_build/receipts`; atomic."""
         folder = os.environ.get("REBUILT_RECEIPTS") or (root() or Path.cwd()) / "_build" / "receipts"
-        path = Path(folder) / f"{self.path.stem}.{self.tier}.json"
+        path = Path(folder, f"{self.path.stem}.{self.tier}.json")
         path.parent.mkdir(parents=True, exist_ok=True)
         temp = path.with_name(f".{path.name}.{os.getpid()}")
         temp.write_text(json.dumps(self.content(), indent=1, allow_nan=False) + "\n", encoding="utf-8")
@@ -95,18 +89,18 @@ class Receipt:
 
     def claims(self):
         """A Table of the chapter's claims: this run's value and verdict, then those of committed receipts."""
-        here, rows, told = self.content(), [], []
+        here, others, rows, told = self.content(), committed(self.path.stem), [], []
         for claim in self.card.get("claims") or ():
             claimed = (f"“{claim['quote']}”", number(float(claim["value"]), claim["unit"]), claim["hardware"])
-            for content in (here, *committed(self.path.stem)):
+            for content in (here, *others):
                 metric = content["metrics"].get(claim["metric"])
                 if metric or content is here:
                     found = verdict(claim, metric, content["tier"])
                     told += [found] * (content is here)
                     place = ("this run: " if content is here else "recorded: ") + _where(content)
                     place += "" if content["code"] == here["code"] else "; the code has changed since"
-                    note = f": {claim['note']}" if claim.get("note") else ""
-                    rows.append((*claimed, _text(metric), place, found + note))
+                    judged = f"{found}: {claim['note']}" if claim.get("note") else found
+                    rows.append((*claimed, _text(metric), place, judged))
         head = ("the article says", "claimed", "its hardware", "measured", "where", "verdict")
         totals = ", ".join(f"{told.count(one)} {one}" for one in dict.fromkeys(told))
         return Table("claims", head, rows, f"This run: {totals or 'no claims'}.")
@@ -115,19 +109,16 @@ class Receipt:
 def verdict(claim, metric, tier):
     """One of the five verdicts on a card's claim, given a receipt's metric (or None) and its tier's name.
 
-        verdict({"value": 1.6e9, "unit": "x/s", "better": "higher", "tolerance": 0.05, "tiers": ["big"]},
-                {"value": 1.55e9, "unit": "x/s"}, "big")                                    # "reproduced"
-
     Reproduced: as good as claimed, give or take `tolerance` of it (of 1 for a claim of zero); partly: within a
     factor of two. Raises ValueError for another unit than the claim's, or an unknown `better`.
     """
-    better, name = claim["better"], claim.get("id")
+    better, name, testable = claim["better"], claim.get("id"), tier in claim["tiers"]
     if metric and metric["unit"] != claim["unit"]:
         raise ValueError(f"claim {name} has unit {claim['unit']!r}, its metric {metric['unit']!r}; make them equal")
     if better not in ("higher", "lower", "equal"):
         raise ValueError(f"claim {name}: better is {better!r}; allowed are higher, lower and equal")
-    if tier not in claim["tiers"] or not metric:
-        return NOT_TESTABLE if tier not in claim["tiers"] else NOT_MEASURED
+    if not testable or not metric:
+        return NOT_MEASURED if testable else NOT_TESTABLE
     claimed, got = float(claim["value"]), metric["value"]
     slack = claim.get("tolerance", 0) * (abs(claimed) or 1)
     least, most = sorted((claimed / 2, claimed * 2))
@@ -142,10 +133,9 @@ def code_hash(notebook):
 
     Outputs, metadata, tests and benchmarks (`test_*`, `bench_*`) do not count; a missing file counts as empty.
     """
-    notebook, parts = Path(notebook), []
-    if notebook.is_file():
-        cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
-        parts = [(cell["cell_type"], "".join(cell["source"])) for cell in cells]
+    notebook = Path(notebook)
+    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"] if notebook.is_file() else ()
+    parts = [(cell["cell_type"], "".join(cell["source"])) for cell in cells]
     modules = [path for path in notebook.parent.glob("*.py") if not path.name.startswith(("test_", "bench_"))]
     for path in (*sorted(modules), notebook.with_suffix(".yml")):
         parts.append((path.name, path.read_text(encoding="utf-8") if path.is_file() else ""))
@@ -167,28 +157,25 @@ def read(path):
 
 
 def committed(stem):
-    """The committed receipts of a notebook (`data/receipts/<stem>/*.json`) as dicts, the newest first."""
+    """The committed receipts of a notebook, `data/receipts/<stem>/*.json`, as dicts, the newest first."""
     paths = (root() or Path()).glob(f"data/receipts/{stem}/*.json")
     return sorted(map(read, paths), key=lambda content: content["date"], reverse=True)
 
 
 def replay(stem, metric=None, tier=None):
-    """A Table of the newest committed receipt of a notebook, labelled with machine and date; its dict is `.content`.
+    """A Table of the newest committed receipt of a notebook, labelled with machine and date, for missing hardware.
 
-        receipts.replay("rolling_distance", "zdist_float64_rate", tier="big")
-
-    For cells whose hardware is missing. Where no such run was recorded the table says so: not measured.
+    `replay(stem, "zdist_float64_rate", tier="big").content` is its dict, or None where no such run was recorded.
     """
-    head = ("metric", "recorded")
-    for content in committed(stem):
-        metrics = content["metrics"]
-        if tier in (None, content["tier"]) and (metric is None or metric in metrics):
-            rows = [(name, _text(metrics[name])) for name in ([metric] if metric else metrics)]
-            table = Table("replay", head, rows, f"Recorded, not measured here: {_where(content)}.")
-            table.content = content
-            return table
-    missing = f"No run of {stem} at tier {tier or 'any'} has been recorded yet."
-    return Table("replay", head, [(metric or "any metric", NOT_MEASURED)], missing)
+    fitting = (c for c in committed(stem) if tier in (None, c["tier"]) and metric in (None, *c["metrics"]))
+    content = next(fitting, None)
+    told, rows = f"No run of {stem} at tier {tier or 'any'} has been recorded yet.", [(metric or "any", NOT_MEASURED)]
+    if content:
+        told = f"Recorded, not measured here: {_where(content)}."
+        rows = [(name, _text(found)) for name, found in content["metrics"].items() if metric in (None, name)]
+    table = Table("replay", ("metric", "recorded"), rows, told)
+    table.content = content
+    return table
 
 
 def _where(content):

@@ -18,8 +18,6 @@ SECONDS = [(1, " "), (1e-3, " m"), (1e-6, " µ"), (0, " n")]
 def source(*objects, docstring=True):
     """None; shows the real source of functions, classes or modules, highlighted, and where it stands.
 
-        show.source(rolling_distance.zdist, rolling_distance.top_matches)
-
     `docstring=False` leaves a function's or class's own docstring out. Raises ValueError for what has no
     Python source, such as a compiled function.
     """
@@ -43,9 +41,7 @@ def source(*objects, docstring=True):
 
 
 def md(template, **values):
-    """None; shows Markdown with measured values in it, so that no measured number is typed into prose.
-
-        show.md("The FFT needs {t}, {ratio:.1f} times less.", t=measurement, ratio=ratio.median)
+    """None; shows Markdown with values: `show.md("{t}, {n:.1f} times less", t=measurement, n=ratio.median)`.
 
     A float without a format is rounded to three digits, a Measurement shows its median time. Raises ValueError
     unless the template uses exactly the values given.
@@ -85,17 +81,12 @@ def number(value, unit=""):
 class Table:
     """A table that shows itself: HTML of class `rebuilt-<css>` in a page, Markdown as text.
 
-        Table("race", ("contestant", "time"), [("ours", "1 ms")], "20 rounds.")
-
-    Text is escaped; the first cell of a row is its header. A subclass may give its parts by `table()`.
+    `Table("race", ("contestant", "time"), [("ours", "1 ms")], "20 rounds.")`. Text is escaped; the first cell
+    of a row is its header. `table()` gives the four again.
     """
 
     def __init__(self, css, head, rows, caption):
-        self.parts = css, head, rows, caption
-
-    def table(self):
-        """The table's CSS class, head, rows and caption."""
-        return self.parts
+        self.table = lambda: (css, head, rows, caption)
 
     def _repr_html_(self):
         css, head, rows, caption = self.table()
@@ -121,6 +112,5 @@ def display(bundle, plain):
     try:
         from IPython.display import display
     except ImportError:
-        print(plain)
-    else:
-        display(bundle | {"text/plain": plain}, raw=True)
+        return print(plain)
+    display(bundle | {"text/plain": plain}, raw=True)

@@ -46,10 +46,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if how == "changed" and asked:
             body = b"?" * len(body)
         if asked and how not in ("ignores-range", "short"):
-            start = int(asked.removeprefix("bytes=").rstrip("-"))
+            start = 0 if how == "wrong-piece" else int(asked.removeprefix("bytes=").rstrip("-"))
             self.send_response(206)
-            shown = 0 if how == "wrong-piece" else start
-            self.send_header("Content-Range", f"bytes {shown}-{len(body) - 1}/{len(body)}")
+            self.send_header("Content-Range", f"bytes {start}-{len(body) - 1}/{len(body)}")
         else:
             self.send_response(200)
         piece = body[start:]

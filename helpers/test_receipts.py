@@ -336,7 +336,8 @@ def test_a_replay_is_labelled_and_the_newest_one(chapter):
 
 
 @pytest.mark.parametrize("arguments", [("other",), ("demo", "none"), ("demo", "rate", "gpu")])
-def test_nothing_to_replay_is_an_error(chapter, arguments):
+def test_where_nothing_is_recorded_a_replay_says_so(chapter, arguments):
     keep(chapter)
-    with pytest.raises(FileNotFoundError, match="no committed receipt"):
-        receipts.replay(*arguments)
+    table = receipts.replay(*arguments)
+    assert table.content is None
+    assert "not measured" in repr(table) and f"No run of {arguments[0]} at tier" in repr(table)
