@@ -1,0 +1,153 @@
+"""The small pieces: atomic files, the lock, Markdown masks, the model, the command line."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from press import PressError, Repository, files, markdown, processes
+from press.cli import main
+from press.model import HOME
+from press.outputs import tidy
+
+PRESS = Path(__file__).resolve().parent
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
+    path = files.write_text(tmp_path / "a" / "b.txt", "old")
+
+    def broken(*_):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(files.os, "replace", broken)
+    with pytest.raises(OSError, match="disk full"):
+        files.write_text(path, "new")
+    assert path.read_text() == "old" and list(path.parent.iterdir()) == [path]
+
+
+def test_a_folder_is_swapped_and_the_old_one_gone(tmp_path):
+    for name, content in (("old", "1"), ("new", "2")):
+        files.write_text(tmp_path / name / "x", content)
+    files.swap_folder(tmp_path / "new", tmp_path / "old")
+    assert (tmp_path / "old" / "x").read_text() == "2" and len(list(tmp_path.iterdir())) == 1
+
+
+def test_removing_a_link_leaves_what_it_points_at(tmp_path):
+    kept = files.write_text(tmp_path / "kept" / "x", "1")
+    (tmp_path / "link").symlink_to(tmp_path / "kept")
+    assert files.remove(tmp_path / "link") and kept.exists()
+    assert not files.remove(tmp_path / "link")
+
+
+def test_damaged_json_counts_as_absent(tmp_path):
+    assert files.read_json(files.write_text(tmp_path / "a.json", "{")) is None
+    assert files.read_json(tmp_path / "b.json") is None
+
+
+def test_the_lock_names_its_holder_and_opens_again(tmp_path):
+    path, holder = tmp_path / "lock", f"process {os.getpid()}, a test"
+    with files.lock(path, "a test"), pytest.raises(PressError, match=holder), files.lock(path, "other"):
+        pass
+    with files.lock(tmp_path / "lock", "again"):
+        pass
+
+
+def test_masks_keep_every_offset():
+    text = "# T\n\n`code`\n```python\n# no\n```\n> q\nlazy\n\n<!-- a\nb --> x $y$\n"
+    for masked in (markdown.mask(text), markdown.prose(text)):
+        assert len(masked) == len(text) and masked.count("\n") == text.count("\n")
+    assert markdown.headings(text) == [(1, "T")]
+    assert [line.kind for line in markdown.lines(text)][3:8] == ["mark", "code", "mark", "quote", "quote"]
+
+
+def test_anchors_are_made_as_myst_makes_them():
+    text = "## A `b` & C!\n\n## A `b` & C!\n\n(label)=\n### Ünï 2\n\n```{figure} x\n:name: fig\n```\n"
+    assert markdown.anchors(text) == {"a-b--c", "a-b--c-1", "label", "ünï-2", "fig"}
+
+
+def test_nested_directives_are_prose_and_code_in_them_is_not():
+    text = "::::{grid}\n:gutter: 3\n:::{card}\nseen\n:::\n```sh\nhidden\n```\n::::\n\n"
+    text += "````{note}\nseen\n```py\nhidden\n```\n````\nend"
+    shown = markdown.prose(text)
+    assert shown.count("seen") == 2 and "hidden" not in shown and "gutter" not in shown and "end" in shown
+
+
+def test_the_real_anchor_rule_is_myst_s():
+    from myst_parser.mdit_to_docutils.base import default_slugify
+
+    for words in ("Say what “similar” means", "What the article claimed, and what you measured", "A_b-c 1.5×"):
+        assert markdown.anchors(f"# {words}") == {default_slugify(words)}
+
+
+def test_a_folder_that_is_no_book_is_refused(tmp_path, capsys):
+    with pytest.raises(PressError, match="holds no _config.yml"):
+        Repository(tmp_path)
+    assert main(["--root", str(tmp_path), "check"]) == 2
+    assert "holds no _config.yml" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("section", "name"), [("repository", "url"), ("repository", "branch"), ("rebuilt", "release")])
+def test_a_missing_address_or_release_is_named(small, section, name):
+    repository = small.repository
+    del repository.config[section][name]
+    with pytest.raises(PressError, match=f"lacks `{section}: {{{name}"):
+        getattr(repository, name)
+
+
+def test_contents_in_every_form_are_found(small):
+    small.write("_toc.yml", "root: book/a\nchapters:\n- file: book/b.md\n  sections:\n  - file: notebooks/c.ipynb\n")
+    assert small.repository.toc_files == ["book/a", "book/b", "notebooks/c"]
+
+
+def test_a_broken_configuration_says_where(small):
+    small.write("_config.yml", "a: [\n")
+    with pytest.raises(PressError, match=r"_config.yml is not YAML: .*line 2"):
+        small.repository.config  # noqa: B018  reading it is the test
+
+
+def test_memory_and_the_end_of_a_tree():
+    script = "import subprocess, sys, time; subprocess.Popen(['sleep', '60'], start_new_session=True); time.sleep(60)"
+    marker = ("REBUILT_TEST_TREE", str(os.getpid()))
+    parent = subprocess.Popen([sys.executable, "-c", script], env={**os.environ, marker[0]: marker[1]})
+    while not processes.descendants(parent.pid):
+        pass
+    assert processes.memory_bytes(parent.pid) > 0
+    (child,) = processes.descendants(parent.pid)
+    parent.kill()
+    parent.wait()
+    assert processes.alive(child)
+    assert processes.end_tree(parent.pid, marker) == ["sleep"]
+    assert not processes.alive(child)
+
+
+def test_available_memory_is_some():
+    assert 0 < processes.available_bytes() < 2**50
+
+
+def test_tidy_joins_streams_and_drops_widgets():
+    output = nbformat.v4.new_output
+    widget = {"application/vnd.jupyter.widget-view+json": {}, "text/plain": "HBox"}
+    cell = nbformat.v4.new_code_cell("x", outputs=[output("stream", text="a\n"), output("stream", text="b\n")])
+    cell.outputs.append(output("display_data", data=widget))
+    cell.outputs.append(output("stream", name="stderr", text="12it [00:01, 9.1it/s]\rreal warning\n"))
+    tidied = tidy(nbformat.v4.new_notebook(cells=[cell]), {})
+    assert [(o.name, o.text) for o in tidied.cells[0].outputs] == [("stdout", "a\nb\n"), ("stderr", "real warning\n")]
+
+
+def test_the_commands_as_a_user_starts_them():
+    done = subprocess.run([sys.executable, str(PRESS), "--help"], capture_output=True, text=True, cwd="/")
+    assert done.returncode == 0
+    assert all(name in done.stdout for name in ("run", "check", "build", "serve", "new", "clean"))
+    assert "worker" not in done.stdout
+
+
+def test_the_press_imports_no_torch():
+    script = (
+        "import sys; sys.path[:0] = sys.argv[1:]; import press.cli, press.run, press.build, press.gates as g; g.load()"
+    )
+    script += "; assert not {'torch', 'numpy'} & set(sys.modules), 'too much is imported'"
+    done = subprocess.run([sys.executable, "-c", script, str(PRESS.parent), str(HOME)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
