@@ -64,7 +64,12 @@ def measured(metric: dict | None) -> str:
 
 def seconds(run: Run) -> str:
     """The wall time of a run."""
-    return number(float(run.content["seconds"]), "s") if run.content.get("seconds") else "–"
+    return number(float(run.content["seconds"]), "s").replace(" ", "&nbsp;") if run.content.get("seconds") else "–"
+
+
+def day(run: Run) -> str:
+    """The day of a run, in one piece."""
+    return f'<time datetime="{run.date}" style="white-space:nowrap">{run.date}</time>'
 
 
 def memory(run: Run) -> str:
@@ -78,7 +83,7 @@ def where(run: Run) -> str:
     """Machine, tier and day of a run, with a mark when the code has changed since."""
     mark = ' <span class="rebuilt-stale">stale: the code has changed since</span>' if run.stale else ""
     kind = " (recorded)" if run.origin == "recorded" else ""
-    return f"{text(run.machine)}, tier {run.tier}, {run.date}{kind}{mark}"
+    return f"{text(run.machine)}, tier {run.tier}, {day(run)}{kind}{mark}"
 
 
 def claims(repository: Repository, ledger: Ledger) -> str:
@@ -90,7 +95,7 @@ def claims(repository: Repository, ledger: Ledger) -> str:
     sums = table(caption, ["verdict", "claims"], [f"<tbody>{''.join(rows)}</tbody>"], "rebuilt-claims totals")
     if not findings:
         return sums
-    head = ["the article says", "its hardware", "measured", "where and when", "verdict"]
+    head = ["the article says", "verdict", "measured", "where and when", "its hardware"]
     bodies = [body for chapter in repository.chapters for body in _claims_of(chapter, findings)]
     return f"{sums}\n{table('Every claim, measured', head, bodies, 'rebuilt-claims')}"
 
@@ -116,9 +121,10 @@ def _claim(finding: Finding) -> str:
         verdict = finding.verdict
         if index:
             verdict = receipts.verdict(claim, finding.metric(run), run.tier)
-        span = f' rowspan="{len(runs)}"'
-        lead = f'<th scope="row"{span}>{said}</th><td{span}>{text(claim["hardware"])}</td>' if not index else ""
-        lines.append(f"<tr>{lead}<td>{found}</td><td>{place}</td><td>{badge(verdict)}</td></tr>")
+        span = f' rowspan="{len(runs)}"' if len(runs) > 1 else ""
+        lead = f'<th scope="row"{span} style="white-space:normal">{said}</th>' if not index else ""
+        tail = f"<td{span}>{text(claim['hardware'])}</td>" if not index else ""
+        lines.append(f"<tr>{lead}<td>{badge(verdict)}</td><td>{found}</td><td>{place}</td>{tail}</tr>")
     facts = f'data-part="{finding.chapter.part}" data-verdict="{finding.verdict}"'
     return f"<tbody {facts}>{''.join(lines)}</tbody>"
 
@@ -129,7 +135,7 @@ def status(repository: Repository, ledger: Ledger) -> str:
     for chapter in repository.chapters:
         for run in ledger.runs(chapter):
             code = '<span class="rebuilt-stale">changed since</span>' if run.stale else "the same"
-            facts = (run.tier, text(run.machine), run.date, seconds(run), memory(run), run.origin, code)
+            facts = (run.tier, text(run.machine), day(run), seconds(run), memory(run), run.origin, code)
             rows.append(row(link(chapter), *facts))
         if not ledger.runs(chapter):
             rows.append(row(link(chapter), "–", "–", "not run", "–", "–", "–", "–"))
@@ -189,7 +195,7 @@ def verified(chapter: Chapter, ledger: Ledger) -> str:
     claims_line = f"Claims tested: {tested} of {sum(totals.values())} ({', '.join(told)})." if told else ""
     mark = ' <span class="rebuilt-stale">The code has changed since.</span>' if run.stale else ""
     return (
-        f'<p class="rebuilt-verified">Verified {run.date} on {text(run.machine)}, tier {run.tier}: '
+        f'<p class="rebuilt-verified">Verified {day(run)} on {text(run.machine)}, tier {run.tier}: '
         f"ran from top to bottom in {seconds(run)}, peak memory {memory(run)}.{mark} {claims_line} "
         f'<a href="../../../book/claims.html">All claims</a>, <a href="../../../book/status.html">all runs</a>.</p>'
     )

@@ -143,7 +143,9 @@ class Schedule:
         seconds = (sum(going) + sum(self.expected[chapter] for chapter in self.pending)) / self.jobs
         seconds = max([seconds, *going])
         count = len(self.running) + len(self.pending)
-        return f"about {seconds / 60:.1f} min left for {count}" if count else "none left"
+        if not count:
+            return "none left"
+        return f"about {seconds / 60:.1f} min left for {count}" if seconds >= 3 else "longer than expected by now"
 
 
 def needed_bytes(chapter: Chapter) -> float:
