@@ -107,8 +107,7 @@ def _download(url, part, file, report, stop):
 
 def _receive(url, part, file, report, stop, deadline):
     """None, once `part` is whole and verified; it goes on from the bytes that are there."""
-    size = part.stat().st_size if part.exists() else 0
-    size = resumed = size if size <= file.bytes else 0
+    size = resumed = part.stat().st_size if part.exists() else 0
     if size < file.bytes or not part.exists():
         opener = urllib.request.build_opener()
         for scheme in ("ftp", "file", "data"):  # http and https alone, wherever a redirection leads

@@ -49,7 +49,7 @@ def close(got, want, rtol=0.0, atol=0.0, why=""):
     unequal, g, w = got != want, got.astype(wide), want.astype(wide)  # integers are compared before they are rounded
     with np.errstate(invalid="ignore", over="ignore"):
         error = np.where((g == w) | np.isnan(g) & np.isnan(w), 0.0, np.abs(g - w))
-        limit = np.nan_to_num(atol + rtol * np.abs(w), posinf=0.0)
+        limit = np.nan_to_num(atol + rtol * np.abs(w))
     bad = ~(error <= limit) if rtol or atol else unequal & ~(np.isnan(g) & np.isnan(w))
     if not bad.any():
         return float(error.max(initial=0.0))

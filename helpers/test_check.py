@@ -80,9 +80,18 @@ def test_the_tolerance_counts_and_is_told_with_its_reason():
     with pytest.raises(check.Failed, match=r"allowed 1 \(rtol 0.01, atol 0: the test says so\)"):
         check.close([101.1], [100.0], rtol=0.01, **WHY)
     with pytest.raises(check.Failed):
-        check.close([np.nan, np.inf], [1.0, 1.0], rtol=0.5, atol=9e9, **WHY)
-    with pytest.raises(check.Failed):
         check.close([5.0], [np.inf], rtol=0.5, **WHY)
+
+
+@pytest.mark.parametrize("got", [np.nan, np.inf, -np.inf])
+def test_no_tolerance_lets_nan_or_infinity_pass(got):
+    with pytest.raises(check.Failed):
+        check.close([got], [1.0], rtol=0.5, atol=9e9, **WHY)
+
+
+def test_a_nan_is_the_worst_place():
+    with pytest.raises(check.Failed, match=r"worst at \[1\]: got nan, wanted 1.0"):
+        check.close([1.0, np.nan, 7.0], [1.0, 1.0, 1.0])
 
 
 def test_a_tolerance_without_a_reason_is_refused():

@@ -277,6 +277,12 @@ def test_the_hash_changes_with_what_is_run(chapter, name, content, changes):
     assert (receipts.code_hash(chapter / "demo.ipynb") != before) is changes
 
 
+def test_a_renamed_module_changes_the_hash(chapter):
+    before = receipts.code_hash(chapter / "demo.ipynb")
+    (chapter / "demo.py").rename(chapter / "other.py")
+    assert receipts.code_hash(chapter / "demo.ipynb") != before
+
+
 def test_text_moved_between_files_changes_the_hash(chapter):
     (chapter / "a.py").write_text("xy")
     (chapter / "b.py").write_text("z")
