@@ -18,7 +18,9 @@ POINTS_AT_ONCE = {
     "cuda": 1 << 24,
 }  # float64 points in flight: 2 MB stay in cache, 128 MB fill a GPU
 SHORTEST_BLOCK = 4096  # measured best from 2,048 to 32,768 on two CPU cores
-QUIET = 1e-5  # a window with less than this share of its block's energy has lost digits to its neighbours
+# bounds on rounding, in units of the last place, found generous in tests: a transform spreads its error evenly over
+# the points of a block, a prefix sum carries that of all points before
+DOT_ULPS, SUM_ULPS = 16, 64
 
 
 def blocks(stream_N, window):
@@ -57,8 +59,10 @@ class CentredBlocks:
     """Blocks less their own mean, with the sums of every window in float64.
 
     values_BL (in `dtype`, non-finite points replaced by 0), energy_BJ (squared deviations from the window's mean,
-    float64), lost_BJ (windows with a non-finite point) and flat_BJ (windows of one repeated value): masks, or None
-    where no window of the group is so. All live in `work` and hold until the next group is made there.
+    float64) and least_B1 (the smallest of a block); energy_error_B1 and dot_error_B1: how far off rounding may put an
+    energy, and a dot product with a query of length 1. lost_BJ (windows with a non-finite point) and flat_BJ (windows
+    of one repeated value): masks, or None where the group has no such window. All live in `work` and hold until the
+    next group is made there.
     """
 
     def __init__(self, rows_BL, window, dtype, work):
@@ -73,10 +77,12 @@ class CentredBlocks:
             self._drop_non_finite(rows_BL, dtype)
         wide_BL = work.take("wide", *rows_BL.shape, dtype=torch.float64)
         self._sum_BJ, _ = self._window_sums(self.values_BL, "sums")
-        self.energy_BJ, self._total_B1 = self._window_sums(wide_BL.copy_(self.values_BL).square_(), "energy")
+        self.energy_BJ, total_B1 = self._window_sums(wide_BL.copy_(self.values_BL).square_(), "energy")
         self.energy_BJ.addcmul_(self._sum_BJ, self._sum_BJ, value=-1 / window).clamp_(min=0)
-        self.has_quiet = bool((self.energy_BJ.amin(1, keepdim=True) <= QUIET * self._total_B1).any())
-        if self.has_quiet:
+        self.least_B1 = self.energy_BJ.amin(1, keepdim=True)
+        self.energy_error_B1 = total_B1 * (SUM_ULPS * torch.finfo(torch.float64).eps)
+        self.dot_error_B1 = (total_B1 / rows_BL.shape[1]).sqrt_() * (DOT_ULPS * torch.finfo(dtype).eps)
+        if (self.least_B1 <= self.energy_error_B1).any():
             changes_BL = torch.nn.functional.pad(rows_BL[:, 1:] != rows_BL[:, :-1], (1, 0))
             self.flat_BJ = self._window_counts(changes_BL) == changes_BL[:, : self.shape_BJ[1]]
             self.energy_BJ.masked_fill_(self.flat_BJ, 0.0)
@@ -106,9 +112,12 @@ class CentredBlocks:
         """Mean of every window, float64."""
         return self._sum_BJ / self.window + self.centre_B1
 
-    def quiet_BJ(self):
-        """Mask of the windows, not flat, whose energy is lost beside that of their block."""
-        return (self.energy_BJ <= QUIET * self._total_B1) & ~self.flat_BJ
+    def without_flat_and_lost(self, mask_BJ):
+        """The windows of a mask that can be computed again: neither flat, which is exact already, nor lost."""
+        for known_BJ in (self.flat_BJ, self.lost_BJ):
+            if known_BJ is not None:
+                mask_BJ = mask_BJ & ~known_BJ
+        return mask_BJ
 
     def spectrum(self):
         """Transform of every block, to be shared by all queries."""

@@ -11,8 +11,8 @@ of the window that starts at j:
 We differ from the article's library in four ways. C comes from short overlapping blocks (overlap-save; Stockham 1966)
 that stay in cache, not from one FFT of the whole stream. Each block is centred on its own mean, which changes neither
 C nor V, so that a large offset costs no digits. Sums run inside a block, in float64, so that a float32 stream of any
-length keeps accurate statistics. Windows where even this loses digits (near-copies of the query, and quiet windows
-beside a loud outlier) are found by their size and computed again by direct differences.
+length keeps accurate statistics. Windows where rounding could still matter (near-copies of the query, quiet windows
+beside a loud outlier) are found by an error bound and computed again by direct differences.
 
 Legend: B blocks, L block length, N stream length, M query length, K queries, J = L - M + 1 windows a block, W windows.
 """
@@ -29,11 +29,9 @@ __all__ = ["Matches", "mdist", "rolling_mean_std", "sdist", "top_matches", "zdis
 __all__ += ["mdist_reference", "sdist_reference", "zdist_reference"]
 
 CROSSOVER = 24  # query length from which `auto` takes the FFT; measured in the chapter on two CPU cores
-NEAR = {
-    torch.float32: 1e-4,
-    torch.float64: 1e-10,
-}  # so is one below this share of its largest possible distance
-DIRECT_AT_ONCE = 4096  # windows computed directly at once
+# a squared distance (or energy) that rounding may put off by more than this share is computed again, directly
+EXACT_TO = {torch.float32: 2e-3, torch.float64: 1e-8}
+POINTS_REPAIRED_AT_ONCE = 1 << 20  # of windows computed again directly
 
 
 def sdist(query, stream, mode="auto"):
@@ -90,9 +88,9 @@ def rolling_mean_std(stream, window):
         block = CentredBlocks(rows_BL, window, dtype, work)
         _part(mean_W, first, block).copy_(block.mean_BJ())
         _part(std_W, first, block).copy_((block.energy_BJ / window).sqrt_())
-        if block.has_quiet:
-            for at_W, windows_WM in _chosen(stream_N, window, first, block.quiet_BJ()):
-                std_W[at_W] = windows_WM.std(1, correction=0).to(dtype)
+        doubtful_BJ = block.energy_error_B1 > EXACT_TO[torch.float64] * block.energy_BJ
+        for at_W, windows_WM in _chosen(stream_N, window, first, block.without_flat_and_lost(doubtful_BJ)):
+            std_W[at_W] = windows_WM.std(1, correction=0).to(dtype)
         for out_W in (mean_W, std_W) if block.lost_BJ is not None else ():
             _part(out_W, first, block).masked_fill_(block.lost_BJ, torch.inf)
     return give_back(mean_W), give_back(std_W)
@@ -156,13 +154,13 @@ def _distances(measure, query, stream, mode):
 def _finish(measure, q, block, dots_BJ, out_BJ):
     """Squared distances from dot products with the unit query, by the equations at the top."""
     window = block.window
-    if block.has_quiet:
+    if block.flat_BJ is not None:
         dots_BJ.masked_fill_(block.flat_BJ, 0.0)
     if measure == "zdist":
         out_BJ.copy_(block.energy_BJ).rsqrt_().mul_(dots_BJ).mul_(-2 * window).add_(2 * window).clamp_(min=0)
         if q.norm == 0:
             out_BJ.fill_(window)
-        if block.has_quiet:
+        if block.flat_BJ is not None:
             out_BJ.masked_fill_(block.flat_BJ, 0.0 if q.norm == 0 else window)
     else:
         wide_BJ = (dots_BJ.double() * (-2 * q.norm)).add_(block.energy_BJ).add_(q.norm**2).clamp_(min=0)
@@ -175,20 +173,21 @@ def _finish(measure, q, block, dots_BJ, out_BJ):
 
 
 def _repair(measure, q, block, stream_N, first, out_W):
-    """Compute again, by direct differences, the windows of `block` where the equations lose digits."""
-    found_BJ = _part(out_W, first, block)
-    largest = 4.0 * block.window if measure == "zdist" else (block.energy_BJ.amax().sqrt() + q.norm).square()
-    limit = NEAR[out_W.dtype] * largest
-    if not (block.has_quiet or found_BJ.amin() <= limit):
+    """Compute again, by direct differences, the windows of `block` that rounding may have put off too far."""
+    found_BJ, exact_to = _part(out_W, first, block), EXACT_TO[out_W.dtype]
+    if (_error(measure, q, block, block.least_B1) <= exact_to * found_BJ.amin(1, keepdim=True)).all():
         return
-    again_BJ = found_BJ <= limit
-    if block.has_quiet:
-        again_BJ = (again_BJ & ~block.flat_BJ) | block.quiet_BJ()
-    if block.lost_BJ is not None:
-        again_BJ &= ~block.lost_BJ
-    for at_W, windows_WM in _chosen(stream_N, block.window, first, again_BJ):
+    trusted_BJ = _error(measure, q, block, block.energy_BJ) <= exact_to * found_BJ
+    for at_W, windows_WM in _chosen(stream_N, block.window, first, block.without_flat_and_lost(~trusted_BJ)):
         difference_WM = _normalise(measure, windows_WM) - _normalise(measure, q.raw_M)
         out_W[at_W] = difference_WM.square_().sum(1).to(out_W.dtype)
+
+
+def _error(measure, q, block, energy):
+    """How far off rounding may put the squared distance of windows with this energy."""
+    if measure == "zdist":
+        return 2 * block.window * (block.dot_error_B1 / energy.sqrt() + block.energy_error_B1 / (2 * energy))
+    return 2 * q.norm * block.dot_error_B1 + block.energy_error_B1 + 0 * energy
 
 
 def _normalise(measure, values):
@@ -202,7 +201,7 @@ def _normalise(measure, values):
 
 def _chosen(stream_N, window, first, mask_BJ):
     """Positions and float64 windows (W, M) of the marked windows, a bounded number at a time."""
-    for at_W in (first + mask_BJ.reshape(-1).nonzero().view(-1)).split(DIRECT_AT_ONCE):
+    for at_W in (first + mask_BJ.reshape(-1).nonzero().view(-1)).split(max(1, POINTS_REPAIRED_AT_ONCE // window)):
         if len(at_W):
             yield at_W, stream_N.unfold(0, window, 1)[at_W].double()
 
@@ -247,7 +246,7 @@ def _as_tensor(values, name, axes=(1,)):
     if tensor.ndim not in axes or tensor.is_complex():
         allowed = " or ".join(map(str, axes))
         raise ValueError(f"{name} must be real with {allowed} axis, got shape {tuple(tensor.shape)} of {tensor.dtype}")
-    dtype = tensor.dtype if tensor.dtype in NEAR else torch.float32 if tensor.is_floating_point() else torch.float64
+    dtype = tensor.dtype if tensor.dtype in EXACT_TO else torch.float32 if tensor.is_floating_point() else torch.float64
     return tensor, dtype, give_back
 
 
