@@ -1,8 +1,10 @@
-"""Judge ranked matches against the cardiologists' beat labels: precision and recall of finding one kind of beat.
+"""Judge ranked matches against the cardiologists' beat labels: precision and recall of
+finding one kind of beat.
 
-A match counts as a hit when a beat of the wanted kind is marked within 150 ms of its centre, the window that the
-standard for ECG algorithms uses (ANSI/AAMI EC57). As there, the first five minutes of a record may be used to adapt to
-the patient: here they set the one free number, the largest distance that still counts as a match.
+A match counts as a hit when a beat of the wanted kind is marked within 150 ms of its
+centre, the window that the standard for ECG algorithms uses (ANSI/AAMI EC57). As there, the
+first five minutes of a record may be used to adapt to the patient: here they set the one
+free number, the largest distance that still counts as a match.
 """
 
 from typing import NamedTuple
@@ -14,7 +16,8 @@ LEARNING_S = 300.0
 
 
 class Retrieval(NamedTuple):
-    """Scores of one record after the learning period: shares between 0 and 1, NaN where nothing was found or wanted."""
+    """Scores of one record after the learning period: shares between 0 and 1, NaN where
+    nothing was found or wanted."""
 
     precision: float
     recall: float
@@ -24,36 +27,45 @@ class Retrieval(NamedTuple):
 
 
 def labels_at(positions, record):
-    """The label of the beat within 150 ms of each position, "" where there is none: (P,) of one letter each.
+    """The label of the beat within 150 ms of each position, "" where there is none: (P,) of
+    one letter each.
 
     positions (P,): sample numbers, at least 0.3 s apart so that no beat serves two of them.
     """
     beats = record.beat_samples
     after = np.searchsorted(beats, positions).clip(0, len(beats) - 1)
     before = (after - 1).clip(0)
-    nearest = np.where(np.abs(beats[before] - positions) <= np.abs(beats[after] - positions), before, after)
+    nearest = np.where(
+        np.abs(beats[before] - positions) <= np.abs(beats[after] - positions), before, after
+    )
     close = np.abs(beats[nearest] - positions) <= TOLERANCE_S * record.rate_hz
     return np.where(close, record.beat_labels[nearest], "")
 
 
 def score(matches, length, record, kind="V"):
-    """`Retrieval` of the beats `kind` by ranked matches whose windows have `length` points."""
+    """`Retrieval` of the beats `kind` by ranked matches whose windows have `length`
+    points."""
     centres = matches.positions + length // 2
     hits = labels_at(centres, record) == kind
     border = LEARNING_S * record.rate_hz
     learning = centres < border
-    wanted_early, wanted_late = (np.sum((record.beat_labels == kind) & side) for side in _sides(record, border))
+    wanted_early, wanted_late = (
+        np.sum((record.beat_labels == kind) & side) for side in _sides(record, border)
+    )
     threshold = best_threshold(hits[learning], matches.distances[learning], wanted_early)
     found = ~learning & (matches.distances <= threshold)
     with np.errstate(invalid="ignore"):
         precision = np.float64(hits[found].sum()) / found.sum()
         recall = np.float64(hits[found].sum()) / wanted_late
         average = average_precision(hits[~learning], wanted_late)
-    return Retrieval(float(precision), float(recall), float(average), int(wanted_late), threshold)
+    return Retrieval(
+        float(precision), float(recall), float(average), int(wanted_late), threshold
+    )
 
 
 def precision_recall(hits, wanted):
-    """Precision and recall after each ranked match, two arrays (P,): hits is boolean, wanted the number to find."""
+    """Precision and recall after each ranked match, two arrays (P,): hits is boolean,
+    wanted the number to find."""
     found = np.cumsum(hits)
     return found / np.arange(1, len(hits) + 1), found / np.float64(wanted)
 
@@ -64,7 +76,8 @@ def average_precision(hits, wanted):
 
 
 def best_threshold(hits, distances, wanted):
-    """The distance at which the harmonic mean of precision and recall (F1) is best; -inf when nothing hits."""
+    """The distance at which the harmonic mean of precision and recall (F1) is best; -inf
+    when nothing hits."""
     if not hits.any():
         return -np.inf
     f1 = 2 * np.cumsum(hits) / (np.arange(1, len(hits) + 1) + wanted)

@@ -1,12 +1,14 @@
-"""Sliding sums and dot products of a long stream, in short overlapping blocks that stay in cache.
+"""Sliding sums and dot products of a long stream, in short overlapping blocks that stay in
+cache.
 
-A block of L points holds J = L - M + 1 whole windows of M points; the next block starts J points later, so that every
-window lies in one block (overlap-save: Stockham 1966). Inside a block everything is local: its mean is subtracted
-first, its prefix sums run over L points, not N, and its transform has length L, so that error and memory do not grow
-with the stream.
+A block of L points holds J = L - M + 1 whole windows of M points; the next block starts J
+points later, so that every window lies in one block (overlap-save: Stockham 1966). Inside a
+block everything is local: its mean is subtracted first, its prefix sums run over L points,
+not N, and its transform has length L, so that error and memory do not grow with the stream.
 
-Memory traffic a point, float64: read 8 bytes, write the centred copy, transform out and back, two prefix sums and a few
-element-wise passes: about 200 bytes, nearly all of it from cache when a group of blocks fits there.
+Memory traffic a point, float64: read 8 bytes, write the centred copy, transform out and
+back, two prefix sums and a few element-wise passes: about 200 bytes, nearly all of it from
+cache when a group of blocks fits there.
 
 Legend: B blocks, L block length, N stream length, M window length, J windows a block.
 """
@@ -18,16 +20,18 @@ POINTS_AT_ONCE = {
     "cuda": 1 << 24,
 }  # float64 points in flight: 2 MB stay in cache, 128 MB fill a GPU
 SHORTEST_BLOCK = 4096  # measured best from 2,048 to 32,768 on two CPU cores
-# bounds on rounding, in units of the last place, found generous in tests: a transform spreads its error evenly over
-# the points of a block, a prefix sum carries that of all points before
+# bounds on rounding, in units of the last place, found generous in tests: a transform
+# spreads its error evenly over the points of a block, a prefix sum carries that of all
+# points before
 DOT_ULPS, SUM_ULPS = 16, 64
 
 
 def blocks(stream_N, window):
-    """Pairs (index of the first window, blocks (B, L)) that cover every window of the stream at least once.
+    """Pairs (index of the first window, blocks (B, L)) that cover every window of the
+    stream at least once.
 
-    The blocks are overlapping views of the stream, not copies. The last one ends with the stream, so it may repeat
-    windows of the one before.
+    The blocks are overlapping views of the stream, not copies. The last one ends with the
+    stream, so it may repeat windows of the one before.
     """
     total = len(stream_N)
     length = min(total, max(SHORTEST_BLOCK, 1 << (4 * window - 1).bit_length()))
@@ -43,13 +47,15 @@ def blocks(stream_N, window):
 
 
 class Workspace:
-    """Buffers that one call reuses for all its groups of blocks: fresh pages cost more than the arithmetic on them."""
+    """Buffers that one call reuses for all its groups of blocks: fresh pages cost more than
+    the arithmetic on them."""
 
     def __init__(self, device):
         self._device, self._buffers = device, {}
 
     def take(self, name, *shape, dtype):
-        """The buffer `name`, uninitialised, cut to `shape`; the first use must be the largest."""
+        """The buffer `name`, uninitialised, cut to `shape`; the first use must be the
+        largest."""
         if name not in self._buffers:
             self._buffers[name] = torch.empty(shape, dtype=dtype, device=self._device)
         return self._buffers[name][: shape[0]]
@@ -58,11 +64,12 @@ class Workspace:
 class CentredBlocks:
     """Blocks less their own mean, with the sums of every window in float64.
 
-    values_BL (in `dtype`, non-finite points replaced by 0), energy_BJ (squared deviations from the window's mean,
-    float64) and least_B1 (the smallest of a block); energy_error_B1 and dot_error_B1: how far off rounding may put an
-    energy, and a dot product with a query of length 1. lost_BJ (windows with a non-finite point) and flat_BJ (windows
-    of one repeated value): masks, or None where the group has no such window. All live in `work` and hold until the
-    next group is made there.
+    values_BL (in `dtype`, non-finite points replaced by 0), energy_BJ (squared deviations
+    from the window's mean, float64) and least_B1 (the smallest of a block); energy_error_B1
+    and dot_error_B1: how far off rounding may put an energy, and a dot product with a query
+    of length 1. lost_BJ (windows with a non-finite point) and flat_BJ (windows of one
+    repeated value): masks, or None where the group has no such window. All live in `work`
+    and hold until the next group is made there.
     """
 
     def __init__(self, rows_BL, window, dtype, work):
@@ -77,11 +84,15 @@ class CentredBlocks:
             self._drop_non_finite(rows_BL, dtype)
         wide_BL = work.take("wide", *rows_BL.shape, dtype=torch.float64)
         self._sum_BJ, _ = self._window_sums(self.values_BL, "sums")
-        self.energy_BJ, total_B1 = self._window_sums(wide_BL.copy_(self.values_BL).square_(), "energy")
+        self.energy_BJ, total_B1 = self._window_sums(
+            wide_BL.copy_(self.values_BL).square_(), "energy"
+        )
         self.energy_BJ.addcmul_(self._sum_BJ, self._sum_BJ, value=-1 / window).clamp_(min=0)
         self.least_B1 = self.energy_BJ.amin(1, keepdim=True)
         self.energy_error_B1 = total_B1 * (SUM_ULPS * torch.finfo(torch.float64).eps)
-        self.dot_error_B1 = (total_B1 / rows_BL.shape[1]).sqrt_() * (DOT_ULPS * torch.finfo(dtype).eps)
+        self.dot_error_B1 = (total_B1 / rows_BL.shape[1]).sqrt_() * (
+            DOT_ULPS * torch.finfo(dtype).eps
+        )
         if (self.least_B1 <= self.energy_error_B1).any():
             changes_BL = torch.nn.functional.pad(rows_BL[:, 1:] != rows_BL[:, :-1], (1, 0))
             self.flat_BJ = self._window_counts(changes_BL) == changes_BL[:, : self.shape_BJ[1]]
@@ -90,12 +101,15 @@ class CentredBlocks:
     def _drop_non_finite(self, rows_BL, dtype):
         finite_BL = rows_BL.isfinite()
         known_BL = rows_BL.double().where(finite_BL, 0.0)
-        self.centre_B1 = (known_BL.sum(1, keepdim=True) / finite_BL.sum(1, keepdim=True).clamp(min=1)).to(dtype)
+        self.centre_B1 = (
+            known_BL.sum(1, keepdim=True) / finite_BL.sum(1, keepdim=True).clamp(min=1)
+        ).to(dtype)
         torch.sub(rows_BL, self.centre_B1, out=self.values_BL).masked_fill_(~finite_BL, 0.0)
         self.lost_BJ = self._window_counts(~finite_BL) > 0
 
     def _window_sums(self, values_BL, name):
-        """Sums of every window (B, J), and of every block (B, 1), as differences of one prefix sum."""
+        """Sums of every window (B, J), and of every block (B, 1), as differences of one
+        prefix sum."""
         prefix_BL = self._work.take("prefix", *values_BL.shape, dtype=torch.float64)
         torch.cumsum(values_BL, 1, out=prefix_BL)
         sums_BJ = self._work.take(name, *self.shape_BJ, dtype=torch.float64)
@@ -113,7 +127,8 @@ class CentredBlocks:
         return self._sum_BJ / self.window + self.centre_B1
 
     def without_flat_and_lost(self, mask_BJ):
-        """The windows of a mask that can be computed again: neither flat, which is exact already, nor lost."""
+        """The windows of a mask that can be computed again: neither flat, which is exact
+        already, nor lost."""
         for known_BJ in (self.flat_BJ, self.lost_BJ):
             if known_BJ is not None:
                 mask_BJ = mask_BJ & ~known_BJ
@@ -121,19 +136,29 @@ class CentredBlocks:
 
     def spectrum(self):
         """Transform of every block, to be shared by all queries."""
-        out = self._work.take("spectrum", len(self.values_BL), self.values_BL.shape[1] // 2 + 1, dtype=self._complex())
+        out = self._work.take(
+            "spectrum",
+            len(self.values_BL),
+            self.values_BL.shape[1] // 2 + 1,
+            dtype=self._complex(),
+        )
         return torch.fft.rfft(self.values_BL, out=out)
 
     def correlate(self, spectrum, query_spectrum):
         """Dot products with one query, (B, J), from two spectra: O(log L) a window."""
         product = torch.mul(
-            spectrum, query_spectrum, out=self._work.take("product", *spectrum.shape, dtype=self._complex())
+            spectrum,
+            query_spectrum,
+            out=self._work.take("product", *spectrum.shape, dtype=self._complex()),
         )
         dots_BL = self._work.take("dots", *self.values_BL.shape, dtype=self.values_BL.dtype)
-        return torch.fft.irfft(product, n=self.values_BL.shape[1], out=dots_BL)[:, : self.shape_BJ[1]]
+        return torch.fft.irfft(product, n=self.values_BL.shape[1], out=dots_BL)[
+            :, : self.shape_BJ[1]
+        ]
 
     def correlate_directly(self, query_M):
-        """Dot products with one query, (B, J), one shifted multiply-add a query point: O(M) a window."""
+        """Dot products with one query, (B, J), one shifted multiply-add a query point: O(M)
+        a window."""
         kept = self.shape_BJ[1]
         dots_BJ = self._work.take("direct", *self.shape_BJ, dtype=self.values_BL.dtype).zero_()
         for shift, weight in enumerate(query_M.tolist()):
@@ -145,5 +170,6 @@ class CentredBlocks:
 
 
 def query_spectrum(query_M, length):
-    """The factor of `CentredBlocks.correlate` for a query: its conjugated transform, padded to the block length."""
+    """The factor of `CentredBlocks.correlate` for a query: its conjugated transform, padded
+    to the block length."""
     return torch.fft.rfft(query_M, n=length).conj().resolve_conj()

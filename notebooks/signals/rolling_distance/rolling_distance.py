@@ -1,35 +1,38 @@
 """Rolling distances: how far a short query is from every window of a long stream.
 
-Article: "Aligning Time Series at the Speed of Light" (rapidAligner, NVIDIA). Three lock-step measures, all *squared*:
-`sdist` compares raw values, `mdist` removes each window's mean, `zdist` also divides by its standard deviation.
-With q0 = q - mean(q), C_j = sum_i q0_i s_(j+i), and mean mu_j and squared deviation V_j = sum_i (s_(j+i) - mu_j)^2
-of the window that starts at j:
+Article: "Aligning Time Series at the Speed of Light" (rapidAligner, NVIDIA). Three
+lock-step measures, all *squared*: `sdist` compares raw values, `mdist` removes each
+window's mean, `zdist` also divides by its standard deviation. With q0 = q - mean(q), C_j =
+sum_i q0_i s_(j+i), and mean mu_j and squared deviation V_j = sum_i (s_(j+i) - mu_j)^2 of
+the window that starts at j:
 
     mdist_j = |q0|^2 + V_j - 2 C_j        sdist_j = mdist_j + M (mu_j - mu_q)^2
     zdist_j = 2 M (1 - C_j / sqrt(|q0|^2 V_j))
 
-We differ from the article's library in four ways. C comes from short overlapping blocks (overlap-save; Stockham 1966)
-that stay in cache, not from one FFT of the whole stream. Each block is centred on its own mean, which changes neither
-C nor V, so that a large offset costs no digits. Sums run inside a block, in float64, so that a float32 stream of any
-length keeps accurate statistics. Windows where rounding could still matter (near-copies of the query, quiet windows
-beside a loud outlier) are found by an error bound and computed again by direct differences.
+We differ from the article's library in four ways. C comes from short overlapping blocks
+(overlap-save; Stockham 1966) that stay in cache, not from one FFT of the whole stream. Each
+block is centred on its own mean, which changes neither C nor V, so that a large offset
+costs no digits. Sums run inside a block, in float64, so that a float32 stream of any length
+keeps accurate statistics. Windows where rounding could still matter (near-copies of the
+query, quiet windows beside a loud outlier) are found by an error bound and computed again
+by direct differences.
 
-Legend: B blocks, L block length, N stream length, M query length, K queries, J = L - M + 1 windows a block, W windows.
+Legend: B blocks, L block length, N stream length, M query length, K queries, J = L - M + 1
+windows a block, W windows.
 """
-
-import warnings
-from typing import NamedTuple
 
 import numpy as np
 import torch
 from match_ranking import Matches, top_matches
 from overlap_save import CentredBlocks, Workspace, blocks, query_spectrum
+from stream_inputs import as_tensor, check_lengths, normalise, queries_of
 
 __all__ = ["Matches", "mdist", "rolling_mean_std", "sdist", "top_matches", "zdist"]
 __all__ += ["mdist_reference", "sdist_reference", "zdist_reference"]
 
-CROSSOVER = 24  # query length from which `auto` takes the FFT; measured in the chapter on two CPU cores
-# a squared distance (or energy) that rounding may put off by more than this share is computed again, directly
+CROSSOVER = 24  # query length from which `auto` takes the FFT, as measured in the chapter
+# a squared distance (or energy) that rounding may put off by more than this share is
+# computed again, directly
 EXACT_TO = {torch.float32: 2e-3, torch.float64: 1e-8}
 POINTS_REPAIRED_AT_ONCE = 1 << 20  # of windows computed again directly
 
@@ -40,18 +43,22 @@ def sdist(query, stream, mode="auto"):
     >>> sdist(np.array([1.0, 2.0]), np.array([1.0, 2.0, 4.0]))
     array([0., 5.])
 
-    query (M,), or (K, M) for many at once, giving (K, N-M+1); stream (N,); both NumPy arrays, torch tensors or
-    anything with DLPack, on one device. The result has the stream's kind, device and dtype: float32 or float64;
-    integers count as float64, half floats as float32. A window that touches a NaN or infinite sample gets infinity.
-    mode: `naive` costs O(N M), `fft` O(N log M), `auto` picks by M; memory beyond the result is bounded.
+    query (M,), or (K, M) for many at once, giving (K, N-M+1); stream (N,); both NumPy
+    arrays, torch tensors or anything with DLPack, on one device. The result has the
+    stream's kind, device and dtype: float32 or float64; integers count as float64, half
+    floats as float32. A window that touches a NaN or infinite sample gets infinity. mode:
+    `naive` costs O(N M), `fft` O(N log M), `auto` picks by M; memory beyond the result is
+    bounded.
 
-    Raises ValueError for an empty or non-finite query, M > N, another number of axes, two devices, another mode.
+    Raises ValueError for an empty or non-finite query, M > N, another number of axes, two
+    devices, another mode.
     """
     return _distances("sdist", query, stream, mode)
 
 
 def mdist(query, stream, mode="auto"):
-    """Squared Euclidean distance after both sides lose their mean, shape (N-M+1,); arguments as `sdist`.
+    """Squared Euclidean distance after both sides lose their mean, shape (N-M+1,);
+    arguments as `sdist`.
 
     >>> mdist(np.array([1.0, 2.0]), np.array([11.0, 12.0, 14.0])).round(6)
     array([0. , 0.5])
@@ -60,36 +67,43 @@ def mdist(query, stream, mode="auto"):
 
 
 def zdist(query, stream, mode="auto"):
-    """Squared Euclidean distance after both sides are z-normalised (ddof 0), shape (N-M+1,); arguments as `sdist`.
+    """Squared Euclidean distance after both sides are z-normalised (ddof 0), shape
+    (N-M+1,); arguments as `sdist`.
 
     >>> zdist(np.array([1.0, 2.0, 1.0]), np.array([10.0, 30.0, 10.0, 10.0])).round(6)
     array([0., 9.])
 
-    Lies between 0 and 4 M. A constant window or query has no shape: it normalises to zeros, so that the distance is
-    M to anything else and 0 to another constant.
+    Lies between 0 and 4 M. A constant window or query has no shape: it normalises to zeros,
+    so that the distance is M to anything else and 0 to another constant.
     """
     return _distances("zdist", query, stream, mode)
 
 
 def rolling_mean_std(stream, window):
-    """Mean and population standard deviation of every window: two arrays of shape (N-window+1,).
+    """Mean and population standard deviation of every window: two arrays of shape
+    (N-window+1,).
 
     >>> [x.tolist() for x in rolling_mean_std(np.array([1.0, 3.0, 3.0]), 2)]
     [[2.0, 3.0], [1.0, 0.0]]
 
-    The statistics inside `zdist`: accurate in float32 whatever the offset and the length of the stream. A window with
-    a non-finite sample gets infinity. window is a length in samples; the rest as `sdist`.
+    The statistics inside `zdist`: accurate in float32 whatever the offset and the length of
+    the stream. A window with a non-finite sample gets infinity. window is a length in
+    samples; the rest as `sdist`.
     """
-    stream_N, dtype, give_back = _as_tensor(stream, "stream")
-    _check_lengths(window, len(stream_N))
-    mean_W, std_W = torch.empty(2, len(stream_N) - window + 1, dtype=dtype, device=stream_N.device)
+    stream_N, dtype, give_back = as_tensor(stream, "stream")
+    check_lengths(window, len(stream_N))
+    mean_W, std_W = torch.empty(
+        2, len(stream_N) - window + 1, dtype=dtype, device=stream_N.device
+    )
     work = Workspace(stream_N.device)
     for first, rows_BL in blocks(stream_N, window):
         block = CentredBlocks(rows_BL, window, dtype, work)
         _part(mean_W, first, block).copy_(block.mean_BJ())
         _part(std_W, first, block).copy_((block.energy_BJ / window).sqrt_())
         doubtful_BJ = block.energy_error_B1 > EXACT_TO[torch.float64] * block.energy_BJ
-        for at_W, windows_WM in _chosen(stream_N, window, first, block.without_flat_and_lost(doubtful_BJ)):
+        for at_W, windows_WM in _chosen(
+            stream_N, window, first, block.without_flat_and_lost(doubtful_BJ)
+        ):
             std_W[at_W] = windows_WM.std(1, correction=0).to(dtype)
         for out_W in (mean_W, std_W) if block.lost_BJ is not None else ():
             _part(out_W, first, block).masked_fill_(block.lost_BJ, torch.inf)
@@ -97,7 +111,8 @@ def rolling_mean_std(stream, window):
 
 
 def sdist_reference(query, stream):
-    """`sdist` by the definition, one window at a time in float64: the oracle of the tests, O(N M)."""
+    """`sdist` by the definition, one window at a time in float64: the oracle of the tests,
+    O(N M)."""
     return _reference(query, stream, lambda x: x)
 
 
@@ -108,7 +123,9 @@ def mdist_reference(query, stream):
 
 def zdist_reference(query, stream):
     """`zdist` by the definition; see `sdist_reference`."""
-    return _reference(query, stream, lambda x: 0 * x if np.ptp(x) == 0 else (x - x.mean()) / x.std())
+    return _reference(
+        query, stream, lambda x: 0 * x if np.ptp(x) == 0 else (x - x.mean()) / x.std()
+    )
 
 
 def _reference(query, stream, normalise):
@@ -121,22 +138,17 @@ def _reference(query, stream, normalise):
     return distances
 
 
-class _Query(NamedTuple):
-    raw_M: torch.Tensor  # float64
-    mean: float
-    norm: float  # of the query less its mean
-    unit_M: torch.Tensor  # the query less its mean, scaled to length 1, in the stream's dtype
-
-
 def _distances(measure, query, stream, mode):
-    stream_N, dtype, give_back = _as_tensor(stream, "stream")
-    queries, single = _queries(query, stream_N.device, dtype)
+    stream_N, dtype, give_back = as_tensor(stream, "stream")
+    queries, single = queries_of(query, stream_N.device, dtype)
     window = len(queries[0].raw_M)
-    _check_lengths(window, len(stream_N))
+    check_lengths(window, len(stream_N))
     if mode not in ("auto", "naive", "fft"):
         raise ValueError(f'mode must be "auto", "naive" or "fft", got {mode!r}')
     use_fft = mode == "fft" or (mode == "auto" and window >= CROSSOVER)
-    out_KW = torch.empty(len(queries), len(stream_N) - window + 1, dtype=dtype, device=stream_N.device)
+    out_KW = torch.empty(
+        len(queries), len(stream_N) - window + 1, dtype=dtype, device=stream_N.device
+    )
     factors, work = None, Workspace(stream_N.device)
     for first, rows_BL in blocks(stream_N, window):
         block = CentredBlocks(rows_BL, window, dtype, work)
@@ -144,7 +156,11 @@ def _distances(measure, query, stream, mode):
             factors = factors or [query_spectrum(q.unit_M, rows_BL.shape[1]) for q in queries]
             spectrum = block.spectrum()
         for k, q in enumerate(queries):
-            dots_BJ = block.correlate(spectrum, factors[k]) if use_fft else block.correlate_directly(q.unit_M)
+            dots_BJ = (
+                block.correlate(spectrum, factors[k])
+                if use_fft
+                else block.correlate_directly(q.unit_M)
+            )
             found_BJ = _part(out_KW[k], first, block)
             _finish(measure, q, block, dots_BJ, found_BJ)
             _repair(measure, q, block, stream_N, first, out_KW[k])
@@ -152,18 +168,26 @@ def _distances(measure, query, stream, mode):
 
 
 def _finish(measure, q, block, dots_BJ, out_BJ):
-    """Squared distances from dot products with the unit query, by the equations at the top."""
+    """Squared distances from dot products with the unit query, by the equations at the
+    top."""
     window = block.window
     if block.flat_BJ is not None:
         dots_BJ.masked_fill_(block.flat_BJ, 0.0)
     if measure == "zdist":
-        out_BJ.copy_(block.energy_BJ).rsqrt_().mul_(dots_BJ).mul_(-2 * window).add_(2 * window).clamp_(min=0)
+        out_BJ.copy_(block.energy_BJ).rsqrt_().mul_(dots_BJ).mul_(-2 * window).add_(
+            2 * window
+        ).clamp_(min=0)
         if q.norm == 0:
             out_BJ.fill_(window)
         if block.flat_BJ is not None:
             out_BJ.masked_fill_(block.flat_BJ, 0.0 if q.norm == 0 else window)
     else:
-        wide_BJ = (dots_BJ.double() * (-2 * q.norm)).add_(block.energy_BJ).add_(q.norm**2).clamp_(min=0)
+        wide_BJ = (
+            (dots_BJ.double() * (-2 * q.norm))
+            .add_(block.energy_BJ)
+            .add_(q.norm**2)
+            .clamp_(min=0)
+        )
         if measure == "sdist":
             offset_BJ = block.mean_BJ().sub_(q.mean)
             wide_BJ.addcmul_(offset_BJ, offset_BJ, value=window)
@@ -173,35 +197,38 @@ def _finish(measure, q, block, dots_BJ, out_BJ):
 
 
 def _repair(measure, q, block, stream_N, first, out_W):
-    """Compute again, by direct differences, the windows of `block` that rounding may have put off too far."""
+    """Compute again, by direct differences, the windows of `block` that rounding may have
+    put off too far."""
     found_BJ, exact_to = _part(out_W, first, block), EXACT_TO[out_W.dtype]
-    if (_error(measure, q, block, block.least_B1) <= exact_to * found_BJ.amin(1, keepdim=True)).all():
+    if (
+        _error(measure, q, block, block.least_B1) <= exact_to * found_BJ.amin(1, keepdim=True)
+    ).all():
         return
     trusted_BJ = _error(measure, q, block, block.energy_BJ) <= exact_to * found_BJ
-    for at_W, windows_WM in _chosen(stream_N, block.window, first, block.without_flat_and_lost(~trusted_BJ)):
-        difference_WM = _normalise(measure, windows_WM) - _normalise(measure, q.raw_M)
+    for at_W, windows_WM in _chosen(
+        stream_N, block.window, first, block.without_flat_and_lost(~trusted_BJ)
+    ):
+        difference_WM = normalise(measure, windows_WM) - normalise(measure, q.raw_M)
         out_W[at_W] = difference_WM.square_().sum(1).to(out_W.dtype)
 
 
 def _error(measure, q, block, energy):
     """How far off rounding may put the squared distance of windows with this energy."""
     if measure == "zdist":
-        return 2 * block.window * (block.dot_error_B1 / energy.sqrt() + block.energy_error_B1 / (2 * energy))
+        return (
+            2
+            * block.window
+            * (block.dot_error_B1 / energy.sqrt() + block.energy_error_B1 / (2 * energy))
+        )
     return 2 * q.norm * block.dot_error_B1 + block.energy_error_B1 + 0 * energy
 
 
-def _normalise(measure, values):
-    if measure == "sdist":
-        return values
-    centred = values - values.mean(-1, keepdim=True)
-    if measure == "zdist":
-        centred /= centred.square().mean(-1, keepdim=True).sqrt()
-    return centred.masked_fill_(values.amax(-1, keepdim=True) == values.amin(-1, keepdim=True), 0.0)
-
-
 def _chosen(stream_N, window, first, mask_BJ):
-    """Positions and float64 windows (W, M) of the marked windows, a bounded number at a time."""
-    for at_W in (first + mask_BJ.reshape(-1).nonzero().view(-1)).split(max(1, POINTS_REPAIRED_AT_ONCE // window)):
+    """Positions and float64 windows (W, M) of the marked windows, a bounded number at a
+    time."""
+    for at_W in (first + mask_BJ.reshape(-1).nonzero().view(-1)).split(
+        max(1, POINTS_REPAIRED_AT_ONCE // window)
+    ):
         if len(at_W):
             yield at_W, stream_N.unfold(0, window, 1)[at_W].double()
 
@@ -210,52 +237,3 @@ def _part(out_W, first, block):
     """The stretch of the result that a group of blocks fills, shaped (B, J)."""
     blocks_B, windows_J = block.shape_BJ
     return out_W[first : first + blocks_B * windows_J].view(blocks_B, windows_J)
-
-
-def _queries(query, device, dtype):
-    raw_KM, _, _ = _as_tensor(query, "query", axes=(1, 2))
-    if isinstance(query, torch.Tensor) and raw_KM.device != device:
-        raise ValueError(f"query is on {raw_KM.device} and stream on {device}: move one, they must be on one device")
-    raw_KM = raw_KM.to(device, torch.float64)
-    if raw_KM.numel() == 0 or not raw_KM.isfinite().all():
-        raise ValueError(f"query must hold at least one point and finite values only, got shape {tuple(raw_KM.shape)}")
-    centred_KM = _normalise("mdist", raw_KM)
-    queries = []
-    for raw_M, centred_M in zip(torch.atleast_2d(raw_KM), torch.atleast_2d(centred_KM), strict=True):
-        norm = float(centred_M.norm())
-        unit_M = (centred_M / (norm or 1.0)).to(dtype)
-        queries.append(_Query(raw_M, float(raw_M.mean()), norm, unit_M))
-    return queries, raw_KM.ndim == 1
-
-
-def _as_tensor(values, name, axes=(1,)):
-    """A tensor that shares the caller's memory, the dtype to compute in, and the way back to the caller's kind."""
-    give_back = torch.Tensor.numpy
-    if isinstance(values, torch.Tensor):
-        tensor, give_back = values.detach(), torch.Tensor.detach
-    elif hasattr(values, "__dlpack__") and not isinstance(values, np.ndarray):
-        tensor, give_back = torch.from_dlpack(values), _way_back(values)
-    else:
-        array = np.asarray(values)
-        if array.dtype.kind not in "biuf":
-            raise ValueError(f"{name} must hold real numbers, got dtype {array.dtype}")
-        array = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("="), copy=False))
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
-            tensor = torch.from_numpy(array)
-    if tensor.ndim not in axes or tensor.is_complex():
-        allowed = " or ".join(map(str, axes))
-        raise ValueError(f"{name} must be real with {allowed} axis, got shape {tuple(tensor.shape)} of {tensor.dtype}")
-    dtype = tensor.dtype if tensor.dtype in EXACT_TO else torch.float32 if tensor.is_floating_point() else torch.float64
-    return tensor, dtype, give_back
-
-
-def _way_back(values):
-    """Tensor → the caller's kind, where its library follows the array API standard; else the tensor itself."""
-    namespace = getattr(values, "__array_namespace__", lambda: None)()
-    return getattr(namespace, "from_dlpack", lambda tensor: tensor)
-
-
-def _check_lengths(window, total):
-    if not 1 <= window <= total:
-        raise ValueError(f"the query (or window) must have 1 to {total} points, the stream's length, got {window}")

@@ -2,7 +2,13 @@
 
 import numpy as np
 import pytest
-from beat_retrieval import average_precision, best_threshold, labels_at, precision_recall, score
+from beat_retrieval import (
+    average_precision,
+    best_threshold,
+    labels_at,
+    precision_recall,
+    score,
+)
 from match_ranking import Matches
 from mitbih import Record
 
@@ -19,7 +25,11 @@ def test_a_beat_counts_within_150_ms_and_not_beyond():
 def test_closed_answers():
     hits = np.array([True, False, True])
     precision, recall = precision_recall(hits, 4)
-    assert precision.tolist() == [1, 1 / 2, 2 / 3] and recall.tolist() == [1 / 4, 1 / 4, 2 / 4]
+    assert precision.tolist() == [1, 1 / 2, 2 / 3] and recall.tolist() == [
+        1 / 4,
+        1 / 4,
+        2 / 4,
+    ]
     assert average_precision(hits, 4) == pytest.approx((1 + 2 / 3) / 4)
     assert average_precision(np.ones(5, bool), 5) == 1
 
@@ -31,10 +41,16 @@ def test_the_threshold_is_the_best_f1():
 
 
 def test_the_threshold_comes_from_the_first_five_minutes_and_the_score_from_the_rest():
-    # seconds 10 and 20 teach; then two V beats, one found below the threshold, and one N beat nearer than the other
+    # seconds 10 and 20 teach; then two V beats, one found below the threshold, and one N
+    # beat nearer than the other
     beats = record([1000, 2000, 40_000, 50_000, 60_000], "VNVVN")
-    matches = Matches(np.array([1000, 40_000, 60_000, 2000, 50_000]) - 5, np.array([1.0, 1.0, 0.5, 3.0, 2.0]))
-    matches = Matches(matches.positions[order := matches.distances.argsort()], matches.distances[order])
+    matches = Matches(
+        np.array([1000, 40_000, 60_000, 2000, 50_000]) - 5,
+        np.array([1.0, 1.0, 0.5, 3.0, 2.0]),
+    )
+    matches = Matches(
+        matches.positions[order := matches.distances.argsort()], matches.distances[order]
+    )
     found = score(matches, 10, beats)
     assert found.threshold == 1 and found.wanted == 2
     assert found.precision == 1 / 2 and found.recall == 1 / 2

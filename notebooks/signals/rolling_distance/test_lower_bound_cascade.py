@@ -17,7 +17,9 @@ def test_equals_the_full_search(n, m, dtype):
     query, stream = walk(m, n).to(dtype), walk(n, m).to(dtype)
     every = zdist(query, stream)
     found = nearest(query, stream)
-    assert found.distance == pytest.approx(float(every.min()), rel=1e-4)  # float32 may rank near-ties differently
+    assert found.distance == pytest.approx(
+        float(every.min()), rel=1e-4
+    )  # float32 may rank near-ties differently
     assert float(every[found.position]) == pytest.approx(float(every.min()), rel=1e-4)
 
 
@@ -32,7 +34,9 @@ def test_skips_what_it_is_told_to_skip():
     stream = walk(20_000, 2)
     every = zdist(stream[5000:5100], stream)
     every[4901:5100] = torch.inf
-    assert nearest(stream[5000:5100], stream, skip=range(4901, 5100)).position == int(every.argmin())
+    assert nearest(stream[5000:5100], stream, skip=range(4901, 5100)).position == int(
+        every.argmin()
+    )
 
 
 def test_flat_and_bad_windows():
@@ -41,7 +45,9 @@ def test_flat_and_bad_windows():
     every = zdist(stream[200:240], stream)
     every[:240] = torch.inf
     found = nearest(stream[200:240], stream, skip=range(240))
-    assert found.position == int(every.argmin()) and found.distance == pytest.approx(float(every.min()))
+    assert found.position == int(every.argmin()) and found.distance == pytest.approx(
+        float(every.min())
+    )
 
 
 def test_no_window_left():

@@ -20,7 +20,10 @@ def top_matches_reference(distances, k, exclusion):
 
 @settings(max_examples=200, deadline=None)
 @given(
-    st.lists(st.one_of(st.integers(0, 6).map(float), st.sampled_from([np.inf, np.nan])), max_size=60),
+    st.lists(
+        st.one_of(st.integers(0, 6).map(float), st.sampled_from([np.inf, np.nan])),
+        max_size=60,
+    ),
     st.integers(0, 12),
     st.integers(1, 70),
 )
@@ -48,12 +51,15 @@ def test_leaves_the_distances_alone():
     assert distances.tolist() == [0, 1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("k, exclusion, said", [(-1, 1, "k must be 0 or more"), (1, 0, "exclusion must be 1 or more")])
+@pytest.mark.parametrize(
+    "k, exclusion, said",
+    [(-1, 1, "k must be 0 or more"), (1, 0, "exclusion must be 1 or more")],
+)
 def test_refuses_with_a_reason(k, exclusion, said):
     with pytest.raises(ValueError, match=said):
         top_matches(np.zeros(3), k, exclusion)
 
 
 def test_refuses_what_is_not_one_row():
-    with pytest.raises(ValueError, match="one row"):
+    with pytest.raises(ValueError, match="1 axis"):
         top_matches(np.zeros((2, 2)), 1, 1)

@@ -1,4 +1,5 @@
-"""Rolling distances: equal to the definition, also where the arithmetic is hard, and clear about what they refuse."""
+"""Rolling distances: equal to the definition, also where the arithmetic is hard, and clear
+about what they refuse."""
 
 import warnings
 
@@ -12,18 +13,32 @@ from hypothesis import strategies as st
 MEASURES = ["sdist", "mdist", "zdist"]
 MODES = ["naive", "fft"]
 DTYPES = [np.float64, np.float32]
-DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here"))]
-# after the square root, as the race compares: float32 keeps 7 digits, of which the sums of M terms use up to three
+DEVICES = [
+    "cpu",
+    pytest.param(
+        "cuda",
+        marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here"),
+    ),
+]
+# after the square root, as the race compares: float32 keeps 7 digits, of which the sums of
+# M terms use up to three
 RELATIVE = {np.float64: 1e-8, np.float32: 1e-3}
 
 
 def both(measure, query, stream, **kwargs):
-    return getattr(rd, measure)(query, stream, **kwargs), getattr(rd, measure + "_reference")(query, stream)
+    return getattr(rd, measure)(query, stream, **kwargs), getattr(rd, measure + "_reference")(
+        query, stream
+    )
 
 
 def assert_close(got, want, dtype):
     scale = np.sqrt(want[np.isfinite(want)].max(initial=0))
-    np.testing.assert_allclose(np.sqrt(got), np.sqrt(want), rtol=RELATIVE[dtype], atol=RELATIVE[dtype] * scale * 1e-2)
+    np.testing.assert_allclose(
+        np.sqrt(got),
+        np.sqrt(want),
+        rtol=RELATIVE[dtype],
+        atol=RELATIVE[dtype] * scale * 1e-2,
+    )
 
 
 def walk(length, seed=0, offset=0.0):
@@ -34,12 +49,18 @@ def walk(length, seed=0, offset=0.0):
 @pytest.mark.parametrize("measure", MEASURES)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("n, m", [(1, 1), (7, 1), (7, 7), (50, 3), (4096, 421), (4097, 2), (9001, 127)])
+@pytest.mark.parametrize(
+    "n, m", [(1, 1), (7, 1), (7, 7), (50, 3), (4096, 421), (4097, 2), (9001, 127)]
+)
 def test_equals_the_definition(n, m, device, dtype, measure, mode):
     query, stream = walk(m, 1).astype(dtype), walk(n).astype(dtype)
-    got = getattr(rd, measure)(torch.tensor(query, device=device), torch.tensor(stream, device=device), mode)
+    got = getattr(rd, measure)(
+        torch.tensor(query, device=device), torch.tensor(stream, device=device), mode
+    )
     assert got.device.type == device and got.numpy(force=True).dtype == dtype
-    assert_close(got.numpy(force=True), getattr(rd, measure + "_reference")(query, stream), dtype)
+    assert_close(
+        got.numpy(force=True), getattr(rd, measure + "_reference")(query, stream), dtype
+    )
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -63,7 +84,9 @@ def test_float32_statistics_survive_20_million_points():
     mean, std = rd.rolling_mean_std(stream, m)
     for j in (0, 1, 9_999_999, n - m):
         window = stream[j : j + m].double()
-        assert abs(mean[j] - window.mean()) < 1e-4  # half a unit in the last place of 1000 is 3e-5
+        assert (
+            abs(mean[j] - window.mean()) < 1e-4
+        )  # half a unit in the last place of 1000 is 3e-5
         assert abs(std[j] / window.std(correction=0) - 1) < 1e-6
 
 
@@ -125,7 +148,10 @@ def test_integers_and_strides_need_no_preparation(measure):
         assert got.dtype == np.float64
         assert_close(got, want, np.float64)
     torch_strided = torch.tensor(raw)[:, 1]
-    assert torch.equal(getattr(rd, measure)(torch_strided[:40], torch_strided), rd_copy(measure, torch_strided))
+    assert torch.equal(
+        getattr(rd, measure)(torch_strided[:40], torch_strided),
+        rd_copy(measure, torch_strided),
+    )
 
 
 def rd_copy(measure, stream):
@@ -147,10 +173,14 @@ def test_many_queries_equal_one_at_a_time():
 
 
 class ThroughDlpack:
-    """An array of another library, as far as anybody can see: only the two DLPack methods."""
+    """An array of another library, as far as anybody can see: only the two DLPack
+    methods."""
 
     def __init__(self, tensor):
-        self.__dlpack__, self.__dlpack_device__ = tensor.__dlpack__, tensor.__dlpack_device__
+        self.__dlpack__, self.__dlpack_device__ = (
+            tensor.__dlpack__,
+            tensor.__dlpack_device__,
+        )
 
 
 def test_dlpack_in_tensor_out():
@@ -185,12 +215,16 @@ def test_input_is_never_written_to():
 def test_working_memory_does_not_grow_with_the_stream(monkeypatch):
     taken = []
     take = rd.Workspace.take
-    monkeypatch.setattr(rd.Workspace, "take", lambda *a, **k: taken.append(t := take(*a, **k)) or t)
+    monkeypatch.setattr(
+        rd.Workspace, "take", lambda *a, **k: taken.append(t := take(*a, **k)) or t
+    )
     biggest = []
     for n in (1 << 20, 1 << 22):
         taken.clear()
         rd.zdist(walk(64, 18), np.zeros(n) + walk(n, 19))
-        biggest.append(sum({t.data_ptr(): t.numel() * t.element_size() for t in taken}.values()))
+        biggest.append(
+            sum({t.data_ptr(): t.numel() * t.element_size() for t in taken}.values())
+        )
     assert biggest[0] == biggest[1] < 40e6
 
 
@@ -198,7 +232,9 @@ def test_auto_picks_by_the_query_length(monkeypatch):
     seen = []
     for name in ("correlate", "correlate_directly"):
         method = getattr(rd.CentredBlocks, name)
-        monkeypatch.setattr(rd.CentredBlocks, name, lambda *a, n=name, f=method: seen.append(n) or f(*a))
+        monkeypatch.setattr(
+            rd.CentredBlocks, name, lambda *a, n=name, f=method: seen.append(n) or f(*a)
+        )
     rd.zdist(walk(rd.CROSSOVER - 1), walk(100))
     rd.zdist(walk(rd.CROSSOVER), walk(100))
     assert seen == ["correlate_directly", "correlate"]
@@ -214,7 +250,7 @@ def test_auto_picks_by_the_query_length(monkeypatch):
         (np.ones(2), np.ones((4, 4)), "stream must be real with 1 axis"),
         (np.ones(2), np.ones(4, complex), "real numbers"),
         (np.ones(2), np.array(["a"] * 4), "real numbers"),
-        (torch.ones(2, device="meta"), torch.ones(4), "one device"),
+        (torch.ones(2, device="meta"), torch.ones(4), "one device is needed"),
     ],
 )
 def test_refuses_with_a_reason(query, stream, said):
@@ -237,7 +273,9 @@ def test_laws_hold_for_any_lengths(m, extra, seed):
     assert (z <= 4 * m + tolerance).all() and (z >= 0).all()
     np.testing.assert_allclose(rd.mdist(query + 3, stream - 5), d, atol=tolerance)
     if m > 1:
-        np.testing.assert_allclose(rd.zdist(2 * query + 3, 7 * stream - 5), z, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(
+            rd.zdist(2 * query + 3, 7 * stream - 5), z, rtol=1e-6, atol=1e-6
+        )
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

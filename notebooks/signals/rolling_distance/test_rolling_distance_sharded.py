@@ -1,4 +1,5 @@
-"""Shards: two real processes give the result of one, also where a match lies on the border between them."""
+"""Shards: two real processes give the result of one, also where a match lies on the border
+between them."""
 
 import subprocess
 import sys
@@ -12,7 +13,9 @@ from rolling_distance_sharded import distances, shard
 
 @pytest.mark.parametrize("windows, ranks", [(10, 3), (1, 1), (2, 5), (97, 8)])
 def test_shards_cover_every_window_once(windows, ranks):
-    assert [j for rank in range(ranks) for j in shard(windows, rank, ranks)] == list(range(windows))
+    assert [j for rank in range(ranks) for j in shard(windows, rank, ranks)] == list(
+        range(windows)
+    )
 
 
 def test_pieces_equal_the_whole(monkeypatch):
@@ -34,16 +37,45 @@ def test_pieces_equal_the_whole(monkeypatch):
 def test_processes_equal_one(tmp_path, ranks):
     rng = np.random.default_rng(1)
     stream, query = rng.standard_normal(20_000), rng.standard_normal(101)
-    border = (len(stream) - 100) // 2  # plant near-copies so that zones cross the border between two ranks
-    for at, noise in ((border - 40, 0.3), (border - 130, 0.5), (border + 55, 0.4), (15_000, 0.1)):
+    border = (
+        len(stream) - 100
+    ) // 2  # plant near-copies so that zones cross the border between two ranks
+    for at, noise in (
+        (border - 40, 0.3),
+        (border - 130, 0.5),
+        (border + 55, 0.4),
+        (15_000, 0.1),
+    ):
         stream[at : at + 101] = query + noise * rng.standard_normal(101)
     np.save(tmp_path / "stream.npy", stream)
     np.save(tmp_path / "query.npy", query)
     script = Path(__file__).with_name("rolling_distance_sharded.py")
-    files = ["--stream", tmp_path / "stream.npy", "--query", tmp_path / "query.npy", "--out", tmp_path / "out.npz"]
+    files = [
+        "--stream",
+        tmp_path / "stream.npy",
+        "--query",
+        tmp_path / "query.npy",
+        "--out",
+        tmp_path / "out.npz",
+    ]
     launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(ranks)]
-    launch += ["--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:0", script, *files, "--matches", "20"]
-    subprocess.run([str(part) for part in launch], check=True, timeout=120, cwd=script.parent, capture_output=True)
+    launch += [
+        "--rdzv-backend",
+        "c10d",
+        "--rdzv-endpoint",
+        "127.0.0.1:0",
+        script,
+        *files,
+        "--matches",
+        "20",
+    ]
+    subprocess.run(
+        [str(part) for part in launch],
+        check=True,
+        timeout=120,
+        cwd=script.parent,
+        capture_output=True,
+    )
     want = rd.top_matches(rd.zdist(query, stream), 20, 101)
     with np.load(tmp_path / "out.npz") as got:
         np.testing.assert_array_equal(got["positions"], want.positions)
