@@ -59,7 +59,8 @@ def measured(metric: dict | None) -> str:
         return "–"
     value, unit = metric["value"], metric["unit"]
     spread = [number(float(metric[key]), unit) for key in ("low", "high") if key in metric]
-    return number(float(value), unit) + (f" ({' to '.join(spread)})" if spread else "")
+    told = f" ({spread[0].removesuffix(f' {unit}')} to {spread[-1]})" if spread else ""
+    return number(float(value), unit) + told
 
 
 def seconds(run: Run) -> str:

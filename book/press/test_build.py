@@ -191,6 +191,12 @@ def test_the_ledger_gives_every_verdict(small, value, tier, verdict):
     assert "points/s" in page and "one abacus" in page and "more than 2 thousand points per second" in page
 
 
+def test_a_spread_names_its_unit_once(small):
+    metric = {"value": 2100.0, "low": 2000.0, "high": 2200.0, "unit": "points/s"}
+    assert generated.measured(metric) == "2,100 points/s (2,000 to 2,200 points/s)"
+    assert generated.measured(None) == "–"
+
+
 def test_a_claim_without_its_metric_is_not_measured(small):
     repository = executed(small, metrics={})
     assert Ledger(repository).findings[0].verdict == "not measured"

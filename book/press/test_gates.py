@@ -437,7 +437,7 @@ def test_file_names_stay_inside_their_folder(name, safe):
         ("{ref}`x <missing>`", "no page has this label"),
         ("{cite}`someone2020,nobody1999`", "nobody1999 is not in book/references.bib"),
         ("[a]: missing.md", "'missing.md'"),
-        ("[x](../../../outside.md)", "there is no such file"),
+        ("[x](../../outside.md)", "'../../outside.md': there is no such file"),
         ("[x](welcome.md#welcome), [y](welcome), {doc}`welcome`, {ref}`here`, [z](#here), [](here)", ""),
         ("[x](../notebooks/signals/moving_mean/moving_mean.ipynb#the-idea), {cite}`someone2020`", ""),
         ("[x](https://example.org/missing.md), [m](mailto:a@example.org), `[x](missing.md)`", ""),
@@ -445,6 +445,7 @@ def test_file_names_stay_inside_their_folder(name, safe):
     ],
 )
 def test_links_of_a_page(small, page, said):
+    small.write("../outside.md", "# Outside of the repository\n")
     small.write("book/claims.md", f"# Claims\n\n(here)=\n## Part\n\n{page}\n")
     found = problems(small, "links")
     assert said in found if said else found == ""

@@ -1,7 +1,6 @@
 """`press run`: what is executed, kept, reused, reported and cleaned up. Real kernels."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -12,7 +11,7 @@ import nbformat
 import psutil
 import pytest
 
-from press import PressError, cache, run
+from press import PressError, cache, processes, run
 from press.conftest import code
 from press.run import Options
 
@@ -27,12 +26,13 @@ def pressed(small, names=None, **options):
     return outcomes, nbformat.read(path, as_version=4).cells if path.exists() else []
 
 
-def marked(run_id_name="REBUILT_RUN"):
-    """The processes that a run left behind."""
+def marked(small):
+    """The processes that runs of this small repository left behind."""
     found = []
     for process in psutil.process_iter():
         try:
-            if run_id_name in process.environ() and process.pid != os.getpid():
+            ours = process.environ().get("REBUILT_RECEIPTS", "").startswith(str(small.root))
+            if ours and processes.alive(process):
                 found.append(process)
         except psutil.Error:
             continue
@@ -139,7 +139,15 @@ def test_a_notebook_out_of_time_is_ended_with_all_it_started(small):
     assert time.monotonic() - began < 25
     assert outcomes[0].state == "failed" and "imeout" in outcomes[0].message.splitlines()[0]
     assert "time.sleep(300)" in outcomes[0].message
-    assert not marked()
+    assert not marked(small)
+
+
+def test_the_limit_is_for_the_whole_notebook_not_for_each_cell(small):
+    small.write_notebook(small.cells(*[code("import time\ntime.sleep(2)") for _ in range(5)]))
+    outcomes, _ = pressed(small, timeout=5)
+    assert "not finished after 5 s" in outcomes[0].message
+    assert "Timeout in cell" in outcomes[0].message and "time.sleep(2)" in outcomes[0].message
+    assert not marked(small)
 
 
 def test_what_a_notebook_leaves_running_is_ended_and_said(small):
@@ -148,7 +156,7 @@ def test_what_a_notebook_leaves_running_is_ended_and_said(small):
     )
     outcomes, _ = pressed(small)
     assert outcomes[0].state == "fresh" and "sleep" in " ".join(outcomes[0].notes)
-    assert not marked()
+    assert not marked(small)
 
 
 @pytest.mark.parametrize(
@@ -189,7 +197,7 @@ def test_interrupting_kills_the_children_and_the_next_run_goes_on(small):
     command = [sys.executable, str(PRESS), "--root", str(small.root), "run"]
     press = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     for _ in range(300):
-        if any("ipykernel" in " ".join(process.cmdline()) for process in marked()):
+        if any("ipykernel" in " ".join(process.cmdline()) for process in marked(small)):
             break
         time.sleep(0.05)
     time.sleep(1)
@@ -198,7 +206,7 @@ def test_interrupting_kills_the_children_and_the_next_run_goes_on(small):
     press.send_signal(signal.SIGINT)
     out, err = press.communicate(timeout=20)
     assert press.returncode == 130 and "run it again" in err, (out, err)
-    assert not marked() and not (small.root / "_build/running").exists()
+    assert not marked(small) and not (small.root / "_build/running").exists()
     small.write_notebook(small.cells())
     assert pressed(small)[0][0].state == "fresh"
 
@@ -208,16 +216,16 @@ def test_a_killed_press_takes_its_workers_with_it(small):
     command = [sys.executable, str(PRESS), "--root", str(small.root), "run"]
     press = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     for _ in range(300):
-        if any("ipykernel" in " ".join(process.cmdline()) for process in marked()):
+        if any("ipykernel" in " ".join(process.cmdline()) for process in marked(small)):
             break
         time.sleep(0.05)
     press.kill()
     press.wait()
     for _ in range(200):
-        if not marked():
+        if not marked(small):
             break
         time.sleep(0.1)
-    assert not marked()
+    assert not marked(small)
 
 
 def schedule(small, monkeypatch, needs, available):

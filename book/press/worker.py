@@ -77,9 +77,6 @@ def _die_with_parent() -> None:
 
 
 def prepare(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
-    """The notebook to execute: without its `wrong` answers, without outputs; changed in place."""
+    """The notebook to execute: without its `wrong` answers; changed in place. Papermill empties old outputs."""
     notebook.cells = [cell for cell in notebook.cells if "wrong" not in cell.metadata.get("tags", [])]
-    for cell in notebook.cells:
-        if cell.cell_type == "code":
-            cell.outputs, cell.execution_count = [], None
     return notebook
