@@ -12,7 +12,7 @@ CHAPTER = "{chapter}"  # the press writes this cell
 
 import os
 
-if "COLAB_RELEASE_TAG" in os.environ:  # in Colab, fetch the book's code; anywhere else, do nothing
+if "COLAB_RELEASE_TAG" in os.environ:  # in Colab, fetch the book; elsewhere do nothing
     import pathlib
     import runpy
     import subprocess
@@ -20,7 +20,8 @@ if "COLAB_RELEASE_TAG" in os.environ:  # in Colab, fetch the book's code; anywhe
     home = pathlib.Path("/content/{name}")
     if not home.exists():
         clone = ["git", "clone", "--quiet", "--depth", "1", "--branch", "{release}"]
-        subprocess.run([*clone, "{url}", str(home)], check=True)
+        source = "{url}"
+        subprocess.run([*clone, source, str(home)], check=True)
     runpy.run_path(str(home / "book/press/colab.py"))["prepare"](home, CHAPTER)
 """
 
