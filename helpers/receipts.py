@@ -45,7 +45,7 @@ class Receipt:
         self.card = yaml.safe_load(card.read_text(encoding="utf-8"))
 
     def record(self, name, value, unit=None, low=None, high=None, repeats=None, note=None, count=None):
-        """The float recorded under `name`: `receipt.record("rate", measurement, "alignments/s", count=N - M + 1)`.
+        """None; records a number: `receipt.record("rate", measurement, "alignments/s", count=N - M + 1)`.
 
         Recording again replaces it. A Measurement brings seconds and quartiles (with `count`: the rate, count per
         second), a Ratio of a race its own. Raises ValueError for NaN or infinity, a value outside its spread, a
@@ -61,7 +61,6 @@ class Receipt:
         spread = {} if low is None or high is None else {"low": float(low), "high": float(high)}
         rest = {key: item for key, item in (("repeats", repeats), ("note", note)) if item is not None}
         self.metrics[name] = _valid(name, {"value": float(value), "unit": unit} | spread | rest)
-        return self.metrics[name]["value"]
 
     def content(self):
         """The receipt as a dict, as `write` stores it."""
