@@ -13,6 +13,7 @@ cache when a group of blocks fits there.
 Legend: B blocks, L block length, N stream length, M window length, J windows a block.
 """
 
+import numpy as np
 import torch
 
 POINTS_AT_ONCE = {
@@ -46,6 +47,16 @@ def blocks(stream_N, window):
         yield total - length, stream_N[None, total - length :]
 
 
+def empty(*shape, dtype, device):
+    """An uninitialised tensor; on a CPU from NumPy, which asks the kernel for huge pages.
+
+    A page fault a 4 KB page would cost as much as all the arithmetic on it.
+    """
+    if torch.device(device).type != "cpu":
+        return torch.empty(shape, dtype=dtype, device=device)
+    return torch.from_numpy(np.empty(shape, torch.empty(0, dtype=dtype).numpy().dtype))
+
+
 class Workspace:
     """Buffers that one call reuses for all its groups of blocks: fresh pages cost more than
     the arithmetic on them."""
@@ -57,7 +68,7 @@ class Workspace:
         """The buffer `name`, uninitialised, cut to `shape`; the first use must be the
         largest."""
         if name not in self._buffers:
-            self._buffers[name] = torch.empty(shape, dtype=dtype, device=self._device)
+            self._buffers[name] = empty(*shape, dtype=dtype, device=self._device)
         return self._buffers[name][: shape[0]]
 
 

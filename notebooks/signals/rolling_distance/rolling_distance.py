@@ -24,7 +24,7 @@ windows a block, W windows.
 import numpy as np
 import torch
 from match_ranking import Matches, top_matches
-from overlap_save import CentredBlocks, Workspace, blocks, query_spectrum
+from overlap_save import CentredBlocks, Workspace, blocks, empty, query_spectrum
 from stream_inputs import as_tensor, check_lengths, normalise, queries_of
 
 __all__ = ["Matches", "mdist", "rolling_mean_std", "sdist", "top_matches", "zdist"]
@@ -92,9 +92,7 @@ def rolling_mean_std(stream, window):
     """
     stream_N, dtype, give_back = as_tensor(stream, "stream")
     check_lengths(window, len(stream_N))
-    mean_W, std_W = torch.empty(
-        2, len(stream_N) - window + 1, dtype=dtype, device=stream_N.device
-    )
+    mean_W, std_W = empty(2, len(stream_N) - window + 1, dtype=dtype, device=stream_N.device)
     work = Workspace(stream_N.device)
     for first, rows_BL in blocks(stream_N, window):
         block = CentredBlocks(rows_BL, window, dtype, work)
@@ -146,7 +144,7 @@ def _distances(measure, query, stream, mode):
     if mode not in ("auto", "naive", "fft"):
         raise ValueError(f'mode must be "auto", "naive" or "fft", got {mode!r}')
     use_fft = mode == "fft" or (mode == "auto" and window >= CROSSOVER)
-    out_KW = torch.empty(
+    out_KW = empty(
         len(queries), len(stream_N) - window + 1, dtype=dtype, device=stream_N.device
     )
     factors, work = None, Workspace(stream_N.device)
