@@ -10,10 +10,11 @@ import uuid
 from pathlib import Path
 
 import nbformat
+import yaml
 
 from . import generated
 from .errors import PressError
-from .files import remove, swap_folder
+from .files import remove, swap_folder, write_text
 from .ledger import Ledger
 from .model import Chapter, Repository, read_notebook, tags
 
@@ -29,8 +30,8 @@ def assemble(repository: Repository) -> Path:
     ledger = Ledger(repository)
     try:
         shutil.copytree(repository.root / "book", new / "book", ignore=shutil.ignore_patterns("press", "__pycache__"))
-        for name in ("_config.yml", "_toc.yml"):
-            shutil.copyfile(repository.root / name, new / name)
+        shutil.copyfile(repository.root / "_config.yml", new / "_config.yml")
+        write_text(new / "_toc.yml", contents(repository))
         for page in sorted((new / "book").rglob("*.md")):
             filled = fill(page.read_text(encoding="utf-8"), repository, ledger)
             page.write_text(filled, encoding="utf-8")
@@ -40,6 +41,14 @@ def assemble(repository: Repository) -> Path:
     finally:
         remove(new)
     return source
+
+
+def contents(repository: Repository) -> str:
+    """`_toc.yml` without the parts that hold no chapter yet: Jupyter Book does not take them."""
+    toc = dict(repository.toc)
+    if "parts" in toc:
+        toc["parts"] = [part for part in toc["parts"] if part.get("chapters")]
+    return yaml.safe_dump(toc, sort_keys=False, allow_unicode=True)
 
 
 def fill(page: str, repository: Repository, ledger: Ledger) -> str:

@@ -8,6 +8,7 @@ import urllib.request
 
 import nbformat
 import pytest
+import yaml
 
 from helpers import receipts
 from press import PressError, generated, source
@@ -15,6 +16,7 @@ from press.build import build
 from press.cli import main
 from press.conftest import code, markdown
 from press.ledger import Ledger
+from press.new import new_part
 from press.serve import server
 
 
@@ -163,6 +165,14 @@ def test_a_failing_notebook_stops_the_build(small, capsys):
     assert main(["--root", str(small.root), "build"]) == 1
     said = capsys.readouterr().err
     assert "ZeroDivisionError" in said and "the book was not built" in said
+
+
+def test_a_part_without_chapters_is_left_out_of_the_book(small):
+    repository = executed(small)
+    new_part(repository, "speech")
+    folder = source.assemble(small.repository)
+    captions = [part["caption"] for part in yaml.safe_load((folder / "_toc.yml").read_text())["parts"]]
+    assert captions == ["Signals", "Ledger"]
 
 
 def test_an_unknown_marker_is_refused(small):
