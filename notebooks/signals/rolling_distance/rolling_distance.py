@@ -172,20 +172,13 @@ def _finish(measure, q, block, dots_BJ, out_BJ):
     if block.flat_BJ is not None:
         dots_BJ.masked_fill_(block.flat_BJ, 0.0)
     if measure == "zdist":
-        out_BJ.copy_(block.energy_BJ).rsqrt_().mul_(dots_BJ).mul_(-2 * window).add_(
-            2 * window
-        ).clamp_(min=0)
+        out_BJ.copy_(block.energy_BJ).rsqrt_().mul_(dots_BJ).mul_(-2 * window).add_(2 * window)
         if q.norm == 0:
             out_BJ.fill_(window)
         if block.flat_BJ is not None:
             out_BJ.masked_fill_(block.flat_BJ, 0.0 if q.norm == 0 else window)
     else:
-        wide_BJ = (
-            (dots_BJ.double() * (-2 * q.norm))
-            .add_(block.energy_BJ)
-            .add_(q.norm**2)
-            .clamp_(min=0)
-        )
+        wide_BJ = (dots_BJ.double() * (-2 * q.norm)).add_(block.energy_BJ).add_(q.norm**2)
         if measure == "sdist":
             offset_BJ = block.mean_BJ().sub_(q.mean)
             wide_BJ.addcmul_(offset_BJ, offset_BJ, value=window)

@@ -50,6 +50,18 @@ def test_flat_and_bad_windows():
     )
 
 
+def test_a_flat_window_may_be_the_nearest():
+    query = torch.arange(30.0)
+    stream = torch.cat([torch.full((50,), 2.0), -query])
+    every = zdist(query, stream)
+    found = nearest(query, stream)
+    assert found.distance == pytest.approx(float(every.min()))
+    stream = torch.cat([torch.full((30,), 2.0), 100 - query])
+    assert (
+        nearest(query, stream, skip=range(1, 31)).distance == 30
+    )  # flat: M; the mirror image: 4 M
+
+
 def test_no_window_left():
     assert nearest(torch.ones(3), torch.full((9,), torch.nan)).position == -1
 

@@ -42,7 +42,7 @@ def test_processes_equal_one(tmp_path, ranks):
     ) // 2  # plant near-copies so that zones cross the border between two ranks
     for at, noise in (
         (border - 40, 0.3),
-        (border - 130, 0.5),
+        (border - 200, 0.5),
         (border + 55, 0.4),
         (15_000, 0.1),
     ):
