@@ -130,12 +130,12 @@ def verdict(claim, metric, tier):
 def code_hash(notebook):
     """The SHA-256 of what a notebook runs: its cells' sources, the modules beside it, its card.
 
-    Outputs, metadata, tests and benchmarks (`test_*`, `bench_*`) do not count; a missing file counts as empty.
+    Outputs, metadata and tests (`test_*`) do not count; a missing file counts as empty.
     """
     notebook = Path(notebook)
     cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"] if notebook.is_file() else ()
     parts = [(cell["cell_type"], "".join(cell["source"])) for cell in cells]
-    modules = [path for path in notebook.parent.glob("*.py") if not path.name.startswith(("test_", "bench_"))]
+    modules = [path for path in notebook.parent.glob("*.py") if not path.name.startswith("test_")]
     for path in (*sorted(modules), notebook.with_suffix(".yml")):
         parts.append((path.name, path.read_text(encoding="utf-8") if path.is_file() else ""))
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

@@ -267,7 +267,7 @@ def test_a_broken_receipt_is_named(receipt, how):
         ("demo.ipynb", '{"cells": [{"cell_type": "markdown", "source": "x = 1\\ny"}]}', True),
         ("demo.ipynb", '{"cells": [{"cell_type": "code", "source": "x = 1\\ny", "outputs": [1], "id": 3}]}', False),
         ("test_demo.py", "x", False),
-        ("bench_demo.py", "x", False),
+        ("bench_demo.py", "x", True),
         ("notes.txt", "x", False),
     ],
 )

@@ -94,9 +94,9 @@ class Chapter:
         return read_notebook(self.notebook).cells
 
     def modules(self, *, proofs: bool = False) -> list[Path]:
-        """The slice's Python files, sorted; with `proofs` also its tests and benchmarks."""
+        """The slice's Python files, sorted; with `proofs` also its tests."""
         own = sorted(self.home.glob("*.py"))
-        return own if proofs else [path for path in own if not path.name.startswith(("test_", "bench_", "conftest"))]
+        return own if proofs else [path for path in own if not path.name.startswith(("test_", "conftest"))]
 
     def __str__(self) -> str:
         return f"{self.part}/{self.folder}" if self.folder == self.stem else self.name

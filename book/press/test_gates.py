@@ -155,7 +155,7 @@ def test_a_claim_s_metric_must_be_recorded_and_its_id_be_its_own(small):
     (claim,) = small.card["claims"]
     small.write_card(claims=[claim, {**claim, "metric": "mean_time"}])
     said = problems(small, "card")
-    assert "the id rate is used twice" in said and "no cell records the metric 'mean_time'" in said
+    assert "the id rate is used twice" in said and "a module records the metric 'mean_time'" in said
 
 
 def test_a_metric_recorded_by_an_f_string_counts(small):

@@ -76,7 +76,7 @@ def test_an_unchanged_notebook_comes_from_the_cache(small, capsys):
         ("data/registry.tsv", "data registry"),
         ("requirements.txt", "versions"),
         ("notebooks/signals/moving_mean/test_moving_mean.py", None),
-        ("notebooks/signals/moving_mean/bench_moving_mean.py", None),
+        ("notebooks/signals/moving_mean/bench_moving_mean.py", "slice"),
         ("helpers/test_data.py", None),
     ],
 )

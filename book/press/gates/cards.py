@@ -12,7 +12,7 @@ import jsonschema
 from .. import markdown
 from ..model import Chapter, Repository, read_yaml, tags
 from . import Problem, gate
-from .python import FUNCTIONS, parse
+from .python import FUNCTIONS, parse, parse_file
 
 SCHEMA = Path(__file__).resolve().parents[1] / "card.schema.json"
 ROLES = {"exercise": (1, 1), "hint": (2, 2), "stub": (1, 1), "checker": (1, 1), "solution": (1, 1), "wrong": (2, 9)}
@@ -84,14 +84,15 @@ def _claims(chapter: Chapter) -> Iterator[str]:
     for name in _twice([claim["id"] for claim in claims]):
         yield f"claims: the id {name} is used twice"
     trees = [parse(cell.source) for cell in chapter.cells if cell.cell_type == "code"]
+    trees += [parse_file(path) for path in chapter.modules()]
     patterns = [pattern for tree in trees for pattern in _names_recorded(tree)]
     for claim in claims:
         if not any(pattern.fullmatch(claim["metric"]) for pattern in patterns):
-            yield f"claims.{claim['id']}: no cell records the metric {claim['metric']!r}"
+            yield f"claims.{claim['id']}: neither a cell nor a module records the metric {claim['metric']!r}"
 
 
 def _names_recorded(tree: ast.Module) -> Iterator[re.Pattern]:
-    """What the cell may record: its texts, and its f-strings with any word for each value."""
+    """What a cell or a module may record: its texts, and its f-strings with any word for each value."""
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
             known = [part.value if isinstance(part, ast.Constant) else None for part in node.values]
