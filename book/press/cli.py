@@ -49,9 +49,6 @@ def parser() -> argparse.ArgumentParser:
     made = command("new", _new, "scaffold a part, or a chapter that passes the gates")
     made.add_argument("kind", choices=["part", "chapter"])
     made.add_argument("name", help="NAME of a part, PART/NAME of a chapter")
-    made = command("trial", _trial, "run a chapter as Colab does: bare environment, no checkout; takes minutes")
-    made.add_argument("chapters", nargs="*", metavar="CHAPTER", help="part/chapter, part or stem (default: all)")
-    made.add_argument("--with", dest="pins", action="append", default=[], metavar="NAME==VERSION")
     made = command("clean", _clean, "forget executed notebooks, the cache and the built book; keep the data")
     worker = commands.add_parser("worker")  # the process of one notebook; started by `run` only
     worker.set_defaults(do=_worker)
@@ -129,18 +126,6 @@ def _clean(options: argparse.Namespace) -> int:
         removed = [path.name for path in sorted(folder.glob("*")) if path.name != "data" and remove(path)]
     print(f"removed {', '.join(removed)}" if removed else "nothing to remove")
     return 0
-
-
-def _trial(options: argparse.Namespace) -> int:
-    from .trial import trial
-
-    repository, status = Repository(options.root), 0
-    for chapter in repository.select(options.chapters):
-        done = trial(repository, chapter, options.pins)
-        kept = f"CHANGED {', '.join(done.changed)}" if done.changed else "no preinstalled version changed"
-        print(f"{chapter}: ran in {done.seconds:.0f} s; added {', '.join(done.added) or 'nothing'}; {kept}")
-        status = status or bool(done.changed)
-    return int(status)
 
 
 def _worker(options: argparse.Namespace) -> int:
