@@ -49,6 +49,8 @@ def parser() -> argparse.ArgumentParser:
     made = command("new", _new, "scaffold a part, or a chapter that passes the gates")
     made.add_argument("kind", choices=["part", "chapter"])
     made.add_argument("name", help="NAME of a part, PART/NAME of a chapter")
+    made = command("prove", _prove, "prove exercises: stubs and wrong answers fail, solutions pass")
+    made.add_argument("chapters", nargs="*", metavar="CHAPTER", help="part/chapter, part or stem (default: all)")
     made = command("clean", _clean, "forget executed notebooks, the cache and the built book; keep the data")
     worker = commands.add_parser("worker")  # the process of one notebook; started by `run` only
     worker.set_defaults(do=_worker)
@@ -126,6 +128,18 @@ def _clean(options: argparse.Namespace) -> int:
         removed = [path.name for path in sorted(folder.glob("*")) if path.name != "data" and remove(path)]
     print(f"removed {', '.join(removed)}" if removed else "nothing to remove")
     return 0
+
+
+def _prove(options: argparse.Namespace) -> int:
+    from .proofs import prove
+
+    repository = Repository(options.root)
+    found = [
+        (chapter, proof) for chapter in repository.select(options.chapters) for proof in prove(repository, chapter)
+    ]
+    for chapter, proof in found:
+        print(f"{chapter}: {proof.exercise}, {proof.attempt}: {proof.problem or 'as it should be'}")
+    return int(any(proof.problem for _, proof in found))
 
 
 def _worker(options: argparse.Namespace) -> int:
