@@ -49,6 +49,8 @@ def parser() -> argparse.ArgumentParser:
     made = command("new", _new, "scaffold a part, or a chapter that passes the gates")
     made.add_argument("kind", choices=["part", "chapter"])
     made.add_argument("name", help="NAME of a part, PART/NAME of a chapter")
+    made = command("variants", _variants, "student, solution and instructor notebooks, into _build/variants")
+    made.add_argument("chapters", nargs="*", metavar="CHAPTER", help="part/chapter, part or stem (default: all)")
     made = command("prove", _prove, "prove exercises: stubs and wrong answers fail, solutions pass")
     made.add_argument("chapters", nargs="*", metavar="CHAPTER", help="part/chapter, part or stem (default: all)")
     made = command("clean", _clean, "forget executed notebooks, the cache and the built book; keep the data")
@@ -127,6 +129,16 @@ def _clean(options: argparse.Namespace) -> int:
     with lock(folder / ".press.lock", "press clean"):
         removed = [path.name for path in sorted(folder.glob("*")) if path.name != "data" and remove(path)]
     print(f"removed {', '.join(removed)}" if removed else "nothing to remove")
+    return 0
+
+
+def _variants(options: argparse.Namespace) -> int:
+    from .variants import write
+
+    repository = Repository(options.root)
+    for chapter in repository.select(options.chapters):
+        for path in write(repository, chapter):
+            print(f"wrote {repository.relative(path)}")
     return 0
 
 

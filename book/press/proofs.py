@@ -70,12 +70,12 @@ def _attempts(chapter: Chapter) -> Iterator[dict]:
         if role and role != "checker":
             source = cell.source
             if role != "solution":  # a solution calls its checker itself
-                source += f"\n{_defined(checkers[about['id']])}({_defined(cell.source)})"
+                source += f"\n{defined(checkers[about['id']])}({defined(cell.source)})"
             facts = {"exercise": about["id"], "role": role, "message": about.get("message", "")}
             yield facts | {"sources": [checkers[about["id"]], source]}
 
 
-def _defined(source: str) -> str:
+def defined(source: str) -> str:
     """The name of the last function that a cell defines."""
     return [node.name for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)][-1]
 
