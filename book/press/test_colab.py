@@ -15,7 +15,7 @@ def cell(small, folder):
     """The setup cell of the small book, with Colab's folder moved to `folder`."""
     repository = small.repository
     text = setup_cell.text(repository, repository.chapters[0])
-    assert text.count("/content/small") == 1
+    assert text.count("/content/small-v9.9.9") == 1
     return text.replace("/content", str(folder))
 
 
@@ -69,7 +69,7 @@ def test_in_colab_the_release_is_cloned_and_helpers_reach_workers_too(published)
     done = run_cell(cell(small, content) + CHECK, content)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "ok"
-    assert "newer than the release" not in (content / "small/helpers/data.py").read_text()
+    assert "newer than the release" not in (content / "small-v9.9.9/helpers/data.py").read_text()
 
 
 def test_the_cell_can_run_again(published):
