@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from . import launch
 from .errors import PressError
 from .files import lock, remove, swap_folder, write_text
 from .model import Repository
@@ -42,13 +43,11 @@ def _never_execute(repository: Repository) -> None:
 
 
 def _links_to_originals(repository: Repository, html: Path) -> None:
-    """Raise PressError unless every chapter's page links to its notebook in the repository and in Colab."""
-    colab = (repository.config.get("launch_buttons") or {}).get("colab_url", "https://colab.research.google.com")
-    name = "/".join(repository.url.split("/")[-2:])
+    """Raise PressError unless every chapter's page links to its notebook in the repository and in each service."""
     for chapter in repository.chapters:
         page = (html / f"{chapter.document}.html").read_text(encoding="utf-8")
-        path = f"blob/{repository.branch}/{chapter.document}.ipynb"
-        for address in (f"{repository.url}/{path}", f"{colab}/github/{name}/{path}"):
+        original = f"{repository.url}/blob/{repository.branch}/{chapter.document}.ipynb"
+        for address in (original, *launch.addresses(repository, chapter).values()):
             if not re.search(rf'href="{re.escape(address)}["?]', page):
                 raise PressError(
                     f"the page of {chapter} has no link to {address}: _config.yml needs launch_buttons.colab_url, "

@@ -13,16 +13,16 @@ CHAPTER = "{chapter}"  # the press writes this cell
 
 import os
 
-if "COLAB_RELEASE_TAG" in os.environ:  # in Colab, fetch the book; elsewhere do nothing
+if {{"COLAB_RELEASE_TAG", "KAGGLE_KERNEL_RUN_TYPE"}} & set(os.environ):  # fetch the book
     import pathlib
     import runpy
     import subprocess
 
     home = pathlib.Path(os.environ.get("REBUILT_HOME", "/content/{name}-{release}"))
     if not home.exists():
-        clone = ["git", "clone", "--quiet", "--depth", "1", "--branch", "{release}"]
-        source = "{url}"
-        subprocess.run([*clone, source, str(home)], check=True)
+        clone = ["git", "-c", "advice.detachedHead=false", "clone", "--quiet", "--depth", "1"]
+        source = ["--branch", "{release}", "{url}"]
+        subprocess.run([*clone, *source, str(home)], check=True)
     runpy.run_path(str(home / "book/press/colab.py"))["prepare"](home, CHAPTER)
 """
 
