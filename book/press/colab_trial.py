@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 import nbclient
@@ -91,7 +92,7 @@ def colab(repository: Repository, names: list[str] | None, held: list[str], as_i
     home, bad = repository.build / "colab", 0
     for chapter in repository.select(names):
         try:
-            python = Path(sys.executable) if as_is else bare(home / "bare", held)
+            python = Path(sys.executable) if as_is else bare(home / "bare", _torch(repository, held))
             found = trial(repository, chapter, home / "run", python)
         except PressError as error:
             bad, told = bad + 1, str(error)
@@ -99,13 +100,33 @@ def colab(repository: Repository, names: list[str] | None, held: list[str], as_i
             bad += bool(found.changed)
             had = ", ".join(f"{name} {found.before.get(name, 'absent')}" for name in ("torch", "numpy"))
             told = f"{chapter} ran in {found.seconds:.0f} s beside {had}; added: {_list(found.added)}"
+            told += f"; slowest cells: {_slowest(found.notebook)}"
             told += f"; CHANGED: {_list(found.changed)}" if found.changed else "; nothing preinstalled changed"
         print(told, flush=True)
     return 1 if bad else 0
 
 
+def _torch(repository: Repository, held: list[str]) -> list[str]:
+    """The packages to hold, and torch as in `requirements.txt` unless it is among them: the newest may be gigabytes."""
+    rows = (repository.root / "requirements.txt").read_text(encoding="utf-8").splitlines()
+    own = [row for row in rows if row.startswith("torch==")]
+    return held if any(name.startswith("torch==") for name in held) else [*own, *held]
+
+
 def _list(packages: dict[str, str]) -> str:
     return ", ".join(f"{name} {version}" for name, version in packages.items()) or "nothing"
+
+
+def _slowest(notebook: nbformat.NotebookNode) -> str:
+    """The three cells that took longest, with their seconds."""
+    took = []
+    for index, cell in enumerate(notebook.cells):
+        stamps = cell.metadata.get("execution", {})
+        ends = [stamps.get(key) for key in ("iopub.execute_input", "shell.execute_reply")]
+        if all(ends):
+            began, ended = (datetime.fromisoformat(end.replace("Z", "+00:00")) for end in ends)
+            took.append(((ended - began).total_seconds(), index))
+    return ", ".join(f"{index} ({seconds:.0f} s)" for seconds, index in sorted(took, reverse=True)[:3]) or "unknown"
 
 
 def _published(repository: Repository, folder: Path) -> Path:
