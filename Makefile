@@ -8,7 +8,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help book test run check serve env clean distclean
+.PHONY: help book test run colab check serve env clean distclean
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -34,6 +34,9 @@ test: env ## run the tests
 
 run: env ## run notebooks only: make run CHAPTERS="signals/rolling_distance"
 	@$(PRESS) run $(CHAPTERS) --tier $(TIER)
+
+colab: env ## run notebooks alone beside what Colab preinstalls: make colab HOLD="numpy==1.26.4"
+	@$(PRESS) colab $(CHAPTERS) $(foreach package,$(HOLD),--hold $(package))
 
 check: env ## the gates: notebooks, cards, figures, numbers, links, spelling
 	@$(PRESS) check

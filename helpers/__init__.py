@@ -1,9 +1,6 @@
 """The thin helper package that every notebook of *Accelerated Systems, Rebuilt* imports.
 
-Seven modules, no required dependency. torch, numpy, matplotlib and IPython are imported when a function
-first needs them; nothing is ever installed.
-
-    from helpers import bench, check, data, device, plot, receipts, show
+No required dependency: torch, numpy, matplotlib and IPython are imported when first needed, nothing is installed.
 """
 
 from pathlib import Path

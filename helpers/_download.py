@@ -54,11 +54,8 @@ def fetch_all(dataset, files, targets, suffix, workers):
 
 def sha256(path):
     """The SHA-256 of a file, as 64 hexadecimal digits."""
-    digest = hashlib.sha256()
     with path.open("rb") as stream:
-        while chunk := stream.read(2**20):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _fetch(dataset, file, target, suffix, report, stop):

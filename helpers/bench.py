@@ -1,7 +1,4 @@
-"""Measurements: warm-up, median and quartiles, peak memory, and rates beside the device's own measured peak.
-
-Times come from CUDA events on a GPU and from `time.perf_counter` on a CPU; caches are warm.
-"""
+"""Measurements: warm-up, median and quartiles, peak memory, rates beside the device's peak; CUDA events on a GPU."""
 
 import contextlib
 import re
@@ -22,10 +19,9 @@ _peaks, _marks = {}, {}  # (device, dtype) -> Peak; device -> memory mark before
 
 @dataclass(frozen=True, repr=False)
 class Measurement(Table):
-    """The times of one function: `median_s`, quartiles `low_s` and `high_s`, and all `times_s`, in seconds.
+    """The times of one function in seconds (quartiles `low_s`, `high_s`), its rates where it was said what it moves.
 
     `peak_bytes` (None if unknown): on a GPU what torch held at most, on a CPU how far resident memory rose.
-    `bytes_per_s`, `flops_per_s`: the rates, where one call was said to move or compute so much; else None.
     """
 
     median_s: float
@@ -75,8 +71,7 @@ class Race(Table):
 def measure(fn, repeats=20, warmup=3, bytes=None, flops=None, device=None):
     """A Measurement of `repeats` timed calls: `bench.measure(lambda: x.sum(), bytes=x.nbytes)`.
 
-    `warmup` untimed calls come first, at least one, for the memory. `bytes`, `flops`: what one call has to move
-    and compute; `device`: default `device.device()`. Raises ValueError as `race` does.
+    `warmup` untimed calls come first, at least one. `bytes`, `flops`: what one call has to move and compute.
     """
     found = race({"fn": fn}, repeats, warmup, device=device).results["fn"]
     rates = {"bytes_per_s": bytes and bytes / found.median_s, "flops_per_s": flops and flops / found.median_s}
@@ -86,10 +81,9 @@ def measure(fn, repeats=20, warmup=3, bytes=None, flops=None, device=None):
 def race(contestants, repeats=20, warmup=3, reference=None, device=None):
     """A Race of functions timed in turn: every round calls each once, beginning with the next one each time.
 
-    `race({"ours": ours, "SciPy": scipys}, reference="SciPy").ratios["ours"].median`. A clock that drifts slows
-    all alike: ratios are taken within a round, then their median over rounds. `contestants`: {name: function},
-    or (name, function) pairs; `reference`: a name, default the first. Raises ValueError for repeated or unknown
-    names, fewer than one repeat or a negative warm-up.
+    `race({"ours": ours, "SciPy": scipys}, reference="SciPy").ratios["ours"].median`: ratios are taken within a round,
+    so that a drifting clock slows all alike. `reference`: a name, default the first. Raises ValueError for repeated
+    or unknown names, fewer than one repeat or a negative warm-up.
     """
     pairs = list(contestants.items() if hasattr(contestants, "items") else contestants)
     names = [name for name, _ in pairs]
@@ -117,10 +111,7 @@ def race(contestants, repeats=20, warmup=3, reference=None, device=None):
 
 
 def peak(device=None, dtype="float32"):
-    """The Peak of a device, measured once a process: the best of six copies and six square matrix products.
-
-    A copy's bytes are counted read and written. It needs 2 GiB on a GPU, 256 MiB on a CPU, for a moment.
-    """
+    """The Peak of a device, once a process: best of six copies (read and written bytes) and six matrix products."""
     import torch
 
     where = str(_device.device(device))

@@ -21,10 +21,9 @@ def that(ok, message):
 def close(got, want, rtol=0.0, atol=0.0, why=""):
     """The largest absolute difference between `got` and `want`, all of them within `atol + rtol * |want|`.
 
-    `check.close(fast, reference, rtol=1e-3, why="float32 keeps 7 digits; 421 terms are summed")`. NumPy arrays,
-    torch tensors (any device), lists and numbers; shapes must be equal, dtypes may differ within numbers. NaN
-    equals NaN at the same place, infinities equal themselves. Raises Failed with how many differ and the worst
-    place; ValueError for a tolerance without its reason (`why`).
+    `check.close(fast, reference, rtol=1e-3, why="float32 keeps 7 digits; 421 terms are summed")`. Arrays, tensors,
+    lists or numbers of one shape; dtypes may differ within numbers. NaN equals NaN, infinities equal themselves.
+    Raises Failed with how many differ and the worst place; ValueError for a tolerance without its reason (`why`).
     """
     import numpy as np
 
@@ -65,12 +64,10 @@ def close(got, want, rtol=0.0, atol=0.0, why=""):
 def attempt(fn, cases, rtol=0.0, atol=0.0, why="", hint=""):
     """None, if the learner's function `fn` is right in every case; one line says so.
 
-        def check_mean(fn):
-            check.attempt(fn, [(([1.0, 3.0],), 2.0), (([5.0],), 5.0, "one value is its own mean")])
-
-    A case is (arguments, wanted) or (arguments, wanted, hint); `wanted` may be an exception class to be raised, or
-    a function of the result that returns True, or else says what is wrong. Arguments are copied. Raises NotYet for
-    a stub that returns nothing or raises NotImplementedError, for an error inside `fn`, and for a wrong answer.
+    `check.attempt(mean, [(([1.0, 3.0],), 2.0), (([5.0],), 5.0, "one value is its own mean")])`: a case is
+    (arguments, wanted) or (arguments, wanted, hint); `wanted` may be an exception class to be raised, or a function
+    of the result that returns True, or else says what is wrong. Arguments are copied. Raises NotYet for a stub that
+    returns nothing or raises NotImplementedError, for an error inside `fn`, and for a wrong answer.
     """
     if not callable(fn):
         raise NotYet(f"a function is needed here, and {_brief(fn)} came: pass its name, without parentheses")

@@ -1,7 +1,6 @@
 """Data sets of the registry as verified files: downloaded or copied from a mirror, checked by SHA-256.
 
-`data/registry.tsv` names each file's address, hash and exact size; nothing else is trusted. A file gets its
-name only when it is whole and its hash is right. What an interruption leaves is resumed.
+A file gets its name only when it is whole and its hash is the registry's. What an interruption leaves is resumed.
 """
 
 import contextlib
@@ -28,11 +27,10 @@ COLUMNS = ["dataset", "file", "url", "sha256", "bytes", "licence", "citation", "
 def fetch(dataset, files=None, folder=None, workers=8, registry=None):
     """The folder (a `Path`) of a data set's verified files: `data.fetch("mitbih", ["100.dat", "*.hea"])`.
 
-    `files`: names or patterns, default all; `folder`: default `_build/data/<dataset>` in the repository, else
-    `~/.cache/rebuilt/<dataset>`. What is there and verified is not fetched again. REBUILT_DATA_MIRROR names a
-    folder or an http(s) address with `<dataset>/<file>` below it, asked first; REBUILT_OFFLINE=1 forbids the
-    network. Two processes may fetch at once. Raises ValueError for what the registry does not or must not
-    hold, DataError for a file that cannot be had or has a wrong hash.
+    `files`: names or patterns, default all; `folder`: default `_build/data/<dataset>` in the repository, else in
+    `~/.cache/rebuilt`. Verified files are not fetched again. REBUILT_DATA_MIRROR, a folder or http(s) address with
+    `<dataset>/<file>` below it, is asked first; REBUILT_OFFLINE=1 forbids the network. Raises ValueError for what
+    the registry does not or must not hold, DataError for a file that cannot be had or has a wrong hash.
     """
     home = root()
     wanted = _registered(dataset, files, Path(registry or (home or Path()) / "data" / "registry.tsv"))
@@ -68,18 +66,17 @@ def extract(archive, folder, max_bytes=10**10, max_files=100_000):
     folder.parent.mkdir(parents=True, exist_ok=True)
     temp, left = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent)), max_bytes
     try:
-        for count, (name, plain, stream) in enumerate(_entries(archive), 1):
-            if not plain or count > max_files:
-                problem = f"more than {max_files} entries" if plain else f"{name!r} is a link or a device"
+        for count, (name, size, plain, stream) in enumerate(_entries(archive), 1):
+            if not plain or count > max_files or (left := left - size) < 0:  # a stream gives no more than its size
+                problem = (
+                    f"more than {max_files} entries or {max_bytes} bytes" if plain else f"{name!r} is no plain file"
+                )
                 raise ValueError(f"{archive.name} refused: {problem}")
             target = _inside(temp, name)
             (target if stream is None else target.parent).mkdir(parents=True, exist_ok=True)
             if stream is not None:
                 with stream, target.open("xb") as out:
-                    while chunk := stream.read(2**16):
-                        out.write(chunk)
-                        if (left := left - len(chunk)) < 0:
-                            raise ValueError(f"{archive.name} refused: it unpacks to more than {max_bytes} bytes")
+                    shutil.copyfileobj(stream, out)
         (temp / done.name).write_text(mark)
         temp.chmod(0o755)
         os.replace(temp, folder)
@@ -94,19 +91,18 @@ def extract(archive, folder, max_bytes=10**10, max_files=100_000):
 
 
 def _entries(archive):
-    """(name, whether it is a plain file or folder, its open stream or None for a folder) of each entry."""
+    """(name, size, whether it is a plain file or folder, its open stream or None for a folder) of each entry."""
     if tarfile.is_tarfile(archive):
         with tarfile.open(archive) as tar:
             for entry in tar:
-                name = re.sub(r"^(\./)+|/+$", "", entry.name)
-                if name != ".":
+                if (name := re.sub(r"^(\./)+|/+$", "", entry.name)) != ".":
                     stream = tar.extractfile(entry) if entry.isreg() else None
-                    yield name, entry.isreg() or entry.isdir(), stream
+                    yield name, entry.size, entry.isreg() or entry.isdir(), stream
         return
     with zipfile.ZipFile(archive) as pack:
         for entry in pack.infolist():
             plain = stat.S_IFMT(entry.external_attr >> 16) in (0, stat.S_IFREG, stat.S_IFDIR)
-            yield entry.filename.rstrip("/"), plain, None if entry.is_dir() else pack.open(entry)
+            yield entry.filename.rstrip("/"), entry.file_size, plain, None if entry.is_dir() else pack.open(entry)
 
 
 def _registered(dataset, files, registry):
@@ -152,7 +148,7 @@ def _inside(folder, name):
 
 @contextlib.contextmanager
 def _locked(folder):
-    """Lets one process at a time into the folder; gives the suffix of its unfinished files."""
+    """One process at a time in the folder; gives the suffix of its unfinished files."""
     with contextlib.ExitStack() as stack:
         suffix = f".{os.getpid()}.part"  # Windows, some network drives: names of its own, nothing to resume
         with contextlib.suppress(ImportError, OSError):

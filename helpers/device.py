@@ -1,7 +1,6 @@
-"""The device, the tier and the machine: what a notebook asks about where it runs.
+"""The device, the tier and the machine. A tier changes a notebook's sizes, never the path through its code.
 
-A tier is a size of machine: `cpu` (2 cores, no GPU), `gpu` (one 16 GB card, such as Colab's T4) or `big`
-(one data-centre card, 40 GB or more). It changes a notebook's sizes, never the path through its code.
+It is `cpu` (2 cores, no GPU), `gpu` (one 16 GB card, such as Colab's T4) or `big` (40 GB or more).
 """
 
 import importlib.metadata
@@ -11,7 +10,9 @@ import os
 import platform
 import random
 import re
+import shutil
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,6 +21,9 @@ TIERS = ("cpu", "gpu", "big")
 BIG_BYTES = 40e9  # a card with at least this much memory is `big`
 PACKAGES = ("torch", "numpy", "scipy", "matplotlib")  # their versions are kept in every receipt
 CGROUP = Path("/sys/fs/cgroup")
+RESTART = "restart the session (in Colab: Runtime, Restart session) and run all cells"
+GET_GPU = 'Set TIER = "auto" or "cpu"; in Colab choose Runtime, Change runtime type, T4 GPU.'
+BEGAN = time.time()
 _state = SimpleNamespace(tier=None)  # the tier chosen last
 
 
@@ -40,10 +44,10 @@ class Tier:
 
 
 def tier(name="auto"):
-    """The `Tier` to run at, `device.tier(TIER)`: it prints one sentence on what differs, `device()` follows it.
+    """The `Tier` to run at; prints one sentence on what differs, and `device()` follows it.
 
-    "auto" is cpu without CUDA, gpu below 40 GB of GPU memory, else big; the environment variable REBUILT_TIER
-    stands in for it. Raises ValueError for an unknown name, and for a GPU tier where torch sees no GPU.
+    "auto" is cpu without CUDA, gpu below 40 GB of GPU memory, else big; the environment's REBUILT_TIER stands in
+    for it. Raises ValueError for an unknown name, and for a GPU tier where torch sees no GPU.
     """
     asked = os.environ.get("REBUILT_TIER") or name if name == "auto" else name
     source = f"TIER = {name!r}" if asked == name else f"REBUILT_TIER={asked}"
@@ -51,13 +55,12 @@ def tier(name="auto"):
         raise ValueError(f"{source}: no such tier; allowed are 'auto', 'cpu', 'gpu' and 'big'")
     gpu = _gpu()
     if asked in ("gpu", "big") and not gpu:
-        remedy = 'Set TIER = "auto" or "cpu"; in Colab choose Runtime, Change runtime type, T4 GPU.'
-        raise ValueError(f"{source} needs a GPU, and torch sees none here. {remedy}")
+        raise ValueError(f"{source} needs a GPU, and torch sees none here. {GET_GPU}")
     if asked == "auto":
         asked = "cpu" if not gpu else "gpu" if gpu.total_memory < BIG_BYTES else "big"
-    short = asked == "big" and gpu.total_memory < BIG_BYTES
     where = f"{cores()} CPU core{'s' * (cores() != 1)}" if asked == "cpu" else f"one {gpu.name}"
-    where += ' with less than 40 GB (if memory runs out, set TIER = "gpu")' if short else ""
+    if asked == "big" and gpu.total_memory < BIG_BYTES:
+        where += ' with less than 40 GB (if memory runs out, set TIER = "gpu")'
     sizes = {"cpu": "small", "gpu": "medium", "big": "full"}[asked]
     sentence = f"Tier {asked}: {sizes} sizes on {where}; the code is the same at every tier, timings differ."
     _state.tier = Tier(asked, "cpu" if asked == "cpu" else "cuda", sentence)
@@ -65,11 +68,56 @@ def tier(name="auto"):
     return _state.tier
 
 
-def device(name=None):
-    """The `torch.device` to compute on: that of the tier chosen last, else a GPU where there is one.
+def preflight(name="auto", stem=None, memory_gb=None, disk_mb=None, size="the sizes"):
+    """The `Tier` to run at, as `tier`, after a look at this machine: `preflight(TIER, "demo", size="points")`.
 
-    `name` ("cpu", "cuda:1", a torch.device) overrides. Raises ValueError for CUDA where torch sees no GPU.
+    The needs are the card's of `stem`, or the numbers given; what falls short is said. From then on, in a notebook,
+    an error for want of memory, a GPU or fresh code names what to change (`advice`). Raises ValueError as `tier`
+    does, and RuntimeError where `helpers` of another release are loaded.
     """
+    from helpers import __version__, receipts, root
+
+    own = Path(root() or "", "helpers", "__init__.py")
+    release = own.is_file() and re.search('__version__ = "(.+?)"', own.read_text(encoding="utf-8"))
+    if release and release[1] != __version__:
+        raise RuntimeError(f"Stale runtime: helpers {__version__} are loaded, the book is {release[1]}; {RESTART}.")
+    needs = receipts.start(stem, "").card["needs"] if stem else {}
+    chosen = tier("gpu" if needs.get("gpu") == "required" and name == "auto" and not _gpu() else name)
+    short = [("GB of memory", (memory() or math.inf) / 1e9, memory_gb or needs.get("memory_gb", 0))]
+    short += [("MB of free disk", shutil.disk_usage(Path.cwd()).free / 1e6, disk_mb or needs.get("disk_mb", 0))]
+    told = [f"{have:.1f} {what} where {need:g} are asked for" for what, have, need in short if have < need]
+    told += ["no bfloat16 units, so bfloat16 is slow"] * (chosen.device == "cuda" and _gpu().major < 8)
+    if told:
+        print(f"This machine has {', '.join(told)}; if it fails, make {size} smaller where tier.pick sets it.")
+    if shell := "IPython" in sys.modules and sys.modules["IPython"].get_ipython():
+        kinds = (MemoryError, RuntimeError, AssertionError, ImportError, AttributeError)
+        shell.set_custom_exc(kinds, lambda *error, tb_offset=None: _advise(size, *error, tb_offset))
+    return chosen
+
+
+def advice(error, size="the sizes"):
+    """The sentence on what to change after this error: TIER or `size`, or a restart; "" where there is none."""
+    text = f"{type(error).__name__} {error}"
+    if re.search("MemoryError|out of memory|can't allocate memory|ALLOC_FAILED", text, re.IGNORECASE):
+        lower = {"gpu": 'set TIER = "cpu", or ', "big": 'set TIER = "gpu", or '}.get(str(_state.tier), "")
+        return f"Memory ran out: {lower}make {size} smaller where tier.pick sets it; then {RESTART}."
+    if re.search("NVIDIA driver|not compiled with CUDA|No CUDA GPUs", text):
+        return f"There is no GPU here. {GET_GPU}"
+    files = [path for folder in (Path.cwd(), Path(__file__).parent) for path in folder.glob("*.py")]
+    changed = sorted({path.stem for path in files if path.stat().st_mtime > BEGAN})
+    stale = changed and isinstance(error, ImportError | AttributeError)
+    return f"Stale runtime: {', '.join(changed)} changed since it began; {RESTART}." if stale else ""
+
+
+def _advise(size, shell, kind, error, trace, tb_offset=None):
+    if text := advice(error, size):
+        error.msg = f"{error}\n{text}"  # which an ImportError shows
+        error.args = (error.msg,)
+    shell.showtraceback((kind, error, trace), tb_offset=tb_offset)
+
+
+def device(name=None):
+    """The `torch.device` of `name`, of the tier chosen last, or a GPU if there is one; ValueError for a missing GPU."""
     import torch
 
     chosen = torch.device(name or (_state.tier.device if _state.tier else "cuda" if _gpu() else "cpu"))
@@ -114,12 +162,11 @@ def machine():
     """A dict, ready for JSON, of what this machine is; `slug` ("tesla-t4") names receipts, GPU facts may be None."""
     gpu, cpu = _gpu(), _cpu_name()
     named = gpu.name if gpu else f"{cpu} {cores()} cores"
-    facts = {}
-    facts.update(cpu=cpu, cores=cores(), memory_bytes=memory(), os=platform.platform(terse=True))
-    facts.update(gpu=None, gpus=0, gpu_memory_bytes=None, capability=None, bf16=None)
+    facts = {"cpu": cpu, "cores": cores(), "memory_bytes": memory(), "os": platform.platform(terse=True), "gpus": 0}
+    facts |= dict.fromkeys(("gpu", "gpu_memory_bytes", "capability", "bf16"))
     known = [name for name in PACKAGES if importlib.util.find_spec(name)]
-    facts["versions"] = {"python": platform.python_version()}
-    facts["versions"] |= {name: importlib.metadata.version(name) for name in known}
+    versions = {name: importlib.metadata.version(name) for name in known}
+    facts["versions"] = {"python": platform.python_version()} | versions
     facts["slug"] = re.sub(r"[^a-z0-9]+", "-", named.lower()).strip("-")
     if gpu:
         torch = sys.modules["torch"]
@@ -139,8 +186,7 @@ def _gpu():
 def _cgroup(*files):
     """The whole numbers in these files of the container's limits (version 2 or 1); None where no limit is."""
     try:
-        words = " ".join((CGROUP / name).read_text() for name in files).split()
-        return [int(word) for word in words]
+        return [int(word) for word in " ".join((CGROUP / name).read_text() for name in files).split()]
     except (OSError, ValueError):  # no such file, or "max"
         return None
 

@@ -1,8 +1,4 @@
-"""One quiet figure style: colour and line style say a role, labels stand on curves, alt text is required.
-
-The colours are dark variants of the Okabe-Ito palette: told apart by colour-blind readers, and each at least
-4.5:1 against white, so that a label may wear the colour of its curve.
-"""
+"""One quiet figure style: colour and line style say a role, labels stand on curves, alt text is required."""
 
 import base64
 import html
@@ -13,7 +9,7 @@ from helpers.show import display
 
 MAX_WIDTH = 7  # inches; the book's text column
 PIXELS = 96  # CSS pixels an inch
-ROLES = {
+ROLES = {  # dark variants of the Okabe-Ito palette, 4.5:1 or more against white: a label wears its curve's colour
     "reference": {"color": "#1F1F1F", "linestyle": "--", "marker": "s"},
     "ours": {"color": "#0066A6", "linestyle": "-", "marker": "o"},
     "peer": {"color": "#B34700", "linestyle": "-.", "marker": "^"},
@@ -29,13 +25,7 @@ STYLE |= dict.fromkeys(("axes.spines.top", "axes.spines.right", "legend.frameon"
 
 
 def figure(width=MAX_WIDTH, height=3.6, rows=1, cols=1, **options):
-    """A matplotlib figure and its axes (an array of them for more than one) in the book's style.
-
-        fig, ax = plot.figure(height=3)
-        fig, (top, bottom) = plot.figure(rows=2, sharex=True)
-
-    Sizes in inches; `options` go to `Figure.subplots`.
-    """
+    """A figure of the book's style and its axes, in inches: `fig, (top, low) = plot.figure(rows=2, sharex=True)`."""
     import matplotlib
     from matplotlib.figure import Figure  # not pyplot: nothing global to close, nothing shown twice
 
@@ -47,9 +37,8 @@ def figure(width=MAX_WIDTH, height=3.6, rows=1, cols=1, **options):
 def line(ax, x, y, role, label=None, at=-1, **options):
     """The drawn `Line2D`, in the colour and line style of its role, with its label on the curve.
 
-    `plot.line(ax, lengths, seconds, "ours", "ours, FFT")`. `x`, `y`: arrays, lists or torch tensors of shape
-    (N,). The label stands right of the last finite point, or above the point with index `at`. Up to 30 points
-    get markers. Raises ValueError for an unknown role.
+    `plot.line(ax, lengths, seconds, "ours", "ours, FFT")`: arrays, lists or tensors of shape (N,). The label stands
+    right of the last finite point, or above that with index `at`. Raises ValueError for an unknown role.
     """
     import numpy as np
 
@@ -77,9 +66,8 @@ def style_of(role):
 def show(fig, alt, caption=None):
     """None; shows the figure as an HTML `<figure>` with its alt text, and closes it.
 
-    `plot.show(fig, alt="Time against query length: the FFT stays flat, the loop grows.")`. The PNG is embedded
-    at twice the screen's resolution. Raises ValueError without an alt text that states the finding (20
-    characters or more), and for a figure wider than 7 inches.
+    `plot.show(fig, alt="Time against query length: the FFT stays flat, the loop grows.")`. Raises ValueError without
+    an alt text that states the finding (20 characters or more), and for a figure wider than 7 inches.
     """
     alt = " ".join(str(alt or "").split())
     if len(alt) < 20:

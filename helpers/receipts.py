@@ -23,8 +23,7 @@ KEYS |= dict.fromkeys(("chapter", "notebook", "tier", "date", "code"), str)
 def start(stem, tier=None):
     """The Receipt of this run, its clock running: `receipts.start("rolling_distance", tier)`, or `start(tier)`.
 
-    `stem` names the notebook; its card `<stem>.yml` is looked for in this folder, then in `notebooks/`.
-    `tier`: a Tier or its name. Raises FileNotFoundError unless there is one such card.
+    The card `<stem>.yml` is looked for here, then in `notebooks/`; FileNotFoundError unless there is one.
     """
     stem, tier = ("*", stem) if tier is None else (stem, tier)
     cards = [path for path in Path.cwd().glob(f"{stem}.yml") if path.with_suffix(".ipynb").exists()]
@@ -47,9 +46,8 @@ class Receipt:
     def record(self, name, value, unit=None, low=None, high=None, repeats=None, note=None, count=None):
         """None; records a number: `receipt.record("rate", measurement, "alignments/s", count=N - M + 1)`.
 
-        Recording again replaces it. A Measurement brings seconds and quartiles (with `count`: the rate, count per
-        second), a Ratio of a race its own. Raises ValueError for NaN or infinity, a value outside its spread, a
-        missing unit, a bad name.
+        A Measurement brings seconds and quartiles (with `count`: the rate, count per second), a Ratio its own. Raises
+        ValueError for NaN or infinity, a value outside its spread, a missing unit, a bad name.
         """
         if isinstance(value, bench.Measurement):
             value, low, high, repeats = value.median_s, value.low_s, value.high_s, len(value.times_s)
@@ -108,8 +106,7 @@ class Receipt:
 def verdict(claim, metric, tier):
     """One of the five verdicts on a card's claim, given a receipt's metric (or None) and its tier's name.
 
-    Reproduced: as good as claimed, give or take `tolerance` of it (of 1 for a claim of zero); partly: within a
-    factor of two. Raises ValueError for another unit than the claim's, or an unknown `better`.
+    Reproduced: as good as claimed, within `tolerance` (of 1 for a claim of zero); partly: within a factor of two.
     """
     better, name, testable = claim["better"], claim.get("id"), tier in claim["tiers"]
     if metric and metric["unit"] != claim["unit"]:

@@ -16,10 +16,9 @@ SECONDS = [(1, " "), (1e-3, " m"), (1e-6, " µ"), (0, " n")]
 
 
 def source(*objects, docstring=True):
-    """None; shows the real source of functions, classes or modules, highlighted, and where it stands.
+    """None; shows the real source of functions, classes or modules and its place; ValueError where there is none.
 
-    `docstring=False` leaves a function's or class's own docstring out. Raises ValueError for what has no
-    Python source, such as a compiled function.
+    `docstring=False` leaves a function's or class's own docstring out.
     """
     linecache.checkcache()  # a file edited since its import is read again
     shown = []
@@ -41,10 +40,9 @@ def source(*objects, docstring=True):
 
 
 def md(template, **values):
-    """None; shows Markdown with values: `show.md("{t}, {n:.1f} times less", t=measurement, n=ratio.median)`.
+    """None; shows Markdown with rounded values: `show.md("{t}, {n:.1f} times", t=measurement, n=ratio.median)`.
 
-    A float without a format is rounded to three digits, a Measurement shows its median time. Raises ValueError
-    unless the template uses exactly the values given.
+    Raises ValueError unless the template uses exactly the values given.
     """
     fields = [field for _, field, _, _ in string.Formatter().parse(template) if field is not None]
     named = {re.split(r"[.\[]", field)[0] for field in fields}
@@ -63,10 +61,7 @@ class _Rounding(string.Formatter):
 
 
 def number(value, unit=""):
-    """A short text for a number, three significant digits: `number(1.6e9, "points/s")` is "1.6 billion points/s".
-
-    With prefixes for s, B, B/s, FLOP and FLOP/s: "12.3 ms", "2.5 GB/s". An int without a unit keeps its digits.
-    """
+    """A number in three digits, prefixes for s, B, FLOP: "1.6 billion points/s", "12.3 ms"; a bare int keeps all."""
     if isinstance(value, int) and not unit or not math.isfinite(value):
         return f"{value:,}"
     scales = SECONDS if unit == "s" else PREFIXES if unit in ("B", "B/s", "FLOP", "FLOP/s") else BIG
@@ -79,10 +74,9 @@ def number(value, unit=""):
 
 
 class Table:
-    """A table that shows itself: HTML of class `rebuilt-<css>` in a page, Markdown as text.
+    """A table that shows itself, escaped: HTML of class `rebuilt-<css>` in a page, Markdown as text.
 
-    `Table("race", ("contestant", "time"), [("ours", "1 ms")], "20 rounds.")`. Text is escaped; the first cell
-    of a row is its header. `table()` gives the four again.
+    `Table("race", ("contestant", "time"), [("ours", "1 ms")], "20 rounds.").table()` gives the four again.
     """
 
     def __init__(self, css, head, rows, caption):
@@ -91,7 +85,7 @@ class Table:
     def _repr_html_(self):
         css, head, rows, caption = self.table()
         cells = "".join(f'<th scope="col">{html.escape(str(cell))}</th>' for cell in head)
-        lines = [f'<table class="rebuilt-{css}"><caption>{html.escape(caption)}</caption>']
+        lines = [f'<table class="rebuilt-{css}" tabindex="0"><caption>{html.escape(caption)}</caption>']
         lines.append(f"<thead><tr>{cells}</tr></thead><tbody>")
         for first, *rest in rows:
             cells = "".join(f"<td>{html.escape(str(cell))}</td>" for cell in rest)

@@ -1,7 +1,10 @@
 import json
 import math
+import os
 import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -339,6 +342,29 @@ def test_a_replay_is_labelled_and_the_newest_one(chapter):
     assert table.content["metrics"]["rate"]["value"] == 120
     assert "| rate | 120 x/s |" in repr(table)
     assert repr(table).endswith("Recorded, not measured here: NVIDIA H200, tier big, 2026-01-02.")
+
+
+CELL = """
+from IPython.testing.globalipapp import start_ipython
+shell = start_ipython()
+shell.display_formatter.active_types = shell.display_formatter.format_types  # as a notebook's
+table = shell.run_cell("from helpers import receipts; receipts.replay('demo', 'rate', tier='big')").result
+print(shell.display_formatter.format(table)[0]["text/html"])
+"""
+
+
+def test_a_cell_whose_hardware_is_missing_shows_the_recorded_run(chapter):
+    keep(chapter, date="2026-01-02T03:04:05Z")
+    path = os.pathsep.join([str(Path(receipts.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-c", CELL],
+        cwd=chapter,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+    )
+    assert "Recorded, not measured here: NVIDIA H200, tier big, 2026-01-02.</caption>" in done.stdout, done.stderr
+    assert '<th scope="row">rate</th><td>120 x/s</td>' in done.stdout
 
 
 @pytest.mark.parametrize("arguments", [("other",), ("demo", "none"), ("demo", "rate", "gpu")])

@@ -112,7 +112,7 @@ def test_what_has_no_source_is_refused(thing):
 def test_a_table_is_escaped_and_has_header_cells():
     table = show.Table("race", ("a", "b|c"), [("<x>", "1|2"), ("y", "two\nlines")], "Five & more.")
     page = table._repr_html_()
-    assert page.startswith('<table class="rebuilt-race"><caption>Five &amp; more.</caption>')
+    assert page.startswith('<table class="rebuilt-race" tabindex="0"><caption>Five &amp; more.</caption>')
     assert '<th scope="row">&lt;x&gt;</th><td>1|2</td>' in page and '<th scope="col">a</th>' in page
     assert repr(table) == "| a | b\\|c |\n| --- | --- |\n| <x> | 1\\|2 |\n| y | two lines |\n\nFive & more."
 

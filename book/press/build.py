@@ -5,11 +5,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+from . import launch
 from .errors import PressError
 from .files import lock, remove, swap_folder, write_text
 from .model import Repository
 from .source import assemble
 
+THEBE = re.compile(r"<script>\s*const THEBE_JS_URL[^<]*</script>|<script[^>]*sphinx-thebe\.js[^>]*></script>")
 NOISE = re.compile(r"\x1b\[[0-9;]*m")
 TELLING = re.compile(r"(WARNING|ERROR|CRITICAL|Exception|Traceback)")
 
@@ -27,10 +29,18 @@ def build(repository: Repository) -> Path:
         made = side / "_build" / "html"
         _links_to_originals(repository, made)
         write_text(made / ".nojekyll", "")
+        _without_thebe(made)
         swap_folder(made, html)
         remove(side)
     print(f"the book is in {repository.relative(html / 'index.html')}; `python book/press serve` shows it")
     return html
+
+
+def _without_thebe(html: Path) -> None:
+    """Take out the theme's live-code scripts: nothing uses them, and written twice they stop with an error."""
+    for page in html.rglob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        page.write_text(THEBE.sub("", text), encoding="utf-8")
 
 
 def _never_execute(repository: Repository) -> None:
@@ -42,13 +52,11 @@ def _never_execute(repository: Repository) -> None:
 
 
 def _links_to_originals(repository: Repository, html: Path) -> None:
-    """Raise PressError unless every chapter's page links to its notebook in the repository and in Colab."""
-    colab = (repository.config.get("launch_buttons") or {}).get("colab_url", "https://colab.research.google.com")
-    name = "/".join(repository.url.split("/")[-2:])
+    """Raise PressError unless every chapter's page links to its notebook in the repository and in each service."""
     for chapter in repository.chapters:
         page = (html / f"{chapter.document}.html").read_text(encoding="utf-8")
-        path = f"blob/{repository.branch}/{chapter.document}.ipynb"
-        for address in (f"{repository.url}/{path}", f"{colab}/github/{name}/{path}"):
+        original = f"{repository.url}/blob/{repository.branch}/{chapter.document}.ipynb"
+        for address in (original, *launch.addresses(repository, chapter).values()):
             if not re.search(rf'href="{re.escape(address)}["?]', page):
                 raise PressError(
                     f"the page of {chapter} has no link to {address}: _config.yml needs launch_buttons.colab_url, "

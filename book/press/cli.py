@@ -53,6 +53,10 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("chapters", nargs="*", metavar="CHAPTER", help="part/chapter, part or stem (default: all)")
     made = command("prove", _prove, "prove exercises: stubs and wrong answers fail, solutions pass")
     made.add_argument("chapters", nargs="*", metavar="CHAPTER", help="part/chapter, part or stem (default: all)")
+    made = command("colab", _colab, "run notebooks alone in a bare environment that holds what Colab preinstalls")
+    made.add_argument("chapters", nargs="*", metavar="CHAPTER", help="part/chapter, part or stem (default: all)")
+    made.add_argument("--hold", action="append", default=[], metavar="NAME==VERSION", help="of a preinstalled package")
+    made.add_argument("--as-is", action="store_true", help="with the environment that runs the press")
     made = command("clean", _clean, "forget executed notebooks, the cache and the built book; keep the data")
     worker = commands.add_parser("worker")  # the process of one notebook; started by `run` only
     worker.set_defaults(do=_worker)
@@ -120,6 +124,12 @@ def _new(options: argparse.Namespace) -> int:
     for path in make(repository, options.name):
         print(f"wrote {repository.relative(path)}")
     return 0
+
+
+def _colab(options: argparse.Namespace) -> int:
+    from .colab_trial import colab
+
+    return colab(Repository(options.root), options.chapters, options.hold, options.as_is)
 
 
 def _clean(options: argparse.Namespace) -> int:

@@ -4,6 +4,7 @@ Nothing that Colab preinstalls changes: `helpers` is found on the path instead o
 extra package is installed only when it is absent, with every installed package held at its version.
 """
 
+import importlib
 import importlib.metadata
 import os
 import re
@@ -44,15 +45,39 @@ def install(packages: list[str], pins: Path) -> None:
     )
     if done.returncode:
         raise RuntimeError(f"pip cannot add {' '.join(missing)} beside what Colab has:\n{done.stderr.strip()}")
+    importlib.invalidate_caches()  # so that this process sees them without a restart
+
+
+def forget(home: Path) -> list[str]:
+    """The names of modules that this process imported from another copy of the book, now forgotten.
+
+    A runtime that is still warm from another release would go on with its `helpers` otherwise.
+    """
+    helpers = sys.modules.get("helpers")
+    other = Path(helpers.__file__).resolve().parents[1] if getattr(helpers, "__file__", None) else home
+    if other == home.resolve():
+        return []
+
+    def below(path: str) -> bool:
+        where = Path(path).resolve()
+        return other in (where, *where.parents) and "site-packages" not in where.parts
+
+    files = {name: getattr(module, "__file__", None) for name, module in list(sys.modules.items())}
+    stale = [name for name, file in files.items() if file and below(file)]
+    for name in stale:
+        del sys.modules[name]
+    sys.path[:] = [path for path in sys.path if not path or not below(path)]
+    return stale
 
 
 def prepare(home: Path, chapter: str) -> None:
     """Make `helpers` importable here and in worker processes, add missing packages, enter the chapter's folder."""
     import yaml
 
-    home = Path(home)
+    home = Path(home).resolve()
     card_path = home / "notebooks" / f"{chapter}.yml"
     card = yaml.safe_load(card_path.read_text(encoding="utf-8"))
+    forget(home)
     for path in (str(card_path.parent), str(home)):
         if path not in sys.path:
             sys.path.insert(0, path)

@@ -12,8 +12,11 @@ from press import Repository, setup_cell
 CONFIG = """\
 title: A small book
 repository: {url: "https://github.com/example/small", branch: main, path_to_book: ""}
-rebuilt: {release: v9.9.9}
-launch_buttons: {notebook_interface: classic, colab_url: "https://colab.research.google.com"}
+rebuilt: {release: v9.9.9, kaggle_url: "https://kaggle.com"}
+launch_buttons:
+  notebook_interface: classic
+  colab_url: "https://colab.research.google.com"
+  binderhub_url: "https://mybinder.org"
 execute: {execute_notebooks: "off"}
 only_build_toc_files: true
 html: {use_repository_button: true}

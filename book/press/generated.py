@@ -5,7 +5,7 @@ from a card, a receipt or the registry.
 """
 
 import html
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from helpers import receipts
 from helpers.show import number
@@ -200,6 +200,43 @@ def verified(chapter: Chapter, ledger: Ledger) -> str:
         f"ran from top to bottom in {seconds(run)}, peak memory {memory(run)}.{mark} {claims_line} "
         f'<a href="../../../book/claims.html">All claims</a>, <a href="../../../book/status.html">all runs</a>.</p>'
     )
+
+
+TIERS = {"cpu": "cpu: processor cores", "gpu": "gpu: one 16 GB GPU", "big": "big: one data-centre GPU"}
+
+
+def fit(chapter: Chapter, ledger: Ledger) -> str:
+    """The card under the 'verified' line: what the chapter took at each tier, from receipts, and what it asks for."""
+    card, needs = chapter.card, chapter.card.get("needs") or {}
+    rows = []
+    for tier, name in TIERS.items():
+        run = _best(run for run in ledger.runs(chapter) if run.tier == tier)
+        if run is None:
+            rows.append(row(name, "not measured", "–", "–", "–"))
+            continue
+        mark = ' <span class="rebuilt-stale">the code has changed since</span>' if run.stale else ""
+        rows.append(row(name, minutes(run), memory(run), text(run.machine), day(run) + mark))
+    files = [entry for entry in ledger.repository.registry if entry["dataset"] in (card.get("data") or [])]
+    size = number(float(sum(int(entry["bytes"]) for entry in files)), "B")
+    reading = sum(section["minutes"] for section in card.get("sections") or [])
+    exercises = sum(exercise["minutes"] for exercise in card.get("exercises") or [])
+    gpu = {"none": "no GPU", "optional": "a GPU is optional", "required": "a GPU is required"}.get(needs.get("gpu"), "")
+    told = f"Does it fit? {reading} minutes of your time, {exercises} of them exercises; "
+    told += f"data to download: {size}; " if files else "no data to download; "
+    told += f"needs {needs.get('memory_gb', '?')} GB memory, {needs.get('disk_mb', '?')} MB disk, {gpu}"
+    head = ["tier", "time to run", "peak memory", "machine", "measured"]
+    return table(told, head, [f"<tbody>{''.join(rows)}</tbody>"], "rebuilt-table rebuilt-fit")
+
+
+def _best(runs: Iterable[Run]) -> Run | None:
+    """The run of today's code if there is one; this machine's before others, the newest of those first."""
+    return min(runs, key=lambda run: run.stale, default=None)
+
+
+def minutes(run: Run) -> str:
+    """The wall time of a run in minutes, or 'not measured'."""
+    took = run.content.get("seconds")
+    return f"{float(took) / 60:.1f}&nbsp;min" if took else "not measured"
 
 
 MARKERS: dict[str, Callable[[Repository, Ledger], str]] = {

@@ -12,7 +12,7 @@ from pathlib import Path
 import nbformat
 import yaml
 
-from . import generated
+from . import generated, launch
 from .errors import PressError
 from .files import remove, swap_folder, write_text
 from .ledger import Ledger
@@ -70,20 +70,25 @@ def _chapter(chapter: Chapter, ledger: Ledger, folder: Path) -> None:
     for pattern in BESIDE:
         for path in chapter.home.glob(pattern):
             shutil.copyfile(path, folder / path.name)
-    notebook = page(read_notebook(chapter.executed), generated.verified(chapter, ledger))
+    top = "\n".join(
+        [
+            generated.verified(chapter, ledger),
+            launch.buttons(ledger.repository, chapter),
+            generated.fit(chapter, ledger),
+        ]
+    )
+    notebook = page(read_notebook(chapter.executed), top)
     nbformat.write(notebook, folder / f"{chapter.stem}.ipynb")
 
 
-def page(notebook: nbformat.NotebookNode, verified: str) -> nbformat.NotebookNode:
+def page(notebook: nbformat.NotebookNode, top: str) -> nbformat.NotebookNode:
     """The executed notebook as the book prints it, changed in place.
 
-    The 'verified' line stands under the title; setup, checkers and solutions are folded; the cell that
+    What the machine writes (`top`) stands under the title; setup, checkers and solutions are folded; the cell that
     papermill adds for a chosen tier is left out.
     """
     first = notebook.cells[0]
-    first.source = re.sub(
-        r"\A(# .*)$", lambda match: f"{match.group()}\n\n{verified}", first.source, flags=re.MULTILINE
-    )
+    first.source = re.sub(r"\A(# .*)$", lambda match: f"{match.group()}\n\n{top}", first.source, flags=re.MULTILINE)
     for cell in notebook.cells:
         found = tags(cell)
         if FOLDED & set(found):

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from helpers import receipts
-from press import PressError, generated, source
+from press import PressError, generated, launch, source
 from press.build import build
 from press.cli import main
 from press.conftest import code, markdown
@@ -84,6 +84,51 @@ def test_source_and_colab_links_point_at_the_original_notebook(built):
     assert f"https://github.com/{path}" in page
     assert "_build" not in re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
     assert (built[0].root / path.partition("main/")[2]).is_file()
+
+
+def test_every_service_has_a_button_at_the_notebook(built):
+    page = chapter_page(built[1])
+    row = re.search(r'<p class="rebuilt-launch">.*?</p>', page, re.DOTALL).group()
+    notebook = "notebooks/signals/moving_mean/moving_mean.ipynb"
+    raw = f"https://raw.githubusercontent.com/example/small/main/{notebook}"
+    assert re.findall(r'href="([^"]+)">(\w+)<', row) == [
+        (f"https://colab.research.google.com/github/example/small/blob/main/{notebook}", "Colab"),
+        (f"https://kaggle.com/kernels/welcome?src={raw}", "Kaggle"),
+        (f"https://mybinder.org/v2/gh/example/small/main?urlpath=tree/{notebook}", "Binder"),
+    ]
+    menu = page.partition("dropdown-launch-buttons")[2].partition("</ul>")[0]
+    assert "colab.research.google.com" in menu and "mybinder.org" in menu
+
+
+def test_a_service_that_the_configuration_does_not_name_has_no_button(small):
+    config = (small.root / "_config.yml").read_text()
+    (small.root / "_config.yml").write_text(config.replace(', kaggle_url: "https://kaggle.com"', ""))
+    repository = small.repository
+    assert list(launch.addresses(repository, repository.chapters[0])) == ["Colab", "Binder"]
+
+
+def test_the_fit_card_lists_every_tier_and_says_what_was_not_measured(built):
+    page = chapter_page(built[1])
+    card = re.search(r'<div class="rebuilt-table rebuilt-fit".*?</div>', page, re.DOTALL).group()
+    text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", card).replace("\u00a0", " ").replace("&nbsp;", " "))
+    assert "15 minutes of your time, 10 of them exercises; data to download: 12 B" in text
+    assert "needs 0.5 GB memory, 1 MB disk, a GPU is optional" in text
+    assert "0.2 min 345 MB Test CPU 2026-01-02" in text
+    assert text.count("not measured") == 2 and "one 16 GB GPU" in text and "one data-centre GPU" in text
+    assert card.count('scope="row"') == 3 and card.count('scope="col"') == 5
+
+
+def test_the_fit_card_prefers_a_run_of_today_s_code(small):
+    executed(small)
+    old = receipt(small, tier="big", date="2026-06-01T00:00:00Z", code="0" * 64, seconds=600)
+    small.write("data/receipts/moving_mean/big-old.json", json.dumps(old))
+    (chapter,) = small.repository.chapters
+    stale = generated.fit(chapter, Ledger(small.repository))
+    assert "10.0&nbsp;min" in stale and stale.count("the code has changed since") == 1
+    now = receipt(small, tier="big", date="2026-05-01T00:00:00Z", seconds=300)
+    small.write("data/receipts/moving_mean/big-now.json", json.dumps(now))
+    fresh = generated.fit(chapter, Ledger(small.repository))
+    assert "5.0&nbsp;min" in fresh and "changed" not in fresh
 
 
 def test_solution_and_setup_are_folded_and_the_injected_cell_is_gone(built):
