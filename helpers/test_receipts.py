@@ -307,7 +307,7 @@ def test_claims_stand_beside_what_was_measured(receipt):
     assert rows[0][4].startswith(f"this run: {cpu}, tier cpu, 20") and rows[0][5] == "reproduced"
     assert (rows[1][3], rows[1][5]) == ("–", "not measured")
     assert caption == "This run: 1 reproduced, 1 not measured."
-    assert '<table class="rebuilt-claims">' in receipt.claims()._repr_html_()
+    assert '<table class="rebuilt-claims" tabindex="0">' in receipt.claims()._repr_html_()
 
 
 def test_a_claims_note_is_printed_with_its_verdict(receipt):
