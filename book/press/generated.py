@@ -221,11 +221,12 @@ def fit(chapter: Chapter, ledger: Ledger) -> str:
     reading = sum(section["minutes"] for section in card.get("sections") or [])
     exercises = sum(exercise["minutes"] for exercise in card.get("exercises") or [])
     gpu = {"none": "no GPU", "optional": "a GPU is optional", "required": "a GPU is required"}.get(needs.get("gpu"), "")
-    told = f"Does it fit? {reading} minutes of your time, {exercises} of them exercises; "
+    told = f"{reading} minutes of your time, {exercises} of them exercises; "
     told += f"data to download: {size}; " if files else "no data to download; "
     told += f"needs {needs.get('memory_gb', '?')} GB memory, {needs.get('disk_mb', '?')} MB disk, {gpu}"
     head = ["tier", "time to run", "peak memory", "machine", "measured"]
-    return table(told, head, [f"<tbody>{''.join(rows)}</tbody>"], "rebuilt-table rebuilt-fit")
+    taken = table("What it took, by tier", head, [f"<tbody>{''.join(rows)}</tbody>"], "rebuilt-table rebuilt-fit")
+    return f'<p class="rebuilt-needs">Does it fit? {text(told)}.</p>\n{taken}'
 
 
 def _best(runs: Iterable[Run]) -> Run | None:

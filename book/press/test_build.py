@@ -109,7 +109,7 @@ def test_a_service_that_the_configuration_does_not_name_has_no_button(small):
 
 def test_the_fit_card_lists_every_tier_and_says_what_was_not_measured(built):
     page = chapter_page(built[1])
-    card = re.search(r'<div class="rebuilt-table rebuilt-fit".*?</div>', page, re.DOTALL).group()
+    card = re.search(r'<p class="rebuilt-needs">.*?</div>', page, re.DOTALL).group()
     text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", card).replace("\u00a0", " ").replace("&nbsp;", " "))
     assert "15 minutes of your time, 10 of them exercises; data to download: 12 B" in text
     assert "needs 0.5 GB memory, 1 MB disk, a GPU is optional" in text
