@@ -51,8 +51,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("name", help="NAME of a part, PART/NAME of a chapter")
     made = command("variants", _variants, "student, solution and instructor notebooks, into _build/variants")
     made.add_argument("chapters", nargs="*", metavar="CHAPTER", help="part/chapter, part or stem (default: all)")
-    made = command("prove", _prove, "prove exercises: stubs and wrong answers fail, solutions pass")
+    made = command("prove", _prove, "prove exercises (stubs and wrong answers fail, solutions pass) and checkpoints")
     made.add_argument("chapters", nargs="*", metavar="CHAPTER", help="part/chapter, part or stem (default: all)")
+    made.add_argument("--sections", action="store_true", help="also run each section after its checkpoint, alone")
     made = command("colab", _colab, "run notebooks alone in a bare environment that holds what Colab preinstalls")
     made.add_argument("chapters", nargs="*", metavar="CHAPTER", help="part/chapter, part or stem (default: all)")
     made.add_argument("--hold", action="append", default=[], metavar="NAME==VERSION", help="of a preinstalled package")
@@ -153,15 +154,17 @@ def _variants(options: argparse.Namespace) -> int:
 
 
 def _prove(options: argparse.Namespace) -> int:
-    from .proofs import prove
+    from .proofs import prove, prove_sections
 
     repository = Repository(options.root)
-    found = [
-        (chapter, proof) for chapter in repository.select(options.chapters) for proof in prove(repository, chapter)
-    ]
-    for chapter, proof in found:
-        print(f"{chapter}: {proof.exercise}, {proof.attempt}: {proof.problem or 'as it should be'}")
-    return int(any(proof.problem for _, proof in found))
+    wrong = 0
+    for chapter in repository.select(options.chapters):
+        found = prove(repository, chapter) + prove_sections(repository, chapter, whole=options.sections)
+        for proof in found:
+            told = proof.problem or f"as it should be ({proof.seconds:.1f} s)"
+            print(f"{chapter}: {proof.exercise}, {proof.attempt}: {told}", flush=True)
+        wrong += sum(bool(proof.problem) for proof in found)
+    return int(wrong > 0)
 
 
 def _worker(options: argparse.Namespace) -> int:

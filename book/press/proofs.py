@@ -1,4 +1,5 @@
 """Exercises proved both ways: the stub and every plausible wrong answer fail their checker, the solution passes.
+And checkpoints proved: each section starts from its own, in an empty namespace.
 
 An exercise is run with what it needs and no more: the earlier cells that define the names it uses, found by
 reading the code. So a proof takes seconds where the chapter takes a minute.
@@ -8,22 +9,27 @@ import ast
 import json
 import os
 import subprocess
-import symtable
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from . import checkpoints
+from .dependencies import needed
 from .errors import PressError
 from .model import Chapter, Repository, tags
 
 TIMEOUT_SECONDS = 300
 ROLES = ("checker", "stub", "solution", "wrong")
 RUNNER = """
-import json, sys
+import json, sys, time
 state = {"__name__": "__main__"}
 for attempt in json.load(open(sys.argv[1])):
+    if attempt.get("fresh"):
+        state.clear()
+        state["__name__"] = "__main__"
+    begun = time.monotonic()
     try:
         for source in attempt["sources"]:
             exec(compile(source, attempt["what"], "exec"), state)
@@ -31,16 +37,17 @@ for attempt in json.load(open(sys.argv[1])):
     except Exception as error:
         kind = "AssertionError" if isinstance(error, AssertionError) else "error"
         said = [kind, type(error).__name__, str(error)]
-    print("\\n::proof " + json.dumps([attempt["what"], said]), flush=True)
+    print("\\n::proof " + json.dumps([attempt["what"], said, time.monotonic() - begun]), flush=True)
 """
 
 
 class Proof(NamedTuple):
-    """One attempt at an exercise: who tried, and what is wrong with the outcome ("" if nothing is)."""
+    """One attempt at an exercise or a section: who tried, what is wrong with it ("" if nothing), its seconds."""
 
     exercise: str
     attempt: str
     problem: str
+    seconds: float = 0.0
 
 
 def prove(repository: Repository, chapter: Chapter) -> list[Proof]:
@@ -51,12 +58,39 @@ def prove(repository: Repository, chapter: Chapter) -> list[Proof]:
     attempts = list(_attempts(chapter))
     if not attempts:
         return []
-    said = _run(repository, chapter, attempts)
-    if said[0] is not None:
-        raise PressError(f"{chapter}: what the exercises need does not run: {said[0][1]}: {said[0][2]}")
+    sources = [source for attempt in attempts for source in attempt["sources"]]
+    plain = [cell for cell in chapter.cells if cell.cell_type == "code" and not cell.metadata.get("exercise")]
+    before = {"what": "before", "sources": needed([cell.source for cell in plain], sources)}
+    tries = [{"what": f"{one['exercise']}, {one['role']}", "sources": one["sources"]} for one in attempts]
+    (first, _), *said = _run(repository, chapter, [before, *tries])
+    if first is not None:
+        raise PressError(f"{chapter}: what the exercises need does not run: {first[1]}: {first[2]}")
     return [
-        Proof(attempt["exercise"], attempt["role"], _problem(attempt, heard))
-        for attempt, heard in zip(attempts, said[1:], strict=True)
+        Proof(attempt["exercise"], attempt["role"], _problem(attempt, heard), seconds)
+        for attempt, (heard, seconds) in zip(attempts, said, strict=True)
+    ]
+
+
+def prove_sections(repository: Repository, chapter: Chapter, *, whole: bool = False) -> list[Proof]:
+    """Every checkpoint of the chapter run in an empty namespace; with `whole` the section after it, too.
+
+    The seconds are those of the checkpoint alone: how long a late learner waits.
+    """
+    parameters = [cell.source for cell in chapter.cells if "parameters" in tags(cell)]
+    tries, about = [], []
+    for section in checkpoints.sections(chapter)[1:]:
+        if not section.names:
+            continue
+        there = f"missing = set({sorted(section.names)!r}) - globals().keys()"
+        start = [*parameters, checkpoints.source(section), there, "assert not missing, f'without {missing}'"]
+        tries.append({"what": section.title, "sources": start, "fresh": True})
+        if whole:
+            tries.append({"what": section.title, "sources": section.own})
+        about += [(section.title, "start")] + [(section.title, "the section")] * whole
+    heard = _run(repository, chapter, tries) if tries else []
+    return [
+        Proof(title, part, f"{said[1]}: {said[2]}" if said else "", seconds)
+        for (title, part), (said, seconds) in zip(about, heard, strict=True)
     ]
 
 
@@ -92,17 +126,13 @@ def _problem(attempt: dict, heard: list | None) -> str:
     return ""
 
 
-def _run(repository: Repository, chapter: Chapter, attempts: list[dict]) -> list:
-    """What each attempt was told, None where nothing was wrong; the first is about the cells needed."""
-    sources = [source for attempt in attempts for source in attempt["sources"]]
-    plain = [cell for cell in chapter.cells if cell.cell_type == "code" and not cell.metadata.get("exercise")]
-    before = {"what": "before", "sources": needed([cell.source for cell in plain], sources)}
-    tries = [{"what": f"{one['exercise']}, {one['role']}", "sources": one["sources"]} for one in attempts]
+def _run(repository: Repository, chapter: Chapter, attempts: list[dict]) -> list[tuple]:
+    """What each attempt was told, None where nothing was wrong, and its seconds."""
     path = [str(repository.root), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(chapter.home), *path]), "REBUILT_TIER": "cpu"}
     with tempfile.TemporaryDirectory(prefix="press-proof-") as scratch:
         todo = Path(scratch) / "attempts.json"
-        todo.write_text(json.dumps([before, *tries]), encoding="utf-8")
+        todo.write_text(json.dumps(attempts), encoding="utf-8")
         command = [sys.executable, "-c", RUNNER, str(todo)]
         environment["REBUILT_RECEIPTS"] = scratch
         limits = {"timeout": TIMEOUT_SECONDS, "cwd": chapter.home, "env": environment}
@@ -111,48 +141,6 @@ def _run(repository: Repository, chapter: Chapter, attempts: list[dict]) -> list
         except subprocess.TimeoutExpired:
             raise PressError(f"{chapter}: the exercises took longer than {TIMEOUT_SECONDS} s") from None
     heard = [line.removeprefix("::proof ") for line in done.stdout.splitlines() if line.startswith("::proof ")]
-    if len(heard) != len(tries) + 1:
+    if len(heard) != len(attempts):
         raise PressError(f"{chapter}: the proof ended early:\n{done.stderr.strip()[-2000:]}")
-    return [json.loads(line)[1] for line in heard]
-
-
-def needed(cells: list[str], uses: list[str]) -> list[str]:
-    """The cells, in order, that define what `uses` needs, directly or through one another.
-
-    >>> needed(["import math", "a = 1", "b = math.pi + a", "c = 2"], ["print(b)"])
-    ['import math', 'a = 1', 'b = math.pi + a']
-    """
-    wanted = set().union(*map(_used, uses))
-    kept: list[str] = []
-    for source in reversed(cells):
-        made = _made(source)
-        if made & wanted:
-            kept.append(source)
-            wanted |= _used(source)
-    return kept[::-1]
-
-
-def _used(source: str) -> set[str]:
-    """The names that a cell reads from outside, inside its functions too."""
-
-    def outer(table: symtable.SymbolTable) -> set[str]:
-        top = table.get_type() == "module"
-        own = {one.get_name() for one in table.get_symbols() if one.is_referenced() and (top or one.is_global())}
-        return own.union(*map(outer, table.get_children()))
-
-    return outer(symtable.symtable(source, "cell", "exec"))
-
-
-def _made(source: str) -> set[str]:
-    """The names that a cell binds at its top level."""
-    made: set[str] = set()
-    for node in ast.parse(source).body:
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            made.add(node.name)
-            continue
-        for inner in ast.walk(node):
-            if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
-                made.add(inner.id)
-            elif isinstance(inner, ast.alias):
-                made.add((inner.asname or inner.name).split(".")[0])
-    return made
+    return [tuple(json.loads(line)[1:]) for line in heard]

@@ -4,7 +4,7 @@ import pytest
 
 from press.errors import PressError
 from press.model import HOME, Repository
-from press.proofs import needed, prove
+from press.proofs import prove
 
 
 @pytest.mark.parametrize("chapter", Repository(HOME).chapters, ids=str)
@@ -12,13 +12,6 @@ def test_every_exercise_of_the_book_is_proved_both_ways(chapter):
     proofs = prove(Repository(HOME), chapter)
     assert [proof for proof in proofs if proof.problem] == []
     assert {proof.exercise for proof in proofs} == {exercise["id"] for exercise in chapter.card["exercises"]}
-
-
-def test_only_the_cells_that_are_needed_run():
-    cells = ["import math", "a = 1", "b = math.pi + a", "c = 2", "def f(c):\n    return c + b"]
-    assert needed(cells, ["f(3)"]) == [cells[0], cells[1], cells[2], cells[4]]
-    assert needed(cells, ["def g(a, b):\n    return a + b"]) == []
-    assert needed(cells, ["[c for c in (1, 2)]"]) == []
 
 
 @pytest.mark.parametrize(

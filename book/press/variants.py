@@ -5,18 +5,21 @@ instructor's. The page is made by `run`; the other three are made here, from tag
 - solution: the solutions instead of the stubs
 - instructor: the solutions, minutes for every section and exercise, and the common wrong answers with what
   the checker says to them; cells tagged `instructor` hold notes that nobody else sees
+
+Each section of all three begins with a checkpoint (see `checkpoints`). Cells tagged `talk` are for slides alone.
 """
 
 import nbformat
 
+from . import checkpoints
 from .files import write_bytes
 from .model import Chapter, Repository, tags
 
 KINDS = ("student", "solution", "instructor")
 HIDDEN = {
-    "student": {"solution", "wrong", "instructor"},
-    "solution": {"stub", "wrong", "instructor"},
-    "instructor": {"stub"},
+    "student": {"solution", "wrong", "instructor", "talk"},
+    "solution": {"stub", "wrong", "instructor", "talk"},
+    "instructor": {"stub", "talk"},
 }
 
 
@@ -36,11 +39,11 @@ def variant(chapter: Chapter, kind: str) -> nbformat.NotebookNode:
     if kind not in KINDS:
         raise ValueError(f"no variant {kind!r}; there are {', '.join(KINDS)}")
     source = nbformat.read(chapter.notebook, as_version=4)
+    late = checkpoints.cells(chapter)
     cells = []
     for cell in source.cells:
-        if HIDDEN[kind] & set(tags(cell)):
-            continue
-        cells += _shown(chapter, kind, cell)
+        if not HIDDEN[kind] & set(tags(cell)):
+            cells += [*_shown(chapter, kind, cell), *late.get(cell["id"], [])]
     source.cells = cells
     source.metadata["rebuilt"] = {"chapter": str(chapter), "variant": kind}
     return source
