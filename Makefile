@@ -5,10 +5,11 @@
 #   TORCH_INDEX=URL          take torch from this index (a CPU-only one saves gigabytes)
 #   CHAPTERS="signals/…"     run only these chapters (make run)
 #   TIER=cpu|gpu|big         force a tier (make run, make book)
+#   MINUTES=90 START=09:00   length and beginning of a workshop; PROVE=--prove runs it offline
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help book test run colab check serve env clean distclean
+.PHONY: help book test run colab workshop check serve env clean distclean
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -16,6 +17,8 @@ PRESS := $(PY) book/press
 STAMP := $(VENV)/.installed
 PORT ?= 8000
 TIER ?= auto
+MINUTES ?= 90
+START ?= 09:00
 PIP := $(PY) -m pip install --disable-pip-version-check
 
 # What the environment was made from; the stamp holds a copy of it.
@@ -37,6 +40,9 @@ run: env ## run notebooks only: make run CHAPTERS="signals/rolling_distance"
 
 colab: env ## run notebooks alone beside what Colab preinstalls: make colab HOLD="numpy==1.26.4"
 	@$(PRESS) colab $(CHAPTERS) $(foreach package,$(HOLD),--hold $(package))
+
+workshop: env ## one zip for a class, offline: make workshop CHAPTERS="signals/rolling_distance" MINUTES=90
+	@$(PRESS) workshop $(CHAPTERS) --minutes $(MINUTES) --start $(START) $(if $(TORCH_INDEX),--index $(TORCH_INDEX)) $(PROVE)
 
 check: env ## the gates: notebooks, cards, figures, numbers, links, spelling
 	@$(PRESS) check

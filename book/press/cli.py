@@ -54,6 +54,7 @@ def parser() -> argparse.ArgumentParser:
     made = command("prove", _prove, "prove exercises (stubs and wrong answers fail, solutions pass) and checkpoints")
     made.add_argument("chapters", nargs="*", metavar="CHAPTER", help="part/chapter, part or stem (default: all)")
     made.add_argument("--sections", action="store_true", help="also run each section after its checkpoint, alone")
+    _workshop_options(command("workshop", _workshop, "one zip for a class: notebooks, slides, run-sheet, wheels, data"))
     made = command("colab", _colab, "run notebooks alone in a bare environment that holds what Colab preinstalls")
     made.add_argument("chapters", nargs="*", metavar="CHAPTER", help="part/chapter, part or stem (default: all)")
     made.add_argument("--hold", action="append", default=[], metavar="NAME==VERSION", help="of a preinstalled package")
@@ -62,6 +63,17 @@ def parser() -> argparse.ArgumentParser:
     worker = commands.add_parser("worker")  # the process of one notebook; started by `run` only
     worker.set_defaults(do=_worker)
     return top
+
+
+def _workshop_options(made: argparse.ArgumentParser) -> None:
+    made.add_argument("chapters", nargs="*", metavar="CHAPTER", help="part/chapter, part or stem (default: all)")
+    made.add_argument("--minutes", type=int, default=90, help="how long the workshop is (default: %(default)s)")
+    made.add_argument("--start", default="09:00", metavar="HH:MM", help="when it begins (default: %(default)s)")
+    made.add_argument(
+        "--index", default="", metavar="URL", help="where torch comes from; a CPU-only index saves gigabytes"
+    )
+    made.add_argument("--prove", action="store_true", help="unpack and run it in a network namespace without a route")
+    made.add_argument("--as-built", action="store_true", help="take the book as it is, without a build")
 
 
 def _run_options(made: argparse.ArgumentParser) -> None:
@@ -124,6 +136,25 @@ def _new(options: argparse.Namespace) -> int:
     make = new_part if options.kind == "part" else new_chapter
     for path in make(repository, options.name):
         print(f"wrote {repository.relative(path)}")
+    return 0
+
+
+def _workshop(options: argparse.Namespace) -> int:
+    from . import run
+    from .build import build
+    from .workshop import bundle, offline
+
+    repository = Repository(options.root)
+    chapters = repository.select(options.chapters)
+    if not options.as_built:
+        status = run.report(run.run(repository, [], run.Options()))
+        if status:
+            return status
+        build(repository)
+    made = bundle.make(repository, chapters, bundle.Options(options.minutes, options.start, index=options.index))
+    print(f"{repository.relative(made)}: {made.stat().st_size / 1e6:.0f} MB")
+    for step, seconds in offline.prove(made) if options.prove else ():
+        print(f"offline: {step}: fine, {seconds:.0f} s")
     return 0
 
 

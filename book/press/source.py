@@ -20,6 +20,7 @@ from .model import Chapter, Repository, read_notebook, tags
 
 MARKER = re.compile(r"<!--\s*press:([\w-]+)\s*-->")
 FOLDED = {"setup", "solution", "checker"}
+FOR_CLASS = {"instructor", "talk"}  # notes of an instructor and the words on slides: no page shows them
 BESIDE = ("*.py", "*.yml")  # what a page may link to beside its notebook
 
 
@@ -85,10 +86,11 @@ def page(notebook: nbformat.NotebookNode, top: str) -> nbformat.NotebookNode:
     """The executed notebook as the book prints it, changed in place.
 
     What the machine writes (`top`) stands under the title; setup, checkers and solutions are folded; the cell that
-    papermill adds for a chosen tier is left out.
+    papermill adds for a chosen tier is left out, and so are the cells for a class.
     """
     first = notebook.cells[0]
     first.source = re.sub(r"\A(# .*)$", lambda match: f"{match.group()}\n\n{top}", first.source, flags=re.MULTILINE)
+    notebook.cells = [cell for cell in notebook.cells if not FOR_CLASS & set(tags(cell))]
     for cell in notebook.cells:
         found = tags(cell)
         if FOLDED & set(found):

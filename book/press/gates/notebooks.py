@@ -116,6 +116,49 @@ def redefinition(repository: Repository) -> Iterator[Problem]:
                     yield Problem(where, f"defines `{name}`, which {known[name]} defines and tests", index)
 
 
+@gate(
+    "tags",
+    "cells carry tags that mean something, and every section can be taught",
+    why="a tag with a slip in it does nothing, in silence; slides and run-sheets are made from tags",
+    mend="CONTRIBUTING.md lists the tags; each chapter has `talk` and `slide` cells, each section an `instructor` cell",
+)
+def known_tags(repository: Repository) -> Iterator[Problem]:
+    """Unknown tags, tags on the wrong kind of cell, chapters without slides, sections without a note."""
+    for chapter in repository.chapters:
+        where = repository.relative(chapter.notebook)
+        for index, cell in enumerate(chapter.cells):
+            for tag in tags(cell):
+                kind = TAGS.get(tag)
+                if kind is None:
+                    yield Problem(where, f"tag `{tag}` means nothing; allowed are {', '.join(sorted(TAGS))}", index)
+                elif cell.cell_type not in kind:
+                    yield Problem(where, f"tag `{tag}` is for {' and '.join(kind)} cells, not {cell.cell_type}", index)
+        yield from (Problem(where, what, index) for index, what in _teachable(chapter))
+
+
+TAGS = dict.fromkeys(("opening", "exercise", "hint", "talk", "instructor"), ("markdown",))
+TAGS |= dict.fromkeys(("setup", "parameters", "stub", "checker", "solution", "wrong", "slide"), ("code",))
+TAGS |= dict.fromkeys(("hide-input", "hide-output", "remove-input", "remove-output", "remove-cell"), ("code",))
+NO_NOTE = ("Exercises", "Further reading")
+
+
+def _teachable(chapter: Chapter) -> Iterator[tuple[int | None, str]]:
+    found = {tag for cell in chapter.cells for tag in tags(cell)}
+    for tag in ("talk", "slide"):
+        if tag not in found:
+            yield None, f"no cell is tagged `{tag}`: the slides of a workshop would be empty"
+    noted: dict[str, bool] = {}
+    places, heading = {}, ""
+    for index, cell in enumerate(chapter.cells):
+        if cell.cell_type == "markdown" and "talk" not in tags(cell):
+            heading = next((line[3:].strip() for line in cell.source.splitlines() if line.startswith("## ")), heading)
+            places.setdefault(heading, index)
+        noted[heading] = noted.get(heading, False) or "instructor" in tags(cell)
+    for title, index in places.items():
+        if title and title not in NO_NOTE and not noted[title]:
+            yield index, f"section {title!r} has no `instructor` cell: what to ask, what goes wrong, what to skip"
+
+
 def fix(repository: Repository) -> list[str]:
     """The paths of the notebooks that were mended: outputs emptied, setup cell and kernel written."""
     mended = []
