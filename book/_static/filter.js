@@ -102,11 +102,12 @@ function linkTotals(box) { // a number in the totals leads to its claims
   document.querySelectorAll("td[data-count]").forEach((cell) => {
     const [part, verdict] = cell.dataset.count.split("|");
     if (cell.textContent === "0") return;
-    const link = document.createElement("a");
-    link.href = `#${new URLSearchParams(part ? { part, verdict } : { verdict })}`;
-    link.textContent = cell.textContent;
+    const link = Object.assign(document.createElement("button"), { type: "button", textContent: cell.textContent });
     link.setAttribute("aria-label", `${cell.textContent} ${verdict}${part ? ` in ${part}` : ""}: show them`);
-    link.addEventListener("click", () => box.scrollIntoView());
+    link.addEventListener("click", () => {
+      location.hash = new URLSearchParams(part ? { part, verdict } : { verdict });
+      box.scrollIntoView();
+    });
     cell.replaceChildren(link);
   });
 }

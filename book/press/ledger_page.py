@@ -17,7 +17,7 @@ def facts(chapter: Chapter, run: Run | None, verdict: str = "") -> str:
     found = {"part": chapter.part, "verdict": verdict, "hardware": "none"}
     if run:
         found |= {"hardware": run.machine, "tier": run.tier, "date": run.date}
-        found["code"] = "changed since" if run.stale else "the same"
+        found["code"] = "changed" if run.stale else "the same"
         found |= {
             "seconds": f"{float(run.content.get('seconds') or 0):.3f}",
             "memory": f"{float(run.content.get('peak_memory_bytes') or 0):.0f}",
@@ -80,7 +80,7 @@ def _claim(finding: Finding) -> str:
     claimed = number(float(claim["value"]), claim["unit"])
     note = f'<br><span class="note">{text(claim["note"])}</span>' if claim.get("note") else ""
     said = f'<q>{text(claim["quote"])}</q> <span class="claimed">{text(claimed)}</span>'
-    said += f'<br><span class="note">on {text(claim["hardware"])}</span>{note}'
+    said += f'<br><span class="note">its hardware: {text(claim["hardware"])}</span>{note}'
     lines = [f'<tr class="claim"><th scope="rowgroup" colspan="4">{said}</th></tr>']
     for index, run in enumerate([finding.run, *finding.others]):
         verdict = finding.verdict
