@@ -148,7 +148,8 @@ def _bars(ax, bars, x: str, y: str) -> Columns:
         for at, text in zip(axis.get_ticklocs(), axis.get_ticklabels(), strict=False)
     }
     named = [words.get(round(float(at), 6), "") for at in middles]
-    return {x if upright else y: named if all(named) else middles, y if upright else x: sizes}
+    words_only = all(name and not name.replace("−", "").replace(".", "").isdigit() for name in named)
+    return {x if upright else y: named if words_only else middles, y if upright else x: sizes}
 
 
 def _collection(collection, x: str, y: str) -> Columns:
