@@ -105,6 +105,9 @@ def _prepare(article, name: str, names: set[str]) -> None:
         tag.decompose()
     for tag in article.select("details"):
         tag["open"] = ""
+        if {"above-input", "above-output"} & set(tag.get("class", [])):  # it only says how to unfold the cell
+            tag.name = "div"
+            tag.summary.decompose()
     for tag in article.select("[id]"):
         tag["id"] = _id(name, tag["id"])
     for tag in article.select("[data-rebuilt-filter]"):
@@ -131,16 +134,21 @@ def _finish(repository: Repository, path: Path) -> None:
     writer.add_metadata(said | {"/Subject": repository.url, "/Creator": "press build"})
     writer.write(path)
     reader = PdfReader(path)
-    titles = " ".join(" ".join(outline(reader)).split())
-    missing = [str(c) for c in repository.chapters if " ".join(c.card["title"].split()) not in titles]
+    titles = outline(reader)
+    missing = [str(chapter) for chapter in repository.chapters if plain(chapter.card["title"]) not in titles]
     if missing or not (reader.root_object.get("/MarkInfo") or {}).get("/Marked"):
         raise PressError(f"{path.name} has no tags, or its outline lacks {missing}; is Chromium 112 or newer?")
 
 
+def plain(title: str) -> str:
+    """A title with straight quotes and single spaces, as the outline and a card can be compared."""
+    return " ".join(title.translate(str.maketrans("“”‘’", "\"\"''")).split())
+
+
 def outline(reader) -> list[str]:
-    """The titles of a PDF's outline, of every level, in order."""
+    """The plain titles of a PDF's outline, of every level, in order."""
 
     def walk(items) -> list[str]:
-        return [t for one in items for t in (walk(one) if isinstance(one, list) else [str(one.title)])]
+        return [t for one in items for t in (walk(one) if isinstance(one, list) else [plain(str(one.title))])]
 
     return walk(reader.outline)

@@ -162,7 +162,7 @@ def test_the_ledger_is_filtered_by_verdict_and_the_address_keeps_it(visit, site,
     page, wrong = visit("book/claims.html", mode=mode, width=width)
     everything = shown_rows(page)
     verdict = everything[0]["verdict"]
-    page.get_by_label("Verdict").select_option(verdict)
+    page.get_by_role("combobox", name="Verdict").select_option(verdict)
     wanted = [row for row in everything if row["verdict"] == verdict]
     assert 0 < len(wanted) < len(everything) and shown_rows(page) == wanted
     assert f" of {len(everything)} claims shown" in page.get_by_role("status").inner_text()
@@ -171,7 +171,7 @@ def test_the_ledger_is_filtered_by_verdict_and_the_address_keeps_it(visit, site,
     assert [one["id"] for one in found if one["impact"] in ("serious", "critical")] == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.reload()
-    assert shown_rows(page) == wanted and page.get_by_label("Verdict").input_value() == verdict
+    assert shown_rows(page) == wanted and page.get_by_role("combobox", name="Verdict").input_value() == verdict
     page.get_by_role("button", name="Show all").press("Enter")
     page.wait_for_timeout(100)
     assert shown_rows(page) == everything and "#" not in page.url and wrong == []
@@ -225,10 +225,10 @@ def test_the_pdf_is_tagged_has_its_title_and_every_page_in_its_outline(printed):
     repository = Repository(HOME)
     assert printed.root_object["/MarkInfo"]["/Marked"] and "/StructTreeRoot" in printed.root_object
     assert printed.metadata.title == repository.config["title"] and printed.root_object["/Lang"].startswith("en")
-    titles = [" ".join(title.split()) for title in pdf.outline(printed)]
+    titles = pdf.outline(printed)
     for chapter in repository.chapters:
-        assert chapter.card["title"] in titles
-        assert all(section["title"] in titles for section in chapter.card["sections"])
+        assert pdf.plain(chapter.card["title"]) in titles
+        assert [s["title"] for s in chapter.card["sections"] if pdf.plain(s["title"]) not in titles] == []
     assert {"Claims ledger", "Run status", "Glossary"} <= set(titles)
 
 
