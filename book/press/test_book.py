@@ -167,6 +167,7 @@ def test_the_ledger_is_filtered_by_verdict_and_the_address_keeps_it(visit, site,
     assert 0 < len(wanted) < len(everything) and shown_rows(page) == wanted
     assert f" of {len(everything)} claims shown" in page.get_by_role("status").inner_text()
     assert page.url.endswith(f"#verdict={verdict.replace(' ', '+')}")
+    assert wrong == []  # axe itself asks for styles that are not there
     found = axe.Axe().run(page).response["violations"]
     assert [one["id"] for one in found if one["impact"] in ("serious", "critical")] == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
@@ -174,7 +175,7 @@ def test_the_ledger_is_filtered_by_verdict_and_the_address_keeps_it(visit, site,
     assert shown_rows(page) == wanted and page.get_by_role("combobox", name="Verdict").input_value() == verdict
     page.get_by_role("button", name="Show all").press("Enter")
     page.wait_for_timeout(100)
-    assert shown_rows(page) == everything and "#" not in page.url and wrong == []
+    assert shown_rows(page) == everything and "#" not in page.url
 
 
 def test_a_number_in_the_totals_leads_to_its_claims(visit):
