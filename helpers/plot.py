@@ -22,6 +22,7 @@ ROLES = {  # dark variants of the Okabe-Ito palette, 4.5:1 or more against white
 STYLE = {"font.size": 13, "lines.linewidth": 1.8, "grid.color": "#E3E5E8", "axes.titlelocation": "left"}
 STYLE |= dict.fromkeys(("axes.grid", "axes.axisbelow"), True)
 STYLE |= dict.fromkeys(("axes.spines.top", "axes.spines.right", "legend.frameon"), False)
+WITNESSES = []  # functions of (fig, data) that add to what `show` displays: the press keeps what was plotted as CSV
 
 
 def figure(width=MAX_WIDTH, height=3.6, rows=1, cols=1, **options):
@@ -63,11 +64,11 @@ def style_of(role):
     return dict(ROLES[role])
 
 
-def show(fig, alt, caption=None):
+def show(fig, alt, caption=None, data=None):
     """None; shows the figure as an HTML `<figure>` with its alt text, and closes it.
 
-    `plot.show(fig, alt="Time against query length: the FFT stays flat, the loop grows.")`. Raises ValueError without
-    an alt text that states the finding (20 characters or more), and for a figure wider than 7 inches.
+    `plot.show(fig, alt="Time by query length: the FFT is flat.")`. The book offers what is plotted as CSV, or `data`, a
+    dict of columns. Raises ValueError without an alt text of 20 characters or more, and for one wider than 7 inches.
     """
     alt = " ".join(str(alt or "").split())
     if len(alt) < 20:
@@ -82,4 +83,5 @@ def show(fig, alt, caption=None):
     image += f"<figcaption>{html.escape(caption)}</figcaption>" if caption else ""
     if "matplotlib.pyplot" in sys.modules:  # a figure of the reader's own making
         sys.modules["matplotlib.pyplot"].close(fig)
-    display({"text/html": f'<figure class="rebuilt">{image}</figure>'}, alt)
+    more = {kind: content for witness in WITNESSES for kind, content in witness(fig, data).items()}
+    display({"text/html": f'<figure class="rebuilt">{image}</figure>'} | more, alt)

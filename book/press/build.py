@@ -1,11 +1,12 @@
 """`press build`: run what changed, assemble the source, print the book. Warnings are errors."""
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-from . import launch
+from . import chromium, launch, pdf, weights
 from .errors import PressError
 from .files import lock, remove, swap_folder, write_text
 from .model import Repository
@@ -30,10 +31,24 @@ def build(repository: Repository) -> Path:
         _links_to_originals(repository, made)
         write_text(made / ".nojekyll", "")
         _without_thebe(made)
+        if (source / "_data").is_dir():
+            shutil.copytree(source / "_data", made / "_data")
+        _with_browser(repository, made)
         swap_folder(made, html)
         remove(side)
     print(f"the book is in {repository.relative(html / 'index.html')}; `python book/press serve` shows it")
     return html
+
+
+def _with_browser(repository: Repository, made: Path) -> None:
+    """Measure the pages and print the PDF, where there is a Chromium; say plainly where there is none."""
+    if not chromium.find():
+        print(f"{chromium.WANTED}: no PDF is made or linked, and pages are not measured", flush=True)
+        return
+    print("measuring the pages, then printing the PDF, with Chromium", flush=True)
+    weights.record(repository, made)
+    path = pdf.print_book(repository, made)
+    print(f"printed {path.name}, {path.stat().st_size / 1e6:.1f} MB", flush=True)
 
 
 def _without_thebe(html: Path) -> None:

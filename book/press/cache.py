@@ -19,7 +19,7 @@ from pathlib import Path
 from .files import read_json, remove, sha256, write_bytes, write_json
 from .model import Chapter, Repository, tags
 
-FORMAT = 1  # raise it when the press itself changes what an executed notebook holds
+FORMAT = 2  # raise it when the press itself changes what an executed notebook holds
 
 
 @functools.cache

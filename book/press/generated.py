@@ -4,144 +4,18 @@ Every function gives HTML without empty lines, so that it is one block of Markdo
 from a card, a receipt or the registry.
 """
 
-import html
 from collections.abc import Callable, Iterable
 
-from helpers import receipts
 from helpers.show import number
 
+from . import chromium, weights
 from .errors import PressError
-from .ledger import TESTED, VERDICTS, Finding, Ledger, Run
+from .ledger import TESTED, Ledger, Run
+from .ledger_page import claims, status
 from .model import Chapter, Repository
+from .tables import UP, day, link, measured, memory, pdf_name, row, seconds, table, text
 
-UP = "../"  # the pages with markers lie in book/
-
-
-def text(value: object) -> str:
-    """The value, safe inside HTML; a line break would end the block."""
-    return html.escape(" ".join(str(value).split()))
-
-
-def table(caption: str, head: list[str], bodies: list[str], css: str = "rebuilt-table") -> str:
-    """A table that scrolls inside itself, with a caption and column headers; `bodies` are its `<tbody>`s."""
-    columns = "".join(f'<th scope="col">{text(name)}</th>' for name in head)
-    return "\n".join(
-        [
-            f'<div class="{css}" role="region" tabindex="0" aria-label="{text(caption)}">',
-            f'<table class="table"><caption>{text(caption)}</caption>',
-            f"<thead><tr>{columns}</tr></thead>",
-            *bodies,
-            "</table>",
-            "</div>",
-        ]
-    )
-
-
-def row(first: str, *cells: str) -> str:
-    """A table row of ready HTML; the first cell is its header."""
-    rest = "".join(f"<td>{cell}</td>" for cell in cells)
-    return f'<tr><th scope="row">{first}</th>{rest}</tr>'
-
-
-def link(chapter: Chapter) -> str:
-    """A link from a page in `book/` to the chapter."""
-    return f'<a href="{UP}{chapter.document}.html">{text(chapter.card.get("title", chapter))}</a>'
-
-
-def badge(verdict: str) -> str:
-    """A verdict as a word with a colour of its own."""
-    return f'<span class="verdict {verdict.replace(" ", "-")}">{verdict}</span>'
-
-
-def measured(metric: dict | None) -> str:
-    """A metric with its unit, and its spread where it has one."""
-    if not metric:
-        return "–"
-    value, unit = metric["value"], metric["unit"]
-    spread = [number(float(metric[key]), unit) for key in ("low", "high") if key in metric]
-    told = f" ({spread[0].removesuffix(f' {unit}')} to {spread[-1]})" if spread else ""
-    return number(float(value), unit) + told
-
-
-def seconds(run: Run) -> str:
-    """The wall time of a run."""
-    return number(float(run.content["seconds"]), "s").replace(" ", "&nbsp;") if run.content.get("seconds") else "–"
-
-
-def day(run: Run) -> str:
-    """The day of a run, in one piece."""
-    return f'<time datetime="{run.date}" style="white-space:nowrap">{run.date}</time>'
-
-
-def memory(run: Run) -> str:
-    """The peak memory of a run, the GPU's beside it where there is one."""
-    peak, gpu = run.content.get("peak_memory_bytes"), run.content.get("gpu_peak_memory_bytes")
-    told = number(float(peak), "B") if peak else "–"
-    return f"{told}, GPU {number(float(gpu), 'B')}" if gpu else told
-
-
-def where(run: Run) -> str:
-    """Machine, tier and day of a run, with a mark when the code has changed since."""
-    mark = ' <span class="rebuilt-stale">stale: the code has changed since</span>' if run.stale else ""
-    kind = " (recorded)" if run.origin == "recorded" else ""
-    return f"{text(run.machine)}, tier {run.tier}, {day(run)}{kind}{mark}"
-
-
-def claims(repository: Repository, ledger: Ledger) -> str:
-    """The totals by verdict, then every claim with its measurements."""
-    totals, findings = ledger.totals(), ledger.findings
-    count = len({finding.chapter for finding in findings})
-    rows = [row(badge(verdict), str(totals[verdict])) for verdict in VERDICTS]
-    caption = f"{len(findings)} claims in {count} chapter{'s' * (count != 1)}, by verdict"
-    sums = table(caption, ["verdict", "claims"], [f"<tbody>{''.join(rows)}</tbody>"], "rebuilt-claims totals")
-    if not findings:
-        return sums
-    head = ["the article says", "verdict", "measured", "where and when", "its hardware"]
-    bodies = [body for chapter in repository.chapters for body in _claims_of(chapter, findings)]
-    return f"{sums}\n{table('Every claim, measured', head, bodies, 'rebuilt-claims')}"
-
-
-def _claims_of(chapter: Chapter, findings: list[Finding]) -> list[str]:
-    own = [finding for finding in findings if finding.chapter == chapter]
-    if not own:
-        return []
-    title = f'<tbody><tr><th scope="rowgroup" colspan="5">{link(chapter)}</th></tr></tbody>'
-    return [title, *map(_claim, own)]
-
-
-def _claim(finding: Finding) -> str:
-    claim = finding.claim
-    claimed = number(float(claim["value"]), claim["unit"])
-    note = f'<br><span class="note">{text(claim["note"])}</span>' if claim.get("note") else ""
-    runs = [finding.run, *finding.others]
-    said = f"<q>{text(claim['quote'])}</q><br>{text(claimed)}{note}"
-    lines = []
-    for index, run in enumerate(runs):
-        found = text(measured(finding.metric(run)))
-        place = where(run) if run else "no run has it"
-        verdict = finding.verdict
-        if index:
-            verdict = receipts.verdict(claim, finding.metric(run), run.tier)
-        span = f' rowspan="{len(runs)}"' if len(runs) > 1 else ""
-        lead = f'<th scope="row"{span} style="white-space:normal">{said}</th>' if not index else ""
-        tail = f"<td{span}>{text(claim['hardware'])}</td>" if not index else ""
-        lines.append(f"<tr>{lead}<td>{badge(verdict)}</td><td>{found}</td><td>{place}</td>{tail}</tr>")
-    facts = f'data-part="{finding.chapter.part}" data-verdict="{finding.verdict}"'
-    return f"<tbody {facts}>{''.join(lines)}</tbody>"
-
-
-def status(repository: Repository, ledger: Ledger) -> str:
-    """Every run of every notebook."""
-    rows = []
-    for chapter in repository.chapters:
-        for run in ledger.runs(chapter):
-            code = '<span class="rebuilt-stale">changed since</span>' if run.stale else "the same"
-            facts = (run.tier, text(run.machine), day(run), seconds(run), memory(run), run.origin, code)
-            rows.append(row(link(chapter), *facts))
-        if not ledger.runs(chapter):
-            rows.append(row(link(chapter), "–", "–", "not run", "–", "–", "–", "–"))
-    head = ["notebook", "tier", "machine", "date", "time", "peak memory", "run", "code"]
-    return table("Runs of the notebooks", head, [f"<tbody>{''.join(rows)}</tbody>"])
+__all__ = ["MARKERS", "claims", "datasets", "fit", "measured", "start_by_hardware", "start_by_interest", "status"]
 
 
 def start_by_interest(repository: Repository, ledger: Ledger) -> str:
@@ -240,10 +114,25 @@ def minutes(run: Run) -> str:
     return f"{float(took) / 60:.1f}&nbsp;min" if took else "not measured"
 
 
+def pdf(repository: Repository, ledger: Ledger) -> str:
+    """The link to the printed book; nothing where no browser can print it."""
+    if not chromium.find():
+        return ""
+    link = f'<a href="{UP}{pdf_name(repository)}" download>one PDF</a>'
+    return f"<p>The whole book is also {link}, to read or print away from a screen.</p>"
+
+
+def weight(repository: Repository, ledger: Ledger) -> str:
+    """The place on the status page that is filled once the pages are there to be measured."""
+    return weights.PLACE if chromium.find() else f"<p>Not measured: {chromium.WANTED}.</p>"
+
+
 MARKERS: dict[str, Callable[[Repository, Ledger], str]] = {
     "claims": claims,
     "status": status,
     "start-by-interest": start_by_interest,
     "start-by-hardware": start_by_hardware,
     "datasets": datasets,
+    "pdf": pdf,
+    "page-weight": weight,
 }

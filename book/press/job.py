@@ -13,13 +13,26 @@ from pathlib import Path
 import nbformat
 
 from . import cache, processes
-from .files import read_json, remove, write_bytes, write_json
+from .files import read_json, remove, write_bytes, write_json, write_text
 from .model import Chapter, Repository, read_notebook
 from .outputs import stderr_lines, tidy
 from .worker import prepare
 
 PRESS = Path(__file__).resolve().parent
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
+KERNEL_START = f"""\
+def _load():
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    spec = spec_from_file_location("rebuilt_figure_data", {str(PRESS / "figure_data.py")!r})
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.install()
+
+
+_load()
+del _load
+"""
 
 
 @dataclass(frozen=True)
@@ -63,6 +76,7 @@ class Job:
             "cell_timeout": max(1, int(self.timeout)),
         }
         write_json(self.scratch / "task.json", task)
+        write_text(self.scratch / "ipython" / "profile_default" / "startup" / "figure_data.py", KERNEL_START)
         with (self.scratch / "worker.log").open("wb") as log:
             self.process = subprocess.Popen(
                 [sys.executable, str(PRESS), "worker"],

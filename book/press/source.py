@@ -12,7 +12,7 @@ from pathlib import Path
 import nbformat
 import yaml
 
-from . import generated, launch
+from . import figure_pages, generated, launch
 from .errors import PressError
 from .files import remove, swap_folder, write_text
 from .ledger import Ledger
@@ -37,7 +37,7 @@ def assemble(repository: Repository) -> Path:
             filled = fill(page.read_text(encoding="utf-8"), repository, ledger)
             page.write_text(filled, encoding="utf-8")
         for chapter in repository.chapters:
-            _chapter(chapter, ledger, new / chapter.home.relative_to(repository.root))
+            _chapter(chapter, ledger, new)
         swap_folder(new, source)
     finally:
         remove(new)
@@ -64,7 +64,8 @@ def fill(page: str, repository: Repository, ledger: Ledger) -> str:
     return MARKER.sub(written, page)
 
 
-def _chapter(chapter: Chapter, ledger: Ledger, folder: Path) -> None:
+def _chapter(chapter: Chapter, ledger: Ledger, new: Path) -> None:
+    folder = new / chapter.home.relative_to(chapter.root)
     if not chapter.executed.exists():
         raise PressError(f"{chapter} has not been executed; `python book/press run {chapter}` does it")
     folder.mkdir(parents=True, exist_ok=True)
@@ -79,6 +80,7 @@ def _chapter(chapter: Chapter, ledger: Ledger, folder: Path) -> None:
         ]
     )
     notebook = page(read_notebook(chapter.executed), top)
+    figure_pages.publish(notebook, chapter, new)
     nbformat.write(notebook, folder / f"{chapter.stem}.ipynb")
 
 

@@ -1,18 +1,20 @@
 """The built book in a real browser, with the outside network cut: what a reader would meet."""
 
-import functools
-import http.server
+import csv
+import html
+import json
 import re
-import shutil
-import threading
 from urllib.parse import unquote, urldefrag, urljoin
 
 import pytest
 
+from helpers.show import number
+from press import chromium, pdf
 from press.model import HOME, Repository
+from press.tables import pdf_name
 
 HTML = HOME / "_build" / "html"
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+CHROMIUM = chromium.find()
 PAGES = sorted(path.relative_to(HTML).as_posix() for path in HTML.rglob("*.html")) if HTML.is_dir() else []
 READ = [page for page in PAGES if page.startswith(("book/", "notebooks/"))]
 
@@ -22,29 +24,17 @@ pytestmark = [
 ]
 
 
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *arguments):
-        pass
-
-
 @pytest.fixture(scope="module")
 def site():
     """The address of a server of the built book."""
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=HTML)) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/"
-        server.shutdown()
+    with chromium.site(HTML) as address:
+        yield address
 
 
 @pytest.fixture(scope="module")
 def browser():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        options = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-        made = playwright.chromium.launch(executable_path=CHROMIUM, args=options)
+    with chromium.browser() as made:
         yield made
-        made.close()
 
 
 @pytest.fixture
@@ -145,3 +135,139 @@ def test_launch_buttons_point_at_files_of_the_repository():
         text = (HTML / f"{chapter.document}.html").read_text(encoding="utf-8")
         paths = re.findall(rf"/blob/{repository.branch}/([^\"?#]+\.ipynb)", text)
         assert paths and all((HOME / path).is_file() for path in paths)
+
+
+def shown_rows(page):
+    """The data attributes of the rows that a reader sees."""
+    return page.eval_on_selector_all(
+        "tr[data-part]", "rows => rows.filter(r => r.offsetParent !== null).map(r => ({...r.dataset}))"
+    )
+
+
+@pytest.mark.parametrize("name, noun", [("book/claims.html", "claim"), ("book/status.html", "run")])
+def test_without_a_script_the_whole_table_stands(browser, site, name, noun):
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(site + name)
+    assert page.locator(".rebuilt-filter").count() == 0
+    rows = page.locator("tr[data-part]")
+    assert rows.count() == (HTML / name).read_text(encoding="utf-8").count("<tr data-part")
+    assert rows.count() and all(row.is_visible() for row in rows.all())
+    context.close()
+
+
+@pytest.mark.parametrize("mode, width", [("light", 1400), ("dark", 390)])
+def test_the_ledger_is_filtered_by_verdict_and_the_address_keeps_it(visit, site, mode, width):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    page, wrong = visit("book/claims.html", mode=mode, width=width)
+    everything = shown_rows(page)
+    verdict = everything[0]["verdict"]
+    page.get_by_role("combobox", name="Verdict").select_option(verdict)
+    wanted = [row for row in everything if row["verdict"] == verdict]
+    assert 0 < len(wanted) < len(everything) and shown_rows(page) == wanted
+    assert f" of {len(everything)} claims shown" in page.get_by_role("status").inner_text()
+    assert page.url.endswith(f"#verdict={verdict.replace(' ', '+')}")
+    assert wrong == []  # axe itself asks for styles that are not there
+    found = axe.Axe().run(page).response["violations"]
+    assert [one["id"] for one in found if one["impact"] in ("serious", "critical")] == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.reload()
+    assert shown_rows(page) == wanted and page.get_by_role("combobox", name="Verdict").input_value() == verdict
+    page.get_by_role("button", name="Show all").press("Enter")
+    page.wait_for_timeout(100)
+    assert shown_rows(page) == everything and "#" not in page.url
+
+
+def test_a_number_in_the_totals_leads_to_its_claims(visit):
+    page, wrong = visit("book/claims.html")
+    button = page.locator("td[data-count] button").last
+    count, verdict = int(button.inner_text()), button.locator("..").get_attribute("data-count").split("|")[1]
+    button.click()
+    page.wait_for_timeout(100)
+    assert page.get_by_role("status").inner_text().startswith(f"{count} of ")
+    assert {row["verdict"] for row in shown_rows(page)} == {verdict} and wrong == []
+
+
+def test_a_filter_that_nothing_meets_says_so_and_a_strange_one_is_ignored(visit):
+    page, _ = visit("book/claims.html#since=2999-01-01")
+    assert shown_rows(page) == [] and page.get_by_role("status").inner_text().startswith("0 of ")
+    page, wrong = visit("book/claims.html#verdict=nonsense&x=%3Cb%3E")
+    assert shown_rows(page) and wrong == []
+
+
+def test_the_runs_can_be_filtered_and_sorted(visit):
+    page, _ = visit("book/status.html")
+    page.get_by_label("Order").select_option("date")
+    dates = [row.get("date", "") for row in shown_rows(page)]
+    assert dates == sorted(dates, reverse=True) and "sort=date" in page.url
+    page.get_by_label("Tier").select_option(index=1)
+    assert len({row["tier"] for row in shown_rows(page)}) == 1
+
+
+def test_every_figure_has_its_data_beside_it():
+    for chapter in Repository(HOME).chapters:
+        text = (HTML / f"{chapter.document}.html").read_text(encoding="utf-8")
+        links = re.findall(r'class="rebuilt-figure-data"><a href="([^"]+)" download', text)
+        assert len(links) == text.count('<figure class="rebuilt">') > 0
+        for link in links:
+            with (HTML / chapter.document).parent.joinpath(link).resolve().open(encoding="utf-8", newline="") as file:
+                head, *rows = csv.reader(file)
+            assert 1 <= len(rows) <= 10_000 and all(head) and {len(row) for row in rows} == {len(head)}
+    assert "application/vnd.rebuilt" not in text
+
+
+@pytest.fixture(scope="module")
+def printed():
+    pypdf = pytest.importorskip("pypdf")
+    return pypdf.PdfReader(HTML / pdf_name(Repository(HOME)))
+
+
+def test_the_pdf_is_tagged_has_its_title_and_every_page_in_its_outline(printed):
+    repository = Repository(HOME)
+    assert printed.root_object["/MarkInfo"]["/Marked"] and "/StructTreeRoot" in printed.root_object
+    assert printed.metadata.title == repository.config["title"] and printed.root_object["/Lang"].startswith("en")
+    titles = pdf.outline(printed)
+    for chapter in repository.chapters:
+        assert pdf.plain(chapter.card["title"]) in titles
+        assert [s["title"] for s in chapter.card["sections"] if pdf.plain(s["title"]) not in titles] == []
+    assert {"Claims ledger", "Run status", "Glossary"} <= set(titles)
+
+
+def test_the_pdf_keeps_alt_texts_and_solutions_and_leaves_the_buttons_out(printed):
+    repository = Repository(HOME)
+    text = " ".join(" ".join(page.extract_text() for page in printed.pages).split())
+    alts = {str(one.get_object().get("/Alt")) for one in printed_objects(printed) if "/Alt" in one.get_object()}
+    for chapter in repository.chapters:
+        page = (HTML / f"{chapter.document}.html").read_text(encoding="utf-8")
+        figures = re.findall(r'<figure class="rebuilt"><img [^>]*?alt="([^"]+)"', page)
+        assert figures and {html.unescape(alt) for alt in figures} <= alts
+    assert "Data (CSV" not in text and "mybinder" not in text and "Show all" not in text
+    assert "Verified 20" in text and "def check_" in text
+
+
+def printed_objects(reader):
+    """Every element of the structure tree that is a mapping."""
+    found, left = [], [reader.root_object["/StructTreeRoot"]]
+    while left:
+        one = left.pop().get_object()
+        found.append(one)
+        kids = one.get("/K", [])
+        kids = kids if isinstance(kids, list) else [kids]
+        left += [kid for kid in kids if hasattr(kid.get_object(), "get") and "/S" in kid.get_object()]
+    return found
+
+
+def test_the_welcome_page_links_the_pdf():
+    text = (HTML / "book/welcome.html").read_text(encoding="utf-8")
+    assert f'href="../{pdf_name(Repository(HOME))}"' in text
+
+
+def test_the_status_page_shows_every_page_s_weight_and_first_paint():
+    found = json.loads((HTML.parent / "page-weight.json").read_text(encoding="utf-8"))
+    text = (HTML / "book/status.html").read_text(encoding="utf-8")
+    assert set(found["pages"]) == set(Repository(HOME).toc_files)
+    for name, page in found["pages"].items():
+        own = (HTML / f"{name}.html").stat().st_size
+        assert page["bytes"] > own * 0.9 and 0 < page["paint_low_ms"] <= page["paint_ms"] <= page["paint_high_ms"]
+        assert f"<td>{number(float(page['bytes']), 'B')}</td>" in text
+    assert found["machine"]["cpu"] in text and found["date"][:10] in text

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from helpers import receipts
-from press import PressError, generated, launch, source
+from press import PressError, chromium, generated, launch, pdf, source
 from press.build import build
 from press.cli import main
 from press.conftest import code, markdown
@@ -345,6 +345,37 @@ def test_a_wrong_port_is_refused(built):
     with pytest.raises(PressError, match="0 to 65535"):
         server(built[0].repository, 70000)
     assert socket.gethostbyname("127.0.0.1") == "127.0.0.1"
+
+
+def test_without_a_browser_the_book_is_whole_and_says_what_it_lacks(small, monkeypatch, capsys):
+    monkeypatch.setenv("REBUILT_CHROMIUM", "")
+    page = small.root / "book/welcome.md"
+    page.write_text(page.read_text() + "\n<!-- press:pdf -->\n\n<!-- press:page-weight -->\n")
+    html = build(executed(small))
+    assert "no Chromium was found" in capsys.readouterr().out
+    text = (html / "book/welcome.html").read_text(encoding="utf-8")
+    assert "Not measured: no Chromium was found" in text and ".pdf" not in text
+    assert not list(html.glob("*.pdf"))
+
+
+def test_the_pdf_is_named_after_the_book(built):
+    if not chromium.find():
+        pytest.skip("no Chromium")
+    assert [path.name for path in built[1].glob("*.pdf")] == ["a-small-book.pdf"]
+    assert not (built[1] / pdf.SHEET).exists()
+
+
+def test_rows_carry_the_facts_of_their_receipts(small):
+    executed(small)
+    old = receipt(small, tier="big", date="2026-06-01T00:00:00Z", code="0" * 64)
+    old["machine"] = {"cpu": "Test CPU", "gpu": 'GPU "X"'}
+    small.write("data/receipts/moving_mean/big-old.json", json.dumps(old))
+    page = generated.claims(small.repository, Ledger(small.repository))
+    fresh, stale = re.findall(r"<tr (data-part[^>]*)>", page)
+    assert 'data-part="signals" data-verdict="reproduced" data-hardware="Test CPU" data-tier="cpu"' in fresh
+    assert 'data-date="2026-01-02" data-code="the same"' in fresh
+    assert "GPU &quot;X&quot;" in stale and 'data-date="2026-06-01" data-code="changed"' in stale
+    assert re.findall(r'data-count="([^"]+)">1<', page) == ["|reproduced", "signals|reproduced"]
 
 
 def test_clean_forgets_everything_but_the_data(small, capsys):
