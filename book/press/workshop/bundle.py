@@ -207,9 +207,11 @@ END = """\
 <h2>For the instructor</h2>
 <p><a href="instructor/run-sheet.html">Run-sheet</a> with clock times and what to skip when late.
 <code>….instructor.ipynb</code> holds your notes, the minutes and the common wrong answers;
-<code>….solution.ipynb</code> the solutions. Take both out before you hand the folder on, if learners should not see them.</p>
+<code>….solution.ipynb</code> the solutions. Take both out before you hand the folder on, if learners should not see
+them.</p>
 <p><code>python3 room/planner.py --seats 24 --memory-gb 8</code> says how many machines a class needs, and
-how much network it takes to copy this folder to all of them. <code>SHA256SUMS</code> lists every file; <code>room_check.py</code> compares.</p>"""
+how much network it takes to copy this folder to all of them. <code>SHA256SUMS</code> lists every file;
+<code>room_check.py</code> compares.</p>"""
 
 
 def pack(folder: Path, target: Path) -> None:

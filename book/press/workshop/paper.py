@@ -7,7 +7,7 @@ from functools import cache
 ROLE = re.compile(r"\{(?:cite(?::\w+)?|term|ref|doc|numref)\}`([^`<]*?)\s*(?:<[^`]*>)?`")
 MATHJAX = """\
 <script>
-MathJax = {{tex: {{inlineMath: [['\\\\(', '\\\\)']], displayMath: [['\\\\[', '\\\\]']]}}, options: {{enableMenu: false}}}};
+MathJax = {{tex: {{inlineMath: [['\\\\(', '\\\\)']], displayMath: [['\\\\[', '\\\\]']]}}}};
 </script>
 <script defer src="{path}"></script>"""
 CSS = """\

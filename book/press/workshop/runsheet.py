@@ -28,7 +28,8 @@ def run_sheet(chapters: list[Chapter], plans: list[Plan], start: str) -> str:
 INTRODUCTION = """\
 <p>The clock times hold if you begin on time. <strong>When you are late</strong>, look at the last column of the line
 you are about to begin: it says what to leave out so that the rest fits. “As above” means that the answer has not
-changed. A learner who comes late, or whose kernel was restarted, runs the first cells and the folded <em>Starting here</em> cell of the current
+changed. A learner who comes late, or whose kernel was restarted, runs the first cells and the folded <em>Starting
+here</em> cell of the current
 section, and is with you in seconds.</p>"""
 
 
