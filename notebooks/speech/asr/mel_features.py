@@ -1,16 +1,17 @@
 """Log-mel features of speech: the picture of a sound that the acoustic model reads.
 
-Article: "Building World-Class AI Models with NVIDIA NeMo and DefinedCrowd" (NVIDIA Technical Blog, 2021). Its
-toolkit computes, for samples x at 16 kHz (NeMo, `FilterbankFeatures`; the constants are those of QuartzNet):
+Article: "Building World-Class AI Models with NVIDIA NeMo and DefinedCrowd" (NVIDIA Technical
+Blog, 2021). Its toolkit computes, for samples x at 16 kHz (NeMo, `FilterbankFeatures`; the
+constants are those of QuartzNet):
 
     y_n = x_n - 0.97 x_(n-1)                          pre-emphasis
-    P_kt = |sum_n w_n y_(160 t + n) e^(-2 pi i k n / 512)|^2      20 ms symmetric Hann window, every 10 ms
-    S_ft = log(sum_k M_fk P_kt + 2^-24)               64 triangular filters on Slaney's mel scale
+    P_kt = |sum_n w_n y_(160 t + n) e^(-2 pi i k n / 512)|^2    20 ms symmetric Hann, each 10 ms
+    S_ft = log(sum_k M_fk P_kt + 2^-24)               64 triangular filters, Slaney's mel scale
     F_ft = (S_ft - mean_t S_ft) / (std_t S_ft + 1e-5)    over the valid frames, with N - 1
 
-A frame is centred on sample 160 t, with zeros beyond both ends, and N samples have N // 160 valid frames. We differ in
-one thing: what stands beyond an utterance's length is zeroed before the first step, so that neither padding nor the
-company in the batch changes a feature.
+A frame is centred on sample 160 t, with zeros beyond both ends, and N samples have N // 160
+valid frames. We differ in one thing: what stands beyond an utterance's length is zeroed before
+the first step, so that neither padding nor the company in the batch changes a feature.
 
 Legend: B batch, N samples, T frames, F mel bands, K frequencies.
 """
@@ -40,11 +41,13 @@ def log_mel(signal, lengths=None, normalise=True, dither=0.0, generator=None):
     >>> features.shape, frames.tolist()
     (torch.Size([2, 64, 100]), [100, 50])
 
-    signal (B, N) in [-1, 1] at 16 kHz, float32 or float64 (half floats are computed as float32); lengths (B,) in
-    samples, default all N. Frames beyond a length are zero; T is the longest. `dither` is the standard deviation of
-    noise added to the samples: NeMo trains with 1e-5 and recognises with none. `normalise=False` gives the logarithms,
-    for who normalises by other statistics, as a stream must. Raises ValueError for integers, another number of axes,
-    lengths outside 160...N. Non-finite samples give non-finite features of their own utterance only.
+    signal (B, N) in [-1, 1] at 16 kHz, float32 or float64 (half floats are computed as
+    float32); lengths (B,) in samples, default all N. Frames beyond a length are zero; T is the
+    longest. `dither` is the standard deviation of noise added to the samples: NeMo trains with
+    1e-5 and recognises with none. `normalise=False` gives the logarithms, for who normalises by
+    other statistics, as a stream must. Raises ValueError for integers, another number of axes,
+    lengths outside 160...N. Non-finite samples give non-finite features of their own utterance
+    only.
     """
     signal_BN, lengths_B = _checked(signal, lengths)
     frames_B = valid_frames(lengths_B)
@@ -67,10 +70,11 @@ def log_mel(signal, lengths=None, normalise=True, dither=0.0, generator=None):
 
 
 def normalise_features(features, frames):
-    """Each band of each utterance with mean 0 and deviation 1 over its valid frames, zero beyond: (B, F, T).
+    """Each band of each utterance with mean 0 and deviation 1 over its valid frames, zero
+    beyond: (B, F, T).
 
-    features (B, F, T); frames (B,) int64. The deviation divides by N - 1 and gets 1e-5 added; one frame alone has
-    deviation 0, so it becomes zeros.
+    features (B, F, T); frames (B,) int64. The deviation divides by N - 1 and gets 1e-5 added;
+    one frame alone has deviation 0, so it becomes zeros.
     """
     inside_B1T = (torch.arange(features.shape[2], device=features.device) < frames[:, None])[
         :, None
@@ -85,19 +89,22 @@ def normalise_features(features, frames):
 
 
 def valid_frames(samples):
-    """How many frames so many samples have: one each whole 10 ms; an int or a tensor, as given."""
+    """How many frames so many samples have: one each whole 10 ms; an int or a tensor, as
+    given."""
     return samples // HOP
 
 
 @functools.lru_cache(maxsize=8)
 def mel_filters(bands=MELS, fft=FFT, rate_hz=SAMPLE_RATE_HZ):
-    """Triangular filters of equal area on Slaney's mel scale, from 0 Hz to half the rate: (bands, fft/2+1) float64.
+    """Triangular filters of equal area on Slaney's mel scale, from 0 Hz to half the rate:
+    (bands, fft/2+1) float64.
 
     >>> mel_filters().shape
     torch.Size([64, 257])
 
-    The scale is linear below 1 kHz (200/3 Hz a mel) and logarithmic above (27 mels for a factor of 6.4): Slaney,
-    Auditory Toolbox, 1998. The same as `librosa.filters.mel`. The tensor is shared: do not write into it.
+    The scale is linear below 1 kHz (200/3 Hz a mel) and logarithmic above (27 mels for a factor
+    of 6.4): Slaney, Auditory Toolbox, 1998. The same as `librosa.filters.mel`. The tensor is
+    shared: do not write into it.
     """
     knee_hz, step_hz, growth = 1000.0, 200.0 / 3, math.log(6.4) / 27
     top_mel = (
@@ -120,7 +127,8 @@ def mel_filters(bands=MELS, fft=FFT, rate_hz=SAMPLE_RATE_HZ):
 
 
 def log_mel_reference(signal):
-    """`log_mel` of one utterance (N,) by its equations, frame by frame in float64: the oracle of the tests."""
+    """`log_mel` of one utterance (N,) by its equations, frame by frame in float64: the oracle
+    of the tests."""
     signal = np.asarray(signal, np.float64)
     emphasised = np.append(signal[:1], signal[1:] - PRE_EMPHASIS * signal[:-1])
     padded = np.pad(emphasised, WINDOW // 2)
@@ -138,8 +146,9 @@ def log_mel_reference(signal):
 def _log_bands(emphasised_BN):
     """The logarithms S of the equations, (B, F, N // 160 + 1).
 
-    Frames are a strided view: what a batch costs in memory traffic is one windowed copy of N x 2 samples, one spectrum
-    of N x 1.6 complex numbers and its power; the filters are one matrix product.
+    Frames are a strided view: what a batch costs in memory traffic is one windowed copy of N x
+    2 samples, one spectrum of N x 1.6 complex numbers and its power; the filters are one matrix
+    product.
     """
     window_W, filters_KF = _tables(emphasised_BN.dtype, str(emphasised_BN.device))
     padded_BN = torch.nn.functional.pad(emphasised_BN, (WINDOW // 2, WINDOW // 2))
@@ -151,37 +160,35 @@ def _log_bands(emphasised_BN):
 
 @functools.lru_cache(maxsize=8)
 def _tables(dtype, device):
-    """The window (W,) and the filters (K, F) in that dtype on that device; the caller's dtype is float32 or float64."""
+    """The window (W,) and the filters (K, F) in that dtype on that device; the caller's dtype
+    is float32 or float64."""
     window = torch.hann_window(WINDOW, periodic=False, dtype=torch.float64)
     return window.to(device, dtype), mel_filters().T.contiguous().to(device, dtype)
 
 
 def _checked(signal, lengths):
-    if (
-        not isinstance(signal, torch.Tensor)
-        or signal.ndim != 2
-        or not signal.is_floating_point()
-    ):
-        what = (
-            f"{tuple(signal.shape)} of {signal.dtype}"
-            if isinstance(signal, torch.Tensor)
-            else type(signal).__name__
-        )
+    tensor = isinstance(signal, torch.Tensor)
+    if not tensor or signal.ndim != 2 or not signal.is_floating_point():
+        came = type(signal).__name__
+        if tensor:
+            came = f"{tuple(signal.shape)} of {signal.dtype}"
         raise ValueError(
-            f"signal must be a float tensor (B, N) in [-1, 1], got {what}; divide 16-bit integers by 32768, since the "
-            "guard of the logarithm is set for that range"
+            f"signal must be a float tensor (B, N) in [-1, 1], got {came}; divide 16-bit "
+            "integers by 32768, since the logarithm's guard is set for that range"
         )
-    signal = signal.float() if signal.dtype in (torch.float16, torch.bfloat16) else signal
+    if signal.dtype in (torch.float16, torch.bfloat16):
+        signal = signal.float()
     if lengths is None:
-        lengths = torch.full((signal.shape[0],), signal.shape[1], device=signal.device)
+        lengths = torch.full((signal.shape[0],), signal.shape[1])
     lengths = torch.as_tensor(lengths, device=signal.device)
     if lengths.shape != signal.shape[:1] or lengths.is_floating_point() or not lengths.numel():
         raise ValueError(
-            f"lengths must be {signal.shape[0]} integers, one a signal, got {tuple(lengths.shape)}"
+            f"lengths must be {signal.shape[0]} integers, one a signal and at least one, got "
+            f"{tuple(lengths.shape)} of {lengths.dtype}"
         )
     if int(lengths.min()) < HOP or int(lengths.max()) > signal.shape[1]:
         raise ValueError(
-            f"lengths lie in {int(lengths.min())}...{int(lengths.max())} samples; allowed are {HOP} (one frame) to "
-            f"{signal.shape[1]} (the signal's)"
+            f"lengths lie in {int(lengths.min())}...{int(lengths.max())} samples; allowed are "
+            f"{HOP} (one frame) to {signal.shape[1]} (the signal's)"
         )
     return signal, lengths.long()

@@ -1,17 +1,21 @@
 """QuartzNet: speech to letters by time-channel separable convolutions.
 
-Article: "Building World-Class AI Models with NVIDIA NeMo and DefinedCrowd" (NVIDIA Technical Blog, 2021), which
-fine-tunes QuartzNet 15x5 (Kriman et al. 2020, arXiv 1910.10261; layer sizes as in NeMo's `quartznet_15x5.yaml`).
+Article: "Building World-Class AI Models with NVIDIA NeMo and DefinedCrowd" (NVIDIA Technical
+Blog, 2021), which fine-tunes QuartzNet 15x5 (Kriman et al. 2020, arXiv 1910.10261; layer sizes
+as in NeMo's `quartznet_15x5.yaml`).
 
-One step is a depthwise convolution (each channel by itself, along time), a pointwise one (all channels, one instant) and
-batch normalisation: K C + C C' weights where an ordinary convolution needs K C C'. A block repeats the step R times,
-adds its input through a 1x1 convolution, then applies ReLU. C1 halves the frame rate, five groups of blocks with
-kernels 33, 39, 51, 63 and 75 follow, then C2 (kernel 87, dilation 2), C3 (1x1) and a 1x1 decoder onto letters and blank.
+One step is a depthwise convolution (each channel by itself, along time), a pointwise one (all
+channels, one instant) and batch normalisation: K C + C C' weights where an ordinary convolution
+needs K C C'. A block repeats the step R times, adds its input through a 1x1 convolution, then
+applies ReLU. C1 halves the frame rate, five groups of blocks with kernels 33, 39, 51, 63 and 75
+follow, then C2 (kernel 87, dilation 2), C3 (1x1) and a 1x1 decoder onto letters and blank.
 
-We differ in one thing: `width` and `field` shrink channels and kernels, for a model that a CPU trains in minutes and
-that hears little beyond its place, as streaming needs. With both at 1, parameters and outputs are NeMo's.
+We differ in one thing: `width` and `field` shrink channels and kernels, for a model that a CPU
+trains in minutes and that hears little beyond its place, as streaming needs. With both at 1,
+parameters and outputs are NeMo's.
 
-Legend: B batch, F mel bands, T frames, C channels, S output steps (two frames each), V letters and blank.
+Legend: B batch, F mel bands, T frames, C channels, S output steps (two frames each), V letters
+and blank.
 """
 
 from dataclasses import dataclass
@@ -47,10 +51,12 @@ class BlockSpec:
 
 
 def block_specs(name, width=1.0, field=1.0):
-    """The BlockSpecs of "BxR": `len(block_specs("15x5"))` is 18, with C1, C2 and C3 around 15 blocks of 5 steps.
+    """The BlockSpecs of "BxR": `len(block_specs("15x5"))` is 18, with C1, C2 and C3 around 15
+    blocks of 5 steps.
 
-    B is a multiple of 5, R at least 1. `width` scales channels (to multiples of 8), `field` kernels (to odd numbers).
-    Raises ValueError for another name or a scale that is not positive.
+    B is a multiple of 5, R at least 1. `width` scales channels (to multiples of 8), `field`
+    kernels (to odd numbers). Raises ValueError for another name or a scale that is not
+    positive.
     """
     try:
         blocks, repeats = (int(part) for part in name.split("x"))
@@ -58,7 +64,8 @@ def block_specs(name, width=1.0, field=1.0):
         blocks = repeats = 0
     if blocks < 1 or blocks % len(GROUPS) or repeats < 1:
         raise ValueError(
-            f'no QuartzNet {name!r}: it is "BxR", B a multiple of 5, R at least 1, as in "15x5" or "5x1"'
+            f'no QuartzNet {name!r}: it is "BxR", B a multiple of 5, R at least 1, as in '
+            f'"15x5" or "5x1"'
         )
     if not (width > 0 and field > 0):
         raise ValueError(
@@ -79,14 +86,16 @@ def block_specs(name, width=1.0, field=1.0):
 
 
 class QuartzNet(nn.Module):
-    """The network: features (B, F, T) and their lengths (B,) to log-probabilities (B, S, V) and their lengths.
+    """The network: features (B, F, T) and their lengths (B,) to log-probabilities (B, S, V) and
+    their lengths.
 
     >>> model = QuartzNet.build("15x5", n_outputs=29)
     >>> sum(p.numel() for p in model.parameters())
     18924381
 
-    `specs` are BlockSpecs. Weights start as Xavier (Glorot and Bengio 2010), uniform; batch normalisation has epsilon
-    1e-3 and momentum 0.1, and in training counts padded frames as well, as NeMo's does.
+    `specs` are BlockSpecs. Weights start as Xavier (Glorot and Bengio 2010), uniform; batch
+    normalisation has epsilon 1e-3 and momentum 0.1, and in training counts padded frames as
+    well, as NeMo's does.
     """
 
     def __init__(self, specs, n_outputs=BLANK + 1, n_mels=64):
@@ -103,7 +112,8 @@ class QuartzNet(nn.Module):
 
     @classmethod
     def build(cls, name="15x5", n_outputs=BLANK + 1, width=1.0, field=1.0, n_mels=64):
-        """The QuartzNet "BxR": the published ones are "5x5", "10x5" and "15x5"; see `block_specs` for smaller ones."""
+        """The QuartzNet "BxR": the published ones are "5x5", "10x5" and "15x5"; see
+        `block_specs` for smaller ones."""
         if n_outputs < 2:
             raise ValueError(
                 f"n_outputs={n_outputs}: at least one letter and the blank are needed, so 2"
@@ -111,11 +121,12 @@ class QuartzNet(nn.Module):
         return cls(block_specs(name, width, field), n_outputs, n_mels)
 
     def forward(self, features_BFT, frames_B=None):
-        """Log-probabilities (B, S, V) in float32 and valid steps (B,): S is T halved, rounded up.
+        """Log-probabilities (B, S, V) in float32 and valid steps (B,): S is T halved, rounded
+        up.
 
-        What lies beyond a length never reaches a valid step. `frames_B=None` says that all frames are valid and saves
-        the masks, as for a stream's full window. Raises ValueError for another number of bands, an empty batch of
-        frames or lengths beyond T.
+        What lies beyond a length never reaches a valid step. `frames_B=None` says that all
+        frames are valid and saves the masks, as for a stream's full window. Raises ValueError
+        for another number of bands, an empty batch of frames or lengths beyond T.
         """
         self._check(features_BFT, frames_B)
         if frames_B is None:
@@ -155,11 +166,13 @@ class QuartzNet(nn.Module):
             or not features_BFT.shape[2]
         ):
             raise ValueError(
-                f"features must be (B, {self.n_mels}, T) with T at least 1, got {tuple(features_BFT.shape)}"
+                f"features must be (B, {self.n_mels}, T) with T at least 1, got "
+                f"{tuple(features_BFT.shape)}"
             )
         if frames_B is not None and frames_B.shape != features_BFT.shape[:1]:
             raise ValueError(
-                f"one length for each of {len(features_BFT)} utterances, got {tuple(frames_B.shape)}"
+                f"one length for each of {len(features_BFT)} utterances, got "
+                f"{tuple(frames_B.shape)}"
             )
         if (
             frames_B is not None
@@ -167,12 +180,14 @@ class QuartzNet(nn.Module):
             and int(frames_B.max()) > features_BFT.shape[2]
         ):
             raise ValueError(
-                f"a length of {int(frames_B.max())} frames exceeds the features' {features_BFT.shape[2]}"
+                f"a length of {int(frames_B.max())} frames exceeds the features' "
+                f"{features_BFT.shape[2]}"
             )
 
 
 class Block(nn.Module):
-    """R steps, the way around them, and ReLU: (B, C, T) to (B, C', S), with lengths and mask carried along."""
+    """R steps, the way around them, and ReLU: (B, C, T) to (B, C', S), with lengths and mask
+    carried along."""
 
     def __init__(self, inputs, spec):
         super().__init__()
@@ -195,7 +210,8 @@ class Block(nn.Module):
 
 
 class Step(nn.Module):
-    """Depthwise convolution, pointwise convolution, batch normalisation; an ordinary one where not separable."""
+    """Depthwise convolution, pointwise convolution, batch normalisation; an ordinary one where
+    not separable."""
 
     def __init__(self, inputs, spec, stride):
         super().__init__()

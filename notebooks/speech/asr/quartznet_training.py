@@ -1,13 +1,14 @@
 """Train or fine-tune QuartzNet: batches, SpecCutout, CTC, and what may move.
 
-Article: "Building World-Class AI Models with NVIDIA NeMo and DefinedCrowd" (NVIDIA Technical Blog, 2021): one epoch at
-a learning rate of 0.001 with batches of 8, all weights free. The loss is connectionist temporal classification (CTC,
-Graves et al. 2006): minus the log-probability of all paths of letters and blanks that collapse to the transcript, the
-mean over a batch. SpecCutout zeroes five rectangles of up to 50 bands x 120 frames (DeVries and Taylor 2017).
+Article: "Building World-Class AI Models with NVIDIA NeMo and DefinedCrowd" (NVIDIA Technical
+Blog, 2021): one epoch at a learning rate of 0.001 with batches of 8, all weights free. The loss
+is connectionist temporal classification (CTC, Graves et al. 2006): minus the log-probability of
+all paths of letters and blanks that collapse to the transcript, the mean over a batch.
+SpecCutout zeroes five rectangles of up to 50 bands x 120 frames (DeVries and Taylor 2017).
 
-We differ: a transcript that has no path (more letters than output steps) and a character outside the vocabulary are
-refused where NeMo drops them silently; rectangles shrink with short utterances; the order of batches, the cutouts and
-the dither come from one seed.
+We differ: a transcript that has no path (more letters than output steps) and a character
+outside the vocabulary are refused where NeMo drops them silently; rectangles shrink with short
+utterances; the order of batches, the cutouts and the dither come from one seed.
 
 Legend: B batch, N samples, F mel bands, T frames, S output steps, V letters and blank.
 """
@@ -35,7 +36,8 @@ MODES = ("full", "decoder", "batch-norm", "decoder+batch-norm")
 
 @dataclass(frozen=True)
 class Recipe:
-    """How to train; the defaults are the article's for fine-tuning, with NeMo's values where it names none."""
+    """How to train; the defaults are the article's for fine-tuning, with NeMo's values where it
+    names none."""
 
     mode: str = "full"
     epochs: int = 1
@@ -50,14 +52,16 @@ class Recipe:
 
 
 def train(model, signals, texts, recipe=None, report=None):
-    """The loss of each update, as floats; the model (on its own device) is trained in place and left in eval mode.
+    """The loss of each update, as floats; the model (on its own device) is trained in place and
+    left in eval mode.
 
     >>> losses = train(model, signals, texts, Recipe(mode="decoder", epochs=2, seed=1))
 
-    signals: float tensors (N,) at 16 kHz; texts: one transcript each, in letters of VOCABULARY. On a GPU with bfloat16
-    the convolutions run in it; features, normalisation of the output and the loss stay float32. `report(update,
-    updates, loss)` is called after each update. Raises ValueError for unequal or empty lists, a transcript that no path can
-    spell, a character outside the vocabulary, an unknown mode, and RuntimeError when the loss stops being finite.
+    signals: float tensors (N,) at 16 kHz; texts: one transcript each, in letters of VOCABULARY.
+    On a GPU with bfloat16 the convolutions run in it; features, normalisation of the output and
+    the loss stay float32. `report(update, updates, loss)` is called after each update. Raises
+    ValueError for unequal or empty lists, a transcript that no path can spell, a character
+    outside the vocabulary, an unknown mode, and RuntimeError when the loss stops being finite.
     """
     recipe = recipe or Recipe()
     targets = [encode(text) for text in texts]
@@ -104,8 +108,9 @@ def train(model, signals, texts, recipe=None, report=None):
 def set_mode(model, mode):
     """The parameters that may move, as a list; sets the model to train that way.
 
-    "full": everything. "decoder": the last layer alone, the encoder's statistics held. "batch-norm": scale, shift and
-    running statistics of every normalisation, nothing else. "decoder+batch-norm": both, NeMo's advice for little data.
+    "full": everything. "decoder": the last layer alone, the encoder's statistics held.
+    "batch-norm": scale, shift and running statistics of every normalisation, nothing else.
+    "decoder+batch-norm": both, NeMo's advice for little data.
     """
     if mode not in MODES:
         raise ValueError(f"mode {mode!r}: allowed are {', '.join(MODES)}")
@@ -123,7 +128,8 @@ def set_mode(model, mode):
 
 
 def ctc_loss(model, features_BFT, frames_B, targets):
-    """Minus the log-probability of the transcripts, the mean over the batch; targets: one list of letter ids each."""
+    """Minus the log-probability of the transcripts, the mean over the batch; targets: one list
+    of letter ids each."""
     with mixed_precision(features_BFT.device):
         log_probs_BSV, steps_B = model(features_BFT, frames_B)
     flat = torch.tensor(
@@ -143,10 +149,11 @@ def ctc_loss(model, features_BFT, frames_B, targets):
 
 @torch.inference_mode()
 def recognise(model, signals, batch=32, dither=0.0):
-    """Log-probabilities (S, V) of each signal, on the CPU in the order given: what a decoder reads.
+    """Log-probabilities (S, V) of each signal, on the CPU in the order given: what a decoder
+    reads.
 
-    Signals of like length share a batch; lengths and masks keep them apart. The model is used in eval mode and left in
-    the mode it came in.
+    Signals of like length share a batch; lengths and masks keep them apart. The model is used
+    in eval mode and left in the mode it came in.
     """
     device, training, found = (
         next(model.parameters()).device,
@@ -170,10 +177,12 @@ def recognise(model, signals, batch=32, dither=0.0):
 
 
 def spec_cutout(features_BFT, frames_B, cutouts=5, bands=50, frames=120, generator=None):
-    """A copy of the features with `cutouts` random rectangles of each utterance set to zero, the bands' mean.
+    """A copy of the features with `cutouts` random rectangles of each utterance set to zero,
+    the bands' mean.
 
-    A rectangle spans 0...bands by 0...frames, at most half the utterance's frames, so that a short one keeps something
-    to learn from (NeMo's fails below 120 frames). `generator` lives on the features' device.
+    A rectangle spans 0...bands by 0...frames, at most half the utterance's frames, so that a
+    short one keeps something to learn from (NeMo's fails below 120 frames). `generator` lives
+    on the features' device.
     """
     batch, total_F, total_T = features_BFT.shape
 
@@ -193,12 +202,14 @@ def spec_cutout(features_BFT, frames_B, cutouts=5, bands=50, frames=120, generat
 
 
 def batches(lengths, size, generator=None):
-    """Lists of row numbers, each row once: neighbours in length share a batch, the batches come in random order.
+    """Lists of row numbers, each row once: neighbours in length share a batch, the batches come
+    in random order.
 
     >>> sorted(sum(batches([300, 100, 200], 2), []))
     [0, 1, 2]
 
-    A random fifth is added to each length before sorting, so that epochs differ in their batches.
+    A random fifth is added to each length before sorting, so that epochs differ in their
+    batches.
     """
     if size < 1:
         raise ValueError(f"size={size}: a batch holds at least one utterance")
@@ -209,16 +220,19 @@ def batches(lengths, size, generator=None):
 
 
 def encode(text):
-    """The ids of a transcript's characters: `encode("ab")` is [1, 2]. Raises ValueError for any other character."""
+    """The ids of a transcript's characters: `encode("ab")` is [1, 2]. Raises ValueError for any
+    other character."""
     if wrong := sorted(set(text) - set(VOCABULARY)):
         raise ValueError(
-            f"{text!r} holds {wrong}: allowed are a-z, space and the apostrophe; normalise it first"
+            f"{text!r} holds {wrong}: allowed are a-z, space and the apostrophe; normalise it "
+            f"first"
         )
     return [VOCABULARY.index(letter) for letter in text]
 
 
 def pad(signals, device="cpu"):
-    """Signals (N,) as one batch (B, N) with zeros behind, and their lengths (B,), on the device."""
+    """Signals (N,) as one batch (B, N) with zeros behind, and their lengths (B,), on the
+    device."""
     lengths_B = torch.tensor([len(signal) for signal in signals])
     return torch.nn.utils.rnn.pad_sequence(signals, batch_first=True).to(device), lengths_B.to(
         device
@@ -226,7 +240,8 @@ def pad(signals, device="cpu"):
 
 
 def mixed_precision(device):
-    """A context in which a GPU with bfloat16 units convolves in bfloat16; anywhere else it does nothing."""
+    """A context in which a GPU with bfloat16 units convolves in bfloat16; anywhere else it does
+    nothing."""
     if torch.device(device).type == "cuda" and torch.cuda.get_device_capability(device)[0] >= 8:
         return torch.autocast("cuda", dtype=torch.bfloat16)
     return contextlib.nullcontext()
@@ -235,7 +250,8 @@ def mixed_precision(device):
 def _check_alignable(signals, targets, frames_per_step):
     if len(signals) != len(targets) or not targets:
         raise ValueError(
-            f"{len(signals)} signals and {len(targets)} texts: one text for each, and at least one"
+            f"{len(signals)} signals and {len(targets)} texts: one text for each, and at "
+            f"least one"
         )
     for row, (signal, target) in enumerate(zip(signals, targets, strict=True)):
         repeats = sum(
@@ -244,6 +260,8 @@ def _check_alignable(signals, targets, frames_per_step):
         steps = -(-(len(signal) // 160) // frames_per_step)
         if steps < max(1, len(target) + repeats):
             raise ValueError(
-                f"utterance {row}: {len(target)} letters with {repeats} repeats need {len(target) + repeats} output "
-                f"steps, its {len(signal)} samples give {steps}; the transcript cannot belong to this recording"
+                f"utterance {row}: {len(target)} letters with {repeats} repeats need "
+                f"{len(target) + repeats} output "
+                f"steps, its {len(signal)} samples give {steps}; the transcript cannot belong "
+                f"to this recording"
             )
