@@ -1,7 +1,6 @@
-"""Makes `digits_base.safetensors`: a small QuartzNet that has heard two speakers from the USA
-say digits.
+"""Makes `digits_base.safetensors`: a small QuartzNet that heard two US speakers say digits.
 
-    python train_digits_base.py    # minutes on two cores; writes the checkpoint beside this file
+    python train_digits_base.py    # minutes on two cores; writes the checkpoint beside it
 
 Only the recordings 5-24 of jackson and theo are heard, in composed utterances; each is also
 heard a tenth slower and faster, which moves pitch and formants along. The recordings 0-4 of all
