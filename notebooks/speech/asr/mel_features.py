@@ -9,9 +9,9 @@ constants are those of QuartzNet):
     S_ft = log(sum_k M_fk P_kt + 2^-24)               64 triangular filters, Slaney's mel scale
     F_ft = (S_ft - mean_t S_ft) / (std_t S_ft + 1e-5)    over the valid frames, with N - 1
 
-A frame is centred on sample 160 t, with zeros beyond both ends, and N samples have N // 160
-valid frames. We differ in one thing: what stands beyond an utterance's length is zeroed before
-the first step, so that neither padding nor the company in the batch changes a feature.
+A frame is centred on sample 160 t, with zeros before the first sample. N samples have N // 160
+valid frames; the last of them ends before sample N, so that neither padding nor the company in
+the batch changes a feature. NeMo also pads T to a multiple of 16; we don't.
 
 Legend: B batch, N samples, T frames, F mel bands, K frequencies.
 """
@@ -57,10 +57,11 @@ def log_mel(signal, lengths=None, normalise=True, dither=0.0, generator=None):
         noise_BN = torch.empty_like(signal_BN).normal_(generator=generator)
         signal_BN = signal_BN + dither * noise_BN
     inside_BN = torch.arange(total, device=signal.device) < lengths_B[:, None]
-    clean_BN = signal_BN.where(inside_BN, 0.0)  # not a product: NaN times zero is NaN
-    emphasised_BN = clean_BN.clone()
-    emphasised_BN[:, 1:] -= PRE_EMPHASIS * clean_BN[:, :-1]
-    features_BFT = _log_bands(emphasised_BN.where(inside_BN, 0.0), total // HOP)
+    # no valid frame weighs what stands beyond, but its weight 0 times NaN or infinity is NaN
+    signal_BN = signal_BN.where(inside_BN, 0.0)
+    emphasised_BN = signal_BN.clone()
+    emphasised_BN[:, 1:] -= PRE_EMPHASIS * signal_BN[:, :-1]
+    features_BFT = _log_bands(emphasised_BN, total // HOP)
     if normalise:
         return normalise_features(features_BFT, frames_B), frames_B
     inside_BT = torch.arange(total // HOP, device=signal.device) < frames_B[:, None]
