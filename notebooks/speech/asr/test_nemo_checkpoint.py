@@ -15,7 +15,7 @@ import nemo_checkpoint
 import pytest
 import torch
 import yaml
-from quartznet import VOCABULARY, QuartzNet, log_mel
+from quartznet import VOCABULARY, BlockSpec, QuartzNet, log_mel
 from safetensors.torch import load_file
 
 FIXTURE = Path(__file__).parent / "nemo_fixture"
@@ -71,6 +71,12 @@ def test_every_tensor_has_a_name_of_its_own(name):
     model = QuartzNet.build(name, width=0.1)
     names = nemo_checkpoint.nemo_names(model)
     assert names.keys() == model.state_dict().keys() and len(set(names.values())) == len(names)
+
+
+def test_a_step_that_is_not_separable_takes_four_places():
+    names = nemo_checkpoint.nemo_names(QuartzNet([BlockSpec(8, 3, repeats=2, separable=False)]))
+    assert names["blocks.0.steps.1.pointwise.weight"] == "encoder.encoder.0.mconv.4.conv.weight"
+    assert names["blocks.0.steps.1.norm.bias"] == "encoder.encoder.0.mconv.5.bias"
 
 
 def test_gzipped_and_interpolated_checkpoints_load(tmp_path, members):

@@ -45,9 +45,11 @@ def test_it_learns_two_letters():
         assert letters(found) == set(encode(text))
 
 
-def test_a_seed_repeats_and_another_does_not():
+@pytest.mark.parametrize("rest", [{}, {"cutouts": 0, "dither": 0.0}, {"batch": 8}])
+def test_a_seed_repeats_and_another_does_not(rest):
     signals, texts = tones()
-    a, b, c = (train(tiny(), signals, texts, Recipe(batch=4, seed=seed)) for seed in (1, 1, 2))
+    recipes = [Recipe(**{"batch": 4, "seed": seed} | rest) for seed in (1, 1, 2)]
+    a, b, c = (train(tiny(), signals, texts, recipe) for recipe in recipes)
     assert a == b != c
 
 
