@@ -4,7 +4,7 @@ path."""
 import pytest
 import torch
 from quartznet import BLANK, QuartzNet
-from quartznet_files import load_model, save_model
+from quartznet_files import DIGITS_BASE, load_model, save_model
 from quartznet_training import (
     MODES,
     Recipe,
@@ -192,3 +192,12 @@ def test_a_gpu_trains_in_mixed_precision(mode):
         model, signals, texts, Recipe(mode=mode, epochs=10, rate=0.02, batch=4, cutouts=0)
     )
     assert losses[-1] < losses[0]
+
+
+def test_the_shipped_model_is_small_and_says_what_it_is():
+    model = load_model()
+    assert DIGITS_BASE.stat().st_size < 1_000_000
+    assert sum(p.numel() for p in model.parameters()) == 236_773
+    assert model.receptive_field_frames == 133 and model.frames_per_step == 2
+    assert model.notes["speakers"] == ["jackson", "theo"]
+    assert not model.training and all(x.isfinite().all() for x in model.state_dict().values())
