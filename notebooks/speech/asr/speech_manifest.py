@@ -30,6 +30,7 @@ from digit_speech import WORDS
 from quartznet import VOCABULARY
 
 _NOISE = re.compile(r"\[[a-z_]+/?\]")  # "[b_s/]", "[filler/]": noises marked in a transcript
+_DECIMAL = re.compile(r"(?<=[0-9])[.,:](?=[0-9])")  # "3.5", "10:30": said in many ways
 _APOSTROPHES = dict.fromkeys("‘’ʼ´`", "'")  # noqa: RUF001
 _UNSAID = set('.,;:!?"()[]{}…“”„«»¡¿')  # dropped
 _PARTS = set("-–—/_\t\n\r")  # noqa: RUF001  these part words
@@ -80,7 +81,7 @@ def normalise(text, say_number=None):
     Counter({'€': 1})
 
     Upper case is lowered, "[b_s/]" and its like and punctuation are dropped, hyphens part
-    words, accents are taken off letters ("é" becomes "e"; `dropped` has the accent). A number is
+    words, letters lose their accents ("é" becomes "e"; `dropped` has the accent). A number is
     said digit by digit; `say_number` may map "26" to "twenty six" instead. A point, comma or
     colon between two digits is unknown. Raises TypeError for what is no string.
     """
@@ -91,7 +92,8 @@ def normalise(text, say_number=None):
     text = text.lower()
     dropped.update(_NOISE.findall(text))
     text = _NOISE.sub(" ", text)
-    unknown.update(re.findall(r"(?<=[0-9])[.,:](?=[0-9])", text))
+    unknown.update(_DECIMAL.findall(text))
+    text = _DECIMAL.sub(" ", text)
     text = re.sub("[0-9]+", lambda match: f" {say_number(match[0])} ", text)
     spelled = []
     for char in unicodedata.normalize("NFD", text):
@@ -164,8 +166,9 @@ def read_manifest(path, audio=True):
     """The entries of a manifest, dicts in the order of its lines; an empty line is none.
 
     Raises ValueError that names the line: no JSON object, a field missing or of a wrong type,
-    a character outside `VOCABULARY`, a file twice, and, unless `audio` is False, a file that is
-    not there. A relative `audio_filepath` is below the manifest's folder, or else the current one.
+    a character outside `VOCABULARY`, a file twice, and, unless `audio` is False, a file that
+    is not there. A relative `audio_filepath` is below the manifest's folder, or else the
+    current one.
     """
     path, entries, seen = Path(path), [], {}
     with path.open("rb") as lines:
