@@ -73,7 +73,8 @@ def test_two_processes_equal_one(tmp_path):
     for processes in (1, 2):
         out = tmp_path / f"{processes}.safetensors"
         launch = f"{sys.executable} -m torch.distributed.run --nproc-per-node {processes}"
-        launch += " --rdzv-backend c10d --rdzv-endpoint 127.0.0.1:0 quartznet_sharded.py --mode decoder --plain"
+        launch += " --rdzv-backend c10d --rdzv-endpoint 127.0.0.1:0"
+        launch += " quartznet_sharded.py --mode decoder --plain"
         launch += f" --rate 0.01 --manifest {manifest} --base {base} --out {out}"
         subprocess.run(
             launch.split(),
