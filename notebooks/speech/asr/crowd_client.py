@@ -172,7 +172,7 @@ class CrowdClient:
 
     @contextlib.contextmanager
     def _sent(self, method, url, **more):
-        """The answer to one request, its body not yet read: 2xx, 401, 403 or 416, else an error.
+        """The answer to one request, its body not yet read: 200, 206, 401, 403, 416; or an error.
 
         Redirections are errors, because the secret must not follow to another address.
         """
@@ -273,7 +273,7 @@ def _verify(answer, part, start):
 
 
 def _locked(out):
-    """Keep other processes from the same download; where there are no locks, the hash decides."""
+    """Keep other processes from the same download; without locks, the hash decides."""
     with contextlib.suppress(ImportError):
         import fcntl
 

@@ -38,14 +38,8 @@ from scipy.signal import fftconvolve, resample_poly
 RATE_HZ = 16_000
 WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 # from the data set's own metadata.py; all six are men
-ACCENTS = {
-    "jackson": "USA",
-    "theo": "USA",
-    "lucas": "DEU",
-    "yweweler": "DEU",
-    "nicolas": "BEL",
-    "george": "GRC",
-}
+ACCENTS = {"jackson": "USA", "theo": "USA", "lucas": "DEU", "yweweler": "DEU"}
+ACCENTS |= {"nicolas": "BEL", "george": "GRC"}
 # the official test split is 0-4; of the training split, 5-49, the registry has 5-24
 SPLITS = {"test": range(5), "train": range(5, 25)}
 # Hoth's room noise: power density in dB (SPL per Hz, at 50 dBA) at the centres of third-octave
@@ -191,21 +185,22 @@ def save(spoken, folder):
 
 @lru_cache(2048)
 def read_digit(path):
-    """One recording at 16 kHz, float64 of shape (N,): offset taken away, silence at the ends
-    cut, RMS 1, 5 ms fades. The array is read-only, since it is kept for the next call.
+    """One recording at 16 kHz, float32 of shape (N,): offset taken away, silence at the ends
+    cut, RMS 1, then 5 ms fades. The array is read-only, since it is kept for the next call.
 
     Raises ValueError where the file is not 8 kHz mono, or holds nothing but silence.
     """
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"no recording {path}; helpers.data.fetch gets the data set")
     sound, rate_hz = soundfile.read(path, dtype="float64")
-    if rate_hz != 8000 or sound.ndim != 1 or np.ptp(sound) == 0:
-        raise ValueError(
-            f"{path}: needed are sounds of 8000 Hz, mono; got {rate_hz} Hz, shape {sound.shape}"
-        )
+    if rate_hz != 8000 or sound.ndim != 1 or not len(sound) or np.ptp(sound) == 0:
+        got = f"{rate_hz} Hz, shape {sound.shape}, largest {np.abs(sound).max(initial=0):g}"
+        raise ValueError(f"{path}: needed are sounds of 8000 Hz, mono, not silent; got {got}")
     sound = resample_poly(_trim(sound - sound.mean(), rate_hz), RATE_HZ, rate_hz)
+    sound = (sound / np.sqrt(np.mean(sound**2))).astype(np.float32)
     fade = np.linspace(0, 1, min(80, len(sound) // 2))
     sound[: len(fade)] *= fade
     sound[len(sound) - len(fade) :] *= fade[::-1]
-    sound /= np.sqrt(np.mean(sound**2))
     sound.flags.writeable = False
     return sound
 
@@ -226,7 +221,7 @@ def room_response(t60_s, direct_db, rng):
 
 def room_noise(samples, rng):
     """Gaussian noise of RMS 1 and shape (samples,), with Hoth's spectrum from 100 Hz up."""
-    size = fft.next_fast_len(samples, real=True)  # prime sizes are slow
+    size = fft.next_fast_len(max(samples, 1600), real=True)  # prime sizes are slow
     hz = fft.rfftfreq(size, 1 / RATE_HZ)
     gain_db = np.interp(np.log(np.maximum(hz, 1)), np.log(_HOTH_HZ), _HOTH_DB)
     shaped = fft.rfft(rng.standard_normal(size)) * 10 ** (gain_db / 20) * (hz >= _HOTH_HZ[0])
@@ -257,7 +252,10 @@ def _pauses(count, rng, style):
         left -= 1
         median_s, spread, low_s, high_s = style.brief_s if left else style.medium_s
         left = left or rng.integers(*style.group, endpoint=True)
-        pauses.append(float(np.clip(median_s * spread ** rng.standard_normal(), low_s, high_s)))
+        pause_s = -1.0
+        while not low_s <= pause_s < high_s:  # drawn again, so that none gather at the bounds
+            pause_s = median_s * spread ** rng.standard_normal()
+        pauses.append(pause_s)
     return pauses
 
 

@@ -29,7 +29,7 @@ import soundfile
 from digit_speech import WORDS
 from quartznet import VOCABULARY
 
-_NOISE = re.compile(r"\[[a-z_]+/?\]")  # "[b_s/]", "[filler/]": noises marked in a transcript
+_NOISE = re.compile(r"\[[a-z_]+/\]")  # "[b_s/]", "[filler/]": noises marked in a transcript
 _DECIMAL = re.compile(r"(?<=[0-9])[.,:](?=[0-9])")  # "3.5", "10:30": said in many ways
 _APOSTROPHES = dict.fromkeys("‘’ʼ´`", "'")  # noqa: RUF001
 _UNSAID = set('.,;:!?"()[]{}…“”„«»¡¿')  # dropped
@@ -178,12 +178,12 @@ def read_manifest(path, audio=True):
             try:
                 entry = json.loads(line)
                 problem = _problem(entry)
-            except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            except (ValueError, RecursionError) as error:
                 problem = f"no JSON ({error})"
             if not problem:
                 name = str(entry["audio_filepath"])
                 beside = path.parent / name
-                entry["audio_filepath"] = str(beside if beside.is_file() else Path(name))
+                entry["audio_filepath"] = str(beside) if beside.is_file() else name
                 if name in seen:
                     problem = f"{name} stands in line {seen[name]} already"
                 elif audio and not Path(entry["audio_filepath"]).is_file():
@@ -274,8 +274,9 @@ def _problem(entry):
 
 
 def _test_rows(entries, test_fraction):
-    count = math.ceil(len(entries) * test_fraction)
-    if not 0 < test_fraction < 1 or not 0 < count < len(entries):
+    sane = 0 < test_fraction < 1
+    count = math.ceil(len(entries) * test_fraction) if sane else 0
+    if not 0 < count < len(entries):
         raise ValueError(
             f"a test part of {test_fraction} of {len(entries)} rows leaves a part empty; "
             "allowed are fractions between 0 and 1 that leave at least one row in each"
