@@ -78,9 +78,10 @@ class WordNGram:
         return (found[word] + len(found) * below) / (self.totals[history] + len(found))
 
     def write_arpa(self, path):
-        """The path, written in ARPA format: base-10 logarithms, back-off weights T / (c + T)."""
+        """The path, written in ARPA format: logarithms to base 10, back-off T / (c + T)."""
         grams = defaultdict(dict)
-        grams[1][(START,)], grams[1][("<unk>",)] = -99.0, math.log10(self.probability((), "?"))
+        grams[1][(START,)] = -99.0
+        grams[1][("<unk>",)] = math.log10(self.probability((), "<unk>"))
         for history, found in self.counts.items():
             for word in found:
                 value = math.log10(self.probability(history, word))
