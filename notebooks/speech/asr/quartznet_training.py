@@ -14,6 +14,7 @@ Legend: B batch, N samples, F mel bands, T frames, S output steps, V letters and
 """
 
 import contextlib
+import math
 from dataclasses import dataclass
 
 import torch
@@ -81,10 +82,9 @@ def train(model, signals, texts, recipe=None, report=None):
     )
     losses = []
     for update, rows in enumerate(plan):
-        for group in optimiser.param_groups:
-            group["lr"] = cosine_rate(
-                update, len(plan), recipe.rate, min(recipe.warmup, len(plan) - 1)
-            )
+        optimiser.param_groups[0]["lr"] = cosine_rate(
+            update, len(plan), recipe.rate, min(recipe.warmup, len(plan) - 1)
+        )
         signal_BN, lengths_B = pad([signals[row] for row in rows], device)
         features_BFT, frames_B = log_mel(
             signal_BN, lengths_B, dither=recipe.dither, generator=fleet
@@ -95,7 +95,7 @@ def train(model, signals, texts, recipe=None, report=None):
         loss.backward()
         optimiser.step()
         losses.append(float(loss.detach()))
-        if losses[-1] != losses[-1] or losses[-1] == float("inf"):
+        if not math.isfinite(losses[-1]):
             raise RuntimeError(
                 f"the loss is {losses[-1]} at update {update}; lower the rate, {recipe.rate}"
             )
