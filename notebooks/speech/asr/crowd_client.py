@@ -172,9 +172,9 @@ class CrowdClient:
 
     @contextlib.contextmanager
     def _sent(self, method, url, **more):
-        """The answer to one request, its body not yet read: 200, 206, 401, 403, 416; or an error.
+        """The answer to one request, its body not yet read: 200, 206, 401, 403 or 416.
 
-        Redirections are errors, because the secret must not follow to another address.
+        Other answers raise, redirections too: the secret must not follow elsewhere.
         """
         more |= {"timeout": self.timeout_s, "stream": True, "allow_redirects": False}
         try:
@@ -285,7 +285,7 @@ def _locked(out):
 
 def _etag(part):
     """The ETag of the file that `part` is a piece of; "" for none, and for weak ones."""
-    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+    with contextlib.suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
         etag = json.loads(_notes(part).read_text())["etag"]
         return etag if etag.startswith('"') and etag.isprintable() else ""
     return ""

@@ -6,7 +6,9 @@ and files need not fit each other; what is wrong with a row is told, and the row
 """
 
 import csv
+import errno
 import io
+import lzma
 import re
 import zipfile
 from collections import namedtuple
@@ -22,7 +24,7 @@ COLUMNS += ("BitDepth", "AudioCommunicationBand", "LivingCountry", "Native")
 COLUMNS += ("RecordingEnvironment",)
 TABLE = "metadata.tsv"
 DAMAGES = ("no file", "no name", "not audio", "empty audio", "duplicate id", "outside")
-MAX_TABLE_BYTES, MAX_SOUND_S, SLACK_S = 10**8, 3600, 0.01
+MAX_TABLE_BYTES, MAX_NAME, MAX_SOUND_S, SLACK_S = 10**8, 255, 3600, 0.01
 Delivery = namedtuple("Delivery", "folder rows skipped unlisted")
 
 
@@ -40,7 +42,7 @@ def read_delivery(archive, folder, max_bytes=10**10, max_files=100_000):
     Raises ValueError for a damaged or hostile archive (see `helpers.data.extract`), and for a
     table that is missing, not UTF-8, or without the article's columns.
     """
-    folder, rows, skipped = extract(archive, folder, max_bytes, max_files), [], []
+    folder, rows, skipped = _unpacked(archive, folder, max_bytes, max_files), [], []
     seen, listed = {}, set()
     for number, row in enumerate(_table(folder / TABLE), 1):
         name = row.get("RecordingId") or ""
@@ -120,6 +122,17 @@ def _seconds(clock):
     return match and int(match[1]) * 3600 + int(match[2]) * 60 + float(match[3])
 
 
+def _unpacked(archive, folder, max_bytes, max_files):
+    """`extract`, with ValueError also for damage that Python reports as an odd error."""
+    try:
+        return extract(archive, folder, max_bytes, max_files)
+    except (lzma.LZMAError, OSError) as error:  # an offset before the start: EINVAL; bz2: none
+        odd = isinstance(error, lzma.LZMAError) or error.errno in (None, errno.EINVAL)
+        if not odd or isinstance(error, FileExistsError):
+            raise
+        raise ValueError(f"{archive} is no whole zip archive: {error}") from error
+
+
 def _table(path):
     """The rows of metadata.tsv as dicts; ValueError for a table that cannot be read."""
     if not path.is_file() or path.stat().st_size > MAX_TABLE_BYTES:
@@ -129,13 +142,13 @@ def _table(path):
     try:
         with path.open(encoding="utf-8-sig", newline="") as text:
             reader = csv.DictReader(text, delimiter="\t", strict=True)
-            rows = list(reader)
+            rows, names = list(reader), reader.fieldnames or []
     except (UnicodeDecodeError, csv.Error) as error:
         raise ValueError(
             f"{path} is no table of UTF-8 text, parted by tabs: {error}"
         ) from error
-    if missing := [name for name in COLUMNS if name not in (reader.fieldnames or ())]:
-        raise ValueError(f"{path} lacks the columns {missing}; it has {reader.fieldnames}")
+    if missing := [name for name in COLUMNS if name not in names]:
+        raise ValueError(f"{path} lacks the columns {missing}; it has {names[:40]}")
     return rows
 
 
@@ -148,6 +161,8 @@ def _problem(row, folder):
     name = row["RelativeFileName"]
     if not name:
         return "no RelativeFileName"
+    if len(name) > MAX_NAME:
+        return f"a RelativeFileName of {len(name)} characters"
     parts = PurePosixPath(name).parts
     if {"..", "/"} & set(parts) or re.search(r"[\\:\0]", name):
         return f"RelativeFileName {name!r} leaves the folder"
