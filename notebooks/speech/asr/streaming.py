@@ -23,7 +23,7 @@ Legend: F mel bands, T frames of 10 ms, S output steps of 20 ms, V letters and b
 from dataclasses import dataclass
 
 import torch
-from ctc import PrefixBeam, collapse
+from ctc import collapse
 from mel_features import HOP, SAMPLE_RATE_HZ
 from quartznet import BLANK, VOCABULARY
 from streaming_features import FeatureStream, RunningNormaliser
@@ -102,9 +102,10 @@ class StreamState:
 
     `push` takes float32 samples at 16 kHz, any number. `next_window` gives a Window or None
     while sound is missing; after `end()` the rest comes with the context there is. What comes
-    out does not depend on how the sound was cut into pushes. `accept(log_probs)` takes the network's output (S, V) for the oldest window not yet answered
-    and gives Events: one partial, and a final one where an utterance ended. Nothing here runs a
-    network or knows another stream, so that any batcher may. `decoder` makes a search, such as
+    out does not depend on how the sound was cut into pushes. `accept(log_probs)` takes the
+    network's output (S, V) for the oldest window not yet answered and gives Events: one
+    partial, and a final one where an utterance ended. Nothing here runs a network or knows
+    another stream, so that any batcher may. `decoder` makes a search, such as
     `lambda: ctc.PrefixBeam(...)`; None is greedy. `prior` is what `prior_of` gives.
 
     Raises ValueError for integers, other shapes, more than a minute at once or non-finite
