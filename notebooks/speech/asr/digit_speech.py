@@ -12,11 +12,8 @@ so error rates on them are no error rates of free speech.
             2002, pp. 199-202; that the logarithms of pauses in read speech are close to two
             Gaussians, of Demol et al., Interspeech 2007. The medians and the spread inside the
             classes are our choice.
-    room    h(t) = delta(t) + n(t) 10^(-3 t / T60), n white Gaussian noise scaled to the
-            direct-to-reverberant ratio: the statistical model of a diffuse room (Moorer 1979;
-            Polack 1988). No single early echoes, one T60 for all frequencies.
-    noise   Gaussian with the spectrum of Hoth's room noise, which ITU-T P.800 and IEEE 269
-            use, at a stated SNR against the words.
+    room    reverberation and noise as in `room_acoustics`, at a stated reverberation time,
+            direct-to-reverberant ratio, and SNR against the words.
 
 The recordings have 8 kHz: above 4 kHz there is noise alone.
 
@@ -32,22 +29,15 @@ from pathlib import Path
 import numpy as np
 import soundfile
 import torch
-from scipy import fft
+from room_acoustics import RATE_HZ, room_noise, room_response
 from scipy.signal import fftconvolve, resample_poly
 
-RATE_HZ = 16_000
 WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 # from the data set's own metadata.py; all six are men
 ACCENTS = {"jackson": "USA", "theo": "USA", "lucas": "DEU", "yweweler": "DEU"}
 ACCENTS |= {"nicolas": "BEL", "george": "GRC"}
 # the official test split is 0-4; of the training split, 5-49, the registry has 5-24
 SPLITS = {"test": range(5), "train": range(5, 25)}
-# Hoth's room noise: power density in dB (SPL per Hz, at 50 dBA) at the centres of third-octave
-# bands, after IEEE 269
-_HOTH_HZ = (100, 125, 160, 200, 250, 315, 400, 500, 630, 800)
-_HOTH_HZ += (1000, 1250, 1600, 2000, 2500, 3150, 4000, 5000, 6300, 8000)
-_HOTH_DB = (32.4, 30.9, 29.1, 27.6, 26.0, 24.4, 22.7, 21.1, 19.5, 17.8)
-_HOTH_DB += (16.2, 14.6, 12.9, 11.3, 9.6, 7.8, 5.4, 2.6, -1.3, -6.6)
 
 
 @dataclass(frozen=True)
@@ -67,6 +57,19 @@ class Style:
     t60_s: tuple | None = (0.2, 0.6)  # None: no room
     direct_db: tuple = (3.0, 15.0)  # direct-to-reverberant ratio
     snr_db: tuple | None = (10.0, 30.0)  # None: no noise
+
+    def __post_init__(self):
+        for name, value in vars(self).items():
+            low, high = (value or (0, 0))[-2:]
+            good = low <= high
+            if name in ("brief_s", "medium_s"):  # else a draw might never lie in its bounds
+                good = 0 <= low <= value[0] <= high and 1.01 * low < high and value[1] > 1
+            if name in ("digits", "group", "t60_s") and value:
+                good = good and low > 0
+            if not good:
+                raise ValueError(
+                    f"Style({name}={value}): see the order of values in its docstring"
+                )
 
 
 @dataclass(frozen=True)
@@ -203,30 +206,6 @@ def read_digit(path):
     sound[len(sound) - len(fade) :] *= fade[::-1]
     sound.flags.writeable = False
     return sound
-
-
-def room_response(t60_s, direct_db, rng):
-    """An impulse response of shape (16,000 T60,): 1 for the direct sound, then noise that
-    fades by 60 dB in T60 seconds.
-
-    Its tail has the energy 10^(-direct_db / 10) of the direct sound.
-    """
-    t_N = np.arange(max(2, _samples(t60_s))) / RATE_HZ
-    tail_N = rng.standard_normal(len(t_N)) * 10 ** (-3 * t_N / t60_s)
-    tail_N[0] = 0
-    tail_N *= 10 ** (-direct_db / 20) / np.sqrt(np.sum(tail_N**2))
-    tail_N[0] = 1
-    return tail_N
-
-
-def room_noise(samples, rng):
-    """Gaussian noise of RMS 1 and shape (samples,), with Hoth's spectrum from 100 Hz up."""
-    size = fft.next_fast_len(max(samples, 1600), real=True)  # prime sizes are slow
-    hz = fft.rfftfreq(size, 1 / RATE_HZ)
-    gain_db = np.interp(np.log(np.maximum(hz, 1)), np.log(_HOTH_HZ), _HOTH_DB)
-    shaped = fft.rfft(rng.standard_normal(size)) * 10 ** (gain_db / 20) * (hz >= _HOTH_HZ[0])
-    noise = fft.irfft(shaped, size)[:samples]
-    return noise / np.sqrt(np.mean(noise**2))
 
 
 def _in_room(dry_N, words, rng, style):

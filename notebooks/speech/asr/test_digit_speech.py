@@ -129,40 +129,6 @@ def test_a_loud_utterance_is_scaled_and_not_clipped(recordings):
     assert (loud.signal.abs() > 0.98).sum() < 10
 
 
-@pytest.mark.parametrize("t60_s", [0.2, 0.6])
-def test_a_room_decays_by_60_db_in_its_reverberation_time(t60_s):
-    level_db = []
-    for seed in range(30):
-        response = digit_speech.room_response(t60_s, 6.0, np.random.default_rng(seed))
-        left = np.cumsum(response[:0:-1] ** 2)[::-1]  # Schroeder: the energy still to come
-        level_db.append(10 * np.log10(left / left[0]))
-    fall = np.mean(level_db, axis=0)[: round(16_000 * t60_s / 3)]  # the first 20 dB
-    slope = np.polyfit(np.arange(len(fall)) / 16_000, fall, 1)[0]
-    assert abs(-60 / slope - t60_s) < 0.02 * t60_s  # mean of 30 rooms
-
-
-def test_a_room_has_its_direct_to_reverberant_ratio():
-    response = digit_speech.room_response(0.4, 7.0, np.random.default_rng(1))
-    assert response[0] == 1 and np.isclose(np.sum(response[1:] ** 2), 10**-0.7)
-
-
-def test_room_noise_has_the_spectrum_of_hoth():
-    noise = digit_speech.room_noise(16_000 * 64, np.random.default_rng(0))
-    power = np.abs(np.fft.rfft(noise)) ** 2
-    hz = np.fft.rfftfreq(len(noise), 1 / 16_000)
-    band_db = [
-        10 * np.log10(power[(hz > f * 0.95) & (hz < f * 1.05)].mean()) for f in (200, 3150)
-    ]
-    assert abs(band_db[0] - band_db[1] - (27.6 - 7.8)) < 0.5  # IEEE 269 allows 3 dB
-    assert np.isclose(np.mean(noise**2), 1) and power[hz < 100].max() < 1e-9 * power.max()
-
-
-@pytest.mark.parametrize("samples", [1, 2, 997])
-def test_room_noise_has_as_many_samples_as_asked(samples):
-    noise = digit_speech.room_noise(samples, np.random.default_rng(0))
-    assert noise.shape == (samples,) and np.isclose(np.mean(noise**2), 1)
-
-
 def test_a_recording_loses_its_silence_its_offset_and_its_level(tmp_path):
     tone = np.sin(2 * np.pi * 500 * np.arange(2400) / 8000)
     hushed = 0.3 * np.concatenate([np.zeros(4000), tone, np.zeros(8000)]) + 0.1
@@ -233,3 +199,30 @@ def test_refuses_splits_and_speakers_that_do_not_exist(recordings):
 def test_a_missing_recording_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match="_theo_"):
         utterances(tmp_path, "test", "theo", 1)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"digits": (0, 3)},
+        {"digits": (5, 3)},
+        {"group": (0, 0)},
+        {"t60_s": (0.0, 0.5)},
+        {"snr_db": (30, 10)},
+        {"brief_s": (0.08, 1.6, 0.2, 1.0)},  # would be drawn for ever
+        {"medium_s": (0.4, 1.0, 0.2, 1.0)},
+        {"brief_s": (0.08, 1.6, 0.08, 0.08)},
+    ],
+)
+def test_refuses_a_style_that_cannot_be_drawn(wrong):
+    with pytest.raises(ValueError, match=f"Style.{next(iter(wrong))}="):
+        Style(**wrong)
+
+
+def test_accents_are_those_of_the_data_set():
+    assert {speaker for speaker, accent in ACCENTS.items() if accent == "USA"} == {
+        "jackson",
+        "theo",
+    }
+    assert ACCENTS["lucas"] == ACCENTS["yweweler"] == "DEU"
+    assert (ACCENTS["nicolas"], ACCENTS["george"]) == ("BEL", "GRC")
