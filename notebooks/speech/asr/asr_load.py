@@ -32,8 +32,9 @@ import torch
 import websockets
 
 __all__ = ["Heard", "Server", "load", "percentiles", "scrape", "speak"]
+__all__ += ["worker_pids"]
 
-RATE_HZ, START_S = 16_000, 90
+RATE_HZ, GOLDEN = 16_000, 0.618034
 
 
 @dataclass
@@ -126,17 +127,26 @@ def scrape(server):
     return found
 
 
+def worker_pids(server):
+    """The process ids of a server's workers, the one that answers first (Linux)."""
+    pid = server.process.pid
+    tasks = Path(f"/proc/{pid}/task").glob("*/children")
+    return sorted({int(word) for path in tasks for word in path.read_text().split()})
+
+
 async def speak(
     address, signal_N, packet_ms=20, speed=1.0, resume=None, start_at=None, stop_after_s=None
 ):
     """What one client Heard, who says signal_N (N,) in real time, `speed` times as fast.
 
-    `start_at`: time.perf_counter() of the first packet. `resume`: the stream to go on with, from
-    the sample that the server names. `stop_after_s`: then the connection breaks without an end.
+    `start_at`: time.perf_counter() of the first packet. `resume`: the stream to go on with,
+    from the sample that the server names. `stop_after_s`: then the connection breaks without
+    an end.
     """
     heard, packet = Heard(), RATE_HZ * packet_ms // 1000
     sound = (signal_N.clamp(-1, 32767 / 32768) * 32768).to(torch.int16).numpy().tobytes()
     url = f"ws://{address}/v1/stream"
+    await asyncio.sleep((start_at or 0) - 0.15 - time.perf_counter())  # dials, then speaks
     async with websockets.connect(url, ping_interval=None, max_queue=256) as socket:
         await socket.send(json.dumps({"type": "start", "resume": resume}))
         hello = json.loads(await socket.recv())
@@ -189,29 +199,28 @@ async def _listen(socket, heard, hello, clock):
                 heard.arrivals_s.append(now - began)
                 heard.responses_ms.append(response_ms)
                 heard.felt_ms.append(hello["chunk_ms"] + hello["right_ms"] + response_ms)
-                for key, into in (("queue_ms", "queue_ms"), ("compute_ms", "compute_ms")):
-                    getattr(heard, into).append(told[key])
+                heard.queue_ms.append(told["queue_ms"])
+                heard.compute_ms.append(told["compute_ms"])
                 heard.batches.append(told["batch"])
 
 
-async def load(address, signals, packet_ms=20, spread_s=None):
+async def load(address, signals, packet_ms=20, spread_s=1.0):
     """What each client Heard, all speaking at once: `await load(server.address, signals)`.
 
-    signals: a list of (N,) tensors, one a client. Starts are spread evenly over `spread_s`,
-    default one chunk or so, since real callers do not speak in step.
+    signals: a list of (N,) tensors, one a client. Starts are spread over `spread_s` by steps of
+    the golden ratio, since real callers do not speak in step, and chunks should not either.
     """
-    spread_s = 0.24 if spread_s is None else spread_s
     start = time.perf_counter() + 0.2 + 0.004 * len(signals)
     return await asyncio.gather(
         *(
-            speak(address, s, packet_ms, start_at=start + spread_s * n / len(signals))
+            speak(address, s, packet_ms, start_at=start + spread_s * (n * GOLDEN % 1))
             for n, s in enumerate(signals)
         )
     )
 
 
 def percentiles(all_heard, what="responses_ms", points=(50, 95, 99)):
-    """The percentiles of a list of every client's, pooled: a tuple of floats, NaN without any."""
+    """Percentiles of a list of every client's, pooled: a tuple of floats, NaN without any."""
     values = np.concatenate([np.asarray(getattr(heard, what), float) for heard in all_heard])
     return tuple(np.percentile(values, points)) if len(values) else (np.nan,) * len(points)
 
@@ -225,15 +234,9 @@ def main(argv=None):
     args = parser.parse_args(argv)
     signals = [0.01 * torch.randn(int(args.seconds * RATE_HZ)) for _ in range(args.streams)]
     heard = asyncio.run(load(args.address, signals))
-    names = ("responses_ms", "felt_ms", "queue_ms", "compute_ms", "late_sends_ms")
-    for name in names:
-        print(
-            name,
-            *(
-                f"p{p} {v:.1f}"
-                for p, v in zip((50, 95, 99), percentiles(heard, name), strict=True)
-            ),
-        )
+    for name in ("responses_ms", "felt_ms", "queue_ms", "compute_ms", "late_sends_ms"):
+        p50, p95, p99 = percentiles(heard, name)
+        print(f"{name}: p50 {p50:.1f}, p95 {p95:.1f}, p99 {p99:.1f}")
 
 
 if __name__ == "__main__":

@@ -248,7 +248,7 @@ def main(argv=None):
     torch.set_num_threads(1)
     prior = torch.load(o.prior, weights_only=True) if o.prior else None
     options = StreamOptions(o.chunk_ms, right_ms=o.right_ms, endpoint_ms=o.endpoint_ms)
-    limits = SessionLimits(o.ahead_ms, o.idle_s, o.keep_s)
+    limits = SessionLimits(o.ahead_ms, idle_s=o.idle_s, keep_s=o.keep_s)
     batching = {"max_batch": o.max_batch, "max_delay_ms": o.max_delay_ms}
     batching |= {"max_queue": o.max_queue, "deadline_ms": o.deadline_ms}
     listener = socket.create_server(("127.0.0.1", o.port), backlog=512)

@@ -41,6 +41,7 @@ class SessionLimits:
     """What one client may do: be how far ahead of real time, silent and away for how long."""
 
     ahead_ms: float = 1500.0
+    backlog_ms: float = 15_000.0  # sound that waits for a slow server before reading stops
     idle_s: float = 10.0
     keep_s: float = 10.0
     send_s: float = 5.0  # a client that does not read its answers for so long is cut off
@@ -70,8 +71,8 @@ class Session:
 
     `attach(socket)` serves one connection until the stream is done; it raises ConnectionError
     where the client went away, who may come back. The socket has `receive` and `send`,
-    coroutines as in ASGI's WebSocket. `batcher.submit` computes; a window that fails is taken as silence,
-    and the client is told.
+    coroutines as in ASGI's WebSocket. `batcher.submit` computes; a window that fails is taken
+    as silence, and the client is told.
     """
 
     def __init__(self, batcher, metrics, options=None, limits=None, prior=None, decoder=None):
@@ -111,7 +112,8 @@ class Session:
         """Sound into the state, until the client ends, leaves or falls silent."""
         while not self.state.ended:
             try:
-                message = await asyncio.wait_for(socket.receive(), self.limits.idle_s)
+                async with asyncio.timeout(self.limits.idle_s):
+                    message = await socket.receive()
             except TimeoutError:
                 return self.stop("idle")
             if message["type"] == "websocket.disconnect":
@@ -135,23 +137,22 @@ class Session:
         raise Refused("bad_message", 'only {"type": "end"} may come as text once sound flows')
 
     async def _keep_pace(self, socket):
-        """Waits while the client is further ahead of real time than it may be."""
+        """Waits while the client is too far ahead of real time or the server too far behind."""
         while not self.state.ended:
             ahead_ms = (self.state.samples / RATE_HZ - (time.monotonic() - self.began)) * 1e3
             if ahead_ms < 0:  # a client that pauses cannot save time for later
                 self.began -= ahead_ms / 1e3
             late_ms = self.state.backlog_ms - self.state.options.delay_ms
-            if max(ahead_ms, late_ms) <= self.limits.ahead_ms:
+            too_fast = ahead_ms > self.limits.ahead_ms
+            if not too_fast and late_ms <= self.limits.backlog_ms:
                 return
-            if not self.told:
+            if too_fast and not self.told:
                 self.told = True
                 self.metrics.throttled.inc()
                 words = (
                     f"sound is {ahead_ms:.0f} ms ahead of real time, {self.limits.ahead_ms:.0f}"
                 )
-                words += (
-                    " ms are allowed: send at the speed of speech; reading slows down to it"
-                )
+                words += " ms are allowed: send at the speed of speech; reading slows to it"
                 await self._send(
                     socket, {"type": "throttled", "code": "pace", "message": words}
                 )
@@ -194,4 +195,5 @@ class Session:
             self.outbox.append({"type": told.pop("kind")} | told | (extra or {}))
 
     async def _send(self, socket, message):
-        await asyncio.wait_for(socket.send(json.dumps(message)), self.limits.send_s)
+        async with asyncio.timeout(self.limits.send_s):
+            await socket.send(json.dumps(message))
