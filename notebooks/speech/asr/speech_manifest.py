@@ -110,32 +110,30 @@ def normalise(text, say_number=None):
 def manifest_entries(rows, folder, max_s=16.7, say_number=None):
     """(entries, skipped) of metadata rows: entries for `write_manifest`, and a list of Skipped.
 
-    `rows`: mappings with the article's columns, as `crowd_client.read_delivery` gives them, of
-    sound files in `folder`. Skipped are rows with characters that cannot be spelled, without
-    words, or longer than `max_s` (QuartzNet's limit in training). Durations are the files' own.
+    `rows`: mappings with the article's columns, as from `crowd_delivery.read_delivery`, of sound
+    files in `folder`. Skipped are rows with characters that cannot be spelled, without
+    words, without a readable sound, or longer than `max_s` (QuartzNet's limit in training).
+    Durations are the files' own.
     """
     entries, skipped = [], []
     for number, row in enumerate(rows, 1):
-        path, transcript = Path(folder) / row["RelativeFileName"], None
-        duration_s, transcript = (
-            soundfile.info(path).duration,
-            normalise(row["Prompt"], say_number),
-        )
+        path, duration_s = Path(folder) / row["RelativeFileName"], 0.0
+        transcript, reason = normalise(row["Prompt"], say_number), None
+        try:
+            duration_s = soundfile.info(path).duration
+        except (RuntimeError, OSError) as error:
+            reason = f"{path} cannot be read: {error}"
         if transcript.unknown:
             reason = f"no spelling for {dict(transcript.unknown)} in {row['Prompt']!r}"
         elif not transcript.text:
             reason = f"no words in {row['Prompt']!r}"
-        elif not 0 < duration_s <= max_s:
+        elif not reason and not 0 < duration_s <= max_s:
             reason = f"{duration_s:.2f} s long; allowed are up to {max_s} s"
-        else:
-            entry = {
-                "audio_filepath": str(path),
-                "duration": duration_s,
-                "text": transcript.text,
-            }
-            entries.append({**entry, "speaker": row["SpeakerId"], "accent": row["Accent"]})
+        if reason:
+            skipped.append(Skipped(number, row["RecordingId"], reason, dict(row)))
             continue
-        skipped.append(Skipped(number, row["RecordingId"], reason, dict(row)))
+        entry = {"audio_filepath": str(path), "duration": duration_s, "text": transcript.text}
+        entries.append({**entry, "speaker": row["SpeakerId"], "accent": row["Accent"]})
     return entries, skipped
 
 
@@ -183,10 +181,10 @@ def read_manifest(path, audio=True):
             if not problem:
                 name = str(entry["audio_filepath"])
                 beside = path.parent / name
-                entry["audio_filepath"] = str(beside) if beside.is_file() else name
+                entry["audio_filepath"] = str(beside) if _is_file(beside) else name
                 if name in seen:
                     problem = f"{name} stands in line {seen[name]} already"
-                elif audio and not Path(entry["audio_filepath"]).is_file():
+                elif audio and not _is_file(entry["audio_filepath"]):
                     problem = f"no file {name}, nor one below {path.parent}"
                 seen.setdefault(name, number)
             if problem:
@@ -271,6 +269,13 @@ def _problem(entry):
         if not isinstance(entry.get(key, ""), str):
             return f"{key} {entry[key]!r}: a string is needed"
     return None
+
+
+def _is_file(path):
+    try:
+        return Path(path).is_file()
+    except (OSError, ValueError):  # a name that is too long, or has a zero byte
+        return False
 
 
 def _test_rows(entries, test_fraction):

@@ -5,6 +5,7 @@ import io
 import zipfile
 from pathlib import Path
 
+import crowd_delivery
 import numpy as np
 import pytest
 import soundfile
@@ -78,6 +79,8 @@ def test_pandas_reads_the_table_as_the_article_does(entries):
 
 def test_the_same_entries_give_the_same_bytes(entries):
     assert delivery_zip(entries) == delivery_zip(entries)
+    with zipfile.ZipFile(io.BytesIO(delivery_zip(entries))) as pack:
+        assert {entry.date_time[0] for entry in pack.infolist()} == {2021}
 
 
 def test_reads_what_was_written(entries, tmp_path):
@@ -230,6 +233,14 @@ def test_refuses_names_that_leave_the_folder_links_and_bombs(entries, tmp_path):
     with pytest.raises(ValueError, match="no plain file"):
         read(out.getvalue(), tmp_path)
     assert not (tmp_path / "out").exists() and not (tmp_path / "evil.wav").exists()
+
+
+@pytest.mark.parametrize(
+    "clock", ["00:00:60.0", "00:60:00.0", "0:00:01", "1.5", "", "-0:00:01"]
+)
+def test_a_time_that_is_none_is_not_read(clock):
+    assert crowd_delivery._seconds(clock) is None
+    assert crowd_delivery._seconds("01:02:03.25") == 3723.25
 
 
 @pytest.mark.parametrize(

@@ -168,6 +168,14 @@ def test_a_line_that_is_no_json_is_named(tmp_path, line):
         read_manifest(tmp_path / "m.jsonl", audio=False)
 
 
+@pytest.mark.parametrize("name", ["x" * 9000, "a\0b", "no/such/file.wav"])
+def test_an_impossible_name_is_no_file(tmp_path, name):
+    path = write_manifest([entry(name)], tmp_path / "m.jsonl")
+    assert read_manifest(path, audio=False)[0]["audio_filepath"] == name
+    with pytest.raises(ValueError, match="line 1: no file"):
+        read_manifest(path)
+
+
 def test_a_file_twice_or_missing_is_named(tmp_path):
     path = write_manifest(
         [entry("a.wav"), entry("b.wav"), entry("a.wav")], tmp_path / "m.jsonl"
@@ -193,6 +201,7 @@ def test_rows_become_entries_or_are_reported(tmp_path):
         ("a.wav", "[b_s/] ..."),
         ("long.wav", "x"),
     ]
+    prompts.append(("gone.wav", "one"))
     rows = [
         {
             "RelativeFileName": f,
@@ -207,9 +216,10 @@ def test_rows_become_entries_or_are_reported(tmp_path):
     assert entries == [
         entry(str(tmp_path / "a.wav"), 0.5, "one two", speaker="7", accent="DEU")
     ]
-    assert [(s.row, s.name) for s in skipped] == [(2, "1"), (3, "2"), (4, "3")]
+    assert [(s.row, s.name) for s in skipped] == [(2, "1"), (3, "2"), (4, "3"), (5, "4")]
     reasons = [s.reason for s in skipped]
     assert "no spelling for {'€': 1}" in reasons[0] and "no words" in reasons[1]
+    assert "gone.wav cannot be read" in reasons[3]
     assert "3.00 s long" in reasons[2] and skipped[0].content == rows[1]
 
 
