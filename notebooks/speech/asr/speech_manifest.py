@@ -110,10 +110,10 @@ def normalise(text, say_number=None):
 def manifest_entries(rows, folder, max_s=16.7, say_number=None):
     """(entries, skipped) of metadata rows: entries for `write_manifest`, and a list of Skipped.
 
-    `rows`: mappings with the article's columns, as from `crowd_delivery.read_delivery`, of sound
-    files in `folder`. Skipped are rows with characters that cannot be spelled, without
-    words, without a readable sound, or longer than `max_s` (QuartzNet's limit in training).
-    Durations are the files' own.
+    `rows`: mappings with the article's columns, as from `crowd_delivery.read_delivery`, of
+    sounds in `folder`. Skipped are rows with characters that cannot be spelled, without words,
+    without a readable sound, or longer than `max_s` (QuartzNet's limit in training). Durations
+    are the files' own.
     """
     entries, skipped = [], []
     for number, row in enumerate(rows, 1):

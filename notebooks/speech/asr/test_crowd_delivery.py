@@ -9,7 +9,10 @@ import crowd_delivery
 import numpy as np
 import pytest
 import soundfile
+from crowd_api import CrowdServer
+from crowd_client import CrowdClient
 from crowd_delivery import COLUMNS, DAMAGES, delivery_zip, read_delivery
+from speech_manifest import manifest_entries, read_manifest, write_manifest
 
 
 @pytest.fixture
@@ -241,6 +244,21 @@ def test_refuses_names_that_leave_the_folder_links_and_bombs(entries, tmp_path):
 def test_a_time_that_is_none_is_not_read(clock):
     assert crowd_delivery._seconds(clock) is None
     assert crowd_delivery._seconds("01:02:03.25") == 3723.25
+
+
+def test_the_way_from_the_api_to_a_manifest_loses_no_row(entries, tmp_path):
+    packed = delivery_zip(entries, {1: "not audio", 4: "no file"})
+    with CrowdServer(packed) as server:
+        account = server.url, server.url, server.client_id, server.client_secret
+        server.faults.drop_after_bytes, server.faults.expired_tokens = [1000], 1
+        with CrowdClient(*account, backoff_s=0.001) as client:
+            found = client.deliverables(server.project_id)
+            archive = client.download(server.project_id, found[0]["id"], tmp_path / "d.zip")
+    delivery = read_delivery(archive, tmp_path / "out")
+    made, unspelled = manifest_entries(delivery.rows, delivery.folder)
+    again = read_manifest(write_manifest(made, tmp_path / "m.jsonl"))
+    assert [e["text"] for e in again] == [entries[i]["text"] for i in (0, 2, 3, 5)]
+    assert len(again) + len(delivery.skipped) + len(unspelled) == len(entries)
 
 
 @pytest.mark.parametrize(
