@@ -236,10 +236,8 @@ class Step(nn.Module):
             if conv is None:
                 continue
             x_BCT = conv(_masked(x_BCT, mask))
-            if conv.stride[0] > 1:
-                frames_B = (frames_B - 1) // conv.stride[
-                    0
-                ] + 1  # odd kernels, padded to keep the length
+            if (stride := conv.stride[0]) > 1:  # odd kernels, padded: only strides shorten
+                frames_B = (frames_B - 1) // stride + 1
                 mask = None if mask is None else mask_of(frames_B, x_BCT.shape[2], x_BCT.dtype)
         return self.norm(x_BCT), frames_B, mask
 
