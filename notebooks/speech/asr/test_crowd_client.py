@@ -353,6 +353,13 @@ def test_a_download_without_length_is_bounded(tmp_path):
         assert (tmp_path / ".d.zip.part").stat().st_size <= 10**5
 
 
+def test_a_piece_of_unknown_origin_asks_for_no_range(tmp_path):
+    (tmp_path / ".d.zip.part").write_bytes(b"rubbish")
+    with scripted(say(200, b"all")) as (client, server):
+        client.download("p", "d", tmp_path / "d.zip")
+    assert not {"Range", "If-Range"} & set(server.seen[0])
+
+
 @pytest.mark.parametrize("told", ["bytes 3-8/9", "bytes 0-8/9", "nonsense", None, "bytes */9"])
 def test_another_piece_than_asked_for_is_not_joined(tmp_path, told):
     (tmp_path / ".d.zip.part").write_bytes(b"abcd")

@@ -147,7 +147,7 @@ def test_a_recording_loses_its_silence_its_offset_and_its_level(tmp_path):
     [
         (np.zeros(800), 8000),
         (np.zeros(0), 8000),
-        (np.ones((800, 2)), 8000),
+        (np.eye(800, 2), 8000),
         (np.arange(9) / 9, 16000),
     ],
 )
@@ -173,7 +173,9 @@ def test_saved_sounds_are_those_composed(recordings, tmp_path):
         sound, rate = soundfile.read(entry["audio_filepath"], dtype="float32")
         assert rate == 16_000 and np.abs(sound - one.signal.numpy()).max() <= 1 / 32768
         assert entry["text"] == one.text and entry["duration"] == len(sound) / rate
-        assert [word[0] for word in entry["words"]] == one.text.split()
+        for word, (text, start_s, end_s) in zip(one.words, entry["words"], strict=True):
+            assert (text, start_s) == (word.text, pytest.approx(word.start_s, abs=5e-5))
+            assert end_s == pytest.approx(word.end_s, abs=5e-5)
         assert entry["recordings"] == [word.recording for word in one.words]
 
 
