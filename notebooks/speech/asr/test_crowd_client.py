@@ -353,11 +353,22 @@ def test_a_download_without_length_is_bounded(tmp_path):
         assert (tmp_path / ".d.zip.part").stat().st_size <= 10**5
 
 
-def test_a_piece_of_unknown_origin_asks_for_no_range(tmp_path):
+@pytest.mark.parametrize("etag", ["", 'W/"weak"', '"x\r\ny"', "bare"])
+def test_a_piece_of_unknown_origin_asks_for_no_range(tmp_path, etag):
     (tmp_path / ".d.zip.part").write_bytes(b"rubbish")
+    (tmp_path / ".d.zip.part.json").write_text(json.dumps({"etag": etag}))
     with scripted(say(200, b"all")) as (client, server):
         client.download("p", "d", tmp_path / "d.zip")
     assert not {"Range", "If-Range"} & set(server.seen[0])
+
+
+def test_a_piece_shorter_than_asked_for_is_gone_on_from(tmp_path):
+    (tmp_path / ".d.zip.part").write_bytes(b"abcd")
+    (tmp_path / ".d.zip.part.json").write_text('{"etag": "\\"1\\""}')
+    first = say(206, b"def", Content_Range="bytes 3-5/9", ETag='"1"')
+    rest = say(206, b"fghi", Content_Range="bytes 5-8/9", ETag='"1"')
+    with scripted(first, rest) as (client, _):
+        assert client.download("p", "d", tmp_path / "d.zip").read_bytes() == b"abcdefghi"
 
 
 @pytest.mark.parametrize("told", ["bytes 3-8/9", "bytes 0-8/9", "nonsense", None, "bytes */9"])
@@ -385,7 +396,7 @@ def test_an_answer_packed_on_the_way_is_refused(tmp_path):
 def test_a_server_that_says_nothing_is_timed_out():
     done = threading.Event()
     with scripted(lambda _: done.wait(5), timeout_s=0.1, tries=1) as (client, _):
-        with pytest.raises(PassingError, match="timed out|Read timed"):
+        with pytest.raises(PassingError, match="read timeout=0.1"):
             client.deliverables("p")
         done.set()
 

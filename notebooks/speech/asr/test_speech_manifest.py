@@ -280,7 +280,10 @@ def test_refuses_entries_without_a_speaker():
 
 def test_counts_what_a_split_shares():
     train = [entry("a.wav", text="x", speaker="ann", recordings=["1", "2"])]
-    train += [entry("b.wav", text="y", speaker="bob", recordings=["3"])]
+    train += [
+        entry("b.wav", text="y", speaker="bob", recordings=["3"]),
+        entry("e.wav", text="u"),
+    ]
     test = [entry("a.wav", text="x", speaker="ann", recordings=["2", "9"])]
     test += [entry("c.wav", text="z", speaker="eve"), entry("d.wav", text="z")]
     told = leaks(train, test)
