@@ -42,8 +42,10 @@ class WorkerPool:
     counts the dead, `pid` is the worker's. `variant` is one of `quartznet_variants.VARIANTS`.
     """
 
-    def __init__(self, variant="plain", spares=1, checkpoint="", answer_s=ANSWER_S):
-        self.arguments, self.spares = [variant, str(checkpoint)], spares
+    def __init__(
+        self, variant="plain", spares=1, checkpoint="", device="cpu", answer_s=ANSWER_S
+    ):
+        self.arguments, self.spares = [variant, str(checkpoint), device], spares
         self.answer_s, self.restarts = answer_s, 0
         self._lock, self._workers, self._closed = threading.Lock(), [], False
 
@@ -139,24 +141,24 @@ class _Worker:
         self.pipe.close()
 
 
-def main(pipe, variant="plain", checkpoint=""):
+def main(pipe, variant="plain", checkpoint="", device="cpu"):
     """None; answers batches from a pipe until its other end closes."""
     import torch
     from quartznet_files import DIGITS_BASE, load_model
     from quartznet_variants import variant as made_as
 
     torch.set_num_threads(1)  # a second thread would wait for the front's core, and spin
-    model = made_as(load_model(checkpoint or DIGITS_BASE), variant)
+    model = made_as(load_model(checkpoint or DIGITS_BASE, device), variant)
     with torch.inference_mode():
         for batch in (1, 2, 8):  # libraries choose their kernels at first sight
-            model(torch.zeros(batch, model_bands(model), 90))
+            model(torch.zeros(batch, model_bands(model), 90, device=device))
         pipe.send(np.zeros(0))
         while True:
             try:
                 batch_BFT, frames_B = pipe.recv()
             except (EOFError, OSError):
                 return
-            pipe.send(_answer(model, batch_BFT, frames_B))
+            pipe.send(_answer(model, batch_BFT, frames_B, device))
 
 
 def model_bands(model):
@@ -164,13 +166,13 @@ def model_bands(model):
     return getattr(model, "_orig_mod", model).n_mels
 
 
-def _answer(model, batch_BFT, frames_B):
+def _answer(model, batch_BFT, frames_B, device):
     """The log-probabilities as an array; the words of an error, which is no reason to die."""
     import torch
 
     try:
-        frames_B = None if frames_B is None else torch.from_numpy(frames_B)
-        return model(torch.from_numpy(batch_BFT), frames_B)[0].numpy()
+        frames_B = None if frames_B is None else torch.from_numpy(frames_B).to(device)
+        return model(torch.from_numpy(batch_BFT).to(device), frames_B)[0].cpu().numpy()
     except (ValueError, RuntimeError, TypeError) as error:
         return f"{type(error).__name__}: {error}"
 

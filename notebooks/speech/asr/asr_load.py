@@ -222,7 +222,9 @@ async def load(address, signals, packet_ms=20, spread_s=1.0):
 def percentiles(all_heard, what="responses_ms", points=(50, 95, 99)):
     """Percentiles of a list of every client's, pooled: a tuple of floats, NaN without any."""
     values = np.concatenate([np.asarray(getattr(heard, what), float) for heard in all_heard])
-    return tuple(np.percentile(values, points)) if len(values) else (np.nan,) * len(points)
+    if not len(values):
+        return (np.nan,) * len(points)
+    return tuple(np.percentile(values, points).tolist())
 
 
 def main(argv=None):

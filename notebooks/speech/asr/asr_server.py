@@ -13,11 +13,13 @@ drains: no new streams, those under way get `drain_s` seconds to end, then they 
 answered.
 
     python asr_server.py --port 0 --max-batch 16    # prints {"port": ...} when it is ready
+    python asr_server.py --boost "nine,five" --boost-weight 1    # a beam with boosted phrases
 """
 
 import argparse
 import asyncio
 import contextlib
+import functools
 import json
 import signal
 import socket
@@ -27,6 +29,7 @@ import time
 import torch
 import uvicorn
 from acoustic_worker import WorkerPool
+from ctc import PhraseBoost, PrefixBeam
 from fastapi import FastAPI, Response, WebSocket
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.websockets import WebSocketDisconnect, WebSocketState
@@ -221,6 +224,7 @@ def parse(argv):
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--variant", default="folded", help="see quartznet_variants")
     parser.add_argument("--checkpoint", default="")
+    parser.add_argument("--device", default="cpu", help="where the network runs")
     parser.add_argument("--backend", default="local", help="local, or host:port of a Triton")
     for name, kind, default in (
         ("chunk_ms", int, StreamOptions.chunk_ms),
@@ -236,6 +240,9 @@ def parse(argv):
         ("max_streams", int, 256),
         ("drain_s", float, 5.0),
         ("spares", int, 1),
+        ("beam_width", int, 0),
+        ("boost", str, ""),
+        ("boost_weight", float, 1.0),
     ):
         parser.add_argument("--" + name.replace("_", "-"), type=kind, default=default)
     parser.add_argument("--prior", default="", help="file of torch.save((mean, deviation))")
@@ -246,6 +253,9 @@ def main(argv=None):
     """Serves as the command line says."""
     o = parse(argv)
     torch.set_num_threads(1)
+    boost = PhraseBoost(o.boost.split(","), o.boost_weight) if o.boost else None
+    decoder = functools.partial(PrefixBeam, o.beam_width or 16, None, boost)
+    decoder = decoder if o.beam_width or boost else None
     prior = torch.load(o.prior, weights_only=True) if o.prior else None
     options = StreamOptions(o.chunk_ms, right_ms=o.right_ms, endpoint_ms=o.endpoint_ms)
     limits = SessionLimits(o.ahead_ms, idle_s=o.idle_s, keep_s=o.keep_s)
@@ -253,15 +263,16 @@ def main(argv=None):
     batching |= {"max_queue": o.max_queue, "deadline_ms": o.deadline_ms}
     listener = socket.create_server(("127.0.0.1", o.port), backlog=512)
     with contextlib.ExitStack() as stack:
-        pool = WorkerPool(o.variant, o.spares, o.checkpoint) if o.backend == "local" else None
-        if pool:
+        pool = None
+        if o.backend == "local":
+            pool = WorkerPool(o.variant, o.spares, o.checkpoint, o.device)
             infer, alive = stack.enter_context(pool).infer, lambda: pool.alive
         else:
             from triton_asr import TritonBackend
 
             backend = stack.enter_context(TritonBackend(o.backend))
             infer, alive = backend.infer, backend.alive
-        service = Service(infer, options, limits, o.max_streams, prior, **batching)
+        service = Service(infer, options, limits, o.max_streams, prior, decoder, **batching)
 
         def refresh(metrics):
             metrics.restarts.set(pool.restarts if pool else 0)

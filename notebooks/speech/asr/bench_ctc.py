@@ -9,6 +9,7 @@ writes. Word error rates stand beside the times: a faster beam that hears worse 
 """
 
 import argparse
+import importlib.util
 import logging
 import os
 import tempfile
@@ -64,13 +65,10 @@ def peers(model, arpa=None):
         return {}
     labels = [*VOCABULARY, ""]
     found = {"pyctcdecode": build_ctcdecoder(labels)}
-    if arpa is not None:
-        try:
-            found["pyctcdecode, word model"] = build_ctcdecoder(
-                labels, str(model.write_arpa(Path(arpa))), sorted(model.words)
-            )
-        except ImportError:  # kenlm reads the file
-            pass
+    if arpa is not None and importlib.util.find_spec("kenlm"):
+        path = str(model.write_arpa(Path(arpa)))
+        words = sorted(model.words)
+        found["pyctcdecode, word model"] = build_ctcdecoder(labels, path, words)
     return found
 
 

@@ -13,7 +13,9 @@ A phrase counts as whole words: "six" earns nothing inside "sixty". Phrases foun
 overlap; of two, the one that is complete first counts.
 """
 
-__all__ = ["PhraseBoost"]
+from collections import Counter
+
+__all__ = ["PhraseBoost", "boosted_counts"]
 
 
 class PhraseBoost:
@@ -85,3 +87,21 @@ class PhraseBoost:
         below = [self._spread(child) for key, child in node.items() if len(key) == 1]
         node["weight"] = max([*below, node.get("whole", 0.0), 0.0])
         return node["weight"]
+
+
+def boosted_counts(references, hypotheses, words):
+    """(spoken, found, false): of these words, how many were said, heard, and heard wrongly.
+
+    >>> boosted_counts(["nine one"], ["nine nine"], ["nine"])
+    (1, 1, 1)
+
+    Counted in each utterance: what was heard beyond what was said is false.
+    """
+    spoken = found = false = 0
+    for reference, hypothesis in zip(references, hypotheses, strict=True):
+        said, heard = Counter(reference.split()), Counter(hypothesis.split())
+        for word in words:
+            spoken += said[word]
+            found += min(said[word], heard[word])
+            false += max(0, heard[word] - said[word])
+    return spoken, found, false

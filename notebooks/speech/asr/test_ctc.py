@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from phrase_boost import PhraseBoost
+from phrase_boost import PhraseBoost, boosted_counts
 from word_errors import word_error_rate, word_error_rate_reference
 from word_model import WordNGram
 
@@ -245,3 +245,9 @@ def test_boosting_lifts_a_word_over_its_rival():
     assert ctc.beam_search(torch.tensor(step), vocabulary=LETTERS) == ["b"]
     boosted = ctc.beam_search(torch.tensor(step), boost=PhraseBoost(["a"]), vocabulary=LETTERS)
     assert boosted == ["a"]
+
+
+def test_boosted_words_are_found_or_false_utterance_by_utterance():
+    said, heard = ["nine one", "two"], ["one one", "nine two"]
+    assert boosted_counts(said, heard, ["nine"]) == (1, 0, 1)
+    assert boosted_counts(said, heard, ["one", "two"]) == (2, 2, 1)
