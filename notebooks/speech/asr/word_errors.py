@@ -4,8 +4,8 @@ Articles: the two of the chapter `speech/asr`. With substitutions S, deletions D
 and N words in the references, WER = (S + D + I) / N; the article on serving leaves insertions
 out of its wording. The counts come from a Levenshtein alignment of words. Several alignments
 can be shortest, and then S, D and I depend on the choice; ours is that of rapidfuzz, so that
-all three equal `jiwer`'s: walking back from the end, a deletion where it shortens, else an
-insertion, else a match or substitution.
+all three equal `jiwer`'s: what both begin or end with is set aside; then, walking back from the
+end, a deletion where it shortens, else an insertion, else a match or substitution.
 """
 
 from dataclasses import dataclass
@@ -73,8 +73,8 @@ def word_error_rate_reference(reference, hypothesis):
 
 def _counts(words, heard):
     """The WordErrors of one pair of word lists, walking back through the distances."""
-    d = _distances(words, heard)
-    i, j = len(words), len(heard)
+    total, words, heard = len(words), *_without_common_ends(words, heard)
+    d, i, j = _distances(words, heard), len(words), len(heard)
     substitutions = insertions = deletions = 0
     while i and j:
         if d[i][j] == d[i - 1][j] + 1:
@@ -84,7 +84,18 @@ def _counts(words, heard):
         else:
             i, j = i - 1, j - 1
             substitutions += words[i] != heard[j]
-    return WordErrors(substitutions, insertions + j, deletions + i, len(words))
+    return WordErrors(substitutions, insertions + j, deletions + i, total)
+
+
+def _without_common_ends(words, heard):
+    """Both lists without the words that they begin with alike, then end with alike."""
+    begin = 0
+    while begin < min(len(words), len(heard)) and words[begin] == heard[begin]:
+        begin += 1
+    end = 0
+    while end < min(len(words), len(heard)) - begin and words[-1 - end] == heard[-1 - end]:
+        end += 1
+    return words[begin : len(words) - end], heard[begin : len(heard) - end]
 
 
 def _distances(words, heard):
