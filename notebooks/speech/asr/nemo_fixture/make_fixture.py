@@ -76,7 +76,7 @@ def config():
 def signals():
     rng, lengths = np.random.default_rng(0), torch.tensor([8_000, 5_237])
     t = np.arange(8_000) / 16_000
-    first = 0.3 * np.sin(2 * np.pi * (200 + 900 * t) * t) + 0.02 * rng.standard_normal(8_000)
+    first = 0.3 * np.sin(2 * np.pi * (200 + 900 * t) * t) + 0.1 * rng.standard_normal(8_000)
     second = 0.1 * np.sign(np.sin(2 * np.pi * 130 * t)) * np.hanning(
         8_000
     ) + 0.001 * rng.standard_normal(8_000)
