@@ -23,6 +23,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -96,7 +97,8 @@ class Server:
 
     def __exit__(self, *_):
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self.terminate()
+            if self.process.poll() is None:
+                self.terminate()
         self.process.kill()
         self.process.communicate()
 
@@ -114,13 +116,15 @@ class Server:
             return error.code, error.read().decode()
 
 
-def scrape(server):
-    """{series: value} of a server's metrics, read by Prometheus's own parser; labels follow the
-    name as in `asr_request_failure_total{reason=deadline}`."""
+def scrape(where):
+    """{series: value} of the metrics of a Server or an address, read by Prometheus's parser;
+    labels follow the name as in `asr_request_failure_total{reason=deadline}`."""
     from prometheus_client.parser import text_string_to_metric_families
 
-    found = {}
-    for family in text_string_to_metric_families(server.get("/metrics")[1]):
+    address, found = getattr(where, "address", where), {}
+    with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
+        text = answer.read().decode()
+    for family in text_string_to_metric_families(text):
         for sample in family.samples:
             labels = ",".join(f"{key}={value}" for key, value in sample.labels.items())
             found[sample.name + (f"{{{labels}}}" if labels else "")] = sample.value

@@ -24,13 +24,13 @@ import math
 
 import numpy as np
 import torch
-from phrase_boost import PhraseBoost
+from phrase_boost import PhraseBoost, boosted_counts
 from quartznet import VOCABULARY
 from word_errors import WordErrors, word_error_rate
 from word_model import WordNGram
 
 __all__ = ["PhraseBoost", "PrefixBeam", "WordErrors", "WordNGram", "beam_search"]
-__all__ += ["beam_search_reference", "collapse", "greedy", "word_error_rate"]
+__all__ += ["beam_search_reference", "boosted_counts", "collapse", "greedy", "word_error_rate"]
 
 ALPHA, BETA = 0.5, 1.5  # weight of the word model, bonus a word: pyctcdecode's defaults
 TOKEN_FLOOR = -5.0  # letters less probable than e^-5 at a step start no new prefix

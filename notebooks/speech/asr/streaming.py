@@ -20,76 +20,18 @@ frame, instead of for each window again, and normalised by running moments, see
 Legend: F mel bands, T frames of 10 ms, S output steps of 20 ms, V letters and blank, N samples.
 """
 
-from dataclasses import dataclass
+from collections import deque
 
 import torch
 from ctc import collapse
 from mel_features import HOP, SAMPLE_RATE_HZ
 from quartznet import BLANK, VOCABULARY
+from stream_options import FRAME_MS, FRAMES_PER_STEP, Event, StreamOptions, Window
 from streaming_features import FeatureStream, RunningNormaliser
 
 __all__ = ["Event", "StreamOptions", "StreamState", "Window", "run_windows", "transcribe"]
 
-FRAME_MS, FRAMES_PER_STEP = 10, 2
 LONGEST_PUSH_S = 60  # of audio in one call: more is an error, or an attack
-
-
-@dataclass(frozen=True)
-class StreamOptions:
-    """How a stream is cut, normalised and ended; times in ms are whole steps of 20 ms.
-
-    >>> StreamOptions(chunk_ms=60, right_ms=180).delay_ms
-    240
-
-    `left_ms`, `right_ms`: context on either side; None is all there is, so that the only window
-    comes at the end. `normalise`: "running" or "window"; `prior_frames` is how much a prior
-    counts in the first. `endpoint_ms`: silence after a word that ends an utterance (None: only
-    the stream's end does); beyond `longest_ms` the next blank ends it.
-    """
-
-    chunk_ms: int = 60
-    left_ms: int | None = 660
-    right_ms: int | None = 180
-    normalise: str = "running"
-    prior_frames: float = 30.0
-    endpoint_ms: int | None = 1000
-    longest_ms: int = 30_000
-
-    def __post_init__(self):
-        step = FRAME_MS * FRAMES_PER_STEP
-        for name in ("chunk_ms", "left_ms", "right_ms", "endpoint_ms", "longest_ms"):
-            value, least = getattr(self, name), 0 if "t_ms" in name else step
-            if value is not None and (value % step or value < least):
-                raise ValueError(f"{name}={value}: whole steps of {step} ms from {least} up")
-        if self.normalise not in ("running", "window"):
-            raise ValueError(f"normalise={self.normalise!r}: allowed are 'running', 'window'")
-
-    @property
-    def delay_ms(self):
-        """What a person waits beside the response: the chunk and its right context."""
-        return self.chunk_ms + (self.right_ms or 0)
-
-
-@dataclass(frozen=True)
-class Window:
-    """What the network reads at once: features (F, T), and which of its steps to keep."""
-
-    features_FT: torch.Tensor
-    keep_from: int  # steps of this window's output
-    keep_to: int
-    to_ms: int  # the stream's time up to which the kept steps reach
-    heard_ms: int  # how much had to be heard before this window was complete
-
-
-@dataclass(frozen=True)
-class Event:
-    """The text of the current utterance after one window: `kind` is "partial" or "final"."""
-
-    kind: str
-    text: str
-    start_ms: int
-    to_ms: int
-    heard_ms: int
 
 
 class StreamState:
@@ -120,7 +62,7 @@ class StreamState:
             RunningNormaliser(prior, self.options.prior_frames),
         )
         self.ring_FT, self.ring_start = torch.empty(64, 0), 0  # frames kept, first one's number
-        self.waiting_N, self.samples, self.taken, self.ended = [], 0, 0, False
+        self.waiting_N, self.samples, self.taken, self.ended = deque(), 0, 0, False
         self.next_frame, self.pending = 0, []  # where the next chunk begins; windows out
         self.start_ms, self.silent_ms = 0, 0
         self._fresh()
@@ -196,10 +138,17 @@ class StreamState:
     def _read(self, end):
         """Turns waiting samples into frames of the ring up to frame `end`, no further: frames
         count in the moments when a window first sees them, however early they came."""
-        known_N = torch.cat([torch.empty(0), *self.waiting_N])
-        need = end * HOP - self.taken
-        self.waiting_N, self.taken = [known_N[need:]], end * HOP
-        fresh_FT = self.features.push(known_N[:need])
+        taken_N = []
+        while self.taken < end * HOP:
+            piece_N = self.waiting_N.popleft()
+            rest = end * HOP - self.taken
+            if len(piece_N) > rest:
+                self.waiting_N.appendleft(piece_N[rest:])
+            taken_N.append(piece_N[:rest])
+            self.taken += len(taken_N[-1])
+        if not taken_N:
+            return
+        fresh_FT = self.features.push(torch.cat(taken_N))
         self.normaliser.update(fresh_FT)
         self.ring_FT = torch.cat([self.ring_FT, fresh_FT], 1)
 
@@ -296,5 +245,5 @@ def _check_signal(signal_N):
             f"samples of shape {tuple(signal_N.shape)}: one axis of at most {LONGEST_PUSH_S} s "
             "is allowed at once, so that one client cannot fill the memory"
         )
-    if not signal_N.isfinite().all():
+    if not signal_N.sum().isfinite():  # one pass; finite samples cannot overflow
         raise ValueError("samples hold NaN or infinity: one would spoil all later frames")

@@ -103,9 +103,12 @@ class TritonServer:
     words if it does not start.
     """
 
-    def __init__(self, variant="folded", checkpoint="", max_batch=16, max_delay_us=2000):
+    def __init__(
+        self, variant="folded", checkpoint="", device="cpu", max_batch=16, max_delay_us=2000
+    ):
         self.command = [sys.executable, str(Path(__file__).resolve()), f"--variant={variant}"]
         self.command += [f"--checkpoint={checkpoint}", f"--max-batch={max_batch}"]
+        self.command += [f"--device={device}"]
         self.command += [f"--max-delay-us={max_delay_us}"]
         self.process = None
 
@@ -170,6 +173,7 @@ def main(argv=None):
         parser.add_argument(f"--{name}-port", type=int, default=default)
     parser.add_argument("--variant", default="folded")
     parser.add_argument("--checkpoint", default="")
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--max-batch", type=int, default=16)
     parser.add_argument("--max-delay-us", type=int, default=2000)
     o = parser.parse_args(argv)
@@ -193,15 +197,15 @@ def _bound(o):
 
     torch.set_num_threads(1)
     _mend_arrays()
-    model = variant(load_model(o.checkpoint or DIGITS_BASE), o.variant)
+    model = variant(load_model(o.checkpoint or DIGITS_BASE, o.device), o.variant)
 
     @batch
     @torch.inference_mode()
     def infer(features, frames):
-        lengths_B = torch.from_numpy(frames[:, 0])
+        lengths_B = torch.from_numpy(frames[:, 0]).to(o.device)
         full = bool((lengths_B == features.shape[2]).all())
-        found = model(torch.from_numpy(features), None if full else lengths_B)
-        return {"log_probs": np.ascontiguousarray(found[0].numpy())}
+        found = model(torch.from_numpy(features).to(o.device), None if full else lengths_B)
+        return {"log_probs": np.ascontiguousarray(found[0].cpu().numpy())}
 
     local, ports = "127.0.0.1", (o.http_port, o.grpc_port, o.metrics_port)
     names = ("http", "grpc", "metrics")
