@@ -9,6 +9,7 @@ writes. Word error rates stand beside the times: a faster beam that hears worse 
 """
 
 import argparse
+import contextlib
 import importlib.util
 import logging
 import os
@@ -56,6 +57,19 @@ def contestants(log_probs, model, width=WIDTH, arpa=None):
     }
 
 
+@contextlib.contextmanager
+def silent_stderr():
+    """A context in which nobody, C++ included, writes to standard error."""
+    kept = os.dup(2)
+    with open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+
+
 def peers(model, arpa=None):
     """pyctcdecode's decoders by name; none where it is absent."""
     try:
@@ -68,7 +82,8 @@ def peers(model, arpa=None):
     if arpa is not None and importlib.util.find_spec("kenlm"):
         path = str(model.write_arpa(Path(arpa)))
         words = sorted(model.words)
-        found["pyctcdecode, word model"] = build_ctcdecoder(labels, path, words)
+        with silent_stderr():  # kenlm draws a progress bar there
+            found["pyctcdecode, word model"] = build_ctcdecoder(labels, path, words)
     return found
 
 
