@@ -15,8 +15,10 @@ Khinchine, with service time c of a batch):
     wait(u) = c u / (2 (1 - u)) below saturation; beyond, the backlog grows with the excess
 
 The rule is that of Kubernetes' horizontal autoscaler, applied to a series that the server
-exports: wanted = ceil(replicas * queue time / target), up at once but `starts_s` later, since
-a server must load its model; down only after `calm_s` of lower wishes.
+exports: wanted = ceil(replicas * queue time / target), at most twice as many at once. New ones
+serve `starts_s` later, since they must load a model, and until then nothing more is asked for.
+Queue time falls much faster than load, so that the same formula would shrink far too much:
+down, it goes by one, after `calm_s` below the target.
 
 Legend: T ticks of the simulation.
 """
@@ -53,8 +55,8 @@ class Rule:
     least: int = 1
     most: int = 40
     starts_s: float = 30.0
-    calm_s: float = 300.0
-    tolerance: float = 0.1  # no change while the ratio is within
+    calm_s: float = 120.0
+    deadline_s: float = 2.0  # older windows are dropped, so that no backlog is longer
     fixed: int | None = None
 
 
@@ -88,41 +90,28 @@ def simulate(streams, capacity, service_s, rule=None, tick_s=5.0):
     """A dict of arrays (T,): `replicas` that serve, `queue_s` that a window waits, `load`.
 
     streams (T,); `capacity` streams fill one replica (load 1), `service_s` is what a batch
-    takes: measure both. A backlog grows while load exceeds 1 and is worked off after; it is
-    capped at 60 s, where every deadline is long missed. Raises ValueError unless both are
-    positive.
+    takes: measure both. A backlog grows while load exceeds 1 and is worked off after. Raises
+    ValueError unless both are positive.
     """
     if capacity <= 0 or service_s <= 0:
         raise ValueError(f"capacity={capacity}, service_s={service_s}: both must be positive")
     rule = rule or Rule()
-    serving = rule.fixed or rule.least
-    wishes, starting, backlog_s = [], [], 0.0
+    serving, coming, ready_at, calm_from, backlog_s = rule.fixed or rule.least, 0, 0.0, 0.0, 0.0
     out = {"replicas": [], "queue_s": [], "load": []}
-    for tick, count in enumerate(streams):
-        now = tick * tick_s
-        serving += sum(n for at, n in starting if at <= now)
-        starting = [(at, n) for at, n in starting if at > now]
+    for now, count in zip(np.arange(len(streams)) * tick_s, streams, strict=True):
+        if coming and now >= ready_at:
+            serving, coming = serving + coming, 0
         load = count / (capacity * serving)
-        backlog_s = min(60.0, max(0.0, backlog_s + (load - 1) * tick_s))
-        queue_s = backlog_s + float(queue_time_s(load, service_s))
+        backlog_s = min(rule.deadline_s, max(0.0, backlog_s + (load - 1) * tick_s))
+        queue_s = min(rule.deadline_s, backlog_s + float(queue_time_s(load, service_s)))
         for name, value in (("replicas", serving), ("queue_s", queue_s), ("load", load)):
             out[name].append(value)
-        if rule.fixed is None:
-            wishes = [*wishes, _wish(rule, serving, queue_s)][
-                -max(1, int(rule.calm_s / tick_s)) :
-            ]
-            coming = serving + sum(n for _, n in starting)
-            if wishes[-1] > coming:
-                starting.append((now + rule.starts_s, wishes[-1] - coming))
-            elif len(wishes) * tick_s >= rule.calm_s and max(wishes) < serving and not starting:
-                serving = max(wishes)
+        if rule.fixed is not None or coming:
+            continue
+        if queue_s > rule.target_s:
+            wanted = int(np.ceil(serving * min(queue_s / rule.target_s, 2.0)))
+            coming, ready_at = min(wanted, rule.most) - serving, now + rule.starts_s
+            calm_from = now
+        elif now - calm_from >= rule.calm_s:
+            serving, calm_from = max(rule.least, serving - 1), now
     return {name: np.array(values) for name, values in out.items()}
-
-
-def _wish(rule, serving, queue_s):
-    """How many replicas the queue time asks for now; at most twice as many at once."""
-    ratio = queue_s / rule.target_s
-    if abs(ratio - 1) <= rule.tolerance:
-        return serving
-    wanted = int(np.ceil(serving * min(ratio, 2.0)))
-    return int(np.clip(wanted, rule.least, rule.most))

@@ -42,8 +42,11 @@ def test_the_wait_matches_a_simulated_queue():
 
 
 def test_a_fixed_replica_under_double_load_falls_behind():
-    found = simulate(np.full(10, 20), capacity=10, service_s=0.01, rule=Rule(fixed=1))
+    rule = Rule(fixed=1, deadline_s=60)
+    found = simulate(np.full(10, 20), capacity=10, service_s=0.01, rule=rule)
     assert (np.diff(found["queue_s"]) > 4.9).all() and (found["replicas"] == 1).all()
+    capped = simulate(np.full(10, 20), 10, 0.01, Rule(fixed=1, deadline_s=2))
+    assert capped["queue_s"].max() == 2, "what waits longer is dropped"
 
 
 def test_the_rule_starts_late_and_ends_the_queue():
@@ -54,11 +57,12 @@ def test_the_rule_starts_late_and_ends_the_queue():
     assert found["queue_s"][-1] < 0.06 and found["replicas"][-1] > 6
 
 
-def test_the_rule_waits_for_calm_before_it_shrinks():
+def test_the_rule_waits_for_calm_and_shrinks_by_one():
     streams = np.r_[np.full(200, 60), np.full(300, 2)]
-    found = simulate(streams, 10, 0.01, Rule(calm_s=300))
+    found = simulate(streams, 10, 0.01, Rule(calm_s=60))
     shrinks = np.flatnonzero(np.diff(found["replicas"]) < 0)
-    assert shrinks[shrinks >= 200][0] >= 200 + 58 and found["replicas"][-1] == 1
+    assert found["replicas"][-1] == 1 and (np.diff(found["replicas"])[shrinks] == -1).all()
+    assert np.diff(shrinks).min() >= 12, "a minute of calm before each step"
 
 
 @given(st.lists(st.integers(0, 500), min_size=1, max_size=60), st.integers(1, 5))
