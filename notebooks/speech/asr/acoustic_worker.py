@@ -40,12 +40,21 @@ class WorkerPool:
     time is served, others wait. A batch whose worker dies is tried once more on the next one;
     then WorkerFailed is raised, so that a poisonous batch cannot kill for ever. `restarts`
     counts the dead, `pid` is the worker's. `variant` is one of `quartznet_variants.VARIANTS`.
+    `warm` is the largest batch and the frames to be met: a library chooses its kernels when it
+    first sees a shape, which takes longer than many windows, so a worker sees them all before.
     """
 
     def __init__(
-        self, variant="plain", spares=1, checkpoint="", device="cpu", answer_s=ANSWER_S
+        self,
+        variant="plain",
+        spares=1,
+        checkpoint="",
+        device="cpu",
+        warm=(1, 90),
+        answer_s=ANSWER_S,
     ):
-        self.arguments, self.spares = [variant, str(checkpoint), device], spares
+        self.arguments = [variant, str(checkpoint), device, *map(str, warm)]
+        self.spares = spares
         self.answer_s, self.restarts = answer_s, 0
         self._lock, self._workers, self._closed = threading.Lock(), [], False
 
@@ -141,7 +150,7 @@ class _Worker:
         self.pipe.close()
 
 
-def main(pipe, variant="plain", checkpoint="", device="cpu"):
+def main(pipe, variant="plain", checkpoint="", device="cpu", largest=1, frames=90):
     """None; answers batches from a pipe until its other end closes."""
     import torch
     from quartznet_files import DIGITS_BASE, load_model
@@ -150,8 +159,9 @@ def main(pipe, variant="plain", checkpoint="", device="cpu"):
     torch.set_num_threads(1)  # a second thread would wait for the front's core, and spin
     model = made_as(load_model(checkpoint or DIGITS_BASE, device), variant)
     with torch.inference_mode():
-        for batch in (1, 2, 8):  # libraries choose their kernels at first sight
-            model(torch.zeros(batch, model_bands(model), 90, device=device))
+        for batch in range(1, int(largest) + 1):
+            sound_BFT = torch.zeros(batch, model_bands(model), int(frames), device=device)
+            model(sound_BFT), model(sound_BFT, torch.full((batch,), int(frames), device=device))
         pipe.send(np.zeros(0))
         while True:
             try:

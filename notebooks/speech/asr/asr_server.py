@@ -261,11 +261,13 @@ def main(argv=None):
     limits = SessionLimits(o.ahead_ms, idle_s=o.idle_s, keep_s=o.keep_s)
     batching = {"max_batch": o.max_batch, "max_delay_ms": o.max_delay_ms}
     batching |= {"max_queue": o.max_queue, "deadline_ms": o.deadline_ms}
+    batching |= {"pad_to": options.window_frames}
     listener = socket.create_server(("127.0.0.1", o.port), backlog=512)
     with contextlib.ExitStack() as stack:
         pool = None
         if o.backend == "local":
-            pool = WorkerPool(o.variant, o.spares, o.checkpoint, o.device)
+            warm = o.max_batch, options.window_frames
+            pool = WorkerPool(o.variant, o.spares, o.checkpoint, o.device, warm)
             infer, alive = stack.enter_context(pool).infer, lambda: pool.alive
         else:
             from triton_asr import TritonBackend

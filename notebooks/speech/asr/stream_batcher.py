@@ -90,13 +90,14 @@ class Batcher:
         max_queue=256,
         deadline_ms=2000,
         metrics=None,
+        pad_to=0,
     ):
         if max_batch < 1 or max_queue < 1 or max_delay_ms < 0 or deadline_ms <= 0:
             raise ValueError(
                 f"max_batch={max_batch}, max_queue={max_queue}, max_delay_ms={max_delay_ms}, "
                 f"deadline_ms={deadline_ms}: at least 1, 1, 0 and above 0 are allowed"
             )
-        self.infer, self.metrics = infer, metrics or Metrics()
+        self.infer, self.metrics, self.pad_to = infer, metrics or Metrics(), pad_to
         self.max_batch, self.max_delay_s = max_batch, max_delay_ms / 1e3
         self.deadline_s = deadline_ms / 1e3
         self.queue = asyncio.Queue(max_queue)
@@ -161,7 +162,7 @@ class Batcher:
         return items
 
     async def _compute(self, items, began):
-        batch_BFT, frames_B = as_batch([item.features_FT for item in items])
+        batch_BFT, frames_B = as_batch([item.features_FT for item in items], self.pad_to)
         try:
             found_BSV = await asyncio.to_thread(self.infer, batch_BFT, frames_B)
         except Exception as error:  # whatever the engine raises is these windows' failure
@@ -203,13 +204,15 @@ class _Item:
     future: asyncio.Future
 
 
-def as_batch(windows):
+def as_batch(windows, pad_to=0):
     """Windows (F, T) as one array (B, F, T), zeros behind the shorter, and their frames (B,);
-    None in place of the frames where all have one length, which saves the masks."""
+    None in place of the frames where all fill it, which saves the masks. T is at least
+    `pad_to`: few shapes mean few first times."""
     frames_B = np.array([window.shape[1] for window in windows], np.int64)
-    if (frames_B == frames_B[0]).all():
+    longest = max(int(frames_B.max()), pad_to)
+    if (frames_B == longest).all():
         return np.stack(windows), None
-    batch_BFT = np.zeros((len(windows), windows[0].shape[0], frames_B.max()), np.float32)
+    batch_BFT = np.zeros((len(windows), windows[0].shape[0], longest), np.float32)
     for row, window in zip(batch_BFT, windows, strict=True):
         row[:, : window.shape[1]] = window
     return batch_BFT, frames_B

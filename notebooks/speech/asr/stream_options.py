@@ -50,6 +50,11 @@ class StreamOptions:
         """What a person waits beside the response: the chunk and its right context."""
         return self.chunk_ms + (self.right_ms or 0)
 
+    @property
+    def window_frames(self):
+        """Frames of a window in the middle of a stream; those at its ends are shorter."""
+        return (self.chunk_ms + (self.left_ms or 0) + (self.right_ms or 0)) // FRAME_MS
+
 
 @dataclass(frozen=True)
 class Window:

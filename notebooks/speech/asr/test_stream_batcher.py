@@ -106,6 +106,8 @@ def test_unlike_lengths_are_padded_and_told():
     batch, frames = as_batch([window(1, 4), window(2, 6)])
     assert batch.shape == (2, 64, 6) and frames.tolist() == [4, 6] and not batch[0, :, 4:].any()
     assert as_batch([window(1), window(2)])[1] is None
+    padded, frames = as_batch([window(1, 4)], pad_to=9)
+    assert padded.shape == (1, 64, 9) and frames.tolist() == [4]
 
 
 @pytest.mark.parametrize("bad", [{"max_batch": 0}, {"max_queue": 0}, {"deadline_ms": 0}])
