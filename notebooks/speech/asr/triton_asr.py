@@ -30,6 +30,7 @@ import numpy as np
 from acoustic_worker import WorkerFailed
 from mel_features import MELS
 from quartznet import BLANK
+from stream_options import StreamOptions
 
 __all__ = ["MODEL", "TritonBackend", "TritonServer", "available", "main"]
 
@@ -198,6 +199,10 @@ def _bound(o):
     torch.set_num_threads(1)
     _mend_arrays()
     model = variant(load_model(o.checkpoint or DIGITS_BASE, o.device), o.variant)
+
+    with torch.inference_mode():  # every batch size once, before the first request
+        for size in range(1, o.max_batch + 1):
+            model(torch.zeros(size, MELS, StreamOptions().window_frames, device=o.device))
 
     @batch
     @torch.inference_mode()
