@@ -7,7 +7,9 @@ answers would stop asking just when the server is slow, and hide the queue). For
 needed the sound up to h ms, received at r:
 
     response = r - (t0 + time at which the packet with h was due)
-    felt     = chunk + right context + response        worst case: the chunk's first sound
+    felt     = chunk + (h - end of the chunk) + response    worst case: the chunk's first sound
+
+The bracket is the right context, or what was left of it at the end of the stream.
 
 The due time counts, not the time of sending, so that a late generator flatters nobody; how late
 it was itself is reported beside.
@@ -202,7 +204,8 @@ async def _listen(socket, heard, hello, clock):
                 response_ms = (now - due) * 1e3
                 heard.arrivals_s.append(now - began)
                 heard.responses_ms.append(response_ms)
-                heard.felt_ms.append(hello["chunk_ms"] + hello["right_ms"] + response_ms)
+                waited_ms = told["heard_ms"] - told["to_ms"] + hello["chunk_ms"]
+                heard.felt_ms.append(waited_ms + response_ms)
                 heard.queue_ms.append(told["queue_ms"])
                 heard.compute_ms.append(told["compute_ms"])
                 heard.batches.append(told["batch"])

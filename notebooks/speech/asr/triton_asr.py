@@ -192,7 +192,7 @@ def _bound(o):
     import torch
     from pytriton.decorators import batch
     from pytriton.model_config import DynamicBatcher, ModelConfig, Tensor
-    from pytriton.triton import Triton, TritonConfig
+    from pytriton.triton import Triton
     from quartznet_files import DIGITS_BASE, load_model
     from quartznet_variants import variant
 
@@ -212,11 +212,7 @@ def _bound(o):
         found = model(torch.from_numpy(features).to(o.device), None if full else lengths_B)
         return {"log_probs": np.ascontiguousarray(found[0].cpu().numpy())}
 
-    local, ports = "127.0.0.1", (o.http_port, o.grpc_port, o.metrics_port)
-    names = ("http", "grpc", "metrics")
-    config = {f"{name}_address": local for name in names}
-    config |= {f"{name}_port": port for name, port in zip(names, ports, strict=True)}
-    triton = Triton(config=TritonConfig(allow_gpu_metrics=False, **config))
+    triton = Triton(config=_config(o))
     triton.bind(
         model_name=MODEL,
         infer_func=infer,
@@ -231,6 +227,16 @@ def _bound(o):
         ),
     )
     return triton
+
+
+def _config(o):
+    """pytriton's TritonConfig: this machine's addresses alone, no metrics of a GPU."""
+    from pytriton.triton import TritonConfig
+
+    ports = {"http": o.http_port, "grpc": o.grpc_port, "metrics": o.metrics_port}
+    config = {f"{name}_port": port for name, port in ports.items()}
+    config |= {f"{name}_address": "127.0.0.1" for name in ports}
+    return TritonConfig(allow_gpu_metrics=False, **config)
 
 
 def _mend_arrays():
