@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 
 from helpers.show import number
 
-from . import chromium, weights
+from . import chromium, syllabi, weights
 from .errors import PressError
 from .ledger import TESTED, Ledger, Run
 from .ledger_page import claims, status
@@ -133,6 +133,8 @@ MARKERS: dict[str, Callable[[Repository, Ledger], str]] = {
     "start-by-interest": start_by_interest,
     "start-by-hardware": start_by_hardware,
     "datasets": datasets,
+    "syllabi": syllabi.syllabi,
+    "by-audience": syllabi.by_audience,
     "pdf": pdf,
     "page-weight": weight,
 }

@@ -8,7 +8,7 @@ import zipfile
 from pathlib import Path
 from typing import NamedTuple
 
-from .. import variants
+from .. import chromium, variants
 from ..errors import PressError
 from ..files import lock, remove, write_text
 from ..ledger import Ledger
@@ -102,16 +102,16 @@ def _paper(repository: Repository, chapters: list[Chapter], plans: list, options
     ledger = Ledger(repository)
     shutil.copytree(HERE / "reveal", folder / "slides" / "reveal")
     write_text(folder / "instructor" / "run-sheet.html", runsheet.run_sheet(chapters, plans, options.start))
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if not chromium:
-        raise PressError("no Chromium, which prints the handouts: on Debian and Ubuntu, apt-get install chromium")
+    browser = chromium.find()
+    if not browser:
+        raise PressError(f"the handouts cannot be printed: {chromium.WANTED}")
     for chapter in chapters:
         shown = slides(chapter, read_notebook(chapter.executed), "../book/_static/mathjax/tex-mml-chtml.js")
         write_text(folder / "slides" / f"{chapter.stem}.html", shown)
         base = str(repository.config.get("html", {}).get("baseurl") or repository.url).rstrip("/")
         address = f"{base}/{chapter.document}.html"
         pages = [handout.handout(chapter, ledger, address, size) for size in handout.SIZES]
-        handout.print_pdf(pages, folder / "handout" / f"{chapter.stem}.pdf", chromium)
+        handout.print_pdf(pages, folder / "handout" / f"{chapter.stem}.pdf", browser)
 
 
 def _book(repository: Repository, folder: Path) -> None:

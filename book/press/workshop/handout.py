@@ -5,9 +5,9 @@ import re
 from pathlib import Path
 
 from ..errors import PressError
-from ..generated import measured
 from ..ledger import Ledger
 from ..model import Chapter
+from ..tables import measured
 from . import paper
 
 CSS = """\

@@ -13,6 +13,7 @@ import time
 import zipfile
 from pathlib import Path
 
+from .. import chromium
 from ..errors import PressError
 
 SECONDS = 1800
@@ -107,9 +108,9 @@ def browse(folder: Path) -> int:
     """The number of pages that Chromium shows without an error and without asking for anything outside the folder."""
     from playwright.sync_api import sync_playwright
 
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if not chromium:
-        raise PressError("no Chromium to look at the bundle's pages with")
+    found = chromium.find()
+    if not found:
+        raise PressError(f"the bundle's pages cannot be looked at: {chromium.WANTED}")
     pages = [
         folder / "START_HERE.html",
         *sorted(folder.glob("slides/*.html")),
@@ -118,7 +119,7 @@ def browse(folder: Path) -> int:
     pages += sorted(folder.glob("book/notebooks/*/*/*.html"))
     wrong: list[str] = []
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
         try:
             for path in pages:
                 wrong += [f"{path.name}: {what}" for what in _look(browser, path)]

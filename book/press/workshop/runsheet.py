@@ -41,7 +41,7 @@ def timetable(plan: Plan, start: str) -> str:
         late = cut_lines(plan.blocks, index)
         said = "as above" if late == before and late else late
         before = late
-        rows.append([time, f"{block.minutes:g} min", html.escape(block.title), KINDS[block.kind], said])
+        rows.append([time, f"{block.minutes:g}&nbsp;min", html.escape(block.title), KINDS[block.kind], said])
     return paper.table(f"{plan.minutes} minutes", ["begins", "takes", "what", "how", "if you are late here"], rows)
 
 

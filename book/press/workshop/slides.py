@@ -30,7 +30,8 @@ html, body { background: #fff; }
 .reveal code { font-family: ui-monospace, monospace; }
 .reveal blockquote { border-left: 6px solid #ccc; margin: 0 0 .6em; padding-left: .8em; }
 .reveal .progress { color: var(--blue); } .reveal .controls { color: var(--blue); }
-.reveal .slide-number { background: none; color: #555; }
+.reveal .slide-number { background: none; color: #555; font-size: 16px; }
+.reveal .slide-number a { color: #555; }
 """
 SHOW = """\
 <script src="reveal/reveal.js"></script>
