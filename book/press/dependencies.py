@@ -12,6 +12,8 @@ import symtable
 from collections.abc import Iterable
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+BRANCHES = (ast.If, ast.While, ast.Try)
+LOOPS, CONTEXTS = (ast.For, ast.AsyncFor), (ast.With, ast.AsyncWith)
 
 
 def needed(cells: list[str], uses: list[str]) -> list[str]:
@@ -32,13 +34,14 @@ def needed(cells: list[str], uses: list[str]) -> list[str]:
 
 
 def wanted(cells: list[str], uses: list[str]) -> set[str]:
-    """The names that `uses` reads and the cells make.
+    """The names that `uses` reads and the cells make, whatever an `if` or a `try` in them decides.
 
     >>> sorted(wanted(["a = 1", "b = 2"], ["b = 3", "print(a + b)"]))
     ['a']
     """
     found = _live(_statements(uses), set(), _deferred([*cells, *uses]))
-    return found & _touched(_statements(cells)) - set(dir(builtins))
+    sure = [node for node in _statements(cells) if not isinstance(node, BRANCHES)]
+    return found & _touched(sure) - set(dir(builtins))
 
 
 def _statements(sources: Iterable[str]) -> list[ast.stmt]:
@@ -61,11 +64,11 @@ def _live(statements: list[ast.stmt], after: set[str], deferred: dict[str, set[s
     for node in reversed(statements):
         if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
             live.discard(node.name)
-        elif isinstance(node, (ast.For, ast.With)):
+        elif isinstance(node, LOOPS + CONTEXTS):
             live |= _live(node.body, live, deferred)
-            live -= _stored(node.target if isinstance(node, ast.For) else node.items)
+            live -= _stored(node.target if isinstance(node, LOOPS) else node.items)
             live |= _closed(_reads(*_heads(node)), deferred)
-        elif isinstance(node, (ast.If, ast.While, ast.Try)):
+        elif isinstance(node, BRANCHES):
             live |= set().union(*(_live(part, live, deferred) for part in _parts(node)))
             live |= _closed(_reads(*_heads(node)), deferred)
         else:

@@ -23,7 +23,9 @@ from .model import Chapter, Repository, tags
 TIMEOUT_SECONDS = 300
 ROLES = ("checker", "stub", "solution", "wrong")
 RUNNER = """
-import json, sys, time
+import ast, asyncio, inspect, json, sys, time
+loop = asyncio.new_event_loop()
+asyncio.set_event_loop(loop)
 state = {"__name__": "__main__"}
 for attempt in json.load(open(sys.argv[1])):
     if attempt.get("fresh"):
@@ -32,7 +34,11 @@ for attempt in json.load(open(sys.argv[1])):
     begun = time.monotonic()
     try:
         for source in attempt["sources"]:
-            exec(compile(source, attempt["what"], "exec"), state)
+            code = compile(source, attempt["what"], "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)  # as in a notebook
+            if code.co_flags & inspect.CO_COROUTINE:
+                loop.run_until_complete(eval(code, state))
+            else:
+                exec(code, state)
         said = None
     except Exception as error:
         kind = "AssertionError" if isinstance(error, AssertionError) else "error"

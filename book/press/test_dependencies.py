@@ -30,6 +30,8 @@ def test_only_the_cells_that_are_needed_are_kept():
         (["import x", "x.y()"], []),
         (["x, y = 1, 2", "print(x)"], []),
         (["[x for x in y]"], []),
+        (["async with y as x:\n    await x.z()"], []),
+        (["await x"], ["x = 0"]),
     ],
 )
 def test_a_name_is_wanted_where_it_is_read_before_it_is_bound(uses, kept):
@@ -47,6 +49,12 @@ def test_what_a_function_reads_may_be_made_after_it():
     cells = ["def f():\n    return limit", "limit = 3", "g = lambda: other", "other = 4"]
     assert needed(cells, ["f()"]) == cells[:2]
     assert needed(cells, ["g()"]) == cells[2:]
+
+
+def test_what_only_a_branch_makes_is_needed_but_not_demanded():
+    cells = ["a = 1", "if a > 2:\n    b = 1"]
+    assert needed(cells, ["if a > 2:\n    print(b)"]) == cells
+    assert wanted(cells, ["if a > 2:\n    print(b)"]) == {"a"}
 
 
 def test_builtins_are_not_wanted():

@@ -85,7 +85,9 @@ class Server:
         return self
 
     def wait_ready(self):
-        """The server, ready: it said on which port."""
+        """The server, ready: it said on which port. One that is ready already answers at once."""
+        if self.address:
+            return self
         line = self.process.stdout.readline()  # ends when the process does
         if not line:
             _, words = self.process.communicate(timeout=10)
