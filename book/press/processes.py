@@ -48,14 +48,14 @@ def available_bytes() -> int:
     return free if limit == "max" else max(0, min(free, int(limit) - used))
 
 
-def end_tree(pid: int, marker: tuple[str, str]) -> list[str]:
+def end_tree(pid: int, marker: tuple[str, str], *, own: bool = True) -> list[str]:
     """The names of the processes that were still there; they are ended now, the kernel's own sessions included.
 
     `marker` is an environment variable and its value: whoever inherited it belongs to the run, also when
-    its parent is gone.
+    its parent is gone. With `own` False only those end, not the process `pid` and its descendants.
     """
     try:
-        victims = [*descendants(pid), psutil.Process(pid)]
+        victims = [*descendants(pid), psutil.Process(pid)] if own else []
     except GONE:
         victims = []
     known = {process.pid for process in victims}

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from . import checkpoints
+from . import checkpoints, processes
 from .dependencies import needed
 from .errors import PressError
 from .model import Chapter, Repository, tags
@@ -140,12 +140,14 @@ def _run(repository: Repository, chapter: Chapter, attempts: list[dict]) -> list
         todo = Path(scratch) / "attempts.json"
         todo.write_text(json.dumps(attempts), encoding="utf-8")
         command = [sys.executable, "-c", RUNNER, str(todo)]
-        environment["REBUILT_RECEIPTS"] = scratch
+        environment |= {"REBUILT_RECEIPTS": scratch, "REBUILT_RUN": Path(scratch).name}
         limits = {"timeout": TIMEOUT_SECONDS, "cwd": chapter.home, "env": environment}
         try:
             done = subprocess.run(command, capture_output=True, text=True, **limits)
         except subprocess.TimeoutExpired:
-            raise PressError(f"{chapter}: the exercises took longer than {TIMEOUT_SECONDS} s") from None
+            raise PressError(f"{chapter}: the proofs took longer than {TIMEOUT_SECONDS} s") from None
+        finally:  # servers that a section started for those after it
+            processes.end_tree(os.getpid(), ("REBUILT_RUN", Path(scratch).name), own=False)
     heard = [line.removeprefix("::proof ") for line in done.stdout.splitlines() if line.startswith("::proof ")]
     if len(heard) != len(attempts):
         raise PressError(f"{chapter}: the proof ended early:\n{done.stderr.strip()[-2000:]}")

@@ -85,7 +85,7 @@ class Server:
         return self
 
     def wait_ready(self):
-        """The server, ready: it said on which port. One that is ready already answers at once."""
+        """The server, ready: it said on which port. Asked again, it answers at once."""
         if self.address:
             return self
         line = self.process.stdout.readline()  # ends when the process does
