@@ -42,7 +42,7 @@ def test_the_small_book_passes(small, name):
 
 
 def test_there_are_the_gates_that_the_book_promises():
-    promised = "outputs opening length redefinition card alt numbers data links names imports budget spelling lint"
+    promised = "outputs opening length redefinition tags card alt numbers data links names imports budget spelling lint"
     assert list(ALL) == promised.split()
     assert all(gate.why and gate.mend for gate in ALL.values())
 
@@ -69,6 +69,15 @@ def test_there_are_the_gates_that_the_book_promises():
             lambda nb: [cell.update(source="x = 1\n" * 9) for cell in nb.cells if cell.cell_type == "code"],
             "the median code cell has 9 lines; at most 8",
         ),
+        (
+            "tags",
+            lambda nb: nb.cells[4].metadata.update(tags=["silde"]),
+            "cell 4: tag `silde` means nothing; allowed are",
+        ),
+        ("tags", lambda nb: nb.cells[5].metadata.update(tags=["talk"]), "`talk` is for markdown cells, not code"),
+        ("tags", lambda nb: nb.cells[5].metadata.update(tags=[]), "no cell is tagged `slide`"),
+        ("tags", lambda nb: nb.cells.pop(6), "no cell is tagged `talk`"),
+        ("tags", lambda nb: nb.cells.pop(7), "cell 3: section 'The idea' has no `instructor` cell"),
         ("redefinition", lambda nb: nb.cells[4].update(source="def moving_mean(x):\n    pass"), "which moving_mean.py"),
         (
             "spelling",
