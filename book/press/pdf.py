@@ -26,7 +26,9 @@ SECONDS = 240
 
 def print_book(repository: Repository, site: Path) -> Path:
     """The PDF in the folder of the built book; PressError when it lacks its tags or a page."""
-    sheet = write_text(site / SHEET, combined(repository, site))
+    made = combined(repository, site)
+    headings = _headings(made)
+    sheet = write_text(site / SHEET, made)
     target = site / pdf_name(repository)
     try:
         with chromium.site(site) as address, chromium.browser() as browser:
@@ -49,7 +51,7 @@ def print_book(repository: Repository, site: Path) -> Path:
             )
     finally:
         sheet.unlink()
-    _finish(repository, target)
+    _finish(repository, target, headings)
     return target
 
 
@@ -124,14 +126,28 @@ def _prepare(article, name: str, names: set[str]) -> None:
                 tag[key] = address
 
 
-def _finish(repository: Repository, path: Path) -> None:
-    """Give the file its title and author; refuse one that lost its tags, or a chapter in its outline."""
+def _headings(sheet: str) -> dict[str, str]:
+    """Every heading of the sheet by its letters alone: Chromium drops the space where a line of a heading ends."""
+    from bs4 import BeautifulSoup
+
+    found = BeautifulSoup(sheet, "html.parser").find_all(re.compile("^h[1-6]$"))
+    return {re.sub(r"\s", "", one.get_text()): " ".join(one.get_text().split()) for one in found}
+
+
+def _finish(repository: Repository, path: Path, headings: dict[str, str]) -> None:
+    """Give the file its title and author, mend its outline; refuse it without its tags or a chapter in its outline."""
     from pypdf import PdfReader, PdfWriter
+    from pypdf.generic import DictionaryObject, NameObject, TextStringObject
 
     logging.getLogger("pypdf").setLevel(logging.ERROR)  # it remarks on how Chromium counts its objects
     writer = PdfWriter(clone_from=path)
     said = {"/Title": str(repository.config["title"]), "/Author": str(repository.config.get("author", ""))}
     writer.add_metadata(said | {"/Subject": repository.url, "/Creator": "press build"})
+    for number in range(1, len(writer._objects) + 1):
+        item = writer.get_object(number)
+        if isinstance(item, DictionaryObject) and "/Title" in item and "/Parent" in item:
+            said = re.sub(r"\s", "", str(item["/Title"]))
+            item[NameObject("/Title")] = TextStringObject(headings.get(said, str(item["/Title"])))
     writer.write(path)
     reader = PdfReader(path)
     titles = outline(reader)
