@@ -80,7 +80,7 @@ def _run_options(made: argparse.ArgumentParser) -> None:
     from .run import TIMEOUT_SECONDS
 
     made.add_argument("--tier", default="auto", choices=["auto", "cpu", "gpu", "big"], help="sizes to run at")
-    made.add_argument("--jobs", type=int, default=0, metavar="N", help="notebooks at once (default: what fits)")
+    made.add_argument("--jobs", type=int, default=0, metavar="N", help="notebooks at once (default: one for two cores)")
     made.add_argument(
         "--timeout", type=float, default=TIMEOUT_SECONDS, metavar="S", help="seconds a notebook (default: %(default)s)"
     )
