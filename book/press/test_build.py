@@ -354,7 +354,7 @@ def test_without_a_browser_the_book_is_whole_and_says_what_it_lacks(small, monke
     html = build(executed(small))
     assert "no Chromium was found" in capsys.readouterr().out
     text = (html / "book/welcome.html").read_text(encoding="utf-8")
-    assert "Not measured: no Chromium was found" in text and ".pdf" not in text
+    assert "Not measured: no Chromium was found" in text and "a-small-book.pdf" not in text
     assert not list(html.glob("*.pdf"))
 
 
