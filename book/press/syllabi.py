@@ -7,7 +7,6 @@ from .tables import link, row, table, text
 from .workshop.schedule import Block, Plan, content, plan
 
 HOURS = (2, 4, 8)
-OVERHEAD = 20  # minutes of welcome, breaks and questions that a day holds beside chapters
 
 
 def syllabi(repository: Repository, ledger: Ledger) -> str:
@@ -22,10 +21,10 @@ def chosen(chapters: list[Chapter], minutes: int) -> tuple[list[Chapter], Plan |
     for chapter in chapters:
         try:
             best = plan([*taken, chapter], minutes)
+            taken.append(chapter)
         except PressError:
             continue
-        taken.append(chapter)
-    return taken, best and plan(taken, minutes)
+    return taken, best
 
 
 def _syllabus(chapters: list[Chapter], hours: int) -> list[str]:

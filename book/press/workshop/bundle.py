@@ -26,11 +26,10 @@ UNPACKED = 3.2  # times the size of the wheels: what torch, SciPy and JupyterLab
 
 
 class Options(NamedTuple):
-    """What a bundle is made for; `packages` is False for one without wheels."""
+    """What a bundle is made for; `index` is where torch comes from."""
 
     minutes: int = 90
     start: str = "09:00"
-    packages: bool = True
     index: str = ""
 
 
@@ -52,9 +51,8 @@ def make(repository: Repository, chapters: list[Chapter], options: Options) -> P
         _data(repository, chapters, folder)
         asked = wheels.requirements(repository, chapters)
         write_text(folder / "room" / "requirements.txt", "\n".join(asked) + "\n")
-        if options.packages:
-            found = wheels.download(repository, asked, options.index)
-            shutil.copytree(found, folder / "wheels", ignore=shutil.ignore_patterns(".*"), copy_function=_link)
+        found = wheels.download(repository, asked, options.index)
+        shutil.copytree(found, folder / "wheels", ignore=shutil.ignore_patterns(".*"), copy_function=_link)
         _room(repository, chapters, options, folder)
         target = home / f"{name}.zip"
         pack(folder, target)
@@ -102,8 +100,7 @@ def _paper(repository: Repository, chapters: list[Chapter], plans: list, options
     ledger = Ledger(repository)
     shutil.copytree(HERE / "reveal", folder / "slides" / "reveal")
     write_text(folder / "instructor" / "run-sheet.html", runsheet.run_sheet(chapters, plans, options.start))
-    browser = chromium.find()
-    if not browser:
+    if not chromium.find():
         raise PressError(f"the handouts cannot be printed: {chromium.WANTED}")
     for chapter in chapters:
         shown = slides(chapter, read_notebook(chapter.executed), "../book/_static/mathjax/tex-mml-chtml.js")
@@ -111,7 +108,7 @@ def _paper(repository: Repository, chapters: list[Chapter], plans: list, options
         base = str(repository.config.get("html", {}).get("baseurl") or repository.url).rstrip("/")
         address = f"{base}/{chapter.document}.html"
         pages = [handout.handout(chapter, ledger, address, size) for size in handout.SIZES]
-        handout.print_pdf(pages, folder / "handout" / f"{chapter.stem}.pdf", browser)
+        handout.print_pdf(pages, folder / "handout" / f"{chapter.stem}.pdf")
 
 
 def _book(repository: Repository, folder: Path) -> None:

@@ -4,7 +4,9 @@ import html
 import re
 from pathlib import Path
 
+from .. import chromium
 from ..errors import PressError
+from ..files import write_bytes
 from ..ledger import Ledger
 from ..model import Chapter
 from ..tables import measured
@@ -66,24 +68,17 @@ def _claims(chapter: Chapter, ledger: Ledger) -> str:
     return paper.table("", ["the article says", "measured", "verdict"], rows).replace("<caption></caption>", "")
 
 
-def print_pdf(pages: list[str], target: Path, chromium: str) -> int:
+def print_pdf(pages: list[str], target: Path) -> int:
     """The number of the first of `pages` that Chromium prints on one sheet, written to `target`.
 
     Raises PressError when none does.
     """
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
-        try:
-            tab = browser.new_page()
-            for number, text in enumerate(pages):
-                tab.set_content(text, wait_until="load")
-                made = tab.pdf(prefer_css_page_size=True, print_background=True, tagged=True)
-                if len(re.findall(rb"/Type\s*/Page\b", made)) == 1:
-                    target.parent.mkdir(parents=True, exist_ok=True)
-                    target.write_bytes(made)
-                    return number
-        finally:
-            browser.close()
+    with chromium.browser() as browser:
+        tab = browser.new_page()
+        for number, text in enumerate(pages):
+            tab.set_content(text, wait_until="load")
+            made = tab.pdf(prefer_css_page_size=True, print_background=True, tagged=True)
+            if len(re.findall(rb"/Type\s*/Page\b", made)) == 1:
+                write_bytes(target, made)
+                return number
     raise PressError(f"{target.name} does not fit on one page even in small letters: shorten the recap or the claims")

@@ -108,10 +108,7 @@ def unpack(bundle: Path, into: Path) -> Path:
 
 def browse(folder: Path) -> int:
     """The number of pages that Chromium shows without an error and without asking for anything outside the folder."""
-    from playwright.sync_api import sync_playwright
-
-    found = chromium.find()
-    if not found:
+    if not chromium.find():
         raise PressError(f"the bundle's pages cannot be looked at: {chromium.WANTED}")
     pages = [
         folder / "START_HERE.html",
@@ -120,13 +117,9 @@ def browse(folder: Path) -> int:
     ]
     pages += sorted(folder.glob("book/notebooks/*/*/*.html"))
     wrong: list[str] = []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
-        try:
-            for path in pages:
-                wrong += [f"{path.name}: {what}" for what in _look(browser, path)]
-        finally:
-            browser.close()
+    with chromium.browser() as browser:
+        for path in pages:
+            wrong += [f"{path.name}: {what}" for what in _look(browser, path)]
     if wrong:
         raise PressError("pages of the bundle are not whole:\n" + "\n".join(sorted(set(wrong))[:20]))
     return len(pages)

@@ -51,14 +51,12 @@ def cut_lines(blocks: list[Block], at: int) -> str:
     for late in LATE:
         chosen = skips(blocks, at, late)
         if chosen is None:
-            if last is not None or late == LATE[0]:
-                said.append(f"{late} min: nothing left to skip; end {late} min later" if late == LATE[0] else "")
             break
         if chosen != last:
             what = ", ".join("the open time" if block.kind == "open" else html.escape(block.title) for block in chosen)
             said.append(f'<span class="late">{late} min: skip {what}</span>')
         last = chosen
-    return "<br>".join(filter(None, said))
+    return "<br>".join(said) or f"{LATE[0]} min: nothing left to skip; end {LATE[0]} min later"
 
 
 def notes(chapter: Chapter) -> list[str]:

@@ -60,7 +60,7 @@ def test_the_run_sheet_has_every_length_and_the_common_wrong_answers(chapter):
 def test_the_handout_is_one_page(chapter, tmp_path):
     ledger = Ledger(Repository(HOME))
     pages = [handout.handout(chapter, ledger, "https://example.org", size) for size in handout.SIZES]
-    handout.print_pdf(pages, tmp_path / "one.pdf", chromium.find())
+    handout.print_pdf(pages, tmp_path / "one.pdf")
     from pypdf import PdfReader
 
     read = PdfReader(tmp_path / "one.pdf")
@@ -68,7 +68,7 @@ def test_the_handout_is_one_page(chapter, tmp_path):
     said = " ".join(read.pages[0].extract_text().split())
     assert chapter.card["title"] in said and "To remember" in said
     with pytest.raises(PressError, match="does not fit on one page"):
-        handout.print_pdf([pages[0] + "<p>more</p>" * 500], tmp_path / "two.pdf", chromium.find())
+        handout.print_pdf([pages[0] + "<p>more</p>" * 500], tmp_path / "two.pdf")
 
 
 def test_a_seat_gets_what_colab_has_the_extras_and_a_place_to_open_them(chapter):
