@@ -31,8 +31,7 @@ def build(repository: Repository) -> Path:
         _links_to_originals(repository, made)
         write_text(made / ".nojekyll", "")
         _without_thebe(made)
-        if (source / "_data").is_dir():
-            shutil.copytree(source / "_data", made / "_data")
+        shutil.copytree(source / "_data", made / "_data")
         _with_browser(repository, made)
         swap_folder(made, html)
         remove(side)

@@ -179,7 +179,7 @@ def _variants(options: argparse.Namespace) -> int:
 
     repository = Repository(options.root)
     for chapter in repository.select(options.chapters):
-        for path in write(repository, chapter):
+        for path in write(chapter, repository.build / "variants" / Path(chapter.document).parent):
             print(f"wrote {repository.relative(path)}")
     return 0
 

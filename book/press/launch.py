@@ -6,6 +6,7 @@ The services and the repository come from `_config.yml`; a service that it does 
 from urllib.parse import quote
 
 from .model import Chapter, Repository
+from .variants import KINDS
 
 
 def addresses(repository: Repository, chapter: Chapter) -> dict[str, str]:
@@ -29,3 +30,9 @@ def buttons(repository: Repository, chapter: Chapter) -> str:
     """A row of links, one a service; one line of HTML."""
     links = [f'<a href="{url}">{service}</a>' for service, url in addresses(repository, chapter).items()]
     return f'<p class="rebuilt-launch">Run it in {" ".join(links)}</p>' if links else ""
+
+
+def for_class(chapter: Chapter) -> str:
+    """A row of links to the chapter's notebooks for a class, which the build puts into `_data`; one line of HTML."""
+    links = [f'<a href="../../../_data/{chapter.name}.{kind}.ipynb" download>{kind}</a>' for kind in KINDS]
+    return f'<p class="rebuilt-launch">Notebooks for a class {" ".join(links)}</p>'

@@ -12,7 +12,7 @@ from pathlib import Path
 import nbformat
 import yaml
 
-from . import figure_pages, generated, launch
+from . import figure_pages, generated, launch, variants
 from .errors import PressError
 from .files import remove, swap_folder, write_text
 from .ledger import Ledger
@@ -76,11 +76,13 @@ def _chapter(chapter: Chapter, ledger: Ledger, new: Path) -> None:
         [
             generated.verified(chapter, ledger),
             launch.buttons(ledger.repository, chapter),
+            launch.for_class(chapter),
             generated.fit(chapter, ledger),
         ]
     )
     notebook = page(read_notebook(chapter.executed), top)
     figure_pages.publish(notebook, chapter, new)
+    variants.write(chapter, (new / "_data" / chapter.name).parent)
     nbformat.write(notebook, folder / f"{chapter.stem}.ipynb")
 
 

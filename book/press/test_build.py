@@ -100,6 +100,19 @@ def test_every_service_has_a_button_at_the_notebook(built):
     assert "colab.research.google.com" in menu and "mybinder.org" in menu
 
 
+def test_the_notebooks_for_a_class_can_be_had_from_the_page(built):
+    import nbformat
+
+    page = chapter_page(built[1])
+    row = re.findall(r'<p class="rebuilt-launch">.*?</p>', page, re.DOTALL)[1]
+    links = re.findall(r'href="([^"]+)" download="">(\w+)<|href="([^"]+)" download>(\w+)<', row)
+    links = [(one[0] or one[2], one[1] or one[3]) for one in links]
+    assert [kind for _, kind in links] == ["student", "solution", "instructor"]
+    for address, kind in links:
+        notebook = nbformat.read(built[1] / "notebooks/signals/moving_mean" / address, as_version=4)
+        assert notebook.metadata["rebuilt"]["variant"] == kind
+
+
 def test_a_service_that_the_configuration_does_not_name_has_no_button(small):
     config = (small.root / "_config.yml").read_text()
     (small.root / "_config.yml").write_text(config.replace(', kaggle_url: "https://kaggle.com"', ""))

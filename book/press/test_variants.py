@@ -48,10 +48,10 @@ def test_variants_are_valid_and_carry_no_outputs(small, kind):
     assert len({cell["id"] for cell in notebook.cells}) == len(notebook.cells)
 
 
-def test_the_same_source_gives_the_same_bytes(small):
-    repository = small.repository
-    first = [path.read_bytes() for path in write(repository, repository.chapters[0])]
-    assert first == [path.read_bytes() for path in write(repository, repository.chapters[0])]
+def test_the_same_source_gives_the_same_bytes(small, tmp_path):
+    chapter = small.repository.chapters[0]
+    first = [path.read_bytes() for path in write(chapter, tmp_path)]
+    assert len(first) == len(KINDS) and first == [path.read_bytes() for path in write(chapter, tmp_path)]
 
 
 def test_an_unknown_kind_is_refused(small):

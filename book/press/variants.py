@@ -9,11 +9,13 @@ instructor's. The page is made by `run`; the other three are made here, from tag
 Each section of all three begins with a checkpoint (see `checkpoints`). Cells tagged `talk` are for slides alone.
 """
 
+from pathlib import Path
+
 import nbformat
 
 from . import checkpoints
 from .files import write_bytes
-from .model import Chapter, Repository, tags
+from .model import Chapter, tags
 
 KINDS = ("student", "solution", "instructor")
 HIDDEN = {
@@ -23,11 +25,11 @@ HIDDEN = {
 }
 
 
-def write(repository: Repository, chapter: Chapter) -> list:
-    """The paths of the three notebooks, written whole into `_build/variants/`; the same bytes for the same source."""
+def write(chapter: Chapter, folder: Path) -> list[Path]:
+    """The paths of the three notebooks, written whole into the folder; the same bytes for the same source."""
     written = []
     for kind in KINDS:
-        path = repository.build / "variants" / f"{chapter.document}.{kind}.ipynb"
+        path = folder / f"{chapter.stem}.{kind}.ipynb"
         text = nbformat.writes(variant(chapter, kind)) + "\n"
         write_bytes(path, text.encode("utf-8"))
         written.append(path)

@@ -88,8 +88,7 @@ def _notebooks(repository: Repository, chapters: list[Chapter], folder: Path) ->
         target = folder / chapter.home.relative_to(repository.root)
         if not target.exists():
             shutil.copytree(chapter.home, target, ignore=unwanted)
-        for path in variants.write(repository, chapter):
-            shutil.copyfile(path, target / path.name)
+        variants.write(chapter, target)
     shutil.copytree(repository.root / "helpers", folder / "helpers", ignore=unwanted)
     for name in ("_config.yml", "LICENSE"):
         shutil.copyfile(repository.root / name, folder / name)
