@@ -9,7 +9,6 @@ import torch
 from acoustic_worker import WorkerFailed
 from asr_load import Server, load
 from prometheus_client.parser import text_string_to_metric_families
-from quartznet import QuartzNet
 from quartznet_files import save_model
 from streaming import transcribe
 from triton_asr import TritonBackend, TritonServer, available
@@ -18,12 +17,8 @@ pytestmark = pytest.mark.skipif(bool(available()), reason=f"no Triton: {availabl
 
 
 @pytest.fixture(scope="module")
-def model():
-    torch.manual_seed(0)
-    model = QuartzNet.build("5x1", width=0.05, field=0.1).eval()
-    with torch.no_grad():
-        model.decoder.weight.mul_(30)
-    return model
+def model(loud_model):
+    return loud_model
 
 
 @pytest.fixture(scope="module")
