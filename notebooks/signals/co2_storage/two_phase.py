@@ -22,7 +22,7 @@ import numpy as np
 import torch
 import two_phase_equations as equations
 import two_phase_fluids as fluids
-from two_phase_grid import DAY_S, YEAR_DAYS, Grid
+from two_phase_grid import DAY_S, WELL_RADIUS_M, YEAR_DAYS, Grid
 from two_phase_linear import solve_blocks, solve_sparse
 
 __all__ = ["Case", "Fluids", "Grid", "Result", "aquifer_of", "simulate", "simulate_batch"]
@@ -35,7 +35,9 @@ CHOP = 0.2  # largest change of saturation in one Newton iteration
 PRESSURE_CHOP_PA = 5e6
 NEWTON_LIMIT = 12
 TOLERANCE = 1e-5  # largest residual, as a share of the mass that fills a cell's pores
-BALANCE_TOLERANCE = 1e-7  # residuals summed over all cells, as a share of the CO2 injected in the step
+BALANCE_TOLERANCE = (
+    1e-7  # residuals summed over all cells, as a share of the CO2 injected in the step
+)
 FIRST_STEP_S = 0.05 * DAY_S
 SMALLEST_STEP_S = 1.0
 STEP_FRACTION = 0.1
@@ -108,7 +110,9 @@ def simulate(case, grid, **options):
     return simulate_batch([case], grid, **options)[0]
 
 
-def simulate_batch(cases, grid, device="cpu", solver="blocks", step_fraction=STEP_FRACTION, fluid=None):
+def simulate_batch(
+    cases, grid, device="cpu", solver="blocks", step_fraction=STEP_FRACTION, fluid=None
+):
     """A `Result` for each case, all advanced together on `device`; equal to one at a time up to rounding.
 
     `solver`: "blocks" (torch, any device) or "scipy" (SuperLU on the CPU). `step_fraction`: the longest step as a share
@@ -118,9 +122,13 @@ def simulate_batch(cases, grid, device="cpu", solver="blocks", step_fraction=STE
     (see `check`), an empty batch or an unknown solver, ArithmeticError where the step falls below a second.
     """
     if not cases or solver not in SOLVERS:
-        raise ValueError(f"{len(cases)} cases, solver {solver!r}: at least one case, and a solver of {sorted(SOLVERS)}")
+        raise ValueError(
+            f"{len(cases)} cases, solver {solver!r}: at least one case, and a solver of {sorted(SOLVERS)}"
+        )
     if not 0 < step_fraction <= 1:
-        raise ValueError(f"step_fraction={step_fraction}: a share of the time passed, above 0 and up to 1")
+        raise ValueError(
+            f"step_fraction={step_fraction}: a share of the time passed, above 0 and up to 1"
+        )
     for case in cases:
         check(case, grid)
     began = time.perf_counter()
@@ -136,17 +144,31 @@ def simulate_batch(cases, grid, device="cpu", solver="blocks", step_fraction=STE
 def check(case, grid):
     """None; ValueError saying what is unphysical about a case, or does not fit the grid."""
     rows = grid.active_rows(case.thickness_m)
-    for name, low, high, unit in (("permeability", 1e-4, 1e5, "mD"), ("porosity", 0.005, 0.6, "of the volume")):
+    for name, low, high, unit in (
+        ("permeability", 1e-4, 1e5, "mD"),
+        ("porosity", 0.005, 0.6, "of the volume"),
+    ):
         field = np.asarray(getattr(case, f"{name}_ZR"))
         if field.shape != grid.shape:
-            raise ValueError(f"{name} has shape {field.shape}; this grid is {grid.shape} (rows, rings)")
+            raise ValueError(
+                f"{name} has shape {field.shape}; this grid is {grid.shape} (rows, rings)"
+            )
         found = field[:rows]
         if not np.isfinite(found).all():
-            raise ValueError(f"{name} has {(~np.isfinite(found)).sum()} values in the aquifer that are no numbers")
+            raise ValueError(
+                f"{name} has {(~np.isfinite(found)).sum()} values in the aquifer that are no numbers"
+            )
         if found.min() < low or found.max() > high:
-            raise ValueError(f"{name} from {found.min():.4g} to {found.max():.4g}: {low:g} to {high:g} {unit} is physical")
+            raise ValueError(
+                f"{name} from {found.min():.4g} to {found.max():.4g}: {low:g} to {high:g} {unit} is physical"
+            )
     for name, low, high, why in (
-        ("depth_m", 800, 4000, "shallower CO₂ is no dense fluid, and the fluid correlations end below"),
+        (
+            "depth_m",
+            800,
+            4000,
+            "shallower CO₂ is no dense fluid, and the fluid correlations end below",
+        ),
         ("rate_mt", 1e-6, 10, "Mt a year into one well"),
         ("kv_kh", 1e-4, 1, "layers hinder flow across them"),
     ):
@@ -155,12 +177,53 @@ def check(case, grid):
             raise ValueError(f"{name} = {value}: {low:g} to {high:g} is allowed ({why})")
     fluids.curves(case.irreducible, case.lam)
     grid.perforated_rows(case.perforation_m, case.thickness_m)
+    estimate, start = estimated_buildup_bar(case, grid), hydrostatic_bar(case.depth_m)
+    if estimate > 1.2 * start:  # about the weight of the rock above
+        raise ValueError(f"this well would raise the pressure by about {estimate:.0f} bar, with {start:.0f} bar "
+                         "resting there; the rock would break: inject less, or into thicker or more permeable rock")  # fmt: skip
+
+
+def hydrostatic_bar(depth_m):
+    """The brine pressure that rests at a depth, in bar."""
+    return (ATMOSPHERE_PA + 1020 * equations.GRAVITY * depth_m) / BAR
+
+
+def estimated_buildup_bar(case, grid):
+    """An estimate before any simulation: bar of build-up in the well after 30 years, if it pushed brine.
+
+    Radial flow through the open rows up to a distance of one thickness, through the whole aquifer from there to
+    √(2.25 η t), where Theis' solution has fallen to nothing: Q μ / (2π ρ) · (ln(h / r_w) / Σ_open k Δz + ln(√(2.25 η t) / h) / Σ k Δz).
+    """
+    rows = grid.active_rows(case.thickness_m)
+    k = np.asarray(case.permeability_ZR, float)[:rows] * MD_M2
+    celsius, start = fluids.temperature_c(case.depth_m), hydrostatic_bar(case.depth_m) * BAR
+    viscosity, density = (
+        fluids.brine_viscosity(celsius),
+        fluids.co2_density(start, celsius + 273.15),
+    )
+    storage = np.asarray(case.porosity_ZR, float)[:rows].mean() * (
+        fluids.ROCK_PER_PA + fluids.brine_compressibility(start, celsius))  # fmt: skip
+    far = (
+        np.sqrt(2.25 * k.mean() / (storage * viscosity) * grid.times_days[-1] * DAY_S)
+        / case.thickness_m
+    )
+    open_k = k[grid.perforated_rows(case.perforation_m, case.thickness_m)[:rows], 0].sum()
+    near = (
+        np.log(case.thickness_m / WELL_RADIUS_M) / open_k
+        + np.log(max(far, 1.0)) / k.mean(1).sum()
+    )
+    return float(
+        case.rate_mt * MT_PER_YEAR / density * viscosity / (2 * np.pi * grid.row_m) * near / BAR
+    )
 
 
 def aquifer_of(cases, grid, rows, device="cpu", fluid=None):
     """The `two_phase_equations.Aquifer` of a batch of cases with `rows` rows; rows below a case's own are sealed."""
     parts = [_aquifer_arrays(case, grid, rows, fluid) for case in cases]
-    stacked = {name: torch.as_tensor(np.stack([part[name] for part in parts]), device=device) for name in parts[0]}
+    stacked = {
+        name: torch.as_tensor(np.stack([part[name] for part in parts]), device=device)
+        for name in parts[0]
+    }
     stacked["curves"] = stacked["curves"].transpose(0, 1).contiguous()
     gravity = equations.GRAVITY if fluid is None else equations.GRAVITY * fluid.gravity
     nodes = torch.as_tensor(fluids.PRESSURES_PA, device=device)
@@ -175,10 +238,18 @@ def _aquifer_arrays(case, grid, rows, fluid):
     porosity = np.where(inside, np.asarray(case.porosity_ZR, float), 0.1)
     sealed = np.where(inside, 1.0, 0.0)
     perforated = grid.perforated_rows(case.perforation_m, case.thickness_m)
-    curve = fluids.curves(case.irreducible, case.lam) if fluid is None or fluid.curves is None else fluid.curves
-    leverett = np.sqrt(fluids.ROCK_M2 / fluids.ROCK_POROSITY * porosity / np.where(inside, k, fluids.ROCK_M2))
+    curve = (
+        fluids.curves(case.irreducible, case.lam)
+        if fluid is None or fluid.curves is None
+        else fluid.curves
+    )
+    leverett = np.sqrt(
+        fluids.ROCK_M2 / fluids.ROCK_POROSITY * porosity / np.where(inside, k, fluids.ROCK_M2)
+    )
     liquid = _liquids(case, grid, fluid)
-    head = equations.GRAVITY * (1 if fluid is None else fluid.gravity) * liquid.pop("well_density")
+    head = (
+        equations.GRAVITY * (1 if fluid is None else fluid.gravity) * liquid.pop("well_density")
+    )
     depths = grid.depths_m - grid.depths_m[perforated.argmax()]
     arrays = {
         "pore_volume": porosity * grid.areas_m2 * grid.row_m,
@@ -222,8 +293,15 @@ def _liquids(case, grid, fluid):
     # the discrete equilibrium: neighbouring rows differ by the weight of their mean density
     steps = gravity * grid.row_m * (brine[1:] + brine[:-1]) / 2
     start = guess[0] + np.concatenate([[0.0], np.cumsum(steps)])
-    well = np.array([np.interp(p, nodes, table) for p, table in zip(start, density, strict=True)])
-    return found | {"brine_density": brine, "co2_density": density, "start": start, "well_density": well}
+    well = np.array(
+        [np.interp(p, nodes, table) for p, table in zip(start, density, strict=True)]
+    )
+    return found | {
+        "brine_density": brine,
+        "co2_density": density,
+        "start": start,
+        "well_density": well,
+    }
 
 
 class _Run:
@@ -234,11 +312,18 @@ class _Run:
         self.aquifer, self.solve, self.step_fraction = aquifer, solve, step_fraction
         new, device = aquifer.pore_volume.new_zeros, aquifer.pore_volume.device
         self.reports = torch.tensor(grid.times_days, dtype=torch.float64, device=device) * DAY_S
-        self.saturation_out, self.pressure_out = (new(batch, len(self.reports), rows, rings) for _ in range(2))
+        self.saturation_out, self.pressure_out = (
+            new(batch, len(self.reports), rows, rings) for _ in range(2)
+        )
         self.bottom_out, self.balance = new(batch, len(self.reports)), new(batch, 2)
-        self.steps, self.iterations = (torch.zeros(batch, dtype=torch.long, device=device) for _ in range(2))
+        self.steps, self.iterations = (
+            torch.zeros(batch, dtype=torch.long, device=device) for _ in range(2)
+        )
         self.cases = torch.arange(batch, device=device)
-        self.now, self.next_report = new(batch), torch.zeros(batch, dtype=torch.long, device=device)
+        self.now, self.next_report = (
+            new(batch),
+            torch.zeros(batch, dtype=torch.long, device=device),
+        )
         self.dt = torch.full_like(self.now, FIRST_STEP_S)
         self.tried = torch.zeros_like(self.next_report)
         self.pressure = aquifer.start[..., None].expand(-1, -1, rings).clone()
@@ -251,7 +336,9 @@ class _Run:
 
     def iterate(self):
         """One Newton iteration of every case still under way; those converged take their step instead."""
-        system = equations.assemble(self.aquifer, self.pressure, self.saturation, self.before, self.dt)
+        system = equations.assemble(
+            self.aquifer, self.pressure, self.saturation, self.before, self.dt
+        )
         full = self.aquifer.pore_volume[:, None] * torch.stack(
             [self.aquifer.brine_density, self.aquifer.brine_density], 1)[..., None]  # fmt: skip
         worst = (system.residual / full).abs().amax((1, 2, 3))
@@ -267,9 +354,13 @@ class _Run:
             self._advance(good, system)
 
     def _newton(self, onward, system):
-        change = self.solve(system.matrix.take(onward), -system.residual.index_select(0, onward))
+        change = self.solve(
+            system.matrix.take(onward), -system.residual.index_select(0, onward)
+        )
         limit = self.aquifer.largest[onward].view(-1, 1, 1)
-        pressure = self.pressure[onward] + change[:, 0].clamp(-PRESSURE_CHOP_PA, PRESSURE_CHOP_PA)
+        pressure = self.pressure[onward] + change[:, 0].clamp(
+            -PRESSURE_CHOP_PA, PRESSURE_CHOP_PA
+        )
         saturation = self.saturation[onward] + change[:, 1].clamp(-CHOP, CHOP)
         self.pressure[onward] = pressure
         self.saturation[onward] = torch.minimum(saturation.clamp_(min=0), limit)
@@ -302,7 +393,9 @@ class _Run:
         easy = torch.where(self.tried <= 8, 2.0, 1.0)
         self.tried[good] = 0
         due = self.reports[self.next_report.clamp(max=len(self.reports) - 1)]
-        longest = torch.minimum(self.dt * easy, torch.clamp(self.now * self.step_fraction, min=FIRST_STEP_S))
+        longest = torch.minimum(
+            self.dt * easy, torch.clamp(self.now * self.step_fraction, min=FIRST_STEP_S)
+        )
         whole = ((due - self.now) / longest).ceil().clamp(min=1)  # equal steps up to the report
         self.dt = torch.where(good, (due - self.now) / whole, self.dt)
         self._drop((self.next_report >= len(self.reports)))
@@ -310,9 +403,13 @@ class _Run:
     def _report(self, reached, system):
         cases, at = self.cases[reached], self.next_report[reached]
         self.saturation_out[cases, at] = self.saturation[reached]
-        self.pressure_out[cases, at] = (self.pressure - self.aquifer.start[..., None])[reached] / BAR
+        self.pressure_out[cases, at] = (self.pressure - self.aquifer.start[..., None])[
+            reached
+        ] / BAR
         row = (self.aquifer.well_index > 0).int().argmax(1, keepdim=True)
-        self.bottom_out[cases, at] = ((system.bottom - self.aquifer.start.gather(1, row)[:, 0]) / BAR)[reached]
+        self.bottom_out[cases, at] = (
+            (system.bottom - self.aquifer.start.gather(1, row)[:, 0]) / BAR
+        )[reached]
         self.next_report[reached] += 1
 
     def _drop(self, done):
@@ -327,13 +424,26 @@ class _Run:
         stay = (~done).nonzero()[:, 0]
         self.aquifer, self.before = self.aquifer.take(stay), self.before[:, stay]
         self.kept = tuple(kept[stay] for kept in self.kept)
-        for name in ("cases", "now", "next_report", "dt", "tried", "pressure", "saturation", "began", "left"):
+        for name in (
+            "cases",
+            "now",
+            "next_report",
+            "dt",
+            "tried",
+            "pressure",
+            "saturation",
+            "began",
+            "left",
+        ):
             setattr(self, name, getattr(self, name)[stay])
 
     def results(self, seconds, rows):
         """A `Result` for each case, fields padded with zeros to the grid's rows."""
         missing = rows - self.saturation_out.shape[2]
-        fields = [torch.nn.functional.pad(x, (0, 0, 0, missing)) for x in (self.saturation_out, self.pressure_out)]
+        fields = [
+            torch.nn.functional.pad(x, (0, 0, 0, missing))
+            for x in (self.saturation_out, self.pressure_out)
+        ]
         return [
             Result(fields[0][b], fields[1][b], self.bottom_out[b], float(self.balance[b].max()),
                    int(self.steps[b]), int(self.iterations[b]), seconds)

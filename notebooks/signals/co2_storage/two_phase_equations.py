@@ -32,7 +32,9 @@ class Aquifer(NamedTuple):
     radial: torch.Tensor  # (B, Z, R), the last face is the open boundary
     vertical: torch.Tensor  # (B, Z-1, R)
     well_index: torch.Tensor  # (B, Z), 0 where not perforated
-    well_head: torch.Tensor  # (B, Z), weight of the CO2 column between the well's top row and each row
+    well_head: (
+        torch.Tensor
+    )  # (B, Z), weight of the CO2 column between the well's top row and each row
     rate: torch.Tensor  # (B,) kg/s
     start: torch.Tensor  # (B, Z) hydrostatic brine pressure
     brine_density: torch.Tensor  # (B, Z) at `start`
@@ -51,7 +53,11 @@ class Aquifer(NamedTuple):
     def take(self, cases):
         """The aquifers of some of the cases, by index."""
         shared = {"pressures": self.pressures, "row_m": self.row_m, "gravity": self.gravity}
-        parts = {name: value for name, value in self._asdict().items() if name not in shared and name != "curves"}
+        parts = {
+            name: value
+            for name, value in self._asdict().items()
+            if name not in shared and name != "curves"
+        }
         picked = {name: value.index_select(0, cases) for name, value in parts.items()}
         return Aquifer(**picked, **shared, curves=self.curves.index_select(1, cases))
 
@@ -100,17 +106,24 @@ def phases(aquifer, pressure, saturation):
     co2, co2_p = look_up(aquifer.co2_density, nodes[0], span, pressure)
     thick, thick_p = look_up(aquifer.co2_viscosity, nodes[0], span, pressure)
     share = (saturation / aquifer.largest.view(-1, 1, 1)).flatten(1).expand(3, -1, -1)
-    value, slope = (x.view(3, *saturation.shape) for x in look_up(aquifer.curves, 0.0, 1 / steps, share))
+    value, slope = (
+        x.view(3, *saturation.shape) for x in look_up(aquifer.curves, 0.0, 1 / steps, share)
+    )
     slope = slope / aquifer.largest.view(-1, 1, 1)
     brine_0, brine_c = aquifer.brine_density[..., None], aquifer.brine_per_pa[..., None]
-    brine, brine_p = brine_0 * (1 + brine_c * (pressure - aquifer.start[..., None])), (brine_0 * brine_c).expand_as(co2)
+    brine, brine_p = (
+        brine_0 * (1 + brine_c * (pressure - aquifer.start[..., None])),
+        (brine_0 * brine_c).expand_as(co2),
+    )
     thin = 1 / aquifer.brine_viscosity[..., None]
     entry = aquifer.entry if aquifer.entry.shape == pressure.shape else aquifer.entry[..., -1:]
     return Phases(
         torch.stack([brine, co2]),
         torch.stack([brine_p, co2_p]),
         torch.stack([brine * value[0] * thin, co2 / thick * value[1]]),
-        torch.stack([brine_p * value[0] * thin, (co2_p - co2 * thick_p / thick) / thick * value[1]]),
+        torch.stack(
+            [brine_p * value[0] * thin, (co2_p - co2 * thick_p / thick) / thick * value[1]]
+        ),
         torch.stack([brine * slope[0] * thin, co2 / thick * slope[1]]),
         torch.stack([torch.zeros_like(co2), value[2] * entry]),
         torch.stack([torch.zeros_like(co2), slope[2] * entry]),
@@ -172,7 +185,9 @@ def well(aquifer, state, pressure):
 
 def _bottom_hole(rate, weight, pressure):
     """(B, 1) the pressure at which the weights' flows add up to the rate."""
-    return (rate[:, None] + (weight * pressure).sum(1, keepdim=True)) / weight.sum(1, keepdim=True)
+    return (rate[:, None] + (weight * pressure).sum(1, keepdim=True)) / weight.sum(
+        1, keepdim=True
+    )
 
 
 class System(NamedTuple):
@@ -189,11 +204,15 @@ class System(NamedTuple):
 def assemble(aquifer, pressure, saturation, before, dt, slopes=True):
     """The `System` at pressure and saturation (B, Z, R) for steps dt (B,) seconds from masses `before` (P, B, Z, R)."""
     ghost_p, ghost_s = aquifer.start[..., None], torch.zeros_like(aquifer.start)[..., None]
-    everywhere = phases(aquifer, torch.cat([pressure, ghost_p], 2), torch.cat([saturation, ghost_s], 2))
+    everywhere = phases(
+        aquifer, torch.cat([pressure, ghost_p], 2), torch.cat([saturation, ghost_s], 2)
+    )
     inside, every = everywhere.at(slice(None), slice(-1)), slice(None)
     held, held_p, held_s = masses(aquifer, inside, pressure, saturation)
     padded = torch.cat([pressure, ghost_p], 2)
-    radial = flux_between(aquifer.radial, inside, everywhere.at(every, slice(1, None)), pressure, padded[:, :, 1:])
+    radial = flux_between(
+        aquifer.radial, inside, everywhere.at(every, slice(1, None)), pressure, padded[:, :, 1:]
+    )
     vertical = flux_between(
         aquifer.vertical, inside.at(slice(-1)), inside.at(slice(1, None)), pressure[:, :-1], pressure[:, 1:],
         aquifer.gravity * aquifer.row_m,
@@ -214,11 +233,17 @@ def assemble(aquifer, pressure, saturation, before, dt, slopes=True):
 def _matrix(step, held, radial, vertical, well_slope):
     """The residual's slopes as a `BlockTridiagonal`."""
     own = torch.stack(held, 1)  # (P, unknown, B, Z, R)
-    first, second = torch.stack([radial.first_p, radial.first_s], 1), torch.stack([radial.second_p, radial.second_s], 1)
+    first, second = (
+        torch.stack([radial.first_p, radial.first_s], 1),
+        torch.stack([radial.second_p, radial.second_s], 1),
+    )
     first, second = first * step, second * step
     own = own + first
     own[..., 1:] -= second[..., :-1]
-    above, below = torch.stack([vertical.first_p, vertical.first_s], 1), torch.stack([vertical.second_p, vertical.second_s], 1)
+    above, below = (
+        torch.stack([vertical.first_p, vertical.first_s], 1),
+        torch.stack([vertical.second_p, vertical.second_s], 1),
+    )
     above, below = above * step, below * step
     own[..., :-1, :] += above
     own[..., 1:, :] -= below
@@ -230,4 +255,6 @@ def _matrix(step, held, radial, vertical, well_slope):
     view.diagonal(-1, 3, 4).copy_(-above.transpose(3, 4))
     diagonal[:, 0, 1] -= step.view(-1, 1, 1, 1) * well_slope
     lower = torch.nn.functional.pad(-first[..., :-1], (1, 0)).permute(2, 4, 3, 0, 1)
-    return BlockTridiagonal(diagonal, lower.contiguous(), second.permute(2, 4, 3, 0, 1).contiguous())
+    return BlockTridiagonal(
+        diagonal, lower.contiguous(), second.permute(2, 4, 3, 0, 1).contiguous()
+    )

@@ -24,7 +24,9 @@ GAS_CONSTANT = 8.314462618
 CO2_KG_PER_MOL = 0.0440098
 SURFACE_C, GRADIENT_C_PER_M = 15.0, 0.030
 SALT = 0.05  # mass fraction in the brine
-PRESSURES_PA = np.arange(1e6, 1.0e8 + 1, 2e5)  # nodes of the CO2 tables: 10 to 1,000 bar, every 2
+PRESSURES_PA = np.arange(
+    1e6, 1.0e8 + 1, 2e5
+)  # nodes of the CO2 tables: 10 to 1,000 bar, every 2
 ENTRY_PA = 1.0e4  # P₀ at the reference rock below
 ROCK_M2, ROCK_POROSITY = 1e-13, 0.2  # Leverett: p_c goes with sqrt(porosity / permeability)
 ROCK_PER_PA = 4.5e-10  # compressibility of the pores
@@ -55,7 +57,10 @@ def co2_density(pressure_pa, temperature_k):
     p, t = np.broadcast_arrays(np.asarray(pressure_pa, float), np.asarray(temperature_k, float))
     a, b = (7.54e7 - 4.13e4 * t) * 1e-7, 27.80e-6
     c2, c1 = -GAS_CONSTANT * t / p, -(GAS_CONSTANT * t * b / p - a / (p * np.sqrt(t)) + b * b)
-    q, r = c1 / 3 - c2 * c2 / 9, c2**3 / 27 - c2 * c1 / 6 - a * b / (p * np.sqrt(t)) / 2  # x³ + 3qx + 2r = 0, x = V + c2/3
+    q, r = (
+        c1 / 3 - c2 * c2 / 9,
+        c2**3 / 27 - c2 * c1 / 6 - a * b / (p * np.sqrt(t)) / 2,
+    )  # x³ + 3qx + 2r = 0, x = V + c2/3
     disc = q**3 + r * r
     root = np.sqrt(np.maximum(disc, 0))
     single = np.cbrt(-r + root) + np.cbrt(-r - root)
@@ -79,7 +84,9 @@ def co2_viscosity(density, temperature_k):
     rho, t = np.asarray(density, float), np.asarray(temperature_k, float)
     ts = t / 251.196
     logs = np.log(ts)
-    series = 0.235156 + logs * (-0.491266 + logs * (5.211155e-2 + logs * (5.347906e-2 - logs * 1.537102e-2)))
+    series = 0.235156 + logs * (
+        -0.491266 + logs * (5.211155e-2 + logs * (5.347906e-2 - logs * 1.537102e-2))
+    )
     dilute = 1.00697 * np.sqrt(t) / np.exp(series)
     excess = (0.4071119e-2 * rho + 0.7198037e-4 * rho**2 + 0.2411697e-16 * rho**6 / ts**3
               + (0.2971072e-22 - 0.1627888e-22 / ts) * rho**8)  # fmt: skip
@@ -97,7 +104,9 @@ def brine_density(pressure_pa, celsius, salt=SALT):
 
 def brine_compressibility(pressure_pa, celsius, salt=SALT):
     """1/Pa: the relative slope of `brine_density` over ±10 bar, at constant temperature."""
-    low, high = (brine_density(np.asarray(pressure_pa) + step, celsius, salt) for step in (-1e6, 1e6))
+    low, high = (
+        brine_density(np.asarray(pressure_pa) + step, celsius, salt) for step in (-1e6, 1e6)
+    )
     return (high - low) / (high + low) / 1e6
 
 
@@ -118,9 +127,13 @@ def curves(irreducible, lam, nodes=SATURATION_NODES):
     two before it. ValueError unless 0 <= S_wi < 0.9, 0.2 <= λ <= 0.9.
     """
     if not 0 <= irreducible < 0.9:
-        raise ValueError(f"irreducible brine saturation {irreducible}: a share of the pores from 0 to below 0.9")
+        raise ValueError(
+            f"irreducible brine saturation {irreducible}: a share of the pores from 0 to below 0.9"
+        )
     if not 0.2 <= lam <= 0.9:
-        raise ValueError(f"van Genuchten's lambda {lam}: 0.2 to 0.9 is what rocks show and what the tables resolve")
+        raise ValueError(
+            f"van Genuchten's lambda {lam}: 0.2 to 0.9 is what rocks show and what the tables resolve"
+        )
     star = np.linspace(1, 0, nodes)
     with np.errstate(divide="ignore"):
         capillary = ENTRY_PA * (star ** (-1 / lam) - 1) ** (1 - lam)

@@ -39,14 +39,23 @@ class Grid:
     times_days: tuple
 
     def __post_init__(self):
-        for name, values in (("edges_m", self.edges_m), ("times_days", (0.0, *self.times_days))):
-            if len(values) < 2 or not (np.isfinite(values).all() and (np.diff(values) > 0).all()):
-                raise ValueError(f"{name} = {values}: they must be finite and increase, from 0 on")
+        for name, values in (
+            ("edges_m", self.edges_m),
+            ("times_days", (0.0, *self.times_days)),
+        ):
+            if len(values) < 2 or not (
+                np.isfinite(values).all() and (np.diff(values) > 0).all()
+            ):
+                raise ValueError(
+                    f"{name} = {values}: they must be finite and increase, from 0 on"
+                )
         if self.edges_m[0] != 0 or self.edges_m[1] <= WELL_RADIUS_M:
             raise ValueError(f"the first ring reaches from {self.edges_m[0]} to {self.edges_m[1]} m: it begins at the "
                              f"axis (0) and must hold the well of {WELL_RADIUS_M} m")  # fmt: skip
         if self.rows < 1 or not self.row_m > 0:
-            raise ValueError(f"rows={self.rows} of {self.row_m} m: at least one row of positive height is needed")
+            raise ValueError(
+                f"rows={self.rows} of {self.row_m} m: at least one row of positive height is needed"
+            )
 
     @classmethod
     def published(cls):
@@ -62,7 +71,9 @@ class Grid:
     def geometric(cls, rows, rings, reports):
         """A grid of any size under the published laws; `reports` divides 24, and keeps every (24/reports)-th time."""
         if reports < 1 or 24 % reports:
-            raise ValueError(f"reports={reports}: the published 24 times can be thinned to 1, 2, 3, 4, 6, 8, 12 or 24")
+            raise ValueError(
+                f"reports={reports}: the published 24 times can be thinned to 1, 2, 3, 4, 6, 8, 12 or 24"
+            )
         ratio = 1.035012 ** (200 / rings)
         total = 3.5938 * (1.035012**200 - 1) / 0.035012
         edges = total * (ratio ** np.arange(rings + 1) - 1) / (ratio**rings - 1)
@@ -95,7 +106,9 @@ class Grid:
         """How many rows an aquifer of this thickness fills, to the nearest row; ValueError if none or too many."""
         rows = round(float(thickness_m) / self.row_m) if np.isfinite(thickness_m) else 0
         if not 1 <= rows <= self.rows:
-            raise ValueError(f"thickness {thickness_m} m is {rows} rows of {self.row_m:g} m; 1 to {self.rows} fit here")
+            raise ValueError(
+                f"thickness {thickness_m} m is {rows} rows of {self.row_m:g} m; 1 to {self.rows} fit here"
+            )
         return rows
 
     def perforated_rows(self, perforation_m, thickness_m):
@@ -116,14 +129,21 @@ class Grid:
         edge, centre = np.array(self.edges_m[1:]), self.centres_m
         outer = np.log(edge / centre) / np.maximum(permeability_ZR, 1e-300)
         inner = np.zeros_like(outer)
-        inner[:, :-1] = (np.log(centre[1:] / edge[:-1]) / np.maximum(permeability_ZR, 1e-300)[:, 1:])
+        inner[:, :-1] = (
+            np.log(centre[1:] / edge[:-1]) / np.maximum(permeability_ZR, 1e-300)[:, 1:]
+        )
         return 2 * np.pi * self.row_m / (outer + inner)
 
     def vertical_conductance(self, permeability_ZR):
         """(Z-1, R) in m³ between each row and the one below: harmonic mean of vertical permeability × area / Δz."""
-        upper, lower = np.maximum(permeability_ZR[:-1], 1e-300), np.maximum(permeability_ZR[1:], 1e-300)
+        upper, lower = (
+            np.maximum(permeability_ZR[:-1], 1e-300),
+            np.maximum(permeability_ZR[1:], 1e-300),
+        )
         return self.areas_m2 / self.row_m * 2 / (1 / upper + 1 / lower)
 
     def well_index(self, permeability_Z):
         """(Z,) in m³: conductance between the well's wall and the first ring's centre."""
-        return 2 * np.pi * self.row_m * permeability_Z / np.log(self.centres_m[0] / WELL_RADIUS_M)
+        return (
+            2 * np.pi * self.row_m * permeability_Z / np.log(self.centres_m[0] / WELL_RADIUS_M)
+        )

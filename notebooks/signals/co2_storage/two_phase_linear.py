@@ -45,7 +45,7 @@ def solve_blocks(matrix, right):
             inverse = inverses[-1]
             block = block - _between(lower[:, i], inverse, upper[:, i - 1])
             vector = vector - _times(lower[:, i], inverse @ reduced[-1])
-        inverses.append(torch.linalg.inv(block))
+        inverses.append(torch.linalg.inv_ex(block).inverse)
         reduced.append(vector)
     found = [inverses[-1] @ reduced[-1]]
     for i in range(rings - 2, -1, -1):
@@ -54,23 +54,33 @@ def solve_blocks(matrix, right):
 
 
 def _between(left_BZ22, middle, right_BZ22):
-    """left · middle · right as (B, 2Z, 2Z), where left and right hold one 2 × 2 matrix a row."""
+    """left · middle · right as (B, 2Z, 2Z), where left and right hold one 2 × 2 matrix a row.
+
+    Four passes over contiguous memory: a matrix product would spend its time on zeros."""
     batch, rows = left_BZ22.shape[:2]
-    middle = middle.view(batch, 2, rows, 2, rows)
-    product = torch.einsum("bzac,bczdw->bazdw", left_BZ22, middle)
-    return torch.einsum("bazdw,bwde->bazew", product, right_BZ22).reshape(batch, 2 * rows, 2 * rows)
+    middle = middle.contiguous().view(batch, 2, rows, 2, rows)
+    left = left_BZ22.permute(0, 2, 3, 1).contiguous()[..., None, None]  # (B, 2, 2, Z, 1, 1)
+    right = right_BZ22.permute(0, 2, 3, 1).contiguous()[:, None, None]  # (B, 1, 1, 2, 2, Z)
+    product = (left[:, :, 0] * middle[:, None, 0]).addcmul_(left[:, :, 1], middle[:, None, 1])
+    product = (product[..., :1, :] * right[..., 0, :, :]).addcmul_(
+        product[..., 1:, :], right[..., 1, :, :]
+    )
+    return product.view(batch, 2 * rows, 2 * rows)
 
 
 def _times(left_BZ22, vector):
     """left · vector as (B, 2Z, 1)."""
     batch, rows = left_BZ22.shape[:2]
-    return torch.einsum("bzac,bcz->baz", left_BZ22, vector.view(batch, 2, rows)).reshape(batch, 2 * rows, 1)
+    vector = vector.view(batch, 1, 2, rows)
+    return (left_BZ22.permute(0, 2, 3, 1) * vector).sum(2).view(batch, 2 * rows, 1)
 
 
 def solve_sparse(matrix, right):
     """The same x by SciPy's SuperLU, case by case on the CPU."""
     batch, _, rows, rings = right.shape
-    solved = [scipy.sparse.linalg.spsolve(to_scipy(matrix, b), _flat(right[b])) for b in range(batch)]
+    solved = [
+        scipy.sparse.linalg.spsolve(to_scipy(matrix, b), _flat(right[b])) for b in range(batch)
+    ]
     x = torch.from_numpy(np.stack(solved)).view(batch, rings, 2, rows)
     return x.permute(0, 2, 3, 1).to(right.device)
 
@@ -81,11 +91,20 @@ def to_scipy(matrix, case=0):
     rings, _, rows = diagonal.shape[:3]
     side = 2 * rows
     blocks = [scipy.sparse.coo_array(diagonal[i].reshape(side, side)) for i in range(rings)]
-    parts = [(block.row + i * side, block.col + i * side, block.data) for i, block in enumerate(blocks)]
+    parts = [
+        (block.row + i * side, block.col + i * side, block.data)
+        for i, block in enumerate(blocks)
+    ]
     ring, row, a, c = np.meshgrid(*(np.arange(n) for n in (rings, rows, 2, 2)), indexing="ij")
     for coupling, shift in ((lower, -1), (upper, 1)):
         kept = (ring + shift >= 0) & (ring + shift < rings) & (coupling != 0)
-        parts.append(((ring * side + a * rows + row)[kept], ((ring + shift) * side + c * rows + row)[kept], coupling[kept]))
+        parts.append(
+            (
+                (ring * side + a * rows + row)[kept],
+                ((ring + shift) * side + c * rows + row)[kept],
+                coupling[kept],
+            )
+        )
     i, j, values = (np.concatenate(x) for x in zip(*parts, strict=True))
     return scipy.sparse.csc_array((values, (i, j)), shape=(side * rings, side * rings))
 
