@@ -56,10 +56,11 @@ def knobs(grid, ranges=TRAINING):
     """The six `Knob`s, within what a network has seen in training on `grid`."""
     row, thickest = grid.row_m, grid.rows * grid.row_m
     thinnest = math.ceil(ranges.thickness_m[0] / row - 1e-9) * row
+    usual = round(0.75 * grid.rows) * row
     depth, rate, mean = ranges.depth_m, ranges.rate_mt, ranges.log10_mean_md
     return (
         Knob("depth", "Depth of the aquifer’s top", "Site", *depth, 50, 1500, "m"),
-        Knob("thickness", "Thickness", "Site", thinnest, thickest, row, 18 * row, "m"),
+        Knob("thickness", "Thickness", "Site", thinnest, thickest, row, usual, "m"),
         Knob("permeability", "Permeability, median", "Site", *mean, 0.05, 2.3, "mD", "log10"),
         Knob("rate", "CO₂ injected", "Well", *rate, 0.05, 1.0, "Mt a year"),
         Knob("top", "Open from, below the top", "Well", 0.0, 1.0, 0.05, 0.5, "m", "share"),

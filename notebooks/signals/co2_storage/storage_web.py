@@ -28,6 +28,7 @@ from torch import nn
 
 MIME = "application/vnd.rebuilt.live+json"
 CHECK_EVERY = 17
+OPSET = 17
 PLUME = 0.02  # saturation above which a cell counts as plume
 AXIS_FROM_M = 30.0  # the logarithmic axis of the pictures begins here
 NARROWEST_ROWS = 2  # that the well stays open over, as in training
@@ -62,6 +63,7 @@ def to_onnx(member, pattern_2ZR, knobs_k):
     """The bytes of a member's ONNX model: `pattern` and `knobs` to `saturation`, `pressure`,
     `pressed`."""
     target = io.BytesIO()
+    torch.onnx.register_custom_op_symbolic("aten::movedim", _movedim, OPSET)
     with warnings.catch_warnings():
         warnings.simplefilter(
             "ignore"
@@ -71,12 +73,23 @@ def to_onnx(member, pattern_2ZR, knobs_k):
             (pattern_2ZR, knobs_k),
             target,
             dynamo=False,
-            opset_version=17,
+            opset_version=OPSET,
             do_constant_folding=False,  # or stored weights would be widened in the file
             input_names=["pattern", "knobs"],
             output_names=["saturation", "pressure", "pressed"],
         )
     return target.getvalue()
+
+
+def _movedim(graph, x, source, destination):
+    """`Tensor.movedim` in the graph: the exporter's own takes a negative axis for an axis."""
+    rank = x.type().dim()
+    (start,), (end,) = (
+        value.node()["value"].reshape(-1).tolist() for value in (source, destination)
+    )
+    order = [axis for axis in range(rank) if axis != start % rank]
+    order.insert(end % rank, start % rank)
+    return graph.op("Transpose", x, perm_i=order)
 
 
 class LivePage:
