@@ -1,17 +1,21 @@
-"""The equations of two-phase flow in the cells: what each holds, what passes each face, what the well gives, and how all
-of it changes with the unknowns.
+"""The equations of two-phase flow in the cells: what each holds, what passes each face, what
+the well gives, and how all of it changes with the unknowns.
 
-In each cell two masses are conserved (α is brine or CO₂; the unknowns are brine pressure p and CO₂ saturation S):
+In each cell two masses are conserved (α is brine or CO₂; the unknowns are brine pressure p and
+CO₂ saturation S, z is depth):
 
-    V ∂(φ ρ_α S_α)/∂t = Σ_faces F_α + q_α,     F_α = T (ρ k_r/μ)_α,upstream (Φ_α,neighbour − Φ_α),
-    Φ_brine = p + ρ_brine g z …,   Φ_CO₂ = p + p_c(S) …  (the density between two cells is their mean),
+    V ∂(φ ρ_α S_α)/∂t = Σ_faces F_α + q_α,
+    F_α = T (ρ k_r/μ)_α,upstream (Φ_α,neighbour − Φ_α),
+    Φ_brine = p − ρ_brine g z,   Φ_CO₂ = p + p_c(S) − ρ_CO₂ g z,
 
-fully implicit in time, mobility from the side the phase comes from (Aziz and Settari, Petroleum Reservoir Simulation,
-1979, ch. 5). The well shares one bottom-hole pressure p_b over its open rows j: q_j = w_j (p_b + ρ g h_j − p_j) with
-Σ q_j = Q, where w_j is the well index times the cell's total mobility and CO₂ density; rows that would flow backwards
-are shut. All derivatives are written out, and a test holds them against automatic differentiation.
+fully implicit in time, mobility from the side the phase comes from, density between two cells
+their mean (Aziz and Settari, Petroleum Reservoir Simulation, 1979, ch. 5). The well has one
+bottom-hole pressure p_b over its open rows j: q_j = w_j (p_b + ρ g h_j − p_j) with Σ q_j = Q,
+where w_j is the well index times the cell's total mobility times CO₂ density; rows that would
+flow backwards are shut. All derivatives are written out; a test holds them against automatic
+differentiation.
 
-Legend: P phases (0 brine, 1 CO₂), B cases, Z rows, R rings; R+1 where the open boundary's ghost ring is included.
+Legend: P phases (0 brine, 1 CO₂), B cases, Z rows, R rings; R+1 with the open boundary's ghost.
 """
 
 from typing import NamedTuple
@@ -25,8 +29,9 @@ GRAVITY = 9.80665
 class Aquifer(NamedTuple):
     """Everything constant of a batch of cases, float64 on one device.
 
-    Conductances in m³, pressures in Pa, `entry` scales the capillary table, `brine_*` and `start` are per row,
-    `co2_*` tables have the shape (B, Z, pressures), curve tables (B, nodes)."""
+    Conductances in m³, pressures in Pa, `entry` scales the capillary table, `brine_*` and
+    `start` are per row, `co2_*` tables have the shape (B, Z, pressures), curve tables (B,
+    nodes)."""
 
     pore_volume: torch.Tensor  # (B, Z, R)
     radial: torch.Tensor  # (B, Z, R), the last face is the open boundary
@@ -63,7 +68,8 @@ class Aquifer(NamedTuple):
 
 
 class Phases(NamedTuple):
-    """Each phase in each cell, (P, B, Z, R): density, mobility × density, extra potential (p_c); `_p`, `_s` slopes."""
+    """Each phase in each cell, (P, B, Z, R): density, mobility × density, extra potential
+    (p_c); `_p`, `_s` slopes."""
 
     density: torch.Tensor
     density_p: torch.Tensor
@@ -79,7 +85,8 @@ class Phases(NamedTuple):
 
 
 class Fluxes(NamedTuple):
-    """kg/s out of the first cell of each face into the second, (P, B, …), and its slopes by p and S of both cells."""
+    """kg/s out of the first cell of each face into the second, (P, B, …), and its slopes by
+    p and S of both cells."""
 
     flux: torch.Tensor
     first_p: torch.Tensor
@@ -89,7 +96,8 @@ class Fluxes(NamedTuple):
 
 
 def look_up(table, first, step, at):
-    """(value, slope) of tables with evenly spaced nodes at `at`: straight lines between nodes and beyond the ends.
+    """(value, slope) of tables with evenly spaced nodes at `at`: straight lines between
+    nodes and beyond the ends.
 
     table (..., nodes); at (..., n) with the same leading axes.
     """
@@ -131,7 +139,8 @@ def phases(aquifer, pressure, saturation):
 
 
 def flux_between(conductance, first, second, pressure_first, pressure_second, fall=0.0):
-    """`Fluxes` over faces; `fall` is gravity times how much deeper the second cell lies, in Pa per kg/m³."""
+    """`Fluxes` over faces; `fall` is gravity times how much deeper the second cell lies, in
+    Pa per kg/m³."""
     drop = pressure_first - pressure_second + first.potential - second.potential
     drop = drop + (first.density + second.density) * (fall / 2)
     out = drop >= 0
@@ -158,8 +167,8 @@ def masses(aquifer, state, pressure, saturation):
 
 
 def well(aquifer, state, pressure):
-    """(q, slope, p_b): CO₂ into each row (B, Z) in kg/s, its slopes (B, Z, 2, Z) by the first ring's p and S, and
-    the bottom-hole pressure (B,) at the well's top row."""
+    """(q, slope, p_b): CO₂ into each row (B, Z) in kg/s, its slopes (B, Z, 2, Z) by the
+    first ring's p and S, and the bottom-hole pressure (B,) at the well's top row."""
     ring = state.at(slice(None), 0)
     p = pressure[:, :, 0] - aquifer.well_head
     # ρ_co2 × total mobility: the phase mobilities carry their own densities
@@ -191,8 +200,9 @@ def _bottom_hole(rate, weight, pressure):
 
 
 class System(NamedTuple):
-    """A Newton step: residual (B, P, Z, R) in kg over the time step, its matrix (or None), and what left through the
-    open boundary in kg, (B, P), with the masses held (P, B, Z, R) and the bottom-hole pressure (B,)."""
+    """A Newton step: residual (B, P, Z, R) in kg over the time step, its matrix (or None),
+    and what left through the open boundary in kg, (B, P), with the masses held (P, B, Z, R)
+    and the bottom-hole pressure (B,)."""
 
     residual: torch.Tensor
     matrix: BlockTridiagonal | None
@@ -202,7 +212,8 @@ class System(NamedTuple):
 
 
 def assemble(aquifer, pressure, saturation, before, dt, slopes=True):
-    """The `System` at pressure and saturation (B, Z, R) for steps dt (B,) seconds from masses `before` (P, B, Z, R)."""
+    """The `System` at pressure and saturation (B, Z, R) for steps dt (B,) seconds from
+    masses `before` (P, B, Z, R)."""
     ghost_p, ghost_s = aquifer.start[..., None], torch.zeros_like(aquifer.start)[..., None]
     everywhere = phases(
         aquifer, torch.cat([pressure, ghost_p], 2), torch.cat([saturation, ghost_s], 2)
@@ -214,7 +225,8 @@ def assemble(aquifer, pressure, saturation, before, dt, slopes=True):
         aquifer.radial, inside, everywhere.at(every, slice(1, None)), pressure, padded[:, :, 1:]
     )
     vertical = flux_between(
-        aquifer.vertical, inside.at(slice(-1)), inside.at(slice(1, None)), pressure[:, :-1], pressure[:, 1:],
+        aquifer.vertical, inside.at(slice(-1)), inside.at(slice(1, None)),
+        pressure[:, :-1], pressure[:, 1:],
         aquifer.gravity * aquifer.row_m,
     )  # fmt: skip
     injected, well_slope, bottom = well(aquifer, everywhere, pressure)

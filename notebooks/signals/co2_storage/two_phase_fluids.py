@@ -1,17 +1,21 @@
-"""What CO₂, brine and rock are like at depth: densities, viscosities, relative permeabilities and capillary pressure.
+"""What CO₂, brine and rock are like at depth: densities, viscosities, relative permeabilities
+and capillary pressure.
 
-CO₂      density: Redlich–Kwong with the parameters that Spycher, Pruess and Ennis-King fitted to CO₂ from 12 to 100 °C
-         (Geochim. Cosmochim. Acta 67, 2003, table 1): p = RT/(V−b) − a/(√T V(V+b)), a = 7.54e7 − 4.13e4 T bar cm⁶ √K
-         mol⁻², b = 27.8 cm³/mol. Viscosity: Fenghour, Wakeham and Vesovic (J. Phys. Chem. Ref. Data 27, 1998).
+CO₂      density: Redlich–Kwong with the parameters that Spycher, Pruess and Ennis-King fitted
+         to CO₂ from 12 to 100 °C (Geochim. Cosmochim. Acta 67, 2003, table 1),
+         p = RT/(V−b) − a/(√T V(V+b)), a = 7.54e7 − 4.13e4 T bar cm⁶ √K mol⁻², b = 27.8 cm³/mol.
+         Viscosity: Fenghour, Wakeham and Vesovic (J. Phys. Chem. Ref. Data 27, 1998).
 brine    density and viscosity: Batzle and Wang (Geophysics 57, 1992), eq. 27 and 32.
-curves   van Genuchten (1980) for capillary pressure and, with Mualem's model, for brine; Corey (1954) for CO₂:
-         S* = (S_w − S_wi)/(1 − S_wi),  p_c = P₀ (S*^(−1/λ) − 1)^(1−λ),  k_rw = √S* (1 − (1 − S*^(1/λ))^λ)²,
+curves   van Genuchten (1980) for capillary pressure and, with Mualem's model, for brine; Corey
+         (1954) for CO₂: with S* = (S_w − S_wi)/(1 − S_wi),
+         p_c = P₀ (S*^(−1/λ) − 1)^(1−λ),  k_rw = √S* (1 − (1 − S*^(1/λ))^λ)²,
          k_rg = (1 − S*)² (1 − S*²).
 
-Simulators read such functions from tables with straight lines between the nodes, and so do we: a table has a finite
-slope everywhere, which the van Genuchten curves lack where brine is undisturbed. Against the reference equation of
-Span and Wagner the density is off by at most 4 % from 120 bar on, 14 % in a small region near the critical point; the
-test holds both. CO₂ and brine do not dissolve in each other here, and no salt is deposited.
+Simulators read such functions from tables with straight lines between the nodes, and so do we:
+a table has a finite slope everywhere, which the van Genuchten curves lack where brine is
+undisturbed. Against the reference equation of Span and Wagner the density is off by at most 4 %
+from 120 bar on, by 14 % in a small region near the critical point; a test holds both. CO₂ and
+brine do not dissolve in each other here, and no salt is deposited.
 
 Units: Pa, kg/m³, Pa s, kelvin where it says `_k`, °C where it says `_c`.
 """
@@ -34,8 +38,8 @@ SATURATION_NODES = 51
 
 
 class Curves(NamedTuple):
-    """Tables over CO₂ saturation from 0 to 1 − S_wi, evenly spaced: brine's and CO₂'s relative permeability and
-    capillary pressure in Pa at the reference rock."""
+    """Tables over CO₂ saturation from 0 to 1 − S_wi, evenly spaced: brine's and CO₂'s
+    relative permeability and capillary pressure in Pa at the reference rock."""
 
     brine: np.ndarray
     co2: np.ndarray
@@ -51,8 +55,9 @@ def temperature_c(depth_m):
 def co2_density(pressure_pa, temperature_k):
     """CO₂'s density in kg/m³: `co2_density(2e7, 323.0)` is about 765; arrays broadcast.
 
-    The cubic equation in the molar volume, solved in closed form; where it has three real roots (only below 38 °C) the
-    one that is stable: the vapour's or the liquid's, whichever has less Gibbs energy.
+    The cubic equation in the molar volume, solved in closed form; where it has three real
+    roots (only below 38 °C) the one that is stable: the vapour's or the liquid's, whichever
+    has less Gibbs energy.
     """
     p, t = np.broadcast_arrays(np.asarray(pressure_pa, float), np.asarray(temperature_k, float))
     a, b = (7.54e7 - 4.13e4 * t) * 1e-7, 27.80e-6
@@ -74,13 +79,15 @@ def co2_density(pressure_pa, temperature_k):
 
 
 def _gibbs(volume, p, t, a, b):
-    """Molar Gibbs energy up to a function of temperature: ∫ V dp along the isotherm, from Redlich–Kwong."""
+    """Molar Gibbs energy up to a function of temperature: ∫ V dp along the isotherm, from
+    Redlich–Kwong."""
     return (p * volume - GAS_CONSTANT * t * np.log(volume - b)
             - a / (b * np.sqrt(t)) * np.log((volume + b) / volume))  # fmt: skip
 
 
 def co2_viscosity(density, temperature_k):
-    """CO₂'s viscosity in Pa s from its density in kg/m³ (Fenghour et al. 1998, eq. 3, 4 and 8)."""
+    """CO₂'s viscosity in Pa s from its density in kg/m³ (Fenghour et al. 1998, eq. 3, 4 and
+    8)."""
     rho, t = np.asarray(density, float), np.asarray(temperature_k, float)
     ts = t / 251.196
     logs = np.log(ts)
@@ -94,9 +101,11 @@ def co2_viscosity(density, temperature_k):
 
 
 def brine_density(pressure_pa, celsius, salt=SALT):
-    """Brine's density in kg/m³ (Batzle and Wang 1992, eq. 27): `brine_density(1e7, 50.0, 0.0)` is about 992."""
+    """Brine's density in kg/m³ (Batzle and Wang 1992, eq. 27): `brine_density(1e7, 50.0,
+    0.0)` is about 992."""
     p, t = np.asarray(pressure_pa, float) / 1e6, np.asarray(celsius, float)
-    water = 1 + 1e-6 * (-80 * t - 3.3 * t**2 + 0.00175 * t**3 + 489 * p - 2 * t * p + 0.016 * t**2 * p
+    water = 1 + 1e-6 * (-80 * t - 3.3 * t**2 + 0.00175 * t**3
+                        + 489 * p - 2 * t * p + 0.016 * t**2 * p
                         - 1.3e-5 * t**3 * p - 0.333 * p**2 - 0.002 * t * p**2)  # fmt: skip
     inner = 300 * p - 2400 * p * salt + t * (80 + 3 * t - 3300 * salt - 13 * p + 47 * p * salt)
     return 1000 * (water + salt * (0.668 + 0.44 * salt + 1e-6 * inner))
@@ -117,23 +126,29 @@ def brine_viscosity(celsius, salt=SALT):
     return 1e-3 * (0.1 + 0.333 * salt + (1.65 + 91.9 * salt**3) * np.exp(-power))
 
 
+def check_curve(irreducible, lam):
+    """None; ValueError for values that no rock has."""
+    if not 0 <= irreducible < 0.9:
+        raise ValueError(
+            f"irreducible brine saturation {irreducible}: a share from 0 to below 0.9"
+        )
+    if not 0.2 <= lam <= 0.9:
+        raise ValueError(
+            f"van Genuchten's lambda {lam}: rocks and these tables have 0.2 to 0.9"
+        )
+
+
 def curves(irreducible, lam, nodes=SATURATION_NODES):
     """`Curves` of a rock with irreducible brine saturation S_wi and van Genuchten's λ.
 
     >>> curves(0.2, 0.5).co2[[0, -1]]
     array([0., 1.])
 
-    Capillary pressure goes to infinity where brine becomes irreducible; the last node continues the line through the
-    two before it. ValueError unless 0 <= S_wi < 0.9, 0.2 <= λ <= 0.9.
+    Capillary pressure goes to infinity where brine becomes irreducible; the last node
+    continues the line through the two before it. ValueError unless 0 <= S_wi < 0.9, 0.2 <=
+    λ <= 0.9.
     """
-    if not 0 <= irreducible < 0.9:
-        raise ValueError(
-            f"irreducible brine saturation {irreducible}: a share of the pores from 0 to below 0.9"
-        )
-    if not 0.2 <= lam <= 0.9:
-        raise ValueError(
-            f"van Genuchten's lambda {lam}: 0.2 to 0.9 is what rocks show and what the tables resolve"
-        )
+    check_curve(irreducible, lam)
     star = np.linspace(1, 0, nodes)
     with np.errstate(divide="ignore"):
         capillary = ENTRY_PA * (star ** (-1 / lam) - 1) ** (1 - lam)

@@ -1,11 +1,14 @@
-"""One Newton step's linear system: block tridiagonal, one block a ring, solved for a batch of cases at once.
+"""One Newton step's linear system: block tridiagonal, one block a ring, solved for a batch
+of cases at once.
 
-Rings touch only their neighbours, and a row of one ring only the same row of the next. So the matrix has dense blocks D
-of 2Z × 2Z on its diagonal and, beside them, blocks L and U with a 2 × 2 matrix for each row and nothing else. Block
-elimination needs one inverse a ring: D'_{i+1} = D_{i+1} − L_{i+1} D'_i⁻¹ U_i, and the product with L and U costs next to
+Rings touch only their neighbours, and a row of one ring only the same row of the next. So
+the matrix has dense blocks D of 2Z × 2Z on its diagonal and, beside them, blocks L and U
+with a 2 × 2 matrix for each row and nothing else. Block elimination needs one inverse a
+ring: D'_{i+1} = D_{i+1} − L_{i+1} D'_i⁻¹ U_i, and the product with L and U costs next to
 nothing. The sparse path hands the same system to SuperLU through SciPy, one case at a time.
 
-Legend: B cases, R rings, Z rows, the 2s are equation or unknown (brine and CO₂; pressure and saturation).
+Legend: B cases, R rings, Z rows, the 2s are equation or unknown (brine and CO₂; pressure
+and saturation).
 """
 
 from typing import NamedTuple
@@ -17,8 +20,9 @@ import torch
 
 
 class BlockTridiagonal(NamedTuple):
-    """The matrix: `diagonal` (B, R, 2, Z, 2, Z); `lower` and `upper` (B, R, Z, 2, 2), where lower[:, i] couples ring i to
-    ring i − 1 and upper[:, i] couples it to ring i + 1; lower[:, 0] and upper[:, -1] are not used."""
+    """The matrix: `diagonal` (B, R, 2, Z, 2, Z); `lower` and `upper` (B, R, Z, 2, 2), where
+    lower[:, i] couples ring i to ring i − 1 and upper[:, i] couples it to ring i + 1;
+    lower[:, 0] and upper[:, -1] are not used."""
 
     diagonal: torch.Tensor
     lower: torch.Tensor
@@ -30,7 +34,8 @@ class BlockTridiagonal(NamedTuple):
 
 
 def solve_blocks(matrix, right):
-    """x with matrix · x = right, by block elimination on the tensors' device: both (B, 2, Z, R).
+    """x with matrix · x = right, by block elimination on the tensors' device: both (B, 2,
+    Z, R).
 
     Costs R inverses of 2Z × 2Z for each case, about 16 Z³ R operations.
     """
@@ -54,7 +59,8 @@ def solve_blocks(matrix, right):
 
 
 def _between(left_BZ22, middle, right_BZ22):
-    """left · middle · right as (B, 2Z, 2Z), where left and right hold one 2 × 2 matrix a row.
+    """left · middle · right as (B, 2Z, 2Z), where left and right hold one 2 × 2 matrix a
+    row.
 
     Four passes over contiguous memory: a matrix product would spend its time on zeros."""
     batch, rows = left_BZ22.shape[:2]
@@ -86,7 +92,8 @@ def solve_sparse(matrix, right):
 
 
 def to_scipy(matrix, case=0):
-    """One case as a SciPy sparse matrix in CSC form; unknowns in the order ring, quantity, row."""
+    """One case as a SciPy sparse matrix in CSC form; unknowns in the order ring, quantity,
+    row."""
     diagonal, lower, upper = (part[case].detach().cpu().numpy() for part in matrix)
     rings, _, rows = diagonal.shape[:3]
     side = 2 * rows
