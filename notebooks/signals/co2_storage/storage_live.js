@@ -112,9 +112,9 @@ rebuiltLive.start("storage", async (element, tools) => {
     return { title, key, kind, canvas, figure, point };
   };
   const panels = [
-    panel("Saturation with CO₂: mean, and each member’s edge of the plume", "saturation", "mean"),
+    panel("CO₂ saturation: mean; lines: each member’s edge", "saturation", "mean"),
     panel("Pressure build-up: mean of the members", "pressure", "mean"),
-    panel("Saturation: spread of the members", "saturation", "spread"),
+    panel("CO₂ saturation: spread of the members", "saturation", "spread"),
     panel("Pressure build-up: spread of the members", "pressure", "spread"),
   ];
   const pictures = make("div", { className: "storage-pictures" }, panels.map((one) => one.figure));
@@ -367,7 +367,9 @@ rebuiltLive.start("storage", async (element, tools) => {
     let [mine, next, fresh] = [turn, 0, new Map()];
     while (next < members.length) {
       await load(next);
-      const answer = await ask({ member: next, ...input() });
+      const given = input();
+      const answer = await ask({ member: next, ...given });
+      element.dispatchEvent(new CustomEvent("live-answer", { detail: { member: next, ...given, ...answer } }));
       if (checked < members.length && mine === 0 && turn === 0) compare(answer, next);
       if (next > 0 && mine !== turn) { // too late: begin again with what the knobs say now
         [mine, next, fresh] = [turn, 0, new Map()];
