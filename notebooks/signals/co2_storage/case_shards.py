@@ -84,8 +84,8 @@ def verify_shard(path, entry):
     found = sha256(path) if path.exists() else "no file"
     if found != entry["sha256"]:
         raise ValueError(
-            f"{path}: SHA-256 {found[:12]}…, the index says {entry['sha256'][:12]}…; delete the "
-            "folder and generate the data set again"
+            f"{path}: SHA-256 {found[:12]}…, the index says {entry['sha256'][:12]}…; delete "
+            "the folder and generate the data set again"
         )
 
 

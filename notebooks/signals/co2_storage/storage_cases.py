@@ -47,7 +47,7 @@ class Ranges:
     log10_radial_m: tuple = (2.5, 4.0)
     log10_kv_kh: tuple = (-2.0, 0.0)
     thickness_m: tuple = (25.0, 200.0)
-    depth_m: tuple = (900.0, 2500.0)
+    depth_m: tuple = (1000.0, 2500.0)
     rate_mt: tuple = (0.2, 2.0)
     irreducible: tuple = (0.1, 0.3)
     lam: tuple = (0.3, 0.7)

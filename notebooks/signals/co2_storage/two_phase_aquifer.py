@@ -82,7 +82,7 @@ def _arrays(case, grid, rows, fluid):
         "vertical": np.where(inside[1:], grid.vertical_conductance(k * case.kv_kh), 0.0),
         "well_index": np.where(perforated, grid.well_index(k[:, 0]), 0.0),
         "well_head": head * (grid.depths_m - grid.depths_m[perforated.argmax()]) * perforated,
-        "entry": leverett * plain.capillary,
+        "entry": np.pad(leverett, ((0, 0), (0, 1)), "edge") * plain.capillary,
         **liquid,
     }
     arrays = {name: part[: rows - (name == "vertical")] for name, part in arrays.items()}

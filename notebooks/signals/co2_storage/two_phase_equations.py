@@ -51,7 +51,7 @@ class Aquifer(NamedTuple):
     pressures: torch.Tensor  # (pressures,) nodes of the two tables above
     curves: torch.Tensor  # (3, B, nodes): brine, CO2, capillary pressure in Pa
     largest: torch.Tensor  # (B,) largest saturation, the last node
-    entry: torch.Tensor  # (B, Z, R) factor on the capillary table
+    entry: torch.Tensor  # (B, Z, R+1) factor on the capillary table, the ghost's too
     row_m: float
     gravity: float
 
@@ -124,7 +124,7 @@ def phases(aquifer, pressure, saturation):
         (brine_0 * brine_c).expand_as(co2),
     )
     thin = 1 / aquifer.brine_viscosity[..., None]
-    entry = aquifer.entry if aquifer.entry.shape == pressure.shape else aquifer.entry[..., -1:]
+    entry = aquifer.entry[..., : pressure.shape[-1]]
     return Phases(
         torch.stack([brine, co2]),
         torch.stack([brine_p, co2_p]),

@@ -6,8 +6,8 @@ Front       Buckley and Leverett (1942): without gravity, capillarity and compre
             share of the flow; the front stands where the tangent from the undisturbed state
             touches f (Welge 1952).
 Pressure    Theis (1935): one slightly compressible fluid from a line well raises the
-            pressure by Q μ/(4π ρ k h) · E₁(r²/(4 η t)), η = k/(φ μ c). Both fluids get the same properties
-            and straight relative permeabilities, so there is only one.
+            pressure by Q μ/(4π ρ k h) · E₁(r²/(4 η t)), η = k/(φ μ c). Both fluids get the same
+            properties and straight relative permeabilities, so there is only one.
 Sum         the mass in place, summed again from the fields that a run returns.
 Limit       refinement: the rings and rows of each grid split the coarser one's, so fine fields
             average exactly onto coarse cells.
