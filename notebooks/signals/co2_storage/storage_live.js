@@ -180,9 +180,8 @@ rebuiltLive.start("storage", async (element, tools) => {
     const wide = canvas.clientWidth;
     if (!wide) return;
     const ratio = Math.min(window.devicePixelRatio || 1, 2);
-    const high = kind === "mean" ? 240 : 190;
-    if (canvas.width !== Math.round(wide * ratio)) {
-      canvas.style.height = `${high}px`;
+    const high = canvas.clientHeight;
+    if (canvas.width !== Math.round(wide * ratio) || canvas.height !== Math.round(high * ratio)) {
       [canvas.width, canvas.height] = [Math.round(wide * ratio), Math.round(high * ratio)];
     }
     const paint = canvas.getContext("2d");
