@@ -16,7 +16,9 @@ the sharp front of the plume.
 `UFNO.published()` is the article's network, 33,097,829 parameters with a complex one
 counted once. Our own words and code; the facts are the paper's. Where we differ: any shape
 is padded so that three halvings fit, `outputs` may be more than one (the article trains one
-network a target), and batch normalisation may be left out of the U path.
+network a target), and batch normalisation may be left out of the U path. Two modes in place
+of three fold time into the channels: the network sees depth and radius, and answers for all
+`times` at once. The reduced presets do that; it makes them fast on a processor.
 
 Legend: B batch, C channels, Z rows, R rings, T report times.
 """
@@ -36,6 +38,10 @@ CHANNELS = (
 )  # fmt: skip
 INPUTS = len(CHANNELS)
 LEVELS = 3  # halvings in the U path
+REDUCED_FNO = {"width": 24, "modes": (6, 10), "layers": 4, "pad": (0, 8, 0), "head": 64}
+REDUCED_UFNO = {"width": 20, "modes": (6, 10), "layers": 4, "u_layers": 2, "inner": 20, "normalise": False,
+                "pad": (0, 8, 0), "head": 64}  # fmt: skip
+REDUCED_UNET = {"width": 20, "pad": (0, 0, 0), "head": 64}
 
 
 class Pointwise(nn.Linear):
@@ -50,7 +56,7 @@ class Pointwise(nn.Linear):
 
 class FourierLayer(nn.Module):
     """`relu(spectral + per-cell matrix)`, and with `unet` what the U path adds; (B, C, Z,
-    R, T) to the same."""
+    R, T) or (B, C, Z, R) to the same."""
 
     def __init__(self, width, modes, unet=None):
         super().__init__()
@@ -59,7 +65,7 @@ class FourierLayer(nn.Module):
         self.unet = unet
 
     def forward(self, v):
-        """(B, C, Z, R, T)."""
+        """(B, C, Z, R, …)."""
         out = self.spectral(v) + self.local(v)
         return F.relu(out if self.unet is None else out + self.unet(v))
 
@@ -68,33 +74,32 @@ class UPath(nn.Module):
     """Three strided convolutions down and three transposed ones back, joined level by
     level; sizes in eighths.
 
-    (B, width, Z, R, T) to the same. `inner` channels inside; as published 36, with batch
-    normalisation.
+    (B, width, Z, R, T) to the same, or (B, width, Z, R) with two `axes`. `inner` channels
+    inside; as published 36, with batch normalisation.
     """
 
-    def __init__(self, width, inner=None, normalise=True):
+    def __init__(self, width, inner=None, normalise=True, axes=3):
         super().__init__()
         inner = inner or width
+        convolution, transposed, norm = _kinds(axes)
 
         def block(channels, stride):
-            layers = [nn.Conv3d(channels, inner, 3, stride, 1, bias=not normalise)]
+            layers = [convolution(channels, inner, 3, stride, 1, bias=not normalise)]
             return nn.Sequential(
-                *layers, *([nn.BatchNorm3d(inner)] if normalise else []), nn.LeakyReLU(0.1)
+                *layers, *([norm(inner)] if normalise else []), nn.LeakyReLU(0.1)
             )
 
         def back(channels):
-            return nn.Sequential(
-                nn.ConvTranspose3d(channels, inner, 4, 2, 1), nn.LeakyReLU(0.1)
-            )
+            return nn.Sequential(transposed(channels, inner, 4, 2, 1), nn.LeakyReLU(0.1))
 
         self.down1 = block(width, 2)
         self.down2 = nn.Sequential(block(inner, 2), block(inner, 1))
         self.down3 = nn.Sequential(block(inner, 2), block(inner, 1))
         self.up3, self.up2, self.up1 = back(inner), back(2 * inner), back(2 * inner)
-        self.out = nn.Conv3d(inner + width, width, 3, 1, 1)
+        self.out = convolution(inner + width, width, 3, 1, 1)
 
     def forward(self, v):
-        """(B, width, Z, R, T)."""
+        """(B, width, Z, R, …)."""
         half = self.down1(v)
         quarter = self.down2(half)
         up = self.up3(self.down3(quarter))
@@ -109,25 +114,27 @@ class FNO(nn.Module):
     Maps (B, C, Z, R, T) to (B, Z, R, T), or (B, outputs, Z, R, T) where `outputs` > 1. The
     field is padded by `pad` cells an axis at the far ends (zeros below in depth, the edge
     repeated along radius and time), and more where eighths do not fit, since a transform
-    takes its field for periodic. Raises ValueError for another number of channels.
+    takes its field for periodic. With two `modes`, time is folded: T must be `times` or 1,
+    the input's first time alone is read, and all `times` are answered. Raises ValueError for another number of channels
+    or of times.
     """
 
     def __init__(
         self, channels=INPUTS, outputs=1, width=36, modes=(10, 10, 10), layers=6,
-        pad=(8, 8, 8), head=128,
+        pad=(8, 8, 8), head=128, times=None,
     ):  # fmt: skip
         super().__init__()
-        self.channels, self.outputs, self.pad = channels, outputs, tuple(pad)
+        self.channels, self.pad = channels, tuple(pad)
         self.lift = Pointwise(channels, width)
         self.layers = nn.ModuleList(FourierLayer(width, modes) for _ in range(layers))
-        self.head = nn.Sequential(Pointwise(width, head), nn.ReLU(), Pointwise(head, outputs))
+        self.head = Head(width, head, outputs, _folded(times, len(modes)))
 
     def forward(self, x_BCZRT):
         """(B, Z, R, T), or (B, outputs, Z, R, T)."""
-        v = self.lift(prepared(x_BCZRT, self.channels, self.pad))
+        v = self.lift(prepared(x_BCZRT, self.channels, self.pad, self.head.times))
         for layer in self.layers:
             v = layer(v)
-        return cut(self.head, v, x_BCZRT.shape[2:])
+        return self.head(v, x_BCZRT.shape[2:])
 
     @classmethod
     def published(cls):
@@ -135,9 +142,9 @@ class FNO(nn.Module):
         return cls()
 
     @classmethod
-    def reduced(cls, outputs=2):
-        """For 24 × 48 × 12 points on two cores; both fields from one network."""
-        return cls(outputs=outputs, width=12, modes=(5, 8, 4), layers=3, pad=(0, 8, 4), head=32)
+    def reduced(cls, outputs=2, times=12):
+        """For 24 × 48 points on two cores, time folded; both fields from one network."""
+        return cls(outputs=outputs, times=times, **REDUCED_FNO)
 
 
 class UFNO(FNO):
@@ -145,15 +152,16 @@ class UFNO(FNO):
     errors as `FNO`."""
 
     def __init__(
-        self, *args, width=36, layers=6, u_layers=3, inner=None, normalise=True, **options
-    ):
-        super().__init__(*args, width=width, layers=layers, **options)
+        self, *args, width=36, modes=(10, 10, 10), layers=6, u_layers=3, inner=None,
+        normalise=True, **options,
+    ):  # fmt: skip
+        super().__init__(*args, width=width, modes=modes, layers=layers, **options)
         if not 0 < u_layers <= layers:
             raise ValueError(
                 f"u_layers={u_layers} of {layers} layers: 1 to {layers} may have a U path"
             )
         for layer in self.layers[-u_layers:]:
-            layer.unet = UPath(width, inner, normalise)
+            layer.unet = UPath(width, inner, normalise, len(modes))
 
     @classmethod
     def published(cls):
@@ -163,71 +171,113 @@ class UFNO(FNO):
         return cls()
 
     @classmethod
-    def reduced(cls, outputs=2):
+    def reduced(cls, outputs=2, times=12):
         """About as many real numbers as `FNO.reduced`: fewer modes pay for the U path.
-        Without batch normalisation, whose statistics mean little at batch 4."""
-        return cls(
-            outputs=outputs, width=12, modes=(5, 7, 4), layers=3, u_layers=1, inner=8,
-            normalise=False,
-            pad=(0, 8, 4), head=32,
-        )  # fmt: skip
+        Without batch normalisation, whose statistics four cases hardly give."""
+        return cls(outputs=outputs, times=times, **REDUCED_UFNO)
 
 
 class UNet(nn.Module):
-    """The convolutional baseline, a U-Net in three dimensions: `UNet(12, width=12)`. Shapes
-    and errors as `FNO`.
+    """The article's kind of baseline, convolutions alone: three halvings, twice the
+    channels at each, and back.
 
-    Two convolutions a level, channels doubled and every axis halved three times, and back
-    with what each level had.
+    Shapes, `times` (with `axes` 2) and errors as `FNO`. Each level's field is handed across
+    to its counterpart on the way back.
     """
 
-    def __init__(self, channels=INPUTS, outputs=1, width=32, pad=(0, 0, 4), head=128):
+    def __init__(
+        self, channels=INPUTS, outputs=1, width=32, pad=(0, 0, 4), head=128, times=None, axes=3
+    ):
         super().__init__()
-        self.channels, self.outputs, self.pad = channels, outputs, tuple(pad)
+        self.channels, self.pad = channels, tuple(pad)
         sizes = [width * 2**level for level in range(LEVELS + 1)]
+        transposed = _kinds(axes)[1]
         self.lift = Pointwise(channels, width)
-        self.down = nn.ModuleList(_convolution(a, b, 2) for a, b in pairwise(sizes))
-        self.level = nn.ModuleList(_convolution(size, size) for size in sizes)
-        self.up = nn.ModuleList(nn.ConvTranspose3d(b, a, 2, 2) for a, b in pairwise(sizes))
-        self.join = nn.ModuleList(_convolution(2 * size, size) for size in sizes[:-1])
-        self.head = nn.Sequential(Pointwise(width, head), nn.ReLU(), Pointwise(head, outputs))
+        self.down = nn.ModuleList(_convolution(a, b, axes, 2) for a, b in pairwise(sizes))
+        self.level = nn.ModuleList(_convolution(size, size, axes) for size in sizes)
+        self.up = nn.ModuleList(transposed(b, a, 2, 2) for a, b in pairwise(sizes))
+        self.join = nn.ModuleList(_convolution(2 * size, size, axes) for size in sizes[:-1])
+        self.head = Head(width, head, outputs, _folded(times, axes))
 
     def forward(self, x_BCZRT):
         """(B, Z, R, T), or (B, outputs, Z, R, T)."""
-        v = self.level[0](self.lift(prepared(x_BCZRT, self.channels, self.pad)))
+        x = prepared(x_BCZRT, self.channels, self.pad, self.head.times)
+        v = self.level[0](self.lift(x))
         passed = []
         for down, level in zip(self.down, self.level[1:], strict=True):
             passed.append(v)
             v = level(down(v))
         for up, join in zip(reversed(self.up), reversed(self.join), strict=True):
             v = join(torch.cat([passed.pop(), up(v)], 1))
-        return cut(self.head, v, x_BCZRT.shape[2:])
+        return self.head(v, x_BCZRT.shape[2:])
 
     @classmethod
-    def reduced(cls, outputs=2):
-        """About as many real numbers as `UFNO.reduced`."""
-        return cls(outputs=outputs, width=11, head=32)
+    def reduced(cls, outputs=2, times=12):
+        """About as many real numbers as `UFNO.reduced`, time folded."""
+        return cls(outputs=outputs, times=times, axes=2, **REDUCED_UNET)
 
 
-def _convolution(channels_in, channels_out, stride=1):
-    return nn.Sequential(nn.Conv3d(channels_in, channels_out, 3, stride, 1), nn.LeakyReLU(0.1))
+class Head(nn.Module):
+    """Two maps a point, from `width` channels to the outputs, of the points that were there
+    before padding.
+
+    (B, Z, R, T) where there is one output, else (B, outputs, Z, R, T); `times` unfolds time.
+    """
+
+    def __init__(self, width, inner, outputs, times):
+        super().__init__()
+        self.outputs, self.times = outputs, times
+        self.maps = nn.Sequential(
+            Pointwise(width, inner), nn.ReLU(), Pointwise(inner, outputs * (times or 1))
+        )
+
+    def forward(self, v, sizes):
+        """(B, outputs, Z, R, T)."""
+        Z, R, T = sizes
+        if self.times is None:
+            out = self.maps(v[:, :, :Z, :R, :T])
+        else:
+            out = self.maps(v[:, :, :Z, :R]).unflatten(1, (self.outputs, self.times))
+            out = out.movedim(2, -1)
+        return out[:, 0] if self.outputs == 1 else out
 
 
-def prepared(x_BCZRT, channels, pad):
-    """The input, checked and padded; ValueError for another number of channels or axes."""
+def _folded(times, axes):
+    if (times is None) != (axes == 3) or axes not in (2, 3):
+        raise ValueError(
+            f"times={times} with {axes} axes: folded time needs `times` and two axes, else three"
+        )
+    return times
+
+
+def _kinds(axes):
+    """The convolution, the transposed one and the normalisation over two or three axes."""
+    return {
+        2: (nn.Conv2d, nn.ConvTranspose2d, nn.BatchNorm2d),
+        3: (nn.Conv3d, nn.ConvTranspose3d, nn.BatchNorm3d),
+    }[axes]
+
+
+def _convolution(channels_in, channels_out, axes, stride=1):
+    convolution = _kinds(axes)[0](channels_in, channels_out, 3, stride, 1)
+    return nn.Sequential(convolution, nn.LeakyReLU(0.1))
+
+
+def prepared(x_BCZRT, channels, pad, times=None):
+    """The input, checked and padded, with `times` its first time alone; ValueError for
+    another number of channels, axes or times."""
     if x_BCZRT.ndim != 5 or x_BCZRT.shape[1] != channels:
         raise ValueError(
             f"an input of shape {tuple(x_BCZRT.shape)}: (B, {channels}, Z, R, T) is needed"
         )
-    return padded(x_BCZRT, pad)
-
-
-def cut(head, v, sizes):
-    """The head's answer for the points that were there before padding, (B, Z, R, T) where
-    it is a single one."""
-    Z, R, T = sizes
-    out = head(v[:, :, :Z, :R, :T])
-    return out[:, 0] if out.shape[1] == 1 else out
+    if times is None:
+        return padded(x_BCZRT, pad)
+    if x_BCZRT.shape[-1] not in (1, times):
+        raise ValueError(
+            f"{x_BCZRT.shape[-1]} times; this network, time folded, answers for {times}, asked "
+            "with all of them or with one"
+        )
+    return padded(x_BCZRT[..., :1], pad)[..., 0]
 
 
 def padded(x_BCZRT, pad):
@@ -235,7 +285,7 @@ def padded(x_BCZRT, pad):
     zeros in depth, the last cell repeated in radius and time."""
     step = 2**LEVELS
     z, r, t = (
-        -(-(size + more) // step) * step - size
+        (size + more + step - 1) // step * step - size  # no negative numbers: tracing truncates
         for size, more in zip(x_BCZRT.shape[2:], pad, strict=True)
     )
     x = F.pad(x_BCZRT, (0, t, 0, r, 0, 0), mode="replicate")
@@ -248,9 +298,10 @@ def parameters(model):
     return tuple(map(sum, zip(*sizes, strict=True)))
 
 
-def encode(cases, grid):
+def encode(cases, grid, moving=True):
     """The network's input (B, 12, Z, R, T), channels as `CHANNELS`, from a dict as
-    `storage_cases.load` gives it.
+    `storage_cases.load` gives it; not `moving`: for the first time alone, (B, 12, Z, R, 1),
+    all that a network with folded time reads.
 
     Permeabilities (mD) as logarithms, the rest scaled to about one; everything is zero
     below the aquifer, but not time and place. Tensor arithmetic alone, so that it can be
@@ -289,6 +340,7 @@ def encode(cases, grid):
     ]
     still = torch.stack([field * inside for field in fields] + places, 1)
     times = torch.as_tensor(grid.times_days, dtype=torch.float32, device=device).log10() / 2 - 1
+    times = times if moving else times[:1]
     T = len(times)
-    moving = times.expand(B, 1, Z, R, T)
-    return torch.cat([still[..., None].expand(B, still.shape[1], Z, R, T), moving], 1)
+    clock = times.expand(B, 1, Z, R, T)
+    return torch.cat([still[..., None].expand(B, still.shape[1], Z, R, T), clock], 1)
