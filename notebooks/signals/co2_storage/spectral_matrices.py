@@ -14,13 +14,14 @@ of magnitude below strong ones; the other weights as 16-bit floats. The graph wi
 when it is loaded. Source of the layer: Li et al., Fourier neural operator (2021); the matrices
 are our own.
 
-Legend: B batch, C channels, Z rows, R rings, T report times, K kept modes.
+Legend: B batch, C channels, n1 … nd points an axis, K kept modes of all axes together.
 """
 
 import copy
 import math
 
 import torch
+from spectral_conv import SpectralConv
 from torch import nn
 from torch.nn.utils import parametrize
 
@@ -28,73 +29,71 @@ SMALL = 512  # weights of fewer numbers than this are left as they are
 
 
 class MatrixSpectral(nn.Module):
-    """The twin of a spectral convolution in real matrix products: `MatrixSpectral(weight,
-    modes, (28, 56, 16))`.
+    """The twin of a `SpectralConv` in real matrix products: `MatrixSpectral(conv.weight,
+    conv.modes, (24, 56))`.
 
-    weight: the complex tensors (C_in, C_out, m_z, m_r, m_t) of the four corners, in the order
-    (low z, low r), (high z, low r), (low z, high r), (high z, high r); modes: (m_z, m_r, m_t);
-    shape: (Z, R, T) of what comes in. Maps (B, C_in, Z, R, T) to (B, C_out, Z, R, T). `bits` 8
-    rounds the weights, 32 keeps them. Raises ValueError for corners that overlap or modes
-    beyond the transform's.
+    weight: complex (C_in, C_out, m1 … md) for each corner, as `SpectralConv` has them; modes:
+    (m1 … md); sizes: (n1 … nd) of what comes in, two axes or more. Maps (B, C_in, n1 … nd) to
+    (B, C_out, n1 … nd). `bits` 8 rounds the weights, 32 keeps them. Raises ValueError for
+    corners that overlap or modes beyond the transform's.
     """
 
-    def __init__(self, weight, modes, shape, bits=32):
+    def __init__(self, weight, modes, sizes, bits=32):
         super().__init__()
-        (m_z, m_r, m_t), (Z, R, T) = modes, shape
-        if 2 * m_z > Z or 2 * m_r > R or m_t > T // 2 + 1:
-            most = f"at most ({Z // 2}, {R // 2}, {T // 2 + 1}), or corners would overlap"
-            raise ValueError(f"modes {tuple(modes)} of shape {tuple(shape)}: {most}")
-        self.kept = (2 * m_z, 2 * m_r, m_t)
-        for name, matrix in _products(modes, shape).items():
-            self.register_buffer(name, matrix.float(), persistent=False)
-        low_low, high_low, low_high, high_high = (part.detach() for part in weight)
-        low, high = torch.cat([low_low, low_high], 3), torch.cat([high_low, high_high], 3)
-        modes_first = torch.cat([low, high], 2).permute(4, 3, 2, 0, 1).flatten(0, 2)
+        self.modes, self.sizes = tuple(modes), tuple(sizes)
+        room = (*(size // 2 for size in sizes[:-1]), sizes[-1] // 2 + 1)
+        if len(modes) != len(sizes) or any(m > r for m, r in zip(modes, room, strict=True)):
+            told = f"at most {room}, or corners would overlap"
+            raise ValueError(f"modes {self.modes} of sizes {self.sizes}: {told}")
+        for axis in range(len(sizes)):
+            into, back = _products(modes[axis], sizes[axis], axis == len(sizes) - 1)
+            self.register_buffer(f"into{axis}", into.float(), persistent=False)
+            self.register_buffer(f"back{axis}", back.float(), persistent=False)
+        whole = [part.detach() for part in weight]
+        for axis in range(2, len(sizes) + 1):  # low modes before high ones
+            whole = [torch.cat(whole[at : at + 2], axis) for at in range(0, len(whole), 2)]
+        modes_first = whole[0].permute(*range(len(sizes) + 1, 1, -1), 0, 1).flatten(0, -3)
         parts = torch.view_as_real(modes_first.contiguous()).permute(3, 0, 1, 2)
         self.mix = Stored(parts, bits)  # (2, K, C_in, C_out): real, imaginary
 
-    def forward(self, x_BCZRT):
-        """(B, C_out, Z, R, T) float32."""
-        B, C, Z, R, T = x_BCZRT.shape
-        k_z, k_r, k_t = self.kept
-        n = B * C
-        y = x_BCZRT.reshape(-1, T) @ self.into_t
-        y = _along(y, (n, Z, R, 2, k_t), (0, 1, 4, 3, 2), self.into_r)
-        y = _along(y, (n, Z, k_t, 2, k_r), (0, 2, 4, 3, 1), self.into_z)
-        y = y.reshape(B, C, k_t * k_r, 2, k_z).permute(2, 4, 3, 0, 1).reshape(-1, 2 * B, C)
+    def forward(self, x_BCs):
+        """(B, C_out, n1 … nd) float32. Each axis is brought last, then multiplied away: `kept`
+        counts the modes of the axes before, `k` those of the last one, `done` points."""
+        (B, C), last = x_BCs.shape[:2], len(self.sizes) - 1
+        y = x_BCs.reshape(-1, self.sizes[-1]) @ getattr(self, f"into{last}")
+        kept, k = 1, self.modes[-1]
+        for axis in range(last - 1, -1, -1):
+            y = y.reshape(-1, self.sizes[axis], kept, 2, k).permute(0, 2, 4, 3, 1)
+            y = y.reshape(-1, 2 * self.sizes[axis]) @ getattr(self, f"into{axis}")
+            kept, k = kept * k, 2 * self.modes[axis]
+        y = y.reshape(B, C, kept, 2, k).permute(2, 4, 3, 0, 1).reshape(kept * k, 2 * B, C)
         real, imaginary = self.mix()
         by_real, by_imaginary = (y @ real).split(B, 1), (y @ imaginary).split(B, 1)
         y = torch.cat([by_real[0] - by_imaginary[1], by_real[1] + by_imaginary[0]], 1)
         C = y.shape[-1]
-        n = B * C
-        y = _along(y, (k_t * k_r, k_z, 2, B, C), (3, 4, 0, 2, 1), self.from_z)
-        y = _along(y, (n, k_t, k_r, 2, Z), (0, 1, 4, 3, 2), self.from_r)
-        y = _along(y, (n, k_t, Z, 2, R), (0, 2, 4, 3, 1), self.from_t)
-        return y.reshape(B, C, Z, R, T)
+        y = y.reshape(kept, k, 2, B, C).permute(3, 4, 0, 2, 1).reshape(-1, 2 * k) @ self.back0
+        done = 1
+        for axis in range(1, last + 1):
+            k = self.modes[axis] * (1 if axis == last else 2)
+            kept //= k
+            y = y.reshape(B * C, kept, k, done, 2, -1).permute(0, 1, 3, 5, 4, 2)
+            y = y.reshape(-1, 2 * k) @ getattr(self, f"back{axis}")
+            done *= self.sizes[axis - 1]
+        return y.reshape(B, C, *self.sizes)
 
 
-def _along(y, shape, order, matrix):
-    """`y` seen in `shape`, axes in `order`, its last ones as rows times `matrix`."""
-    return y.reshape(shape).permute(order).reshape(-1, matrix.shape[0]) @ matrix
-
-
-def _products(modes, shape):
-    """Six matrices, float64: into the kept modes along t, r, z, and back along z, r, t."""
-    (m_z, m_r, m_t), (Z, R, T) = modes, shape
-    kept_z, kept_r = ([*range(m), *range(N - m, N)] for m, N in ((m_z, Z), (m_r, R)))
-    twice = torch.full((m_t, 1), 2.0, dtype=torch.float64)  # for a mode and its mirror image
+def _products(modes, size, half):
+    """(into, back) in float64: from points to kept modes, (2n, 2k), and back, (2k, 2n), real
+    beside imaginary parts; `half` of a real axis: (n, 2k) and (2k, n)."""
+    if not half:
+        angles = _angles(size, [*range(modes), *range(size - modes, size)])
+        return _rotation(*angles, -1), _rotation(*(part.T / size for part in angles), 1)
+    cos, sin = _angles(size, range(modes))
+    twice = torch.full((modes, 1), 2.0, dtype=torch.float64)  # for a mode and its mirror image
     twice[0] = 1
-    if 2 * (m_t - 1) == T:
+    if 2 * (modes - 1) == size:
         twice[-1] = 1
-    cos, sin = _angles(T, range(m_t))
-    return {
-        "into_t": torch.cat([cos, -sin], 1),
-        "into_r": _rotation(*_angles(R, kept_r), -1),
-        "into_z": _rotation(*_angles(Z, kept_z), -1),
-        "from_z": _rotation(*(part.T / Z for part in _angles(Z, kept_z)), 1),
-        "from_r": _rotation(*(part.T / R for part in _angles(R, kept_r)), 1),
-        "from_t": torch.cat([cos.T * twice, -sin.T * twice]) / T,
-    }
+    return torch.cat([cos, -sin], 1), torch.cat([cos.T * twice, -sin.T * twice]) / size
 
 
 def _angles(length, modes):
@@ -148,16 +147,14 @@ def as_matrices(model, example, bits=32):
     """A copy of `model` in evaluation mode whose spectral convolutions are `MatrixSpectral`:
     `as_matrices(net, x)`.
 
-    A module counts as one when its class is called SpectralConv; it has `weight` (four corners)
-    and `modes`. `example` is a tuple of inputs: the copy works for their shapes alone. `bits`
-    below 32 rounds spectral weights to that, and all other weights of 512 numbers or more to
-    16.
+    `example` is a tuple of inputs: the copy works for their shapes alone. `bits` below 32
+    rounds spectral weights to that, and all other weights of 512 numbers or more to 16.
     """
     model = copy.deepcopy(model).eval().requires_grad_(False)
     for name, shape in _inputs(model, example).items():
         home, _, last = name.rpartition(".")
         old = model.get_submodule(name)
-        new = MatrixSpectral(old.weight, old.modes, shape[-3:], bits)
+        new = MatrixSpectral(old.weight, old.modes, shape[2:], bits)
         setattr(model.get_submodule(home), last, new)
     if bits < 32:
         for module in list(model.modules()):
@@ -171,7 +168,7 @@ def _inputs(model, example):
     """The shape of what comes into each spectral convolution, by the module's name."""
     shapes, hooks = {}, []
     for name, module in model.named_modules():
-        if type(module).__name__ == "SpectralConv":
+        if isinstance(module, SpectralConv):
 
             def seen(_, got, __, name=name):
                 shapes[name] = got[0].shape

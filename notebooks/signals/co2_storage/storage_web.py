@@ -22,9 +22,11 @@ import warnings
 
 import numpy as np
 import torch
+from spectral_matrices import as_matrices
 from storage_cases import BUILD_UP_SHARE
-from storage_scene import knobs, rocks
+from storage_scene import Scene, knobs, rocks
 from torch import nn
+from torch.onnx import symbolic_helper
 
 MIME = "application/vnd.rebuilt.live+json"
 CHECK_EVERY = 17
@@ -59,6 +61,19 @@ class WebMember(nn.Module):
         )
 
 
+def web_members(surrogates, grid, bits=8):
+    """A list of `WebMember`s of trained networks, their weights rounded to `bits` and half
+    precision.
+
+    surrogates: modules that map a case's dict to saturation and build-up in bar, (B, T, Z, R)
+    each, as `operator_training.Surrogate` does.
+    """
+    scene, pattern = Scene(grid), rocks(grid)["even"]
+    start = torch.tensor([knob.value for knob in knobs(grid)], dtype=torch.float32)
+    case = scene(pattern, start)
+    return [WebMember(scene, as_matrices(one, (case,), bits)).eval() for one in surrogates]
+
+
 def to_onnx(member, pattern_2ZR, knobs_k):
     """The bytes of a member's ONNX model: `pattern` and `knobs` to `saturation`, `pressure`,
     `pressed`."""
@@ -84,9 +99,8 @@ def to_onnx(member, pattern_2ZR, knobs_k):
 def _movedim(graph, x, source, destination):
     """`Tensor.movedim` in the graph: the exporter's own takes a negative axis for an axis."""
     rank = x.type().dim()
-    (start,), (end,) = (
-        value.node()["value"].reshape(-1).tolist() for value in (source, destination)
-    )
+    found = (symbolic_helper._maybe_get_const(value, "t") for value in (source, destination))
+    start, end = (int(value) for value in found)
     order = [axis for axis in range(rank) if axis != start % rank]
     order.insert(end % rank, start % rank)
     return graph.op("Transpose", x, perm_i=order)

@@ -1,37 +1,28 @@
 """Spectral convolutions as matrix products: equal to the transform, small, or refused."""
 
+from itertools import product
+
 import pytest
 import torch
+from spectral_conv import SpectralConv
 from spectral_matrices import MatrixSpectral, Stored, as_matrices
 from torch import nn
 
 
-class SpectralConv(nn.Module):
-    """A spectral convolution by FFT: an oracle with the attributes of the real one."""
-
-    def __init__(self, channels_in, channels_out, modes):
-        super().__init__()
-        self.modes = modes
-        shape = (channels_in, channels_out, *modes)
-        drawn = [torch.randn(shape, dtype=torch.cfloat) / channels_in for _ in range(4)]
-        self.weight = nn.ParameterList([nn.Parameter(one) for one in drawn])
+class Plain(SpectralConv):
+    """A spectral convolution by FFT in the plainest way: an oracle of its own."""
 
     def forward(self, x):
-        m_z, m_r, m_t = self.modes
-        spectrum = torch.fft.rfftn(x, dim=(-3, -2, -1))
-        channels = self.weight[0].shape[1]
-        out = torch.zeros(len(x), channels, *spectrum.shape[2:], dtype=torch.cfloat)
-        low_z, high_z, low_r, high_r = (
-            slice(m_z),
-            slice(-m_z, None),
-            slice(m_r),
-            slice(-m_r, None),
+        axes, last = range(2, x.ndim), self.modes[-1]
+        spectrum = torch.fft.rfftn(x, dim=tuple(axes))
+        out = torch.zeros(
+            len(x), self.weight[0].shape[1], *spectrum.shape[2:], dtype=torch.cfloat
         )
-        places = [(low_z, low_r), (high_z, low_r), (low_z, high_r), (high_z, high_r)]
-        for weight, (z, r) in zip(self.weight, places, strict=True):
-            kept = spectrum[:, :, z, r, :m_t]
-            out[:, :, z, r, :m_t] = torch.einsum("bizrt,iozrt->bozrt", kept, weight)
-        return torch.fft.irfftn(out, s=x.shape[-3:])
+        sides = [(slice(m), slice(-m, None)) for m in self.modes[:-1]]
+        for weight, corner in zip(self.weight, product(*reversed(sides)), strict=True):
+            place = (slice(None), slice(None), *reversed(corner), slice(last))
+            out[place] = torch.einsum("bi...,io...->bo...", spectrum[place], weight)
+        return torch.fft.irfftn(out, s=x.shape[2:])
 
 
 class Net(nn.Module):
@@ -40,8 +31,8 @@ class Net(nn.Module):
     def __init__(self):
         super().__init__()
         self.lift = nn.Conv3d(2, 5, 1)
-        self.first = SpectralConv(5, 6, (2, 3, 2))
-        deeper, last = SpectralConv(6, 5, (3, 2, 3)), nn.Conv3d(5, 5, 3, padding=1)
+        self.first = Plain(5, 6, (2, 3, 2))
+        deeper, last = Plain(6, 5, (3, 2, 3)), nn.Conv3d(5, 5, 3, padding=1)
         self.deep = nn.Sequential(nn.ReLU(), deeper, last)
 
     def forward(self, x):
@@ -56,17 +47,30 @@ def seeded():
 @pytest.mark.parametrize("shape", [(6, 8, 5), (7, 9, 6), (13, 11, 4), (8, 6, 3)])
 @pytest.mark.parametrize("batch", [1, 3])
 def test_the_products_equal_the_transform_for_even_odd_and_prime_lengths(shape, batch):
-    oracle = SpectralConv(3, 4, (3, 3, 2))
+    oracle = Plain(3, 4, (3, 3, 2))
     x = torch.randn(batch, 3, *shape) + 10  # a large mean, which the zeroth mode carries
     expected = oracle(x).detach()
     found = MatrixSpectral(oracle.weight, oracle.modes, shape)(x)
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-5 * expected.abs().max().item())
 
 
+@pytest.mark.parametrize(("shape", "modes"), [((24, 56), (6, 10)), ((5, 7), (2, 3))])
+def test_two_axes_do_as_well(shape, modes):
+    oracle = Plain(3, 4, modes)
+    x = torch.randn(2, 3, *shape)
+    found = MatrixSpectral(oracle.weight, modes, shape)(x)
+    torch.testing.assert_close(found, oracle(x), rtol=0, atol=2e-5)
+
+
+def test_four_axes_do_as_well():
+    oracle = Plain(2, 3, (1, 2, 2, 2))
+    x = torch.randn(2, 2, 3, 4, 6, 5)
+    found = MatrixSpectral(oracle.weight, oracle.modes, x.shape[2:])(x)
+    torch.testing.assert_close(found, oracle(x), rtol=0, atol=2e-5)
+
+
 def test_all_modes_up_to_the_highest_are_allowed():
-    oracle = SpectralConv(
-        2, 2, (3, 4, 4)
-    )  # time has 6 samples, so its fourth mode is the highest
+    oracle = Plain(2, 2, (3, 4, 4))  # time has 6 samples, so its fourth mode is the highest
     x = torch.randn(2, 2, 6, 8, 6)
     found = MatrixSpectral(oracle.weight, oracle.modes, (6, 8, 6))(x)
     torch.testing.assert_close(found, oracle(x), rtol=0, atol=2e-5)
@@ -75,7 +79,7 @@ def test_all_modes_up_to_the_highest_are_allowed():
 @pytest.mark.parametrize("modes", [(4, 3, 2), (3, 5, 2), (3, 3, 4)])
 def test_modes_that_overlap_or_do_not_exist_are_refused(modes):
     with pytest.raises(ValueError, match=r"modes .* at most \(3, 4, 3\)"):
-        MatrixSpectral(SpectralConv(1, 1, modes).weight, modes, (6, 8, 5))
+        MatrixSpectral(Plain(1, 1, modes).weight, modes, (6, 8, 5))
 
 
 def test_a_model_keeps_its_answers_and_its_own_layers():
@@ -83,8 +87,8 @@ def test_a_model_keeps_its_answers_and_its_own_layers():
     twin = as_matrices(net, (x,))
     torch.testing.assert_close(twin(x), net(x), rtol=0, atol=1e-5)
     kinds = [type(module).__name__ for module in twin.modules()]
-    assert kinds.count("MatrixSpectral") == 2 and "SpectralConv" not in kinds
-    assert isinstance(net.first, SpectralConv) and net.first.weight[0].requires_grad
+    assert kinds.count("MatrixSpectral") == 2 and "Plain" not in kinds
+    assert isinstance(net.first, Plain) and net.first.weight[0].requires_grad
 
 
 def test_eight_bits_change_the_answer_by_about_a_thousandth():

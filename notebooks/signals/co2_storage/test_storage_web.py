@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 import storage_web
 import torch
+from fourier_operator import FNO, UFNO, UNet
+from operator_training import Surrogate
+from spectral_conv import SpectralConv
 from spectral_matrices import as_matrices
 from storage_scene import Scene, knobs, rocks
-from storage_web import LivePage, WebMember, ensemble, export, to_onnx
-from test_spectral_matrices import SpectralConv
+from storage_web import LivePage, WebMember, ensemble, export, to_onnx, web_members
 from torch import nn
 from two_phase_grid import Grid
 
@@ -59,6 +61,22 @@ def session(model):
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+@pytest.mark.parametrize("kind", [FNO, UFNO, UNet])
+def test_the_chapter_s_operators_can_be_exported(kind):
+    torch.manual_seed(9)
+    grid = Grid.reduced()
+    (one,) = web_members([Surrogate(kind.reduced(), grid)], grid)
+    pattern = rocks(grid)["smooth"]
+    start = torch.tensor([knob.value for knob in knobs(grid)], dtype=torch.float32)
+    found = session(to_onnx(one, pattern, start)).run(
+        None, {"pattern": pattern.numpy(), "knobs": start.numpy()}
+    )
+    for ours, theirs in zip(found, one(pattern, start), strict=True):
+        theirs = theirs.detach().numpy()
+        scale = max(1e-3, np.abs(theirs).max())
+        assert np.abs(ours - theirs).max() < 1e-5 * scale
 
 
 @pytest.mark.parametrize("bits", [8, 16, 32])
