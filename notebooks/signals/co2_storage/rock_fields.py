@@ -36,6 +36,10 @@ def permeability(
     mean_md: the median of the field; sigma: standard deviation of ln k. ValueError for an
     unknown kind, a negative sigma or a length that is not positive.
     """
+    if not (0 < mean_md < np.inf and 0 <= sigma < np.inf):
+        raise ValueError(
+            f"mean_md = {mean_md}, sigma = {sigma}: a positive median and a spread from 0 on"
+        )
     field = mean_md * np.exp(sigma * gaussian(grid, rng, vertical_m, radial_m, kind))
     return field.clip(SLOWEST_MD, FASTEST_MD)
 

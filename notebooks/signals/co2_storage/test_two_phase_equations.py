@@ -1,5 +1,5 @@
-"""The equations: equal to the plain loop, derivatives equal to automatic differentiation, nothing
-lost at faces, still where nothing is injected; and the two linear solvers agree."""
+"""The equations: equal to the plain loop, derivatives equal to automatic differentiation,
+nothing lost at faces, still where nothing is injected; and the two linear solvers agree."""
 
 import numpy as np
 import pytest
@@ -145,7 +145,8 @@ def test_brine_alone_flows_by_darcys_law():
     pressure[0, 0, 0] += 1e5
     state = equations.phases(aquifer, pressure, torch.zeros_like(pressure))
     flux = equations.flux_between(
-        aquifer.radial[..., :-1], state.at(slice(None), slice(-1)), state.at(slice(None), slice(1, None)),
+        aquifer.radial[..., :-1],
+        state.at(slice(None), slice(-1)), state.at(slice(None), slice(1, None)),
         pressure[..., :-1], pressure[..., 1:],
     ).flux  # fmt: skip
     wanted = float(aquifer.radial[0, 0, 0]) * 1e5 * 1020.0 / 6e-4

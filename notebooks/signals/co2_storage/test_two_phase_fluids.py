@@ -6,8 +6,8 @@ import pytest
 import two_phase_fluids as fluids
 from two_phase_aquifer import hydrostatic_bar
 
-# pressure (Pa), temperature (K), density (kg/m³), viscosity (Pa s): Span and Wagner's equation of
-# state and Laesecke and Muzny's viscosity, computed once with CoolProp 8.0.0
+# pressure (Pa), temperature (K), density (kg/m³), viscosity (Pa s): Span and Wagner's equation
+# of state and Laesecke and Muzny's viscosity, computed once with CoolProp 8.0.0
 CO2 = [
     (1.2e7, 308.15, 767.07, 6.614e-05),
     (2.0e7, 308.15, 865.72, 8.472e-05),

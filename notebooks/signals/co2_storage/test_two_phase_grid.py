@@ -1,4 +1,5 @@
-"""The grid: the published one, its coarser kin, and conductances that are exact where they can be."""
+"""The grid: the published one, its coarser kin, and conductances that are exact where they can
+be."""
 
 from dataclasses import replace
 
@@ -92,7 +93,8 @@ def test_a_well_outside_the_aquifer_is_refused(interval):
 @pytest.mark.parametrize(
     "change, words",
     [({"edges_m": (0.0, 2.0, 1.0)}, "edges_m"), ({"edges_m": (1.0, 2.0)}, "first ring"),
-     ({"edges_m": (0.0, 0.05, 2.0)}, "first ring"), ({"edges_m": (0.0, float("nan"))}, "edges_m"),
+     ({"edges_m": (0.0, 0.05, 2.0)}, "first ring"),
+     ({"edges_m": (0.0, float("nan"))}, "edges_m"),
      ({"times_days": ()}, "times_days"), ({"times_days": (2.0, 1.0)}, "times_days"),
      ({"rows": 0}, "rows"), ({"row_m": 0.0}, "rows")],
 )  # fmt: skip

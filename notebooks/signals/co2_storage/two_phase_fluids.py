@@ -11,13 +11,13 @@ curves   van Genuchten (1980) for capillary pressure and, with Mualem's model, f
          p_c = P₀ (S*^(−1/λ) − 1)^(1−λ),  k_rw = √S* (1 − (1 − S*^(1/λ))^λ)²,
          k_rg = (1 − S*)² (1 − S*²).
 
-Simulators read such functions from tables with straight lines between the nodes, and so do we:
-a table has a finite slope everywhere, which the van Genuchten curves lack where brine is
-undisturbed. Beside the reference equation of Span and Wagner, at the pressures and temperatures
-of an aquifer, the density is off by at most 6 % from 1,000 m down. Between 800 and 1,000 m, close
-to the critical point, it is off by up to 30 % before injection and 12 % once the pressure is a
-tenth higher. A test holds these numbers. CO₂ and brine do not dissolve in each other here, and no
-salt is deposited.
+Simulators read such functions from tables with straight lines between the nodes, and so do
+we: a table has a finite slope everywhere, which the van Genuchten curves lack where brine is
+undisturbed. Beside the reference equation of Span and Wagner, at the pressures and
+temperatures of an aquifer, the density is off by at most 6 % from 1,000 m down. Between 800
+and 1,000 m, close to the critical point, it is off by up to 30 % before injection and 12 %
+once the pressure is a tenth higher. A test holds these numbers. CO₂ and brine do not dissolve
+in each other here, and no salt is deposited.
 
 Units: Pa, kg/m³, Pa s, kelvin where it says `_k`, °C where it says `_c`.
 """

@@ -1,4 +1,5 @@
-"""The same equations as `two_phase_equations`, one cell and one face at a time in Python floats.
+"""The same equations as `two_phase_equations`, one cell and one face at a time, in Python
+floats.
 
 Slow and plain: what the batched code is held against. Masses in kg, pressures in Pa.
 """
@@ -13,8 +14,11 @@ def residual_reference(aquifer, case, pressure_ZR, saturation_ZR, before_PZR, dt
     batch; what `two_phase_equations.assemble` returns as `residual`."""
     rows, rings = pressure_ZR.shape
     rest, a = -before_PZR.numpy(), aquifer.take(torch.tensor([case]))
-    cells = {(z, r): cell_reference(a, z, r, float(pressure_ZR[z, r]), float(saturation_ZR[z, r]))
-             for z in range(rows) for r in range(rings)}  # fmt: skip
+    cells = {
+        (z, r): cell_reference(a, z, r, float(pressure_ZR[z, r]), float(saturation_ZR[z, r]))
+        for z in range(rows)
+        for r in range(rings)
+    }
     for z in range(rows):
         cells[z, rings] = cell_reference(a, z, rings - 1, float(a.start[0, z]), 0.0)  # outside
         for r in range(rings):
@@ -68,8 +72,10 @@ def cell_reference(a, z, r, pressure, saturation):
 def well_reference(a, ring):
     """(Z,) kg/s into each row: rows that would flow backwards are shut one after another."""
     open_rows = [z for z in range(len(ring)) if a.well_index[0, z] > 0]
-    ease = [cell["density"][1] * sum(m / d for m, d in zip(cell["mobility"], cell["density"], strict=True))
-            for cell in ring]  # fmt: skip
+    ease = [
+        cell["density"][1] * (cell["mobility"][0] / cell["density"][0]) + cell["mobility"][1]
+        for cell in ring
+    ]
     weight = [float(a.well_index[0, z]) * ease[z] for z in range(len(ring))]
     level = [cell["pressure"] - float(a.well_head[0, z]) for z, cell in enumerate(ring)]
     while True:
