@@ -1,4 +1,4 @@
-"""The race: what a 30-year case costs, by grid, by batch, and by linear solver, in the same run.
+"""The race: what a 30-year case costs, by grid, by batch, and by linear solver, in one run.
 
     python bench_two_phase.py                # this machine's tier, a receipt
     python bench_two_phase.py --rounds 3 --sizes 12x24 24x48
@@ -46,7 +46,7 @@ def newton_system(cases, grid, where="cpu"):
 
 
 def linear_race(cases, grid, where, rounds):
-    """Race of the linear solvers for a batch of Newton iterations, first checked for equality."""
+    """Race of the linear solvers for a batch of Newton iterations; checked, then timed."""
     matrix, right = newton_system(cases, grid, where)
     here = newton_system(cases, grid)
     ours, scipys = solve_blocks(matrix, right).cpu(), solve_sparse(*here)

@@ -1,5 +1,5 @@
-"""The simulator: CO₂ rises and nothing of it is lost, a batch is its cases one by one, and sites
-that cannot be are refused with the reason."""
+"""The simulator: CO₂ rises and nothing of it is lost, a batch is its cases one by one, and
+sites that cannot be are refused with the reason."""
 
 from dataclasses import replace
 

@@ -9,7 +9,8 @@ import two_phase_linear as linear
 from two_phase import Case
 from two_phase_aquifer import Fluids, aquifer_of
 from two_phase_grid import Grid
-from two_phase_reference import residual_reference, well_reference
+from two_phase_reference import cell_reference, residual_reference, well_reference
+from two_phase_validation import plain_case
 
 GRID = Grid.reduced(6, 7)
 DEVICES = [
@@ -125,8 +126,6 @@ def test_the_well_gives_its_rate_and_no_row_flows_backwards():
 
 
 def test_the_well_equals_the_loop_that_shuts_row_after_row():
-    from two_phase_reference import cell_reference
-
     aquifer, pressure, saturation, *_ = rough_system()
     state = equations.phases(aquifer, pressure, saturation)
     given = equations.well(aquifer, state, pressure)[0]
@@ -152,6 +151,21 @@ def test_brine_alone_flows_by_darcys_law():
     wanted = float(aquifer.radial[0, 0, 0]) * 1e5 * 1020.0 / 6e-4
     assert flux[0, 0, 0, 0].item() == pytest.approx(wanted)
     assert flux[1].abs().max() == 0  # CO₂ that is not there does not move
+
+
+@pytest.mark.parametrize("drop", [1e-3, 1.0, -1.0, -1e-3])
+def test_a_phase_brings_the_mobility_of_the_side_it_comes_from(drop):
+    aquifer = aquifer_of([plain_case(GRID)], GRID, 6, fluid=Fluids())
+    pressure = aquifer.start[..., None].expand(-1, -1, 7).clone()
+    pressure[..., 0] += drop
+    saturation = torch.zeros_like(pressure)
+    saturation[..., 0] = 0.4
+    state = equations.phases(aquifer, pressure, saturation)
+    first, second = state.at(slice(None), slice(0, 1)), state.at(slice(None), slice(1, 2))
+    ends = pressure[..., :1], pressure[..., 1:2]
+    flux = equations.flux_between(torch.tensor(1.0), first, second, *ends).flux
+    source = first if drop > 0 else second
+    torch.testing.assert_close(flux, source.mobility * (ends[0] - ends[1]))
 
 
 def test_tables_are_lines_between_nodes_and_go_on_beyond_the_ends():

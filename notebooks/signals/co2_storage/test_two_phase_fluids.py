@@ -1,5 +1,5 @@
-"""Fluids and curves: as dense and as thick as reference equations say, and refusing what no rock
-has."""
+"""Fluids and curves: as dense and as thick as reference equations say, and refusing what no
+rock has."""
 
 import numpy as np
 import pytest
