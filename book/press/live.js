@@ -26,42 +26,52 @@ window.rebuiltLive = (() => {
     document.head.append(Object.assign(document.createElement("link"), { rel: "stylesheet", href: address }));
   };
 
-  // The bytes of one file of a pack: base64, then gzip.
-  async function bytes(pack, file) {
-    const text = packs.get(pack)[file];
-    if (text === undefined) throw new Error(`${pack} has no ${file}`);
-    const raw = atob(text);
-    const packed = new Uint8Array(raw.length);
-    for (let at = 0; at < raw.length; at += 1) packed[at] = raw.charCodeAt(at);
+  // What a pack holds is base64 of gzip. (Runs in the worker, too, so it uses no other name.)
+  async function unpacked(text) {
+    let packed = Uint8Array.fromBase64?.(text);
+    if (!packed) {
+      const raw = atob(text);
+      packed = new Uint8Array(raw.length);
+      for (let at = 0; at < raw.length; at += 1) packed[at] = raw.charCodeAt(at);
+    }
     const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
     return new Uint8Array(await new Response(stream).arrayBuffer());
   }
 
+  function held(pack, file) {
+    const text = packs.get(pack)[file];
+    if (text === undefined) throw new Error(`${pack} has no ${file}`);
+    return text;
+  }
+
+  const bytes = async (pack, file) => unpacked(held(pack, file));
   const text = async (pack, file) => new TextDecoder().decode(await bytes(pack, file));
 
   // A worker with ONNX Runtime Web in it as `ort`, one thread, and `body` (a function without free names) run after it.
   // Runtime and glue come as blobs: that works from a folder, and the page is never held up.
   async function onnxWorker(runtime, body) {
-    const [main, glue, wasm] = await Promise.all([
-      text(runtime, "ort.wasm.min.js"),
-      bytes(runtime, "ort-wasm-simd-threaded.mjs"),
-      bytes(runtime, "ort-wasm-simd-threaded.wasm"),
-    ]);
-    const ready = `onmessage = ({ data }) => {
-      const glue = URL.createObjectURL(new Blob([data.glue], { type: "text/javascript" }));
-      ort.env.wasm.wasmPaths = { mjs: glue };
-      ort.env.wasm.wasmBinary = data.wasm;
-      ort.env.wasm.numThreads = 1;
-      onmessage = null;
-      (${body})();
-      postMessage("up");
+    const main = await text(runtime, "ort.wasm.min.js");
+    const ready = `onmessage = async ({ data }) => {
+      const unpacked = ${unpacked};
+      try {
+        const glue = new Blob([await unpacked(data.glue)], { type: "text/javascript" });
+        ort.env.wasm.wasmPaths = { mjs: URL.createObjectURL(glue) };
+        ort.env.wasm.wasmBinary = await unpacked(data.wasm);
+        ort.env.wasm.numThreads = 1;
+        onmessage = null;
+        (${body})();
+        postMessage({ up: true });
+      } catch (error) {
+        postMessage({ error: String(error.message || error) });
+      }
     };`;
     const address = URL.createObjectURL(new Blob([main, "\n", ready], { type: "text/javascript" }));
     const worker = new Worker(address);
     await new Promise((resolve, reject) => {
-      worker.onmessage = resolve;
+      worker.onmessage = ({ data }) => (data.up ? resolve() : reject(new Error(data.error)));
       worker.onerror = (event) => reject(new Error(event.message || "the worker did not start"));
-      worker.postMessage({ glue, wasm: wasm.buffer }, [wasm.buffer]);
+      const [glue, wasm] = ["mjs", "wasm"].map((kind) => held(runtime, `ort-wasm-simd-threaded.${kind}`));
+      worker.postMessage({ glue, wasm });
     });
     worker.onmessage = worker.onerror = null;
     URL.revokeObjectURL(address);

@@ -12,7 +12,7 @@ rebuiltLive.start("storage", async (element, tools) => {
 
   // The worker -------------------------------------------------------------------------------------------------------
 
-  const worker = await tools.onnxWorker(tools.runtime, function work() {
+  const starting = tools.onnxWorker(tools.runtime, function work() {
     const sessions = [];
     addEventListener("message", async ({ data }) => {
       try {
@@ -35,22 +35,27 @@ rebuiltLive.start("storage", async (element, tools) => {
   }.toString());
   const waiting = new Map();
   let asked = 0;
-  worker.onmessage = ({ data }) => {
+  const hear = ({ data }) => {
     const { resolve, reject } = waiting.get(data.id);
     waiting.delete(data.id);
     if (data.error) reject(new Error(data.error));
     else resolve(data);
   };
-  const ask = (message, transfer = []) => new Promise((resolve, reject) => {
-    asked += 1;
-    waiting.set(asked, { resolve, reject });
-    worker.postMessage({ ...message, id: asked }, transfer);
-  });
+  const ask = async (message, transfer = []) => {
+    const worker = await starting;
+    worker.onmessage = hear;
+    return new Promise((resolve, reject) => {
+      asked += 1;
+      waiting.set(asked, { resolve, reject });
+      worker.postMessage({ ...message, id: asked }, transfer);
+    });
+  };
   const loaded = []; // one promise a member; a member is loaded when it is first needed, so that the first comes soon
   const load = (member) => {
     loaded[member] ??= tools.bytes(tools.model, members[member]).then((model) => ask({ model }, [model.buffer]));
     return loaded[member];
   };
+  load(0).catch(() => {}); // the page is laid out meanwhile; `compute` hears of an error
 
   // The controls -----------------------------------------------------------------------------------------------------
 
@@ -504,10 +509,14 @@ rebuiltLive.start("storage", async (element, tools) => {
   for (const knob of knobs) knob.input.defaultValue = String(knob.value);
 
   labels();
-  await load(0);
-  tools.status.remove();
   element.append(app);
   new ResizeObserver(drawAll).observe(pictures);
   new MutationObserver(drawAll).observe(document.documentElement, { attributes: true, attributeFilter: ["data-theme"] });
-  await compute();
+  try {
+    await compute();
+  } catch (error) {
+    app.remove(); // so that the page's own words come back
+    throw error;
+  }
+  tools.status.remove();
 });
