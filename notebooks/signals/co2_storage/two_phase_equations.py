@@ -37,9 +37,7 @@ class Aquifer(NamedTuple):
     radial: torch.Tensor  # (B, Z, R), the last face is the open boundary
     vertical: torch.Tensor  # (B, Z-1, R)
     well_index: torch.Tensor  # (B, Z), 0 where not perforated
-    well_head: (
-        torch.Tensor
-    )  # (B, Z), weight of the CO2 column between the well's top row and each row
+    well_head: torch.Tensor  # (B, Z), weight of the CO₂ column from the well's top open row
     rate: torch.Tensor  # (B,) kg/s
     start: torch.Tensor  # (B, Z) hydrostatic brine pressure
     brine_density: torch.Tensor  # (B, Z) at `start`
@@ -58,13 +56,12 @@ class Aquifer(NamedTuple):
     def take(self, cases):
         """The aquifers of some of the cases, by index."""
         shared = {"pressures": self.pressures, "row_m": self.row_m, "gravity": self.gravity}
-        parts = {
-            name: value
+        picked = {
+            name: value.index_select(1 if name == "curves" else 0, cases)
             for name, value in self._asdict().items()
-            if name not in shared and name != "curves"
+            if name not in shared
         }
-        picked = {name: value.index_select(0, cases) for name, value in parts.items()}
-        return Aquifer(**picked, **shared, curves=self.curves.index_select(1, cases))
+        return Aquifer(**picked, **shared)
 
 
 class Phases(NamedTuple):
@@ -118,12 +115,9 @@ def phases(aquifer, pressure, saturation):
         x.view(3, *saturation.shape) for x in look_up(aquifer.curves, 0.0, 1 / steps, share)
     )
     slope = slope / aquifer.largest.view(-1, 1, 1)
-    brine_0, brine_c = aquifer.brine_density[..., None], aquifer.brine_per_pa[..., None]
-    brine, brine_p = (
-        brine_0 * (1 + brine_c * (pressure - aquifer.start[..., None])),
-        (brine_0 * brine_c).expand_as(co2),
-    )
-    thin = 1 / aquifer.brine_viscosity[..., None]
+    at_rest, thin = aquifer.brine_density[..., None], 1 / aquifer.brine_viscosity[..., None]
+    brine_p = (at_rest * aquifer.brine_per_pa[..., None]).expand_as(co2)
+    brine = at_rest + brine_p * (pressure - aquifer.start[..., None])
     entry = aquifer.entry[..., : pressure.shape[-1]]
     return Phases(
         torch.stack([brine, co2]),
@@ -194,9 +188,8 @@ def well(aquifer, state, pressure):
 
 def _bottom_hole(rate, weight, pressure):
     """(B, 1) the pressure at which the weights' flows add up to the rate."""
-    return (rate[:, None] + (weight * pressure).sum(1, keepdim=True)) / weight.sum(
-        1, keepdim=True
-    )
+    pushed = rate[:, None] + (weight * pressure).sum(1, keepdim=True)
+    return pushed / weight.sum(1, keepdim=True)
 
 
 class System(NamedTuple):
@@ -214,16 +207,12 @@ class System(NamedTuple):
 def assemble(aquifer, pressure, saturation, before, dt, slopes=True):
     """The `System` at pressure and saturation (B, Z, R) for steps dt (B,) seconds from
     masses `before` (P, B, Z, R)."""
-    ghost_p, ghost_s = aquifer.start[..., None], torch.zeros_like(aquifer.start)[..., None]
-    everywhere = phases(
-        aquifer, torch.cat([pressure, ghost_p], 2), torch.cat([saturation, ghost_s], 2)
-    )
-    inside, every = everywhere.at(slice(None), slice(-1)), slice(None)
+    ghost = aquifer.start[..., None]
+    padded = torch.cat([pressure, ghost], 2)
+    everywhere = phases(aquifer, padded, torch.cat([saturation, torch.zeros_like(ghost)], 2))
+    inside, outward = (everywhere.at(slice(None), part) for part in (slice(-1), slice(1, None)))
     held, held_p, held_s = masses(aquifer, inside, pressure, saturation)
-    padded = torch.cat([pressure, ghost_p], 2)
-    radial = flux_between(
-        aquifer.radial, inside, everywhere.at(every, slice(1, None)), pressure, padded[:, :, 1:]
-    )
+    radial = flux_between(aquifer.radial, inside, outward, pressure, padded[:, :, 1:])
     vertical = flux_between(
         aquifer.vertical, inside.at(slice(-1)), inside.at(slice(1, None)),
         pressure[:, :-1], pressure[:, 1:],
@@ -231,8 +220,7 @@ def assemble(aquifer, pressure, saturation, before, dt, slopes=True):
     )  # fmt: skip
     injected, well_slope, bottom = well(aquifer, everywhere, pressure)
     step = dt.view(-1, 1, 1)
-    residual = held - before
-    residual = residual + step * radial.flux
+    residual = held - before + step * radial.flux
     residual[..., 1:] -= (step * radial.flux)[..., :-1]
     residual[:, :, :-1] += step * vertical.flux
     residual[:, :, 1:] -= step * vertical.flux
@@ -245,18 +233,12 @@ def assemble(aquifer, pressure, saturation, before, dt, slopes=True):
 def _matrix(step, held, radial, vertical, well_slope):
     """The residual's slopes as a `BlockTridiagonal`."""
     own = torch.stack(held, 1)  # (P, unknown, B, Z, R)
-    first, second = (
-        torch.stack([radial.first_p, radial.first_s], 1),
-        torch.stack([radial.second_p, radial.second_s], 1),
-    )
-    first, second = first * step, second * step
+    first = torch.stack([radial.first_p, radial.first_s], 1) * step
+    second = torch.stack([radial.second_p, radial.second_s], 1) * step
+    above = torch.stack([vertical.first_p, vertical.first_s], 1) * step
+    below = torch.stack([vertical.second_p, vertical.second_s], 1) * step
     own = own + first
     own[..., 1:] -= second[..., :-1]
-    above, below = (
-        torch.stack([vertical.first_p, vertical.first_s], 1),
-        torch.stack([vertical.second_p, vertical.second_s], 1),
-    )
-    above, below = above * step, below * step
     own[..., :-1, :] += above
     own[..., 1:, :] -= below
     _, _, batch, rows, rings = own.shape
@@ -266,7 +248,6 @@ def _matrix(step, held, radial, vertical, well_slope):
     view.diagonal(1, 3, 4).copy_(below.transpose(3, 4))
     view.diagonal(-1, 3, 4).copy_(-above.transpose(3, 4))
     diagonal[:, 0, 1] -= step.view(-1, 1, 1, 1) * well_slope
-    lower = torch.nn.functional.pad(-first[..., :-1], (1, 0)).permute(2, 4, 3, 0, 1)
-    return BlockTridiagonal(
-        diagonal, lower.contiguous(), second.permute(2, 4, 3, 0, 1).contiguous()
-    )
+    lower = torch.nn.functional.pad(-first[..., :-1], (1, 0))
+    lower, upper = (part.permute(2, 4, 3, 0, 1).contiguous() for part in (lower, second))
+    return BlockTridiagonal(diagonal, lower, upper)

@@ -9,8 +9,8 @@ fewer of each.
 Flow between two rings is computed from the pressures at their centres, and in steady flow
 pressure goes with ln r. The centre that makes this exact is the radius where the
 logarithmic profile takes its mean over the ring (Aziz and Settari, Petroleum Reservoir
-Simulation, 1979, ch. 3):  ln r_i = (b² ln b − a² ln a)/(b² − a²) − 1/2  for the ring a < r
-< b.
+Simulation, 1979, ch. 3): for the ring a < r < b,
+ln r_i = (b² ln b − a² ln a)/(b² − a²) − 1/2.
 
 Legend: Z rows from the top of the aquifer down, R rings from the well outwards, T report
 times.
@@ -46,16 +46,11 @@ class Grid:
     times_days: tuple
 
     def __post_init__(self):
-        for name, values in (
-            ("edges_m", self.edges_m),
-            ("times_days", (0.0, *self.times_days)),
-        ):
-            if len(values) < 2 or not (
-                np.isfinite(values).all() and (np.diff(values) > 0).all()
-            ):
-                raise ValueError(
-                    f"{name} = {values}: they must be finite and increase, from 0 on"
-                )
+        times = (0.0, *self.times_days)
+        for name, values in (("edges_m", self.edges_m), ("times_days", times)):
+            sound = np.isfinite(values).all() and (np.diff(values) > 0).all()
+            if len(values) < 2 or not sound:
+                raise ValueError(f"{name} = {values}: finite and increasing, from 0 on")
         if self.edges_m[0] != 0 or self.edges_m[1] <= WELL_RADIUS_M:
             raise ValueError(
                 f"the first ring reaches from {self.edges_m[0]} to {self.edges_m[1]} m: it "
@@ -98,8 +93,7 @@ class Grid:
 
     @functools.cached_property
     def centres_m(self):
-        """(R,) the radius where each ring's pressure stands (see the module's
-        docstring)."""
+        """(R,) the radius where each ring's pressure stands (see the top of the module)."""
         a, b = np.array(self.edges_m[:-1]), np.array(self.edges_m[1:])
         inner = np.where(a > 0, a * a * np.log(np.maximum(a, 1e-300)), 0.0)
         return np.exp((b * b * np.log(b) - inner) / (b * b - a * a) - 0.5)

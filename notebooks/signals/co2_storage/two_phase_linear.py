@@ -34,8 +34,7 @@ class BlockTridiagonal(NamedTuple):
 
 
 def solve_blocks(matrix, right):
-    """x with matrix · x = right, by block elimination on the tensors' device: both (B, 2,
-    Z, R).
+    """x with matrix · x = right, both (B, 2, Z, R), by block elimination on their device.
 
     Costs R inverses of 2Z × 2Z for each case, about 16 Z³ R operations.
     """
@@ -59,8 +58,7 @@ def solve_blocks(matrix, right):
 
 
 def _between(left_BZ22, middle, right_BZ22):
-    """left · middle · right as (B, 2Z, 2Z), where left and right hold one 2 × 2 matrix a
-    row.
+    """left · middle · right as (B, 2Z, 2Z); left and right have one 2 × 2 matrix a row.
 
     Four passes over contiguous memory: a matrix product would spend its time on zeros."""
     batch, rows = left_BZ22.shape[:2]
