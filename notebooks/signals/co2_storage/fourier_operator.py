@@ -38,10 +38,12 @@ CHANNELS = (
 )  # fmt: skip
 INPUTS = len(CHANNELS)
 LEVELS = 3  # halvings in the U path
-REDUCED_FNO = {"width": 24, "modes": (6, 10), "layers": 4, "pad": (0, 8, 0), "head": 64}
-REDUCED_UFNO = {"width": 20, "modes": (6, 10), "layers": 4, "u_layers": 2, "inner": 20, "normalise": False,
-                "pad": (0, 8, 0), "head": 64}  # fmt: skip
-REDUCED_UNET = {"width": 20, "pad": (0, 0, 0), "head": 64}
+REDUCED = {
+    "fno": {"width": 20, "modes": (6, 12), "layers": 4, "pad": (0, 8, 0), "head": 64},
+    "ufno": {"width": 20, "modes": (6, 11), "layers": 4, "pad": (0, 8, 0), "head": 64,
+             "u_layers": 2, "inner": 10, "normalise": False},
+    "unet": {"width": 17, "pad": (0, 0, 0), "head": 64, "axes": 2},
+}  # fmt: skip
 
 
 class Pointwise(nn.Linear):
@@ -115,8 +117,8 @@ class FNO(nn.Module):
     field is padded by `pad` cells an axis at the far ends (zeros below in depth, the edge
     repeated along radius and time), and more where eighths do not fit, since a transform
     takes its field for periodic. With two `modes`, time is folded: T must be `times` or 1,
-    the input's first time alone is read, and all `times` are answered. Raises ValueError for another number of channels
-    or of times.
+    the input's first time alone is read, and all `times` are answered. Raises ValueError
+    for another number of channels or of times.
     """
 
     def __init__(
@@ -144,7 +146,7 @@ class FNO(nn.Module):
     @classmethod
     def reduced(cls, outputs=2, times=12):
         """For 24 × 48 points on two cores, time folded; both fields from one network."""
-        return cls(outputs=outputs, times=times, **REDUCED_FNO)
+        return cls(outputs=outputs, times=times, **REDUCED["fno"])
 
 
 class UFNO(FNO):
@@ -174,7 +176,7 @@ class UFNO(FNO):
     def reduced(cls, outputs=2, times=12):
         """About as many real numbers as `FNO.reduced`: fewer modes pay for the U path.
         Without batch normalisation, whose statistics four cases hardly give."""
-        return cls(outputs=outputs, times=times, **REDUCED_UFNO)
+        return cls(outputs=outputs, times=times, **REDUCED["ufno"])
 
 
 class UNet(nn.Module):
@@ -214,7 +216,7 @@ class UNet(nn.Module):
     @classmethod
     def reduced(cls, outputs=2, times=12):
         """About as many real numbers as `UFNO.reduced`, time folded."""
-        return cls(outputs=outputs, times=times, axes=2, **REDUCED_UNET)
+        return cls(outputs=outputs, times=times, **REDUCED["unet"])
 
 
 class Head(nn.Module):
@@ -245,7 +247,7 @@ class Head(nn.Module):
 def _folded(times, axes):
     if (times is None) != (axes == 3) or axes not in (2, 3):
         raise ValueError(
-            f"times={times} with {axes} axes: folded time needs `times` and two axes, else three"
+            f"times={times}, {axes} axes: folded time needs `times` and two axes, else three"
         )
     return times
 
