@@ -18,7 +18,7 @@ import two_phase_equations as equations
 from helpers import bench, device, receipts, root
 from two_phase_aquifer import aquifer_of
 from two_phase_grid import Grid
-from two_phase_linear import solve_blocks, solve_sparse
+from two_phase_linear import solve_blocks, solve_scipy, solve_sparse, to_scipy
 
 BATCHES = (1, 4, 16)
 
@@ -53,8 +53,13 @@ def linear_race(cases, grid, where, rounds):
     scale = scipys.abs().amax((0, 2, 3), keepdim=True)
     if not ((ours - scipys) / scale).abs().max() < 1e-6:
         raise ArithmeticError("the two solvers disagree; no race")
+    ready = [
+        (to_scipy(here[0], b), here[1][b].permute(2, 0, 1).flatten().numpy())
+        for b in range(len(cases))
+    ]
     contestants = {
         "block elimination": lambda: solve_blocks(matrix, right),
+        "SciPy, SuperLU, matrices ready": lambda: [solve_scipy(*one) for one in ready],
         "SciPy, SuperLU": lambda: solve_sparse(*here),
     }
     return bench.race(contestants, repeats=rounds, reference="SciPy, SuperLU", device=where)

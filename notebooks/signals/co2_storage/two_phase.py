@@ -96,20 +96,23 @@ def simulate(case, grid, **options):
 
 
 def simulate_batch(
-    cases, grid, device="cpu", solver="blocks", step_fraction=STEP_FRACTION, fluid=None
+    cases, grid, device="cpu", solver=None, step_fraction=STEP_FRACTION, fluid=None
 ):
     """A `Result` for each case, advanced together on `device`; equal to one at a time up to
     rounding.
 
-    `solver`: "blocks" (torch, any device) or "scipy" (SuperLU on the CPU). `step_fraction`: the
-    longest step as a share of the time passed; halving it halves the error of time stepping.
-    `fluid`: a `Fluids` in place of the real ones. Cost: about 16 Z³ R operations a Newton
-    iteration and case, a few hundred iterations; Z is the batch's thickest aquifer in rows, so
-    cases of about equal thickness go well together. Raises ValueError for an unphysical case
-    (see `check`), an empty batch or an unknown solver, ArithmeticError where Newton's method
-    fails even in steps of a second.
+    `solver`: "blocks" (torch, any device) or "scipy" (SuperLU on the CPU); None takes the one
+    that is faster: "scipy" for a single case on a CPU. `step_fraction`: the longest step as a
+    share of the time passed; halving it halves the error of time stepping. `fluid`: a `Fluids`
+    in place of the real ones. Cost of "blocks": about 16 Z³ R operations a Newton iteration
+    and case, a few hundred iterations; Z is the batch's thickest aquifer in rows, so cases of
+    about equal thickness go well together. Raises ValueError for an unphysical case (see
+    `check`), an empty batch or an unknown solver, ArithmeticError where Newton's method fails
+    even in steps of a second.
     """
     cases = list(cases)
+    alone = len(cases) == 1 and torch.device(device).type == "cpu"
+    solver = solver or ("scipy" if alone else "blocks")
     if not cases or solver not in SOLVERS:
         raise ValueError(
             f"{len(cases)} cases, solver {solver!r}: at least one case and one of the solvers "

@@ -82,34 +82,30 @@ def _times(left_BZ22, vector):
 def solve_sparse(matrix, right):
     """The same x by SciPy's SuperLU, case by case on the CPU."""
     batch, _, rows, rings = right.shape
-    solved = [
-        scipy.sparse.linalg.spsolve(to_scipy(matrix, b), _flat(right[b])) for b in range(batch)
-    ]
+    solved = [solve_scipy(to_scipy(matrix, b), _flat(right[b])) for b in range(batch)]
     x = torch.from_numpy(np.stack(solved)).view(batch, rings, 2, rows)
     return x.permute(0, 2, 3, 1).to(right.device)
 
 
+def solve_scipy(matrix, right):
+    """x of one case: the ordering is the one that fills in least on these matrices."""
+    return scipy.sparse.linalg.splu(matrix, permc_spec="MMD_AT_PLUS_A").solve(right)
+
+
 def to_scipy(matrix, case=0):
-    """One case as a SciPy sparse matrix in CSC form; unknowns in the order ring, quantity,
-    row."""
+    """One case as a SciPy CSC matrix; unknowns ordered by ring, quantity, row."""
     diagonal, lower, upper = (part[case].detach().cpu().numpy() for part in matrix)
     rings, _, rows = diagonal.shape[:3]
     side = 2 * rows
-    blocks = [scipy.sparse.coo_array(diagonal[i].reshape(side, side)) for i in range(rings)]
-    parts = [
-        (block.row + i * side, block.col + i * side, block.data)
-        for i, block in enumerate(blocks)
-    ]
-    ring, row, a, c = np.meshgrid(*(np.arange(n) for n in (rings, rows, 2, 2)), indexing="ij")
-    for coupling, shift in ((lower, -1), (upper, 1)):
-        kept = (ring + shift >= 0) & (ring + shift < rings) & (coupling != 0)
-        parts.append(
-            (
-                (ring * side + a * rows + row)[kept],
-                ((ring + shift) * side + c * rows + row)[kept],
-                coupling[kept],
-            )
-        )
+    blocks = diagonal.reshape(rings, side, side)
+    block, i, j = np.nonzero(blocks)
+    parts = [(block * side + i, block * side + j, blocks[block, i, j])]
+    # (ring, row, equation, unknown): beside the diagonal a row meets only its own kind
+    for coupling, shift in ((lower[1:], -1), (upper[:-1], 1)):
+        ring, row, a, c = np.nonzero(coupling)
+        place = (ring + (shift < 0)) * side + row
+        values = coupling[ring, row, a, c]
+        parts.append((place + a * rows, place + shift * side + c * rows, values))
     i, j, values = (np.concatenate(x) for x in zip(*parts, strict=True))
     return scipy.sparse.csc_array((values, (i, j)), shape=(side * rings, side * rings))
 
