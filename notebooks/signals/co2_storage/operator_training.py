@@ -28,7 +28,7 @@ __all__ = [
     "pressure_unit", "relative_l2", "targets", "train",
 ]  # fmt: skip
 
-BAR_PER_FLOW = 6000.0  # bar · mD · m / (Mt/yr): about the build-up that a rate brings in median
+BAR_PER_FLOW = 4e5  # bar · mD · m / (Mt/yr): about the largest build-up of a median case
 GAS = 0.01  # saturation above which a cell belongs to the plume
 FLOOR = 1e-6
 RANGES = {

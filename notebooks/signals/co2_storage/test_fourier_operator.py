@@ -1,348 +1,210 @@
-"""Neural operators for CO₂ storage: the Fourier neural operator (FNO), the U-FNO, and a
-plain U-Net beside them.
+"""Fourier operators: the published size, equal ways to compute, invariances, refusals."""
 
-Article: "Accelerating Climate Change Mitigation with Machine Learning: The Case of Carbon
-Storage" (NVIDIA Technical Blog, 2022), about Wen et al., U-FNO (Advances in Water
-Resources, 2022). A Fourier layer (Li et al., 2021) computes
-
-    v' = relu( F⁻¹(R · F(v)) + W v )          and the U-Fourier layer, with a U-Net U,
-    v' = relu( F⁻¹(R · F(v)) + W v + U v )
-
-where F is the Fourier transform over depth, radius and time, R a complex matrix a kept
-mode, W a matrix a cell. What is not kept is zero, so that a layer has the same weights on
-every grid. U, three levels of strided convolutions and back, returns what the cut-off took:
-the sharp front of the plume.
-
-`UFNO.published()` is the article's network, 33,097,829 parameters with a complex one
-counted once. Our own words and code; the facts are the paper's. Where we differ: any shape
-is padded so that three halvings fit, `outputs` may be more than one (the article trains one
-network a target), and batch normalisation may be left out of the U path. Two modes in place
-of three fold time into the channels: the network sees depth and radius, and answers for all
-`times` at once. The reduced presets do that; it makes them fast on a processor.
-
-Legend: B batch, C channels, Z rows, R rings, T report times.
-"""
-
-from itertools import pairwise
-
+import fourier_operator
+import pytest
+import spectral_conv
 import torch
-from spectral_conv import SpectralConv
-from torch import nn
-from torch.nn import functional as F
-
-__all__ = ["CHANNELS", "FNO", "UFNO", "SpectralConv", "UNet", "encode", "parameters"]
-
-CHANNELS = (
-    "radial permeability", "vertical permeability", "porosity", "perforation", "rate", "depth",
-    "place in the aquifer", "irreducible water", "pore-size index", "radius", "row", "time",
-)  # fmt: skip
-INPUTS = len(CHANNELS)
-LEVELS = 3  # halvings in the U path
-REDUCED = {
-    "fno": {"width": 20, "modes": (6, 12), "layers": 4, "pad": (0, 8, 0), "head": 64},
-    "ufno": {"width": 20, "modes": (6, 11), "layers": 4, "pad": (0, 8, 0), "head": 64,
-             "u_layers": 2, "inner": 10, "normalise": False},
-    "unet": {"width": 17, "pad": (0, 0, 0), "head": 64, "axes": 2},
-}  # fmt: skip
+from fourier_operator import FNO, UFNO, SpectralConv, UNet, encode, parameters
+from spectral_conv import kept_transforms
+from two_phase_grid import Grid
 
 
-class Pointwise(nn.Linear):
-    """A linear map of the channels at every point: (B, C_in, …) to (B, C_out, …)."""
-
-    def forward(self, v):
-        """(B, C_out, …)."""
-        return torch.baddbmm(
-            self.bias[:, None], self.weight.expand(len(v), -1, -1), v.flatten(2)
-        ).unflatten(2, v.shape[2:])
+def layer(channels_in, channels_out, modes, seed=0):
+    torch.manual_seed(seed)
+    conv = SpectralConv(channels_in, channels_out, modes)
+    conv.weight = torch.nn.ParameterList([w.detach().to(torch.cdouble) for w in conv.weight])
+    return conv
 
 
-class FourierLayer(nn.Module):
-    """`relu(spectral + per-cell matrix)`, and with `unet` what the U path adds; (B, C, Z,
-    R, T) or (B, C, Z, R) to the same."""
-
-    def __init__(self, width, modes, unet=None):
-        super().__init__()
-        self.spectral = SpectralConv(width, width, modes)
-        self.local = Pointwise(width, width)
-        self.unet = unet
-
-    def forward(self, v):
-        """(B, C, Z, R, …)."""
-        out = self.spectral(v) + self.local(v)
-        return F.relu(out if self.unet is None else out + self.unet(v))
-
-
-class UPath(nn.Module):
-    """Three strided convolutions down and three transposed ones back, joined level by
-    level; sizes in eighths.
-
-    (B, width, Z, R, T) to the same, or (B, width, Z, R) with two `axes`. `inner` channels
-    inside; as published 36, with batch normalisation.
-    """
-
-    def __init__(self, width, inner=None, normalise=True, axes=3):
-        super().__init__()
-        inner = inner or width
-        convolution, transposed, norm = _kinds(axes)
-
-        def block(channels, stride):
-            layers = [convolution(channels, inner, 3, stride, 1, bias=not normalise)]
-            return nn.Sequential(
-                *layers, *([norm(inner)] if normalise else []), nn.LeakyReLU(0.1)
-            )
-
-        def back(channels):
-            return nn.Sequential(transposed(channels, inner, 4, 2, 1), nn.LeakyReLU(0.1))
-
-        self.down1 = block(width, 2)
-        self.down2 = nn.Sequential(block(inner, 2), block(inner, 1))
-        self.down3 = nn.Sequential(block(inner, 2), block(inner, 1))
-        self.up3, self.up2, self.up1 = back(inner), back(2 * inner), back(2 * inner)
-        self.out = convolution(inner + width, width, 3, 1, 1)
-
-    def forward(self, v):
-        """(B, width, Z, R, …)."""
-        half = self.down1(v)
-        quarter = self.down2(half)
-        up = self.up3(self.down3(quarter))
-        up = self.up2(torch.cat([quarter, up], 1))
-        up = self.up1(torch.cat([half, up], 1))
-        return self.out(torch.cat([v, up], 1))
+def spectral_reference(x_CZR, weight, modes):
+    """One sample of two axes, a mode at a time, by the definition of the transform; float64."""
+    (m_z, m_r), (_, Z, R) = modes, x_CZR.shape
+    z, r = torch.arange(Z).double().view(-1, 1), torch.arange(R).double().view(1, -1)
+    out = torch.zeros(weight[0].shape[1], Z, R, dtype=torch.float64)
+    for corner, first in ((0, 0), (1, Z - m_z)):
+        for i in range(m_z):
+            for j in range(m_r):
+                angle = 2 * torch.pi * ((first + i) * z / Z + j * r / R)
+                wave = torch.polar(torch.ones_like(angle), angle)
+                found = (x_CZR * wave.conj()).sum((1, 2))
+                answer = (found @ weight[corner][:, :, i, j])[:, None, None] * wave / (Z * R)
+                out += answer.real * (1 if j == 0 else 2)
+    return out
 
 
-class FNO(nn.Module):
-    """Lift, Fourier layers, projection: `FNO(12, width=36, modes=(10, 10, 10), layers=6)`.
-
-    Maps (B, C, Z, R, T) to (B, Z, R, T), or (B, outputs, Z, R, T) where `outputs` > 1. The
-    field is padded by `pad` cells an axis at the far ends (zeros below in depth, the edge
-    repeated along radius and time), and more where eighths do not fit, since a transform
-    takes its field for periodic. With two `modes`, time is folded: T must be `times` or 1,
-    the input's first time alone is read, and all `times` are answered. Raises ValueError for another number of channels
-    or of times.
-    """
-
-    def __init__(
-        self, channels=INPUTS, outputs=1, width=36, modes=(10, 10, 10), layers=6,
-        pad=(8, 8, 8), head=128, times=None,
-    ):  # fmt: skip
-        super().__init__()
-        self.channels, self.pad = channels, tuple(pad)
-        self.lift = Pointwise(channels, width)
-        self.layers = nn.ModuleList(FourierLayer(width, modes) for _ in range(layers))
-        self.head = Head(width, head, outputs, _folded(times, len(modes)))
-
-    def forward(self, x_BCZRT):
-        """(B, Z, R, T), or (B, outputs, Z, R, T)."""
-        v = self.lift(prepared(x_BCZRT, self.channels, self.pad, self.head.times))
-        for layer in self.layers:
-            v = layer(v)
-        return self.head(v, x_BCZRT.shape[2:])
-
-    @classmethod
-    def published(cls):
-        """Six Fourier layers in the shape of `UFNO.published`."""
-        return cls()
-
-    @classmethod
-    def reduced(cls, outputs=2, times=12):
-        """For 24 × 48 points on two cores, time folded; both fields from one network."""
-        return cls(outputs=outputs, times=times, **REDUCED["fno"])
+def test_published_networks_have_the_published_number_of_parameters():
+    with torch.device("meta"):
+        assert parameters(UFNO.published())[0] == 33_097_829
+        assert parameters(FNO.published())[0] == 31_117_325
 
 
-class UFNO(FNO):
-    """An FNO whose last `u_layers` layers have a U path: `UFNO.published()`. Shapes and
-    errors as `FNO`."""
-
-    def __init__(
-        self, *args, width=36, modes=(10, 10, 10), layers=6, u_layers=3, inner=None,
-        normalise=True, **options,
-    ):  # fmt: skip
-        super().__init__(*args, width=width, modes=modes, layers=layers, **options)
-        if not 0 < u_layers <= layers:
-            raise ValueError(
-                f"u_layers={u_layers} of {layers} layers: 1 to {layers} may have a U path"
-            )
-        for layer in self.layers[-u_layers:]:
-            layer.unet = UPath(width, inner, normalise, len(modes))
-
-    @classmethod
-    def published(cls):
-        """The article's network: width 36, 10 modes an axis, three Fourier and three
-        U-Fourier layers, for 96 × 200 × 24 points: 33,097,829 parameters with a complex one
-        counted once."""
-        return cls()
-
-    @classmethod
-    def reduced(cls, outputs=2, times=12):
-        """About as many real numbers as `FNO.reduced`: fewer modes pay for the U path.
-        Without batch normalisation, whose statistics four cases hardly give."""
-        return cls(outputs=outputs, times=times, **REDUCED["ufno"])
+def test_reduced_networks_are_about_equally_large():
+    sizes = [parameters(kind.reduced())[1] for kind in (FNO, UFNO, UNet)]
+    assert max(sizes) < 1.07 * min(sizes)
 
 
-class UNet(nn.Module):
-    """The article's kind of baseline, convolutions alone: three halvings, twice the
-    channels at each, and back.
-
-    Shapes, `times` (with `axes` 2) and errors as `FNO`. Each level's field is handed across
-    to its counterpart on the way back.
-    """
-
-    def __init__(
-        self, channels=INPUTS, outputs=1, width=32, pad=(0, 0, 4), head=128, times=None, axes=3
-    ):
-        super().__init__()
-        self.channels, self.pad = channels, tuple(pad)
-        sizes = [width * 2**level for level in range(LEVELS + 1)]
-        transposed = _kinds(axes)[1]
-        self.lift = Pointwise(channels, width)
-        self.down = nn.ModuleList(_convolution(a, b, axes, 2) for a, b in pairwise(sizes))
-        self.level = nn.ModuleList(_convolution(size, size, axes) for size in sizes)
-        self.up = nn.ModuleList(transposed(b, a, 2, 2) for a, b in pairwise(sizes))
-        self.join = nn.ModuleList(_convolution(2 * size, size, axes) for size in sizes[:-1])
-        self.head = Head(width, head, outputs, _folded(times, axes))
-
-    def forward(self, x_BCZRT):
-        """(B, Z, R, T), or (B, outputs, Z, R, T)."""
-        x = prepared(x_BCZRT, self.channels, self.pad, self.head.times)
-        v = self.level[0](self.lift(x))
-        passed = []
-        for down, level in zip(self.down, self.level[1:], strict=True):
-            passed.append(v)
-            v = level(down(v))
-        for up, join in zip(reversed(self.up), reversed(self.join), strict=True):
-            v = join(torch.cat([passed.pop(), up(v)], 1))
-        return self.head(v, x_BCZRT.shape[2:])
-
-    @classmethod
-    def reduced(cls, outputs=2, times=12):
-        """About as many real numbers as `UFNO.reduced`, time folded."""
-        return cls(outputs=outputs, times=times, **REDUCED["unet"])
+def test_spectral_layer_equals_the_definition():
+    conv = layer(2, 3, (2, 3))
+    x = torch.randn(1, 2, 6, 7, dtype=torch.float64)
+    expected = spectral_reference(x[0], [w.detach() for w in conv.weight], (2, 3))
+    assert torch.allclose(conv(x)[0], expected, atol=1e-12)
 
 
-class Head(nn.Module):
-    """Two maps a point, from `width` channels to the outputs, of the points that were there
-    before padding.
-
-    (B, Z, R, T) where there is one output, else (B, outputs, Z, R, T); `times` unfolds time.
-    """
-
-    def __init__(self, width, inner, outputs, times):
-        super().__init__()
-        self.outputs, self.times = outputs, times
-        self.maps = nn.Sequential(
-            Pointwise(width, inner), nn.ReLU(), Pointwise(inner, outputs * (times or 1))
+@pytest.mark.parametrize(
+    "shape, modes",
+    [((8, 14, 10), (3, 4, 6)), ((9, 7), (2, 3)), ((11, 8), (4, 5)), ((16,), (9,))],
+)
+def test_matrices_equal_transforms_with_gradients(monkeypatch, shape, modes):
+    conv = layer(3, 4, modes)
+    found = []
+    for below in (0.0, 9.0):
+        monkeypatch.setattr(spectral_conv, "MATRICES_BELOW", below)
+        x = torch.randn(
+            2, 3, *shape, dtype=torch.float64, generator=torch.Generator().manual_seed(1)
         )
-
-    def forward(self, v, sizes):
-        """(B, outputs, Z, R, T)."""
-        Z, R, T = sizes
-        if self.times is None:
-            out = self.maps(v[:, :, :Z, :R, :T])
-        else:
-            out = self.maps(v[:, :, :Z, :R]).unflatten(1, (self.outputs, self.times))
-            out = out.movedim(2, -1)
-        return out[:, 0] if self.outputs == 1 else out
+        x.requires_grad_()
+        y = conv(x)
+        found.append([y, *torch.autograd.grad(y.square().sum(), [x, *conv.weight])])
+    for transform, matrix in zip(*found, strict=True):
+        assert torch.allclose(transform, matrix, atol=1e-10)
 
 
-def _folded(times, axes):
-    if (times is None) != (axes == 3) or axes not in (2, 3):
-        raise ValueError(
-            f"times={times} with {axes} axes: folded time needs `times` and two axes, else three"
-        )
-    return times
+def test_matrices_made_in_inference_serve_training():
+    kept_transforms.cache_clear()
+    conv = SpectralConv(1, 1, (2, 2))
+    x = torch.randn(1, 1, 12, 12)
+    with torch.inference_mode():
+        conv(x)
+    conv(x).sum().backward()
+    assert conv.weight[0].grad.abs().sum() > 0
 
 
-def _kinds(axes):
-    """The convolution, the transposed one and the normalisation over two or three axes."""
-    return {
-        2: (nn.Conv2d, nn.ConvTranspose2d, nn.BatchNorm2d),
-        3: (nn.Conv3d, nn.ConvTranspose3d, nn.BatchNorm3d),
-    }[axes]
+def test_a_shifted_field_gives_a_shifted_answer():
+    conv, x = layer(2, 2, (3, 3)), torch.randn(1, 2, 12, 14, dtype=torch.float64)
+    shifted = conv(x.roll((5, 3), (2, 3)))
+    assert torch.allclose(shifted, conv(x).roll((5, 3), (2, 3)), atol=1e-12)
 
 
-def _convolution(channels_in, channels_out, axes, stride=1):
-    convolution = _kinds(axes)[0](channels_in, channels_out, 3, stride, 1)
-    return nn.Sequential(convolution, nn.LeakyReLU(0.1))
+def test_finer_sampling_of_a_smooth_field_gives_the_same_answer():
+    conv = layer(1, 1, (3, 3))
+
+    def field(n):
+        z = torch.arange(n, dtype=torch.float64) / n
+        return (torch.sin(2 * torch.pi * z)[:, None] + torch.cos(4 * torch.pi * z)[None, :])[
+            None, None
+        ]
+
+    assert torch.allclose(conv(field(32))[..., ::2, ::2], conv(field(16)), atol=1e-12)
 
 
-def prepared(x_BCZRT, channels, pad, times=None):
-    """The input, checked and padded, with `times` its first time alone; ValueError for
-    another number of channels, axes or times."""
-    if x_BCZRT.ndim != 5 or x_BCZRT.shape[1] != channels:
-        raise ValueError(
-            f"an input of shape {tuple(x_BCZRT.shape)}: (B, {channels}, Z, R, T) is needed"
-        )
-    if times is None:
-        return padded(x_BCZRT, pad)
-    if x_BCZRT.shape[-1] not in (1, times):
-        raise ValueError(
-            f"{x_BCZRT.shape[-1]} times; this network, time folded, answers for {times}, asked "
-            "with all of them or with one"
-        )
-    return padded(x_BCZRT[..., :1], pad)[..., 0]
-
-
-def padded(x_BCZRT, pad):
-    """`x` with at least `pad` more cells at each axis's far end, up to a multiple of eight:
-    zeros in depth, the last cell repeated in radius and time."""
-    step = 2**LEVELS
-    z, r, t = (
-        (size + more + step - 1) // step * step - size  # no negative numbers: tracing truncates
-        for size, more in zip(x_BCZRT.shape[2:], pad, strict=True)
+def test_equal_to_neuraloperator_on_the_same_weights():
+    peers = pytest.importorskip(
+        "neuralop.layers.spectral_convolution", reason="no neuraloperator here"
     )
-    x = F.pad(x_BCZRT, (0, t, 0, r, 0, 0), mode="replicate")
-    return F.pad(x, (0, 0, 0, 0, 0, z))
+    torch.manual_seed(0)
+    peer = peers.SpectralConv(3, 4, (6, 8, 8), bias=False, implementation="reconstructed")
+    conv = SpectralConv(3, 4, (3, 4, 5))
+    whole = peer.weight.to_tensor() if hasattr(peer.weight, "to_tensor") else peer.weight.tensor
+    with torch.no_grad():  # theirs stands shifted: high modes before low ones
+        for number, weight in enumerate(conv.weight):
+            z = slice(0, 3) if number & 1 else slice(3, 6)
+            r = slice(0, 4) if number & 2 else slice(4, 8)
+            weight.copy_(whole[:, :, z, r])
+    x = torch.randn(2, 3, 12, 16, 10)
+    assert torch.allclose(conv(x), peer(x), atol=1e-5)
 
 
-def parameters(model):
-    """(count with a complex number as one, count of real numbers)."""
-    sizes = [(p.numel(), p.numel() * (2 if p.is_complex() else 1)) for p in model.parameters()]
-    return tuple(map(sum, zip(*sizes, strict=True)))
+@pytest.mark.parametrize("kind", [FNO, UFNO, UNet])
+@pytest.mark.parametrize("batch", [1, 2])
+def test_shapes_of_any_batch_and_uneven_grids(kind, batch):
+    for outputs in (1, 2):
+        made = kind.reduced(outputs, times=11)(torch.randn(batch, 12, 24, 45, 11))
+        assert made.shape == (batch, *((outputs,) if outputs > 1 else ()), 24, 45, 11)
 
 
-def encode(cases, grid, moving=True):
-    """The network's input (B, 12, Z, R, T), channels as `CHANNELS`, from a dict as
-    `storage_cases.load` gives it; not `moving`: for the first time alone, (B, 12, Z, R, 1),
-    all that a network with folded time reads.
+@pytest.mark.parametrize("kind, extra", [(FNO, {}), (UFNO, {"inner": 3}), (UNet, {})])
+def test_three_axes_of_any_size(kind, extra):
+    modes = {} if kind is UNet else {"modes": (2, 3, 2), "layers": 3}
+    net = kind(width=4, head=5, **modes, **extra)
+    assert net(torch.randn(2, 12, 9, 13, 5)).shape == (2, 9, 13, 5)
 
-    Permeabilities (mD) as logarithms, the rest scaled to about one; everything is zero
-    below the aquifer, but not time and place. Tensor arithmetic alone, so that it can be
-    traced; float32, on the cases' device.
-    """
-    k_BZR = cases["permeability"].float()
-    device, inside = k_BZR.device, cases["mask"].float()
-    B, Z, R = k_BZR.shape
 
-    def case(name):
-        return cases[name].float().reshape(-1, 1, 1)
+@pytest.mark.parametrize("kind", [FNO, UFNO, UNet])
+def test_folded_time_reads_the_first_time_alone(kind):
+    torch.manual_seed(0)
+    net, x = kind.reduced(), torch.randn(1, 12, 24, 48, 12)
+    with torch.inference_mode():
+        assert torch.equal(net(x), net(x[..., :1]))
+    with pytest.raises(ValueError, match="5 times; .* answers for 12"):
+        net(x[..., :5])
 
-    def along(values, shape):
-        return (
-            torch.as_tensor(values, dtype=torch.float32, device=device)
-            .reshape(shape)
-            .expand(B, Z, R)
-        )
 
-    depth_m = case("depth") + along(grid.depths_m, (1, Z, 1))
-    logs = [(value.clamp(min=1e-6).log10() - 2) / 2 for value in (k_BZR, k_BZR * case("kv_kh"))]
-    open_BZR = cases["perforation_mask"].float()[:, :, None].expand(B, Z, R)
-    fields = [
-        *logs,
-        (cases["porosity"].float() - 0.2) * 10,
-        open_BZR,
-        open_BZR * case("rate") / open_BZR[:, :, :1].sum(1, keepdim=True).clamp(min=1) * 8,
-        (depth_m - 1700) / 500,
-        along(grid.depths_m, (1, Z, 1)) / case("thickness").clamp(min=1) * 2 - 1,
-        ((case("swi") - 0.2) * 10).expand(B, Z, R),
-        ((case("lam") - 0.5) * 5).expand(B, Z, R),
-    ]
-    places = [
-        along(grid.centres_m, (1, 1, R)).clamp(min=1e-3).log10() / 2 - 1,
-        along(grid.depths_m, (1, Z, 1)) / 100 - 1,
-    ]
-    still = torch.stack([field * inside for field in fields] + places, 1)
-    times = torch.as_tensor(grid.times_days, dtype=torch.float32, device=device).log10() / 2 - 1
-    times = times if moving else times[:1]
-    T = len(times)
-    clock = times.expand(B, 1, Z, R, T)
-    return torch.cat([still[..., None].expand(B, still.shape[1], Z, R, T), clock], 1)
+def test_folded_time_needs_two_axes_and_the_number_of_times():
+    with pytest.raises(ValueError, match="folded time needs"):
+        FNO(times=12)
+    with pytest.raises(ValueError, match="folded time needs"):
+        UNet(axes=2)
+
+
+def test_the_u_path_is_where_ufno_differs_from_fno():
+    torch.manual_seed(0)
+    net, x = UFNO.reduced(), torch.randn(1, 12, 24, 48, 12)
+    whole = net(x)
+    net.layers[-1].unet = None
+    assert not torch.allclose(whole, net(x))
+    assert [layer.unet is None for layer in UFNO.published().layers] == [True] * 3 + [False] * 3
+
+
+@pytest.mark.parametrize("pad, size", [((8, 8, 8), (104, 208, 32)), ((0, 0, 1), (96, 200, 32))])
+def test_padding_as_published(pad, size):
+    x = torch.rand(1, 1, 96, 200, 24) + 1
+    got = fourier_operator.padded(x, pad)
+    assert got.shape[2:] == size
+    assert (got[:, :, 96:] == 0).all() and (got[:, :, :96, 200:, :24] == x[:, :, :, -1:]).all()
+    assert (got[:, :, :96, :200, 24:] == x[..., -1:]).all()
+
+
+def cases(B=2, Z=24, R=48):
+    generator = torch.Generator().manual_seed(0)
+    mask = torch.ones(B, Z, R, dtype=torch.bool)
+    mask[1, 10:] = False
+    opened = torch.zeros(B, Z, dtype=torch.bool)
+    opened[:, 2:6] = True
+    values = {"kv_kh": 0.1, "depth": 1500.0, "rate": 1.0, "swi": 0.2, "lam": 0.5}
+    one = {name: torch.full((B,), value) for name, value in values.items()}
+    return one | {
+        "permeability": 100 * torch.rand(B, Z, R, generator=generator) * mask,
+        "porosity": 0.2 * mask,
+        "thickness": torch.tensor([200.0, 83.0]),
+        "mask": mask,
+        "perforation_mask": opened,
+    }
+
+
+def test_encoding_is_bounded_and_zero_below_the_aquifer():
+    grid = Grid.reduced()
+    x = encode(cases(), grid)
+    assert x.shape == (2, 12, 24, 48, 12) and x.abs().max() < 6
+    assert torch.equal(encode(cases(), grid, moving=False), x[..., :1])
+    assert (x[1, :9, 10:] == 0).all() and (x[0, 9:] != 0).any()
+
+
+def test_encoding_spreads_the_rate_over_the_open_rows():
+    x = encode(cases(), Grid.reduced())
+    assert torch.allclose(x[0, 4, :, 0, 0].sum(), torch.tensor(8.0))
+
+
+@pytest.mark.parametrize("shape", [(1, 11, 24, 48, 12), (12, 24, 48, 12)])
+@pytest.mark.parametrize("kind", [FNO, UNet])
+def test_other_channels_are_refused(kind, shape):
+    with pytest.raises(ValueError, match=r"\(B, 12, Z, R, T\) is needed"):
+        kind.reduced()(torch.zeros(shape))
+
+
+def test_overlapping_corners_are_refused():
+    with pytest.raises(ValueError, match="has room for"):
+        SpectralConv(1, 1, (5, 3))(torch.zeros(1, 1, 8, 12))
+    with pytest.raises(ValueError, match="each >= 1"):
+        SpectralConv(1, 1, (0, 3))
+    with pytest.raises(ValueError, match="u_layers=4 of 3"):
+        UFNO(layers=3, u_layers=4)
