@@ -17,8 +17,8 @@ import two_phase
 import two_phase_equations as equations
 from helpers import bench, device, receipts, root
 from two_phase_aquifer import aquifer_of
-from two_phase_grid import Grid
-from two_phase_linear import solve_blocks, solve_scipy, solve_sparse, to_scipy
+from two_phase_grid import BAR, DAY_S, Grid
+from two_phase_linear import BlockTridiagonal, solve_blocks, solve_scipy, solve_sparse, to_scipy
 
 BATCHES = (1, 4, 16)
 
@@ -31,16 +31,18 @@ def sites(count, grid, seed=11, thickness_rows=0.5):
 
 
 def newton_system(cases, grid, where="cpu"):
-    """(matrix, right) of a Newton iteration in the middle of a run, for a step of a day."""
+    """(matrix, right) of a Newton iteration in the middle of a run: the fields of a report, a
+    step of a tenth of its time."""
     rows = max(grid.active_rows(case.thickness_m) for case in cases)
+    at = len(grid.times_days) // 2
     aquifer = aquifer_of(cases, grid, rows, where)
-    pressure = aquifer.start[..., None].expand(-1, -1, grid.shape[1]).contiguous()
-    saturation = (
-        torch.linspace(0.6, 0, grid.shape[1], device=where).double().expand_as(pressure)
-    )
+    results = two_phase.simulate_batch(cases, grid, where)
+    built = torch.stack([result.pressure_buildup_TZR[at, :rows] for result in results]) * BAR
+    saturation = torch.stack([result.saturation_TZR[at, :rows] for result in results])
+    pressure = aquifer.start[..., None] + built
     state = equations.phases(aquifer, pressure, saturation)
     held = equations.masses(aquifer, state, pressure, saturation)[0]
-    dt = torch.full_like(aquifer.rate, 86_400.0)
+    dt = torch.full_like(aquifer.rate, 0.1 * grid.times_days[at] * DAY_S)
     system = equations.assemble(aquifer, pressure, saturation, held, dt)
     return system.matrix, -system.residual
 
@@ -48,7 +50,7 @@ def newton_system(cases, grid, where="cpu"):
 def linear_race(cases, grid, where, rounds):
     """Race of the linear solvers for a batch of Newton iterations; checked, then timed."""
     matrix, right = newton_system(cases, grid, where)
-    here = newton_system(cases, grid)
+    here = BlockTridiagonal(*(part.cpu() for part in matrix)), right.cpu()
     ours, scipys = solve_blocks(matrix, right).cpu(), solve_sparse(*here)
     scale = scipys.abs().amax((0, 2, 3), keepdim=True)
     if not ((ours - scipys) / scale).abs().max() < 1e-6:
