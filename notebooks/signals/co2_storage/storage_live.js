@@ -219,21 +219,20 @@ rebuiltLive.start("storage", async (element, tools) => {
     axes(paint, box, x, y, ink);
   }
 
-  // The edge of each member's plume, as steps along the cells.
+  // The edge of each member's plume inside the aquifer, as steps along the cells.
   function outlines(paint, x, y) {
     const first = Number(clock.value) * cells;
     const styles = [[], [5, 3], [2, 2], [7, 2, 2, 2], [1, 3]];
     [...answers].forEach(([member, one]) => {
-      const wet = (row, ring) => row >= 0 && row < active() && ring < rings
-        && one.saturation[first + row * rings + ring] > meta.threshold;
+      const wet = (row, ring) => one.saturation[first + row * rings + ring] > meta.threshold;
       const path = new Path2D();
-      for (let row = 0; row <= active(); row += 1) {
+      for (let row = 0; row < active(); row += 1) {
         for (let ring = 0; ring < rings; ring += 1) {
-          if (wet(row, ring) !== wet(row - 1, ring)) {
+          if (row && wet(row, ring) !== wet(row - 1, ring)) {
             path.moveTo(x(edges[ring]), y(row));
             path.lineTo(x(edges[ring + 1]), y(row));
           }
-          if (row < active() && wet(row, ring) !== wet(row, ring + 1)) {
+          if (ring + 1 < rings && wet(row, ring) !== wet(row, ring + 1)) {
             path.moveTo(x(edges[ring + 1]), y(row));
             path.lineTo(x(edges[ring + 1]), y(row + 1));
           }
@@ -413,7 +412,7 @@ rebuiltLive.start("storage", async (element, tools) => {
     element.dataset.members = String(answers.size);
     element.dataset.runMs = answer.ms.toFixed(1);
     element.dataset.firstMs ??= (performance.now() - Number(element.dataset.begun)).toFixed(0);
-    note.textContent = `${answers.size} of ${members.length} members drawn; one member takes `
+    note.textContent = `A cell belongs to the plume from a saturation of ${meta.threshold} on. ${answers.size} of ${members.length} members drawn; one member takes `
       + `${short(answer.ms, 2)} ms here.${checked === members.length ? ` Checked in this browser: the largest difference `
       + `from PyTorch is ${worst.toExponential(1)} of each picture's scale.` : ""}`;
   }

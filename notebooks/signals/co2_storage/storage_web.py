@@ -31,7 +31,7 @@ from torch.onnx import symbolic_helper
 MIME = "application/vnd.rebuilt.live+json"
 CHECK_EVERY = 17
 OPSET = 17
-PLUME = 0.02  # saturation above which a cell counts as plume
+PLUME = 0.05  # saturation above which a cell counts as plume
 AXIS_FROM_M = 30.0  # the logarithmic axis of the pictures begins here
 NARROWEST_ROWS = 2  # that the well stays open over, as in training
 COLOURS = {"saturation": "viridis", "pressure": "inferno", "spread": "cividis"}

@@ -114,6 +114,17 @@ def test_the_answer_is_zero_below_the_aquifer_and_saturation_a_share():
     assert saturation.min() >= 0 and saturation.max() <= 1
 
 
+def test_saturation_beyond_its_range_is_cut():
+    case = Scene(GRID)(rocks(GRID)["even"], START)
+    wild = torch.linspace(-2, 2, 6 * 8 * 12).view(1, 6, 8, 12)
+    saturation, pressure, _ = WebMember(Scene(GRID), lambda _: (wild, wild))(
+        rocks(GRID)["even"], START
+    )
+    inside = case["mask"].expand_as(saturation)
+    assert saturation.min() == 0 and saturation.max() <= 1
+    assert torch.equal(pressure[inside], wild[0][inside]), "a pressure may fall"
+
+
 @pytest.fixture(scope="module")
 def page():
     return export([member(seed) for seed in (1, 2)], GRID, "No script runs here.")
