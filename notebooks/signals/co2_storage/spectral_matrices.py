@@ -14,7 +14,7 @@ of magnitude below strong ones; the other weights as 16-bit floats. The graph wi
 when it is loaded. Source of the layer: Li et al., Fourier neural operator (2021); the matrices
 are our own.
 
-Legend: B batch, C channels, n1 … nd points an axis, K kept modes of all axes together.
+Legend: B batch, C channels, n_1 … n_d points an axis, K kept modes of all axes together.
 """
 
 import copy
@@ -32,9 +32,9 @@ class MatrixSpectral(nn.Module):
     """The twin of a `SpectralConv` in real matrix products: `MatrixSpectral(conv.weight,
     conv.modes, (24, 56))`.
 
-    weight: complex (C_in, C_out, m1 … md) for each corner, as `SpectralConv` has them; modes:
-    (m1 … md); sizes: (n1 … nd) of what comes in, two axes or more. Maps (B, C_in, n1 … nd) to
-    (B, C_out, n1 … nd). `bits` 8 rounds the weights, 32 keeps them. Raises ValueError for
+    weight: complex (C_in, C_out, m_1 … m_d) for each corner, as `SpectralConv` has them; modes:
+    (m_1 … m_d); sizes: (n_1 … n_d) of what comes in, two axes or more. Maps (B, C_in, n_1 … n_d) to
+    (B, C_out, n_1 … n_d). `bits` 8 rounds the weights, 32 keeps them. Raises ValueError for
     corners that overlap or modes beyond the transform's.
     """
 
@@ -57,7 +57,7 @@ class MatrixSpectral(nn.Module):
         self.mix = Stored(parts, bits)  # (2, K, C_in, C_out): real, imaginary
 
     def forward(self, x_BCs):
-        """(B, C_out, n1 … nd) float32. Each axis is brought last, then multiplied away: `kept`
+        """(B, C_out, n_1 … n_d) float32. Each axis is brought last, then multiplied away: `kept`
         counts the modes of the axes before, `k` those of the last one, `done` points."""
         (B, C), last = x_BCs.shape[:2], len(self.sizes) - 1
         y = x_BCs.reshape(-1, self.sizes[-1]) @ getattr(self, f"into{last}")

@@ -107,6 +107,43 @@ def test_every_member_gives_pytorch_s_numbers_in_the_browser(live, how):
     assert "Checked in this browser" in page.locator(".storage-note").inner_text()
 
 
+HEAR = """() => {
+  window.heard = {};
+  document.querySelector(".rebuilt-live").addEventListener("live-answer", ({ detail }) => {
+    const { member, knobs, pattern, saturation, pressure, pressed } = detail;
+    const lists = [knobs, pattern, saturation, pressure].map((numbers) => [...numbers]);
+    window.heard[member] = [...lists, pressed];
+  });
+}"""
+
+
+def test_a_moved_case_is_pytorch_s_too(live):
+    import numpy as np
+    import torch
+    from storage_web import web_members
+    from train_storage_operator import load_shipped
+    from two_phase_grid import Grid
+
+    page, _ = live()
+    page.evaluate(HEAR)
+    page.get_by_label("Rock").select_option("sand and shale")
+    move(page, "Depth of the aquifer’s top", ["PageUp", "ArrowRight"])
+    move(page, "Thickness", ["ArrowLeft", "ArrowLeft"])
+    move(page, "CO₂ injected", ["ArrowLeft"])
+    summary(page)
+    heard = page.evaluate("window.heard")
+    members = web_members(load_shipped(Grid.reduced()), Grid.reduced())
+    assert len(heard) == len(members)
+    for number, member in enumerate(members):
+        knobs, pattern, *found = (torch.tensor(one) for one in heard[str(number)])
+        with torch.no_grad():
+            expected = member(pattern.view(2, *Grid.reduced().shape), knobs)
+        for ours, theirs in zip(found, expected, strict=True):
+            scale = max(1.0, theirs.abs().max().item())
+            apart = np.abs(ours.flatten() - theirs.flatten()).max() / scale
+            assert apart < 1e-4
+
+
 def test_the_application_stays_within_its_size():
     text = (HTML / PAGE).read_text(encoding="utf-8")
     element = re.search(r'<div class="rebuilt-live"[^>]*>', text).group()
