@@ -17,6 +17,7 @@ from press.conftest import code
 from press.gates import load
 from press.model import HOME
 from press.test_build import executed
+from press.workshop import bundle
 
 CARD = {"name": "mean", "runtime": "onnxruntime-web==9.9.9", "script": "mean_live.js", "style": "mean_live.css"}
 PACKAGE = {f"package/dist/{name}": f"the text of {name}".encode() for name in live.TAKEN["onnxruntime-web"][0]}
@@ -159,6 +160,14 @@ def test_the_book_s_source_gets_the_packs(with_live):
     assert (folder / "_live/signals/moving_mean/moving_mean/mean_live.css").is_file()
     live.copy(folder, small.root / "html")
     assert (small.root / "html/_live/live.js").is_file()
+
+
+def test_a_workshop_s_book_holds_the_packs(small, tmp_path):
+    small.write("_build/html/index.html", "")
+    small.write("_build/html/_live/live.js", "the loader")
+    (tmp_path / "bundle").mkdir()
+    bundle._book(small.repository, tmp_path / "bundle")
+    assert (tmp_path / "bundle/book/_live/live.js").read_text() == "the loader"
 
 
 def problems(small):

@@ -33,9 +33,9 @@ class MatrixSpectral(nn.Module):
     conv.modes, (24, 56))`.
 
     weight: complex (C_in, C_out, m_1 … m_d) for each corner, as `SpectralConv` has them; modes:
-    (m_1 … m_d); sizes: (n_1 … n_d) of what comes in, two axes or more. Maps (B, C_in, n_1 … n_d) to
-    (B, C_out, n_1 … n_d). `bits` 8 rounds the weights, 32 keeps them. Raises ValueError for
-    corners that overlap or modes beyond the transform's.
+    (m_1 … m_d); sizes: (n_1 … n_d) of what comes in, two axes or more. Maps (B, C_in, n_1 …
+    n_d) to (B, C_out, n_1 … n_d). `bits` 8 rounds the weights, 32 keeps them. Raises ValueError
+    for corners that overlap or modes beyond the transform's.
     """
 
     def __init__(self, weight, modes, sizes, bits=32):
@@ -57,8 +57,8 @@ class MatrixSpectral(nn.Module):
         self.mix = Stored(parts, bits)  # (2, K, C_in, C_out): real, imaginary
 
     def forward(self, x_BCs):
-        """(B, C_out, n_1 … n_d) float32. Each axis is brought last, then multiplied away: `kept`
-        counts the modes of the axes before, `k` those of the last one, `done` points."""
+        """(B, C_out, n_1 … n_d) float32. Each axis is brought last, then multiplied away:
+        `kept` counts the modes of the axes before, `k` those of the last one, `done` points."""
         (B, C), last = x_BCs.shape[:2], len(self.sizes) - 1
         y = x_BCs.reshape(-1, self.sizes[-1]) @ getattr(self, f"into{last}")
         kept, k = 1, self.modes[-1]

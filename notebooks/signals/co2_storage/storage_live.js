@@ -310,14 +310,17 @@ rebuiltLive.start("storage", async (element, tools) => {
     const [low, high] = [Math.min(...found), Math.max(...found)];
     return tell(low) === tell(high) ? "the members agree" : `members: ${tell(low)} to ${tell(high)}`;
   };
+  // The members' average, not the average picture's: where they disagree, its peaks are lower than any of theirs.
+  const average = (found) => Object.fromEntries(["radius", "top"].map(
+    (key) => [key, found.reduce((sum, one) => sum + one[key], 0) / found.length],
+  ));
   const bars = (top) => `${short(top, 3)} bar`;
   let quiet = null;
   function say() {
     if (!mean) return;
     const time = Number(clock.value);
     const found = [...answers.values()].map((one) => reach(one, time));
-    const all = { saturation: mean.saturation.mean, pressure: mean.pressure.mean };
-    const { radius, top } = reach(all, time);
+    const { radius, top } = average(found);
     const words = `After ${years(times[time])} the plume reaches ${metres(radius)} `
       + `(${between(found.map((one) => one.radius), metres)}); the pressure rises by up to ${bars(top)} `
       + `(${between(found.map((one) => one.top), bars)}).`;
@@ -340,10 +343,9 @@ rebuiltLive.start("storage", async (element, tools) => {
       if (cell.tagName === "TH") cell.scope = kind === "td" ? "row" : "col";
       return cell;
     }));
-    const all = { saturation: mean.saturation.mean, pressure: mean.pressure.mean };
     const body = times.map((days, time) => {
       const found = [...answers.values()].map((one) => reach(one, time));
-      const { radius, top } = reach(all, time);
+      const { radius, top } = average(found);
       const range = (key, form) => between(found.map((one) => one[key]), form).replace("members: ", "");
       return row("td", [years(days), metres(radius), range("radius", metres), bars(top), range("top", bars)]);
     });
