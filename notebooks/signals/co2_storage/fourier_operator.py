@@ -26,18 +26,14 @@ Legend: B batch, C channels, Z rows, R rings, T report times.
 from itertools import pairwise
 
 import torch
+from operator_inputs import CHANNELS, HALVINGS, encode, padded
 from spectral_conv import SpectralConv
 from torch import nn
 from torch.nn import functional as F
 
 __all__ = ["CHANNELS", "FNO", "UFNO", "SpectralConv", "UNet", "encode", "parameters"]
 
-CHANNELS = (
-    "radial permeability", "vertical permeability", "porosity", "perforation", "rate", "depth",
-    "place in the aquifer", "irreducible water", "pore-size index", "radius", "row", "time",
-)  # fmt: skip
 INPUTS = len(CHANNELS)
-LEVELS = 3  # halvings in the U path
 REDUCED = {
     "fno": {"width": 20, "modes": (6, 12), "layers": 4, "pad": (0, 8, 0), "head": 64},
     "ufno": {"width": 20, "modes": (6, 11), "layers": 4, "pad": (0, 8, 0), "head": 64,
@@ -192,7 +188,7 @@ class UNet(nn.Module):
     ):
         super().__init__()
         self.channels, self.pad = channels, tuple(pad)
-        sizes = [width * 2**level for level in range(LEVELS + 1)]
+        sizes = [width * 2**level for level in range(HALVINGS + 1)]
         transposed = _kinds(axes)[1]
         self.lift = Pointwise(channels, width)
         self.down = nn.ModuleList(_convolution(a, b, axes, 2) for a, b in pairwise(sizes))
@@ -282,67 +278,7 @@ def prepared(x_BCZRT, channels, pad, times=None):
     return padded(x_BCZRT[..., :1], pad)[..., 0]
 
 
-def padded(x_BCZRT, pad):
-    """`x` with at least `pad` more cells at each axis's far end, up to a multiple of eight:
-    zeros in depth, the last cell repeated in radius and time."""
-    step = 2**LEVELS
-    z, r, t = (
-        (size + more + step - 1) // step * step - size  # no negative numbers: tracing truncates
-        for size, more in zip(x_BCZRT.shape[2:], pad, strict=True)
-    )
-    x = F.pad(x_BCZRT, (0, t, 0, r, 0, 0), mode="replicate")
-    return F.pad(x, (0, 0, 0, 0, 0, z))
-
-
 def parameters(model):
     """(count with a complex number as one, count of real numbers)."""
     sizes = [(p.numel(), p.numel() * (2 if p.is_complex() else 1)) for p in model.parameters()]
     return tuple(map(sum, zip(*sizes, strict=True)))
-
-
-def encode(cases, grid, moving=True):
-    """The network's input (B, 12, Z, R, T), channels as `CHANNELS`, from a dict as
-    `storage_cases.load` gives it; not `moving`: for the first time alone, (B, 12, Z, R, 1),
-    all that a network with folded time reads.
-
-    Permeabilities (mD) as logarithms, the rest scaled to about one; everything is zero
-    below the aquifer, but not time and place. Tensor arithmetic alone, so that it can be
-    traced; float32, on the cases' device.
-    """
-    k_BZR = cases["permeability"].float()
-    device, inside = k_BZR.device, cases["mask"].float()
-    B, Z, R = k_BZR.shape
-
-    def case(name):
-        return cases[name].float().reshape(-1, 1, 1)
-
-    def along(values, shape):
-        return (
-            torch.as_tensor(values, dtype=torch.float32, device=device)
-            .reshape(shape)
-            .expand(B, Z, R)
-        )
-
-    depth_m = case("depth") + along(grid.depths_m, (1, Z, 1))
-    logs = [(value.clamp(min=1e-6).log10() - 2) / 2 for value in (k_BZR, k_BZR * case("kv_kh"))]
-    open_BZR = cases["perforation_mask"].float()[:, :, None].expand(B, Z, R)
-    fields = [
-        *logs,
-        (cases["porosity"].float() - 0.2) * 10,
-        open_BZR,
-        open_BZR * case("rate") / open_BZR[:, :, :1].sum(1, keepdim=True).clamp(min=1) * 8,
-        (depth_m - 1700) / 500,
-        along(grid.depths_m, (1, Z, 1)) / case("thickness").clamp(min=1) * 2 - 1,
-        ((case("swi") - 0.2) * 10).expand(B, Z, R),
-        ((case("lam") - 0.5) * 5).expand(B, Z, R),
-    ]
-    places = [
-        along(grid.centres_m, (1, 1, R)).clamp(min=1e-3).log10() / 2 - 1,
-        along(grid.depths_m, (1, Z, 1)) / 100 - 1,
-    ]
-    still = torch.stack([field * inside for field in fields] + places, 1)
-    times = torch.as_tensor(grid.times_days, dtype=torch.float32, device=device).log10() / 2 - 1
-    times = times if moving else times[:1]
-    T = len(times)
-    clock = times.expand(B, 1, Z, R, T)
-    return torch.cat([still[..., None].expand(B, still.shape[1], Z, R, T), clock], 1)

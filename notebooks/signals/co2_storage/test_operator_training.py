@@ -1,6 +1,6 @@
 """Losses and errors with known answers, refusals, and networks that come back from a file."""
 
-import operator_training as ot
+import operator_training
 import pytest
 import torch
 from fourier_operator import FNO, UFNO
@@ -53,7 +53,7 @@ def test_relative_l2_of_known_fields():
 
 def test_the_loss_ignores_what_lies_outside_of_the_rock():
     data = cases()
-    true = ot.targets(data, GRID)
+    true = operator_training.targets(data, GRID)
     off = true + 9 * ~data["mask"][:, None, :, :, None]
     assert field_loss(off, true, data["mask"]).item() == 0
     assert field_loss(true + 1, true, data["mask"]).item() > 0
@@ -61,7 +61,7 @@ def test_the_loss_ignores_what_lies_outside_of_the_rock():
 
 def test_the_loss_counts_slopes_on_top_of_the_field():
     data = cases()
-    true = ot.targets(data, GRID)
+    true = operator_training.targets(data, GRID)
     plain = field_loss(true * 1.2, true, data["mask"], derivative=0)
     both = field_loss(true * 1.2, true, data["mask"], derivative=0.5)
     assert plain.item() == pytest.approx(0.2, abs=1e-5)
@@ -97,7 +97,7 @@ def test_gas_foretold_where_none_is_counts():
 def test_pressure_is_learnt_in_units_that_follow_the_rate():
     data = cases()
     doubled = data | {"rate": 2 * data["rate"], "pressure": 2 * data["pressure"]}
-    both = [ot.targets(one, GRID)[:, 1] for one in (data, doubled)]
+    both = [operator_training.targets(one, GRID)[:, 1] for one in (data, doubled)]
     assert torch.allclose(*both)
 
 
@@ -105,7 +105,7 @@ def test_training_learns_and_repeats_itself():
     data, losses = cases(), []
     for _ in range(2):
         one = surrogate()
-        losses.append(ot.train(one.net, data, GRID, 60, batch=3, rate=0.02))
+        losses.append(operator_training.train(one.net, data, GRID, 60, batch=3, rate=0.02))
     assert losses[0] == losses[1] and losses[0][-1] < losses[0][0] / 2
     errors = case_errors(*one.predict(data), data)
     assert errors.plume.mean() < 0.1
@@ -115,7 +115,7 @@ def test_training_stops_where_the_loss_is_lost():
     one = surrogate()
     torch.nn.init.constant_(one.net.lift.bias, float("nan"))
     with pytest.raises(FloatingPointError, match="loss of epoch 0"):
-        ot.train(one.net, cases(), GRID, 1)
+        operator_training.train(one.net, cases(), GRID, 1)
 
 
 def test_predictions_keep_to_the_rock_and_to_saturations():
