@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from . import chromium, launch, pdf, weights
+from . import chromium, launch, live, pdf, weights
 from .errors import PressError
 from .files import lock, remove, swap_folder, write_text
 from .model import Repository
@@ -32,6 +32,7 @@ def build(repository: Repository) -> Path:
         write_text(made / ".nojekyll", "")
         _without_thebe(made)
         shutil.copytree(source / "_data", made / "_data")
+        live.copy(source, made)
         _with_browser(repository, made)
         swap_folder(made, html)
         remove(side)

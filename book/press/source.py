@@ -12,7 +12,7 @@ from pathlib import Path
 import nbformat
 import yaml
 
-from . import figure_pages, generated, launch, variants
+from . import figure_pages, generated, launch, live, variants
 from .errors import PressError
 from .files import remove, swap_folder, write_text
 from .ledger import Ledger
@@ -83,6 +83,7 @@ def _chapter(chapter: Chapter, ledger: Ledger, new: Path) -> None:
     notebook = page(read_notebook(chapter.executed), top)
     figure_pages.publish(notebook, chapter, new)
     variants.write(chapter, (new / "_data" / chapter.name).parent)
+    live.publish(notebook, chapter, ledger.repository, new)
     nbformat.write(notebook, folder / f"{chapter.stem}.ipynb")
 
 

@@ -53,7 +53,7 @@ def visit(browser, site):
         page.on(
             "response", lambda answer: wrong.append(f"{answer.status} {answer.url}") if answer.status > 399 else None
         )
-        page.route(lambda url: not url.startswith((site, "data:")), lambda route: route.abort())
+        page.route(lambda url: not url.startswith((site, "data:", "blob:")), lambda route: route.abort())
         page.goto(site + name, wait_until="load")
         page.wait_for_timeout(300)
         return page, wrong
@@ -135,6 +135,34 @@ def test_launch_buttons_point_at_files_of_the_repository():
         text = (HTML / f"{chapter.document}.html").read_text(encoding="utf-8")
         paths = re.findall(rf"/blob/{repository.branch}/([^\"?#]+\.ipynb)", text)
         assert paths and all((HOME / path).is_file() for path in paths)
+
+
+LIVE = [chapter for chapter in Repository(HOME).chapters if chapter.card.get("live") and READ]
+
+
+@pytest.mark.parametrize("mode, width", [("light", 1400), ("dark", 390)])
+@pytest.mark.parametrize("chapter", LIVE, ids=str)
+def test_a_live_model_runs_equals_pytorch_and_can_be_used_by_all(visit, chapter, mode, width):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    page, wrong = visit(f"{chapter.document}.html", width=width, mode=mode)
+    element = page.locator(".rebuilt-live")
+    assert element.get_attribute("data-state") is None, "nothing is loaded before a reader comes near"
+    element.scroll_into_view_if_needed()
+    page.wait_for_selector(".rebuilt-live[data-state='running']", timeout=90_000)
+    assert wrong == [] and float(element.get_attribute("data-worst")) < 1e-4
+    found = axe.Axe().run(page, context=".rebuilt-live").response["violations"]
+    assert [one["id"] for one in found] == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("chapter", LIVE, ids=str)
+def test_a_live_model_runs_from_a_folder(browser, chapter):
+    page = browser.new_page()
+    page.route(lambda url: not url.startswith(("file:", "data:", "blob:")), lambda route: route.abort())
+    page.goto((HTML / f"{chapter.document}.html").as_uri())
+    page.locator(".rebuilt-live").scroll_into_view_if_needed()
+    page.wait_for_selector(".rebuilt-live[data-state='running']", timeout=90_000)
+    page.close()
 
 
 def shown_rows(page):

@@ -26,7 +26,7 @@ def data(repository: Repository) -> Iterator[Problem]:
         return
     seen: set[tuple] = set()
     for line, row in enumerate(repository.registry, start=2):
-        yield from (Problem(REGISTRY, what, line=line) for what in _row(row))
+        yield from (Problem(REGISTRY, what, line=line) for what in row_problems(row))
         name = (row.get("dataset"), row.get("file"))
         if name in seen:
             yield Problem(REGISTRY, f"{name[0]}/{name[1]} stands there twice", line=line)
@@ -42,7 +42,8 @@ def _header(repository: Repository) -> tuple:
     return tuple(text.split("\n", 1)[0].rstrip("\r").split("\t"))
 
 
-def _row(row: dict) -> Iterator[str]:
+def row_problems(row: dict) -> Iterator[str]:
+    """What is wrong with one row of a registry."""
     if None in row or None in row.values():
         yield f"the row has not {len(REGISTRY_COLUMNS)} fields, parted by tabs"
         return

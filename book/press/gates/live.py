@@ -1,0 +1,56 @@
+"""The gate on live models: what a card promises is there, its runtime is pinned, and it asks no other server."""
+
+import ast
+import csv
+import re
+from collections.abc import Iterator
+
+from .. import live as packs
+from ..model import Chapter, Repository
+from . import Problem, gate
+from .python import parse, parse_file
+from .registry import row_problems
+
+ADDRESS = re.compile(r"""(?:https?:)?//(?!www\.w3\.org/)[a-z0-9-]+\.[a-z0-9.-]+|@import|importScripts""", re.IGNORECASE)
+COMMENT = re.compile(r"/\*.*?\*/|(?<![:'\"`])//[^\n]*", re.DOTALL)
+
+
+@gate(
+    "live",
+    "live models have their script, style, pinned runtime and output; no other server",
+    why="a page must work from a folder with no network, and run only what was checked by its hash",
+    mend="correct the card's `live`, the slice's script, or book/press/runtimes.tsv",
+)
+def live(repository: Repository) -> Iterator[Problem]:
+    """What is wrong with the pinned runtimes, and with the live model of each card."""
+    with packs.RUNTIMES.open(encoding="utf-8", newline="") as handle:
+        for line, row in enumerate(csv.DictReader(handle, delimiter="\t", quoting=csv.QUOTE_NONE), start=2):
+            yield from (Problem(f"book/press/{packs.RUNTIMES.name}", what, line=line) for what in row_problems(row))
+    for chapter in repository.chapters:
+        if chapter.card_path.exists() and isinstance(chapter.card.get("live"), dict):
+            yield from _chapter(repository, chapter)
+
+
+def _chapter(repository: Repository, chapter: Chapter) -> Iterator[Problem]:
+    card, where = chapter.card["live"], repository.relative(chapter.card_path)
+    if card.get("runtime") not in packs.runtimes():
+        yield Problem(where, f"live.runtime: {card.get('runtime')!r}; pinned are {', '.join(packs.runtimes())}")
+    for kind in ("script", "style"):
+        path = chapter.home / str(card.get(kind))
+        if not path.is_file():
+            yield Problem(where, f"live.{kind}: {card.get(kind)!r} is not beside the notebook")
+            continue
+        for line, text in enumerate(COMMENT.sub(_blank, path.read_text(encoding="utf-8")).splitlines(), start=1):
+            found = ADDRESS.search(text)
+            if found:
+                told = f"{found.group()!r}: a live model asks no other server; what it needs comes in its packs"
+                yield Problem(repository.relative(path), told, line=line)
+    trees = [parse(cell.source) for cell in chapter.cells if cell.cell_type == "code"]
+    trees += [parse_file(path) for path in chapter.modules()]
+    texts = {node.value for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+    if packs.MIME not in texts:
+        yield Problem(where, f"live: neither a cell nor a module shows an output of the kind {packs.MIME!r}")
+
+
+def _blank(match: re.Match) -> str:
+    return "\n" * match.group().count("\n")

@@ -1,0 +1,126 @@
+// The loader of live models. It fetches nothing until a reader comes near one, and asks no other server.
+// A page may have been opened from a folder, so everything comes by <script>: packs call rebuiltLive.add, the
+// chapter's script calls rebuiltLive.start. Where anything is missing, the page's own words stay.
+"use strict";
+window.rebuiltLive = (() => {
+  const NEAR = "700px 0px"; // how far outside the window loading begins
+  const packs = new Map();
+  const starts = new Map();
+
+  const wanted = () => {
+    const lacking = [];
+    if (typeof WebAssembly !== "object") lacking.push("WebAssembly");
+    if (typeof DecompressionStream !== "function") lacking.push("DecompressionStream");
+    if (typeof Worker !== "function") lacking.push("workers");
+    return lacking;
+  };
+
+  const script = (address) => new Promise((resolve, reject) => {
+    const made = Object.assign(document.createElement("script"), { src: address, async: true, onload: resolve });
+    made.onerror = () => reject(new Error(`${address.split("/").pop().split("?")[0]} could not be loaded`));
+    document.head.append(made);
+  });
+
+  const style = (address) => {
+    if (document.querySelector(`link[href="${address}"]`)) return;
+    document.head.append(Object.assign(document.createElement("link"), { rel: "stylesheet", href: address }));
+  };
+
+  // What a pack holds is base64 of gzip. (Runs in the worker, too, so it uses no other name.)
+  async function unpacked(text) {
+    let packed = Uint8Array.fromBase64?.(text);
+    if (!packed) {
+      const raw = atob(text);
+      packed = new Uint8Array(raw.length);
+      for (let at = 0; at < raw.length; at += 1) packed[at] = raw.charCodeAt(at);
+    }
+    const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+    return new Uint8Array(await new Response(stream).arrayBuffer());
+  }
+
+  function held(pack, file) {
+    const text = packs.get(pack)[file];
+    if (text === undefined) throw new Error(`${pack} has no ${file}`);
+    return text;
+  }
+
+  const bytes = async (pack, file) => unpacked(held(pack, file));
+  const text = async (pack, file) => new TextDecoder().decode(await bytes(pack, file));
+
+  // A worker with ONNX Runtime Web in it as `ort`, one thread, and `body` (a function without free names) run after it.
+  // Runtime and glue come as blobs: that works from a folder, and the page is never held up.
+  async function onnxWorker(runtime, body) {
+    const main = await text(runtime, "ort.wasm.min.js");
+    const ready = `onmessage = async ({ data }) => {
+      const unpacked = ${unpacked};
+      try {
+        const glue = new Blob([await unpacked(data.glue)], { type: "text/javascript" });
+        ort.env.wasm.wasmPaths = { mjs: URL.createObjectURL(glue) };
+        ort.env.wasm.wasmBinary = await unpacked(data.wasm);
+        ort.env.wasm.numThreads = 1;
+        onmessage = null;
+        (${body})();
+        postMessage({ up: true });
+      } catch (error) {
+        postMessage({ error: String(error.message || error) });
+      }
+    };`;
+    const address = URL.createObjectURL(new Blob([main, "\n", ready], { type: "text/javascript" }));
+    const worker = new Worker(address);
+    await new Promise((resolve, reject) => {
+      worker.onmessage = ({ data }) => (data.up ? resolve() : reject(new Error(data.error)));
+      worker.onerror = (event) => reject(new Error(event.message || "the worker did not start"));
+      const [glue, wasm] = ["mjs", "wasm"].map((kind) => held(runtime, `ort-wasm-simd-threaded.${kind}`));
+      worker.postMessage({ glue, wasm });
+    });
+    worker.onmessage = worker.onerror = null;
+    URL.revokeObjectURL(address);
+    return worker;
+  }
+
+  // Whoever saves data is asked first.
+  const agreed = (status, megabytes) => new Promise((resolve) => {
+    const button = document.createElement("button");
+    Object.assign(button, { type: "button", textContent: `Load the live model (${megabytes} MB)`, onclick: resolve });
+    status.replaceChildren(button);
+  });
+
+  async function begin(element) {
+    const status = Object.assign(document.createElement("p"), { className: "rebuilt-live-status" });
+    status.setAttribute("role", "status");
+    element.append(status);
+    const lacking = wanted();
+    try {
+      if (lacking.length) throw new Error(`this browser has no ${lacking.join(" and no ")}`);
+      const { live, runtime, model, script: own, style: look, megabytes } = element.dataset;
+      if (navigator.connection?.saveData) await agreed(status, megabytes);
+      status.textContent = `The live model is loading: ${megabytes} MB …`;
+      element.dataset.state = "loading";
+      element.dataset.begun = String(performance.now());
+      style(look);
+      const name = runtime.split("/").pop().replace(/-[\d.]+\.js.*$/, "");
+      const missing = [[name, runtime], [live, model]].filter(([pack]) => !packs.has(pack));
+      await Promise.all([...missing.map(([, address]) => script(address)), starts.has(live) ? null : script(own)]);
+      await starts.get(live)(element, { runtime: name, model: live, bytes, text, onnxWorker, status });
+      element.dataset.state = "running";
+    } catch (error) {
+      element.dataset.state = "failed";
+      status.textContent = `The live model cannot run here: ${error.message}.`;
+    }
+  }
+
+  function watch() {
+    const seen = new IntersectionObserver((entries) => {
+      for (const { isIntersecting, target } of entries) {
+        if (!isIntersecting) continue;
+        seen.unobserve(target);
+        begin(target);
+      }
+    }, { rootMargin: NEAR });
+    document.querySelectorAll("[data-live]").forEach((element) => seen.observe(element));
+  }
+
+  if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", watch);
+  else watch();
+  return { add: (name, files) => packs.set(name, files), start: (name, run) => starts.set(name, run) };
+})();

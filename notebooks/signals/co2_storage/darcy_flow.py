@@ -1,0 +1,128 @@
+"""Darcy flow: the benchmark on which Fourier operators are compared, learnt at 16 × 16 points
+and asked at 32 × 32.
+
+The pressure u of water in porous rock solves −∇·(a ∇u) = f on the unit square with u = 0 at
+its rim; a takes two values, in patches. The operator maps a to u. Data: 1,000 pairs at 16²,
+50 at 16² and 50 at 32², shipped with neuraloperator (Kossaifi et al., 2024), after Li et al.,
+Fourier Neural Operator (2021).
+
+One trainer for every contestant: same data, batches, loss and schedule. Loss and measure are
+the relative L2 error.
+
+Legend: N samples, Z and R points an axis.
+"""
+
+from typing import NamedTuple
+
+import torch
+from fourier_operator import FNO, UNet
+
+__all__ = ["Flow", "contestants", "errors", "fit", "inputs", "load"]
+
+
+class Flow(NamedTuple):
+    """Pairs of patches a_NZR (0 or 1, float32) and pressures u_NZR."""
+
+    a_NZR: torch.Tensor
+    u_NZR: torch.Tensor
+
+
+def load(folder):
+    """A dict of `Flow`: "train_16", "test_16", "test_32"; ValueError for a file of another
+    kind.
+
+    >>> load(data.fetch("darcy"))["train_16"].a_NZR.shape
+    torch.Size([1000, 16, 16])
+    """
+    found = {}
+    for name in ("train_16", "test_16", "test_32"):
+        pair = torch.load(f"{folder}/darcy_{name}.pt", weights_only=True)
+        if pair.keys() != {"x", "y"} or pair["x"].shape != pair["y"].shape:
+            shapes = {key: tuple(value.shape) for key, value in pair.items()}
+            raise ValueError(f"darcy_{name}.pt holds {shapes}: x and y of one shape are needed")
+        found[name] = Flow(pair["x"].float(), pair["y"].float())
+    return found
+
+
+def inputs(a_NZR):
+    """(N, 3, Z, R, 1): the patches as ±1 and the two coordinates, from 0 on in steps of 1/n,
+    so that the same place has the same coordinates on every grid."""
+    N, Z, R = a_NZR.shape
+    z, r = (torch.arange(n, device=a_NZR.device) / n for n in (Z, R))
+    planes = [2 * a_NZR - 1, z[:, None].expand(N, Z, R), r.expand(N, Z, R)]
+    return torch.stack(planes, 1)[..., None]
+
+
+class Flat(torch.nn.Module):
+    """A network of planes (N, 3, Z, R) to (N, 1, Z, R), such as neuraloperator's, called like
+    ours."""
+
+    def __init__(self, net):
+        super().__init__()
+        self.net = net
+
+    def forward(self, x):
+        """(N, Z, R, 1)."""
+        return self.net(x[..., 0])[:, 0, :, :, None]
+
+
+def contestants(seed=0):
+    """Networks by name, of about equal size: our FNO, our U-Net and, where it is installed,
+    neuraloperator's FNO."""
+    sizes = {"channels": 3, "outputs": 1, "times": 1, "pad": (0, 0, 0), "head": 64}
+    torch.manual_seed(seed)
+    found = {"FNO": FNO(width=24, modes=(6, 7), layers=4, **sizes)}
+    found["U-Net"] = UNet(width=17, axes=2, **sizes)
+    try:
+        from neuralop.models import FNO as PeerFNO
+    except ImportError:
+        return found
+    peer = PeerFNO((12, 12), 3, 1, 24, n_layers=4, positional_embedding=None)
+    return found | {"neuraloperator's FNO": Flat(peer)}
+
+
+def fit(net, flow, epochs=20, batch=32, rate=4e-3, seed=0):
+    """The mean relative L2 loss of each epoch; `net` is trained in place, and from then on its
+    answers are in units of pressure (`net.unit`, the training set's mean and spread).
+
+    Adam with weight decay 1e-4; the rate rises over a tenth of the updates and falls on a
+    cosine. Raises ValueError for no samples.
+    """
+    if not len(flow.a_NZR):
+        raise ValueError("no samples: at least one pair is needed to learn from")
+    order = torch.Generator().manual_seed(seed)
+    net.unit = flow.u_NZR.mean().item(), flow.u_NZR.std().item()
+    optimiser = torch.optim.Adam(net.parameters(), rate, weight_decay=1e-4)
+    updates = epochs * -(-len(flow.a_NZR) // batch)
+    course = torch.optim.lr_scheduler.OneCycleLR(optimiser, rate, updates, pct_start=0.1)
+    x, losses = inputs(flow.a_NZR), []
+    for _ in range(epochs):
+        total = 0.0
+        for some in torch.randperm(len(x), generator=order).split(batch):
+            loss = relative(answer(net, x[some]), flow.u_NZR[some]).mean()
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+            course.step()
+            total += loss.item() * len(some)
+        losses.append(total / len(x))
+    return losses
+
+
+def answer(net, x):
+    """(N, Z, R): the pressure that a fitted network foretells for `inputs`."""
+    mean, spread = net.unit
+    return net(x)[..., 0] * spread + mean
+
+
+def errors(net, flow, batch=50):
+    """(N,): the relative L2 error of each sample, on the grid that `flow` has."""
+    with torch.inference_mode():
+        found = torch.cat([answer(net, x) for x in inputs(flow.a_NZR).split(batch)])
+    return relative(found, flow.u_NZR)
+
+
+def relative(found_NZR, true_NZR):
+    """(N,): ‖found − true‖ / ‖true‖."""
+    gap = (found_NZR - true_NZR).flatten(1).norm(dim=1)
+    return gap / true_NZR.flatten(1).norm(dim=1)

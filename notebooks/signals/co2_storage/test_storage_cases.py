@@ -1,0 +1,219 @@
+"""The data set: the same cases whatever way it is made, resumable, verified, refused when
+broken."""
+
+import json
+from dataclasses import replace
+
+import case_shards
+import numpy as np
+import pytest
+import storage_cases
+import torch
+import two_phase
+from two_phase_grid import Grid
+
+GRID = Grid.reduced(6, 12, reports=2)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick():
+    """Longer time steps: these tests are about files, not about flow."""
+    simulate = two_phase.simulate_batch
+
+    def hasty(cases, grid, device="cpu"):
+        return simulate(cases, grid, device, step_fraction=0.5)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(two_phase, "simulate_batch", hasty)
+        yield
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("cases")
+    storage_cases.generate(path, 4, seed=5, grid=GRID, shard=2, progress=False)
+    return path
+
+
+def test_load_gives_every_array_with_its_shape(folder):
+    found = storage_cases.load(folder)
+    fields = dict.fromkeys(("permeability", "porosity", "mask"), (4, 6, 12))
+    fields |= dict.fromkeys(("saturation", "pressure"), (4, 2, 6, 12))
+    fields |= {"perforation_mask": (4, 6), "perforation": (4, 2), "bottom_hole": (4, 2)}
+    scalars = ("kv_kh", "thickness", "depth", "rate", "swi", "lam", "balance", "seconds")
+    fields |= dict.fromkeys((*scalars, "steps", "number"), (4,))
+    assert {name: tuple(value.shape) for name, value in found.items()} == fields
+    assert found["mask"].dtype == found["perforation_mask"].dtype == torch.bool
+    assert found["saturation"].dtype == found["pressure"].dtype == torch.float32
+    assert found["number"].tolist() == [0, 1, 2, 3]
+
+
+def test_fields_are_zero_outside_the_mask(folder):
+    found = storage_cases.load(folder)
+    outside = ~found["mask"]
+    for name in ("permeability", "porosity"):
+        assert found[name][outside].abs().max() == 0 and found[name][~outside].min() > 0
+    for name in ("saturation", "pressure"):
+        assert found[name].movedim(1, -1)[outside].abs().max() == 0
+    rows = found["mask"][:, :, 0].sum(1)
+    torch.testing.assert_close(rows.double() * GRID.row_m, found["thickness"])
+    assert not (found["perforation_mask"] & outside[:, :, 0]).any()
+
+
+def test_the_mass_is_in_balance(folder):
+    assert storage_cases.load(folder)["balance"].max() < storage_cases.BALANCE_LIMIT
+
+
+def test_limit_cuts_and_keeps_the_order(folder):
+    three = storage_cases.load(folder, limit=3)
+    assert three["number"].tolist() == [0, 1, 2]
+
+
+def test_the_data_set_does_not_depend_on_its_shards(folder, tmp_path):
+    storage_cases.generate(tmp_path, 3, seed=5, grid=GRID, shard=3, progress=False)
+    whole, other = storage_cases.load(folder), storage_cases.load(tmp_path)
+    for name in ("permeability", "rate", "perforation"):
+        assert torch.equal(whole[name][:3], other[name])
+    # other cases beside it in the batch change the rounding
+    torch.testing.assert_close(whole["saturation"][:3], other["saturation"], rtol=0, atol=1e-5)
+
+
+def test_an_interrupted_run_goes_on_where_it_stopped(folder, tmp_path, monkeypatch):
+    storage_cases.generate(tmp_path, 2, seed=5, grid=GRID, shard=2, progress=False)
+    first = (tmp_path / "cases_0000.npz").stat().st_mtime_ns
+    (tmp_path / "cases_0001.npz.77.tmp").write_bytes(b"half a shard")
+    drawn = []
+    draw = storage_cases.draw
+    monkeypatch.setattr(storage_cases, "draw", lambda *a: drawn.append(a[1]) or draw(*a))
+    storage_cases.generate(tmp_path, 4, seed=5, grid=GRID, shard=2, progress=False)
+    assert sorted(drawn) == [2, 3]
+    assert (tmp_path / "cases_0000.npz").stat().st_mtime_ns == first
+    whole, resumed = storage_cases.load(folder), storage_cases.load(tmp_path)
+    assert torch.equal(whole["saturation"], resumed["saturation"])
+
+
+def test_enough_cases_are_left_alone(folder):
+    before = (folder / "index.json").read_bytes()
+    storage_cases.generate(folder, 3, seed=5, grid=GRID, shard=2, progress=False)
+    assert (folder / "index.json").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [({"seed": 6}, "another seed"), ({"grid": replace(GRID, row_m=9.0)}, "another grid"),
+     ({"shard": 4}, "another shard"), ({"ranges": "outside"}, "another ranges"),
+     ({"ranges": "magic"}, "magic"), ({"shard": 0}, "shard 0")],
+)  # fmt: skip
+def test_another_data_set_in_the_same_folder_is_refused(folder, change, words):
+    options = {"seed": 5, "grid": GRID, "shard": 2, "progress": False} | change
+    with pytest.raises(ValueError, match=words):
+        storage_cases.generate(folder, 6, **options)
+
+
+def test_other_code_is_refused(folder, monkeypatch):
+    monkeypatch.setattr(case_shards, "code_hash", lambda paths: "other")
+    with pytest.raises(ValueError, match="another code"):
+        storage_cases.generate(folder, 6, seed=5, grid=GRID, shard=2, progress=False)
+
+
+def test_the_code_hash_sees_code_and_not_its_words(tmp_path):
+    path = tmp_path / "module.py"
+    hashes = []
+    for text in ('"""One."""\nx = 1\n', '"""Two."""\n# why\nx   = 1\n', '"""One."""\nx = 2\n'):
+        path.write_text(text)
+        hashes.append(case_shards.code_hash([path]))
+    assert hashes[0] == hashes[1] != hashes[2]
+
+
+def test_a_changed_or_missing_shard_is_refused(tmp_path):
+    index = {"shards": {}}
+    index = case_shards.add_shard(tmp_path, index, {"x": np.arange(3)})
+    assert case_shards.load(tmp_path)["x"].tolist() == [0, 1, 2]
+    path = tmp_path / "cases_0000.npz"
+    broken = bytearray(path.read_bytes())
+    broken[-30] ^= 1
+    path.write_bytes(broken)
+    with pytest.raises(ValueError, match="SHA-256"):
+        case_shards.load(tmp_path)
+    with pytest.raises(ValueError, match="SHA-256"):
+        case_shards.open_index(tmp_path, {})
+    path.unlink()
+    with pytest.raises(ValueError, match="no file"):
+        case_shards.load(tmp_path)
+
+
+def test_a_folder_without_a_data_set_is_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no data set"):
+        storage_cases.load(tmp_path)
+    (tmp_path / "index.json").write_text(json.dumps({"shards": {}}))
+    with pytest.raises(ValueError, match="no shard"):
+        storage_cases.load(tmp_path)
+
+
+def test_a_case_that_loses_mass_stops_the_run(tmp_path, monkeypatch):
+    simulate = two_phase.simulate_batch
+
+    def leaky(cases, grid, device):
+        return [r._replace(mass_balance_error=2e-6) for r in simulate(cases, grid, device)]
+
+    monkeypatch.setattr(two_phase, "simulate_batch", leaky)
+    with pytest.raises(ValueError, match="mass is off by 2.0e-06"):
+        storage_cases.generate(tmp_path, 1, grid=GRID, shard=1, progress=False)
+    assert not list(tmp_path.glob("*.npz"))
+
+
+def test_a_loaded_case_can_be_simulated_again(folder):
+    found = storage_cases.load(folder)
+    again = two_phase.simulate_batch([storage_cases.to_case(found, 2)], GRID)[0]
+    # its rock was kept in float32
+    torch.testing.assert_close(
+        again.saturation_TZR.float(), found["saturation"][2], rtol=0, atol=1e-4
+    )
+
+
+def test_reproduce_finds_nothing_changed_and_notices_a_change(folder, tmp_path):
+    saturation, pressure = storage_cases.reproduce(folder, [1, 2])
+    assert saturation < 1e-5 and pressure < 1e-2
+    arrays = {k: v.numpy() for k, v in storage_cases.load(folder).items()}
+    arrays["saturation"] = arrays["saturation"] + 0.01
+    index = json.loads((folder / "index.json").read_text()) | {"shards": {}}
+    case_shards.add_shard(tmp_path, index, arrays)
+    assert storage_cases.reproduce(tmp_path, [1])[0] == pytest.approx(0.01, rel=0.01)
+
+
+def test_the_grid_comes_back(folder):
+    assert storage_cases.grid_of(folder) == GRID
+
+
+def test_a_case_depends_on_its_seed_and_number_alone():
+    first, again = storage_cases.draw(1, 7, GRID), storage_cases.draw(1, 7, GRID)
+    assert np.array_equal(first.permeability_ZR, again.permeability_ZR)
+    assert first.rate_mt == again.rate_mt
+    assert storage_cases.draw(1, 8, GRID).rate_mt != first.rate_mt
+    assert storage_cases.draw(2, 7, GRID).rate_mt != first.rate_mt
+
+
+@pytest.mark.parametrize("ranges", [storage_cases.TRAINING, storage_cases.OUTSIDE])
+def test_drawn_cases_are_physical_and_within_their_ranges(ranges):
+    for number in range(40):
+        case = storage_cases.draw(3, number, GRID, ranges)
+        two_phase.check(case, GRID)
+        assert ranges.rate_mt[0] <= case.rate_mt <= ranges.rate_mt[1]
+        assert ranges.depth_m[0] <= case.depth_m <= ranges.depth_m[1]
+        resting = two_phase.hydrostatic_bar(case.depth_m)
+        assert two_phase.estimated_buildup_bar(case, GRID) < 0.5 * resting
+
+
+def test_rock_outside_the_training_ranges_is_rougher():
+    spreads = []
+    for ranges in (storage_cases.TRAINING, storage_cases.OUTSIDE):
+        rocks = [storage_cases.draw(1, n, GRID, ranges).permeability_ZR for n in range(30)]
+        spreads.append(np.median([np.log(rock).std() for rock in rocks]))
+    assert spreads[1] > 2 * spreads[0]
+
+
+def test_the_command_line_makes_a_data_set(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(Grid, "reduced", classmethod(lambda cls: GRID))
+    storage_cases.main([str(tmp_path), "--cases", "2", "--shard", "2", "--seed", "5"])
+    assert "2 cases" in capsys.readouterr().out
+    assert len(storage_cases.load(tmp_path)["rate"]) == 2
