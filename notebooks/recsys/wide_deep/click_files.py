@@ -93,8 +93,8 @@ class ClickFiles:
 
     `files[i]` is a dict of NumPy arrays: categories (B, C) and multi_hot (B, H, K) int32,
     numbers (B, F) float32, clicked (B,) int8, display_id and ad_id (B,) int64; they are views
-    of the file, not to be written to. `verify` holds every file against its SHA-256 first. Raises
-    FileNotFoundError for a folder that was not finished, ValueError for a damaged file.
+    of the file, not to be written to. `verify` holds every file against its SHA-256 first.
+    Raises FileNotFoundError for a folder that was not finished, ValueError for a damaged file.
     """
 
     def __init__(self, folder, verify=True):
