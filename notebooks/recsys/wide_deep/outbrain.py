@@ -233,7 +233,7 @@ def _wanted(column):
     if column == "clicked":
         return "0 or 1 is wanted"
     dtype = next(schema[column] for schema in SCHEMAS.values() if column in schema)
-    return "a value is wanted" if dtype == _TEXT else f"a number of type {dtype}, 0 or more, is"
+    return "a value is wanted" if dtype == _TEXT else f"{dtype} of 0 or more is wanted"
 
 
 def _check_times(events, partial):

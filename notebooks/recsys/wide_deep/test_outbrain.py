@@ -127,7 +127,7 @@ def test_columns_may_come_in_any_order_with_others_between(log):
         ("clicks_train", 2, "2", r"line 7, clicked is '2', 0 or 1 is wanted"),
         ("clicks_train", 2, "yes", r"clicked is 'yes'"),
         ("clicks_train", 2, "", r"clicked is None"),
-        ("clicks_train", 1, "12.5", r"ad_id is '12.5', a number of type Int32"),
+        ("clicks_train", 1, "12.5", r"ad_id is '12.5', Int32 of 0 or more is wanted"),
         ("clicks_train", 0, "9999999999", r"display_id is '9999999999'"),
         ("events", 3, "2016-06-14", r"timestamp is '2016-06-14'"),
         ("events", 3, "-1", r"timestamp is '-1'"),
