@@ -1,5 +1,6 @@
 """The model: the published size, fused tables equal to separate ones, refused inputs."""
 
+import feature_spec
 import pytest
 import torch
 from torch import nn
@@ -27,10 +28,14 @@ def test_the_published_model_has_91_777_245_parameters():
     assert model.deep.tables.width + model.deep.hot.width == 1235
 
 
-def test_buckets_of_the_sheet():
+def test_sizes_are_those_of_the_features():
     sizes = Sizes.published()
     assert len(sizes.buckets) == 13 and len(sizes.hot_buckets) == 3 and sizes.numbers == 13
     assert sizes.hidden == (1024,) * 5
+    for scale in (1.0, 0.013, 1e-6):
+        spec, found = feature_spec.Spec(buckets=scale), sizes.scaled(buckets=scale)
+        assert found.buckets == tuple(spec.sizes().values())
+        assert found.hot_buckets == tuple(spec.hot_sizes().values())
 
 
 def test_scaling_keeps_two_buckets_and_a_width_of_one():
@@ -65,7 +70,9 @@ def plain_logits(model, categories, multi_hot, numbers):
                         kept = [weight[at + b] for b in multi_hot[row, feature] if b]
                         deep.append(sum(kept, torch.zeros(weight.shape[1])))
                         at += sizes.hot_buckets[feature]
-        out.append(wide + model.deep.layers(torch.cat([*deep, numbers[row]]))[0])
+        out.append(
+            wide + model.deep.last(model.deep.layers(torch.cat([*deep, numbers[row]])))[0]
+        )
     return torch.stack(out)
 
 
@@ -112,6 +119,18 @@ def test_parts_add_up():
     both = model(*batch)
     torch.testing.assert_close(both, model.wide(*batch) + model.deep(*batch))
     assert WideDeep(SMALL, "wide").deep is None and WideDeep(SMALL, "deep").wide is None
+
+
+def test_mixed_precision_keeps_full_logits():
+    model, batch = WideDeep(SMALL).eval(), draw(SMALL, 500)
+    nn.init.normal_(model.wide.numbers)
+    exact, wide = model(*batch), model.wide(*batch)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = model(*batch)
+        assert torch.equal(model.wide(*batch), wide)
+    assert found.dtype == torch.float32 and not torch.equal(found, exact)
+    assert (model.deep(*batch).bfloat16().float() != found - wide).any()
+    torch.testing.assert_close(found, exact, rtol=0.05, atol=0.05)
 
 
 def test_the_wide_part_starts_at_zero_and_the_seed_fixes_the_rest():

@@ -19,6 +19,7 @@ empty slot), `F` numbers, `D` width of the embedded row.
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
+import feature_spec
 import torch
 from click_optimisers import Ftrl  # noqa: F401  (public here)
 from click_ranking import map_at_k  # noqa: F401  (public here)
@@ -54,11 +55,13 @@ class Sizes:
     @staticmethod
     def published():
         """The sizes of the article's model, in the order of the features table."""
+        many, hot = feature_spec.BUCKETS, feature_spec.HOT_BUCKETS
         return Sizes(
-            (300_000, 250_000, 100_000, 5000, 4000, 4000, 2500, 2500, 2000, 1000, 1000, 300, 4),
-            (128,) * 4 + (64,) * 8 + (19,),
-            (350, 10_000, 100),
-            (64,) * 3,
+            tuple(many.values()),
+            tuple(feature_spec.DIMS[key] for key in many),
+            tuple(hot.values()),
+            tuple(feature_spec.HOT_DIMS[name] for name in hot),
+            len(feature_spec.NUMBERS),
         )
 
     def scaled(self, buckets=1.0, dims=1.0, hidden=None):
@@ -143,7 +146,8 @@ class Wide(nn.Module):
         linear = functional.embedding_bag(
             at, self.weight, mode="sum", padding_idx=padding, sparse=self.sparse
         )
-        return linear[:, 0] + numbers @ self.numbers + self.bias
+        # not a matrix product, which autocast would round
+        return linear[:, 0] + (numbers * self.numbers).sum(1) + self.bias
 
 
 class Deep(nn.Module):
@@ -157,11 +161,14 @@ class Deep(nn.Module):
         for size in sizes.hidden:
             layers += [linear(width, size), nn.ReLU(), nn.Dropout(dropout)]
             width = size
-        self.layers = nn.Sequential(*layers, linear(width, 1))
+        self.layers, self.last = nn.Sequential(*layers), linear(width, 1)
 
     def forward(self, categories, multi_hot, numbers):
         row = torch.cat([self.tables(categories), self.hot(multi_hot), numbers], 1)
-        return self.layers(row)[:, 0]
+        row = self.layers(row)
+        # a logit of 8 bits would tie ads that differ, so the last layer stays in full precision
+        with torch.autocast(row.device.type, enabled=False):
+            return self.last(row.to(self.last.weight.dtype))[:, 0]
 
 
 class WideDeep(nn.Module):
@@ -198,7 +205,7 @@ class WideDeep(nn.Module):
         if categories.device.type == "cpu" and not torch.compiler.is_compiling():
             self.check(categories, multi_hot, numbers)
         parts = [part for part in (self.wide, self.deep) if part is not None]
-        return sum(part(categories, multi_hot, numbers).float() for part in parts)
+        return sum(part(categories, multi_hot, numbers) for part in parts)
 
     def check(self, categories, multi_hot, numbers):
         """None; raises ValueError where shapes or buckets are not this model's."""

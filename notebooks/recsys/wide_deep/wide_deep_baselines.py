@@ -5,9 +5,9 @@ drawn towards the mean of all ads as if it had been shown `prior` times more:
 
     s = (clicks + prior · mean) / (views + prior)
 
-The wide and the deep part alone are the model's ablation. The ceiling needs the truth of a drawn
-log: the MAP@12 of ranking by the probabilities that its clicks were drawn from. No model of
-the same rows does better but by luck; a model that sees less than the truth stays below.
+The wide and the deep part alone are the model's ablation. The ceiling needs the truth of a
+drawn log: the MAP@12 of ranking by the probabilities that its clicks were drawn from. No model
+of the same rows does better but by luck; one that sees less than the truth stays below.
 
 Shapes: `N` rows; a data set is a dict of tensors as in `wide_deep_training`.
 """

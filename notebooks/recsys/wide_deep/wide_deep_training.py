@@ -126,8 +126,8 @@ class Trainer:
     """One model with its two optimisers: `trainer.step(batch)` takes a step, returns the loss.
 
     model: a `WideDeep`, which the optimisers change in place. forward: what is called in its
-    stead, e.g. the model wrapped for several processes. ranks: so many processes share a batch;
-    `share` of a step is then this one's rows over all rows.
+    stead, e.g. the model wrapped for several processes. ranks: of so many processes, which
+    share each batch and whose gradients are averaged; a step then asks for `total`.
     """
 
     def __init__(self, model, options, steps_per_epoch, forward=None, ranks=1):
@@ -151,16 +151,23 @@ class Trainer:
         factor = schedule(self.steps + 1, self.per_epoch, options.epochs, options.warmup_epochs)
         return options.deep_lr * factor
 
-    def step(self, batch, share=None):
-        """The batch's mean loss before the step, a tensor on the device."""
+    def step(self, batch, total=None):
+        """The batch's mean loss before the step, a tensor on the device.
+
+        total: the rows of the batch over all processes (a number or a tensor); what comes back
+        is then this one's part of the loss, and the parts add up to the mean.
+        """
         for optimiser in self.optimisers:
             optimiser.zero_grad(set_to_none=True)
             if isinstance(optimiser, RmsProp):
                 optimiser.param_groups[0]["lr"] = self.deep_lr
         with autocast(self.options, self.device):
             logits = self.forward(*(batch[name] for name in INPUTS))
-        loss = functional.binary_cross_entropy_with_logits(logits, batch["clicked"])
-        scaled = loss if share is None else loss * (share * self.ranks)
+        loss = functional.binary_cross_entropy_with_logits(
+            logits, batch["clicked"], reduction="sum"
+        )
+        loss = loss / (len(logits) if total is None else total)
+        scaled = loss * self.ranks  # the average over processes is to be their sum
         self.scaler.scale(scaled).backward()
         for optimiser in self.optimisers:
             self.scaler.step(optimiser)
