@@ -101,8 +101,8 @@ class Spec:
     3000
 
     buckets: so many times the published ones, rounded, 2 at least, as in
-    `wide_deep.Sizes.scaled`. folds: 0 computes the CTR of a train row from all of train, its own
-    click included, as the article's code does; k ≥ 2 from the other k - 1 folds of displays.
+    `wide_deep.Sizes.scaled`. folds: 0 computes the CTR of a train row from all of train, its
+    own click included, as the article's code does; k ≥ 2 from the k - 1 other folds.
     """
 
     buckets: float = 1.0
@@ -125,16 +125,16 @@ class Spec:
 
 
 def hash32(key):
-    """A number in [0, 2³²) for each key in [0, 2⁶³): `hash32(7)`; int, NumPy array or tensor.
+    """A number in [0, 2³²) for each key in [0, 2⁶³): `hash32(7)`; int, array, tensor or column.
 
     The halves are folded into one, then xor, shift and multiply mix them, in signed 64-bit
     integers that never overflow; so it is the same on every engine, machine and in every
-    process. Keys below 2³² never collide.
+    process. Keys below 2³² never collide. Shifts are divisions, which every engine has.
     """
-    key = (key & LOW) ^ (((key >> 32) * FOLD) & LOW)
-    key = ((key ^ (key >> 16)) * FIRST) & LOW
-    key = ((key ^ (key >> 15)) * SECOND) & LOW
-    return key ^ (key >> 14)
+    key = (key & LOW) ^ ((key // (1 << 32) * FOLD) & LOW)
+    key = ((key ^ (key // (1 << 16))) * FIRST) & LOW
+    key = ((key ^ (key // (1 << 15))) * SECOND) & LOW
+    return key ^ (key // (1 << 14))
 
 
 def text_key(text):
@@ -143,7 +143,7 @@ def text_key(text):
     >>> text_key("US>CA>807") % 10
     3
 
-    Horner's rule over their code points c, key · 1,000,003 + c modulo 2³¹ - 1, absent ones as 0.
+    Horner's rule over code points c, key · 1,000,003 + c modulo 2³¹ - 1, absent ones as 0.
     """
     key = 0
     for character in (text or "")[:TEXT_CHARACTERS].ljust(TEXT_CHARACTERS, "\0"):
@@ -155,6 +155,28 @@ def in_train(display_id, timestamp):
     """True for displays of the train set (ints, arrays or tensors)."""
     lot = hash32(display_id + SPLIT_SALT) % TRAIN_SHARE
     return (timestamp // DAY_MS <= TRAIN_DAYS) & (lot != 0)
+
+
+def median_of_counts(values, counts):
+    """The median of `values` that occur `counts` times each, as a float; 0 of none."""
+    order = np.argsort(np.asarray(values))
+    values, last = np.asarray(values)[order], np.cumsum(np.asarray(counts)[order])
+    if not len(values):
+        return 0.0
+    middle = np.searchsorted(last, [(last[-1] - 1) // 2, last[-1] // 2], side="right")
+    return float(values[middle].mean())
+
+
+def scale_of_counts(views):
+    """{"mean", "deviation"} of log(1 + views) over all rows, from the views of each key.
+
+    A key with v views stands in v rows. The deviation divides by rows - 1; it is 1 where 0.
+    """
+    views = np.sort(np.asarray(views, np.float64))
+    rows, logs = views.sum(), np.log1p(views)
+    mean = float((views * logs).sum() / max(rows, 1))
+    variance = float((views * (logs - mean) ** 2).sum() / max(rows - 1, 1))
+    return {"mean": mean, "deviation": variance**0.5 or 1.0}
 
 
 def largest_difference(one, other):
