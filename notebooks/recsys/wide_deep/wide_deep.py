@@ -112,15 +112,36 @@ class Tables(nn.Module):
             own, offsets = self.features[number], getattr(self, f"offsets_{number}")
             at = index if len(own) == index.shape[1] else index[:, own]
             if index.dim() == 2:
-                rows = functional.embedding(at + offsets, weight, sparse=self.sparse)
+                rows = look_up(weight, at + offsets, self.sparse)
             else:
-                # every empty slot points at row 0, an empty slot's own, and padding skips it
+                # all empty slots point at row 0, which is an empty slot's own
                 at = torch.where(at == 0, 0, at + offsets[:, None])
-                rows = functional.embedding_bag(
-                    at.flatten(0, 1), weight, mode="sum", padding_idx=0, sparse=self.sparse
-                )
+                rows = look_up_sum(weight, at, self.sparse)
             found.append(rows.reshape(len(index), len(own) * weight.shape[1]))
         return torch.cat(found, 1)
+
+
+def look_up(weight, at, sparse=False):
+    """Rows (*at.shape, D) of weight (N, D).
+
+    On a CPU the dense gradient of `index_select` costs a fraction of `embedding`'s; on a GPU
+    its atomic additions would queue up at the few rows of small features.
+    """
+    if sparse or weight.is_cuda:
+        return functional.embedding(at, weight, sparse=sparse)
+    return weight.index_select(0, at.flatten()).reshape(*at.shape, weight.shape[1])
+
+
+def look_up_sum(weight, at, sparse=False, fused=None):
+    """Sums (*at.shape[:-1], D) of rows of weight (N, D) over at's last axis, row 0 left out.
+
+    fused: in one kernel, which holds no single rows; None does so on a GPU.
+    """
+    if weight.is_cuda if fused is None else fused:
+        flat = at.reshape(-1, at.shape[-1])
+        rows = functional.embedding_bag(flat, weight, mode="sum", padding_idx=0, sparse=sparse)
+        return rows.reshape(*at.shape[:-1], weight.shape[1])
+    return (look_up(weight, at, sparse) * (at != 0)[..., None]).sum(-2)
 
 
 class Wide(nn.Module):
@@ -142,10 +163,7 @@ class Wide(nn.Module):
     def forward(self, categories, multi_hot, numbers):
         hot = torch.where(multi_hot == 0, 0, multi_hot + self.hot_offsets[:, None])
         at = torch.cat([categories + self.offsets, hot.flatten(1)], 1)
-        padding = 0 if multi_hot.numel() else None
-        linear = functional.embedding_bag(
-            at, self.weight, mode="sum", padding_idx=padding, sparse=self.sparse
-        )
+        linear = look_up_sum(self.weight, at, self.sparse)
         # not a matrix product, which autocast would round
         return linear[:, 0] + (numbers * self.numbers).sum(1) + self.bias
 

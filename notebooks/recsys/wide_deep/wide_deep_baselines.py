@@ -62,12 +62,15 @@ def popularity_scores(train, valid, prior=20.0, seed=None):
     return scores if seed is None else scores + 1e-12 * random_scores(len(scores), seed)
 
 
-def compare(train, valid, sizes, options=None, batch=2048, seeds=(0, 1, 2), device="cpu"):
+def compare(
+    train, valid, sizes, options=None, batch=4096, seeds=(0, 1, 2), device="cpu", **model
+):
     """A `Baseline` each for random, popularity, wide, deep and both, by name.
 
     >>> compare(train, valid, Sizes.published().scaled(0.01, 1 / 8, (64, 64)))["both"].mean
 
-    sizes: the model's; every part is trained from each seed on the same rows.
+    sizes: the model's; every part is trained from each seed on the same rows. model: dropout
+    and sparse of `WideDeep`.
     """
     options, label = options or Options(), (valid["clicked"], valid["display_id"])
     found = {
@@ -81,7 +84,7 @@ def compare(train, valid, sizes, options=None, batch=2048, seeds=(0, 1, 2), devi
         curves = []
         for seed in seeds:
             torch.manual_seed(seed)
-            model = WideDeep(sizes, parts).to(device)
+            model = WideDeep(sizes, parts, **model).to(device)
             rows = Rows(train, batch, seed, device)
             curves.append(tuple(fit(model, rows, valid, replace(options, seed=seed))))
         last = tuple(curve[-1].map_at_12 for curve in curves)
