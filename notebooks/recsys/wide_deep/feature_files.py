@@ -1,103 +1,149 @@
-"""A folder of features that is whole or says that it is not: parts, resumed after a kill.
+"""The folder that features are written to, and what is fitted, alike for all three engines.
 
-Each part is written under another name and gets its own when it is whole (`os.replace`). What
-the folder is made of, `about.json`, is written first, what was measured, `report.json`, last:
-a folder with a report is finished. A killed run is gone on with by the same call, which keeps
-the parts that are there.
+A folder holds `train/*.parquet`, `valid/*.parquet` (sorted by display_id and ad_id, across the
+parts in the order of their names), `statistics.json`, what was fitted on train, and last of all
+`report.json`, the report of the run. A file has its name only when it is whole. A killed run
+leaves `begun.json` and whole parts; the same call goes on from these, and another call, or one
+whose raw files have changed since, is refused.
 """
 
 import contextlib
 import json
+import math
 import os
+import shutil
 import time
-from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 
-import pyarrow.parquet as pq
-from feature_spec import SETS
+import numpy as np
+from feature_spec import AGES, ATTRIBUTES, COUNTS, SETS
 
-_FORMAT = 1
+RAW = ("clicks_train", "events", "promoted_content", "documents_meta")
+RAW = (*RAW, *(file for file, _ in ATTRIBUTES.values()))
 
 
 class Output:
-    """A folder for features: `done` is the report of a finished run, or None.
+    """The folder being filled, for `with` blocks: `Output("out", "raw", Spec(), "polars")`.
 
-    >>> out = Output("features", Spec(), "outbrain", engine="polars", rows=500_000)
-    >>> if not out.has("train", 0):
-    ...     out.write("train", 0, frame.write_parquet)
+    >>> with output.file("train/part-00000.parquet") as path:
+    ...     table.write_parquet(path)
 
-    options: what, beside spec and raw files, decides on the content of parts. Raises ValueError
-    for a folder that holds something else.
+    `report` is that of an earlier run that ended, or None. Other keywords are kept with the
+    spec as what the parts depend on. Raises FileNotFoundError for missing raw files and
+    ValueError for a folder that holds anything but the beginning of the same run.
     """
 
-    def __init__(self, folder, spec, folder_raw, **options):
-        self.folder, self.report = Path(folder), {"seconds": {}, "rows": {}}
-        raw = {
-            path.name: [path.stat().st_size, path.stat().st_mtime_ns]
-            for path in sorted(Path(folder_raw).glob("*.csv"))
-        }
-        about = {"format": _FORMAT, "spec": asdict(spec), "raw": raw, "options": options}
-        about = json.loads(json.dumps(about))
-        path = self.folder / "about.json"
-        found = json.loads(path.read_text()) if path.is_file() else None
-        if found != about and self.folder.is_dir() and any(self.folder.iterdir()):
-            differs = [key for key in about if not found or found.get(key) != about[key]]
-            what = f"features of another {', '.join(differs)}" if found else "other files"
-            raise ValueError(f"{self.folder} holds {what}; name an empty or new folder")
+    def __init__(self, folder, raw, spec, engine, **options):
+        self.folder, self.seconds = Path(folder), {}
+        begun = {"engine": engine, "spec": asdict(spec), "raw": fingerprint(raw)} | options
+        begun = json.loads(json.dumps(begun))
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path = self.folder / "begun.json"
+        if not path.is_file():
+            found = [item.name for item in self.folder.iterdir() if item.name[0] != "."]
+            if found:
+                raise ValueError(
+                    f"{folder} holds {sorted(found)[:3]}, no features; name a new folder"
+                )
+            self.json("begun.json", begun)
+        found = json.loads(path.read_text())
+        if found != begun:
+            other = [name for name in begun if found.get(name) != begun[name]]
+            raise ValueError(
+                f"{folder} was begun with another {', '.join(other)}; name a new folder, or "
+                "remove this one"
+            )
+        for left in self.folder.rglob(".*.partial"):
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
         for name in SETS:
-            (self.folder / name).mkdir(parents=True, exist_ok=True)
-            for left in (self.folder / name).glob(".part-*"):
-                left.unlink()
-        self.write_json("about.json", about)
+            (self.folder / name).mkdir(exist_ok=True)
         done = self.folder / "report.json"
-        self.done = json.loads(done.read_text()) if done.is_file() else None
+        self.report = json.loads(done.read_text()) if done.is_file() else None
 
-    def path(self, name, number):
-        """The path of a part of the set `name`; parts in the order of names are in row order."""
-        return self.folder / name / f"part-{number:05d}.parquet"
+    def has(self, name):
+        """Whether the file or folder is there, whole."""
+        return (self.folder / name).exists()
 
-    def has(self, name, number):
-        """True for a part that is there, and whole."""
-        return self.path(name, number).is_file()
-
-    def write(self, name, number, write):
-        """None; `write(path)` writes the part, which then gets its name."""
-        path = self.path(name, number)
-        temp = path.with_name(f".{path.name}")
-        write(temp)
+    @contextlib.contextmanager
+    def file(self, name):
+        """A path to write a file or folder to, which gets its name when the block has ended."""
+        path = self.folder / name
+        temp = path.with_name(f".{path.name}.partial")
+        yield temp
+        if path.is_dir():  # only empty ones are replaced below
+            path.rmdir()
         os.replace(temp, path)
-
-    def write_json(self, name, content):
-        """None; writes a JSON file, whole or not at all."""
-        temp = self.folder / f".{name}"
-        temp.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n", encoding="utf-8")
-        os.replace(temp, self.folder / name)
 
     @contextlib.contextmanager
     def stage(self, name):
-        """A context whose seconds are added to those of the stage `name` in the report."""
+        """Adds the seconds of the block to those of the stage."""
         began = time.perf_counter()
         yield
-        seconds = Counter(self.report["seconds"]) + Counter({name: time.perf_counter() - began})
-        self.report["seconds"] = dict(seconds)
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - began
 
-    def finish(self):
-        """The report, once everything is written: {"seconds": {stage: s}, "rows": {set: n}}."""
-        for name in SETS:
-            parts = (self.folder / name).glob("part-*.parquet")
-            self.report["rows"][name] = sum(pq.read_metadata(path).num_rows for path in parts)
-        self.write_json("report.json", self.report)
+    def json(self, name, content):
+        """Writes a dict, whole or not at all."""
+        with self.file(name) as path:
+            path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+    def finish(self, engine, rows):
+        """The report, a dict: engine, seconds by stage, rows by set; the folder is finished."""
+        self.report = {"engine": engine, "seconds": self.seconds, "rows": rows}
+        self.json("report.json", self.report)
         return self.report
 
 
 def paths(folder, name):
-    """The Parquet files of the set `name` ("train", "valid") in the order of their rows.
+    """The Parquet files of the set `name` in the order of their rows.
 
-    Raises FileNotFoundError for a folder that was not finished.
+    Raises FileNotFoundError for a folder that is not finished.
     """
-    if not (Path(folder) / "report.json").is_file():
+    if not Path(folder, "report.json").is_file():
         raise FileNotFoundError(
-            f"{folder} has no report.json: not finished; call `build` again"
+            f"{folder} has no report.json, so it is not finished; call `build` again"
         )
-    return sorted((Path(folder) / name).glob("part-*.parquet"))
+    return sorted(Path(folder, name).glob("*.parquet"))
+
+
+def fingerprint(raw):
+    """Names, sizes and times of change of the raw files: a list that changes when they do."""
+    paths = [Path(raw) / f"{name}.csv" for name in RAW]
+    if missing := [path.name for path in paths if not path.is_file()]:
+        raise FileNotFoundError(
+            f"{raw} lacks {', '.join(missing)}; `outbrain.generate` writes a log like the real one"
+        )
+    return [[path.name, path.stat().st_size, path.stat().st_mtime_ns] for path in paths]
+
+
+def fitted(views, days):
+    """What is fitted on train, a dict of floats: `publish_time_median`, `ad_id_mean` …
+
+    >>> fitted({"ad_id": [1, 3], "document_id_promo": [4]}, {...})["ad_id_mean"]
+    1.2130075659799042
+
+    views: for each of COUNTS the views in train of its keys; a key with v views stands for v
+    rows. days: for each of AGES a dict of whole days to train rows, None where unknown. Sums
+    are rounded once, so their order makes no difference. Without rows all means are 0.
+    """
+    found = {}
+    for name in AGES:
+        known = sorted((d, n) for d, n in days[name].items() if d is not None)
+        found[f"{name}_median"] = _median(known)
+    for name in COUNTS:
+        v = np.asarray(views[name], np.float64)
+        rows = v.sum()
+        mean = math.fsum(v * np.log1p(v)) / rows if rows else 0.0
+        variance = math.fsum(v * (np.log1p(v) - mean) ** 2) / rows if rows else 0.0
+        found |= {f"{name}_mean": mean, f"{name}_deviation": math.sqrt(variance) or 1.0}
+    return found
+
+
+def _median(counted):
+    """The mean of the two middle values of sorted (value, count); 0 of none."""
+    if not counted:
+        return 0.0
+    value, count = (np.array(x) for x in zip(*counted, strict=True))
+    upto = np.cumsum(count)
+    middle = (upto[-1] - 1) // 2, upto[-1] // 2
+    return float(value[np.searchsorted(upto, middle, "right")].mean())

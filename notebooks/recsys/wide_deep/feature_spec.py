@@ -9,19 +9,21 @@ A row is an ad in a display, `display_id`, `ad_id`, `clicked`, and 35 columns:
 
     CATEGORIES  13 int32, named `<key>_hash`: the bucket of a key (0 is the key of the unknown)
     MULTI_HOT   9 int32, `topic_0` … `category_2`: the page's three of highest confidence (the
-                lower key first where equal), bucket 0 where there is none
+                lower key first where equal), bucket 0 where there is none; the key of an
+                entity is its first 15 hexadecimal digits, and one without them is left out
     NUMBERS     13 float32, computed in float64 and rounded once:
       sim_*       cosine of page and ad's page, weights confidence · ln(N / df), N = 1 + the
-                  largest document_id of the file; 0 where either has none
+                  largest document_id of the file, df the key's documents; 0 where either has
+                  none; of a key that a document has twice the highest confidence counts
       *_ctr       clicks / views of the key in train; 0 below `CTR` views, and for unknown keys
       *_count     log(1 + views in train), less its mean over train rows, by their deviation
-      *_age       log(1 + days since publication); 0 days outside [0, 3650], the median of
-                  train rows where unknown
+      *_age       log(1 + whole days since publication); 0 days outside [0, 3650], the median
+                  of train rows where unknown
 
-`publish` says what train is: displays of day 0 to 10, four in five of them; the rest is valid.
+`in_train` says what train is: displays of day 0 to 10, four in five of them; the rest is valid.
 Missing publishers are one each: 1 + largest publisher_id + document_id. A missing platform is
-1. Own choices: the hash, folds, and what an empty field is hashed as; a document without a
-publisher has nobody's CTR rather than that of its row in the file.
+1. Own choices: the hash, folds, what an empty field is hashed as, and the number of a missing
+publisher, which the code published later takes from its row in the file.
 """
 
 from dataclasses import dataclass
@@ -155,28 +157,6 @@ def in_train(display_id, timestamp):
     """True for displays of the train set (ints, arrays or tensors)."""
     lot = hash32(display_id + SPLIT_SALT) % TRAIN_SHARE
     return (timestamp // DAY_MS <= TRAIN_DAYS) & (lot != 0)
-
-
-def median_of_counts(values, counts):
-    """The median of `values` that occur `counts` times each, as a float; 0 of none."""
-    order = np.argsort(np.asarray(values))
-    values, last = np.asarray(values)[order], np.cumsum(np.asarray(counts)[order])
-    if not len(values):
-        return 0.0
-    middle = np.searchsorted(last, [(last[-1] - 1) // 2, last[-1] // 2], side="right")
-    return float(values[middle].mean())
-
-
-def scale_of_counts(views):
-    """{"mean", "deviation"} of log(1 + views) over all rows, from the views of each key.
-
-    A key with v views stands in v rows. The deviation divides by rows - 1; it is 1 where 0.
-    """
-    views = np.sort(np.asarray(views, np.float64))
-    rows, logs = views.sum(), np.log1p(views)
-    mean = float((views * logs).sum() / max(rows, 1))
-    variance = float((views * (logs - mean) ** 2).sum() / max(rows - 1, 1))
-    return {"mean": mean, "deviation": variance**0.5 or 1.0}
 
 
 def largest_difference(one, other):

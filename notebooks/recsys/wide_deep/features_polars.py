@@ -1,318 +1,313 @@
-"""The features of `feature_spec` by Polars: lazy frames on one machine, or on a GPU with cuDF.
+"""The features of `feature_spec` with Polars: one machine, all its cores, little memory.
 
-Article: "Accelerating the Wide & Deep Model Workflow from 25 Hours to 10 Minutes Using NVIDIA
-GPUs" (NVIDIA Technical Blog, 29 April 2021). Its pipelines join everything into one wide table
-first. Most features, though, are facts of an ad or of a display, of which there are far fewer
-than rows; so they are computed in tables of these, and a row is looked up:
+Nearly every feature is a function of a display, of a page or of an ad, and there are far fewer
+of these than rows; all six keys of a CTR are functions of the ad, so one count by ad gives six
+CTRs. These small tables are made first. Then the clicks are joined, finished and written batch
+by batch. Memory holds the tables, nine bytes a row of the log, and one batch.
 
-    ads       six CTRs, two counts, six buckets, time of publication     one row an ad and fold
-    documents buckets, multi-hot slots, time of publication              one row a page
-    rows      join display, page and ad; two ages; three similarities    in chunks of displays
+    python features_polars.py RAW OUT
 
-Memory is that of the tables, of the click log at 9 bytes a row and of one chunk. Files are read
-and checked by `outbrain.load`, which says what becomes of bad rows and wrong timestamps; an
-unseen category has a bucket like any other, CTR 0 and a count of 0.
+`engine="gpu"` runs the same queries through cuDF where cudf-polars is installed.
 """
 
-from functools import reduce
+import argparse
+import json
 from importlib.util import find_spec
+from pathlib import Path
 
 import feature_spec as fs
 import outbrain
 import polars as pl
-from feature_files import Output
+from feature_files import Output, fitted
 
-COMPRESSION = "snappy"  # as Spark's default
+ENGINES = ("streaming", "in-memory", "gpu")
 
 
-def build(folder_raw, folder_out, spec=None, bad="raise", partial=False, **how):
-    """The report {"seconds": {stage: s}, "rows": {set: n}}; features lie in `folder_out`.
+def build(raw, out, spec=None, engine="streaming", check=True, bad="raise", batch_rows=500_000):
+    """The report, a dict, of the features of folder `raw`, written to folder `out`.
 
     >>> build("outbrain", "features")["rows"]
-    {'train': 198301, 'valid': 110901}
+    {'train': 209344, 'valid': 99858}
 
-    Parts are train/part-*.parquet and valid/part-*.parquet, sorted by display_id and ad_id;
-    statistics.json has what was fitted on train. `bad` and `partial` are those of
-    `outbrain.load`. How: `rows=500_000`, about so many a chunk; `engine`: "streaming" (CPU),
-    "gpu", or "auto" for the GPU where cuDF is installed. A killed run is gone on with by the
-    same call. Raises ValueError and FileNotFoundError as `outbrain.load` and `Output` do.
+    check: read the files through `outbrain.load` (with `bad`), which refuses or drops what is
+    wrong with them and reads them once more for it; False trusts them. A finished folder is
+    left as it is, a killed run is gone on with. Raises what `outbrain.load` and
+    `feature_files.Output` raise, and ValueError for another engine.
     """
-    spec, rows = spec or fs.Spec(), how.pop("rows", 500_000)
-    engine = choose_engine(**how)
-    out = Output(folder_out, spec, folder_raw, bad=bad, partial=partial, rows=rows)
-    if out.done:
-        return out.done
-    with out.stage("check"):
-        log = outbrain.load(folder_raw, bad=bad, partial=partial)
-    with out.stage("tables"):
-        clicks = log["clicks_train"].collect(engine=engine)
-        clicks = clicks if _is_sorted(clicks) else clicks.sort(fs.KEYS)
-        displays = display_table(log["events"], spec).collect(engine=engine)
-        documents = document_table(log, spec).collect(engine=engine)
-        weights = {name: tfidf(log, name).collect(engine=engine) for name in fs.ATTRIBUTES}
-    with out.stage("fit"):
-        ads = ad_table(log["promoted_content"], documents, spec).collect(engine=engine)
-        ads, statistics = fit(clicks, displays, documents, ads, spec, engine)
-        out.write_json("statistics.json", statistics)
-    tables = displays, documents, ads, weights, statistics
-    for number, (first, last) in enumerate(chunks(clicks, rows)):
-        if all(out.has(name, number) for name in fs.SETS):
-            continue
-        with out.stage("transform"):
-            found = transform(clicks[first:last], tables).collect(engine=engine)
-        with out.stage("write"):
-            for name in fs.SETS:
-                part = found.filter(pl.col("train") == (name == "train")).select(fs.COLUMNS)
-                out.write(
-                    name,
-                    number,
-                    lambda path, x=part: x.write_parquet(path, compression=COMPRESSION),
+    _check_engine(engine)
+    spec = spec or fs.Spec()
+    output = Output(out, raw, spec, "polars", bad=bad, batch_rows=batch_rows)
+    if output.report:
+        return output.report
+    with output.stage("check"):
+        log = outbrain.load(raw, bad) if check else scan(raw)
+    with output.stage("tables"):
+        tables = _tables(log, spec, engine)
+    with output.stage("counts"):
+        clicks = _in_order(log["clicks_train"].collect(engine=engine))
+        ads, fit = _counted(clicks.lazy(), tables, spec, engine)
+        output.json("statistics.json", fit)
+    rows = dict.fromkeys(fs.SETS, 0)
+    for number, batch in enumerate(clicks.iter_slices(batch_rows)):
+        with output.stage("join"):
+            names = {name: f"{name}/part-{number:05d}.parquet" for name in fs.SETS}
+            done = all(map(output.has, names.values()))
+            features = None if done else _features(batch, tables, ads, fit, engine)
+        with output.stage("write"):
+            for name, path in names.items():
+                ours = pl.col("train") if name == "train" else ~pl.col("train")
+                if not output.has(path):
+                    with output.file(path) as temp:
+                        part = features.filter(ours).select(fs.COLUMNS)
+                        part.write_parquet(temp, compression="lz4", statistics=False)
+                rows[name] += (
+                    pl.scan_parquet(output.folder / path).select(pl.len()).collect().item()
                 )
-    return out.finish()
+    return output.finish("polars", rows)
 
 
-def choose_engine(engine="streaming"):
-    """The engine to collect with; ValueError for "gpu" where cuDF's half of Polars is missing."""
-    have = find_spec("cudf_polars") is not None
-    if engine not in ("streaming", "gpu", "auto") or (engine == "gpu" and not have):
-        raise ValueError(
-            f"engine={engine!r}; allowed are 'streaming', 'auto' and, where cudf_polars is "
-            f"installed (here it is {'' if have else 'not '}), 'gpu'"
-        )
-    return "gpu" if have and engine != "streaming" else "streaming"
-
-
-def display_table(events, spec):
-    """A row a display, in order: its buckets, page, timestamp, set, and fold of train."""
-    sizes, day = spec.sizes(), pl.col("display_id").cast(pl.Int64)
-    places = events.select("geo_location").unique().collect()["geo_location"].to_list()
-    place = {
-        f"{name}_hash": [fs.hash32(fs.text_key((x or "")[:size])) % sizes[name] for x in places]
-        for name, size in fs.GEO.items()
-    }
-    place = pl.LazyFrame({"geo_location": places} | place).cast(dict.fromkeys(place, pl.Int32))
-    train = fs.in_train(pl.col("display_id").cast(pl.Int64), pl.col("timestamp"))
-    fold = fs.hash32(day + fs.FOLD_SALT) % max(spec.folds, 1)
-    platform = (pl.col("platform").cast(pl.Int32).fill_null(1) - 1) % sizes["platform"]
-    return (
-        events.join(place, on="geo_location", how="left", nulls_equal=True)
-        .select(
-            "display_id",
-            "document_id",
-            "timestamp",
-            *place.collect_schema().names()[1:],
-            platform_hash=platform,
-            train=train,
-            fold=pl.when(train).then(fold).otherwise(spec.folds).cast(pl.Int8),
-        )
-        .sort("display_id")
+def scan(raw):
+    """The files of `raw` as lazy frames by name, unchecked but for what Polars cannot read."""
+    frames = {}
+    for name, schema in outbrain.SCHEMAS.items():
+        plain = {c: pl.String if t == pl.Datetime("ms") else t for c, t in schema.items()}
+        path = Path(raw) / f"{name}.csv"
+        if path.is_file():
+            frames[name] = pl.scan_csv(
+                path, schema_overrides=plain, null_values=["\\N"], quote_char=None
+            )
+    when = pl.col("publish_time").str.to_datetime(
+        "%Y-%m-%d %H:%M:%S", time_unit="ms", strict=False
     )
+    return frames | {"documents_meta": frames["documents_meta"].with_columns(when)}
 
 
-def document_table(log, spec):
-    """A row a document: its buckets, publisher and source (null unknown), ms of publication,
-    and the slots of its multi-hot features."""
-    publisher, document = pl.col("publisher_id"), pl.col("document_id").cast(pl.Int64)
-    alone = publisher.max().fill_null(0).cast(pl.Int64) + 1 + document
+def bucket(key, size):
+    """The expression of `hash32(key) % size`, int32; a null is key 0."""
+    return (fs.hash32(key.cast(pl.Int64).fill_null(0)) % size).cast(pl.Int32)
+
+
+def _check_engine(engine):
+    have = find_spec("cudf_polars") is not None
+    if engine not in ENGINES or (engine == "gpu" and not have):
+        raise ValueError(
+            f"engine={engine!r}; allowed are {ENGINES}, 'gpu' where cudf_polars is installed, "
+            f"which here it is{'' if have else ' not'}"
+        )
+
+
+def _tables(log, spec, engine):
+    """The small tables by name: displays, pages, ads, and `unit_*`, weights of documents."""
     meta = log["documents_meta"].select(
         "document_id",
         "source_id",
-        publisher_id=publisher.cast(pl.Int64).fill_null(alone),
-        publish_ms=pl.col("publish_time").dt.epoch("ms") - fs.START_MS,
+        "publisher_id",
+        published=pl.col("publish_time").dt.epoch("ms"),
     )
-    found = [meta, *(slots(log, name, spec) for name in fs.ATTRIBUTES)]
-    every = pl.concat(
-        [log["events"].select("document_id"), log["promoted_content"].select("document_id")]
-    )
-    table = reduce(
-        lambda left, right: left.join(right, on="document_id", how="left"),
-        found,
-        every.unique(),
-    )
-    return table.with_columns(
-        *(bucket(name, spec) for name in ("document_id", "source_id", "publisher_id")),
-        pl.col(fs.MULTI_HOT).fill_null(0),
-    )
+    meta = meta.collect(engine=engine)
+    displays = _displays(log["events"], spec, engine)
+    pages = _published(displays.select("document_id").unique(), meta, "")
+    pages = pages.with_columns(_hashes(("document_id", "source_id", "publisher_id"), spec))
+    pages = pages.drop("source_id", "publisher_id")
+    ads = log["promoted_content"].rename({"document_id": "document_id_promo"})
+    ads = _published(ads.collect(engine=engine), meta, "_promo")
+    ads = ads.with_columns(_hashes(fs.CTR, spec))
+    tables = {"displays": displays, "ads": ads}
+    for name, (file, column) in fs.ATTRIBUTES.items():
+        items = _items(log[file], column).collect(engine=engine)
+        pages = pages.join(_top(items, name, spec), on="document_id", how="left")
+        tables[f"unit_{name}"] = _unit(items)
+    return tables | {"pages": pages.with_columns(pl.col(fs.MULTI_HOT).fill_null(0))}
 
 
-def bucket(key, spec, column=None):
-    """The expression of `<key>_hash`, int32, from a column of whole numbers (null: key 0)."""
-    number = fs.hash32(pl.col(column or key).cast(pl.Int64).fill_null(0))
-    return (number % spec.sizes()[key]).cast(pl.Int32).alias(f"{key}_hash")
+def _hashes(keys, spec):
+    return [bucket(pl.col(key), spec.sizes()[key]).alias(f"{key}_hash") for key in keys]
 
 
-def attributes(log, name):
-    """A row a document and attribute: document_id, key (int64), confidence (added up)."""
-    file, column = fs.ATTRIBUTES[name]
-    key = pl.col(column).cast(pl.Int64) if name != "entity" else _entity_key(pl.col(column))
-    frame = log[file].select("document_id", "confidence_level", key=key).drop_nulls("key")
-    return frame.group_by("document_id", "key").agg(confidence=pl.col("confidence_level").sum())
-
-
-def _entity_key(text):
-    whole = text.str.contains("^[0-9a-fA-F]{32}$")
-    return pl.when(whole).then(
-        text.str.head(fs.ENTITY_DIGITS).str.to_integer(base=16, dtype=pl.Int64, strict=False)
-    )
-
-
-def slots(log, name, spec):
-    """A row a document: the buckets of its three attributes of highest confidence."""
-    bucket_of = fs.hash32(pl.col("key")) % (spec.hot_sizes()[name] - 1) + 1
-    best = (
-        attributes(log, name)
-        .sort("document_id", "confidence", "key", descending=[False, True, False])
-        .group_by("document_id", maintain_order=True)
-        .agg(hot=bucket_of.head(fs.SLOTS))
-    )
-    slot = [
-        pl.col("hot").list.get(at, null_on_oob=True).cast(pl.Int32).alias(f"{name}_{at}")
-        for at in range(fs.SLOTS)
-    ]
-    return best.select("document_id", *slot)
-
-
-def tfidf(log, name):
-    """A row a document and attribute: `document_id`, `key` (0, 1, …), `weight` of norm 1."""
-    found, share = (
-        attributes(log, name),
-        pl.col("confidence") * (pl.col("documents") / pl.col("df")).log(),
-    )
-    top = log[fs.ATTRIBUTES[name][0]].select(documents=pl.col("document_id").max() + 1)
-    norm = (pl.col("weight") ** 2).sum().over("document_id").sqrt()
-    return (
-        found.with_columns(df=pl.len().over("key"))
-        .join(top, how="cross")
-        .select("document_id", key=pl.col("key").rank("dense").cast(pl.Int32) - 1, weight=share)
-        .filter(norm > 0)
-        .with_columns(weight=pl.col("weight") / norm)
-    )
-
-
-def ad_table(promoted, documents, spec):
-    """A row an ad: its keys, their buckets, and when its page was published."""
-    pages = documents.lazy().select(
-        "publish_ms",
+def _displays(events, spec, engine):
+    """A row a display, sorted: its page, timestamp, set (`train`), fold and four buckets."""
+    size, number = spec.sizes(), pl.col("display_id").cast(pl.Int64)
+    fold = fs.hash32(number + fs.FOLD_SALT) % max(spec.folds, 1)
+    displays = events.select(
+        "display_id",
         "document_id",
-        *(pl.col(key).name.suffix("_promo") for key in ("source_id", "publisher_id")),
+        "timestamp",
+        "geo_location",
+        bucket(pl.col("platform").fill_null(1), size["platform"]).alias("platform_hash"),
+        train=fs.in_train(number, pl.col("timestamp")),
+        fold=fold.cast(pl.Int32),
     )
-    keys = [key for key in fs.CTR if key != "ad_id"]
-    return (
-        promoted.join(pages, on="document_id", how="left")
-        .rename({"document_id": "document_id_promo", "publish_ms": "publish_ms_promo"})
-        .with_columns(bucket(key, spec) for key in ("ad_id", *keys))
+    fold = pl.when(pl.col("train") & (spec.folds > 0)).then("fold").otherwise(-1)
+    displays = displays.with_columns(fold=fold.cast(pl.Int32)).collect(engine=engine)
+    places = displays.select("geo_location").unique()
+    for name, length in fs.GEO.items():
+        keys = [fs.text_key(text and text[:length]) for text in places["geo_location"]]
+        key = pl.Series(keys, dtype=pl.Int64)
+        places = places.with_columns(bucket(pl.lit(key), size[name]).alias(f"{name}_hash"))
+    displays = displays.join(places, on="geo_location", how="left", nulls_equal=True)
+    return displays.drop("geo_location").sort("display_id")
+
+
+def _published(frame, meta, suffix):
+    """`frame` with its documents' source, publisher (one each where missing) and time."""
+    document = f"document_id{suffix}"
+    meta = meta.rename({name: f"{name}{suffix}" for name in meta.columns})
+    last = meta[f"publisher_id{suffix}"].max() or 0
+    own = 1 + last + pl.col(document).cast(pl.Int64)
+    publisher = pl.coalesce(pl.col(f"publisher_id{suffix}").cast(pl.Int64), own)
+    frame = frame.join(meta, on=document, how="left")
+    return frame.with_columns(publisher.alias(f"publisher_id{suffix}"))
+
+
+def _items(frame, column):
+    """document_id, key (int64) and confidence of an attribute's file, a row a pair."""
+    key = pl.col(column)
+    if column == "entity_id":
+        digits = pl.col(column).str.extract(rf"^([0-9a-fA-F]{{{fs.ENTITY_DIGITS}}})")
+        key = digits.str.to_integer(base=16, dtype=pl.Int64)
+    items = frame.select("document_id", key=key.cast(pl.Int64), confidence="confidence_level")
+    items = items.drop_nulls("key")
+    return items.group_by("document_id", "key").agg(pl.col("confidence").max())
+
+
+def _top(items, name, spec):
+    """A row a document: `NAME_0` … of its keys of highest confidence."""
+    order = items.sort(["document_id", "confidence", "key"], descending=[False, True, False])
+    hot = 1 + bucket(pl.col("key"), spec.hot_sizes()[name] - 1)
+    lists = order.group_by("document_id", maintain_order=True).agg(
+        hot.head(fs.SLOTS).alias("hot")
+    )
+    slots = range(fs.SLOTS)
+    return lists.select(
+        "document_id",
+        *(
+            pl.col("hot").list.get(slot, null_on_oob=True).alias(f"{name}_{slot}")
+            for slot in slots
+        ),
     )
 
 
-def age(published, now="timestamp"):
-    """The expression of days since publication, null where unknown, 0 outside [0, 3650]."""
-    days = (pl.col(now) - pl.col(published)) // fs.DAY_MS
-    return pl.when(days.is_between(0, fs.MAX_AGE_DAYS) | days.is_null()).then(days).otherwise(0)
+def _unit(items):
+    """document_id, key, weight: the TF-IDF weights, of length 1 a document."""
+    documents = 1 + (items["document_id"].max() or 0)
+    idf = (documents / pl.len().over("key")).log()
+    weight = pl.col("confidence") * idf
+    length = (pl.col("weight") ** 2).sum().over("document_id").sqrt()
+    weighed = items.select("document_id", "key", weight=weight).filter(pl.col("weight") != 0)
+    return weighed.with_columns(pl.col("weight") / length)
 
 
-def fit(clicks, displays, documents, ads, spec, engine):
-    """The ads with CTRs and counts, a row an ad and fold; the statistics of train (a dict)."""
-    pages = documents.lazy().select("document_id", "publish_ms")
-    shown = displays.lazy().filter("train").join(pages, on="document_id", how="left")
-    times = ads.lazy().select("ad_id", "publish_ms_promo")
-    rows = clicks.lazy().join(shown, on="display_id").join(times, on="ad_id")
-    rows = rows.select(
-        "ad_id",
-        "fold",
-        "clicked",
-        publish_time=age("publish_ms"),
-        publish_time_promo=age("publish_ms_promo"),
+def _days(published):
+    """Whole days since publication, int32: 0 beyond the limits, null where unknown."""
+    days = (pl.col("timestamp") + fs.START_MS - pl.col(published)) // fs.DAY_MS
+    days = pl.when(days.is_between(0, fs.MAX_AGE_DAYS)).then(days).otherwise(days * 0)
+    return days.cast(pl.Int32)
+
+
+def _in_order(clicks):
+    """Clicks by display_id and ad_id, as they mostly are."""
+    row = pl.col("display_id").cast(pl.Int64) * 2**32 + pl.col("ad_id")
+    rises = clicks.select((row.diff() >= 0).all()).item()
+    return clicks if rises else clicks.sort("display_id", "ad_id")
+
+
+def _counted(clicks, tables, spec, engine):
+    """(Finished ads by fold, what is fitted on train)."""
+    displays, ads = tables["displays"].lazy().filter("train"), tables["ads"].lazy()
+    displays = displays.join(tables["pages"].lazy(), on="document_id")
+    displays = displays.select(
+        "display_id", "fold", "timestamp", publish_time=_days("published")
     )
-    found = [
-        rows.group_by("ad_id", "fold").agg(
-            views=pl.len(), clicks=pl.col("clicked").cast(pl.Int64).sum()
-        )
-    ]
-    found += [rows.group_by(name).len().drop_nulls() for name in fs.AGES]
-    counted, *days = pl.collect_all(found, engine=engine)
-    folds = pl.DataFrame({"fold": range(spec.folds + 1)}, schema={"fold": pl.Int8})
-    ads = ads.join(folds, how="cross").join(counted, on=["ad_id", "fold"], how="left")
-    ads = ads.with_columns(pl.col("views", "clicks").fill_null(0).cast(pl.Int64))
-    statistics = {
-        "train_rows": int(counted["views"].sum()),
-        "age": {
-            name: fs.median_of_counts(*found) for name, found in zip(fs.AGES, days, strict=True)
-        },
-        "count": {key: fs.scale_of_counts(_views(ads, key)) for key in fs.COUNTS},
-    }
-    columns = [x for key in fs.CTR for x in ctr(key, spec, statistics["count"].get(key))]
-    return ads.select(
-        pl.exclude("views", "clicks", *fs.BUCKETS), "ad_id", "document_id_promo", *columns
-    ), statistics
-
-
-def _views(ads, key):
-    return ads.group_by(key).agg(pl.col("views").sum())["views"].to_numpy()
-
-
-def ctr(key, spec, scale):
-    """Expressions of `<key>_ctr` and, given its scale, `<key>_count`, from views and clicks."""
-    views, clicks = (pl.col(name).sum().over(key) for name in ("views", "clicks"))
-    everyone = views
-    if spec.folds:
-        views, clicks = (
-            all_of - pl.col(name).sum().over(key, "fold")
-            for name, all_of in (("views", views), ("clicks", clicks))
-        )
-    rate = pl.when((views >= fs.CTR[key]) & pl.col(key).is_not_null()).then(clicks / views)
-    yield rate.otherwise(0.0).cast(pl.Float32).alias(f"{key}_ctr")
-    if scale:
-        scaled = (everyone.log1p() - scale["mean"]) / scale["deviation"]
-        yield scaled.cast(pl.Float32).alias(f"{key}_count")
-
-
-def chunks(clicks, rows):
-    """Pairs (first, last) of rows of clicks: whole displays, about so many rows each."""
-    display, first = clicks["display_id"], 0
-    while first < len(display):
-        last = min(first + rows, len(display))
-        last = display.search_sorted(display[last - 1], "right")
-        yield first, last
-        first = last
-
-
-def transform(clicks, tables):
-    """The lazy features of these clicks, sorted as they are, with the column `train`."""
-    displays, documents, ads, weights, statistics = tables
-    first, last = (
-        displays["display_id"].search_sorted(clicks["display_id"][at]) for at in (0, -1)
+    train = clicks.join(displays, on="display_id")
+    train = train.join(ads.select("ad_id", "published_promo"), on="ad_id")
+    train = train.with_columns(publish_time_promo=_days("published_promo"))
+    queries = {name: train.group_by(name).agg(rows=pl.len()) for name in fs.AGES}
+    queries["seen"] = train.group_by("ad_id", "fold").agg(
+        views=pl.len().cast(pl.Int64), clicks=pl.col("clicked").cast(pl.Int64).sum()
     )
-    shown = (
-        displays[first : last + 1].lazy().join(documents.lazy(), on="document_id", how="left")
+    found = pl.collect_all(list(queries.values()), engine=engine)
+    found = dict(zip(queries, found, strict=True))
+    days = {name: dict(found[name].iter_rows()) for name in fs.AGES}
+    counted = tables["ads"].join(found["seen"], on="ad_id")
+    totals = {key: _sums(counted, key) for key in fs.CTR}
+    fit = fitted({key: totals[key]["views"] for key in fs.COUNTS}, days)
+    ads = _with_counts(tables["ads"], totals, fit)
+    folds = [_with_rates(ads, totals, -1)]
+    for fold in range(spec.folds):
+        others = counted.filter(pl.col("fold") != fold)
+        folds.append(_with_rates(ads, {key: _sums(others, key) for key in fs.CTR}, fold))
+    return pl.concat(folds), fit
+
+
+def _sums(counted, key):
+    return counted.drop_nulls(key).group_by(key).agg(pl.col("views", "clicks").sum())
+
+
+def _with_counts(ads, totals, fit):
+    for key in fs.COUNTS:
+        ads = ads.join(totals[key].select(key, "views"), on=key, how="left")
+        count = pl.col("views").fill_null(0).cast(pl.Float64).log1p() - fit[f"{key}_mean"]
+        count = (count / fit[f"{key}_deviation"]).cast(pl.Float32)
+        ads = ads.with_columns(count.alias(f"{key}_count")).drop("views")
+    return ads
+
+
+def _with_rates(ads, sums, fold):
+    """Ads with CTRs from `sums` of views and clicks, for rows of `fold` (-1: not in train)."""
+    for key, least in fs.CTR.items():
+        enough = sums[key].filter(pl.col("views") >= least)
+        rate = (pl.col("clicks") / pl.col("views")).cast(pl.Float32)
+        ads = ads.join(enough.select(key, rate.alias(f"{key}_ctr")), on=key, how="left")
+    rates = pl.col([f"{key}_ctr" for key in fs.CTR]).fill_null(0)
+    return ads.drop(fs.CTR.keys() - {"ad_id", "document_id_promo"}).with_columns(
+        rates, fold=pl.lit(fold, pl.Int32)
     )
-    rows = clicks.lazy().with_row_index("row").join(shown, on="display_id")
-    rows = rows.join(ads.lazy(), on=["ad_id", "fold"])
-    pairs = rows.select("row", "document_id", "document_id_promo")
-    for name, weight in weights.items():
-        rows = rows.join(similarity(pairs, weight.lazy(), name), on="row", how="left")
+
+
+def _features(batch, tables, ads, fit, engine):
+    """The finished rows of a batch of clicks in order, and `train`."""
+    displays = tables["displays"]
+    first, last = batch["display_id"].min(), batch["display_id"].max()
+    start, end = displays["display_id"].search_sorted(pl.Series([first, last + 1]))
+    displays = displays.slice(start, end - start).lazy()
+    on = ["ad_id", "fold"] if ads["fold"].max() >= 0 else ["ad_id"]
+    rows = batch.lazy().join(displays, on="display_id", maintain_order="left")
+    rows = rows.join(ads.lazy(), on=on, maintain_order="left")
+    rows = rows.join(tables["pages"].lazy(), on="document_id", maintain_order="left")
+    rows = rows.with_row_index("row")
+    for name in fs.ATTRIBUTES:
+        cosine = _cosines(rows, tables[f"unit_{name}"].lazy()).rename({"cosine": f"sim_{name}"})
+        rows = rows.join(cosine, on="row", how="left", maintain_order="left")
     ages = []
-    for name, published in zip(fs.AGES, ("publish_ms", "publish_ms_promo"), strict=True):
-        days = age(published).fill_null(statistics["age"][name])
-        ages.append(days.log1p().cast(pl.Float32).alias(f"{name}_age"))
-    kinds = (
-        pl.col(fs.KEYS).cast(pl.Int64),
-        pl.col([f"sim_{x}" for x in weights]).fill_null(0).cast(pl.Float32),
-    )
-    return rows.sort("row").with_columns(*kinds, *ages).select("train", *fs.COLUMNS)
+    for name in fs.AGES:
+        days = _days("published" + name.removeprefix("publish_time")).fill_null(
+            fit[f"{name}_median"]
+        )
+        ages.append(days.cast(pl.Float64).log1p().cast(pl.Float32).alias(f"{name}_age"))
+    sims = pl.col([f"sim_{name}" for name in fs.ATTRIBUTES]).fill_null(0)
+    rows = rows.with_columns(pl.col(fs.KEYS).cast(pl.Int64), sims, *ages)
+    return rows.select(*fs.COLUMNS, "train").collect(engine=engine)
 
 
-def similarity(pairs, weight, name):
-    """The lazy cosines `sim_<name>` of pairs of documents that share an attribute, by row."""
-    keys, promo = (
-        ["document_id_promo", "key"],
-        {"document_id": "document_id_promo", "weight": "other"},
-    )
-    shared = pairs.join(weight, on="document_id").join(weight.rename(promo), on=keys)
-    return shared.group_by("row").agg(
-        (pl.col("weight") * pl.col("other")).sum().alias(f"sim_{name}")
-    )
+def _cosines(rows, unit):
+    """row, cosine, for rows whose page shares a key with the ad's page."""
+    promo = unit.rename({"document_id": "document_id_promo", "weight": "weight_promo"})
+    shared = rows.select("row", "document_id", "document_id_promo").join(unit, on="document_id")
+    shared = shared.join(promo, on=["document_id_promo", "key"])
+    cosine = (pl.col("weight") * pl.col("weight_promo")).sum().cast(pl.Float32)
+    return shared.group_by("row").agg(cosine=cosine)
 
 
-def _is_sorted(clicks):
-    order = pl.col("display_id").cast(pl.Int64) * 2**32 + pl.col("ad_id")
-    return clicks.select(order.is_sorted()).item()
+def main(argv=None):
+    """Build, and print the report."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("raw")
+    parser.add_argument("out")
+    parser.add_argument("--engine", default="streaming", choices=ENGINES)
+    parser.add_argument("--trust", action="store_true", help="do not check the files first")
+    args = parser.parse_args(argv)
+    print(json.dumps(build(args.raw, args.out, engine=args.engine, check=not args.trust)))
+
+
+if __name__ == "__main__":
+    main()
