@@ -13,7 +13,8 @@ def draw(sizes, rows, seed=0):
     """(categories, multi_hot, numbers), the last bucket and empty slots among them."""
     torch.manual_seed(seed)
     categories = torch.stack([torch.randint(n, (rows,)) for n in sizes.buckets], 1)
-    multi_hot = torch.stack([torch.randint(n, (rows, 3)) for n in sizes.hot_buckets], 1)
+    multi_hot = [torch.randint(n, (rows, 3)) for n in sizes.hot_buckets]
+    multi_hot = torch.stack(multi_hot, 1) if multi_hot else torch.zeros(rows, 0, 3).long()
     categories[-1] = torch.tensor(sizes.buckets) - 1
     multi_hot[-1], multi_hot[0] = torch.tensor(sizes.hot_buckets)[:, None] - 1, 0
     return categories, multi_hot, torch.randn(rows, sizes.numbers)
@@ -47,7 +48,7 @@ def test_scaling_keeps_two_buckets_and_a_width_of_one():
 def plain_logits(model, categories, multi_hot, numbers):
     """The equations row by row, feature by feature, from tables cut out of the fused ones."""
     sizes, out = model.sizes, []
-    hot_start = torch.tensor([0, *sizes.hot_buckets]).cumsum(0)
+    hot_start = torch.tensor([0, *sizes.hot_buckets]).long().cumsum(0)
     start = hot_start[-1] + torch.tensor([0, *sizes.buckets]).cumsum(0)
     for row in range(len(numbers)):
         wide, deep = model.wide.bias[0] + model.wide.numbers @ numbers[row], []
@@ -84,6 +85,14 @@ def test_equals_the_equations_row_by_row(rows, sparse):
     for weight in model.wide.parameters():
         nn.init.normal_(weight)
     batch = draw(SMALL, rows)
+    torch.testing.assert_close(model(*batch), plain_logits(model, *batch))
+
+
+def test_without_multi_hot_features_every_bucket_counts():
+    sizes = Sizes((3, 2), (2, 2), (), (), numbers=1, hidden=(4,))
+    torch.manual_seed(0)
+    model, batch = WideDeep(sizes).eval(), draw(sizes, 9)
+    nn.init.normal_(model.wide.weight)
     torch.testing.assert_close(model(*batch), plain_logits(model, *batch))
 
 

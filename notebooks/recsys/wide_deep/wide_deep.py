@@ -118,7 +118,7 @@ class Tables(nn.Module):
                 at = torch.where(at == 0, 0, at + offsets[:, None])
                 rows = look_up_sum(weight, at, self.sparse)
             found.append(rows.reshape(len(index), len(own) * weight.shape[1]))
-        return torch.cat(found, 1)
+        return torch.cat(found, 1) if found else torch.empty(len(index), 0, device=index.device)
 
 
 def look_up(weight, at, sparse=False):
@@ -147,14 +147,16 @@ def look_up_sum(weight, at, sparse=False, fused=None):
 class Wide(nn.Module):
     """Logits (B,) that are linear in the features: a weight a bucket, one a number, a bias.
 
-    All weights start at 0; all buckets lie in one table, which is read in one sum.
+    All weights start at 0; all buckets lie in one table, which is read in one sum. Its row 0 is
+    the empty slot of the first multi-hot feature.
     """
 
     def __init__(self, sizes, sparse=False):
         super().__init__()
         starts = [0, *accumulate((*sizes.hot_buckets, *sizes.buckets))]
         hot = len(sizes.hot_buckets)
-        self.register_buffer("hot_offsets", torch.tensor(starts[:hot]), persistent=False)
+        hot_offsets = torch.tensor(starts[:hot], dtype=torch.long)
+        self.register_buffer("hot_offsets", hot_offsets, persistent=False)
         self.register_buffer("offsets", torch.tensor(starts[hot:-1]), persistent=False)
         self.weight, self.sparse = nn.Parameter(torch.zeros(starts[-1], 1)), sparse
         self.numbers = nn.Parameter(torch.zeros(sizes.numbers))
@@ -163,7 +165,10 @@ class Wide(nn.Module):
     def forward(self, categories, multi_hot, numbers):
         hot = torch.where(multi_hot == 0, 0, multi_hot + self.hot_offsets[:, None])
         at = torch.cat([categories + self.offsets, hot.flatten(1)], 1)
-        linear = look_up_sum(self.weight, at, self.sparse)
+        if not len(self.hot_offsets):  # then row 0 is a category's
+            linear = look_up(self.weight, at, self.sparse).sum(1)
+        else:
+            linear = look_up_sum(self.weight, at, self.sparse)
         # not a matrix product, which autocast would round
         return linear[:, 0] + (numbers * self.numbers).sum(1) + self.bias
 
