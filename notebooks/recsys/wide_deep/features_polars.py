@@ -44,7 +44,7 @@ def build(raw, out, spec=None, engine="streaming", check=True, bad="raise", batc
     with output.stage("tables"):
         tables = _tables(log, spec, engine)
     with output.stage("counts"):
-        clicks = _in_order(log["clicks_train"].collect(engine=engine))
+        clicks = in_order(log["clicks_train"].collect(engine=engine))
         ads, fit = _counted(clicks.lazy(), tables, spec, engine)
         output.json("statistics.json", fit)
     rows = dict.fromkeys(fs.SETS, 0)
@@ -58,8 +58,7 @@ def build(raw, out, spec=None, engine="streaming", check=True, bad="raise", batc
                 ours = pl.col("train") if name == "train" else ~pl.col("train")
                 if not output.has(path):
                     with output.file(path) as temp:
-                        part = features.filter(ours).select(fs.COLUMNS)
-                        part.write_parquet(temp, compression="lz4", statistics=False)
+                        write_part(features.filter(ours).select(fs.COLUMNS), temp)
                 rows[name] += (
                     pl.scan_parquet(output.folder / path).select(pl.len()).collect().item()
                 )
@@ -80,6 +79,11 @@ def scan(raw):
         "%Y-%m-%d %H:%M:%S", time_unit="ms", strict=False
     )
     return frames | {"documents_meta": frames["documents_meta"].with_columns(when)}
+
+
+def write_part(features, path):
+    """Writes a part: lz4 is fast, and nobody asks for ranges of columns."""
+    features.write_parquet(path, compression="lz4", statistics=False)
 
 
 def bucket(key, size):
@@ -114,7 +118,7 @@ def _tables(log, spec, engine):
     ads = ads.with_columns(_hashes(fs.CTR, spec))
     tables = {"displays": displays, "ads": ads}
     for name, (file, column) in fs.ATTRIBUTES.items():
-        items = _items(log[file], column).collect(engine=engine)
+        items = items_of(log[file], column).collect(engine=engine)
         pages = pages.join(_top(items, name, spec), on="document_id", how="left")
         tables[f"unit_{name}"] = _unit(items)
     return tables | {"pages": pages.with_columns(pl.col(fs.MULTI_HOT).fill_null(0))}
@@ -159,7 +163,7 @@ def _published(frame, meta, suffix):
     return frame.with_columns(publisher.alias(f"publisher_id{suffix}"))
 
 
-def _items(frame, column):
+def items_of(frame, column):
     """document_id, key (int64) and confidence of an attribute's file, a row a pair."""
     key = pl.col(column)
     if column == "entity_id":
@@ -204,7 +208,7 @@ def _days(published):
     return days.cast(pl.Int32)
 
 
-def _in_order(clicks):
+def in_order(clicks):
     """Clicks by display_id and ad_id, as they mostly are."""
     row = pl.col("display_id").cast(pl.Int64) * 2**32 + pl.col("ad_id")
     rises = clicks.select((row.diff() >= 0).all()).item()

@@ -6,6 +6,7 @@ from pathlib import Path
 import feature_spec as fs
 import features_polars
 import features_reference
+import features_torch
 import numpy as np
 import outbrain
 import polars as pl
@@ -70,14 +71,18 @@ def check_equal(found, wanted):
             np.testing.assert_array_equal(values, wanted[column], err_msg=column)
 
 
-def test_polars_equals_the_reference(raw, tmp_path):
-    for folds in (0, 3):
-        spec = fs.Spec(0.05, folds)
-        report = features_polars.build(raw, tmp_path / str(folds), spec, batch_rows=307)
-        wanted, fit = features_reference.features_reference(raw, spec)
-        for name in fs.SETS:
-            found = read(tmp_path / str(folds), name)
-            check_equal(found, wanted[name])
-            assert report["rows"][name] == len(found["clicked"]) > 100
-        kept = json.loads((tmp_path / str(folds) / "statistics.json").read_text())
-        assert kept == pytest.approx(fit, rel=1e-12)
+ENGINES = {"polars": features_polars.build, "torch": features_torch.build}
+
+
+@pytest.mark.parametrize("folds", [0, 3])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_engines_equal_the_reference(engine, folds, raw, tmp_path):
+    spec = fs.Spec(0.05, folds)
+    report = ENGINES[engine](raw, tmp_path / "out", spec, batch_rows=307)
+    wanted, fit = features_reference.features_reference(raw, spec)
+    for name in fs.SETS:
+        found = read(tmp_path / "out", name)
+        check_equal(found, wanted[name])
+        assert report["rows"][name] == len(found["clicked"]) > 100
+    kept = json.loads((tmp_path / "out" / "statistics.json").read_text())
+    assert kept == pytest.approx(fit, rel=1e-12)
