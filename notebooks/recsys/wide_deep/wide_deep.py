@@ -21,10 +21,10 @@ from itertools import accumulate
 
 import feature_spec
 import torch
+from click_layers import Dropout, glorot_normal, linear, look_up, look_up_sum
 from click_optimisers import Ftrl  # noqa: F401  (public here)
 from click_ranking import map_at_k  # noqa: F401  (public here)
 from torch import nn
-from torch.nn import functional
 
 PARTS = ("both", "wide", "deep")
 
@@ -121,29 +121,6 @@ class Tables(nn.Module):
         return torch.cat(found, 1) if found else torch.empty(len(index), 0, device=index.device)
 
 
-def look_up(weight, at, sparse=False):
-    """Rows (*at.shape, D) of weight (N, D).
-
-    On a CPU the dense gradient of `index_select` costs a fraction of `embedding`'s; on a GPU
-    its atomic additions would queue up at the few rows of small features.
-    """
-    if sparse or weight.is_cuda:
-        return functional.embedding(at, weight, sparse=sparse)
-    return weight.index_select(0, at.flatten()).reshape(*at.shape, weight.shape[1])
-
-
-def look_up_sum(weight, at, sparse=False, fused=None):
-    """Sums (*at.shape[:-1], D) of rows of weight (N, D) over at's last axis, row 0 left out.
-
-    fused: in one kernel, which holds no single rows; None does so on a GPU.
-    """
-    if weight.is_cuda if fused is None else fused:
-        flat = at.reshape(-1, at.shape[-1])
-        rows = functional.embedding_bag(flat, weight, mode="sum", padding_idx=0, sparse=sparse)
-        return rows.reshape(*at.shape[:-1], weight.shape[1])
-    return (look_up(weight, at, sparse) * (at != 0)[..., None]).sum(-2)
-
-
 class Wide(nn.Module):
     """Logits (B,) that are linear in the features: a weight a bucket, one a number, a bias.
 
@@ -182,7 +159,7 @@ class Deep(nn.Module):
         self.hot = Tables(sizes.hot_buckets, sizes.hot_dims, sparse)
         layers, width = [], self.tables.width + self.hot.width + sizes.numbers
         for size in sizes.hidden:
-            layers += [linear(width, size), nn.ReLU(), nn.Dropout(dropout)]
+            layers += [linear(width, size), nn.ReLU(), Dropout(dropout)]
             width = size
         self.layers, self.last = nn.Sequential(*layers), linear(width, 1)
 
@@ -260,19 +237,3 @@ def _check_buckets(name, index, buckets):
             f"{name}: feature {at} has buckets {int(low[at])} to {int(high[at])}; "
             f"allowed are 0 to {buckets[at] - 1}"
         )
-
-
-def glorot_normal(rows, columns):
-    """(rows, columns) normal, cut at two deviations, of variance 2 / (rows + columns)."""
-    deviation = (2 / (rows + columns)) ** 0.5 / 0.87962566103423978  # the cut takes this
-    return nn.init.trunc_normal_(
-        torch.empty(rows, columns), 0, deviation, -2 * deviation, 2 * deviation
-    )
-
-
-def linear(width, size):
-    """An affine layer with Keras's start: Glorot uniform weights, bias 0."""
-    layer = nn.Linear(width, size)
-    nn.init.xavier_uniform_(layer.weight)
-    nn.init.zeros_(layer.bias)
-    return layer

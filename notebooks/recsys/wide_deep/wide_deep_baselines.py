@@ -84,9 +84,9 @@ def compare(
         curves = []
         for seed in seeds:
             torch.manual_seed(seed)
-            model = WideDeep(sizes, parts, **model).to(device)
+            built = WideDeep(sizes, parts, **model).to(device)
             rows = Rows(train, batch, seed, device)
-            curves.append(tuple(fit(model, rows, valid, replace(options, seed=seed))))
+            curves.append(tuple(fit(built, rows, valid, replace(options, seed=seed))))
         last = tuple(curve[-1].map_at_12 for curve in curves)
         found[parts] = Baseline(parts, last, tuple(curves))
     return found
