@@ -263,6 +263,7 @@ def record_training(receipt, race, rows, allowed):
             rounds = zip(found.times_s, ours.times_s, strict=True)
             low, middle, high = np.quantile([a / b for a, b in rounds], [0.25, 0.5, 0.75])
             receipt.record(f"speedup_over_{stem}", middle, "×", low, high, len(ours.times_s))
+    print(f"training reaches {allowed / ours.median_s:.0%} of its limit")
     receipt.record("train_share_of_limit", allowed / ours.median_s, "")
 
 
@@ -277,6 +278,7 @@ def record_evaluation(receipt, sizes, tier, rounds):
         receipt.record(f"eval_rate_batch_{batch}", found, "samples/s", count=sweep[-1])
         print(f"batch {batch:,}: {sweep[-1] / found.median_s:,.0f} samples/s")
     share = limit_s(sizes, sweep[-1], sweep[-1], False, tier.device) / found.median_s
+    print(f"evaluation reaches {share:.0%} of its limit")
     receipt.record("eval_share_of_limit", share, "")
 
 

@@ -103,6 +103,9 @@ def test_sparse_gradients_equal_dense_ones():
         model = WideDeep(SMALL, dropout=0, sparse=sparse)
         model(*batch).square().sum().backward()
         grads.append([w.grad.to_dense() for w in model.parameters()])
+        kinds = {n for n, w in model.named_parameters() if w.grad.is_sparse}
+        tables = {"wide.weight", *(n for n, _ in model.named_parameters() if ".weights." in n)}
+        assert kinds == (tables if sparse else set())
     torch.testing.assert_close(grads[0], grads[1])
 
 
