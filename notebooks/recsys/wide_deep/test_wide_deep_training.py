@@ -213,6 +213,8 @@ def test_options_that_make_no_sense_are_refused():
     if not torch.cuda.is_available():
         with pytest.raises(ValueError, match="needs a GPU"):
             Trainer(model_of(), Options(amp="float16"), 1)
+    with pytest.raises(ValueError, match="compile=True with sparse=True"):
+        Trainer(model_of(sparse=True), Options(compile=True), 1)
     with pytest.raises(ValueError, match="batches of 0"):
         Rows(TRAIN, 0)
     with pytest.raises(ValueError, match="rows in batches"):

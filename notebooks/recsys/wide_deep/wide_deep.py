@@ -187,7 +187,7 @@ class WideDeep(nn.Module):
         super().__init__()
         if parts not in PARTS:
             raise ValueError(f"parts={parts!r}; allowed are {PARTS}")
-        self.sizes, self.parts = sizes, parts
+        self.sizes, self.parts, self.sparse = sizes, parts, sparse
         self.wide = Wide(sizes, sparse) if parts != "deep" else None
         self.deep = Deep(sizes, dropout, sparse) if parts != "wide" else None
 

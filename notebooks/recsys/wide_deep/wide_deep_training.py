@@ -35,8 +35,8 @@ class Options:
     """How to train; the defaults are the article's: `Options(epochs=3, deep_lr=2e-3)`.
 
     amp: None, "bfloat16" or "float16" (with loss scaling; GPUs only). tf32: matrix products of
-    float32 on a GPU's tensor cores. compile: through `torch.compile`. seed: of the weights and
-    of dropout.
+    float32 on a GPU's tensor cores. compile: through `torch.compile`, which takes no sparse
+    gradients. seed: of dropout; `compare` draws weights and the order of rows from it too.
     """
 
     epochs: int = 20
@@ -135,6 +135,10 @@ class Trainer:
         self.device = next(model.parameters()).device
         if options.amp == "float16" and self.device.type != "cuda":
             raise ValueError(f'amp="float16" on {self.device}: it needs a GPU; use "bfloat16"')
+        if options.compile and model.sparse:
+            raise ValueError(
+                "compile=True with sparse=True: torch.compile has no sparse gradients"
+            )
         self.forward = forward or (torch.compile(model) if options.compile else model)
         self.ranks, self.steps, self.optimisers = ranks, 0, []
         if model.wide is not None:
