@@ -17,6 +17,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 from feature_spec import AGES, ATTRIBUTES, COUNTS, SETS
 
 RAW = ("clicks_train", "events", "promoted_content", "documents_meta")
@@ -71,8 +72,8 @@ class Output:
         path = self.folder / name
         temp = path.with_name(f".{path.name}.partial")
         yield temp
-        if path.is_dir():  # only empty ones are replaced below
-            path.rmdir()
+        if path.is_dir():  # of a killed run; only empty ones are replaced below
+            shutil.rmtree(path)
         os.replace(temp, path)
 
     @contextlib.contextmanager
@@ -87,8 +88,12 @@ class Output:
         with self.file(name) as path:
             path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
-    def finish(self, engine, rows):
+    def finish(self, engine):
         """The report, a dict: engine, seconds by stage, rows by set; the folder is finished."""
+        rows = dict.fromkeys(SETS, 0)
+        for name in SETS:
+            for path in (self.folder / name).glob("*.parquet"):
+                rows[name] += pq.read_metadata(path).num_rows
         self.report = {"engine": engine, "seconds": self.seconds, "rows": rows}
         self.json("report.json", self.report)
         return self.report
@@ -111,7 +116,7 @@ def fingerprint(raw):
     paths = [Path(raw) / f"{name}.csv" for name in RAW]
     if missing := [path.name for path in paths if not path.is_file()]:
         raise FileNotFoundError(
-            f"{raw} lacks {', '.join(missing)}; `outbrain.generate` writes a log like the real one"
+            f"{raw} lacks {', '.join(missing)}; `outbrain.generate` writes such a log"
         )
     return [[path.name, path.stat().st_size, path.stat().st_mtime_ns] for path in paths]
 

@@ -47,7 +47,6 @@ def build(raw, out, spec=None, engine="streaming", check=True, bad="raise", batc
         clicks = in_order(log["clicks_train"].collect(engine=engine))
         ads, fit = _counted(clicks.lazy(), tables, spec, engine)
         output.json("statistics.json", fit)
-    rows = dict.fromkeys(fs.SETS, 0)
     for number, batch in enumerate(clicks.iter_slices(batch_rows)):
         with output.stage("join"):
             names = {name: f"{name}/part-{number:05d}.parquet" for name in fs.SETS}
@@ -59,10 +58,7 @@ def build(raw, out, spec=None, engine="streaming", check=True, bad="raise", batc
                 if not output.has(path):
                     with output.file(path) as temp:
                         write_part(features.filter(ours).select(fs.COLUMNS), temp)
-                rows[name] += (
-                    pl.scan_parquet(output.folder / path).select(pl.len()).collect().item()
-                )
-    return output.finish("polars", rows)
+    return output.finish("polars")
 
 
 def scan(raw):

@@ -4,7 +4,7 @@ Polars only parses the files and writes the parts. Joins are look-ups in tables 
 key itself, sums by group are `index_add` and `bincount`, and the cosines of two documents'
 short lists compare all with all, `SLAB` slots at a time; longer lists have several slabs.
 
-Shapes: `E` displays, `A` ads, `D` documents, `S` slabs, `W` slots of a slab, `R` rows of a batch.
+Shapes: `E` displays, `A` ads, `D` documents, `S` slabs of `W` slots, `R` rows of a batch.
 Integers are int64 unless said otherwise, -1 where a key is unknown; weights are float64.
 """
 
@@ -45,7 +45,6 @@ def build(raw, out, spec=None, device="cpu", check=True, bad="raise", batch_rows
         views, clicked, *days = (sum(found) for found in zip(*seen, strict=True))
         ctr, count, fit = _finish_ads(tables, views, clicked, days, spec)
         output.json("statistics.json", fit)
-    rows = dict.fromkeys(fs.SETS, 0)
     for number, batch in enumerate(batches):
         with output.stage("join"):
             found = _rows(batch, tables)
@@ -54,12 +53,11 @@ def build(raw, out, spec=None, device="cpu", check=True, bad="raise", batch_rows
                 columns = features_of(found, tables, ctr, count, fit)
         for name, path in names.items():
             inside = found["train"] == (name == "train")
-            rows[name] += int(inside.sum())
             if not output.has(path):
                 with output.stage("write"), output.file(path) as temp:
                     part = {c: values[inside].cpu().numpy() for c, values in columns.items()}
                     features_polars.write_part(pl.DataFrame(part), temp)
-    return output.finish("torch", rows)
+    return output.finish("torch")
 
 
 class Lookup:
@@ -90,7 +88,7 @@ class Lookup:
 
 @dataclass(frozen=True)
 class Items:
-    """The lists of an attribute in slabs: a document's are `first[d]` to `first[d] + many[d]`."""
+    """The lists of an attribute: document d has `many[d]` slabs from `first[d]` on."""
 
     key_SW: torch.Tensor  # int32, numbers of keys; -1 where empty
     weight_SW: torch.Tensor
@@ -186,7 +184,7 @@ def _hashes(keys, size):
 
 
 def _tensors(frame, device):
-    """Columns of numbers as int64 tensors, -1 for null; times as milliseconds, NEVER for null."""
+    """Columns as int64 tensors, -1 for null; times as milliseconds, NEVER for null."""
     time = pl.selectors.datetime()
     frame = frame.with_columns(time.dt.epoch("ms").fill_null(NEVER))
     frame = frame.with_columns(pl.all().cast(pl.Int64).fill_null(-1)).collect(

@@ -1,6 +1,8 @@
 """Features: equal to the plain reference, the same from every engine, whole or not at all."""
 
 import json
+import shutil
+from functools import partial
 from pathlib import Path
 
 import feature_spec as fs
@@ -71,14 +73,33 @@ def check_equal(found, wanted):
             np.testing.assert_array_equal(values, wanted[column], err_msg=column)
 
 
-ENGINES = {"polars": features_polars.build, "torch": features_torch.build}
+@pytest.fixture(scope="session")
+def spark():
+    """One local session for all tests: it takes seconds to start."""
+    features_spark = pytest.importorskip("features_spark")
+    if shutil.which("java") is None:
+        pytest.skip("Spark needs Java, which is not installed")
+    found = features_spark.session(cores=2, memory="1g")
+    yield found
+    found.stop()
+
+
+@pytest.fixture(params=["polars", "torch", "spark"])
+def build(request):
+    """Each engine's `build`, in small batches."""
+    if request.param == "spark":
+        import features_spark
+
+        session = request.getfixturevalue("spark")
+        return partial(features_spark.build, spark=session, parts=3)
+    module = {"polars": features_polars, "torch": features_torch}[request.param]
+    return partial(module.build, batch_rows=307)
 
 
 @pytest.mark.parametrize("folds", [0, 3])
-@pytest.mark.parametrize("engine", ENGINES)
-def test_engines_equal_the_reference(engine, folds, raw, tmp_path):
+def test_engines_equal_the_reference(build, folds, raw, tmp_path):
     spec = fs.Spec(0.05, folds)
-    report = ENGINES[engine](raw, tmp_path / "out", spec, batch_rows=307)
+    report = build(raw, tmp_path / "out", spec)
     wanted, fit = features_reference.features_reference(raw, spec)
     for name in fs.SETS:
         found = read(tmp_path / "out", name)
