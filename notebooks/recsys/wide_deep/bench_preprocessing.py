@@ -5,9 +5,11 @@
     python bench_preprocessing.py --scaling 10000 100000 1000000
 
 A run is timed from outside: the interpreter's start, Java's and the engine's count, as they do
-for who waits. Peak memory is the largest sum of resident bytes of the process and all its
-descendants, looked at every 20 ms; pages that processes share count for each. The files are in
-the page cache, and the features are compared before a number is believed.
+for who waits. Peak memory is the largest sum over the process and all its descendants, looked
+at every 50 ms, of proportional set sizes: a page that processes share is counted once. (Java
+forks to run small commands, and the fork, for a moment, looks as large as Java; where only
+resident sizes are known, these are taken.) The files are in the page cache, and the features
+are compared before a number is believed.
 """
 
 import argparse
@@ -36,7 +38,7 @@ from helpers import device, receipts, root
 
 HERE = Path(__file__).resolve().parent
 ENGINES = ("spark", "polars", "torch")
-LOOK_S = 0.02
+LOOK_S = 0.05
 
 
 def race(raw, engines=ENGINES, rounds=1, limit_s=600, **options):
@@ -106,7 +108,7 @@ def run(engine, raw, out, limit_s=600, **options):
 
 
 def watch(child, deadline):
-    """(largest sum of resident bytes, CPU seconds, whether late) of a child and all below it.
+    """(largest sum of bytes held, CPU seconds, whether late) of a child and all below it.
 
     Returns when the child has ended; what it leaves behind, or all when late, is killed.
     """
@@ -120,7 +122,7 @@ def watch(child, deadline):
         held = 0
         for pid, process in seen.items():
             with contextlib.suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
-                held += process.memory_info().rss
+                held += held_bytes(process)
                 spent[pid] = sum(process.cpu_times()[:2])
         peak = max(peak, held)
         time.sleep(LOOK_S)
@@ -129,6 +131,11 @@ def watch(child, deadline):
             process.kill()
     child.wait()
     return peak, sum(spent.values()), late
+
+
+def held_bytes(process):
+    """The bytes of main memory that a process holds, its share of those it shares (Linux)."""
+    return getattr(process.memory_full_info(), "pss", 0) or process.memory_info().rss
 
 
 def check_same(one, other):

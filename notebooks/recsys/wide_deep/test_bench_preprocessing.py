@@ -46,6 +46,13 @@ def test_memory_of_descendants_counts():
     assert 200e6 < peak < 400e6 and not late
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux knows what is shared")
+def test_pages_that_processes_share_count_once():
+    code = "import os, time; x = bytearray(200_000_000); os.fork(); time.sleep(1.5)"
+    peak, _, _ = bench.watch(child(code), time.perf_counter() + 60)
+    assert 200e6 < peak < 350e6
+
+
 def test_a_late_run_is_ended_with_all_its_children():
     code = "import subprocess, sys; p = subprocess.Popen([sys.executable, '-c', 'import time; "
     code += "time.sleep(60)']); p.wait()"
