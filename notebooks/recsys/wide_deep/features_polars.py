@@ -23,7 +23,7 @@ from feature_files import Output, fitted
 ENGINES = ("streaming", "in-memory", "gpu")
 
 
-def build(raw, out, spec=None, engine="streaming", check=True, bad="raise", batch_rows=500_000):
+def build(raw, out, spec=None, engine="streaming", check=True, bad="raise", batch_rows=250_000):
     """The report, a dict, of the features of folder `raw`, written to folder `out`.
 
     >>> build("outbrain", "features")["rows"]
@@ -51,7 +51,8 @@ def build(raw, out, spec=None, engine="streaming", check=True, bad="raise", batc
         with output.stage("join"):
             names = {name: f"{name}/part-{number:05d}.parquet" for name in fs.SETS}
             done = all(map(output.has, names.values()))
-            features = None if done else _features(batch, tables, ads, fit, engine)
+            how = "gpu" if engine == "gpu" else "in-memory"  # a batch has nothing to stream
+            features = None if done else _features(batch, tables, ads, fit, how)
         with output.stage("write"):
             for name, path in names.items():
                 ours = pl.col("train") if name == "train" else ~pl.col("train")

@@ -22,7 +22,7 @@ NEVER = -(2**62)  # the time of publication where unknown
 DIRECT = 2**27  # the largest id that a table is addressed by
 
 
-def build(raw, out, spec=None, device="cpu", check=True, bad="raise", batch_rows=500_000):
+def build(raw, out, spec=None, device="cpu", check=True, bad="raise", batch_rows=250_000):
     """The report, a dict, of the features of folder `raw`, written to folder `out`.
 
     >>> build("outbrain", "features", device="cuda")["rows"]
