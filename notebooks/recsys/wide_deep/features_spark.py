@@ -87,7 +87,7 @@ def build(raw, out, spec=None, spark=None, check=True, bad="raise", parts=8):
         with output.stage("counts"):
             ads, fit = _counted(log["clicks_train"], displays, ads, spec)
             output.json("statistics.json", fit)
-        with output.stage("join and write"):
+        with output.stage("write"):
             rows = _features(log["clicks_train"], displays, pages, ads, fit, parts)
             _write(rows, output)
         for frame in (displays, pages, ads):
