@@ -91,7 +91,8 @@ def run(engine, raw, out, limit_s=600, **options):
         peak, cpu_s, late = watch(child, began + limit_s)
         seconds = time.perf_counter() - began
         said.seek(0)
-        words = said.read()[-2000:]
+        # without Java's stacks, which would hide what it said
+        words = "".join(line for line in said if not line.startswith("\tat "))[-3000:]
     if late or child.returncode:
         how = f"took longer than {limit_s} s" if late else f"ended with {child.returncode}"
         raise RuntimeError(f"features_{engine} {how}: {words}")

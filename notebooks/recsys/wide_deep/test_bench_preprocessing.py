@@ -75,6 +75,16 @@ def test_an_engine_that_fails_is_quoted(raced, tmp_path):
         bench.run("polars", raw, tmp_path / "out")
 
 
+def test_stacks_of_java_do_not_hide_what_it_said(raced, tmp_path, monkeypatch):
+    code = (
+        "raise SystemExit('OutOfMemoryError\\n' + '\\tat org.apache.spark.Somewhere\\n' * 200)"
+    )
+    (tmp_path / "features_spark.py").write_text(code)
+    monkeypatch.setattr(bench, "HERE", tmp_path)
+    with pytest.raises(RuntimeError, match="OutOfMemoryError"):
+        bench.run("spark", raced[0], tmp_path / "out")
+
+
 def test_unknown_engines_are_refused(raced):
     with pytest.raises(ValueError, match="no engine .'pandas'.; allowed"):
         bench.race(raced[0], ("pandas",))
