@@ -37,8 +37,8 @@ def look_up_sum(weight, at, sparse=False, fused=None):
 class Dropout(nn.Module):
     """x, with entries zeroed by chance p in training, the others over 1 - p.
 
-    torch draws a CPU's entries one by one. Here four come from one draw of 64 bits, so that p
-    counts in steps of 1 / 65,536; on a GPU, and compiled, it is torch's own.
+    torch draws a CPU's entries one by one. Here four come from one draw of 64 bits, so p counts
+    in steps of 1 / 65,536, all of them at most but one; on a GPU, and compiled, it is torch's.
     """
 
     def __init__(self, p):
@@ -54,8 +54,9 @@ class Dropout(nn.Module):
             return functional.dropout(x, self.p)
         draws = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
         chance = draws.view(torch.int16)[: x.numel()].reshape(x.shape)
-        kept = chance >= round(65_536 * self.p) - 32_768
-        return x * kept.to(x.dtype).mul_(1 / (1 - self.p))
+        steps = min(round(65_536 * self.p), 65_535)  # 65,536 would wrap and keep everything
+        kept = chance >= steps - 32_768
+        return x * kept.to(x.dtype).mul_(65_536 / (65_536 - steps))
 
 
 def glorot_normal(rows, columns):

@@ -30,13 +30,19 @@ def test_dropout_zeroes_its_share_independently_and_keeps_the_mean(p):
     share = (found == 0).double().mean(0)
     assert abs(share.mean() - p) < 5e-4
     kept = torch.tensor([0.0, 1 / (1 - p)])
-    torch.testing.assert_close(found.unique(), kept)
+    torch.testing.assert_close(found.unique(), kept, rtol=1 / 65_536, atol=0)  # steps of p
     assert abs(share.std() / (p * (1 - p) / 1001) ** 0.5 - 1) < 0.1  # as for independent draws
     zero = (found == 0).double() - p
     for step in (1, 2, 3, 4):  # neighbours in one draw
         together = (zero[:, step:] * zero[:, :-step]).mean() / (p * (1 - p))
         assert abs(together) < 0.005
     assert abs(found.mean() - 1) < 5e-3 * max(1, p / (1 - p))
+
+
+def test_dropout_of_nearly_everything_keeps_nearly_nothing():
+    torch.manual_seed(0)
+    found = Dropout(1 - 1e-6)(torch.ones(1001, 999))
+    assert 0 < (found != 0).sum() < 50 and found.unique().tolist() == [0, 65_536]
 
 
 def test_dropout_is_off_in_evaluation_and_its_gradient_is_its_mask():
