@@ -13,6 +13,7 @@ by batch. Memory holds the tables, nine bytes a row of the log, and one batch.
 import argparse
 import json
 from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
 
 import feature_spec as fs
@@ -21,6 +22,7 @@ import polars as pl
 from feature_files import Output, fitted
 
 ENGINES = ("streaming", "in-memory", "gpu")
+SLOTS = 6  # of a document's keys that have a column; the others cost a join
 
 
 def build(raw, out, spec=None, engine="streaming", check=True, bad="raise", batch_rows=250_000):
@@ -117,7 +119,8 @@ def _tables(log, spec, engine):
     for name, (file, column) in fs.ATTRIBUTES.items():
         items = items_of(log[file], column).collect(engine=engine)
         pages = pages.join(_top(items, name, spec), on="document_id", how="left")
-        tables[f"unit_{name}"] = _unit(items)
+        unit = _unit(items)
+        tables[f"unit_{name}"] = unit, _slots(unit)
     return tables | {"pages": pages.with_columns(pl.col(fs.MULTI_HOT).fill_null(0))}
 
 
@@ -275,28 +278,64 @@ def _features(batch, tables, ads, fit, engine):
     rows = batch.lazy().join(displays, on="display_id", maintain_order="left")
     rows = rows.join(ads.lazy(), on=on, maintain_order="left")
     rows = rows.join(tables["pages"].lazy(), on="document_id", maintain_order="left")
-    rows = rows.with_row_index("row")
+    rows = rows.with_row_index("row").collect(engine=engine).lazy()  # once for four uses
     for name in fs.ATTRIBUTES:
-        cosine = _cosines(rows, tables[f"unit_{name}"].lazy()).rename({"cosine": f"sim_{name}"})
-        rows = rows.join(cosine, on="row", how="left", maintain_order="left")
+        cosine = _cosines(rows, tables[f"unit_{name}"], engine)
+        rows = rows.join(cosine.lazy(), on="row", how="left", maintain_order="left")
+        rows = rows.rename({"cosine": f"sim_{name}"})
     ages = []
     for name in fs.AGES:
         days = _days("published" + name.removeprefix("publish_time")).fill_null(
             fit[f"{name}_median"]
         )
         ages.append(days.cast(pl.Float64).log1p().cast(pl.Float32).alias(f"{name}_age"))
-    sims = pl.col([f"sim_{name}" for name in fs.ATTRIBUTES]).fill_null(0)
+    sims = pl.col([f"sim_{name}" for name in fs.ATTRIBUTES]).fill_null(0).cast(pl.Float32)
     rows = rows.with_columns(pl.col(fs.KEYS).cast(pl.Int64), sims, *ages)
     return rows.select(*fs.COLUMNS, "train").collect(engine=engine)
 
 
-def _cosines(rows, unit):
-    """row, cosine, for rows whose page shares a key with the ad's page."""
-    promo = unit.rename({"document_id": "document_id_promo", "weight": "weight_promo"})
-    shared = rows.select("row", "document_id", "document_id_promo").join(unit, on="document_id")
-    shared = shared.join(promo, on=["document_id_promo", "key"])
-    cosine = (pl.col("weight") * pl.col("weight_promo")).sum().cast(pl.Float32)
-    return shared.group_by("row").agg(cosine=cosine)
+def _cosines(rows, weights, engine):
+    """row, cosine, for rows whose page and whose ad's page have weights.
+
+    Slots are compared all with all, which needs no hash table; two lists of which one has more
+    keys than slots are joined.
+    """
+    unit, slots = weights
+    promo = slots.select(pl.all().name.suffix("_promo")).lazy()
+    pairs = rows.select("row", "document_id", "document_id_promo")
+    pairs = pairs.join(slots.lazy(), on="document_id").join(promo, on="document_id_promo")
+    cosine = pl.lit(0.0)
+    for one, other in product(range((slots.width - 2) // 2), repeat=2):
+        both = pl.col(f"weight_{one}") * pl.col(f"weight_{other}_promo")
+        same = pl.col(f"key_{one}") == pl.col(f"key_{other}_promo")
+        cosine += pl.when(same).then(both).otherwise(0.0)
+    pairs = pairs.select(
+        "row",
+        "document_id",
+        "document_id_promo",
+        cosine=cosine,
+        long=pl.max_horizontal("many", "many_promo") > SLOTS,
+    ).collect(engine=engine)
+    short = pairs.filter(~pl.col("long")).select("row", "cosine")
+    if len(short) == len(pairs):
+        return short
+    long = pairs.lazy().filter("long").drop("cosine").join(unit.lazy(), on="document_id")
+    promo = unit.lazy().rename({"document_id": "document_id_promo", "weight": "weight_promo"})
+    shared = long.join(promo, on=["document_id_promo", "key"]).group_by("row")
+    long = shared.agg(cosine=(pl.col("weight") * pl.col("weight_promo")).sum())
+    return pl.concat([short, long.collect(engine=engine)])
+
+
+def _slots(unit):
+    """A row a document: `key_0`, `weight_0` … for `SLOTS` keys at most, and `many` it has."""
+    lists = unit.group_by("document_id").agg("key", "weight", many=pl.len())
+    width = min(SLOTS, lists["many"].max() or 0)
+    slots = [
+        pl.col(name).list.get(slot, null_on_oob=True).fill_null(empty).alias(f"{name}_{slot}")
+        for slot in range(width)
+        for name, empty in (("key", -1), ("weight", 0.0))
+    ]
+    return lists.select("document_id", "many", *slots)
 
 
 def main(argv=None):

@@ -315,6 +315,13 @@ def test_cosines_of_lists_that_are_longer_than_a_slab():
     np.testing.assert_allclose(found, unit @ unit.T, rtol=1e-12)
 
 
+def test_lists_with_more_keys_than_slots_are_joined(raw, tmp_path, monkeypatch):
+    wanted = features_reference.features_reference(raw, SPEC)[0]["train"]
+    monkeypatch.setattr(features_polars, "SLOTS", 3)
+    features_polars.build(raw, tmp_path, SPEC)
+    check_equal(read(tmp_path, "train"), wanted)
+
+
 def test_nothing_to_fit_on_gives_zeros():
     found = feature_files.fitted({key: [] for key in fs.COUNTS}, {name: {} for name in fs.AGES})
     assert found["ad_id_mean"] == found["publish_time_median"] == 0
