@@ -151,6 +151,12 @@ def _write_documents(world, folder):
             pl.from_epoch("publish_time", "ms").dt.to_string("%Y-%m-%d %H:%M:%S")
         ),
     )
+    _write_attributes(world, folder, rng)
+
+
+def _write_attributes(world, folder, rng):
+    """Topics, categories and entities of every page."""
+    documents, ids = world.documents, world.documents.ids
     topics, weights = documents.topics_DT.astype(np.int64), documents.weights_DT
     share = weights / weights.sum(1, keepdims=True)
     _attributes(rng, folder, "topics", ids, topics, share, 0.832)

@@ -20,6 +20,7 @@ import outbrain_catalogue
 import polars as pl
 import pytest
 import torch
+import torch_lookups
 
 HERE = Path(__file__).parent
 SPEC = fs.Spec(buckets=0.05)
@@ -295,10 +296,10 @@ def test_train_is_four_fifths_of_displays_until_day_ten():
 
 def test_look_ups_by_address_and_by_search_agree(monkeypatch):
     ids, wanted = torch.tensor([7, 3, 90, 0]), torch.tensor([3, 4, 7, 0, 1000, -1, 90])
-    assert features_torch.Lookup(ids)(wanted).tolist() == [1, -1, 0, 3, -1, -1, 2]
-    monkeypatch.setattr(features_torch, "DIRECT", 0)
-    assert features_torch.Lookup(ids)(wanted).tolist() == [1, -1, 0, 3, -1, -1, 2]
-    assert features_torch.Lookup(ids[:0])(wanted).tolist() == [-1] * 7
+    assert torch_lookups.Lookup(ids)(wanted).tolist() == [1, -1, 0, 3, -1, -1, 2]
+    monkeypatch.setattr(torch_lookups, "DIRECT", 0)
+    assert torch_lookups.Lookup(ids)(wanted).tolist() == [1, -1, 0, 3, -1, -1, 2]
+    assert torch_lookups.Lookup(ids[:0])(wanted).tolist() == [-1] * 7
 
 
 def test_cosines_of_lists_that_are_longer_than_a_slab():
@@ -306,11 +307,11 @@ def test_cosines_of_lists_that_are_longer_than_a_slab():
     weights = np.where(rng.random((11, 60)) < 0.5, rng.random((11, 60)), 0)
     of, key = map(torch.tensor, np.nonzero(weights))
     confidence = torch.tensor(weights[of, key])
-    items = features_torch._slabs(of, key, confidence, 11, 12)
+    items = torch_lookups._slabs(of, key, confidence, 11, 12)
     unit = weights * np.log(12 / np.maximum((weights > 0).sum(0), 1))
     unit /= np.linalg.norm(unit, axis=1, keepdims=True)
     page, promo = torch.arange(11).repeat(11), torch.arange(11).repeat_interleave(11)
-    found = features_torch.cosines(items, page, promo).view(11, 11)
+    found = torch_lookups.cosines(items, page, promo).view(11, 11)
     assert items.many.max() > 3
     np.testing.assert_allclose(found, unit @ unit.T, rtol=1e-12)
 
