@@ -1,0 +1,279 @@
+"""The features of `feature_spec` with Polars: one machine, all its cores, little memory.
+
+Nearly every feature is a function of a display, of a page or of an ad, and there are far fewer
+of these than rows; all six keys of a CTR are functions of the ad, so one count by ad gives six
+CTRs. These small tables are made first. Then the clicks are joined, finished and written batch
+by batch. Memory holds the tables, nine bytes a row of the log, and one batch.
+
+    python features_polars.py RAW OUT
+
+`engine="gpu"` runs the same queries through cuDF where cudf-polars is installed.
+"""
+
+import argparse
+import json
+from importlib.util import find_spec
+from itertools import product
+
+import feature_spec as fs
+import outbrain
+import polars as pl
+from feature_files import Output, fitted
+from polars_tables import _days, _published, _top, bucket, in_order, items_of, scan
+
+ENGINES = ("streaming", "in-memory", "gpu")
+SLOTS = 6  # of a document's keys that have a column; the others cost a join
+
+
+def build(raw, out, spec=None, engine="streaming", check=True, bad="raise", batch_rows=250_000):
+    """The report, a dict, of the features of folder `raw`, written to folder `out`.
+
+    >>> build("outbrain", "features")["rows"]
+    {'train': 209344, 'valid': 99858}
+
+    check: read the files through `outbrain.load` (with `bad`), which refuses or drops what is
+    wrong with them and reads them once more for it; False trusts them. A finished folder is
+    left as it is, a killed run is gone on with. Raises what `outbrain.load` and
+    `feature_files.Output` raise, and ValueError for another engine.
+    """
+    _check_engine(engine)
+    spec = spec or fs.Spec()
+    output = Output(out, raw, spec, "polars", bad=bad, batch_rows=batch_rows)
+    if output.report:
+        return output.report
+    with output.stage("check"):
+        log = outbrain.load(raw, bad) if check else scan(raw)
+    with output.stage("tables"):
+        tables = _tables(log, spec, engine)
+    with output.stage("counts"):
+        clicks = in_order(log["clicks_train"].collect(engine=engine))
+        ads, fit = _counted(clicks.lazy(), tables, spec, engine)
+        output.json("statistics.json", fit)
+    for number, batch in enumerate(clicks.iter_slices(batch_rows)):
+        with output.stage("join"):
+            names = {name: f"{name}/part-{number:05d}.parquet" for name in fs.SETS}
+            done = all(map(output.has, names.values()))
+            how = "gpu" if engine == "gpu" else "in-memory"  # a batch has nothing to stream
+            features = None if done else _features(batch, tables, ads, fit, how)
+        with output.stage("write"):
+            for name, path in names.items():
+                ours = pl.col("train") if name == "train" else ~pl.col("train")
+                if not output.has(path):
+                    with output.file(path) as temp:
+                        write_part(features.filter(ours).select(fs.COLUMNS), temp)
+    return output.finish("polars")
+
+
+def write_part(features, path):
+    """Writes a part: lz4 is fast, and nobody asks for ranges of columns."""
+    features.write_parquet(path, compression="lz4", statistics=False)
+
+
+def _check_engine(engine):
+    have = find_spec("cudf_polars") is not None
+    if engine not in ENGINES or (engine == "gpu" and not have):
+        raise ValueError(
+            f"engine={engine!r}; allowed are {ENGINES}, 'gpu' where cudf_polars is installed, "
+            f"which here it is{'' if have else ' not'}"
+        )
+
+
+def _tables(log, spec, engine):
+    """The small tables by name: displays, pages, ads, and `unit_*`, weights of documents."""
+    meta = log["documents_meta"].select(
+        "document_id",
+        "source_id",
+        "publisher_id",
+        published=pl.col("publish_time").dt.epoch("ms"),
+    )
+    meta = meta.collect(engine=engine)
+    displays = _displays(log["events"], spec, engine)
+    pages = _published(displays.select("document_id").unique(), meta, "")
+    pages = pages.with_columns(_hashes(("document_id", "source_id", "publisher_id"), spec))
+    pages = pages.drop("source_id", "publisher_id")
+    ads = log["promoted_content"].rename({"document_id": "document_id_promo"})
+    ads = _published(ads.collect(engine=engine), meta, "_promo")
+    ads = ads.with_columns(_hashes(fs.CTR, spec))
+    tables = {"displays": displays, "ads": ads}
+    for name, (file, column) in fs.ATTRIBUTES.items():
+        items = items_of(log[file], column).collect(engine=engine)
+        pages = pages.join(_top(items, name, spec), on="document_id", how="left")
+        unit = _unit(items)
+        tables[f"unit_{name}"] = unit, _slots(unit)
+    return tables | {"pages": pages.with_columns(pl.col(fs.MULTI_HOT).fill_null(0))}
+
+
+def _hashes(keys, spec):
+    return [bucket(pl.col(key), spec.sizes()[key]).alias(f"{key}_hash") for key in keys]
+
+
+def _displays(events, spec, engine):
+    """A row a display, sorted: its page, timestamp, set (`train`), fold and four buckets."""
+    size, number = spec.sizes(), pl.col("display_id").cast(pl.Int64)
+    fold = fs.hash32(number + fs.FOLD_SALT) % max(spec.folds, 1)
+    displays = events.select(
+        "display_id",
+        "document_id",
+        "timestamp",
+        "geo_location",
+        bucket(pl.col("platform").fill_null(1), size["platform"]).alias("platform_hash"),
+        train=fs.in_train(number, pl.col("timestamp")),
+        fold=fold.cast(pl.Int32),
+    )
+    fold = pl.when(pl.col("train") & (spec.folds > 0)).then("fold").otherwise(-1)
+    displays = displays.with_columns(fold=fold.cast(pl.Int32)).collect(engine=engine)
+    places = displays.select("geo_location").unique()
+    for name, length in fs.GEO.items():
+        keys = [fs.text_key(text and text[:length]) for text in places["geo_location"]]
+        key = pl.Series(keys, dtype=pl.Int64)
+        places = places.with_columns(bucket(pl.lit(key), size[name]).alias(f"{name}_hash"))
+    displays = displays.join(places, on="geo_location", how="left", nulls_equal=True)
+    return displays.drop("geo_location").sort("display_id")
+
+
+def _unit(items):
+    """document_id, key, weight: the TF-IDF weights, of length 1 a document."""
+    documents = 1 + (items["document_id"].max() or 0)
+    idf = (documents / pl.len().over("key")).log()
+    weight = pl.col("confidence") * idf
+    length = (pl.col("weight") ** 2).sum().over("document_id").sqrt()
+    weighed = items.select("document_id", "key", weight=weight).filter(pl.col("weight") != 0)
+    return weighed.with_columns(pl.col("weight") / length)
+
+
+def _counted(clicks, tables, spec, engine):
+    """(Finished ads by fold, what is fitted on train)."""
+    displays, ads = tables["displays"].lazy().filter("train"), tables["ads"].lazy()
+    displays = displays.join(tables["pages"].lazy(), on="document_id")
+    displays = displays.select(
+        "display_id", "fold", "timestamp", publish_time=_days("published")
+    )
+    train = clicks.join(displays, on="display_id")
+    train = train.join(ads.select("ad_id", "published_promo"), on="ad_id")
+    train = train.with_columns(publish_time_promo=_days("published_promo"))
+    queries = {name: train.group_by(name).agg(rows=pl.len()) for name in fs.AGES}
+    queries["seen"] = train.group_by("ad_id", "fold").agg(
+        views=pl.len().cast(pl.Int64), clicks=pl.col("clicked").cast(pl.Int64).sum()
+    )
+    found = pl.collect_all(list(queries.values()), engine=engine)
+    found = dict(zip(queries, found, strict=True))
+    days = {name: dict(found[name].iter_rows()) for name in fs.AGES}
+    counted = tables["ads"].join(found["seen"], on="ad_id")
+    totals = {key: _sums(counted, key) for key in fs.CTR}
+    fit = fitted({key: totals[key]["views"] for key in fs.COUNTS}, days)
+    ads = _with_counts(tables["ads"], totals, fit)
+    folds = [_with_rates(ads, totals, -1)]
+    for fold in range(spec.folds):
+        others = counted.filter(pl.col("fold") != fold)
+        folds.append(_with_rates(ads, {key: _sums(others, key) for key in fs.CTR}, fold))
+    return pl.concat(folds), fit
+
+
+def _sums(counted, key):
+    return counted.drop_nulls(key).group_by(key).agg(pl.col("views", "clicks").sum())
+
+
+def _with_counts(ads, totals, fit):
+    for key in fs.COUNTS:
+        ads = ads.join(totals[key].select(key, "views"), on=key, how="left")
+        count = pl.col("views").fill_null(0).cast(pl.Float64).log1p() - fit[f"{key}_mean"]
+        count = (count / fit[f"{key}_deviation"]).cast(pl.Float32)
+        ads = ads.with_columns(count.alias(f"{key}_count")).drop("views")
+    return ads
+
+
+def _with_rates(ads, sums, fold):
+    """Ads with CTRs from `sums` of views and clicks, for rows of `fold` (-1: not in train)."""
+    for key, least in fs.CTR.items():
+        enough = sums[key].filter(pl.col("views") >= least)
+        rate = (pl.col("clicks") / pl.col("views")).cast(pl.Float32)
+        ads = ads.join(enough.select(key, rate.alias(f"{key}_ctr")), on=key, how="left")
+    rates = pl.col([f"{key}_ctr" for key in fs.CTR]).fill_null(0)
+    return ads.drop(fs.CTR.keys() - {"ad_id", "document_id_promo"}).with_columns(
+        rates, fold=pl.lit(fold, pl.Int32)
+    )
+
+
+def _features(batch, tables, ads, fit, engine):
+    """The finished rows of a batch of clicks in order, and `train`."""
+    displays = tables["displays"]
+    first, last = batch["display_id"].min(), batch["display_id"].max()
+    start, end = displays["display_id"].search_sorted(pl.Series([first, last + 1]))
+    displays = displays.slice(start, end - start).lazy()
+    on = ["ad_id", "fold"] if ads["fold"].max() >= 0 else ["ad_id"]
+    rows = batch.lazy().join(displays, on="display_id", maintain_order="left")
+    rows = rows.join(ads.lazy(), on=on, maintain_order="left")
+    rows = rows.join(tables["pages"].lazy(), on="document_id", maintain_order="left")
+    rows = rows.with_row_index("row").collect(engine=engine).lazy()  # once for four uses
+    for name in fs.ATTRIBUTES:
+        cosine = _cosines(rows, tables[f"unit_{name}"], engine)
+        rows = rows.join(cosine.lazy(), on="row", how="left", maintain_order="left")
+        rows = rows.rename({"cosine": f"sim_{name}"})
+    ages = []
+    for name in fs.AGES:
+        days = _days("published" + name.removeprefix("publish_time")).fill_null(
+            fit[f"{name}_median"]
+        )
+        ages.append(days.cast(pl.Float64).log1p().cast(pl.Float32).alias(f"{name}_age"))
+    sims = pl.col([f"sim_{name}" for name in fs.ATTRIBUTES]).fill_null(0).cast(pl.Float32)
+    rows = rows.with_columns(pl.col(fs.KEYS).cast(pl.Int64), sims, *ages)
+    return rows.select(*fs.COLUMNS, "train").collect(engine=engine)
+
+
+def _cosines(rows, weights, engine):
+    """row, cosine, for rows whose page and whose ad's page have weights.
+
+    Slots are compared all with all, which needs no hash table; two lists of which one has more
+    keys than slots are joined.
+    """
+    unit, slots = weights
+    promo = slots.select(pl.all().name.suffix("_promo")).lazy()
+    pairs = rows.select("row", "document_id", "document_id_promo")
+    pairs = pairs.join(slots.lazy(), on="document_id").join(promo, on="document_id_promo")
+    cosine = pl.lit(0.0)
+    for one, other in product(range((slots.width - 2) // 2), repeat=2):
+        both = pl.col(f"weight_{one}") * pl.col(f"weight_{other}_promo")
+        same = pl.col(f"key_{one}") == pl.col(f"key_{other}_promo")
+        cosine += pl.when(same).then(both).otherwise(0.0)
+    pairs = pairs.select(
+        "row",
+        "document_id",
+        "document_id_promo",
+        cosine=cosine,
+        long=pl.max_horizontal("many", "many_promo") > SLOTS,
+    ).collect(engine=engine)
+    short = pairs.filter(~pl.col("long")).select("row", "cosine")
+    if len(short) == len(pairs):
+        return short
+    long = pairs.lazy().filter("long").drop("cosine").join(unit.lazy(), on="document_id")
+    promo = unit.lazy().rename({"document_id": "document_id_promo", "weight": "weight_promo"})
+    shared = long.join(promo, on=["document_id_promo", "key"]).group_by("row")
+    long = shared.agg(cosine=(pl.col("weight") * pl.col("weight_promo")).sum())
+    return pl.concat([short, long.collect(engine=engine)])
+
+
+def _slots(unit):
+    """A row a document: `key_0`, `weight_0` … for `SLOTS` keys at most, and `many` it has."""
+    lists = unit.group_by("document_id").agg("key", "weight", many=pl.len())
+    width = min(SLOTS, lists["many"].max() or 0)
+    slots = [
+        pl.col(name).list.get(slot, null_on_oob=True).fill_null(empty).alias(f"{name}_{slot}")
+        for slot in range(width)
+        for name, empty in (("key", -1), ("weight", 0.0))
+    ]
+    return lists.select("document_id", "many", *slots)
+
+
+def main(argv=None):
+    """Build, and print the report."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("raw")
+    parser.add_argument("out")
+    parser.add_argument("--engine", default="streaming", choices=ENGINES)
+    parser.add_argument("--trust", action="store_true", help="do not check the files first")
+    args = parser.parse_args(argv)
+    print(json.dumps(build(args.raw, args.out, engine=args.engine, check=not args.trust)))
+
+
+if __name__ == "__main__":
+    main()
