@@ -35,10 +35,10 @@ __all__ = ["CHANNELS", "FNO", "UFNO", "SpectralConv", "UNet", "encode", "paramet
 
 INPUTS = len(CHANNELS)
 REDUCED = {
-    "fno": {"width": 25, "modes": (4, 8), "layers": 4, "pad": (0, 8, 0), "head": 64},
-    "ufno": {"width": 20, "modes": (4, 8), "layers": 4, "pad": (0, 8, 0), "head": 64,
-             "u_layers": 3, "inner": 16, "normalise": False},
-    "unet": {"width": 14, "pad": (0, 0, 0), "head": 64, "axes": 2},
+    "fno": {"width": 20, "modes": (6, 12), "layers": 4, "pad": (0, 8, 0), "head": 64},
+    "ufno": {"width": 20, "modes": (6, 11), "layers": 4, "pad": (0, 8, 0), "head": 64,
+             "u_layers": 2, "inner": 10, "normalise": False},
+    "unet": {"width": 17, "pad": (0, 0, 0), "head": 64, "axes": 2},
 }  # fmt: skip
 
 
@@ -170,7 +170,7 @@ class UFNO(FNO):
 
     @classmethod
     def reduced(cls, outputs=2, times=12):
-        """About as many real numbers as `FNO.reduced`: fewer channels pay for the U paths.
+        """About as many real numbers as `FNO.reduced`: fewer modes pay for the U paths.
         Without batch normalisation, whose statistics four cases hardly give."""
         return cls(outputs=outputs, times=times, **REDUCED["ufno"])
 

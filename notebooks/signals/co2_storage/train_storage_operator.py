@@ -122,7 +122,7 @@ def main(argv=None):
     parser.add_argument("--keep", type=Path, default=build / "co2_networks")
     parser.add_argument("--epochs", type=int, default=16)
     parser.add_argument(
-        "--training", type=int, default=500, help="cases; the next are for testing"
+        "--training", type=int, default=450, help="cases; the next are for testing"
     )
     parser.add_argument(
         "--found", action="store_true", help="measure what is trained, train nothing"
