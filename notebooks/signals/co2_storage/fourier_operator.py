@@ -170,7 +170,7 @@ class UFNO(FNO):
 
     @classmethod
     def reduced(cls, outputs=2, times=12):
-        """About as many real numbers as `FNO.reduced`: fewer modes pay for the U path.
+        """About as many real numbers as `FNO.reduced`: fewer modes pay for the U paths.
         Without batch normalisation, whose statistics four cases hardly give."""
         return cls(outputs=outputs, times=times, **REDUCED["ufno"])
 
