@@ -37,7 +37,12 @@ from feature_files import paths
 from helpers import device, receipts, root
 
 HERE = Path(__file__).resolve().parent
-ENGINES = ("spark", "polars", "torch")
+OWN = {  # modules that are an engine's; torch also uses two of Polars' functions
+    "spark": ("features_spark", "spark_log"),
+    "polars": ("features_polars", "polars_tables"),
+    "torch": ("features_torch", "torch_lookups"),
+}
+ENGINES = tuple(OWN)
 LOOK_S = 0.05
 
 
@@ -104,7 +109,7 @@ def run(engine, raw, out, limit_s=600, **options):
         "cpu_s": cpu_s,
         "peak_bytes": peak,
         "stages": report["seconds"],
-        "lines": sum(lines_of_code(HERE / name) for name in own_files(engine)),
+        "lines": sum(lines_of_code(HERE / f"{name}.py") for name in OWN[engine]),
     }
 
 
@@ -152,19 +157,6 @@ def check_same(one, other):
                 same = found.equals(wanted)
             if not same:
                 raise AssertionError(f"{name}, {column}: {one} and {other} differ")
-
-
-def own_files(engine):
-    """The names of the modules that an engine alone needs."""
-    beside = {
-        "polars": "polars_tables.py",
-        "spark": "spark_log.py",
-        "torch": "torch_lookups.py",
-    }
-    return [
-        f"features_{engine}.py",
-        *([beside[engine]] if (HERE / beside[engine]).exists() else []),
-    ]
 
 
 def lines_of_code(path):
