@@ -34,7 +34,7 @@ SETTINGS = {
 }
 
 
-def session(cores=2, memory="2g"):
+def session(cores=2, memory="4g"):
     """A local SparkSession with so many threads and so much heap, on the loopback device."""
     builder = SparkSession.builder.master(f"local[{cores}]").appName("features")
     for name, value in (LOCAL | SETTINGS | {"spark.driver.memory": memory}).items():

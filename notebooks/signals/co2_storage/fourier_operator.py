@@ -35,10 +35,10 @@ __all__ = ["CHANNELS", "FNO", "UFNO", "SpectralConv", "UNet", "encode", "paramet
 
 INPUTS = len(CHANNELS)
 REDUCED = {
-    "fno": {"width": 20, "modes": (6, 12), "layers": 4, "pad": (0, 8, 0), "head": 64},
-    "ufno": {"width": 20, "modes": (6, 11), "layers": 4, "pad": (0, 8, 0), "head": 64,
-             "u_layers": 2, "inner": 10, "normalise": False},
-    "unet": {"width": 17, "pad": (0, 0, 0), "head": 64, "axes": 2},
+    "fno": {"width": 25, "modes": (4, 8), "layers": 4, "pad": (0, 8, 0), "head": 64},
+    "ufno": {"width": 20, "modes": (4, 8), "layers": 4, "pad": (0, 8, 0), "head": 64,
+             "u_layers": 2, "inner": 22, "reach": 1, "normalise": False},
+    "unet": {"width": 14, "pad": (0, 0, 0), "head": 64, "axes": 2},
 }  # fmt: skip
 
 
