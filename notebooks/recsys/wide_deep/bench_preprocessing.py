@@ -13,17 +13,15 @@ are compared before a number is believed.
 """
 
 import argparse
-import ast
 import contextlib
-import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-import tokenize
 from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
@@ -33,6 +31,7 @@ import numpy as np
 import outbrain
 import polars as pl
 import psutil
+from code_lines import lines_of_code
 from feature_files import paths
 from helpers import device, receipts, root
 
@@ -44,6 +43,7 @@ OWN = {  # modules that are an engine's; torch also uses two of Polars' function
 }
 ENGINES = tuple(OWN)
 LOOK_S = 0.05
+OLDEST_JAVA = 17
 
 
 def race(raw, engines=ENGINES, rounds=1, limit_s=600, **options):
@@ -78,8 +78,19 @@ def missing(engine):
     """Why an engine cannot run here, in words; "" if it can."""
     if engine == "spark" and not find_spec("pyspark"):
         return "pyspark is not installed"
-    if engine == "spark" and not (shutil.which("java") or os.environ.get("JAVA_HOME")):
+    return _java() if engine == "spark" else ""
+
+
+def _java():
+    """Why the Java that Spark would start does not do; "" if it does."""
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=f"{home}/bin" if home else None)
+    if not java:
         return "Java is not installed"
+    told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60)
+    found = re.search(r'version "(\d+)', told.stderr)
+    if not found or int(found[1]) < OLDEST_JAVA:
+        return f"Java is {found[1] if found else 'unknown'}; Spark needs {OLDEST_JAVA} or newer"
     return ""
 
 
@@ -157,25 +168,6 @@ def check_same(one, other):
                 same = found.equals(wanted)
             if not same:
                 raise AssertionError(f"{name}, {column}: {one} and {other} differ")
-
-
-def lines_of_code(path):
-    """The lines of a Python file that hold code: neither blank, comment nor docstring."""
-    text = Path(path).read_text(encoding="utf-8")
-    docs = set()
-    for node in ast.walk(ast.parse(text)):
-        body = getattr(node, "body", None)
-        if isinstance(body, list) and body and isinstance(body[0], ast.Expr):
-            value = body[0].value
-            if isinstance(value, ast.Constant) and isinstance(value.value, str):
-                docs |= set(range(value.lineno, value.end_lineno + 1))
-    nothing = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT)
-    nothing = (*nothing, tokenize.DEDENT, tokenize.ENDMARKER)
-    held = set()
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type not in nothing:
-            held |= set(range(token.start[0], token.end[0] + 1))
-    return len(held - docs)
 
 
 def exponent(rows, seconds):

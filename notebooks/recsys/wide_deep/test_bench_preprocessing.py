@@ -95,6 +95,27 @@ def test_engines_that_cannot_run_here_are_left_out(raced, monkeypatch):
     assert bench.race(raced[0], ("polars", "spark")) == []
 
 
+@pytest.mark.parametrize(
+    "version, told",
+    [("1.8.0_392", "Java is 1; Spark needs 17 or newer"), ("11.0.2", "Java is 11;"),
+     ("17.0.1", ""), ("25", ""), ("", "Java is unknown;")],
+)  # fmt: skip
+def test_an_old_java_is_told_before_the_race(tmp_path, monkeypatch, version, told):
+    (tmp_path / "bin").mkdir()
+    java = tmp_path / "bin/java"
+    java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    why = bench.missing("spark")
+    assert why.startswith(told) and bool(why) == bool(told)
+    assert bench.missing("polars") == ""
+
+
+def test_no_java_is_told_before_the_race(tmp_path, monkeypatch):
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert bench.missing("spark") == "Java is not installed"
+
+
 def test_engines_take_turns(raced, monkeypatch):
     monkeypatch.setattr(bench, "missing", lambda engine: "")
     monkeypatch.setattr(bench, "run", lambda engine, *rest: {"engine": engine})

@@ -9,6 +9,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
+import bench_preprocessing
 import feature_files
 import feature_spec as fs
 import features_polars
@@ -88,8 +89,8 @@ def check_equal(found, wanted):
 def spark():
     """One local session for all tests: it takes seconds to start."""
     features_spark = pytest.importorskip("features_spark")
-    if shutil.which("java") is None:
-        pytest.skip("Spark needs Java, which is not installed")
+    if why := bench_preprocessing.missing("spark"):
+        pytest.skip(why)
     found = features_spark.session(cores=2, memory="1g")
     yield found
     found.stop()
