@@ -1,0 +1,52 @@
+import pytest
+import storage_cases
+import torch
+from fourier_operator import FNO, UFNO, UNet
+from operator_training import Surrogate, pick
+from storage_runtime import Compiled
+
+GRID = storage_cases.Grid.reduced()
+
+
+@pytest.fixture(scope="module")
+def sites():
+    return storage_cases.load("sample_cases")
+
+
+def surrogate(kind):
+    torch.manual_seed(0)
+    return Surrogate(kind.reduced().eval(), GRID)
+
+
+@pytest.mark.parametrize("kind", [UFNO, FNO, UNet])
+def test_answers_as_pytorch_does(kind, sites):
+    asked, model = pick(sites, [0, 7, 3]), surrogate(kind)
+    found, wanted = Compiled(model, sites).predict(asked), model.predict(asked)
+    for one, other in zip(found, wanted, strict=True):
+        assert one.shape == other.shape and one.dtype == other.dtype
+        assert torch.allclose(one, other, rtol=1e-4, atol=1e-4)
+        assert not one[0][:, ~asked["mask"][0]].any()
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_many_sites_keep_their_order(threads, sites):
+    model = Compiled(surrogate(UFNO), sites, threads)
+    together = model.predict(sites)
+    for n in (0, 11, 19):
+        alone = model.predict(pick(sites, [n]))
+        assert all(torch.equal(a[0], b[n]) for a, b in zip(alone, together, strict=True))
+
+
+def test_bad_sites_are_refused_as_ever(sites):
+    model, one = Compiled(surrogate(UFNO), sites), pick(sites, [0])
+    with pytest.raises(ValueError, match="porosity"):
+        model.predict(one | {"porosity": one["porosity"] - 0.5})
+    with pytest.raises(ValueError, match="training drew from"):
+        model.predict(one | {"rate": one["rate"] + 4})
+    assert model.predict(one | {"rate": one["rate"] + 4}, trained=False)[0].isfinite().all()
+
+
+def test_a_network_with_a_time_axis_is_refused(sites):
+    net = FNO(outputs=2, width=4, modes=(2, 3, 2), layers=1, head=4)
+    with pytest.raises(ValueError, match="folded time"):
+        Compiled(Surrogate(net, GRID), sites)
