@@ -5,26 +5,26 @@
 
 A layer: fast transforms, products with the kept rows of the transforms' matrices, and
 neuraloperator's layer (where it is installed), on the same weights and checked for equality
-before the clock starts. Networks: U-FNO, FNO and CNN of equal size, then the exported U-FNO in
-ONNX Runtime on as many threads. The processor's arithmetic peak is measured, not looked up.
+before the clock starts. Networks: U-FNO, FNO and CNN of equal size, and the U-FNO compiled. The
+processor's arithmetic peak is measured, not looked up.
 """
 
 import argparse
 import importlib.util
 import math
 import os
+from pathlib import Path
 
-import onnxruntime
 import spectral_conv
 import storage_cases
 import torch
 from helpers import bench, device, receipts, root
 from operator_training import pick
 from spectral_conv import SpectralConv
-from storage_scene import knobs, rocks
-from storage_web import export, web_members
+from storage_runtime import Compiled
 from train_storage_operator import KINDS, load_shipped
 
+HERE = Path(__file__).parent
 LAYERS = {  # points an axis, kept modes, channels
     "reduced": ((24, 56), (4, 8), 20),
     "darcy": ((32, 32), (8, 8), 24),
@@ -103,31 +103,12 @@ def layer_race(points, modes, channels, batch, where, rounds):
 def network_race(batch, rounds):
     """Race of `Surrogate.predict` of the shipped networks over `batch` sites."""
     grid = storage_cases.Grid.reduced()
-    sites = storage_cases.load("sample_cases")
+    sites = storage_cases.load(HERE / "sample_cases")
     many = pick(sites, torch.arange(batch) % len(sites["mask"]))
     nets = {kind: load_shipped(grid, kind)[0] for kind in KINDS}
-    ways = {kind: (lambda net=net: net.predict(many, batch)) for kind, net in nets.items()}
+    nets["ufno_compiled"] = Compiled(nets["ufno"], sites)
+    ways = {kind: (lambda net=net: net.predict(many)) for kind, net in nets.items()}
     return bench.race(ways, repeats=rounds, warmup=2, reference="cnn")
-
-
-def exported_race(rounds):
-    """Race of one site: the U-FNO in PyTorch and as exported, in ONNX Runtime."""
-    grid = storage_cases.Grid.reduced()
-    members = web_members(load_shipped(grid)[:1], grid)
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = torch.get_num_threads()
-    model = export(members, grid, "").files["member0.onnx"]
-    session = onnxruntime.InferenceSession(model, options)
-    pattern = rocks(grid)["layered"]
-    asked = torch.tensor([knob.value for knob in knobs(grid)])
-    fed = {"pattern": pattern.numpy(), "knobs": asked.numpy()}
-
-    @torch.inference_mode()
-    def torchs():
-        return members[0](pattern, asked)
-
-    ways = {"PyTorch": torchs, "ONNX Runtime": lambda: session.run(None, fed)}
-    return bench.race(ways, repeats=rounds, warmup=3, reference="PyTorch")
 
 
 def main(argv=None):
@@ -155,9 +136,6 @@ def main(argv=None):
         print(f"networks, {batch} sites at once\n{race}\n")
         for kind, timed in race.results.items():
             receipt.record(f"predict_{kind}_batch_{batch}", timed.median_s / batch, "s")
-    race = exported_race(args.rounds)
-    print(f"one site, as exported\n{race}")
-    receipt.record("exported_speedup", race.ratios["ONNX Runtime"])
     print(receipt.write())
 
 

@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 import storage_cases
 import torch
@@ -10,7 +12,7 @@ GRID = storage_cases.Grid.reduced()
 
 @pytest.fixture(scope="module")
 def sites():
-    return storage_cases.load("sample_cases")
+    return storage_cases.load(Path(__file__).parent / "sample_cases")
 
 
 def surrogate(kind):
