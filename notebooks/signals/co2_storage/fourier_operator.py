@@ -36,8 +36,8 @@ __all__ = ["CHANNELS", "FNO", "UFNO", "SpectralConv", "UNet", "encode", "paramet
 INPUTS = len(CHANNELS)
 REDUCED = {
     "fno": {"width": 25, "modes": (4, 8), "layers": 4, "pad": (0, 8, 0), "head": 64},
-    "ufno": {"width": 20, "modes": (4, 8), "layers": 4, "pad": (0, 8, 0), "head": 64,
-             "u_layers": 2, "inner": 22, "reach": 1, "normalise": False},
+    "ufno": {"width": 22, "modes": (3, 5), "layers": 3, "pad": (0, 8, 0), "head": 64,
+             "u_layers": 3, "inner": 24, "normalise": False},
     "unet": {"width": 14, "pad": (0, 0, 0), "head": 64, "axes": 2},
 }  # fmt: skip
 
@@ -73,12 +73,10 @@ class UPath(nn.Module):
     level; sizes in eighths.
 
     (B, width, Z, R, T) to the same, or (B, width, Z, R) with two `axes`. `inner` channels
-    inside; as published 36, with batch normalisation, and a last convolution that reaches
-    over 3 cells an axis. With `reach` 1 it joins the channels of each cell, which costs a
-    ninth where cells are most.
+    inside; as published 36, with batch normalisation.
     """
 
-    def __init__(self, width, inner=None, normalise=True, axes=3, reach=3):
+    def __init__(self, width, inner=None, normalise=True, axes=3):
         super().__init__()
         inner = inner or width
         convolution, transposed, norm = _kinds(axes)
@@ -96,7 +94,7 @@ class UPath(nn.Module):
         self.down2 = nn.Sequential(block(inner, 2), block(inner, 1))
         self.down3 = nn.Sequential(block(inner, 2), block(inner, 1))
         self.up3, self.up2, self.up1 = back(inner), back(2 * inner), back(2 * inner)
-        self.out = convolution(inner + width, width, reach, 1, reach // 2)
+        self.out = convolution(inner + width, width, 3, 1, 1)
 
     def forward(self, v):
         """(B, width, Z, R, …)."""
@@ -153,7 +151,7 @@ class UFNO(FNO):
 
     def __init__(
         self, *args, width=36, modes=(10, 10, 10), layers=6, u_layers=3, inner=None,
-        normalise=True, reach=3, **options,
+        normalise=True, **options,
     ):  # fmt: skip
         super().__init__(*args, width=width, modes=modes, layers=layers, **options)
         if not 0 < u_layers <= layers:
@@ -161,7 +159,7 @@ class UFNO(FNO):
                 f"u_layers={u_layers} of {layers} layers: 1 to {layers} may have a U path"
             )
         for layer in self.layers[-u_layers:]:
-            layer.unet = UPath(width, inner, normalise, len(modes), reach)
+            layer.unet = UPath(width, inner, normalise, len(modes))
 
     @classmethod
     def published(cls):
