@@ -19,7 +19,7 @@ import feature_spec as fs
 from feature_files import Output, fitted
 from pyspark.sql import SparkSession, Window
 from pyspark.sql import functions as F
-from spark_log import SETTINGS, load, scan, session, text_key, with_buckets, with_hashes
+from spark_log import SETTINGS, heap, load, scan, session, text_key, with_buckets, with_hashes
 
 
 def build(raw, out, spec=None, spark=None, check=True, bad="raise", parts=8):
@@ -28,11 +28,12 @@ def build(raw, out, spec=None, spark=None, check=True, bad="raise", parts=8):
     >>> build("outbrain", "features", spark=session())["rows"]
     {'train': 209332, 'valid': 99870}
 
-    spark: a session, whose time zone and joins are set here; None starts a local one and stops
-    it. parts: ranges of displays, a task each. check: look for bad rows, in one more pass, and
-    refuse them, or with bad="drop" leave them out; False trusts the files. A killed run leaves
-    hidden files at most, and is begun again. Raises ValueError for bad rows, clicks without
-    event or ad, timestamps that are no milliseconds of the log, and as `feature_files.Output`.
+    spark: a session, whose time zone and joins are set here; None starts a local one, its heap
+    by the size of the log, and stops it. parts: ranges of displays, a task each. check: look
+    for bad rows, in one more pass, and refuse them, or with bad="drop" leave them out; False
+    trusts the files. A killed run leaves hidden files at most, and is begun again. Raises
+    ValueError for bad rows, clicks without event or ad, timestamps that are no milliseconds of
+    the log, and as `feature_files.Output`.
     """
     if bad not in ("raise", "drop"):
         raise ValueError(f"bad={bad!r}; allowed are 'raise' and 'drop'")
@@ -43,7 +44,7 @@ def build(raw, out, spec=None, spark=None, check=True, bad="raise", parts=8):
     with ExitStack() as stack:
         with output.stage("start"):
             if spark is None:
-                spark = session()
+                spark = session(memory=heap(raw))
                 stack.callback(spark.stop)
             for name, value in SETTINGS.items():
                 spark.conf.set(name, value)

@@ -34,7 +34,7 @@ SETTINGS = {
 }
 
 
-def session(cores=2, memory="4g"):
+def session(cores=2, memory="2g"):
     """A local SparkSession with so many threads and so much heap, on the loopback device."""
     builder = SparkSession.builder.master(f"local[{cores}]").appName("features")
     for name, value in (LOCAL | SETTINGS | {"spark.driver.memory": memory}).items():
@@ -42,6 +42,17 @@ def session(cores=2, memory="4g"):
     found = builder.getOrCreate()
     found.sparkContext.setLogLevel("ERROR")
     return found
+
+
+def heap(raw):
+    """The heap that a local session needs for a folder of files: `session(memory=heap(raw))`.
+
+    A gigabyte for each 25 MB of clicks, two at least: the tables of ads and pages are sent to
+    all workers whole, and those of five million clicks do not fit into two.
+    """
+    clicks = Path(raw, "clicks_train.csv")
+    size = clicks.stat().st_size if clicks.is_file() else 0
+    return f"{max(2, -(-size // 25_000_000))}g"
 
 
 def scan(spark, raw, text=False):

@@ -160,6 +160,17 @@ def test_a_killed_run_leaves_whole_parts_and_goes_on(module, raw, tmp_path):
             np.testing.assert_array_equal(one[column], other[column])
 
 
+@pytest.mark.parametrize(
+    "size, told", [(None, "2g"), (10, "2g"), (75_977_073, "4g"), (10**9, "40g")]
+)
+def test_a_larger_log_gets_a_larger_heap(tmp_path, size, told):
+    spark_log = pytest.importorskip("spark_log")
+    if size is not None:
+        with open(tmp_path / "clicks_train.csv", "wb") as file:
+            file.truncate(size)
+    assert spark_log.heap(tmp_path) == told
+
+
 def test_spark_gives_a_folder_its_name_when_all_is_written(raw, spark, tmp_path, monkeypatch):
     import features_spark
 

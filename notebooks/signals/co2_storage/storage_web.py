@@ -31,6 +31,7 @@ from torch.onnx import symbolic_helper
 MIME = "application/vnd.rebuilt.live+json"
 CHECK_EVERY = 17
 OPSET = 17
+NAMES = ("pattern", "knobs"), ("saturation", "pressure", "pressed")
 PLUME = 0.05  # saturation above which a cell counts as plume
 AXIS_FROM_M = 30.0  # the logarithmic axis of the pictures begins here
 NARROWEST_ROWS = 2  # that the well stays open over, as in training
@@ -74,9 +75,13 @@ def web_members(surrogates, grid, bits=8):
     return [WebMember(scene, as_matrices(one, (case,), bits)).eval() for one in surrogates]
 
 
-def to_onnx(member, pattern_2ZR, knobs_k):
-    """The bytes of a member's ONNX model: `pattern` and `knobs` to `saturation`, `pressure`,
-    `pressed`."""
+def to_onnx(module, inputs, names, answers):
+    """The bytes of a module's ONNX model: `to_onnx(member, (pattern, knobs), ("pattern",
+    "knobs"), ("saturation", "pressure", "pressed"))`.
+
+    inputs: tensors to trace with, whose shapes the model keeps; names and answers: of what goes
+    in and comes out.
+    """
     target = io.BytesIO()
     torch.onnx.register_custom_op_symbolic("aten::movedim", _movedim, OPSET)
     with warnings.catch_warnings():
@@ -84,14 +89,14 @@ def to_onnx(member, pattern_2ZR, knobs_k):
             "ignore"
         )  # it tells of constants in the graph; the tests compare numbers
         torch.onnx.export(
-            member,
-            (pattern_2ZR, knobs_k),
+            module,
+            inputs,
             target,
             dynamo=False,
             opset_version=OPSET,
             do_constant_folding=False,  # or stored weights would be widened in the file
-            input_names=["pattern", "knobs"],
-            output_names=["saturation", "pressure", "pressed"],
+            input_names=names,
+            output_names=answers,
         )
     return target.getvalue()
 
@@ -146,7 +151,7 @@ def export(members, grid, words, patterns=None, sliders=None):
     start = torch.tensor([knob.value for knob in sliders], dtype=torch.float32)
     files, checks = {}, []
     for index, member in enumerate(members):
-        files[f"member{index}.onnx"] = to_onnx(member.eval(), stacked[0], start)
+        files[f"member{index}.onnx"] = to_onnx(member.eval(), (stacked[0], start), *NAMES)
         with torch.no_grad():
             answers = member(stacked[0], start)[:2]
         checks += [answer.flatten()[::CHECK_EVERY] for answer in answers]

@@ -46,9 +46,3 @@ def test_bad_sites_are_refused_as_ever(sites):
     with pytest.raises(ValueError, match="training drew from"):
         model.predict(one | {"rate": one["rate"] + 4})
     assert model.predict(one | {"rate": one["rate"] + 4}, trained=False)[0].isfinite().all()
-
-
-def test_a_network_with_a_time_axis_is_refused(sites):
-    net = FNO(outputs=2, width=4, modes=(2, 3, 2), layers=1, head=4)
-    with pytest.raises(ValueError, match="folded time"):
-        Compiled(Surrogate(net, GRID), sites)

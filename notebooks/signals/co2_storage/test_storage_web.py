@@ -13,7 +13,7 @@ from operator_training import Surrogate
 from spectral_conv import SpectralConv
 from spectral_matrices import as_matrices
 from storage_scene import Scene, knobs, rocks
-from storage_web import LivePage, WebMember, ensemble, export, to_onnx, web_members
+from storage_web import NAMES, LivePage, WebMember, ensemble, export, to_onnx, web_members
 from torch import nn
 from two_phase_grid import Grid
 
@@ -70,7 +70,7 @@ def test_the_chapter_s_operators_can_be_exported(kind):
     (one,) = web_members([Surrogate(kind.reduced(), grid)], grid)
     pattern = rocks(grid)["smooth"]
     start = torch.tensor([knob.value for knob in knobs(grid)], dtype=torch.float32)
-    found = session(to_onnx(one, pattern, start)).run(
+    found = session(to_onnx(one, (pattern, start), *NAMES)).run(
         None, {"pattern": pattern.numpy(), "knobs": start.numpy()}
     )
     for ours, theirs in zip(found, one(pattern, start), strict=True):
@@ -83,7 +83,7 @@ def test_the_chapter_s_operators_can_be_exported(kind):
 @pytest.mark.parametrize("rock", ["layered", "rough"])
 def test_onnx_runtime_gives_pytorch_s_numbers(bits, rock):
     one, pattern = member(3, bits), rocks(GRID)[rock]
-    run = session(to_onnx(one, rocks(GRID)["even"], START))
+    run = session(to_onnx(one, (rocks(GRID)["even"], START), *NAMES))
     for moved in range(len(START)):
         values = START.clone()
         knob = knobs(GRID)[moved]
@@ -100,7 +100,7 @@ def test_onnx_runtime_gives_pytorch_s_numbers(bits, rock):
 
 def test_the_file_holds_weights_as_small_as_they_are_stored():
     wide, narrow = (
-        len(to_onnx(member(1, bits), rocks(GRID)["even"], START)) for bits in (32, 8)
+        len(to_onnx(member(1, bits), (rocks(GRID)["even"], START), *NAMES)) for bits in (32, 8)
     )
     numbers = sum(w.numel() * (2 if w.is_complex() else 1) for w in Small().parameters())
     assert wide - narrow > 2 * numbers, "8 or 16 bits a number in place of 32"
