@@ -129,7 +129,7 @@ def main(argv=None):
         work = matrix_flops(*LAYERS[name], args.batch)
         rate = 3 * work / race.results["matrices"].median_s  # backward counts twice
         share = rate / bench.peak(tier.device).matmul_flops_per_s
-        receipt.record(f"layer_{name}_matrices_share_of_peak", share)
+        receipt.record(f"layer_{name}_matrices_share_of_peak", share, "")
         print(f"matrices: {rate / 1e9:.1f} GFLOP/s, {share:.0%} of this device's products\n")
     for batch in (1, 16):
         race = network_race(batch, args.rounds)
