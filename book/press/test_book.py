@@ -193,7 +193,8 @@ def test_the_ledger_is_filtered_by_verdict_and_the_address_keeps_it(visit, site,
     page.get_by_role("combobox", name="Verdict").select_option(verdict)
     wanted = [row for row in everything if row["verdict"] == verdict]
     assert 0 < len(wanted) < len(everything) and shown_rows(page) == wanted
-    assert f" of {len(everything)} claims shown" in page.get_by_role("status").inner_text()
+    claims = page.locator("tbody:has(tr[data-part])").count()  # one with several runs has several rows
+    assert f" of {claims} claims shown" in page.get_by_role("status").inner_text()
     assert page.url.endswith(f"#verdict={verdict.replace(' ', '+')}")
     assert wrong == []  # axe itself asks for styles that are not there
     found = axe.Axe().run(page).response["violations"]

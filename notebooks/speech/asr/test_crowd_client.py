@@ -4,6 +4,8 @@ import contextlib
 import http.server
 import json
 import threading
+import time
+from types import SimpleNamespace
 
 import crowd_client
 import pytest
@@ -196,9 +198,19 @@ def test_a_corrupt_download_is_refused_and_nothing_kept(server, tmp_path):
     assert not list(tmp_path.glob("*.zip")) and not list(tmp_path.glob(".*.part"))
 
 
+def waits_of(monkeypatch):
+    """A list of the seconds for which the client would have slept; other threads go on sleeping."""
+    waits = []
+    clock = SimpleNamespace(**vars(time) | {"sleep": waits.append})
+    monkeypatch.setattr(crowd_client, "time", clock)
+    return waits
+
+
 def test_waits_longer_after_each_failure_with_jitter(server, monkeypatch):
     waits, bounds = [], []
-    monkeypatch.setattr(crowd_client.time, "sleep", waits.append)
+    monkeypatch.setattr(
+        crowd_client, "time", SimpleNamespace(**vars(time) | {"sleep": waits.append})
+    )
     draw = crowd_client.random.uniform
     monkeypatch.setattr(
         crowd_client.random, "uniform", lambda a, b: bounds.append((a, b)) or draw(a, b)
@@ -212,7 +224,9 @@ def test_waits_longer_after_each_failure_with_jitter(server, monkeypatch):
 
 def test_waits_as_long_as_the_server_asks(server, monkeypatch):
     waits = []
-    monkeypatch.setattr(crowd_client.time, "sleep", waits.append)
+    monkeypatch.setattr(
+        crowd_client, "time", SimpleNamespace(**vars(time) | {"sleep": waits.append})
+    )
     server.faults.unavailable, server.faults.retry_after_s = 2, 7
     with client_of(server) as client:
         client.deliverables(server.project_id)
