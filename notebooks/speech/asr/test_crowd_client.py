@@ -199,7 +199,7 @@ def test_a_corrupt_download_is_refused_and_nothing_kept(server, tmp_path):
 
 
 def waits_of(monkeypatch):
-    """A list of the seconds for which the client would have slept; other threads go on sleeping."""
+    """The seconds for which the client would have slept; other threads go on sleeping."""
     waits = []
     clock = SimpleNamespace(**vars(time) | {"sleep": waits.append})
     monkeypatch.setattr(crowd_client, "time", clock)
