@@ -1,7 +1,8 @@
 """Executed notebooks kept by what made them, so that nothing unchanged is run twice.
 
-The key is a hash of everything that can change a page: the notebook's cells, the slice, the card, the
-helpers, the registry rows of its data, the parameters, the installed versions and the machine's model.
+The key is a hash of everything that can change a page: the notebook's cells, the slice with the weights and data
+that lie in it, the card, the recorded receipts, the helpers, the registry rows of its data, the parameters, the
+installed versions and the machine's model.
 An entry is a folder `_build/cache/<key>/` with the executed notebook and its receipt.
 """
 
@@ -46,7 +47,7 @@ def versions(root: Path) -> dict[str, str]:
     path = root / "requirements.txt"
     found = {}
     for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
-        name = re.match(r"\s*([A-Za-z0-9][\w.-]*)", line)
+        name = re.match(r"\s*(?:# no-deps: )?([A-Za-z0-9][\w.-]*)", line)
         if name:
             try:
                 found[name.group(1).lower()] = importlib.metadata.version(name.group(1))
@@ -61,10 +62,13 @@ def parts(repository: Repository, chapter: Chapter, tier: str) -> dict[str, str]
     helpers = [path for path in sorted((repository.root / "helpers").rglob("*.py")) if path.name[:5] != "test_"]
     data = set(chapter.card.get("data") or [])
     told = {name: os.environ.get(name, "") for name in ("REBUILT_TIER", "CUDA_VISIBLE_DEVICES")}
+    recorded = repository.root / "data" / "receipts" / chapter.stem
     whole = {
         "notebook": cells,
         "slice": {path.name: path.read_text(encoding="utf-8") for path in chapter.modules()},
+        "files": {repository.relative(path): sha256(path.read_bytes()) for path in chapter.files()},
         "card": chapter.card_path.read_text(encoding="utf-8"),
+        "recorded": [path.read_text(encoding="utf-8") for path in sorted(recorded.glob("*.json"))],
         "helpers": {repository.relative(path): path.read_text(encoding="utf-8") for path in helpers},
         "data registry": [row for row in repository.registry if row.get("dataset") in data],
         "parameters": {"tier": tier, **told},

@@ -98,6 +98,13 @@ class Chapter:
         own = sorted(self.home.glob("*.py"))
         return own if proofs else [path for path in own if not path.name.startswith(("test_", "conftest"))]
 
+    def files(self) -> list[Path]:
+        """What lies in the slice beside code, notebooks and cards, such as weights and data, sorted."""
+        found = [
+            path for path in self.home.rglob("*") if path.is_file() and path.suffix not in (".py", ".ipynb", ".yml")
+        ]
+        return sorted(p for p in found if not any(part[0] in "._" for part in p.relative_to(self.home).parts))
+
     def __str__(self) -> str:
         return f"{self.part}/{self.folder}" if self.folder == self.stem else self.name
 

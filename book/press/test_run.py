@@ -75,6 +75,11 @@ def test_an_unchanged_notebook_comes_from_the_cache(small, capsys):
         ("helpers/data.py", "helpers"),
         ("data/registry.tsv", "data registry"),
         ("requirements.txt", "versions"),
+        ("notebooks/signals/moving_mean/weights.safetensors", "files"),
+        ("notebooks/signals/moving_mean/samples/index.json", "files"),
+        ("notebooks/signals/moving_mean/__pycache__/moving_mean.pyc", None),
+        ("data/receipts/moving_mean/big-some.json", "recorded"),
+        ("data/receipts/other/big-some.json", None),
         ("notebooks/signals/moving_mean/test_moving_mean.py", None),
         ("notebooks/signals/moving_mean/bench_moving_mean.py", "slice"),
         ("helpers/test_data.py", None),
@@ -91,6 +96,11 @@ def test_the_key_holds_what_a_page_depends_on_and_no_more(small, path, part):
     small.write(path, text + added.get(Path(path).name, "psutil\n" if path == "requirements.txt" else "# more\n"))
     changed = [name for name, value in parts().items() if before[name] != value]
     assert changed == ([part] if part else [])
+
+
+def test_packages_without_their_dependencies_are_in_the_key(small):
+    small.write("requirements.txt", "# a word\n# no-deps: psutil==1; sys_platform == 'linux'\n")
+    assert list(cache.versions(small.root)) == ["psutil"]
 
 
 def test_a_notebook_s_outputs_do_not_change_the_key_but_its_source_does(small):

@@ -88,9 +88,10 @@ def check_equal(found, wanted):
 @pytest.fixture(scope="session")
 def spark():
     """One local session for all tests: it takes seconds to start."""
-    features_spark = pytest.importorskip("features_spark")
     if why := bench_preprocessing.missing("spark"):
         pytest.skip(why)
+    import features_spark
+
     found = features_spark.session(cores=2, memory="1g")
     yield found
     found.stop()
@@ -164,7 +165,9 @@ def test_a_killed_run_leaves_whole_parts_and_goes_on(module, raw, tmp_path):
     "size, told", [(None, "2g"), (10, "2g"), (75_977_073, "4g"), (10**9, "40g")]
 )
 def test_a_larger_log_gets_a_larger_heap(tmp_path, size, told):
-    spark_log = pytest.importorskip("spark_log")
+    pytest.importorskip("pyspark")
+    import spark_log
+
     if size is not None:
         with open(tmp_path / "clicks_train.csv", "wb") as file:
             file.truncate(size)
