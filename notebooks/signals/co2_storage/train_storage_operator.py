@@ -29,7 +29,7 @@ from storage_cases import grid_of, load
 KINDS = {"ufno": UFNO, "cnn": UNet, "fno": FNO}
 SEEDS = (0, 1, 2)
 SHARES = (0.125, 0.25, 0.5)
-TEST = 100
+TEST, TRAINING, EPOCHS = 100, 500, 40  # cases, cases, rounds over all cases
 HERE = Path(__file__).parent
 RECEIPT = HERE / "storage_operator_receipt.json"
 SHIPPED = {"ufno": SEEDS, "cnn": (0,), "fno": (0,)}
@@ -67,22 +67,25 @@ def measured(surrogate, tests):
 
 
 def trained(kind, seed, share, training, grid, epochs, folder):
-    """(entry of the receipt, path of the weights) of one network, trained now or found."""
+    """(entry of the receipt, path of the weights) of one network, trained now or found: of the
+    same size, with as many cases and epochs."""
     number = round(share * len(training["mask"]))
     path = folder / f"{kind}_{seed}_{share:g}.safetensors"
     notes = path.with_suffix(".json")
-    if notes.exists():
-        return json.loads(notes.read_text()), path
-    began = time.perf_counter()
     device.seed(seed)
     net = KINDS[kind].reduced()
     rounds = round(epochs * share**-0.67)  # an eighth of the cases gets half of the updates
+    entry = {"kind": kind, "seed": seed, "share": share, "cases": number, "epochs": rounds}
+    entry |= {"parameters": parameters(net)[1]}
+    found = json.loads(notes.read_text()) if notes.exists() else {}
+    if entry.items() <= found.items():
+        return found, path
+    began = time.perf_counter()
     losses = train(
         net, pick(training, slice(0, number)), grid, rounds, seed, tell=tell(path.stem)
     )
     Surrogate(net, grid).save(path)
-    entry = {"kind": kind, "seed": seed, "share": share, "cases": number, "epochs": rounds}
-    entry |= {"parameters": parameters(net)[1], "losses": [round(x, 4) for x in losses]}
+    entry |= {"losses": [round(x, 4) for x in losses]}
     entry |= {"seconds": round(time.perf_counter() - began, 1)}
     entry |= {"sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
     notes.write_text(json.dumps(entry))
@@ -120,9 +123,9 @@ def main(argv=None):
     parser.add_argument("--cases", type=Path, default=build / "co2_cases")
     parser.add_argument("--outside", type=Path, default=build / "co2_cases_outside")
     parser.add_argument("--keep", type=Path, default=build / "co2_networks")
-    parser.add_argument("--epochs", type=int, default=16)
+    parser.add_argument("--epochs", type=int, default=EPOCHS)
     parser.add_argument(
-        "--training", type=int, default=450, help="cases; the next are for testing"
+        "--training", type=int, default=TRAINING, help="cases; the next are for testing"
     )
     parser.add_argument(
         "--found", action="store_true", help="measure what is trained, train nothing"
