@@ -275,7 +275,8 @@ def prepared(x_BCZRT, channels, pad, times=None):
             f"{x_BCZRT.shape[-1]} times; this network, time folded, answers for {times}, asked "
             "with all of them or with one"
         )
-    return padded(x_BCZRT[..., :1], pad)[..., 0]
+    first = x_BCZRT if x_BCZRT.shape[-1] == 1 else x_BCZRT[..., :1]
+    return padded(first.flatten(3), pad)
 
 
 def parameters(model):

@@ -9,13 +9,16 @@ Legend: B batch, Z rows, R rings, T report times.
 """
 
 import torch
-from torch.nn import functional as F
 
 __all__ = ["CHANNELS", "encode", "padded"]
 
 CHANNELS = (
     "radial permeability", "vertical permeability", "porosity", "perforation", "rate", "depth",
     "place in the aquifer", "irreducible water", "pore-size index", "radius", "row", "time",
+)  # fmt: skip
+SCALES = (  # (what counts as 0, what as 1) of the first nine channels
+    (2, 2), (2, 2), (0.2, 0.1), (0, 1), (0, 0.125), (1700, 500), (0.5, 0.5), (0.2, 0.1),
+    (0.5, 0.2),
 )  # fmt: skip
 HALVINGS = 3  # that the U path makes
 
@@ -37,30 +40,28 @@ def encode(cases, grid, moving=True):
         return cases[name].float().reshape(-1, 1, 1)
 
     def along(values, shape):
-        return (
-            torch.as_tensor(values, dtype=torch.float32, device=device)
-            .reshape(shape)
-            .expand(B, Z, R)
-        )
+        return torch.as_tensor(values, dtype=torch.float32, device=device).reshape(shape)
 
-    depth_m = case("depth") + along(grid.depths_m, (1, Z, 1))
-    logs = [(value.clamp(min=1e-6).log10() - 2) / 2 for value in (k_BZR, k_BZR * case("kv_kh"))]
-    open_BZR = cases["perforation_mask"].float()[:, :, None].expand(B, Z, R)
+    below_m = along(grid.depths_m, (1, Z, 1))
+    open_BZ1 = cases["perforation_mask"].float()[:, :, None]
+    logs = torch.stack([k_BZR, k_BZR * case("kv_kh")], 1).clamp(min=1e-6).log10()
     fields = [
-        *logs,
-        (cases["porosity"].float() - 0.2) * 10,
-        open_BZR,
-        open_BZR * case("rate") / open_BZR[:, :, :1].sum(1, keepdim=True).clamp(min=1) * 8,
-        (depth_m - 1700) / 500,
-        along(grid.depths_m, (1, Z, 1)) / case("thickness").clamp(min=1) * 2 - 1,
-        ((case("swi") - 0.2) * 10).expand(B, Z, R),
-        ((case("lam") - 0.5) * 5).expand(B, Z, R),
+        cases["porosity"].float(),
+        open_BZ1,
+        open_BZ1 * (case("rate") / open_BZ1.sum(1, keepdim=True).clamp(min=1)),
+        case("depth") + below_m,
+        below_m / case("thickness").clamp(min=1),
+        case("swi"),
+        case("lam"),
     ]
+    raw = torch.cat([logs, torch.stack([field.expand(B, Z, R) for field in fields], 1)], 1)
+    middle, unit = (along(values, (1, -1, 1, 1)) for values in zip(*SCALES, strict=True))
     places = [
         along(grid.centres_m, (1, 1, R)).clamp(min=1e-3).log10() / 2 - 1,
-        along(grid.depths_m, (1, Z, 1)) / 100 - 1,
+        below_m / 100 - 1,
     ]
-    still = torch.stack([field * inside for field in fields] + places, 1)
+    places = torch.stack([place.expand(B, Z, R) for place in places], 1)
+    still = torch.cat([(raw - middle) / unit * inside[:, None], places], 1)
     times = torch.as_tensor(grid.times_days, dtype=torch.float32, device=device).log10() / 2 - 1
     times = times if moving else times[:1]
     T = len(times)
@@ -68,13 +69,16 @@ def encode(cases, grid, moving=True):
     return torch.cat([still[..., None].expand(B, still.shape[1], Z, R, T), clock], 1)
 
 
-def padded(x_BCZRT, pad):
-    """`x` with at least `pad` more cells at each axis's far end, up to a multiple of eight:
-    zeros in depth, the last cell repeated in radius and time."""
+def padded(x_BCs, pad):
+    """`x`, (B, C, Z, R, T) or (B, C, Z, R), with at least `pad` more cells at each axis's far
+    end, up to a multiple of eight: zeros in depth, the last cell repeated elsewhere."""
     step = 2**HALVINGS
-    z, r, t = (
-        (size + more + step - 1) // step * step - size  # no negative numbers: tracing truncates
-        for size, more in zip(x_BCZRT.shape[2:], pad, strict=True)
-    )
-    x = F.pad(x_BCZRT, (0, t, 0, r, 0, 0), mode="replicate")
-    return F.pad(x, (0, 0, 0, 0, 0, z))
+    for axis, more in enumerate(pad[: x_BCs.ndim - 2], start=2):
+        size = x_BCs.shape[axis]
+        more = (size + more + step - 1) // step * step - size  # not negative: tracing truncates
+        edge = x_BCs.narrow(axis, size - 1, 1)
+        if axis == 2:
+            edge = torch.zeros_like(edge)
+        if more:
+            x_BCs = torch.cat([x_BCs, *[edge] * more], axis)
+    return x_BCs

@@ -216,26 +216,23 @@ def check_cases(cases, grid, trained=True):
         raise ValueError(f"fields of {shape} cells: this grid has {grid.shape}")
     mask, opened = cases["mask"], cases["perforation_mask"]
     for name, (low, high, unit) in RANGES.items():
-        values = cases[name].double()
-        seen = values[mask] if values.ndim == 3 else values
-        _refuse(~seen.isfinite(), name, seen, "every number must be finite")
-        if values.ndim == 3:
-            _refuse((seen <= low) | (seen > high), name, seen, f"{low:g} to {high:g} {unit}")
+        values, allowed = cases[name], f"{low:g} to {high:g} {unit}"
+        if values.ndim == 3:  # a comparison is false for what is not a number
+            fine = ((values > low) & (values <= high)) | ~mask
         elif trained:
-            _refuse((seen < low - FLOOR) | (seen > high + FLOOR), name, seen,
-                    f"training drew from {low:g} to {high:g} {unit}")  # fmt: skip
+            fine = (values >= low - FLOOR) & (values <= high + FLOOR)
+            allowed = "training drew from " + allowed
         else:
-            _refuse(seen <= 0, name, seen, "it must be positive")
+            fine, allowed = (values > 0) & (values < math.inf), "it must be positive"
+        if not fine.all():
+            first = values[~fine].flatten()[0].item()
+            allowed = allowed if math.isfinite(first) else "every number must be finite"
+            count = int((~fine).sum())
+            raise ValueError(f"{name} = {first:g}: {allowed} ({count} such numbers)")
     if not opened.any(1).all():
         raise ValueError("a well is open over no row: CO₂ needs a way into the rock")
     if (opened & ~mask[:, :, 0]).any():
         raise ValueError("a well is open below the aquifer: its rows must lie in the rock")
-
-
-def _refuse(wrong, name, values, allowed):
-    if wrong.any():
-        first = values[wrong].flatten()[0].item()
-        raise ValueError(f"{name} = {first:g}: {allowed} ({int(wrong.sum())} such numbers)")
 
 
 def spread(values):

@@ -25,7 +25,7 @@ import math
 
 import torch
 import torch.distributed as dist
-from spectral_conv import SpectralConv
+from spectral_conv import SpectralConv, joined
 from torch import nn
 
 __all__ = ["Pencils", "PencilSpectralConv", "exchange_bytes", "memory_bytes", "shares"]
@@ -124,7 +124,7 @@ class PencilSpectralConv(nn.Module):
         if len(conv.modes) != 3:
             raise ValueError(f"{len(conv.modes)} axes: pencils are made for three")
         self.modes, self.pencils = conv.modes, pencils
-        own = own_modes(whole_weight(conv).detach(), pencils)
+        own = own_modes(joined(conv.weight).detach(), pencils)
         self.weight = nn.Parameter(own.clone())
 
     def forward(self, x, sizes):
@@ -142,12 +142,6 @@ class PencilSpectralConv(nn.Module):
         v = torch.fft.ifft(spread(v, 3, m_y, Y), dim=3)
         v = turn(v, 3, 4, m_z, True)
         return torch.fft.irfft(v, n=Z, dim=4)
-
-
-def whole_weight(conv):
-    """The corners of a `SpectralConv` as one tensor (C_in, C_out, 2 m_x, 2 m_y, m_z)."""
-    low, high = (torch.cat(tuple(conv.weight[i : i + 2]), 2) for i in (0, 2))
-    return torch.cat([low, high], 3)
 
 
 def own_modes(whole, pencils):
@@ -206,7 +200,7 @@ def compare(p, q, sizes=(20, 18, 14), modes=(4, 3, 5), channels=3, batch=2):
     pairs = {
         "answer": (answer, pencils.local(wanted)),
         "field gradient": (field.grad, pencils.local(whole.grad)),
-        "weight gradient": (mine.weight.grad, own_modes(whole_weight(gradients), pencils)),
+        "weight gradient": (mine.weight.grad, own_modes(joined(gradients.weight), pencils)),
     }
     found = [(a - b).abs().max() / b.abs().max() for a, b in pairs.values()]
     worst = torch.stack(found).detach()

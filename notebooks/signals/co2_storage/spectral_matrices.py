@@ -1,27 +1,29 @@
-"""Spectral convolutions as small matrix products, with weights kept in 8 or 16 bits: what a
-browser can run.
+"""Spectral convolutions for a runtime without complex numbers, their weights kept in 8 or 16
+bits: what a browser can run.
 
 No back-end of a browser's runtime has a Fourier transform of complex numbers. But a spectral
-layer keeps few modes, and for few modes the transform is a small matrix product: X_k = Σ_n x_n
-e^(-2πi kn/N) for the kept k alone, with real and imaginary parts side by side, so that [a b] ·
-[[cos, -sin], [sin, cos]] multiplies a + bi by e^(-iθ). `MatrixSpectral` does that along time,
-radius and depth, then mixes channels a mode at a time, then goes back by the transposed
-products. It costs O(N · modes) instead of O(N log N), which for 4 to 8 modes is as fast, and it
-is exact up to rounding.
+layer keeps few modes, and for few modes the transform is a small product of real matrices
+(`spectral_conv.by_matrices`), exact up to rounding. `MatrixSpectral` is that layer with its
+matrices laid down, so that it can be exported.
 
 Spectral weights are kept as 8-bit integers with one scale a mode, because weak modes are orders
 of magnitude below strong ones; the other weights as 16-bit floats. The graph widens them once,
-when it is loaded. Source of the layer: Li et al., Fourier neural operator (2021); the matrices
-are our own.
+when it is loaded.
 
 Legend: B batch, C channels, n_1 … n_d points an axis, K kept modes of all axes together.
 """
 
 import copy
-import math
 
 import torch
-from spectral_conv import SpectralConv
+from spectral_conv import (
+    SpectralConv,
+    by_matrices,
+    check_room,
+    joined,
+    kept_transforms,
+    mixing,
+)
 from torch import nn
 from torch.nn.utils import parametrize
 
@@ -41,71 +43,23 @@ class MatrixSpectral(nn.Module):
     def __init__(self, weight, modes, sizes, bits=32):
         super().__init__()
         self.modes, self.sizes = tuple(modes), tuple(sizes)
-        room = (*(size // 2 for size in sizes[:-1]), sizes[-1] // 2 + 1)
-        if len(modes) != len(sizes) or any(m > r for m, r in zip(modes, room, strict=True)):
-            told = f"at most {room}, or corners would overlap"
-            raise ValueError(f"modes {self.modes} of sizes {self.sizes}: {told}")
-        for axis in range(len(sizes)):
-            into, back = _products(modes[axis], sizes[axis], axis == len(sizes) - 1)
-            self.register_buffer(f"into{axis}", into.float(), persistent=False)
-            self.register_buffer(f"back{axis}", back.float(), persistent=False)
-        whole = [part.detach() for part in weight]
-        for axis in range(2, len(sizes) + 1):  # low modes before high ones
-            whole = [torch.cat(whole[at : at + 2], axis) for at in range(0, len(whole), 2)]
-        modes_first = whole[0].permute(*range(len(sizes) + 1, 1, -1), 0, 1).flatten(0, -3)
-        parts = torch.view_as_real(modes_first.contiguous()).permute(3, 0, 1, 2)
-        self.mix = Stored(parts, bits)  # (2, K, C_in, C_out): real, imaginary
+        check_room(self.modes, self.sizes)
+        into, back = kept_transforms(self.sizes, self.modes, torch.float32, torch.device("cpu"))
+        for axis, (there, home) in enumerate(zip(into, back, strict=True)):
+            self.register_buffer(f"into{axis}", there, persistent=False)
+            self.register_buffer(f"back{axis}", home, persistent=False)
+        whole = joined(part.detach() for part in weight).flatten(2)
+        self.mix = Stored(
+            torch.view_as_real(whole).permute(3, 2, 0, 1), bits
+        )  # (2, K, C_in, C_out)
 
     def forward(self, x_BCs):
-        """(B, C_out, n_1 … n_d) float32. Each axis is brought last, then multiplied away:
-        `kept` counts the modes of the axes before, `k` those of the last one, `done` points."""
-        (B, C), last = x_BCs.shape[:2], len(self.sizes) - 1
-        y = x_BCs.reshape(-1, self.sizes[-1]) @ getattr(self, f"into{last}")
-        kept, k = 1, self.modes[-1]
-        for axis in range(last - 1, -1, -1):
-            y = y.reshape(-1, self.sizes[axis], kept, 2, k).permute(0, 2, 4, 3, 1)
-            y = y.reshape(-1, 2 * self.sizes[axis]) @ getattr(self, f"into{axis}")
-            kept, k = kept * k, 2 * self.modes[axis]
-        y = y.reshape(B, C, kept, 2, k).permute(2, 4, 3, 0, 1).reshape(kept * k, 2 * B, C)
-        real, imaginary = self.mix()
-        by_real, by_imaginary = (y @ real).split(B, 1), (y @ imaginary).split(B, 1)
-        y = torch.cat([by_real[0] - by_imaginary[1], by_real[1] + by_imaginary[0]], 1)
-        C = y.shape[-1]
-        y = y.reshape(kept, k, 2, B, C).permute(3, 4, 0, 2, 1).reshape(-1, 2 * k) @ self.back0
-        done = 1
-        for axis in range(1, last + 1):
-            k = self.modes[axis] * (1 if axis == last else 2)
-            kept //= k
-            y = y.reshape(B * C, kept, k, done, 2, -1).permute(0, 1, 3, 5, 4, 2)
-            y = y.reshape(-1, 2 * k) @ getattr(self, f"back{axis}")
-            done *= self.sizes[axis - 1]
-        return y.reshape(B, C, *self.sizes)
-
-
-def _products(modes, size, half):
-    """(into, back) in float64: from points to kept modes, (2n, 2k), and back, (2k, 2n), real
-    beside imaginary parts; `half` of a real axis: (n, 2k) and (2k, n)."""
-    if not half:
-        angles = _angles(size, [*range(modes), *range(size - modes, size)])
-        return _rotation(*angles, -1), _rotation(*(part.T / size for part in angles), 1)
-    cos, sin = _angles(size, range(modes))
-    twice = torch.full((modes, 1), 2.0, dtype=torch.float64)  # for a mode and its mirror image
-    twice[0] = 1
-    if 2 * (modes - 1) == size:
-        twice[-1] = 1
-    return torch.cat([cos, -sin], 1), torch.cat([cos.T * twice, -sin.T * twice]) / size
-
-
-def _angles(length, modes):
-    """Cosines and sines (N, K) in float64 of 2π k n / N."""
-    n = torch.arange(length, dtype=torch.float64)
-    turn = 2 * math.pi / length * torch.outer(n, torch.tensor([*modes], dtype=n.dtype))
-    return turn.cos(), turn.sin()
-
-
-def _rotation(cos, sin, sign):
-    """(2N, 2K): what multiplies rows (real | imaginary) by e^(i · sign · θ)."""
-    return torch.cat([torch.cat([cos, sign * sin], 1), torch.cat([-sign * sin, cos], 1)])
+        """(B, C_out, n_1 … n_d) float32."""
+        into, back = (
+            [getattr(self, f"{way}{axis}") for axis in range(len(self.sizes))]
+            for way in ("into", "back")
+        )
+        return by_matrices(x_BCs, mixing(*self.mix()), into, back)
 
 
 class Stored(nn.Module):

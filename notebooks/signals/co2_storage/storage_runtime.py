@@ -2,9 +2,9 @@
 
 PyTorch starts a kernel for each small operation of a small network, and that start is most of
 the time. A runtime that sees the whole graph plans memory once and fuses what follows each
-other. The graph holds all that lies between a site and its fields: encoding, network, units.
-The spectral layers become real matrix products (`spectral_matrices`), unrounded, so that the
-answers are PyTorch's but for the order of additions.
+other; `deployed` leaves it less to do. The graph holds all that lies between a site and its
+fields: encoding, network, units. No weight is rounded, so that the answers are PyTorch's but
+for the order of additions.
 
 Legend: N sites, Z rows, R rings, T report times.
 """
@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import onnxruntime
 import torch
+from fourier_operator import FourierLayer, Pointwise
 from operator_training import check_cases, pick
 from spectral_matrices import as_matrices
 from storage_web import to_onnx
@@ -36,7 +37,7 @@ class Compiled:
     def __init__(self, surrogate, example, threads=None):
         self.grid, self.threads = surrogate.grid, threads or torch.get_num_threads()
         first = pick(example, [0])
-        whole = _Named(as_matrices(surrogate, (first,))).eval()
+        whole = deployed(surrogate, (first,))
         graph = to_onnx(whole, tuple(first[name] for name in READ), READ, ANSWERS)
         self.alone, self.beside = _session(graph, self.threads), _session(graph, 1)
 
@@ -61,6 +62,45 @@ class Compiled:
             torch.cat([torch.from_numpy(field) for field in fields])
             for fields in zip(*pairs, strict=True)
         )
+
+
+def deployed(surrogate, example):
+    """A copy of a `Surrogate` for the runtime: the same answers but for rounding, from fewer
+    operations.
+
+    Spectral layers become products of real matrices. Maps of the channels become convolutions
+    over one point, into which a runtime draws what is added and rectified. Where a layer has a
+    U path, its matrix a cell joins the middle of the path's last convolution, which reads the
+    same field. example: a tuple of inputs.
+    """
+    copied = as_matrices(surrogate, example)
+    axes = 3 if copied.net.head.times is None else 2
+    for layer in [each for each in copied.modules() if isinstance(each, FourierLayer)]:
+        if layer.unet is not None:
+            last, local = layer.unet.out, layer.local
+            middle = tuple(size // 2 for size in last.kernel_size)
+            last.weight[:, : local.in_features, *middle] += local.weight
+            last.bias += local.bias
+            layer.local = _Nothing()
+    for module in [*copied.modules()]:
+        for name, child in module.named_children():
+            if isinstance(child, Pointwise):
+                setattr(module, name, _over_one_point(child, axes))
+    return _Named(copied).eval()
+
+
+class _Nothing(nn.Module):
+    def forward(self, v):
+        """Zero."""
+        return 0.0
+
+
+def _over_one_point(linear, axes):
+    kind = {2: nn.Conv2d, 3: nn.Conv3d}[axes]
+    conv = kind(linear.in_features, linear.out_features, 1).requires_grad_(False)
+    conv.weight.copy_(linear.weight.reshape(conv.weight.shape))
+    conv.bias.copy_(linear.bias)
+    return conv
 
 
 class _Named(nn.Module):

@@ -30,6 +30,22 @@ def test_answers_as_pytorch_does(kind, sites):
         assert not one[0][:, ~asked["mask"][0]].any()
 
 
+def test_three_axes_do_as_well(sites):
+    torch.manual_seed(0)
+    net = UFNO(outputs=2, width=5, modes=(2, 3, 2), layers=2, u_layers=1, pad=(0, 8, 4), head=7)
+    asked, model = pick(sites, [4]), Surrogate(net.eval(), GRID)
+    found, wanted = Compiled(model, sites).predict(asked), model.predict(asked)
+    for one, other in zip(found, wanted, strict=True):
+        assert torch.allclose(one, other, rtol=1e-4, atol=1e-4)
+
+
+def test_the_model_that_is_compiled_stays_as_it_was(sites):
+    model = surrogate(UFNO)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    Compiled(model, sites)
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
 @pytest.mark.parametrize("threads", [1, 3])
 def test_many_sites_keep_their_order(threads, sites):
     model = Compiled(surrogate(UFNO), sites, threads)

@@ -36,8 +36,11 @@ def test_another_training_is_not_taken_for_the_same(asked, monkeypatch):
     ask(epochs=4)
     ask(epochs=4, sites=pick(sites, slice(0, 8)))
     monkeypatch.setitem(script.KINDS, "cnn", script.KINDS["fno"])
+    ask(epochs=4, sites=pick(sites, slice(0, 8)))
+    monkeypatch.setattr(script, "CODE", script.CODE[1:])
+    ask(epochs=4, sites=pick(sites, slice(0, 8)))
     entry, path = ask(epochs=4, sites=pick(sites, slice(0, 8)))
-    assert trainings == [(10, 3), (10, 6), (4, 6), (4, 6)]
+    assert trainings == [(10, 3), (10, 6), (4, 6), (4, 6), (4, 6)]
     assert path.exists() and entry["cases"] == 4
 
 

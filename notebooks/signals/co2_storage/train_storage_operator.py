@@ -32,6 +32,9 @@ SHARES = (0.125, 0.25, 0.5)
 TEST, TRAINING, EPOCHS = 100, 500, 40  # cases, cases, rounds over all cases
 HERE = Path(__file__).parent
 RECEIPT = HERE / "storage_operator_receipt.json"
+CODE = [HERE / f"{name}.py" for name in (
+    "fourier_operator", "operator_inputs", "spectral_conv", "operator_training",
+)]  # fmt: skip
 SHIPPED = {"ufno": SEEDS, "cnn": (0,), "fno": (0,)}
 
 
@@ -68,7 +71,7 @@ def measured(surrogate, tests):
 
 def trained(kind, seed, share, training, grid, epochs, folder):
     """(entry of the receipt, path of the weights) of one network, trained now or found: of the
-    same size, with as many cases and epochs."""
+    same size and code, with as many cases and epochs."""
     number = round(share * len(training["mask"]))
     path = folder / f"{kind}_{seed}_{share:g}.safetensors"
     notes = path.with_suffix(".json")
@@ -76,7 +79,7 @@ def trained(kind, seed, share, training, grid, epochs, folder):
     net = KINDS[kind].reduced()
     rounds = round(epochs * share**-0.67)  # an eighth of the cases gets half of the updates
     entry = {"kind": kind, "seed": seed, "share": share, "cases": number, "epochs": rounds}
-    entry |= {"parameters": parameters(net)[1]}
+    entry |= {"parameters": parameters(net)[1], "code": case_shards.code_hash(CODE)}
     found = json.loads(notes.read_text()) if notes.exists() else {}
     if entry.items() <= found.items():
         return found, path
@@ -100,8 +103,7 @@ def tell(name):
 
 
 def described(args, index, tests):
-    """What the receipt says of data, code and machine."""
-    modules = ("fourier_operator", "operator_inputs", "spectral_conv", "operator_training")
+    """What the receipt says of data, simulator and machine."""
     return {
         "training": args.training,
         "test": len(tests["test"]["mask"]),
@@ -109,7 +111,6 @@ def described(args, index, tests):
         "epochs": args.epochs,
         "seed": index["seed"],
         "simulator": index["code"],
-        "code": case_shards.code_hash(HERE / f"{name}.py" for name in modules),
         "torch": torch.__version__,
         "machine": device.machine()["cpu"],
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
