@@ -61,8 +61,30 @@ def test_porosity_follows_permeability():
     porosity = rock_fields.porosity(GRID, rng, k)
     assert np.corrcoef(np.log(k).ravel(), porosity.ravel())[0, 1] > 0.8
     assert porosity.min() >= 0.05 and porosity.max() <= 0.35
+    for k, wanted in ((10, 0.15), (100, 0.2), (1000, 0.25)):
+        alike = [rock_fields.porosity(GRID, rng, np.full(GRID.shape, k)) for _ in range(50)]
+        assert np.mean(alike) == pytest.approx(wanted, abs=0.003)
+        assert np.std(alike) == pytest.approx(0.01, rel=0.2)
     tight = rock_fields.porosity(GRID, rng, np.full(GRID.shape, 0.01))
     assert tight.min() == 0.05
+
+
+def test_half_of_the_cells_are_of_either_rock():
+    assert set(np.unique(many("facies", 3))) == {-1.0, 1.0}
+    assert many("facies", 800).mean() == pytest.approx(0, abs=0.08)
+
+
+def test_lengths_below_a_metre_are_lengths():
+    rng = np.random.default_rng(0)
+    rough = np.stack([rock_fields.gaussian(GRID, rng, 0.5, 0.5) for _ in range(200)])
+    assert abs((rough[:, 4] * rough[:, 5]).mean()) < 0.1
+
+
+def test_a_root_is_of_the_exponential_if_nothing_else_is_asked():
+    places = np.array([0.0, 3.0, 7.0])
+    found = rock_fields.root(places, 5.0)
+    wanted = np.exp(-np.abs(places[:, None] - places) / 5)
+    np.testing.assert_allclose(found @ found.T, wanted, atol=1e-8)
 
 
 @pytest.mark.parametrize("kind", rock_fields.KINDS)

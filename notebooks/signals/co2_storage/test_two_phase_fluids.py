@@ -96,9 +96,37 @@ def test_co2_gets_denser_with_pressure(kelvin):
     assert (np.diff(fluids.co2_density(fluids.PRESSURES_PA, kelvin)) > 0).all()
 
 
-def test_below_38_degrees_co2_jumps_from_vapour_to_liquid_where_their_energies_meet():
-    density = fluids.co2_density(np.array([60e5, 75e5]), 300.0)
-    assert density[0] < 250 and density[1] > 650  # it boils at 67 bar
+@pytest.mark.parametrize("kelvin", [295.0, 300.0, 305.0])
+def test_below_38_degrees_co2_boils_where_maxwell_s_areas_are_equal(kelvin):
+    a, b = (7.54e7 - 4.13e4 * kelvin) * 1e-7, 27.80e-6
+    low, high = 50e5, 90e5
+    while high - low > 1:
+        middle = (low + high) / 2
+        thin = fluids.co2_density(middle, kelvin) < 450
+        low, high = (middle, high) if thin else (low, middle)
+    vapour, liquid = fluids.CO2_KG_PER_MOL / fluids.co2_density(np.array([low, high]), kelvin)
+    assert vapour > 1.5 * liquid
+    volume = np.linspace(liquid, vapour, 200_001)
+    pressure = fluids.GAS_CONSTANT * kelvin / (volume - b)
+    pressure -= a / (kelvin**0.5 * volume * (volume + b))
+    assert np.trapezoid(pressure, volume) == pytest.approx(low * (vapour - liquid), rel=1e-4)
+
+
+# K, kg/m³, µPa s: the check values of Fenghour et al. 1998, but for the one near the critical
+# point, where the full equation has a term more
+@pytest.mark.parametrize(
+    "kelvin, density, viscosity",
+    [(220, 2.440, 11.06), (300, 1.773, 15.02), (800, 0.662, 35.09),
+     (220, 1194.86, 269.37), (300, 1029.27, 132.55), (800, 407.828, 48.74)],
+)  # fmt: skip
+def test_co2_is_as_thick_as_published(kelvin, density, viscosity):
+    assert fluids.co2_viscosity(density, kelvin) * 1e6 == pytest.approx(viscosity, abs=0.006)
+
+
+# share of salt, kg/m³ at 20 °C and one atmosphere: CRC Handbook of Chemistry and Physics
+@pytest.mark.parametrize("salt, density", [(0.05, 1034.0), (0.10, 1070.7), (0.20, 1147.8)])
+def test_brine_is_as_dense_as_measured(salt, density):
+    assert fluids.brine_density(101_325, 20.0, salt) == pytest.approx(density, rel=0.003)
 
 
 @pytest.mark.parametrize("irreducible, lam", [(0.0, 0.3), (0.2, 0.5), (0.3, 0.7)])

@@ -94,6 +94,7 @@ def test_a_well_outside_the_aquifer_is_refused(interval):
     "change, words",
     [({"edges_m": (0.0, 2.0, 1.0)}, "edges_m"), ({"edges_m": (1.0, 2.0)}, "first ring"),
      ({"edges_m": (0.0, 0.05, 2.0)}, "first ring"),
+     ({"edges_m": (0.0, WELL_RADIUS_M, 2.0)}, "from 0.0 to 0.1"),
      ({"edges_m": (0.0, float("nan"))}, "edges_m"),
      ({"times_days": ()}, "times_days"), ({"times_days": (2.0, 1.0)}, "times_days"),
      ({"rows": 0}, "rows"), ({"row_m": 0.0}, "rows")],
