@@ -194,6 +194,51 @@ def test_encoding_spreads_the_rate_over_the_open_rows():
     assert torch.allclose(x[0, 4, :, 0, 0].sum(), torch.tensor(8.0))
 
 
+def test_each_channel_is_what_its_name_says():
+    grid, sites = Grid.reduced(), cases()
+    x = dict(zip(fourier_operator.CHANNELS, encode(sites, grid)[1].double(), strict=True))
+    k, depths = sites["permeability"][1, :10].double(), torch.tensor(grid.depths_m)[:, None]
+    log_r = torch.tensor(grid.centres_m).log10() / 2 - 1
+    flat = torch.ones(24, 48, dtype=torch.float64)
+    opened = sites["perforation_mask"][1, :, None] * flat
+    wanted = {
+        "radial permeability": k.log10() / 2 - 1,
+        "vertical permeability": (k * 0.1).log10() / 2 - 1,
+        "porosity": 0 * flat,
+        "perforation": opened,
+        "rate": opened * 1.0 / 4 * 8,
+        "depth": (1500 + depths - 1700) / 500 * flat,
+        "place in the aquifer": (depths / 83 * 2 - 1) * flat,
+        "irreducible water": 0 * flat,
+        "pore-size index": 0 * flat,
+        "radius": log_r * flat,
+        "row": (depths / 100 - 1) * flat,
+    }
+    for name, field in wanted.items():
+        assert torch.allclose(x[name][:10, :, 0], field[:10], atol=1e-5), name
+        assert torch.equal(x[name], x[name][..., :1].expand_as(x[name])), name
+    days = torch.tensor(grid.times_days).double()
+    assert torch.allclose(x["time"], (days.log10() / 2 - 1).expand(24, 48, -1), atol=1e-6)
+
+
+def test_what_differs_between_sites_differs_in_its_channel_alone():
+    grid, plain = Grid.reduced(), cases()
+    channel = {"swi": 7, "lam": 8, "porosity": 2, "rate": 4, "depth": 5, "thickness": 6}
+    for name, number in channel.items():
+        changed = encode(plain | {name: plain[name] + 0.1}, grid) - encode(plain, grid)
+        assert changed.abs().amax((0, 2, 3, 4)).nonzero().flatten().tolist() == [number], name
+    step = encode(plain | {"swi": plain["swi"] + 0.1}, grid)[0, 7, 0, 0, 0]
+    assert step == pytest.approx(1.0, abs=1e-5), "0.1 more is one unit more"
+
+
+@pytest.mark.parametrize("modes, calls", [((3, 5), 1), ((9, 20), 0)])
+def test_few_modes_go_by_matrices_and_many_by_transforms(monkeypatch, modes, calls):
+    made, real = [], spectral_conv.by_matrices
+    monkeypatch.setattr(spectral_conv, "by_matrices", lambda *a: made.append(1) or real(*a))
+    SpectralConv(1, 1, modes)(torch.randn(1, 1, 24, 56))
+    assert len(made) == calls
+
+
 @pytest.mark.parametrize("shape", [(1, 11, 24, 48, 12), (12, 24, 48, 12)])
 @pytest.mark.parametrize("kind", [FNO, UNet])
 def test_other_channels_are_refused(kind, shape):

@@ -3,9 +3,9 @@ from pathlib import Path
 import pytest
 import storage_cases
 import torch
-from fourier_operator import FNO, UFNO, UNet
+from fourier_operator import FNO, UFNO, Pointwise, UNet
 from operator_training import Surrogate, pick
-from storage_runtime import Compiled
+from storage_runtime import Compiled, deployed
 
 GRID = storage_cases.Grid.reduced()
 
@@ -37,6 +37,12 @@ def test_three_axes_do_as_well(sites):
     found, wanted = Compiled(model, sites).predict(asked), model.predict(asked)
     for one, other in zip(found, wanted, strict=True):
         assert torch.allclose(one, other, rtol=1e-4, atol=1e-4)
+
+
+def test_maps_of_the_channels_are_drawn_into_convolutions(sites):
+    net = deployed(surrogate(UFNO), (pick(sites, [0]),)).surrogate.net
+    assert not any(isinstance(part, Pointwise) for part in net.modules())
+    assert not any([*layer.local.parameters()] for layer in net.layers)
 
 
 def test_the_model_that_is_compiled_stays_as_it_was(sites):
