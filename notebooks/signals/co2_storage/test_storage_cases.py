@@ -142,6 +142,16 @@ def test_a_changed_or_missing_shard_is_refused(tmp_path):
         case_shards.load(tmp_path)
 
 
+def test_no_shard_is_read_beyond_the_limit(tmp_path):
+    index = {"shards": {}}
+    for first in (0, 3, 6):
+        index = case_shards.add_shard(tmp_path, index, {"x": np.arange(first, first + 3)})
+    (tmp_path / "cases_0002.npz").unlink()
+    assert case_shards.load(tmp_path, limit=5)["x"].tolist() == [0, 1, 2, 3, 4]
+    with pytest.raises(ValueError, match="no file"):
+        case_shards.load(tmp_path, limit=7)
+
+
 def test_a_folder_without_a_data_set_is_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="no data set"):
         storage_cases.load(tmp_path)

@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 import torch
 import two_phase
+import two_phase_equations as equations
 import two_phase_newton
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from two_phase import Case, Fluids, Grid, simulate, simulate_batch
+from two_phase_aquifer import aquifer_of
 from two_phase_validation import co2_in_place_mt, plain_case
 
 GRID = Grid.reduced(6, 16, reports=4)
@@ -102,6 +104,38 @@ def test_a_plume_grows_and_the_pressure_falls_off_outwards():
 def test_saturation_stays_between_nothing_and_what_brine_leaves():
     found = saturation(simulate(rough_case(irreducible=0.3, rate=1.5), GRID, **QUICK))
     assert found.min() >= 0 and found.max() <= 0.7
+
+
+@pytest.mark.parametrize(
+    "start, wanted, found",
+    [(0.1, 9.0, 0.3), (0.6, 9.0, 0.7), (0.6, -9.0, 0.4), (0.1, -9.0, 0.0)],
+)
+def test_an_iteration_moves_a_little_and_to_what_is_possible(start, wanted, found):
+    def solve(matrix, right):
+        return torch.stack([0 * right[:, 0] - 1e9, 0 * right[:, 1] + wanted], 1)
+
+    aquifer = aquifer_of([rough_case(irreducible=0.3)], GRID, 6)
+    run = two_phase_newton.Run(aquifer, GRID, solve, 0.1)
+    run.saturation += start
+    before = run.pressure.clone()
+    system = equations.assemble(aquifer, run.pressure, run.saturation, run.before, run.dt)
+    run.newton(torch.tensor([0]), system)
+    torch.testing.assert_close(run.saturation, torch.full_like(before, found))
+    torch.testing.assert_close(run.pressure, before - 5e6)
+
+
+def test_no_step_is_longer_than_its_share_of_the_time_passed(monkeypatch):
+    steps, accept = [], two_phase_newton.Run.accept
+
+    def seen(run, good, system):
+        steps.append((run.now.item(), run.dt.item()))
+        accept(run, good, system)
+
+    monkeypatch.setattr(two_phase_newton.Run, "accept", seen)
+    simulate(rough_case(), GRID, step_fraction=0.2)
+    for now, dt in steps:
+        assert dt <= max(0.05 * 86_400, 0.2 * now) * (1 + 1e-9)
+    assert sum(dt for _, dt in steps) == pytest.approx(GRID.times_days[-1] * 86_400)
 
 
 def test_rows_below_the_aquifer_are_zero():
