@@ -8,6 +8,7 @@ import pytest
 import torch
 import two_phase
 import two_phase_equations as equations
+import two_phase_fluids as fluids
 import two_phase_newton
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -232,3 +233,35 @@ def test_the_estimate_has_the_size_of_the_pressure_in_the_well():
     estimate = two_phase.estimated_buildup_bar(case, GRID)
     found = simulate(case, GRID, **QUICK).bottom_hole_bar.max().item()
     assert found / 3 < estimate < found * 3
+
+
+def test_in_even_rock_the_estimate_is_that_of_radial_flow():
+    even = {name: np.full(GRID.shape, value) for name, value in (("k", 100.0), ("phi", 0.2))}
+    case = Case(even["k"], even["phi"], 200.0, 1500.0, 0.5, (0.0, 200.0))
+    start, celsius = two_phase.hydrostatic_bar(1500.0) * 1e5, fluids.temperature_c(1500.0)
+    viscosity = fluids.brine_viscosity(celsius)
+    spring = fluids.ROCK_PER_PA + fluids.brine_compressibility(start, celsius)
+    k, seconds = 100 * 9.869233e-16, GRID.times_days[-1] * 86_400
+    reach = np.sqrt(2.25 * k * seconds / (0.2 * viscosity * spring))
+    volume = 0.5e9 / (365 * 86_400) / fluids.co2_density(start, celsius + 273.15)
+    wanted = volume * viscosity / (2 * np.pi * k * 200.0) * np.log(reach / 0.1) / 1e5
+    assert two_phase.estimated_buildup_bar(case, GRID) == pytest.approx(wanted, rel=1e-6)
+
+
+def test_the_well_s_pressure_is_told_against_rest_at_its_own_top_row():
+    result = simulate(plain_case(GRID, 100, 0.05, open_from=0.55), GRID, **QUICK)
+    excess = result.bottom_hole_bar - result.pressure_buildup_TZR[:, 3, 0]
+    assert (excess > 0).all() and (excess < 8).all(), "brine weighs 10 bar a hundred metres"
+
+
+@pytest.mark.parametrize("number, solver", [(1, "scipy"), (2, "blocks")])
+def test_one_case_is_solved_by_scipy_and_many_by_blocks(monkeypatch, number, solver):
+    asked = []
+
+    def seen(name, solve):
+        return lambda *args: asked.append(name) or solve(*args)
+
+    made = {name: seen(name, solve) for name, solve in two_phase.SOLVERS.items()}
+    monkeypatch.setattr(two_phase, "SOLVERS", made)
+    simulate_batch([rough_case(1)] * number, GRID, step_fraction=1.0)
+    assert set(asked) == {solver}

@@ -88,6 +88,23 @@ def test_the_derivatives_equal_automatic_differentiation():
         np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-13 * abs(wanted).max())
 
 
+def test_the_well_s_derivatives_equal_automatic_differentiation():
+    aquifer, pressure, saturation, *_ = rough_system(slopes=False)
+
+    def flows(p, s):
+        return equations.well(aquifer, equations.phases(aquifer, p, s), p)[0]
+
+    slope = equations.well(aquifer, equations.phases(aquifer, pressure, saturation), pressure)[
+        1
+    ]
+    for unknown, found in enumerate(torch.func.jacfwd(flows, (0, 1))(pressure, saturation)):
+        for b in range(2):
+            wanted = found[b, :, b, :, 0]
+            torch.testing.assert_close(
+                slope[b, :, unknown], wanted, rtol=1e-9, atol=1e-12 * wanted.abs().max().item()
+            )
+
+
 def test_what_leaves_one_cell_enters_its_neighbour():
     aquifer, _, _, before, dt, system = rough_system()
     total = system.residual.sum((2, 3))
