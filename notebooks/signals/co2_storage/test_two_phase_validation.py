@@ -62,3 +62,10 @@ def test_the_mass_in_place_notices_a_lost_share():
     )
     lost = 1 - validation.co2_in_place_mt(case, grid, thinner) / injected
     np.testing.assert_allclose(lost, 1e-4, rtol=0.01)
+
+
+def test_a_row_of_rings_reaches_as_far_as_asked():
+    grid = validation.one_row(rings=50, reach_m=700.0, ratio=1.1)
+    widths = np.diff(grid.edges_m)
+    assert grid.edges_m[-1] == 700.0 and len(widths) == 50
+    np.testing.assert_allclose(widths[1:] / widths[:-1], 1.1)
