@@ -205,7 +205,8 @@ class Surrogate(nn.Module):
 
 
 def check_cases(cases, grid, trained=True):
-    """None where the cases can be foretold; else ValueError says which, what and why.
+    """None where the cases (tensors, or arrays of NumPy) can be foretold; else ValueError says
+    which, what and why.
 
     Refused are fields of another grid, numbers that are not finite, porosity below zero or
     over a half, permeability that is not positive, a well outside of the aquifer or without
