@@ -207,10 +207,7 @@ def waits_of(monkeypatch):
 
 
 def test_waits_longer_after_each_failure_with_jitter(server, monkeypatch):
-    waits, bounds = [], []
-    monkeypatch.setattr(
-        crowd_client, "time", SimpleNamespace(**vars(time) | {"sleep": waits.append})
-    )
+    waits, bounds = waits_of(monkeypatch), []
     draw = crowd_client.random.uniform
     monkeypatch.setattr(
         crowd_client.random, "uniform", lambda a, b: bounds.append((a, b)) or draw(a, b)
@@ -223,10 +220,7 @@ def test_waits_longer_after_each_failure_with_jitter(server, monkeypatch):
 
 
 def test_waits_as_long_as_the_server_asks(server, monkeypatch):
-    waits = []
-    monkeypatch.setattr(
-        crowd_client, "time", SimpleNamespace(**vars(time) | {"sleep": waits.append})
-    )
+    waits = waits_of(monkeypatch)
     server.faults.unavailable, server.faults.retry_after_s = 2, 7
     with client_of(server) as client:
         client.deliverables(server.project_id)
