@@ -5,6 +5,6 @@ runs in a process of its own.
 """
 
 from .errors import PressError
-from .model import Chapter, Repository
+from .repository import Chapter, Repository
 
 __all__ = ["Chapter", "PressError", "Repository"]

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from .errors import PressError
-from .model import HOME, Repository
+from .repository import HOME, Repository
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -111,7 +111,7 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _build(options: argparse.Namespace) -> int:
-    from .build import build
+    from .print.build import build
 
     if not options.no_run:
         options.chapters = []
@@ -124,13 +124,13 @@ def _build(options: argparse.Namespace) -> int:
 
 
 def _serve(options: argparse.Namespace) -> int:
-    from .serve import serve
+    from .server import serve
 
     return serve(Repository(options.root), options.port)
 
 
 def _new(options: argparse.Namespace) -> int:
-    from .new import new_chapter, new_part
+    from .scaffold.new import new_chapter, new_part
 
     repository = Repository(options.root)
     make = new_part if options.kind == "part" else new_chapter
@@ -141,8 +141,8 @@ def _new(options: argparse.Namespace) -> int:
 
 def _workshop(options: argparse.Namespace) -> int:
     from . import run
-    from .build import build
-    from .workshop import bundle, offline
+    from .print.build import build
+    from .teach.workshop import bundle, offline
 
     repository = Repository(options.root)
     chapters = repository.select(options.chapters)
@@ -159,7 +159,7 @@ def _workshop(options: argparse.Namespace) -> int:
 
 
 def _colab(options: argparse.Namespace) -> int:
-    from .colab_trial import colab
+    from .colab.trial import colab
 
     return colab(Repository(options.root), options.chapters, options.hold, options.as_is)
 
@@ -175,7 +175,7 @@ def _clean(options: argparse.Namespace) -> int:
 
 
 def _variants(options: argparse.Namespace) -> int:
-    from .variants import write
+    from .teach.variants import write
 
     repository = Repository(options.root)
     for chapter in repository.select(options.chapters):
@@ -185,7 +185,7 @@ def _variants(options: argparse.Namespace) -> int:
 
 
 def _prove(options: argparse.Namespace) -> int:
-    from .proofs import prove, prove_sections
+    from .teach.proofs import prove, prove_sections
 
     repository = Repository(options.root)
     wrong = 0
@@ -199,6 +199,6 @@ def _prove(options: argparse.Namespace) -> int:
 
 
 def _worker(options: argparse.Namespace) -> int:
-    from .worker import execute
+    from .run.worker import execute
 
     return execute(json.loads(Path("task.json").read_text(encoding="utf-8")))

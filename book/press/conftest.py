@@ -7,7 +7,8 @@ import nbformat
 import pytest
 import yaml
 
-from press import Repository, setup_cell
+from press import Repository
+from press.colab import setup_cell
 
 CONFIG = """\
 title: A small book

@@ -8,10 +8,12 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from press import PressError, Repository, files, markdown, processes
+from press import PressError, Repository, files
 from press.cli import main
-from press.model import HOME
-from press.outputs import tidy
+from press.gates import markdown
+from press.repository import HOME
+from press.run import processes
+from press.run.outputs import tidy
 
 PRESS = Path(__file__).resolve().parent
 

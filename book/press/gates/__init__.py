@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ..errors import PressError
-from ..model import Repository
+from ..repository import Repository
 
 MODULES = ("notebooks", "cards", "figures", "numbers", "registry", "live", "links", "code", "words")
 

@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from ..cache import versions
-from ..model import Repository
+from ..repository import Repository, is_proof, python_files, top_name
+from ..run.cache import versions
 from . import Problem, gate
 from .python import function_lengths, imports, parse, parse_file
 
-HELPERS_TOTAL, HELPERS_MODULE, MODULE, FUNCTION = 1200, 200, 300, 40
+HELPERS_TOTAL, HELPERS_MODULE, MODULE, FUNCTION = 1400, 200, 300, 40
+FLAT = 10  # modules of a slice that may lie beside its notebook, tests and benches not counted
 OWN = {"helpers", "press", "book", "notebooks", "data"}
 HELPERS_MAY = {"torch", "numpy", "matplotlib", "tqdm", "yaml", "IPython", "helpers"}
 
@@ -31,18 +32,42 @@ def installed() -> dict[str, list[str]]:
     mend="rename the module (and what imports it)",
 )
 def names(repository: Repository) -> Iterator[Problem]:
-    """Python files of slices whose names clash with each other, the standard library or packages."""
+    """Modules and packages of slices whose names clash with each other, the standard library or packages."""
     homes: dict[str, Path] = {}
     for path in slice_files(repository):
-        name, where = path.stem, repository.relative(path)
-        if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
-            yield Problem(where, f"{name!r} is no module name: lower-case letters, digits and _ are allowed")
+        if not re.fullmatch(r"[a-z][a-z0-9_]*|__init__", path.stem):
+            what = f"{path.stem!r} is no module name: lower-case letters, digits and _ are allowed"
+            yield Problem(repository.relative(path), what)
+    for path, name in importable(repository):
+        where = repository.relative(path)
         if name in homes:
             yield Problem(where, f"{repository.relative(homes[name])} has the same name; one a repository is allowed")
         homes.setdefault(name, path)
         hidden = clash(repository, name)
         if hidden:
             yield Problem(where, hidden)
+
+
+@gate(
+    "rooms",
+    f"a slice of more than {FLAT} modules lies in packages, and every slice has its map",
+    why="a newcomer finds the file for a question in half a minute, or leaves",
+    mend="move modules with their tests into packages named by the field's terms; write README.md: which file answers "
+    "which question, in reading order",
+)
+def rooms(repository: Repository) -> Iterator[Problem]:
+    """Slices too large to be flat, folders of Python files that are no packages, slices without README.md."""
+    for folder in sorted({chapter.home for chapter in repository.chapters}):
+        where, files = repository.relative(folder), python_files(folder)
+        own = [path for path in files if not is_proof(path) and not path.name.startswith(("bench_", "__init__"))]
+        loose = [path for path in files if path.parent == folder]
+        if len(own) > FLAT and loose:
+            yield Problem(where, f"{len(own)} modules, and {len(loose)} Python files lie beside the notebook; none may")
+        for inner in sorted({path.parent for path in files} - {folder}):
+            if not (inner / "__init__.py").is_file():
+                yield Problem(repository.relative(inner), "holds Python files and no __init__.py, so it is no package")
+        if not (folder / "README.md").is_file():
+            yield Problem(where, "has no README.md")
 
 
 def clash(repository: Repository, name: str) -> str | None:
@@ -59,8 +84,24 @@ def clash(repository: Repository, name: str) -> str | None:
 
 def slice_files(repository: Repository) -> list[Path]:
     """Every Python file of every slice, tests and benchmarks included; conftest files are pytest's own."""
-    found = sorted((repository.root / "notebooks").glob("*/*/*.py"))
-    return [path for path in found if path.name != "conftest.py"]
+    folders = sorted(path for path in (repository.root / "notebooks").glob("*/*") if path.is_dir())
+    return [path for folder in folders for path in python_files(folder) if path.name != "conftest.py"]
+
+
+def importable(repository: Repository) -> list[tuple[Path, str]]:
+    """(path, name) of all that can be imported from a slice's folder: the modules in it, and each package once."""
+    found = {}
+    for path in slice_files(repository):
+        home = slice_of(repository, path)
+        name = top_name(path, home)
+        found.setdefault((home, name), path if path.parent == home else home / name)
+    return [(path, name) for (_, name), path in found.items()]
+
+
+def slice_of(repository: Repository, path: Path) -> Path:
+    """The folder of the slice in which a file lies."""
+    below = repository.root / "notebooks"
+    return below.joinpath(*path.relative_to(below).parts[:2])
 
 
 @gate(
@@ -71,7 +112,7 @@ def slice_files(repository: Repository) -> list[Path]:
 )
 def imports_point_the_right_way(repository: Repository) -> Iterator[Problem]:
     """Imports of slices by helpers, by other slices, by the press, and of torch where it is too early."""
-    slices = {path.stem: path.parent for path in slice_files(repository)}
+    slices = {name: path.parent for path, name in importable(repository)}
     for path in slice_files(repository):
         yield from _foreign(repository, path, parse_file(path), slices, None)
     for chapter in repository.chapters:
@@ -89,7 +130,7 @@ def imports_point_the_right_way(repository: Repository) -> Iterator[Problem]:
 
 def _foreign(repository: Repository, path: Path, tree: ast.AST, slices: dict, cell: int | None) -> Iterator[Problem]:
     for line, name in imports(tree):
-        if name in slices and slices[name] != path.parent:
+        if name in slices and slices[name] != slice_of(repository, path):
             home = repository.relative(slices[name])
             what = f"imports {name} of {home}; its own slice, helpers and libraries are allowed"
             yield Problem(repository.relative(path), what, cell, line)

@@ -4,9 +4,8 @@ import ast
 import re
 from collections.abc import Iterator
 
-from .. import markdown
-from ..model import Chapter, Repository, read_notebook
-from . import Problem, gate
+from ..repository import Chapter, Repository, read_notebook
+from . import Problem, gate, markdown
 from .python import argument, calls, dotted_name, literal_text, parse
 
 SHORTEST, SHORTEST_IMAGE = 20, 12

@@ -5,12 +5,13 @@ import csv
 import re
 from collections.abc import Iterator
 
-from .. import live as packs
-from ..model import Chapter, Repository
+from ..print import live as packs
+from ..repository import Chapter, Repository
 from . import Problem, gate
 from .python import parse, parse_file
 from .registry import row_problems
 
+RUNTIMES = "book/press/print/runtimes.tsv"
 ADDRESS = re.compile(r"""(?:https?:)?//(?!www\.w3\.org/)[a-z0-9-]+\.[a-z0-9.-]+|@import|importScripts""", re.IGNORECASE)
 COMMENT = re.compile(r"/\*.*?\*/|(?<![:'\"`])//[^\n]*", re.DOTALL)
 
@@ -19,13 +20,13 @@ COMMENT = re.compile(r"/\*.*?\*/|(?<![:'\"`])//[^\n]*", re.DOTALL)
     "live",
     "live models have their script, style, pinned runtime and output; no other server",
     why="a page must work from a folder with no network, and run only what was checked by its hash",
-    mend="correct the card's `live`, the slice's script, or book/press/runtimes.tsv",
+    mend=f"correct the card's `live`, the slice's script, or {RUNTIMES}",
 )
 def live(repository: Repository) -> Iterator[Problem]:
     """What is wrong with the pinned runtimes, and with the live model of each card."""
     with packs.RUNTIMES.open(encoding="utf-8", newline="") as handle:
         for line, row in enumerate(csv.DictReader(handle, delimiter="\t", quoting=csv.QUOTE_NONE), start=2):
-            yield from (Problem(f"book/press/{packs.RUNTIMES.name}", what, line=line) for what in row_problems(row))
+            yield from (Problem(RUNTIMES, what, line=line) for what in row_problems(row))
     for chapter in repository.chapters:
         if chapter.card_path.exists() and isinstance(chapter.card.get("live"), dict):
             yield from _chapter(repository, chapter)

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import nbformat
 
-from .. import setup_cell
+from ..colab import setup_cell
 from ..files import write_text
-from ..model import Chapter, Repository, read_notebook, tags
+from ..repository import Chapter, Repository, read_notebook, tags
 from . import Problem, gate
 from .python import definitions, parse, parse_file
 

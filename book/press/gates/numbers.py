@@ -8,9 +8,8 @@ an input all the same says so: `<!-- typed: reason -->` at the end of its line, 
 import re
 from collections.abc import Iterator
 
-from .. import markdown
-from ..model import Repository
-from . import Problem, gate
+from ..repository import Repository
+from . import Problem, gate, markdown
 from .python import argument, calls, literal_text, parse
 
 NUMBER = r"(?<![\w.,#/=])[~≈]?\d+(?:[.,]\d+)*(?:\s?[–-]\s?\d+(?:[.,]\d+)*)?(?:e[+-]?\d+)?"

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from urllib.parse import urlsplit
 
-from ..model import REGISTRY_COLUMNS, Chapter, Repository
+from ..repository import REGISTRY_COLUMNS, Chapter, Repository
 from . import Problem, gate
 from .python import argument, calls, literal_text, parse, parse_file
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..errors import PressError
-from ..model import Repository
+from ..repository import Repository
 from . import Problem, gate
 
-WORDS = Path(__file__).resolve().parents[1] / "words.txt"
+WORDS = Path(__file__).resolve().parent / "words.txt"
 SKIPPED = {"_build", "node_modules", "__pycache__"}
 
 
@@ -31,7 +31,7 @@ def texts(repository: Repository) -> list[Path]:
     "spelling",
     "no word is misspelt",
     why="a typo in a lesson makes a reader doubt the rest",
-    mend="correct it; a right word that codespell doubts goes into book/press/words.txt",
+    mend="correct it; a right word that codespell doubts goes into book/press/gates/words.txt",
 )
 def spelling(repository: Repository) -> Iterator[Problem]:
     """What codespell finds in Markdown, code, cards and the cells of notebooks."""

@@ -1,0 +1,1 @@
+"""A chapter in Colab: the `setup_cell` of every notebook, what it calls (`prepare`), and a `trial` without Colab."""

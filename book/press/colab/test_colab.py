@@ -1,0 +1,232 @@
+"""The setup cell: nothing outside Colab; in Colab the book's code at its release, and nothing preinstalled changed."""
+
+import importlib.metadata
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+import helpers  # noqa: F401  what may be forgotten
+from press import PressError, Repository
+from press.cli import main
+from press.colab import prepare as colab
+from press.colab import setup_cell
+from press.colab import trial as colab_trial
+from press.colab.trial import trial
+from press.conftest import code
+
+
+def cell(small, folder):
+    """The setup cell of the small book, with Colab's folder moved to `folder`."""
+    repository = small.repository
+    text = setup_cell.text(repository, repository.chapters[0])
+    assert text.count("/content/small-v9.9.9") == 1
+    return text.replace("/content", str(folder))
+
+
+def git(folder, *arguments):
+    """Run git with an author of its own."""
+    who = ["-c", "user.name=T", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
+    subprocess.run(["git", *who, *arguments], cwd=folder, check=True, capture_output=True)
+
+
+@pytest.fixture
+def published(small, monkeypatch, tmp_path):
+    """The small book as a git repository with its release tag, found where its address points; a fresh Colab."""
+    colab_py = Path(colab.__file__).read_text(encoding="utf-8")
+    small.write("book/press/colab/prepare.py", colab_py)
+    git(small.root, "init", "-q")
+    git(small.root, "add", ".")
+    git(small.root, "commit", "-q", "-m", "first")
+    git(small.root, "tag", "v9.9.9")
+    small.write("helpers/data.py", "raise RuntimeError('newer than the release')\n")
+    git(small.root, "commit", "-q", "-a", "-m", "later")
+    monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
+    monkeypatch.setenv("GIT_CONFIG_KEY_0", f"url.{small.root.as_uri()}.insteadOf")
+    monkeypatch.setenv("GIT_CONFIG_VALUE_0", "https://github.com/example/small")
+    monkeypatch.setenv("COLAB_RELEASE_TAG", "release-colab")
+    content = tmp_path / "content"
+    content.mkdir()
+    return small, content
+
+
+CHECK = """
+import os, subprocess, sys
+from pathlib import Path
+from helpers import data
+import moving_mean
+assert Path.cwd().name == "moving_mean", Path.cwd()
+assert Path(moving_mean.__file__).parent == Path.cwd()
+worker = "import os; os.chdir('/'); from helpers import data; print(data.fetch('ok'))"
+print(subprocess.run([sys.executable, "-c", worker], capture_output=True, text=True, check=True).stdout)
+"""
+
+
+def run_cell(text, folder):
+    """What a fresh Python prints that runs the text in `folder`, as Colab runs a cell."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [sys.executable, "-c", text]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+
+
+def test_in_colab_the_release_is_cloned_and_helpers_reach_workers_too(published):
+    small, content = published
+    done = run_cell(cell(small, content) + CHECK, content)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "ok"
+    assert "newer than the release" not in (content / "small-v9.9.9/helpers/data.py").read_text()
+
+
+def test_the_cell_can_run_again(published):
+    small, content = published
+    text = cell(small, content)
+    done = run_cell(text + "\n" + text + CHECK, content)
+    assert done.returncode == 0, done.stderr
+
+
+def test_outside_colab_the_cell_does_nothing(small, tmp_path, monkeypatch):
+    for name in ("COLAB_RELEASE_TAG", "KAGGLE_KERNEL_RUN_TYPE"):
+        monkeypatch.delenv(name, raising=False)
+    before, path = os.getcwd(), list(sys.path)
+    exec(cell(small, tmp_path / "content"), {})
+    assert (os.getcwd(), sys.path) == (before, path) and not (tmp_path / "content").exists()
+
+
+def test_the_cell_is_the_same_in_every_notebook_but_for_its_first_line(small):
+    small.write("notebooks/signals/moving_mean/second.ipynb", small.notebook_path.read_text())
+    first, second = (setup_cell.text(small.repository, chapter) for chapter in small.repository.chapters)
+    assert first.splitlines()[1:] == second.splitlines()[1:]
+    assert '"signals/moving_mean/second"' in second.splitlines()[0]
+    assert "v9.9.9" in first and "https://github.com/example/small" in first and len(first.splitlines()) <= 16
+
+
+def test_only_absent_packages_are_wanted():
+    assert colab.absent(["pip==1.0", "PyYAML==0.1", "no-such-package==1.0"]) == ["no-such-package==1.0"]
+
+
+def test_installed_packages_are_held_at_their_versions(tmp_path, monkeypatch):
+    calls = []
+
+    def fake(command, **options):
+        calls.append(command)
+        out = "numpy==1.26.4\nstrange==1+local\n" if "list" in command else ""
+        return subprocess.CompletedProcess(command, 0, stdout=out, stderr="")
+
+    monkeypatch.setattr(colab.subprocess, "run", fake)
+    colab.install(["no-such-package==1.0", "PyYAML==0.1"], tmp_path / "b" / "pins.txt")
+    assert calls[-1][-3:] == ["--constraint", str(tmp_path / "b" / "pins.txt"), "no-such-package==1.0"]
+    assert "numpy==1.26.4" in (tmp_path / "b" / "pins.txt").read_text()
+    calls.clear()
+    colab.install(["PyYAML==0.1"], tmp_path / "pins.txt")
+    assert calls == []
+
+
+def test_pip_s_refusal_is_told(tmp_path, monkeypatch):
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    with pytest.raises(RuntimeError, match="pip cannot add no-such-package==1.0"):
+        colab.install(["no-such-package==1.0"], tmp_path / "pins.txt")
+    assert f"PyYAML=={importlib.metadata.version('PyYAML')}" in (tmp_path / "pins.txt").read_text()
+
+
+# The trial, on the small book: this environment stands for the bare one
+
+
+@pytest.fixture
+def committed(small):
+    """The small book as a git repository, with the real `colab.py`."""
+    small.write("book/press/colab/prepare.py", Path(colab.__file__).read_text(encoding="utf-8"))
+    small.write(".gitignore", "_build/\n")
+    git(small.root, "init", "-q")
+    return small
+
+
+def tried(small, *cells):
+    """The Trial of the small book's chapter, whose third cell is followed by `cells`."""
+    kept = small.cells()[:3]
+    small.write_notebook([*kept, *cells])
+    git(small.root, "add", ".")
+    git(small.root, "commit", "-q", "-m", "first")
+    repository = small.repository
+    return trial(repository, repository.chapters[0], repository.build / "colab", Path(sys.executable), timeout=60)
+
+
+def test_the_trial_runs_the_notebook_alone_from_the_release(committed):
+    where = "import os, helpers, moving_mean\nprint(os.getcwd(), helpers.__file__, os.environ.get('PYTHONPATH'))"
+    found = tried(committed, code(where))
+    home = committed.root / "_build/colab/content/book"
+    printed = found.notebook.cells[3].outputs[0].text.split()
+    assert printed == [str(home / "notebooks/signals/moving_mean"), str(home / "helpers/__init__.py"), str(home)]
+    assert (found.added, found.changed) == ({}, {}) and "numpy" in found.before
+    assert [path.name for path in (committed.root / "_build/colab/alone").iterdir()] == ["moving_mean.ipynb"]
+
+
+def test_the_trial_tells_a_failing_cell(committed):
+    with pytest.raises(PressError, match="moving_mean does not run alone:(.|\n)*ZeroDivisionError"):
+        tried(committed, code("1 / 0"))
+
+
+def test_the_trial_sees_what_was_added_and_what_changed(committed, monkeypatch):
+    lists = iter([{"numpy": "1.26.4", "scipy": "1"}, {"numpy": "2.0", "scipy": "1", "stumpy": "1.14"}])
+    monkeypatch.setattr(colab_trial, "freeze", lambda python: next(lists))
+    found = tried(committed, code("1"))
+    assert (found.added, found.changed) == ({"stumpy": "1.14"}, {"numpy": "1.26.4 to 2.0"})
+
+
+def test_the_command_fails_when_a_preinstalled_version_changed(small, monkeypatch, capsys):
+    notebook = nbformat.v4.new_notebook()
+    for changed, status in (({}, 0), ({"numpy": "1 to 2"}, 1)):
+        done = colab_trial.Trial(1.0, {"numpy": "1", "torch": "2"}, {}, changed, notebook)
+        monkeypatch.setattr(colab_trial, "trial", lambda *given, done=done: done)
+        assert main(["--root", str(small.root), "colab", "--as-is"]) == status
+        assert ("CHANGED: numpy 1 to 2" in capsys.readouterr().out) is bool(changed)
+
+
+def test_torch_is_the_pinned_one_unless_another_is_held(small):
+    small.write("requirements.txt", "numpy==1\ntorch==2.13.0\n")
+    assert colab_trial._torch(small.repository, ["numpy==1.26.4"]) == ["torch==2.13.0", "numpy==1.26.4"]
+    assert colab_trial._torch(small.repository, ["torch==2.6.0"]) == ["torch==2.6.0"]
+
+
+# A runtime that is still warm from another release
+
+
+def test_modules_of_another_copy_of_the_book_are_forgotten(published):
+    small, content = published
+    old = content / "old"
+    for name, text in (("helpers/__init__.py", ""), ("helpers/data.py", "old = 1\n"), ("slice/moving_mean.py", "")):
+        (old / name).parent.mkdir(parents=True, exist_ok=True)
+        (old / name).write_text(text)
+    warm = f"import sys; sys.path[:0] = [{str(old)!r}, {str(old / 'slice')!r}]\nimport moving_mean\n"
+    warm += "from helpers import data\nassert data.old\n"
+    done = run_cell(
+        warm + cell(small, content) + CHECK + f"\nassert not [p for p in sys.path if {str(old)!r} in p]", content
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_where_nothing_is_stale_nothing_is_forgotten(tmp_path, monkeypatch):
+    home = Path(sys.modules["helpers"].__file__).resolve().parents[1]
+    assert colab.forget(home) == [] and "helpers" in sys.modules
+
+
+def test_in_kaggle_too(published, monkeypatch):
+    small, content = published
+    monkeypatch.delenv("COLAB_RELEASE_TAG")
+    monkeypatch.setenv("KAGGLE_KERNEL_RUN_TYPE", "Interactive")
+    done = run_cell(cell(small, content) + CHECK, content)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == "", "the clone says nothing"
+
+
+# The slow one: the first chapter of the book, in an environment of its own. `make colab` runs them all.
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("REBUILT_COLAB" not in os.environ, reason="takes minutes: REBUILT_COLAB=1, or `make colab`")
+@pytest.mark.parametrize("held", [[], ["numpy==1.26.4"]], ids=["newest numpy", "numpy 1.26"])
+def test_a_chapter_runs_in_a_bare_environment(held, capsys):
+    repository = Repository()
+    assert colab_trial.colab(repository, [repository.chapters[0].name], held) == 0, capsys.readouterr().out

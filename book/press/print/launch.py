@@ -1,0 +1,38 @@
+"""Where a chapter can be run with one click: the addresses of Colab, Kaggle and Binder.
+
+The services and the repository come from `_config.yml`; a service that it does not name has no button.
+"""
+
+from urllib.parse import quote
+
+from ..repository import Chapter, Repository
+from ..teach.variants import KINDS
+
+
+def addresses(repository: Repository, chapter: Chapter) -> dict[str, str]:
+    """The address at which each service opens the chapter's notebook, by the service's name."""
+    services = repository.config.get("launch_buttons") or {}
+    own = repository.config.get("rebuilt") or {}
+    branch, name = repository.branch, "/".join(repository.url.split("/")[-2:])
+    path = f"{chapter.document}.ipynb"
+    raw = f"https://raw.githubusercontent.com/{name}/{branch}/{path}"
+    found = {}
+    if services.get("colab_url"):
+        found["Colab"] = f"{services['colab_url'].rstrip('/')}/github/{name}/blob/{branch}/{path}"
+    if own.get("kaggle_url"):
+        found["Kaggle"] = f"{own['kaggle_url'].rstrip('/')}/kernels/welcome?src={quote(raw, safe=':/')}"
+    if services.get("binderhub_url"):
+        found["Binder"] = f"{services['binderhub_url'].rstrip('/')}/v2/gh/{name}/{branch}?urlpath=tree/{path}"
+    return found
+
+
+def buttons(repository: Repository, chapter: Chapter) -> str:
+    """A row of links, one a service; one line of HTML."""
+    links = [f'<a href="{url}">{service}</a>' for service, url in addresses(repository, chapter).items()]
+    return f'<p class="rebuilt-launch">Run it in {" ".join(links)}</p>' if links else ""
+
+
+def for_class(chapter: Chapter) -> str:
+    """A row of links to the chapter's notebooks for a class, which the build puts into `_data`; one line of HTML."""
+    links = [f'<a href="../../../_data/{chapter.name}.{kind}.ipynb" download>{kind}</a>' for kind in KINDS]
+    return f'<p class="rebuilt-launch">Notebooks for a class {" ".join(links)}</p>'

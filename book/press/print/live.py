@@ -1,0 +1,141 @@
+"""Live models: a page in which a model of the chapter runs in the reader's browser, with no server and no network.
+
+A chapter has one when its card says `live`. A cell of its notebook then shows an output of the kind `MIME`,
+`{"name": …, "files": {file: {"sha256": …, "base64": …}}}`: the model as the run exported it. The press checks its
+hashes and packs three things for the page into `_live/`: the runtime, from its npm package as pinned in
+`runtimes.tsv`; the model; the slice's script and style. A pack is a classic script that holds gzipped files as
+base64, because a page opened from a folder may neither fetch a file nor import a module.
+"""
+
+import base64
+import gzip
+import json
+import re
+import shutil
+import tarfile
+from pathlib import Path
+
+import nbformat
+
+from helpers import data
+
+from ..errors import PressError
+from ..files import sha256, write_text
+from ..repository import Chapter, Repository
+
+MIME = "application/vnd.rebuilt.live+json"
+RUNTIMES = Path(__file__).with_name("runtimes.tsv")
+LOADER = Path(__file__).with_name("live.js")
+# What pages need of a package, and the notice that goes with it.
+TAKEN = {
+    "onnxruntime-web": (
+        ("ort.wasm.min.js", "ort-wasm-simd-threaded.mjs", "ort-wasm-simd-threaded.wasm"),
+        "Copyright (c) Microsoft Corporation. MIT License: Permission is hereby granted, free of charge, to any person "
+        "obtaining a copy of this software and associated documentation files (the Software), to deal in the Software "
+        "without restriction, including without limitation the rights to use, copy, modify, merge, publish, "
+        "distribute, sublicense, and/or sell copies of the Software, and to permit persons to whom the Software is "
+        "furnished to do so, subject to the following conditions: The above copyright notice and this permission "
+        "notice shall be included in all copies or substantial portions of the Software. THE SOFTWARE IS PROVIDED AS "
+        "IS, WITHOUT WARRANTY OF ANY KIND, EXPRESS OR IMPLIED, INCLUDING BUT NOT LIMITED TO THE WARRANTIES OF "
+        "MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR "
+        "COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, "
+        "TORT OR OTHERWISE, ARISING FROM, OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN "
+        "THE SOFTWARE.",
+    )
+}
+
+
+def publish(notebook: nbformat.NotebookNode, chapter: Chapter, repository: Repository, source: Path) -> None:
+    """Write the packs of the chapter's live model below `source/_live`; the notebook is changed in place.
+
+    The output keeps its HTML as what stands where no script runs. Raises PressError where card and output disagree
+    or a hash is wrong.
+    """
+    card = chapter.card.get("live")
+    shown = [out for cell in notebook.cells for out in cell.get("outputs", []) if MIME in out.get("data", {})]
+    if len(shown) != bool(card):
+        promised = f"promises {card['name']!r}" if card else "promises none"
+        raise PressError(f"{chapter}: {len(shown)} outputs are live models, and the card's `live` {promised}")
+    if not card:
+        return
+    found = shown[0].data.pop(MIME)
+    if found.get("name") != card["name"]:
+        raise PressError(f"{chapter}: the live model is called {found.get('name')!r}, in the card {card['name']!r}")
+    folder, model = f"_live/{chapter.name}", pack(card["name"], checked(found["files"], chapter))
+    packs = {
+        "runtime": _runtime(card["runtime"], repository, source),
+        "model": _write(source, f"{folder}/{card['name']}.js", model),
+    }
+    for kind in ("script", "style"):
+        packs[kind] = _write(source, f"{folder}/{card[kind]}", (chapter.home / card[kind]).read_text(encoding="utf-8"))
+    loader = _write(source, f"_live/{LOADER.name}", LOADER.read_text(encoding="utf-8"))
+    where = " ".join(f'data-{kind}="../../../{address}"' for kind, address in packs.items())
+    sizes = [(source / address.partition("?")[0]).read_bytes() for address in packs.values()]
+    where += f' data-megabytes="{sum(len(gzip.compress(size, 6)) for size in sizes) / 1e6:.1f}"'
+    shown[0].data["text/html"] = (
+        f'<div class="rebuilt-live" data-live="{card["name"]}" {where}>{shown[0].data["text/html"]}</div>\n'
+        f'<script defer src="../../../{loader}"></script>'
+    )
+
+
+def checked(files: dict[str, dict], chapter: object) -> dict[str, bytes]:
+    """The bytes of each file of an output; PressError names one whose hash is wrong."""
+    found = {}
+    for name, one in files.items():
+        content = base64.b64decode(one["base64"], validate=True)
+        if not re.fullmatch(r"[\w.-]+", name) or sha256(content) != one["sha256"]:
+            told = f"SHA-256 {sha256(content)}, and the run wrote {one['sha256']}"
+            raise PressError(f"{chapter}: the live model's {name!r} is refused: {told}; run the chapter again")
+        found[name] = content
+    return found
+
+
+def pack(name: str, files: dict[str, bytes], notice: str = "") -> str:
+    """A classic script that hands files to the loader; the same files give the same text."""
+    packed = {
+        file: base64.b64encode(gzip.compress(content, 9, mtime=0)).decode() for file, content in sorted(files.items())
+    }
+    head = f"/* {notice} */\n" if notice else ""
+    return f"{head}rebuiltLive.add({json.dumps(name)}, {json.dumps(packed)});\n"
+
+
+def _write(source: Path, name: str, text: str) -> str:
+    """The address of a file now written, with its hash, so that no browser keeps an old one beside a new one."""
+    write_text(source / name, text)
+    return f"{name}?v={sha256(text)[:12]}"
+
+
+def _runtime(asked: str, repository: Repository, source: Path) -> str:
+    """The address of the runtime's pack, made from the pinned package; one for all chapters."""
+    name, _, version = asked.partition("==")
+    if asked not in runtimes():
+        raise PressError(f"no runtime is called {asked!r}; {RUNTIMES.name} pins {', '.join(runtimes())}")
+    try:
+        home = data.fetch(name, registry=RUNTIMES, folder=repository.build / "data" / name)
+    except data.DataError as error:
+        raise PressError(str(error)) from None
+    wanted, notice = TAKEN[name]
+    files = taken(home / f"{name}-{version}.tgz", wanted)
+    return _write(source, f"_live/{name}-{version}.js", pack(name, files, f"{name} {version}. {notice}"))
+
+
+def runtimes() -> list[str]:
+    """The pinned runtimes as `package==version`."""
+    rows = [line.split("\t") for line in RUNTIMES.read_text(encoding="utf-8").splitlines()[1:]]
+    return [f"{row[0]}=={row[1].removeprefix(f'{row[0]}-').removesuffix('.tgz')}" for row in rows]
+
+
+def taken(archive: Path, names: tuple[str, ...]) -> dict[str, bytes]:
+    """The files `names` of the folder `dist` of an npm package, in memory: nothing is unpacked onto the disk."""
+    with tarfile.open(archive, "r:gz") as package:
+        found = {entry.name: entry for entry in package if entry.isreg()}
+        missing = [name for name in names if f"package/dist/{name}" not in found]
+        if missing:
+            raise PressError(f"{archive.name} has no {', '.join(missing)} in its folder dist")
+        return {name: package.extractfile(found[f"package/dist/{name}"]).read() for name in names}
+
+
+def copy(source: Path, html: Path) -> None:
+    """Put the packs beside the built pages."""
+    if (source / "_live").is_dir():
+        shutil.copytree(source / "_live", html / "_live")

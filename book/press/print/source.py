@@ -1,0 +1,103 @@
+"""The book's source tree, `_build/source`: the repository's own paths, with executed notebooks and filled pages.
+
+Because paths are the same as in the repository, every source link and launch button of the built page
+points at the original file.
+"""
+
+import re
+import shutil
+import uuid
+from pathlib import Path
+
+import nbformat
+import yaml
+
+from ..errors import PressError
+from ..files import remove, swap_folder, write_text
+from ..ledger import Ledger
+from ..repository import Chapter, Repository, read_notebook, tags
+from ..teach import variants
+from . import figure_pages, generated, launch, live
+
+MARKER = re.compile(r"<!--\s*press:([\w-]+)\s*-->")
+FOLDED = {"setup", "solution", "checker"}
+FOR_CLASS = {"instructor", "talk"}  # notes of an instructor and the words on slides: no page shows them
+
+
+def assemble(repository: Repository) -> Path:
+    """The folder of the book's source, made anew; PressError when a notebook has not been executed."""
+    source = repository.build / "source"
+    new = repository.build / f".source.{uuid.uuid4().hex[:8]}.part"
+    ledger = Ledger(repository)
+    try:
+        shutil.copytree(repository.root / "book", new / "book", ignore=shutil.ignore_patterns("press", "__pycache__"))
+        shutil.copyfile(repository.root / "_config.yml", new / "_config.yml")
+        write_text(new / "_toc.yml", contents(repository))
+        for page in sorted((new / "book").rglob("*.md")):
+            filled = fill(page.read_text(encoding="utf-8"), repository, ledger)
+            page.write_text(filled, encoding="utf-8")
+        for chapter in repository.chapters:
+            _chapter(chapter, ledger, new)
+        swap_folder(new, source)
+    finally:
+        remove(new)
+    return source
+
+
+def contents(repository: Repository) -> str:
+    """`_toc.yml` without the parts that hold no chapter yet: Jupyter Book does not take them."""
+    toc = dict(repository.toc)
+    if "parts" in toc:
+        toc["parts"] = [part for part in toc["parts"] if part.get("chapters")]
+    return yaml.safe_dump(toc, sort_keys=False, allow_unicode=True)
+
+
+def fill(page: str, repository: Repository, ledger: Ledger) -> str:
+    """The page with every marker `<!-- press:NAME -->` replaced by what the machine writes there."""
+
+    def written(match: re.Match) -> str:
+        name = match.group(1)
+        if name not in generated.MARKERS:
+            raise PressError(f"no marker is called press:{name}; there are: {', '.join(generated.MARKERS)}")
+        return generated.MARKERS[name](repository, ledger)
+
+    return MARKER.sub(written, page)
+
+
+def _chapter(chapter: Chapter, ledger: Ledger, new: Path) -> None:
+    folder = new / chapter.home.relative_to(chapter.root)
+    if not chapter.executed.exists():
+        raise PressError(f"{chapter} has not been executed; `python book/press run {chapter}` does it")
+    for path in [chapter.card_path, *chapter.modules(proofs=True)]:  # what a page may link to
+        write_text(folder / path.relative_to(chapter.home), path.read_text(encoding="utf-8"))
+    top = "\n".join(
+        [
+            generated.verified(chapter, ledger),
+            launch.buttons(ledger.repository, chapter),
+            launch.for_class(chapter),
+            generated.fit(chapter, ledger),
+        ]
+    )
+    notebook = page(read_notebook(chapter.executed), top)
+    figure_pages.publish(notebook, chapter, new)
+    variants.write(chapter, (new / "_data" / chapter.name).parent)
+    live.publish(notebook, chapter, ledger.repository, new)
+    nbformat.write(notebook, folder / f"{chapter.stem}.ipynb")
+
+
+def page(notebook: nbformat.NotebookNode, top: str) -> nbformat.NotebookNode:
+    """The executed notebook as the book prints it, changed in place.
+
+    What the machine writes (`top`) stands under the title; setup, checkers and solutions are folded; the cell that
+    papermill adds for a chosen tier is left out, and so are the cells for a class.
+    """
+    first = notebook.cells[0]
+    first.source = re.sub(r"\A(# .*)$", lambda match: f"{match.group()}\n\n{top}", first.source, flags=re.MULTILINE)
+    notebook.cells = [cell for cell in notebook.cells if not FOR_CLASS & set(tags(cell))]
+    for cell in notebook.cells:
+        found = tags(cell)
+        if FOLDED & set(found):
+            cell.metadata.tags = [*found, "hide-input"]
+        if "injected-parameters" in found:
+            cell.metadata.tags = [*found, "remove-cell"]
+    return notebook

@@ -1,0 +1,303 @@
+"""The built book in a real browser, with the outside network cut: what a reader would meet."""
+
+import csv
+import html
+import json
+import re
+from urllib.parse import unquote, urldefrag, urljoin
+
+import pytest
+
+from helpers.show import number
+from press import chromium
+from press.ledger.tables import pdf_name
+from press.print import pdf
+from press.repository import HOME, Repository
+
+HTML = HOME / "_build" / "html"
+CHROMIUM = chromium.find()
+PAGES = sorted(path.relative_to(HTML).as_posix() for path in HTML.rglob("*.html")) if HTML.is_dir() else []
+READ = [page for page in PAGES if page.startswith(("book/", "notebooks/"))]
+
+pytestmark = [
+    pytest.mark.skipif(not PAGES, reason="the book is not built: make book"),
+    pytest.mark.skipif(not CHROMIUM, reason="no Chromium: on Debian and Ubuntu, apt-get install chromium"),
+]
+
+
+@pytest.fixture(scope="module")
+def site():
+    """The address of a server of the built book."""
+    with chromium.site(HTML) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium.browser() as made:
+        yield made
+
+
+@pytest.fixture
+def visit(browser, site):
+    """A function that opens a page in a window of a size and mode; the page, and what went wrong on it."""
+    contexts = []
+
+    def opened(name, width=1400, height=900, mode="light"):
+        context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=mode)
+        contexts.append(context)
+        context.add_init_script(f"localStorage.setItem('mode', '{mode}'); localStorage.setItem('theme', '{mode}')")
+        page, wrong = context.new_page(), []
+        page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("requestfailed", lambda request: wrong.append(f"failed: {request.url}"))
+        page.on(
+            "response", lambda answer: wrong.append(f"{answer.status} {answer.url}") if answer.status > 399 else None
+        )
+        page.route(lambda url: not url.startswith((site, "data:", "blob:")), lambda route: route.abort())
+        page.goto(site + name, wait_until="load")
+        page.wait_for_timeout(300)
+        return page, wrong
+
+    yield opened
+    for context in contexts:
+        context.close()
+
+
+@pytest.mark.parametrize("name", READ)
+def test_a_page_loads_without_error_and_asks_nobody_else(visit, name):
+    _, wrong = visit(name)
+    assert wrong == []
+
+
+@pytest.mark.parametrize("width, mode", [(390, "light"), (390, "dark"), (1400, "dark")])
+@pytest.mark.parametrize("name", READ)
+def test_nothing_overflows_the_window(visit, name, width, mode):
+    page, _ = visit(name, width=width, mode=mode)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate("document.documentElement.dataset.theme") == mode
+    wide = (
+        "[...document.querySelectorAll('figure.rebuilt img')].filter(i => i.getBoundingClientRect().right > innerWidth)"
+    )
+    assert page.evaluate(f"{wide}.length") == 0
+
+
+def test_every_link_and_anchor_inside_the_book_resolves(site):
+    ids, missing = {}, []
+    texts = {page: (HTML / page).read_text(encoding="utf-8") for page in PAGES}
+    for page, text in texts.items():
+        ids[page] = set(re.findall(r'\b(?:id|name)="([^"]+)"', text))
+    for page in READ:
+        for target in re.findall(r'<a\b[^>]*\bhref="([^"]+)"', texts[page]):
+            address, anchor = urldefrag(urljoin(site + page, target.replace("&amp;", "&")))
+            if not address.startswith(site):
+                continue
+            name = unquote(address.removeprefix(site)) or "index.html"
+            if not (HTML / name).is_file():
+                missing.append(f"{page}: {target}")
+            elif anchor and name in ids and unquote(anchor) not in ids[name]:
+                missing.append(f"{page}: {target} (no such anchor)")
+    assert missing == []
+
+
+def test_search_finds_a_word_of_a_chapter(visit):
+    page, _ = visit("search.html?q=heartbeat")
+    page.wait_for_selector("#search-results li a", timeout=10_000)
+    found = page.eval_on_selector_all("#search-results li a", "links => links.map(a => a.getAttribute('href'))")
+    assert any("rolling_distance" in href for href in found)
+
+
+def test_the_keyboard_reaches_the_text_and_shows_where_it_is(visit):
+    page, _ = visit(READ[-1])
+    page.keyboard.press("Tab")
+    first = page.evaluate("document.activeElement.textContent.trim()")
+    assert "Skip to main content" in first
+    seen = set()
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        seen.add(page.evaluate("document.activeElement.tagName"))
+    outline = "const s = getComputedStyle(document.activeElement); s.outlineStyle !== 'none' || s.boxShadow !== 'none'"
+    assert {"A", "BUTTON"} & seen and page.evaluate(f"(() => {{ {outline.replace('; s.', '; return s.')} }})()")
+
+
+@pytest.mark.parametrize("mode", ["light", "dark"])
+@pytest.mark.parametrize("name", READ)
+def test_axe_finds_nothing_serious(visit, name, mode):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    page, _ = visit(name, mode=mode)
+    found = axe.Axe().run(page).response["violations"]
+    bad = [(one["id"], one["nodes"][0]["html"][:120]) for one in found if one["impact"] in ("serious", "critical")]
+    assert bad == []
+
+
+def test_launch_buttons_point_at_files_of_the_repository():
+    repository = Repository(HOME)
+    for chapter in repository.chapters:
+        text = (HTML / f"{chapter.document}.html").read_text(encoding="utf-8")
+        paths = re.findall(rf"/blob/{repository.branch}/([^\"?#]+\.ipynb)", text)
+        assert paths and all((HOME / path).is_file() for path in paths)
+
+
+LIVE = [chapter for chapter in Repository(HOME).chapters if chapter.card.get("live") and READ]
+
+
+@pytest.mark.parametrize("mode, width", [("light", 1400), ("dark", 390)])
+@pytest.mark.parametrize("chapter", LIVE, ids=str)
+def test_a_live_model_runs_equals_pytorch_and_can_be_used_by_all(visit, chapter, mode, width):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    page, wrong = visit(f"{chapter.document}.html", width=width, mode=mode)
+    element = page.locator(".rebuilt-live")
+    assert element.get_attribute("data-state") is None, "nothing is loaded before a reader comes near"
+    element.scroll_into_view_if_needed()
+    page.wait_for_selector(".rebuilt-live[data-state='running']", timeout=90_000)
+    assert wrong == [] and float(element.get_attribute("data-worst")) < 1e-4
+    found = axe.Axe().run(page, context=".rebuilt-live").response["violations"]
+    assert [one["id"] for one in found] == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("chapter", LIVE, ids=str)
+def test_a_live_model_runs_from_a_folder(browser, chapter):
+    page = browser.new_page()
+    page.route(lambda url: not url.startswith(("file:", "data:", "blob:")), lambda route: route.abort())
+    page.goto((HTML / f"{chapter.document}.html").as_uri())
+    page.locator(".rebuilt-live").scroll_into_view_if_needed()
+    page.wait_for_selector(".rebuilt-live[data-state='running']", timeout=90_000)
+    page.close()
+
+
+def shown_rows(page):
+    """The data attributes of the rows that a reader sees."""
+    return page.eval_on_selector_all(
+        "tr[data-part]", "rows => rows.filter(r => r.offsetParent !== null).map(r => ({...r.dataset}))"
+    )
+
+
+@pytest.mark.parametrize("name, noun", [("book/claims.html", "claim"), ("book/status.html", "run")])
+def test_without_a_script_the_whole_table_stands(browser, site, name, noun):
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(site + name)
+    assert page.locator(".rebuilt-filter").count() == 0
+    rows = page.locator("tr[data-part]")
+    assert rows.count() == (HTML / name).read_text(encoding="utf-8").count("<tr data-part")
+    assert rows.count() and all(row.is_visible() for row in rows.all())
+    context.close()
+
+
+@pytest.mark.parametrize("mode, width", [("light", 1400), ("dark", 390)])
+def test_the_ledger_is_filtered_by_verdict_and_the_address_keeps_it(visit, site, mode, width):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    page, wrong = visit("book/claims.html", mode=mode, width=width)
+    everything = shown_rows(page)
+    verdict = everything[0]["verdict"]
+    page.get_by_role("combobox", name="Verdict").select_option(verdict)
+    wanted = [row for row in everything if row["verdict"] == verdict]
+    assert 0 < len(wanted) < len(everything) and shown_rows(page) == wanted
+    claims = page.locator("tbody:has(tr[data-part])").count()  # one with several runs has several rows
+    assert f" of {claims} claims shown" in page.get_by_role("status").inner_text()
+    assert page.url.endswith(f"#verdict={verdict.replace(' ', '+')}")
+    assert wrong == []  # axe itself asks for styles that are not there
+    found = axe.Axe().run(page).response["violations"]
+    assert [one["id"] for one in found if one["impact"] in ("serious", "critical")] == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.reload()
+    assert shown_rows(page) == wanted and page.get_by_role("combobox", name="Verdict").input_value() == verdict
+    page.get_by_role("button", name="Show all").press("Enter")
+    page.wait_for_timeout(100)
+    assert shown_rows(page) == everything and "#" not in page.url
+
+
+def test_a_number_in_the_totals_leads_to_its_claims(visit):
+    page, wrong = visit("book/claims.html")
+    button = page.locator("td[data-count] button").last
+    count, verdict = int(button.inner_text()), button.locator("..").get_attribute("data-count").split("|")[1]
+    button.click()
+    page.wait_for_timeout(100)
+    assert page.get_by_role("status").inner_text().startswith(f"{count} of ")
+    assert {row["verdict"] for row in shown_rows(page)} == {verdict} and wrong == []
+
+
+def test_a_filter_that_nothing_meets_says_so_and_a_strange_one_is_ignored(visit):
+    page, _ = visit("book/claims.html#since=2999-01-01")
+    assert shown_rows(page) == [] and page.get_by_role("status").inner_text().startswith("0 of ")
+    page, wrong = visit("book/claims.html#verdict=nonsense&x=%3Cb%3E")
+    assert shown_rows(page) and wrong == []
+
+
+def test_the_runs_can_be_filtered_and_sorted(visit):
+    page, _ = visit("book/status.html")
+    page.get_by_label("Order").select_option("date")
+    dates = [row.get("date", "") for row in shown_rows(page)]
+    assert dates == sorted(dates, reverse=True) and "sort=date" in page.url
+    page.get_by_label("Tier").select_option(index=1)
+    assert len({row["tier"] for row in shown_rows(page)}) == 1
+
+
+def test_every_figure_has_its_data_beside_it():
+    for chapter in Repository(HOME).chapters:
+        text = (HTML / f"{chapter.document}.html").read_text(encoding="utf-8")
+        links = re.findall(r'class="rebuilt-figure-data"><a href="([^"]+)" download', text)
+        assert len(links) == text.count('<figure class="rebuilt">') > 0
+        for link in links:
+            with (HTML / chapter.document).parent.joinpath(link).resolve().open(encoding="utf-8", newline="") as file:
+                head, *rows = csv.reader(file)
+            assert 1 <= len(rows) <= 10_000 and all(head) and {len(row) for row in rows} == {len(head)}
+    assert "application/vnd.rebuilt" not in text
+
+
+@pytest.fixture(scope="module")
+def printed():
+    pypdf = pytest.importorskip("pypdf")
+    return pypdf.PdfReader(HTML / pdf_name(Repository(HOME)))
+
+
+def test_the_pdf_is_tagged_has_its_title_and_every_page_in_its_outline(printed):
+    repository = Repository(HOME)
+    assert printed.root_object["/MarkInfo"]["/Marked"] and "/StructTreeRoot" in printed.root_object
+    assert printed.metadata.title == repository.config["title"] and printed.root_object["/Lang"].startswith("en")
+    titles = pdf.outline(printed)
+    for chapter in repository.chapters:
+        assert pdf.plain(chapter.card["title"]) in titles
+        assert [s["title"] for s in chapter.card["sections"] if pdf.plain(s["title"]) not in titles] == []
+    assert {"Claims ledger", "Run status", "Glossary"} <= set(titles)
+
+
+def test_the_pdf_keeps_alt_texts_and_solutions_and_leaves_the_buttons_out(printed):
+    repository = Repository(HOME)
+    text = " ".join(" ".join(page.extract_text() for page in printed.pages).split())
+    alts = {str(one.get_object().get("/Alt")) for one in printed_objects(printed) if "/Alt" in one.get_object()}
+    for chapter in repository.chapters:
+        page = (HTML / f"{chapter.document}.html").read_text(encoding="utf-8")
+        figures = re.findall(r'<figure class="rebuilt"><img [^>]*?alt="([^"]+)"', page)
+        assert figures and {html.unescape(alt) for alt in figures} <= alts
+    assert "Data (CSV" not in text and "mybinder" not in text and "Show all" not in text
+    assert "Verified 20" in text and "def check_" in text
+
+
+def printed_objects(reader):
+    """Every element of the structure tree that is a mapping."""
+    found, left = [], [reader.root_object["/StructTreeRoot"]]
+    while left:
+        one = left.pop().get_object()
+        found.append(one)
+        kids = one.get("/K", [])
+        kids = kids if isinstance(kids, list) else [kids]
+        left += [kid for kid in kids if hasattr(kid.get_object(), "get") and "/S" in kid.get_object()]
+    return found
+
+
+def test_the_welcome_page_links_the_pdf():
+    text = (HTML / "book/welcome.html").read_text(encoding="utf-8")
+    assert f'href="../{pdf_name(Repository(HOME))}"' in text
+
+
+def test_the_status_page_shows_every_page_s_weight_and_first_paint():
+    found = json.loads((HTML.parent / "page-weight.json").read_text(encoding="utf-8"))
+    text = (HTML / "book/status.html").read_text(encoding="utf-8")
+    assert set(found["pages"]) == set(Repository(HOME).toc_files)
+    for name, page in found["pages"].items():
+        own = (HTML / f"{name}.html").stat().st_size
+        assert page["bytes"] > own * 0.9 and 0 < page["paint_low_ms"] <= page["paint_ms"] <= page["paint_high_ms"]
+        assert f"<td>{number(float(page['bytes']), 'B')}</td>" in text
+    assert found["machine"]["cpu"] in text and found["date"][:10] in text

@@ -1,0 +1,251 @@
+"""The repository as the press sees it: configuration, parts, chapters, cards, registry.
+
+A *chapter* here is one notebook: `notebooks/<part>/<folder>/<stem>.ipynb` with its card `<stem>.yml`
+beside it. Its name is `<part>/<folder>/<stem>`; two notebooks may share a folder (a slice).
+"""
+
+import csv
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import nbformat
+import yaml
+
+from .errors import PressError
+
+HOME = Path(__file__).resolve().parents[2]
+REGISTRY_COLUMNS = ("dataset", "file", "url", "sha256", "bytes", "licence", "citation", "used_for")
+
+
+class Loader(yaml.SafeLoader):
+    """Safe YAML that also reads 1.6e9 as a number, as its author meant it; YAML 1.1 wants 1.6e+9."""
+
+
+Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"^[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), list("-+0123456789")
+)
+
+
+def read_yaml(path: Path) -> object:
+    """What the YAML file holds; PressError names the file and the line when it cannot be read."""
+    try:
+        return yaml.load(path.read_text(encoding="utf-8"), Loader)
+    except FileNotFoundError:
+        raise PressError(f"{path} is missing") from None
+    except yaml.YAMLError as error:
+        raise PressError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """One notebook with its card and the slice that it belongs to."""
+
+    root: Path
+    part: str
+    folder: str
+    stem: str
+
+    @property
+    def name(self) -> str:
+        """`part/folder/stem`, as in the setup cell and in the table of contents."""
+        return f"{self.part}/{self.folder}/{self.stem}"
+
+    @property
+    def home(self) -> Path:
+        """The slice's folder, where the notebook runs."""
+        return self.root / "notebooks" / self.part / self.folder
+
+    @property
+    def notebook(self) -> Path:
+        """The notebook as committed."""
+        return self.home / f"{self.stem}.ipynb"
+
+    @property
+    def card_path(self) -> Path:
+        """The card beside the notebook."""
+        return self.home / f"{self.stem}.yml"
+
+    @property
+    def document(self) -> str:
+        """The notebook's path in the repository, with no suffix: its name in the book."""
+        return f"notebooks/{self.name}"
+
+    @property
+    def executed(self) -> Path:
+        """Where the executed copy lies."""
+        return self.root / "_build" / "executed" / f"{self.document}.ipynb"
+
+    @property
+    def run_record(self) -> Path:
+        """Where the press notes how the executed copy came about."""
+        return self.executed.with_suffix(".run.json")
+
+    @cached_property
+    def card(self) -> dict:
+        """The card, empty when it is no mapping; the gate `card` says what is wrong with it."""
+        card = read_yaml(self.card_path)
+        return card if isinstance(card, dict) else {}
+
+    @cached_property
+    def cells(self) -> list:
+        """The cells of the committed notebook."""
+        return read_notebook(self.notebook).cells
+
+    def modules(self, *, proofs: bool = False) -> list[Path]:
+        """The slice's Python files, its packages' too, sorted; with `proofs` also its tests."""
+        own = python_files(self.home)
+        return own if proofs else [path for path in own if not is_proof(path)]
+
+    def files(self) -> list[Path]:
+        """What lies in the slice beside code, notebooks, cards and maps, such as weights and data, sorted."""
+        left_out = (".py", ".ipynb", ".yml", ".md")
+        found = [path for path in self.home.rglob("*") if path.is_file() and path.suffix not in left_out]
+        return sorted(p for p in found if not any(part[0] in "._" for part in p.relative_to(self.home).parts))
+
+    def __str__(self) -> str:
+        return f"{self.part}/{self.folder}" if self.folder == self.stem else self.name
+
+
+def python_files(folder: Path) -> list[Path]:
+    """The Python files of a slice, at any depth, sorted; nothing from hidden and generated folders."""
+    found = {path: path.relative_to(folder).parts for path in folder.rglob("*.py")}
+    return sorted(path for path, parts in found.items() if not any(p[0] == "." or p == "__pycache__" for p in parts))
+
+
+def is_proof(path: Path) -> bool:
+    """Whether the file tests others: `test_*.py` or a conftest."""
+    return path.name.startswith(("test_", "conftest"))
+
+
+def top_name(path: Path, home: Path) -> str:
+    """The name by which a notebook imports a slice's file: its package's, or its own where it lies in no package."""
+    return path.relative_to(home).parts[0].removesuffix(".py")
+
+
+def read_notebook(path: Path) -> nbformat.NotebookNode:
+    """The notebook in the current format; PressError when the file is none."""
+    try:
+        return nbformat.read(path, as_version=4)
+    except FileNotFoundError:
+        raise PressError(f"{path} is missing") from None
+    except Exception as error:  # nbformat raises many kinds; each means the same to the user
+        raise PressError(f"{path} is not a notebook: {error}") from None
+
+
+def tags(cell: dict) -> list[str]:
+    """The tags of a cell."""
+    return list(cell.get("metadata", {}).get("tags", []))
+
+
+class Repository:
+    """Everything below one root; read when first asked for and kept.
+
+    >>> repository = Repository(Path("."))
+    >>> [str(chapter) for chapter in repository.select(["signals"])]
+    ['signals/rolling_distance']
+    """
+
+    def __init__(self, root: Path | str = HOME):
+        self.root = Path(root).resolve()
+        if not (self.root / "_config.yml").is_file():
+            raise PressError(f"{self.root} holds no _config.yml: it is not the root of the book")
+
+    @property
+    def build(self) -> Path:
+        """The folder of everything generated."""
+        return self.root / "_build"
+
+    @cached_property
+    def config(self) -> dict:
+        """`_config.yml`."""
+        return dict(read_yaml(self.root / "_config.yml") or {})
+
+    @cached_property
+    def toc(self) -> dict:
+        """`_toc.yml`."""
+        return dict(read_yaml(self.root / "_toc.yml") or {})
+
+    @property
+    def url(self) -> str:
+        """The repository's address, with no slash at its end."""
+        return str(self._setting("repository", "url")).rstrip("/").removesuffix(".git")
+
+    @property
+    def branch(self) -> str:
+        """The branch that source links point at."""
+        return str(self._setting("repository", "branch"))
+
+    @property
+    def release(self) -> str:
+        """The release tag that Colab clones."""
+        return str(self._setting("rebuilt", "release"))
+
+    def _setting(self, section: str, name: str) -> object:
+        value = (self.config.get(section) or {}).get(name)
+        if not value:
+            raise PressError(f"_config.yml lacks `{section}: {{{name}: …}}`")
+        return value
+
+    @cached_property
+    def chapters(self) -> list[Chapter]:
+        """Every notebook three folders deep under `notebooks/`, in the order of its path."""
+        found = sorted((self.root / "notebooks").glob("*/*/*.ipynb"))
+        return [Chapter(self.root, path.parts[-3], path.parts[-2], path.stem) for path in found]
+
+    def select(self, names: list[str] | None) -> list[Chapter]:
+        """The chapters that the names mean (part, part/folder, part/folder/stem, stem or a path); all for none."""
+        if not names:
+            return self.chapters
+        chosen = []
+        for name in names:
+            short = re.sub(r"^.*notebooks/|\.ipynb$|/$", "", name)
+            hits = [c for c in self.chapters if short in (c.name, f"{c.part}/{c.folder}", c.part, c.stem)]
+            if not hits:
+                known = ", ".join(map(str, self.chapters)) or "none"
+                raise PressError(f"no chapter is called {name!r}; there are: {known}")
+            chosen += [chapter for chapter in hits if chapter not in chosen]
+        return chosen
+
+    @cached_property
+    def toc_files(self) -> list[str]:
+        """Every document named in `_toc.yml`, the root first, without suffixes."""
+        found: list[str] = []
+
+        def walk(node: object) -> None:
+            if isinstance(node, dict):
+                found.extend(str(node[key]) for key in ("root", "file") if key in node)
+                for value in node.values():
+                    walk(value)
+            elif isinstance(node, list):
+                for value in node:
+                    walk(value)
+
+        walk(self.toc)
+        return [re.sub(r"\.(md|ipynb)$", "", name) for name in found]
+
+    @cached_property
+    def pages(self) -> list[Path]:
+        """The prose pages of the book."""
+        return sorted((self.root / "book").glob("*.md"))
+
+    @cached_property
+    def registry(self) -> list[dict]:
+        """The rows of `data/registry.tsv` as mappings; rows of a wrong width keep what they have."""
+        path = self.root / "data" / "registry.tsv"
+        if not path.is_file():
+            return []
+        with path.open(encoding="utf-8", newline="") as handle:
+            return list(csv.DictReader(handle, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+    @cached_property
+    def references(self) -> set[str]:
+        """The keys of `book/references.bib`."""
+        path = self.root / "book" / "references.bib"
+        text = path.read_text(encoding="utf-8") if path.is_file() else ""
+        return set(re.findall(r"^\s*@\w+\s*\{\s*([^,\s]+)\s*,", text, re.MULTILINE))
+
+    def relative(self, path: Path) -> str:
+        """The path below the root, with forward slashes."""
+        return Path(path).resolve().relative_to(self.root).as_posix()

@@ -1,0 +1,211 @@
+"""One notebook on its way through papermill: started, watched, ended, its results put in their place."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+import uuid
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import nbformat
+
+from ..files import read_json, remove, write_bytes, write_json, write_text
+from ..repository import Chapter, Repository, read_notebook
+from . import cache, processes
+from .outputs import stderr_lines, tidy
+from .worker import prepare
+
+PRESS = Path(__file__).resolve().parent  # of this package; the press itself is one up
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
+KERNEL_START = f"""\
+def _load():
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    spec = spec_from_file_location("rebuilt_figure_data", {str(PRESS / "figure_data.py")!r})
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.install()
+
+
+_load()
+del _load
+"""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a notebook came out: `state` is fresh, cached or failed; `message` says why it failed."""
+
+    chapter: Chapter
+    state: str
+    seconds: float = 0.0
+    peak_bytes: int = 0
+    message: str = ""
+    notes: list[str] = field(default_factory=list)
+
+
+class Job:
+    """One running notebook. `poll()` until `outcome` is there; `stop()` ends it at any time."""
+
+    def __init__(self, repository: Repository, chapter: Chapter, *, tier: str, timeout: float, threads: int):
+        self.repository, self.chapter, self.tier = repository, chapter, tier
+        self.timeout, self.threads = timeout, threads
+        self.made_of = cache.parts(repository, chapter, tier)
+        self.run_id = uuid.uuid4().hex[:12]
+        self.scratch = repository.build / "running" / f"{chapter.stem}-{self.run_id}"
+        self.outcome: Outcome | None = None
+        self.cell, self.count, self.cell_id = 0, 0, None
+        self._failure: dict | None = None
+        self._done = False
+        self._read = 0
+        self._peak_bytes = 0
+
+    def start(self) -> "Job":
+        """The job, its process started."""
+        (self.scratch / "receipts").mkdir(parents=True)
+        notebook = prepare(read_notebook(self.chapter.notebook))
+        self.order = {cell.get("id"): index for index, cell in enumerate(notebook.cells)}
+        self.count = len(notebook.cells)
+        nbformat.write(notebook, self.scratch / "input.ipynb")
+        task = {
+            "cwd": str(self.chapter.home),
+            "parameters": {} if self.tier == "auto" else {"TIER": self.tier},
+            "cell_timeout": max(1, int(self.timeout)),
+        }
+        write_json(self.scratch / "task.json", task)
+        write_text(self.scratch / "ipython" / "profile_default" / "startup" / "figure_data.py", KERNEL_START)
+        with (self.scratch / "worker.log").open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, str(PRESS.parent), "worker"],
+                cwd=self.scratch,
+                env=self._environment(),
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        self.began = time.monotonic()
+        return self
+
+    def _environment(self) -> dict[str, str]:
+        path = [str(self.repository.root), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+        own = {
+            "PYTHONPATH": os.pathsep.join(path),
+            "REBUILT_RECEIPTS": str(self.scratch / "receipts"),
+            "REBUILT_RUN": self.run_id,
+            "IPYTHONDIR": str(self.scratch / "ipython"),
+            "JUPYTER_RUNTIME_DIR": str(self.scratch / "runtime"),
+            "JUPYTER_PREFER_ENV_PATH": "1",
+            "JUPYTER_PLATFORM_DIRS": "1",
+            "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+            "TQDM_DISABLE": "1",
+        }
+        return {**dict.fromkeys(THREADS, str(self.threads)), **os.environ, **own}
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the start."""
+        return time.monotonic() - self.began
+
+    def poll(self) -> Outcome | None:
+        """The outcome once the notebook is through, failed or out of time; None before."""
+        self._peak_bytes = max(self._peak_bytes, processes.memory_bytes(self.process.pid))
+        ended = self.process.poll() is not None
+        self._hear()
+        if not ended and not self._done and self.elapsed > self.timeout:
+            self._failure = {"error": "Timeout", "traceback": f"not finished after {self.timeout:.0f} s"}
+            ended = True
+        if ended:
+            seconds = self.elapsed
+            left = self._end()
+            self.outcome = self._finish(seconds, left if self._done else [])
+            remove(self.scratch)
+        return self.outcome
+
+    def stop(self) -> None:
+        """End the notebook and everything that it started, and leave nothing behind."""
+        self._end()
+        remove(self.scratch)
+
+    def _end(self) -> list[str]:
+        left = processes.end_tree(self.process.pid, ("REBUILT_RUN", self.run_id))
+        self.process.stdin.close()
+        self.process.wait()
+        return left
+
+    def _hear(self) -> None:
+        """Take in the events that the worker has written since the last look."""
+        path = self.scratch / "events.jsonl"
+        if not path.exists():
+            return
+        with path.open("rb") as handle:
+            handle.seek(self._read)
+            whole, newline, _ = handle.read().rpartition(b"\n")
+        self._read += len(whole) + len(newline)
+        for line in whole.splitlines():
+            event = json.loads(line)
+            if event["event"] == "cell":
+                self.cell_id = event["id"]
+                self.cell = self.order.get(event["id"], self.cell)
+            self._done = self._done or event["event"] == "done"
+            self._failure = event if event["event"] == "failed" else self._failure
+
+    def _finish(self, seconds: float, left: list[str]) -> Outcome:
+        receipts = {path.name: read_json(path) for path in sorted((self.scratch / "receipts").glob("*.json"))}
+        if self._failure is None and not self._done:
+            log = (self.scratch / "worker.log").read_text(encoding="utf-8", errors="replace").strip()
+            self._failure = {"error": "the process ended", "traceback": log or f"status {self.process.returncode}"}
+        if self._failure is None and not any(isinstance(content, dict) for content in receipts.values()):
+            mend = "Mend: receipts.start(…) at the beginning and .write() at the end of the notebook."
+            self._failure = {"error": "no receipt", "traceback": f"the notebook wrote no receipt. {mend}"}
+        if self._failure:
+            return self._failed(seconds)
+        notes = [f"ended what the notebook left running: {', '.join(left)}"] if left else []
+        return self._succeeded(seconds, receipts, notes)
+
+    def _failed(self, seconds: float) -> Outcome:
+        partial = self.scratch / "output.ipynb"
+        where = self.repository.build / "failed" / f"{self.chapter.document}.ipynb"
+        kept = ""
+        if read_json(partial) is not None:
+            write_bytes(where, partial.read_bytes())
+            kept = f"\nThe notebook as far as it came: {self.repository.relative(where)}"
+        cells = {cell.get("id"): (index, cell.source) for index, cell in enumerate(self.chapter.cells)}
+        index, source = cells.get(self.cell_id, ("?", "(before the first cell)"))
+        title = f"{self.chapter}: {self._failure['error']} in cell {index} after {seconds:.0f} s"
+        shown = "\n".join(f"    {line}" for line in source.splitlines())
+        message = f"{title}\n{shown}\n\n{self._failure['traceback'].strip()}{kept}"
+        return Outcome(self.chapter, "failed", seconds, self._peak_bytes, message)
+
+    def _succeeded(self, seconds: float, receipts: dict, notes: list[str]) -> Outcome:
+        """Write receipts, the executed copy and the record, each whole, and keep them in the cache."""
+        measured = {"seconds": round(seconds, 2), "peak_memory_bytes": self._peak_bytes, "threads": self.threads}
+        for name, content in receipts.items():
+            if content.get("tier") != "cpu":  # the notebook's own number is the GPU's memory
+                content["gpu_peak_memory_bytes"] = content.get("peak_memory_bytes")
+            content.update(measured)
+            write_json(self.scratch / "receipts" / name, content)
+            write_json(self.repository.build / "receipts" / name, content)
+        names = {f"{self.scratch}/": "_build/", f"{self.repository.root}/": ""}
+        notebook = tidy(nbformat.read(self.scratch / "output.ipynb", as_version=4), names)
+        nbformat.write(notebook, self.scratch / "page.ipynb")
+        write_bytes(self.chapter.executed, (self.scratch / "page.ipynb").read_bytes())
+        record(self.chapter, self.made_of, receipts, cached=False)
+        kept = [self.scratch / "receipts" / name for name in sorted(receipts)]
+        cache.store(self.repository, cache.key(self.made_of), self.scratch / "page.ipynb", kept)
+        remove(self.repository.build / "failed" / f"{self.chapter.document}.ipynb")
+        notes += [f"cell {index} wrote to stderr: {line[:160]}" for index, line in stderr_lines(notebook)]
+        return Outcome(self.chapter, "fresh", seconds, self._peak_bytes, notes=notes)
+
+
+def record(chapter: Chapter, made_of: dict[str, str], receipts: dict[str, dict], *, cached: bool) -> None:
+    """Note beside the executed copy what it was made of, its receipts, and whether it came from the cache.
+
+    The receipts are kept here too, because a benchmark run by hand may write one of the same name.
+    """
+    when = datetime.now(UTC).isoformat(timespec="seconds")
+    facts = {"made_of": made_of, "receipts": receipts, "cached": cached, "date": when}
+    write_json(chapter.run_record, facts)

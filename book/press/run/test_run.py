@@ -1,0 +1,275 @@
+"""`press run`: what is executed, kept, reused, reported and cleaned up. Real kernels."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import nbformat
+import psutil
+import pytest
+
+from press import PressError, run
+from press.conftest import code
+from press.run import Options, cache, processes
+from press.run import schedule as schedules
+
+PRESS = Path(__file__).resolve().parents[1]
+
+
+def pressed(small, names=None, **options):
+    """The outcomes of a run, and the executed notebook's cells (none when there is no copy)."""
+    repository = small.repository
+    outcomes = run.run(repository, names, Options(**options))
+    path = repository.chapters[0].executed
+    return outcomes, nbformat.read(path, as_version=4).cells if path.exists() else []
+
+
+def marked(small):
+    """The processes that runs of this small repository left behind."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            ours = process.environ().get("REBUILT_RECEIPTS", "").startswith(str(small.root))
+            if ours and processes.alive(process):
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+def test_a_notebook_runs_in_its_folder_and_leaves_a_whole_receipt(small):
+    outcomes, cells = pressed(small)
+    assert [outcome.state for outcome in outcomes] == ["fresh"], outcomes[0].message
+    assert any("[1.5, 2.5, 3.5]" in str(cell.get("outputs")) for cell in cells)
+    receipt = json.loads((small.root / "_build/receipts/moving_mean.cpu.json").read_text())
+    assert receipt["metrics"]["mean_rate"]["value"] == 2100.0
+    assert 0.2 < receipt["seconds"] < 60
+    assert 2e7 < receipt["peak_memory_bytes"] < 2e9
+    assert not (small.root / "_build/running").exists()
+    assert nbformat.read(small.notebook_path, as_version=4).cells[5].outputs == [], "the source stays clean"
+
+
+def test_wrong_answers_are_gone_before_the_run(small):
+    _, cells = pressed(small)
+    assert cells and not [cell for cell in cells if "wrong" in cell.metadata.tags]
+
+
+def test_an_unchanged_notebook_comes_from_the_cache(small, capsys):
+    pressed(small)
+    before = small.repository.chapters[0].executed.read_bytes()
+    (small.root / "_build/receipts/moving_mean.cpu.json").unlink()
+    outcomes, _ = pressed(small)
+    assert outcomes[0].state == "cached"
+    assert "taken from the cache" in capsys.readouterr().out
+    assert small.repository.chapters[0].executed.read_bytes() == before
+    assert (small.root / "_build/receipts/moving_mean.cpu.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("path", "part"),
+    [
+        ("notebooks/signals/moving_mean/moving_mean.py", "slice"),
+        ("notebooks/signals/moving_mean/moving_mean.yml", "card"),
+        ("helpers/data.py", "helpers"),
+        ("data/registry.tsv", "data registry"),
+        ("requirements.txt", "versions"),
+        ("notebooks/signals/moving_mean/weights.safetensors", "files"),
+        ("notebooks/signals/moving_mean/samples/index.json", "files"),
+        ("notebooks/signals/moving_mean/__pycache__/moving_mean.pyc", None),
+        ("data/receipts/moving_mean/big-some.json", "recorded"),
+        ("data/receipts/other/big-some.json", None),
+        ("notebooks/signals/moving_mean/test_moving_mean.py", None),
+        ("notebooks/signals/moving_mean/bench_moving_mean.py", "slice"),
+        ("helpers/test_data.py", None),
+    ],
+)
+def test_the_key_holds_what_a_page_depends_on_and_no_more(small, path, part):
+    def parts():
+        repository = small.repository
+        return cache.parts(repository, repository.chapters[0], "auto")
+
+    before = parts()
+    text = (small.root / path).read_text() if (small.root / path).exists() else ""
+    added = {"registry.tsv": text.splitlines()[-1].replace("b.bin", "c.bin") + "\n" if text else ""}
+    small.write(path, text + added.get(Path(path).name, "psutil\n" if path == "requirements.txt" else "# more\n"))
+    changed = [name for name, value in parts().items() if before[name] != value]
+    assert changed == ([part] if part else [])
+
+
+def test_packages_without_their_dependencies_are_in_the_key(small):
+    small.write("requirements.txt", "# a word\n# no-deps: psutil==1; sys_platform == 'linux'\n")
+    assert list(cache.versions(small.root)) == ["psutil"]
+
+
+def test_a_notebook_s_outputs_do_not_change_the_key_but_its_source_does(small):
+    repository = small.repository
+    before = cache.parts(repository, repository.chapters[0], "auto")
+    notebook = nbformat.read(small.notebook_path, as_version=4)
+    notebook.cells[5].execution_count = 7
+    nbformat.write(notebook, small.notebook_path)
+    repository = small.repository
+    assert cache.parts(repository, repository.chapters[0], "auto") == before
+    assert cache.parts(repository, repository.chapters[0], "cpu")["parameters"] != before["parameters"]
+    notebook.cells[5].source += "  # more"
+    nbformat.write(notebook, small.notebook_path)
+    repository = small.repository
+    assert cache.parts(repository, repository.chapters[0], "auto")["notebook"] != before["notebook"]
+
+
+def test_a_tier_reaches_the_parameters_cell(small):
+    small.write_notebook(small.cells(code('assert TIER == "gpu", TIER')))
+    outcomes, _ = pressed(small, tier="gpu")
+    assert outcomes[0].state == "fresh", outcomes[0].message
+    assert (small.root / "_build/receipts/moving_mean.gpu.json").exists()
+
+
+def test_a_failing_cell_is_shown_with_its_traceback_and_nothing_half_done_is_left(small, capsys):
+    pressed(small)
+    kept = small.repository.chapters[0].executed.read_bytes()
+    small.write_notebook(small.cells(code("chosen = 1\nassert chosen == 2, 'the sum is wrong'")))
+    outcomes, _ = pressed(small)
+    assert run.report(outcomes) == 1
+    said = capsys.readouterr().err
+    assert "AssertionError in cell 8" in said and "    assert chosen == 2" in said and "the sum is wrong" in said
+    assert small.repository.chapters[0].executed.read_bytes() == kept, "the last good copy stays"
+    failed = small.root / "_build/failed/notebooks/signals/moving_mean/moving_mean.ipynb"
+    assert "the sum is wrong" in failed.read_text()
+    small.write_notebook(small.cells())
+    pressed(small, force=True)
+    assert not failed.exists()
+
+
+def test_a_notebook_out_of_time_is_ended_with_all_it_started(small):
+    endless = "import subprocess, time\nsubprocess.Popen(['sleep', '300'], start_new_session=True)\ntime.sleep(300)"
+    small.write_notebook(small.cells(code(endless)))
+    began = time.monotonic()
+    outcomes, _ = pressed(small, timeout=4)
+    assert time.monotonic() - began < 25
+    assert outcomes[0].state == "failed" and "imeout" in outcomes[0].message.splitlines()[0]
+    assert "time.sleep(300)" in outcomes[0].message
+    assert not marked(small)
+
+
+def test_the_limit_is_for_the_whole_notebook_not_for_each_cell(small):
+    small.write_notebook(small.cells(*[code("import time\ntime.sleep(2)") for _ in range(5)]))
+    outcomes, _ = pressed(small, timeout=5)
+    assert "not finished after 5 s" in outcomes[0].message
+    assert "Timeout in cell" in outcomes[0].message and "time.sleep(2)" in outcomes[0].message
+    assert not marked(small)
+
+
+def test_what_a_notebook_leaves_running_is_ended_and_said(small):
+    small.write_notebook(
+        small.cells(code("import subprocess\nchild = subprocess.Popen(['sleep', '300'], start_new_session=True)"))
+    )
+    outcomes, _ = pressed(small)
+    assert outcomes[0].state == "fresh" and "sleep" in " ".join(outcomes[0].notes)
+    assert not marked(small)
+
+
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        ("import os\nos._exit(9)", "died"),
+        ("raise SystemExit(0)", "exit()"),
+        ("receipt.write = print", "wrote no receipt"),
+    ],
+)
+def test_a_run_that_ends_early_or_without_a_receipt_fails(small, source, why):
+    small.write_notebook(small.cells(code(source)))
+    outcomes, cells = pressed(small)
+    assert outcomes[0].state == "failed" and why in outcomes[0].message.lower()
+    assert cells == []
+
+
+def test_progress_bars_and_stderr(small):
+    noisy = "import sys\nsys.stderr.write('\\r 10%|#   | 1/10 [00:01<00:09]\\r100%|####| 10/10 [00:10<00:00]\\n')"
+    small.write_notebook(small.cells(code(noisy), code("import warnings\nwarnings.warn('take care')")))
+    outcomes, cells = pressed(small)
+    shown = json.dumps([cell.get("outputs") for cell in cells])
+    assert "00:09" not in shown and "take care" in shown and "ipykernel_" not in shown
+    assert any("take care" in note for note in outcomes[0].notes)
+    assert "papermill" not in small.repository.chapters[0].executed.read_text()
+
+
+def test_a_page_shows_paths_from_the_root_on(small):
+    small.write_notebook(small.cells(code("import pathlib\nprint(pathlib.Path.cwd())\nreceipt.write()")))
+    _, cells = pressed(small)
+    shown = json.dumps([cell.get("outputs") for cell in cells])
+    assert str(small.root) not in shown
+    assert "notebooks/signals/moving_mean" in shown and "('_build/receipts/moving_mean.cpu.json')" in shown
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_interrupting_kills_the_children_and_the_next_run_goes_on(small, how):
+    orphan = "import subprocess, time\nsubprocess.run('sleep 300 &', shell=True)\ntime.sleep(300)"
+    small.write_notebook(small.cells(code(orphan)))
+    command = [sys.executable, str(PRESS), "--root", str(small.root), "run"]
+    press = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    for _ in range(300):
+        if "sleep" in [process.name() for process in marked(small)]:
+            break
+        time.sleep(0.05)
+    with pytest.raises(PressError, match="another press is at work"):
+        run.run(small.repository)
+    press.send_signal(how)
+    out, err = press.communicate(timeout=20)
+    assert press.returncode == 130 and "run it again" in err, (out, err)
+    assert not marked(small) and not (small.root / "_build/running").exists()
+    small.write_notebook(small.cells())
+    assert pressed(small)[0][0].state == "fresh"
+
+
+def test_a_killed_press_takes_its_workers_with_it(small):
+    small.write_notebook(small.cells(code("import time\ntime.sleep(300)")))
+    command = [sys.executable, str(PRESS), "--root", str(small.root), "run"]
+    press = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    for _ in range(300):
+        if any("ipykernel" in " ".join(process.cmdline()) for process in marked(small)):
+            break
+        time.sleep(0.05)
+    press.kill()
+    press.wait()
+    for _ in range(200):
+        if not marked(small):
+            break
+        time.sleep(0.1)
+    assert not marked(small)
+
+
+def schedule(small, monkeypatch, needs, available):
+    """A schedule over copies of the chapter whose cards ask for `needs` GB."""
+    for number, need in enumerate(needs):
+        folder = f"notebooks/signals/copy{number}"
+        small.write(f"{folder}/copy{number}.ipynb", small.notebook_path.read_text())
+        small.write(f"{folder}/copy{number}.yml", f"needs: {{memory_gb: {need}}}\n")
+    monkeypatch.setattr(schedules, "cores", lambda: 4)
+    monkeypatch.setattr(schedules.processes, "available_bytes", lambda: available)
+    monkeypatch.setattr(schedules.Job, "start", lambda job: job)
+    monkeypatch.setattr(schedules.Job, "elapsed", 0)
+    chapters = [chapter for chapter in small.repository.chapters if chapter.stem.startswith("copy")]
+    made = schedules.Schedule(small.repository, chapters, Options())
+    made._start_what_fits()
+    return [job.chapter.stem for job in made.running], made
+
+
+def test_as_many_run_at_once_as_have_two_cores_and_memory(small, monkeypatch):
+    started, made = schedule(small, monkeypatch, [3, 3, 1, 1, 1], 5e9)
+    assert started == ["copy0", "copy2"]
+    assert made.threads == 2 and made.running[0]._environment()["OMP_NUM_THREADS"] == "2"
+
+
+def test_a_notebook_that_asks_for_more_than_there_is_still_gets_its_try(small, monkeypatch):
+    assert schedule(small, monkeypatch, [64], 5e9)[0] == ["copy0"]
+    assert schedule(small, monkeypatch, [64], 5e9)[1].threads == 4
+
+
+def test_names_select_chapters(small):
+    repository = small.repository
+    for name in ("signals", "signals/moving_mean", "moving_mean", str(small.notebook_path), "notebooks/signals/"):
+        assert [str(chapter) for chapter in repository.select([name])] == ["signals/moving_mean"]
+    with pytest.raises(PressError, match="no chapter is called 'speech'.*signals/moving_mean"):
+        repository.select(["speech"])

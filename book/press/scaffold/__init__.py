@@ -1,0 +1,1 @@
+"""A new part or chapter (`new`), filled in from the templates beside it."""

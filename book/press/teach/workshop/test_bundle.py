@@ -1,0 +1,139 @@
+"""Bundles: slides, handout, run-sheet and zip of the book's first chapter, and the whole of a small one offline."""
+
+import os
+import re
+import unicodedata
+import zipfile
+
+import nbformat
+import pytest
+
+from press import chromium
+from press.errors import PressError
+from press.ledger import Ledger
+from press.repository import HOME, Repository, tags
+from press.teach import variants
+from press.teach.workshop import bundle, handout, offline, runsheet, slides, wheels
+from press.teach.workshop.paper import markdown
+from press.teach.workshop.schedule import plan
+
+CHAPTERS = Repository(HOME).chapters
+needs_chromium = pytest.mark.skipif(not chromium.find(), reason=chromium.WANTED)
+
+
+@pytest.fixture(params=CHAPTERS, ids=str)
+def chapter(request):
+    return request.param
+
+
+def with_outputs(chapter):
+    """The chapter's notebook as if its `slide` cells had displayed a figure."""
+    notebook = nbformat.read(chapter.notebook, as_version=4)
+    figure = {"output_type": "display_data", "data": {"text/html": "<figure>f</figure>"}, "metadata": {}}
+    for cell in notebook.cells:
+        if "slide" in tags(cell):
+            cell.outputs = [nbformat.from_dict(figure)]
+    return notebook
+
+
+def test_slides_show_what_is_tagged_and_say_the_rest_to_the_speaker(chapter):
+    shown = slides.slides(chapter, with_outputs(chapter), "mathjax.js")
+    roles = [tag for cell in chapter.cells for tag in tags(cell)]
+    assert shown.count("<section>") == 2 + roles.count("talk") + roles.count("slide")
+    assert shown.count("<figure>f</figure>") == roles.count("slide")
+    assert shown.count('<aside class="notes">') == 1 + roles.count("instructor")
+    assert not re.search(r'(src|href)="(https?:)?//', shown)  # nothing from a network
+
+
+def test_a_slide_without_output_is_refused():
+    with pytest.raises(PressError, match="displays nothing"):
+        slides.slides(CHAPTERS[0], nbformat.read(CHAPTERS[0].notebook, as_version=4), "mathjax.js")
+
+
+def test_the_run_sheet_has_every_length_and_the_common_wrong_answers(chapter):
+    sheet = runsheet.run_sheet([chapter], [plan([chapter], minutes) for minutes in (60, 90, 180)], "13:30")
+    assert all(f"{minutes} minutes, from 13:30" in sheet for minutes in (60, 90, 180))
+    assert "min: skip" in sheet
+    wrong = [cell for cell in chapter.cells if "wrong" in tags(cell)]
+    assert sheet.count("a common wrong answer") == len(wrong)
+
+
+@needs_chromium
+def test_the_handout_is_one_page(chapter, tmp_path):
+    ledger = Ledger(Repository(HOME))
+    pages = [handout.handout(chapter, ledger, "https://example.org", size) for size in handout.SIZES]
+    handout.print_pdf(pages, tmp_path / "one.pdf")
+    from pypdf import PdfReader
+
+    read = PdfReader(tmp_path / "one.pdf")
+    assert len(read.pages) == 1
+    said = unicodedata.normalize("NFKC", " ".join(read.pages[0].extract_text().split()))  # fl is one letter there
+    assert chapter.card["title"] in said and "To remember" in said
+    with pytest.raises(PressError, match="does not fit on one page"):
+        handout.print_pdf([pages[0] + "<p>more</p>" * 500], tmp_path / "two.pdf")
+
+
+def test_a_seat_gets_what_colab_has_the_extras_and_a_place_to_open_them(chapter):
+    wanted = wheels.requirements(Repository(HOME), [chapter])
+    assert {"torch", "numpy", "jupyterlab"} <= {one.partition("==")[0] for one in wanted}
+    assert set(chapter.card["packages"]) <= set(wanted)
+    assert len({re.match(r"[\w.-]+", one).group().lower() for one in wanted}) == len(wanted)  # each once
+
+
+def test_the_same_files_make_the_same_zip(tmp_path):
+    folder = tmp_path / "bundle"
+    folder.mkdir()
+    (folder / "b.txt").write_text("b")
+    (folder / "a.whl").write_text("a")
+    bundle.pack(folder, tmp_path / "one.zip")
+    os.utime(folder / "a.whl", (0, 0))
+    bundle.pack(folder, tmp_path / "two.zip")
+    assert (tmp_path / "one.zip").read_bytes() == (tmp_path / "two.zip").read_bytes()
+    assert zipfile.ZipFile(tmp_path / "one.zip").namelist() == ["bundle/a.whl", "bundle/b.txt"]
+
+
+def test_an_entry_that_would_land_elsewhere_is_refused(tmp_path):
+    with zipfile.ZipFile(tmp_path / "bad.zip", "w") as archive:
+        archive.writestr("bundle/../../escaped.txt", "out")
+    with pytest.raises(PressError, match="would land outside"):
+        offline.unpack(tmp_path / "bad.zip", tmp_path)
+
+
+@needs_chromium
+@pytest.mark.parametrize(
+    ("head", "said"),
+    [
+        ('<script src="https://example.org/x.js"></script>', "asks https://example.org/x.js"),
+        ("<script>throw new Error('broken page')</script>", "broken page"),
+        ('<script src="absent.js"></script>', "absent.js"),
+    ],
+)
+def test_a_page_that_needs_a_network_or_lacks_a_file_is_seen(tmp_path, head, said):
+    (tmp_path / "START_HERE.html").write_text(f"<!doctype html><title>t</title>{head}")
+    with pytest.raises(PressError, match=re.escape(said)):
+        offline.browse(tmp_path)
+    (tmp_path / "START_HERE.html").write_text("<!doctype html><title>t</title><p>fine")
+    assert offline.browse(tmp_path) == 1
+
+
+def test_roles_of_the_book_become_words_and_formulas_stay():
+    assert markdown("the {term}`tier <tier>` of $a_1$").startswith("<p>the tier of <")
+    assert r"\(a_1\)" in markdown("$a_1$") and r"\[a_1\]" in markdown("$$a_1$$")
+
+
+def test_all_three_notebooks_start_at_any_section(chapter):
+    from press.teach import checkpoints
+
+    late = [section for section in checkpoints.sections(chapter)[1:] if section.names]
+    for kind in variants.KINDS:
+        found = [cell for cell in variants.variant(chapter, kind).cells if checkpoints.TAG in tags(cell)]
+        assert sum(cell.cell_type == "code" for cell in found) == len(late) > 3
+
+
+@needs_chromium
+@pytest.mark.skipif(not os.environ.get("REBUILT_WORKSHOP"), reason="minutes; asked for by REBUILT_WORKSHOP=1")
+def test_the_first_chapters_bundle_runs_without_a_network():
+    repository = Repository(HOME)
+    made = bundle.make(repository, CHAPTERS[:1], bundle.Options(index=os.environ.get("TORCH_INDEX", "")))
+    steps = [step for step, _ in offline.prove(made)]
+    assert "JupyterLab answers" in steps
