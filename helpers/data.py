@@ -8,19 +8,13 @@ import csv
 import json
 import os
 import re
-import shutil
-import stat
-import tarfile
-import tempfile
-import zipfile
-import zlib
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from helpers import root
 from helpers._download import DataError, File, fetch_all, sha256
 
-__all__ = ["DataError", "extract", "fetch"]
+__all__ = ["DataError", "fetch"]
 COLUMNS = ["dataset", "file", "url", "sha256", "bytes", "licence", "citation", "used_for"]
 
 
@@ -49,60 +43,6 @@ def fetch(dataset, files=None, folder=None, workers=8, registry=None):
             with contextlib.suppress(OSError):  # a read-only folder
                 notes.write_text(json.dumps(known, indent=0))
     return folder
-
-
-def extract(archive, folder, max_bytes=10**10, max_files=100_000):
-    """The `folder` (a `Path`) with the unpacked files of a zip or tar archive: all of them, or nothing.
-
-    Unpacked before, it is left as it is. Raises ValueError for a damaged archive, names that leave the folder,
-    links and devices, more than `max_files` entries or `max_bytes` bytes; FileExistsError for a folder in use.
-    """
-    archive, folder, mark = Path(archive), Path(folder), sha256(Path(archive))
-    done = folder / ".extracted"
-    if done.is_file() and done.read_text() == mark:
-        return folder
-    if folder.exists() and any(folder.iterdir()):
-        raise FileExistsError(f"{folder} holds other files; remove it or name a new folder for {archive.name}")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    temp, left = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent)), max_bytes
-    try:
-        for count, (name, size, plain, stream) in enumerate(_entries(archive), 1):
-            if not plain or count > max_files or (left := left - size) < 0:  # a stream gives no more than its size
-                problem = (
-                    f"more than {max_files} entries or {max_bytes} bytes" if plain else f"{name!r} is no plain file"
-                )
-                raise ValueError(f"{archive.name} refused: {problem}")
-            target = _inside(temp, name)
-            (target if stream is None else target.parent).mkdir(parents=True, exist_ok=True)
-            if stream is not None:
-                with stream, target.open("xb") as out:
-                    shutil.copyfileobj(stream, out)
-        (temp / done.name).write_text(mark)
-        temp.chmod(0o755)
-        os.replace(temp, folder)
-    except (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, RuntimeError) as error:
-        raise ValueError(f"{archive.name} is no whole zip or tar archive: {error}") from error
-    except OSError:
-        if not (done.is_file() and done.read_text() == mark):
-            raise
-    finally:
-        shutil.rmtree(temp, ignore_errors=True)
-    return folder
-
-
-def _entries(archive):
-    """(name, size, whether it is a plain file or folder, its open stream or None for a folder) of each entry."""
-    if tarfile.is_tarfile(archive):
-        with tarfile.open(archive) as tar:
-            for entry in tar:
-                if (name := re.sub(r"^(\./)+|/+$", "", entry.name)) != ".":
-                    stream = tar.extractfile(entry) if entry.isreg() else None
-                    yield name, entry.size, entry.isreg() or entry.isdir(), stream
-        return
-    with zipfile.ZipFile(archive) as pack:
-        for entry in pack.infolist():
-            plain = stat.S_IFMT(entry.external_attr >> 16) in (0, stat.S_IFREG, stat.S_IFDIR)
-            yield entry.filename.rstrip("/"), entry.file_size, plain, None if entry.is_dir() else pack.open(entry)
 
 
 def _registered(dataset, files, registry):

@@ -15,7 +15,7 @@ from collections import namedtuple
 from pathlib import Path, PurePosixPath
 
 import soundfile
-from helpers.data import extract
+from crowd_data.unpacking import extract
 from speech_manifest import Skipped
 
 COLUMNS = ("RecordingId", "PromptId", "RelativeFileName", "Prompt", "Duration", "SpeakerId")
@@ -39,7 +39,7 @@ def read_delivery(archive, folder, max_bytes=10**10, max_files=100_000):
     Every row of the table is in `rows` or in `skipped`. A row is skipped for a field too many
     or too few, an id that an earlier row has, no prompt, no file name or one that leaves the
     folder, a file that is missing or no sound, and a duration or rate other than the file's.
-    Raises ValueError for a damaged or hostile archive (see `helpers.data.extract`), and for a
+    Raises ValueError for a damaged or hostile archive (see `extract`), and for a
     table that is missing, not UTF-8, or without the article's columns.
     """
     folder, rows, skipped = _unpacked(archive, folder, max_bytes, max_files), [], []
