@@ -5,8 +5,8 @@ No required dependency: torch, numpy, matplotlib and IPython are imported when f
 
 from pathlib import Path
 
-__version__ = "0.1.0"
-__all__ = ["bench", "check", "data", "device", "plot", "receipts", "root", "show"]
+__version__ = "0.2.0"
+__all__ = ["bench", "calibration", "cards", "check", "data", "device", "plot", "preflight", "receipts", "root", "show"]
 
 
 def root():

@@ -1,47 +1,42 @@
 """Receipts: what a run measured, as one JSON file, and the chapter's claims beside it, each with a verdict."""
 
 import contextlib
-import hashlib
 import json
-import math
 import os
 import re
+import shlex
 import subprocess
+import sys
 import time
 from pathlib import Path
 
-from helpers import bench, root
+from helpers import _records, bench, cards, root
 from helpers import device as _device
+from helpers._records import committed, recorded
+from helpers._records import read as read
+from helpers.cards import code_hash as code_hash
 from helpers.show import Table, number
 
 REPRODUCED, PARTLY, NOT_REPRODUCED = "reproduced", "partly", "not reproduced"
 NOT_TESTABLE, NOT_MEASURED = "not testable here", "not measured"
-KEYS = {"schema": int, "machine": dict, "versions": dict, "metrics": dict}
-KEYS |= dict.fromkeys(("chapter", "notebook", "tier", "date", "code"), str)
 
 
-def start(stem, tier=None):
+def start(stem, tier=None, threads=None):
     """The Receipt of this run, its clock running: `receipts.start("rolling_distance", tier)`, or `start(tier)`.
 
-    The card `<stem>.yml` is looked for here, then in `notebooks/`; FileNotFoundError unless there is one.
+    The card `<stem>.yml` is found by `cards.find`. `threads`: what the engines were given, default torch's number.
     """
     stem, tier = ("*", stem) if tier is None else (stem, tier)
-    cards = [path for path in Path.cwd().glob(f"{stem}.yml") if path.with_suffix(".ipynb").exists()]
-    if not cards and stem != "*":
-        cards = list((root() or Path()).glob(f"notebooks/*/*/{stem}.yml"))
-    if len(cards) != 1:
-        raise FileNotFoundError(f"{len(cards)} cards {stem}.yml in {Path.cwd()} or below notebooks/; one is needed")
-    return Receipt(cards[0], str(tier))
+    return Receipt(cards.find(stem), str(tier), threads)
 
 
 class Receipt:
     """A run being measured: `record` numbers, show `claims()`, `write()` it at the end."""
 
-    def __init__(self, card, tier):
-        import yaml
-
-        self.path, self.tier, self.metrics, self._began = card, tier, {}, time.perf_counter()
-        self.card = yaml.safe_load(card.read_text(encoding="utf-8"))
+    def __init__(self, card, tier, threads=None):
+        self.path, self.tier, self.threads = card, tier, threads
+        self.metrics, self.curves, self._sizes = {}, {}, {}
+        self.card, self._began, self._load = cards.read(card), time.perf_counter(), _load()
 
     def record(self, name, value, unit=None, low=None, high=None, repeats=None, note=None, count=None):
         """None; records a number: `receipt.record("rate", measurement, "alignments/s", count=N - M + 1)`.
@@ -58,7 +53,18 @@ class Receipt:
             (value, low, high, repeats), unit = value, unit or "×"
         spread = {} if low is None or high is None else {"low": float(low), "high": float(high)}
         rest = {key: item for key, item in (("repeats", repeats), ("note", note)) if item is not None}
-        self.metrics[name] = _valid(name, {"value": float(value), "unit": unit} | spread | rest)
+        self.metrics[name] = _records.metric(name, {"value": float(value), "unit": unit} | spread | rest)
+
+    def sizes(self, **sizes):
+        """None; keeps sizes, `receipt.sizes(points=6_500_000, heap_mb=2048)`; ValueError unless finite numbers."""
+        self._sizes |= {name: _records.size(name, value) for name, value in sizes.items()}
+
+    def curve(self, name, **columns):
+        """None; keeps a curve's data: `receipt.curve("accuracy_time", x=[0.1, 1], y=[0.9, 0.99])`.
+
+        ValueError unless the columns are of equal length, 1 to 1,000 finite numbers, with snake_case names.
+        """
+        self.curves[name] = _records.curve(name, columns)
 
     def content(self):
         """The receipt as a dict, as `write` stores it."""
@@ -66,18 +72,26 @@ class Receipt:
         git, state = ["git", "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty"], ""
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
             state = subprocess.run(git, cwd=folder, capture_output=True, text=True, timeout=10).stdout.strip()
-        commit = state.removesuffix("-dirty") or None
+        commit, script = state.removesuffix("-dirty") or None, _script(folder)
         found = {"schema": 1, "chapter": f"{folder.parent.name}/{folder.name}", "notebook": self.path.stem}
         found |= {"tier": self.tier, "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
         found |= {"commit": commit, "dirty": commit and state != commit, "versions": machine.pop("versions")}
-        found |= {"code": code_hash(self.path.with_suffix(".ipynb")), "machine": machine}
+        found |= {"code": cards.code_hash(self.path.with_suffix(".ipynb"), script), "script": script}
+        found |= {"command": _command(self.path), "peers": cards.installed(self.card), "machine": machine}
+        found |= {"threads": self.threads or sys.modules["torch"].get_num_threads()}
+        found |= {"load": {"start": self._load, "end": _load()}, "sizes": self._sizes, "curves": self.curves}
         found |= {"peak_memory_bytes": bench.peak_memory("cpu" if self.tier == "cpu" else "cuda")}
         return found | {"seconds": round(time.perf_counter() - self._began, 3), "metrics": self.metrics}
 
-    def write(self):
-        """The Path of the receipt: `<stem>.<tier>.json` in REBUILT_RECEIPTS, default `_build/receipts`; atomic."""
+    def write(self, name=None):
+        """The Path of the receipt: `<stem>.<tier>.json` in REBUILT_RECEIPTS, default `_build/receipts`; atomic.
+
+        With a `name` ("ctc"), `<stem>.<tier>.ctc.json`; ValueError unless it is of small letters, digits, - and _.
+        """
+        if name is not None and not re.fullmatch("[a-z0-9_-]+", name):
+            raise ValueError(f"a receipt's name is {name!r}; allowed are small letters, digits, - and _")
         folder = os.environ.get("REBUILT_RECEIPTS") or (root() or Path.cwd()) / "_build" / "receipts"
-        path = Path(folder, f"{self.path.stem}.{self.tier}.json")
+        path = Path(folder, ".".join(filter(None, (self.path.stem, self.tier, name, "json"))))
         path.parent.mkdir(parents=True, exist_ok=True)
         temp = path.with_name(f".{path.name}.{os.getpid()}")
         temp.write_text(json.dumps(self.content(), indent=1, allow_nan=False) + "\n", encoding="utf-8")
@@ -95,7 +109,8 @@ class Receipt:
                     found = verdict(claim, metric, content["tier"])
                     told += [found] * (content is here)
                     place = ("this run: " if content is here else "recorded: ") + _where(content)
-                    place += "" if content["code"] == here["code"] else "; the code has changed since"
+                    if content is not here and stale(content, self.path.with_suffix(".ipynb")):
+                        place += "; the code has changed since"
                     judged = f"{found}: {claim['note']}" if claim.get("note") else found
                     rows.append((*claimed, _text(metric), place, judged))
         head = ("the article says", "claimed", "its hardware", "measured", "where", "verdict")
@@ -124,38 +139,9 @@ def verdict(claim, metric, tier):
     return NOT_REPRODUCED
 
 
-def code_hash(notebook):
-    """The SHA-256 of what a notebook runs: its cells' sources, the modules beside it, its card.
-
-    Outputs, metadata and tests (`test_*`) do not count; a missing file counts as empty.
-    """
-    notebook = Path(notebook)
-    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"] if notebook.is_file() else ()
-    parts = [(cell["cell_type"], "".join(cell["source"])) for cell in cells]
-    modules = [path for path in notebook.parent.glob("*.py") if not path.name.startswith("test_")]
-    for path in (*sorted(modules), notebook.with_suffix(".yml")):
-        parts.append((path.name, path.read_text(encoding="utf-8") if path.is_file() else ""))
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-
-
-def read(path):
-    """The content of a receipt, checked; ValueError says which file is broken, and how."""
-    try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
-        for key, kind in KEYS.items():
-            if not isinstance(content[key], kind):
-                raise ValueError(f"{key} is {content[key]!r}; it must be {kind.__name__}")
-        for name, metric in content["metrics"].items():
-            _valid(name, metric)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"receipt {path} is broken: {type(error).__name__} {error}") from error
-    return content
-
-
-def committed(stem):
-    """The committed receipts of a notebook, `data/receipts/<stem>/*.json`, as dicts, the newest first."""
-    paths = (root() or Path()).glob(f"data/receipts/{stem}/*.json")
-    return sorted(map(read, paths), key=lambda content: content["date"], reverse=True)
+def stale(content, notebook):
+    """Whether the code has changed since a receipt of this notebook was written (see `cards.code_hash`)."""
+    return content["code"] != cards.code_hash(notebook, content.get("script"))
 
 
 def replay(stem, metric=None, tier=None):
@@ -163,8 +149,7 @@ def replay(stem, metric=None, tier=None):
 
     `replay(stem, "zdist_float64_rate", tier="big").content` is its dict, or None where no such run was recorded.
     """
-    fitting = (c for c in committed(stem) if tier in (None, c["tier"]) and metric in (None, *c["metrics"]))
-    content = next(fitting, None)
+    content = recorded(stem, metric, tier=tier)
     told, rows = f"No run of {stem} at tier {tier or 'any'} has been recorded yet.", [(metric or "any", NOT_MEASURED)]
     if content:
         told = f"Recorded, not measured here: {_where(content)}."
@@ -186,11 +171,20 @@ def _text(metric):
     return f"{value} ({low.removesuffix(' ' + metric['unit'])} to {high})"
 
 
-def _valid(name, metric):
-    value, unit = metric["value"], metric.get("unit")
-    low, high = metric.get("low", value), metric.get("high", value)
-    if not re.fullmatch("[a-z][a-z0-9_]*", name) or not isinstance(unit, str):
-        raise ValueError(f"metric {name!r} with unit {unit!r}: a snake_case name and a unit ('' for none) are needed")
-    if not all(math.isfinite(x) for x in (value, low, high)) or not low <= value <= high:
-        raise ValueError(f"metric {name}: low {low}, value {value}, high {high}; allowed are finite numbers in order")
-    return metric
+def _load():
+    """How many processes wanted a core in the last minute; None where the system does not count them."""
+    return round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
+
+
+def _script(folder):
+    """The path below the slice's folder of the script that this process runs; None for a notebook."""
+    main = Path(getattr(sys.modules["__main__"], "__file__", None) or "/").resolve()
+    return main.relative_to(folder).as_posix() if folder in main.parents else None
+
+
+def _command(card):
+    """How this run was started, without this machine's folders: "python -m ctc.bench_ctc --rounds 20"."""
+    if any("ipykernel" in word for word in sys.orig_argv):
+        return f"notebook {card.stem}.ipynb"
+    text = shlex.join(["python", *sys.orig_argv[1:]]).replace(f"{root()}/", "")
+    return re.sub(r"(?<![\w.:/])/\S*/", "", text)[:500]

@@ -84,13 +84,7 @@ class Table:
 
     def _repr_html_(self):
         css, head, rows, caption = self.table()
-        cells = "".join(f'<th scope="col">{html.escape(str(cell))}</th>' for cell in head)
-        lines = [f'<table class="rebuilt-{css}" tabindex="0"><caption>{html.escape(caption)}</caption>']
-        lines.append(f"<thead><tr>{cells}</tr></thead><tbody>")
-        for first, *rest in rows:
-            cells = "".join(f"<td>{html.escape(str(cell))}</td>" for cell in rest)
-            lines.append(f'<tr><th scope="row">{html.escape(str(first))}</th>{cells}</tr>')
-        return "\n".join([*lines, "</tbody></table>"])
+        return html_table(caption, head, [rows], f"rebuilt-{css}", region=False)
 
     def _repr_markdown_(self):
         _, head, rows, caption = self.table()
@@ -99,6 +93,50 @@ class Table:
         return "\n".join(f"| {' | '.join(line)} |" for line in lines) + f"\n\n{caption}"
 
     __repr__ = _repr_markdown_
+
+
+class Markup(str):
+    """Ready HTML: `tag`, `row` and `html_table` escape every text but this."""
+
+
+def tag(name, content, **attributes):
+    """An element as Markup: `tag("th", "a < b", scope="row", data_tier="cpu")`; `_` in a name stands for `-`.
+
+    White space in texts becomes one space: a line break would end a block of HTML in Markdown. None leaves one out.
+    """
+    names = {key.strip("_").replace("_", "-"): value for key, value in attributes.items() if value is not None}
+    told = "".join(f' {key}="{_escaped(value)}"' for key, value in names.items())
+    return Markup(f"<{name}{told}>{_escaped(content)}</{name}>")
+
+
+def row(first, *cells, **attributes):
+    """A table row as Markup, its first cell the header; a cell made by `tag("td", …)` or `tag("th", …)` stays as is."""
+    named = [("th", first, {"scope": "row"}), *(("td", cell, {}) for cell in cells)]
+    made = [cell if _is_cell(cell) else tag(name, cell, **scope) for name, cell, scope in named]
+    return tag("tr", Markup("".join(made)), **attributes)
+
+
+def html_table(caption, head, bodies, css="rebuilt-table", region=True):
+    """A table as Markup: `html_table("Runs", ("tier", "time"), [[("cpu", "62 s")]])`; texts are escaped.
+
+    A body is a list of rows, or a ready `<tbody>`; a row is a sequence of cells (see `row`), or a ready `<tr>`.
+    With `region` a labelled box scrolls that the keyboard reaches, and has the class `css`; else the table itself.
+    """
+    cells = [cell if _is_cell(cell) else tag("th", cell, scope="col") for cell in head]
+    whole = [tag("caption", caption), tag("thead", tag("tr", Markup("".join(cells))))]
+    for body in bodies:
+        lines = [] if isinstance(body, Markup) else [r if isinstance(r, Markup) else row(*r) for r in body]
+        whole.append(tag("tbody", Markup("\n".join(lines))) if lines or not body else body)
+    table = tag("table", Markup("\n".join(whole)), **({"class": "table"} if region else {"class": css, "tabindex": 0}))
+    return tag("div", table, class_=css, role="region", tabindex=0, aria_label=caption) if region else table
+
+
+def _escaped(value):
+    return value if isinstance(value, Markup) else html.escape(" ".join(str(value).split()))
+
+
+def _is_cell(value):
+    return isinstance(value, Markup) and value.startswith(("<td", "<th"))
 
 
 def display(bundle, plain):

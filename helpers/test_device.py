@@ -1,8 +1,8 @@
 import json
-import os
 import random
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -23,7 +23,7 @@ def untouched(monkeypatch):
 
 @pytest.fixture
 def gpu(monkeypatch):
-    return lambda found: monkeypatch.setattr(device, "_gpu", lambda: found)
+    return lambda found: monkeypatch.setattr(device, "gpu", lambda: found)
 
 
 @pytest.mark.parametrize(("found", "name"), [(None, "cpu"), (T4, "gpu"), (H200, "big")])
@@ -91,31 +91,96 @@ def test_synchronize_is_harmless_without_a_gpu():
     assert device.synchronize("cpu") is None
 
 
+NESTED = "/user.slice/pod/box"
+TWO = "200000 100000"
+
+
+@pytest.fixture
+def groups(tmp_path, monkeypatch):
+    """A function that writes the files of control groups and of /proc/self/cgroup; there are eight cores."""
+
+    def write(files, paths="0::/\n"):
+        for name, content in files.items():
+            (tmp_path / "groups" / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / "groups" / name).write_text(content + "\n")
+        (tmp_path / "self").write_text(paths)
+
+    monkeypatch.setattr(device, "CGROUP", tmp_path / "groups")
+    monkeypatch.setattr(device, "GROUPS", tmp_path / "self")
+    monkeypatch.setattr(device.os, "sched_getaffinity", lambda pid: set(range(8)), raising=False)
+    return write
+
+
 @pytest.mark.parametrize(
     ("files", "want"),
     [
         ({}, 8),
-        ({"cpu.max": "200000 100000"}, 2),
+        ({"cpu.max": TWO}, 2),
         ({"cpu.max": "150000 100000"}, 2),
+        ({"cpu.max": "50000 100000"}, 1),
+        ({"cpu.max": "1600000 100000"}, 8),
         ({"cpu.max": "max 100000"}, 8),
+        ({"cpu.max": ""}, 8),
         ({"cpu/cpu.cfs_quota_us": "300000", "cpu/cpu.cfs_period_us": "100000"}, 3),
         ({"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, 8),
     ],
 )
-def test_cores_are_cut_to_the_containers_quota(tmp_path, monkeypatch, files, want):
-    for name, content in files.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(content + "\n")
-    monkeypatch.setattr(device, "CGROUP", tmp_path)
-    monkeypatch.setattr(device.os, "sched_getaffinity", lambda pid: set(range(8)), raising=False)
+def test_cores_are_cut_to_the_containers_quota(groups, files, want):
+    groups(files)
     assert device.cores() == want
 
 
-@pytest.mark.parametrize(("files", "want"), [({}, None), ({"memory.max": "max"}, None), ({"memory.max": "4096"}, 4096)])
-def test_memory_is_cut_to_the_containers_limit(tmp_path, monkeypatch, files, want):
-    for name, content in files.items():
-        (tmp_path / name).write_text(content + "\n")
-    monkeypatch.setattr(device, "CGROUP", tmp_path)
+@pytest.mark.parametrize(
+    ("files", "paths", "want"),
+    [
+        ({"user.slice/pod/box/cpu.max": TWO}, f"0::{NESTED}", 2),
+        ({"user.slice/pod/cpu.max": TWO, "user.slice/pod/box/cpu.max": "max 100000"}, f"0::{NESTED}", 2),
+        ({"user.slice/cpu.max": "400000 100000", "user.slice/pod/box/cpu.max": "300000 100000"}, f"0::{NESTED}", 3),
+        ({"user.slice/other/cpu.max": TWO}, f"0::{NESTED}", 8),
+        ({"cpu.max": TWO}, "0::/of/the/host", 2),
+        ({"box/cpu.max": TWO}, "0::/../box", 2),
+        (
+            {"cpu/box/cpu.cfs_quota_us": "200000", "cpu/box/cpu.cfs_period_us": "100000"},
+            "5:cpu,cpuacct:/box\n3:memory:/other\n0::/",
+            2,
+        ),
+        (
+            {"cpu/box/cpu.cfs_quota_us": "200000", "cpu/box/cpu.cfs_period_us": "100000"},
+            "5:cpu,cpuacct:/other\n3:memory:/box",
+            8,
+        ),
+    ],
+)
+def test_the_smallest_quota_of_nested_groups_counts(groups, files, paths, want):
+    groups(files, paths + "\n")
+    assert device.cores() == want
+
+
+def test_affinity_below_the_quota_counts(groups, monkeypatch):
+    groups({"cpu.max": "400000 100000"})
+    monkeypatch.setattr(device.os, "sched_getaffinity", lambda pid: {5})
+    assert device.cores() == 1
+
+
+def test_cores_need_no_torch():
+    code = "import sys; sys.modules['torch'] = None; from helpers import device; print(device.cores())"
+    home = Path(device.__file__).parents[1]
+    done = subprocess.run([sys.executable, "-c", code], cwd=home, capture_output=True, text=True)
+    assert int(done.stdout) >= 1, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("files", "paths", "want"),
+    [
+        ({}, "0::/", None),
+        ({"memory.max": "max"}, "0::/", None),
+        ({"memory.max": "4096"}, "0::/", 4096),
+        ({"memory.max": "8192", "box/memory.max": "4096"}, "0::/box", 4096),
+        ({"memory/box/memory.limit_in_bytes": "4096"}, "4:memory:/box\n0::/", 4096),
+    ],
+)
+def test_memory_is_cut_to_the_containers_limit(groups, files, paths, want):
+    groups(files, paths)
     physical = device.os.sysconf("SC_PHYS_PAGES") * device.os.sysconf("SC_PAGE_SIZE")
     assert device.memory() == (want or physical)
 
@@ -147,136 +212,3 @@ def test_machine_describes_the_gpu(gpu, monkeypatch, found, bf16, slug):
 def test_cpu_names_are_shortened(monkeypatch, line, want):
     monkeypatch.setattr(device.Path, "read_text", lambda path: f"processor : 0\n{line}\n")
     assert device._cpu_name() == want
-
-
-# The preflight
-
-
-@pytest.fixture
-def chapter(tmp_path, monkeypatch):
-    """A folder with a notebook's card, as the current one."""
-    (tmp_path / "demo.ipynb").write_text('{"cells": []}')
-    (tmp_path / "demo.yml").write_text("needs: {memory_gb: 3, disk_mb: 150, gpu: optional}\n")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-@pytest.fixture
-def roomy(monkeypatch):
-    """A function that sets this machine's memory and free disk, in GB."""
-
-    def have(memory_gb=16, disk_gb=50):
-        monkeypatch.setattr(device, "memory", lambda: memory_gb and memory_gb * 1e9)
-        monkeypatch.setattr(device.shutil, "disk_usage", lambda path: SimpleNamespace(free=disk_gb * 1e9))
-
-    have()
-    return have
-
-
-def test_a_preflight_on_a_machine_that_fits_prints_one_sentence(gpu, roomy, chapter, capsys):
-    gpu(None)
-    tier = device.preflight("auto", "demo")
-    assert tier.name == "cpu" and capsys.readouterr().out == tier.sentence + "\n"
-
-
-@pytest.mark.parametrize(
-    ("memory_gb", "disk_gb", "told"),
-    [
-        (2, 50, "2.0 GB of memory where 3 are asked for"),
-        (16, 0.1, "100.0 MB of free disk where 150 are asked for"),
-        (2, 0.1, "3 are asked for, 100.0 MB"),
-    ],
-)
-def test_a_preflight_says_what_falls_short_and_which_size_to_change(
-    gpu, roomy, chapter, capsys, memory_gb, disk_gb, told
-):
-    gpu(None)
-    roomy(memory_gb, disk_gb)
-    device.preflight("auto", "demo", size="points")
-    said = capsys.readouterr().out.splitlines()
-    assert len(said) == 2 and told in said[1] and "make points smaller where tier.pick sets it" in said[1]
-
-
-def test_numbers_given_stand_in_for_the_card(gpu, roomy, capsys):
-    gpu(None)
-    roomy(2, 50)
-    device.preflight(memory_gb=2.5)
-    assert "2.0 GB of memory where 2.5 are asked for" in capsys.readouterr().out
-    roomy(None, 50)
-    device.preflight(memory_gb=2.5)
-    assert "memory" not in capsys.readouterr().out, "where it is unknown, nothing is claimed"
-
-
-@pytest.mark.parametrize(("found", "told"), [(T4, True), (H200, False)])
-def test_a_card_without_bfloat16_is_told(gpu, roomy, capsys, found, told):
-    gpu(found)
-    device.preflight()
-    assert ("no bfloat16 units" in capsys.readouterr().out) is told
-
-
-def test_a_chapter_that_requires_a_gpu_names_the_parameter(gpu, roomy, chapter):
-    gpu(None)
-    (chapter / "demo.yml").write_text("needs: {memory_gb: 3, disk_mb: 150, gpu: required}\n")
-    with pytest.raises(ValueError, match="needs a GPU, and torch sees none here. Set TIER ="):
-        device.preflight("auto", "demo")
-
-
-def test_helpers_of_another_release_are_stale(gpu, roomy, tmp_path, monkeypatch):
-    for name in ("_config.yml", "data/registry.tsv", "helpers/__init__.py"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text('__version__ = "7.7.7"\n')
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(RuntimeError, match="Stale runtime: helpers .* are loaded, the book is 7.7.7; restart"):
-        device.preflight()
-
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        MemoryError(),
-        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB."),
-        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"),
-        RuntimeError("CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate"),
-    ],
-)
-@pytest.mark.parametrize(("found", "told"), [(None, "make points"), (T4, '"cpu", or'), (H200, '"gpu", or make points')])
-def test_out_of_memory_names_the_tier_and_the_size(gpu, capsys, error, found, told):
-    gpu(found)
-    device.tier()
-    said = device.advice(error, "points")
-    assert said.startswith("Memory ran out: ") and told in said and "where tier.pick sets it" in said
-    assert ("TIER" in said) is bool(found)
-
-
-@pytest.mark.parametrize("text", ["Found no NVIDIA driver on your system.", "Torch not compiled with CUDA enabled"])
-def test_no_gpu_names_the_tier(text):
-    assert 'Set TIER = "auto" or "cpu"' in device.advice(RuntimeError(text))
-
-
-def test_a_module_changed_since_the_import_makes_the_runtime_stale(chapter):
-    error = ImportError("cannot import name 'zdist'")
-    assert device.advice(error) == ""
-    (chapter / "demo.py").write_text("x = 1\n")
-    os.utime(chapter / "demo.py", (device.BEGAN + 5, device.BEGAN + 5))
-    assert device.advice(error).startswith("Stale runtime: demo changed since it began; restart the session")
-    assert device.advice(ValueError("other")) == ""
-
-
-NOTEBOOK_ERROR = """
-from IPython.testing.globalipapp import start_ipython
-shell = start_ipython()
-from helpers import device
-device.preflight("cpu", size="points")
-for code in ("bytearray(2**62)", "import torch; raise torch.OutOfMemoryError('CUDA out of memory')", "1 / 0"):
-    done = shell.run_cell(code)
-    print("FAILED", type(done.error_in_exec).__name__)
-"""
-
-
-def test_in_a_notebook_the_error_itself_names_what_to_change():
-    done = subprocess.run([sys.executable, "-c", NOTEBOOK_ERROR], capture_output=True, text=True, check=True)
-    first, second, third = done.stdout.split("FAILED")[:3]
-    for said in (first, second):
-        assert "Memory ran out: make points smaller where tier.pick sets it; then restart the session" in said
-    assert "ZeroDivisionError" in third and "Memory ran out" not in third
-    assert done.stdout.count("FAILED") == 3

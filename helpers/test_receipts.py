@@ -186,7 +186,9 @@ def test_a_receipt_is_written_and_read_again(receipt, chapter):
     content = receipts.read(path)
     assert [p.name for p in path.parent.iterdir()] == ["demo.cpu.json"]
     keys = "schema chapter notebook tier date commit dirty code machine versions seconds peak_memory_bytes metrics"
-    assert set(content) == set(keys.split())
+    later = "script command peers threads load sizes curves"
+    assert set(content) == {*keys.split(), *later.split()}
+    assert content["threads"] == torch.get_num_threads() and set(content["load"]) == {"start", "end"}
     assert (content["chapter"], content["notebook"], content["tier"]) == ("signals/demo", "demo", "cpu")
     assert content["code"] == receipts.code_hash(chapter / "demo.ipynb")
     assert content["versions"]["torch"] and "versions" not in content["machine"]
@@ -257,42 +259,150 @@ def test_a_broken_receipt_is_named(receipt, how):
         receipts.read(path)
 
 
-# The hash of the code
+# What a run was made with
+
+
+def test_sizes_and_curves_are_kept(receipt):
+    receipt.sizes(points=6_500_000, query=np.int64(421))
+    receipt.sizes(share=np.float32(0.5))
+    receipt.curve("accuracy_time", x=np.array([0.5, 1.0]), y=torch.tensor([3, 4]))
+    content = receipts.read(receipt.write())
+    assert content["sizes"] == {"points": 6_500_000, "query": 421, "share": 0.5}
+    assert content["curves"] == {"accuracy_time": {"x": [0.5, 1.0], "y": [3, 4]}}
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, "5", None, True, [5]])
+def test_a_size_is_a_finite_number(receipt, value):
+    with pytest.raises(ValueError, match="size 'points' is .*; allowed are snake_case names and finite numbers"):
+        receipt.sizes(points=value)
+    with pytest.raises(ValueError, match="size 'Points'"):
+        receipt.sizes(Points=5)
+    assert receipt.content()["sizes"] == {}
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "changes"),
+    ("name", "columns", "told"),
     [
-        ("demo.py", "x = 2\n", True),
-        ("more.py", "", True),
-        ("demo.yml", "title: Other", True),
-        ("demo.ipynb", '{"cells": [{"cell_type": "code", "source": "x = 1\\nz"}]}', True),
-        ("demo.ipynb", '{"cells": [{"cell_type": "markdown", "source": "x = 1\\ny"}]}', True),
-        ("demo.ipynb", '{"cells": [{"cell_type": "code", "source": "x = 1\\ny", "outputs": [1], "id": 3}]}', False),
-        ("test_demo.py", "x", False),
-        ("bench_demo.py", "x", True),
-        ("notes.txt", "x", False),
+        ("time", {}, "at least one column"),
+        ("Time", {"x": [1]}, "snake_case names"),
+        ("time", {"X": [1]}, "snake_case names"),
+        ("time", {"x": [1], "y": [1, 2]}, "{'x': 1, 'y': 2} rows; allowed are equal lengths from 1 to 1,000"),
+        ("time", {"x": [], "y": []}, "equal lengths from 1"),
+        ("time", {"x": range(1001)}, "to 1,000"),
+        ("time", {"x": [1, math.nan]}, "column x: nan; allowed are finite numbers"),
+        ("time", {"x": [1, "2"]}, "column x: '2'"),
     ],
 )
-def test_the_hash_changes_with_what_is_run(chapter, name, content, changes):
-    before = receipts.code_hash(chapter / "demo.ipynb")
-    (chapter / name).write_text(content)
-    assert (receipts.code_hash(chapter / "demo.ipynb") != before) is changes
+def test_a_curve_that_no_figure_could_show_is_refused(receipt, name, columns, told):
+    with pytest.raises(ValueError, match="curve") as error:
+        receipt.curve(name, **columns)
+    assert told in str(error.value) and receipt.curves == {}
 
 
-def test_a_renamed_module_changes_the_hash(chapter):
-    before = receipts.code_hash(chapter / "demo.ipynb")
-    (chapter / "demo.py").rename(chapter / "other.py")
-    assert receipts.code_hash(chapter / "demo.ipynb") != before
+def test_a_curve_may_have_a_thousand_rows(receipt):
+    receipt.curve("time", x=range(1000))
+    assert len(receipt.curves["time"]["x"]) == 1000
 
 
-def test_text_moved_between_files_changes_the_hash(chapter):
-    (chapter / "a.py").write_text("xy")
-    (chapter / "b.py").write_text("z")
-    before = receipts.code_hash(chapter / "demo.ipynb")
-    (chapter / "a.py").write_text("x")
-    (chapter / "b.py").write_text("yz")
-    assert receipts.code_hash(chapter / "demo.ipynb") != before
+def test_peers_are_the_installed_ones_of_the_card(receipt):
+    receipt.card |= {"packages": ["numpy==2.4.6"], "peers": ["no-such-peer==1.0", "PyYAML==6.0"]}
+    assert receipt.content()["peers"] == {"numpy": np.__version__, "PyYAML": yaml.__version__}
+    receipt.card |= {"packages": None, "peers": []}
+    assert receipt.content()["peers"] == {}
+
+
+def test_threads_are_torchs_unless_given(chapter):
+    assert receipts.start("demo", "cpu", threads=7).content()["threads"] == 7
+    assert receipts.start("demo", "cpu").content()["threads"] == torch.get_num_threads()
+
+
+@pytest.mark.parametrize(
+    ("words", "want"),
+    [
+        (["/opt/bin/python3", "-m", "ctc.bench_ctc", "--rounds", "20"], "python -m ctc.bench_ctc --rounds 20"),
+        (["python", "/home/me/demo/bench_demo.py", "--out=/tmp/a b"], "python bench_demo.py '--out=a b'"),
+        (["python", "-m", "x", "spark://host:7077/a"], "python -m x spark://host:7077/a"),
+        (["python", "-m", "ipykernel_launcher", "-f", "/tmp/k.json"], "notebook demo.ipynb"),
+    ],
+)
+def test_the_command_names_no_folder_of_this_machine(receipt, monkeypatch, words, want):
+    monkeypatch.setattr(sys, "orig_argv", words)
+    assert receipt.content()["command"] == want
+
+
+def test_a_named_receipt_lies_beside_the_notebooks_own(receipt):
+    assert receipt.write("ctc").name == "demo.cpu.ctc.json"
+    assert receipt.write().name == "demo.cpu.json"
+    with pytest.raises(ValueError, match=r"a receipt's name is '../x'; allowed are small letters"):
+        receipt.write("../x")
+
+
+def test_older_receipts_without_the_later_keys_are_read(chapter):
+    path = keep(chapter)
+    old = json.loads(path.read_text())
+    for key in ("script", "command", "peers", "threads", "load", "sizes", "curves"):
+        del old[key]
+    path.write_text(json.dumps(old))
+    assert receipts.read(path) == old
+    assert receipts.recorded("demo", "rate") == old and receipts.recorded("demo", curve="time") is None
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"sizes": []},
+        {"sizes": {"points": "many"}},
+        {"curves": {"time": {"x": [1], "y": []}}},
+        {"curves": {"time": {"x": 5}}},
+        {"load": 3},
+        {"peers": ["numpy"]},
+        {"command": ["python"]},
+    ],
+)
+def test_later_keys_are_checked_where_they_are_there(chapter, changes):
+    path = keep(chapter, **changes)
+    with pytest.raises(ValueError, match="is broken"):
+        receipts.read(path)
+
+
+def test_the_newest_recorded_run_that_has_it_is_found(chapter):
+    curves = {"time": {"x": [1, 2]}}
+    keep(chapter, name="a.json", date="2026-01-01T00:00:00Z", curves=curves)
+    keep(chapter, name="b.json", date="2026-01-02T00:00:00Z", curves=curves, tier="cpu")
+    keep(chapter, name="c.json", date="2026-01-03T00:00:00Z", metrics={})
+    assert receipts.recorded("demo")["date"][:10] == "2026-01-03"
+    assert receipts.recorded("demo", metric="rate")["date"][:10] == "2026-01-02"
+    assert receipts.recorded("demo", curve="time", tier="big")["date"][:10] == "2026-01-01"
+    assert receipts.recorded("demo", curve="other") is None and receipts.recorded("other") is None
+
+
+BENCH = """
+from helpers import receipts
+receipt = receipts.start("demo", "cpu")
+print(receipt.write("race"))
+"""
+
+
+def test_the_receipt_of_a_bench_is_stale_when_that_bench_or_a_module_changes(chapter):
+    (chapter / "race").mkdir()
+    (chapter / "race" / "__init__.py").touch()
+    (chapter / "race" / "bench_demo.py").write_text(BENCH)
+    path = os.pathsep.join([str(Path(receipts.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    line = [sys.executable, "-m", "race.bench_demo", "--rounds", "3"]
+    env = os.environ | {"PYTHONPATH": path}
+    done = subprocess.run(line, cwd=chapter, env=env, capture_output=True, text=True)
+    content, notebook = receipts.read(done.stdout.strip()), chapter / "demo.ipynb"
+    assert content["script"] == "race/bench_demo.py"
+    assert content["command"] == "python -m race.bench_demo --rounds 3"
+    notebook.write_text('{"cells": []}')
+    (chapter / "demo.yml").write_text("title: Other")
+    (chapter / "bench_other.py").write_text("x")
+    assert not receipts.stale(content, notebook), "words and other races do not count"
+    (chapter / "race" / "bench_demo.py").write_text(BENCH + "\n")
+    assert receipts.stale(content, notebook)
+    (chapter / "race" / "bench_demo.py").write_text(BENCH)
+    (chapter / "demo.py").write_text("x = 2\n")
+    assert receipts.stale(content, notebook)
 
 
 # The claims and the replay

@@ -1,0 +1,31 @@
+"""How fast this machine is now: about a second of fixed work such as notebooks do, so that budgets hold anywhere."""
+
+import statistics
+import time
+
+UNIT_S = 0.31  # a round, with nothing beside it, on the faster kind of machine that the book was measured on
+
+
+def seconds(rounds=3):
+    """The wall seconds of one round, the median of `rounds` after a short warm-up: `seconds() / UNIT_S` is 1 there.
+
+    A round is the same work everywhere: products of matrices (on as many threads as NumPy's library takes), Fourier
+    transforms, passes over an array that no cache holds, a plain loop; about a quarter of its time each.
+    """
+    import numpy as np
+
+    random = np.random.default_rng(0)
+    square_NN, signal_T = random.random((640, 640), "float32"), random.random(2**18)
+    block_K, took = random.random(2**21), []
+    square_NN @ square_NN  # its threads start now
+    for _ in range(rounds):
+        began = time.perf_counter()
+        for _ in range(20):
+            square_NN @ square_NN
+        for _ in range(10):
+            np.fft.irfft(np.fft.rfft(signal_T))
+        for _ in range(5):
+            (block_K + 1).cumsum()
+        sum(number % 7 for number in range(1_500_000))
+        took.append(time.perf_counter() - began)
+    return statistics.median(took)

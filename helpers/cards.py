@@ -1,0 +1,68 @@
+"""A notebook's card, the modules of its slice, and the hash of both."""
+
+import contextlib
+import hashlib
+import importlib.metadata
+import json
+import re
+from pathlib import Path
+
+from helpers import root
+
+
+def find(stem="*"):
+    """The Path of the card `<stem>.yml`: in the current folder, else below `notebooks/`; "*" is the only one here.
+
+    FileNotFoundError unless there is exactly one.
+    """
+    found = [path for path in Path.cwd().glob(f"{stem}.yml") if path.with_suffix(".ipynb").exists()]
+    if not found and stem != "*":
+        found = list((root() or Path()).glob(f"notebooks/*/*/{stem}.yml"))
+    if len(found) != 1:
+        raise FileNotFoundError(f"{len(found)} cards {stem}.yml in {Path.cwd()} or below notebooks/; one is needed")
+    return found[0]
+
+
+def read(path):
+    """The card as a dict."""
+    import yaml
+
+    return yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+
+
+def installed(card):
+    """The installed versions of what the card's `packages` and `peers` name ("stumpy==1.14.1"), as a dict."""
+    found = {}
+    for asked in (*(card.get("packages") or ()), *(card.get("peers") or ())):
+        name = re.match(r"[\w.-]+", asked)[0]
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found
+
+
+def modules(folder):
+    """The Paths of all Python files below a slice's folder, sorted; no tests, no hidden folders, no caches."""
+    paths = {path: path.relative_to(folder).parts for path in Path(folder).rglob("*.py")}
+    kept = {path for path, parts in paths.items() if not any(re.match(r"\.|__pycache__$", part) for part in parts)}
+    return sorted(path for path in kept if not path.name.startswith("test_") and path.name != "conftest.py")
+
+
+def code_hash(notebook, script=None):
+    """The SHA-256 of what a run executes: a notebook's cells, the modules below its folder and its card.
+
+    Outputs, metadata, tests, and benches that neither cells nor modules name do not count; a missing file counts as
+    empty. With `script` ("ctc/bench_ctc.py", which made a receipt of its own): the modules and that script alone.
+    """
+    notebook = Path(notebook)
+    folder = notebook.parent
+    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"] if notebook.is_file() and not script else ()
+    parts = [(cell["cell_type"], "".join(cell["source"])) for cell in cells]
+    text = {path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8") for path in modules(folder)}
+    benches = {name for name in text if Path(name).name.startswith("bench_")}
+    words = [code for kind, code in parts if kind == "code"]
+    words = "\n".join(words + [code for name, code in text.items() if name not in benches or name == script])
+    unused = {name for name in benches if name != script and not re.search(rf"\b{Path(name).stem}\b", words)}
+    parts += [(name, code) for name, code in text.items() if name not in unused]
+    if not script and (card := notebook.with_suffix(".yml")).is_file():
+        parts.append((card.name, card.read_text(encoding="utf-8")))
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

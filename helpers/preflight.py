@@ -1,0 +1,64 @@
+"""The look at this machine before a notebook begins, and advice where a run fails for want of what it needs."""
+
+import re
+import shutil
+import sys
+import time
+from pathlib import Path
+
+from helpers import __version__, cards, device, root
+
+RESTART = "restart the session (in Colab: Runtime, Restart session) and run all cells"
+BEGAN = time.time()
+
+
+def preflight(name="auto", stem=None, memory_gb=None, disk_mb=None, size="the sizes"):
+    """The `device.Tier` to run at, after a look at this machine: `preflight(TIER, "demo", size="points")`.
+
+    The needs are the card's of `stem`, or the numbers given; what falls short is said. From then on, in a notebook,
+    an error for want of memory, a GPU or fresh code names what to change (`advice`). Raises ValueError as
+    `device.tier` does, and RuntimeError where `helpers` of another release are loaded.
+    """
+    own = Path(root() or "", "helpers", "__init__.py")
+    release = own.is_file() and re.search('__version__ = "(.+?)"', own.read_text(encoding="utf-8"))
+    if release and release[1] != __version__:
+        raise RuntimeError(f"Stale runtime: helpers {__version__} are loaded, the book is {release[1]}; {RESTART}.")
+    needs = cards.read(cards.find(stem)).get("needs", {}) if stem else {}
+    chosen = device.tier("gpu" if needs.get("gpu") == "required" and name == "auto" and not device.gpu() else name)
+    short = [("GB of memory", (device.memory() or float("inf")) / 1e9, memory_gb or needs.get("memory_gb", 0))]
+    short += [("MB of free disk", shutil.disk_usage(Path.cwd()).free / 1e6, disk_mb or needs.get("disk_mb", 0))]
+    told = [f"{have:.1f} {what} where {need:g} are asked for" for what, have, need in short if have < need]
+    told += ["no bfloat16 units, so bfloat16 is slow"] * (chosen.device == "cuda" and device.gpu().major < 8)
+    if told:
+        print(f"This machine has {', '.join(told)}; if it fails, make {size} smaller where tier.pick sets it.")
+    if shell := "IPython" in sys.modules and sys.modules["IPython"].get_ipython():
+        kinds = (MemoryError, RuntimeError, AssertionError, ImportError, AttributeError)
+        shell.set_custom_exc(kinds, lambda *error, tb_offset=None: _advise(size, *error, tb_offset))
+    return chosen
+
+
+def advice(error, size="the sizes"):
+    """The sentence on what to change after this error: TIER or `size`, or a restart; "" where there is none."""
+    text = f"{type(error).__name__} {error}"
+    if re.search("MemoryError|out of memory|can't allocate memory|ALLOC_FAILED", text, re.IGNORECASE):
+        lower = {"gpu": 'set TIER = "cpu", or ', "big": 'set TIER = "gpu", or '}.get(str(device.chosen()), "")
+        return f"Memory ran out: {lower}make {size} smaller where tier.pick sets it; then {RESTART}."
+    if re.search("NVIDIA driver|not compiled with CUDA|No CUDA GPUs", text):
+        return f"There is no GPU here. {device.GET_GPU}"
+    changed = isinstance(error, ImportError | AttributeError) and _changed()
+    return f"Stale runtime: {', '.join(changed)} changed since it began; {RESTART}." if changed else ""
+
+
+def _changed():
+    """The names of loaded modules of the slice, its packages and `helpers` whose files were edited since."""
+    homes, loaded = {Path.cwd().resolve(), Path(__file__).resolve().parent}, dict(sys.modules).items()
+    files = {name: Path(getattr(module, "__file__", None) or "/").resolve() for name, module in loaded}
+    own = {name: path for name, path in files.items() if homes & set(path.parents) and path.is_file()}
+    return sorted(name for name, path in own.items() if path.stat().st_mtime > BEGAN)
+
+
+def _advise(size, shell, kind, error, trace, tb_offset=None):
+    if text := advice(error, size):
+        error.msg = f"{error}\n{text}"  # which an ImportError shows
+        error.args = (error.msg,)
+    shell.showtraceback((kind, error, trace), tb_offset=tb_offset)
