@@ -3,13 +3,15 @@
 #
 #   PYTHON=/path/to/python   use this interpreter for .venv
 #   TORCH_INDEX=URL          take torch from this index (a CPU-only one saves gigabytes)
-#   CHAPTERS="signals/…"     run only these chapters (make run)
+#   CHAPTERS="signals/…"     run only these chapters (make run, make race)
+#   ARGS="-n0 --pdb"         what pytest is told (make test)
+#   ROUNDS=20 THREADS=2      of a race; LOADED=--loaded races although other work runs
 #   TIER=cpu|gpu|big         force a tier (make run, make book)
 #   MINUTES=90 START=09:00   length and beginning of a workshop; PROVE=--prove runs it offline
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help book test run colab workshop check serve env clean distclean
+.PHONY: help book test run race colab workshop check serve env clean distclean
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -17,6 +19,7 @@ PRESS := $(PY) book/press
 STAMP := $(VENV)/.installed
 PORT ?= 8000
 TIER ?= auto
+ROUNDS ?= 20
 MINUTES ?= 90
 START ?= 09:00
 PIP := $(PY) -m pip install --disable-pip-version-check
@@ -32,11 +35,14 @@ help: ## show this list
 book: env ## run every notebook and build the book into _build/html
 	@$(PRESS) build --tier $(TIER)
 
-test: env ## run the tests
-	@$(PY) -m pytest $(ARGS)
+test: env ## run the tests, over two processes: make test ARGS="-n0 notebooks/signals"
+	@$(PRESS) test $(ARGS)
 
 run: env ## run notebooks only: make run CHAPTERS="signals/rolling_distance"
 	@$(PRESS) run $(CHAPTERS) --tier $(TIER)
+
+race: env ## run the benches beside their peers and record them: make race CHAPTERS="signals/rolling_distance"
+	@$(PRESS) race $(CHAPTERS) --rounds $(ROUNDS) $(if $(THREADS),--threads $(THREADS)) $(LOADED)
 
 colab: env ## run notebooks alone beside what Colab preinstalls: make colab HOLD="numpy==1.26.4"
 	@$(PRESS) colab $(CHAPTERS) $(foreach package,$(HOLD),--hold $(package))
@@ -79,7 +85,7 @@ env: ## make or repair .venv (the others do this for you)
 	  { $(RECIPE); } > $(STAMP).new; mv $(STAMP).new $(STAMP); \
 	fi
 
-clean: ## forget executed notebooks, the cache and the built book; keep .venv and the data
+clean: ## forget executed notebooks and the built book; keep .venv, the data and the cache (REBUILT_CACHE)
 	@if [ -d _build ]; then find _build -mindepth 1 -maxdepth 1 ! -name data -exec rm -rf {} +; fi
 	@find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 

@@ -30,14 +30,19 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--root", type=Path, default=HOME, help="the book's root (default: where the press lives)")
     commands = top.add_subparsers(metavar="COMMAND", required=True)
 
-    def command(name: str, do, text: str) -> argparse.ArgumentParser:
-        made = commands.add_parser(name, help=text, description=text)
+    def command(name: str, do, text: str, **how) -> argparse.ArgumentParser:
+        made = commands.add_parser(name, help=text, description=text, **how)
         made.set_defaults(do=do)
         return made
 
     made = command("run", _run, "execute notebooks with papermill; unchanged ones come from the cache")
     made.add_argument("chapters", nargs="*", metavar="CHAPTER", help="part/chapter, part or stem (default: all)")
     _run_options(made)
+    text = "pytest over two processes; what follows goes to pytest, such as -n0 or a path"
+    made = command("test", _test, text, prefix_chars="\0", add_help=False)  # so that options are pytest's
+    made.add_argument("arguments", nargs="*")
+    made = command("race", _race, "the benches beside their peers, on a quiet machine; their receipts are recorded")
+    _race_options(made)
     made = command("check", _check, "the gates: what must hold before anything is published")
     made.add_argument("gates", nargs="*", metavar="GATE", help="only these (default: all)")
     made.add_argument("--fix", action="store_true", help="first empty outputs and write the setup cells")
@@ -59,7 +64,8 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("chapters", nargs="*", metavar="CHAPTER", help="part/chapter, part or stem (default: all)")
     made.add_argument("--hold", action="append", default=[], metavar="NAME==VERSION", help="of a preinstalled package")
     made.add_argument("--as-is", action="store_true", help="with the environment that runs the press")
-    made = command("clean", _clean, "forget executed notebooks, the cache and the built book; keep the data")
+    made = command("clean", _clean, "forget executed notebooks and the built book; keep the data and the cache")
+    made.add_argument("--cache", action="store_true", help="also empty the cache that all clones share")
     worker = commands.add_parser("worker")  # the process of one notebook; started by `run` only
     worker.set_defaults(do=_worker)
     return top
@@ -87,6 +93,14 @@ def _run_options(made: argparse.ArgumentParser) -> None:
     made.add_argument("--force", action="store_true", help="run again what is unchanged, too")
 
 
+def _race_options(made: argparse.ArgumentParser) -> None:
+    made.add_argument("chapters", nargs="+", metavar="CHAPTER", help="part/chapter, part or stem")
+    made.add_argument("--rounds", type=int, default=20, metavar="N", help="interleaved rounds (default: %(default)s)")
+    made.add_argument("--threads", type=int, metavar="N", help="default: the bench's own choice")
+    made.add_argument("--timeout", type=float, default=3600, metavar="S", help="seconds a bench (default: %(default)s)")
+    made.add_argument("--loaded", action="store_true", help="race although other work runs")
+
+
 def _run(options: argparse.Namespace) -> int:
     from . import run
 
@@ -98,6 +112,19 @@ def _chosen(options: argparse.Namespace):
     from .run import Options
 
     return Options(tier=options.tier, jobs=options.jobs, timeout=options.timeout, force=options.force)
+
+
+def _test(options: argparse.Namespace) -> int:
+    from .run import suite
+
+    return suite.run(Repository(options.root), options.arguments)
+
+
+def _race(options: argparse.Namespace) -> int:
+    from .run import race
+
+    own = race.Options(options.rounds, options.threads, options.loaded, options.timeout)
+    return race.race(Repository(options.root), options.chapters, own)
 
 
 def _check(options: argparse.Namespace) -> int:
@@ -166,11 +193,16 @@ def _colab(options: argparse.Namespace) -> int:
 
 def _clean(options: argparse.Namespace) -> int:
     from .files import lock, remove
+    from .run import store
 
     folder = Repository(options.root).build
     with lock(folder / ".press.lock", "press clean"):
         removed = [path.name for path in sorted(folder.glob("*")) if path.name != "data" and remove(path)]
     print(f"removed {', '.join(removed)}" if removed else "nothing to remove")
+    if options.cache:
+        print(f"emptied {store.folder()}: {store.clear() / 1e6:,.0f} MB")
+    else:
+        print(f"{store.told()}; `press clean --cache` empties it")
     return 0
 
 

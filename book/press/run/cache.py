@@ -1,81 +1,114 @@
 """Executed notebooks kept by what made them, so that nothing unchanged is run twice.
 
-The key is a hash of everything that can change a page: the notebook's cells, the slice with the weights and data
-that lie in it, the card, the recorded receipts, the helpers, the registry rows of its data, the parameters, the
-installed versions and the machine's model.
-An entry is a folder `_build/cache/<key>/` with the executed notebook and its receipt.
+The key is a hash of everything that can change a page: the notebook's cells, its slice with the weights and data that
+lie in it, the card, the recorded receipts, the helpers and installed packages that these import, the registry rows of
+its data, the programs that the card names, the parameters, the machine, and the press's own code that makes outputs.
+An entry of `store` holds the executed notebook and its receipts, so it serves every clone on this machine.
 """
 
 import functools
-import importlib.metadata
 import json
 import os
 import platform
-import re
-import shutil
-import subprocess
-import uuid
 from pathlib import Path
 
-from ..files import read_json, remove, sha256, write_bytes, write_json
-from ..repository import Chapter, Repository, tags
+from ..files import sha256, write_bytes, write_json
+from ..repository import Chapter, Repository, is_proof, tags, top_name
+from . import packages, store
+from .machine import hardware, program
 
-FORMAT = 2  # raise it when the press itself changes what an executed notebook holds
-
-
-@functools.cache
-def hardware() -> dict[str, str]:
-    """The models of this machine's processor and GPUs, asked of the operating system, without torch."""
-    cpu = platform.processor() or platform.machine()
-    info = Path("/proc/cpuinfo")
-    if info.is_file():
-        found = re.search(r"^model name\s*:\s*(.+)$", info.read_text(encoding="utf-8"), re.MULTILINE)
-        cpu = found.group(1).strip() if found else cpu
-    gpu = ""
-    if shutil.which("nvidia-smi"):
-        asked = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
-        try:
-            done = subprocess.run(asked, capture_output=True, text=True, timeout=20)
-            gpu = ", ".join(done.stdout.split("\n")).strip(", ") if done.returncode == 0 else ""
-        except (OSError, subprocess.TimeoutExpired):
-            gpu = "not answering"
-    return {"cpu": cpu, "gpu": gpu}
-
-
-def versions(root: Path) -> dict[str, str]:
-    """The installed versions of the packages that `requirements.txt` names; "absent" for one that is not there."""
-    path = root / "requirements.txt"
-    found = {}
-    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
-        name = re.match(r"\s*(?:# no-deps: )?([A-Za-z0-9][\w.-]*)", line)
-        if name:
-            try:
-                found[name.group(1).lower()] = importlib.metadata.version(name.group(1))
-            except importlib.metadata.PackageNotFoundError:
-                found[name.group(1).lower()] = "absent"
-    return found
+__all__ = ["hardware", "key", "parts", "proof_parts", "restore", "store_run", "why"]
+OUTPUT_CODE = ("job.py", "worker.py", "outputs.py", "figure_data.py")  # the press's code that decides what a page holds
+KERNEL = ("ipykernel", "ipython")
+TEST_TOOLS = ("pytest", "hypothesis", "xdist")
+TOLD = ("REBUILT_TIER", "CUDA_VISIBLE_DEVICES")  # what the environment may tell a notebook
 
 
 def parts(repository: Repository, chapter: Chapter, tier: str) -> dict[str, str]:
     """One hash for each thing that an execution depends on, so that a new run can say what changed."""
     cells = [(cell.cell_type, cell.source, tags(cell)) for cell in chapter.cells]
-    helpers = [path for path in sorted((repository.root / "helpers").rglob("*.py")) if path.name[:5] != "test_"]
-    data = set(chapter.card.get("data") or [])
-    told = {name: os.environ.get(name, "") for name in ("REBUILT_TIER", "CUDA_VISIBLE_DEVICES")}
-    recorded = repository.root / "data" / "receipts" / chapter.stem
-    whole = {
+    written = [path for path in chapter.modules() if not path.name.startswith("bench_")]
+    names = packages.imported("\n".join(source for kind, source, _ in cells if kind == "code"))
+    own = {
         "notebook": cells,
-        "slice": {path.name: path.read_text(encoding="utf-8") for path in chapter.modules()},
-        "files": {repository.relative(path): sha256(path.read_bytes()) for path in chapter.files()},
         "card": chapter.card_path.read_text(encoding="utf-8"),
-        "recorded": [path.read_text(encoding="utf-8") for path in sorted(recorded.glob("*.json"))],
-        "helpers": {repository.relative(path): path.read_text(encoding="utf-8") for path in helpers},
-        "data registry": [row for row in repository.registry if row.get("dataset") in data],
-        "parameters": {"tier": tier, **told},
-        "versions": {"python": platform.python_version(), **versions(repository.root)},
-        "machine": hardware(),
-        "press": FORMAT,
+        "recorded": _recorded(repository, [chapter]),
+        "data registry": _rows(repository, [chapter]),
+        "programs": _programs([chapter]),
+        "parameters": {"tier": tier, **{name: os.environ.get(name, "") for name in TOLD}},
+        "press": {"code": _output_code(), **{name: packages.version(name) for name in KERNEL}},
     }
+    return _hashed(own | _reached(repository, chapter, names, written))
+
+
+def proof_parts(repository: Repository, chapters: list[Chapter]) -> dict[str, str]:
+    """The same for the tests of one slice: all its notebooks, cards and modules, its tests and benches too."""
+    home = chapters[0]
+    everything = home.modules(proofs=True)
+    settings = repository.root / "pyproject.toml"
+    own = {
+        "notebooks": [(cell.cell_type, cell.source) for chapter in chapters for cell in chapter.cells],
+        "cards": [chapter.card_path.read_text(encoding="utf-8") for chapter in chapters],
+        "recorded": _recorded(repository, chapters),
+        "data registry": _rows(repository, chapters),
+        "programs": _programs(chapters),
+        "parameters": {name: os.environ.get(name, "") for name in (*TOLD, "REBUILT_SLOW")},
+        "settings": settings.read_text(encoding="utf-8") if settings.is_file() else "",
+    }
+    return _hashed(own | _reached(repository, home, set(TEST_TOOLS), everything))
+
+
+def _reached(repository: Repository, chapter: Chapter, names: set[str], written: list[Path]) -> dict:
+    """The code behind some imports and modules: the slice's, the helpers', the installed packages."""
+    home, root = chapter.home, repository.root
+    names = names.union(*(packages.imports_of(path, home) for path in written))
+    modules = {path for path in packages.reached(names, home) if not is_proof(path)}.union(written)
+    names = names.union(*(packages.imports_of(path, home) for path in modules))
+    helpers = packages.reached({name for name in names if name.partition(".")[0] == "helpers"}, root)
+    names = names.union(*(packages.imports_of(path, root) for path in helpers))
+    own = {top_name(path, home) for path in chapter.modules(proofs=True)} | {"helpers"}
+    return {
+        "slice": {path.relative_to(home).as_posix(): path.read_text(encoding="utf-8") for path in modules},
+        "files": {repository.relative(path): _digest(path, *_state(path)) for path in chapter.files()},
+        "helpers": {repository.relative(path): path.read_text(encoding="utf-8") for path in helpers},
+        "packages": {"python": platform.python_version(), **packages.versions(names, own)},
+        "machine": hardware(),
+    }
+
+
+def _recorded(repository: Repository, chapters: list[Chapter]) -> list[str]:
+    folders = [repository.root / "data" / "receipts" / chapter.stem for chapter in chapters]
+    return [path.read_text(encoding="utf-8") for folder in folders for path in sorted(folder.glob("*.json"))]
+
+
+def _rows(repository: Repository, chapters: list[Chapter]) -> list[dict]:
+    data = {name for chapter in chapters for name in chapter.card.get("data") or ()}
+    return [row for row in repository.registry if row.get("dataset") in data]
+
+
+def _programs(chapters: list[Chapter]) -> dict[str, str]:
+    """The programs that the cards name, with what they say of their versions."""
+    return {str(name): program(str(name)) for chapter in chapters for name in chapter.card.get("programs") or ()}
+
+
+@functools.cache
+def _output_code() -> dict[str, str]:
+    here = Path(__file__).resolve().parent
+    return {name: sha256((here / name).read_bytes()) for name in OUTPUT_CODE}
+
+
+def _state(path: Path) -> tuple[int, int]:
+    facts = path.stat()
+    return facts.st_size, facts.st_mtime_ns
+
+
+@functools.lru_cache(maxsize=4096)
+def _digest(path: Path, size: int, modified: int) -> str:
+    """The hash of a file, which may be large, once for each state of it."""
+    return sha256(path.read_bytes())
+
+
+def _hashed(whole: dict) -> dict[str, str]:
     return {name: sha256(json.dumps(value, sort_keys=True)) for name, value in whole.items()}
 
 
@@ -84,25 +117,26 @@ def key(made_of: dict[str, str]) -> str:
     return sha256(json.dumps(made_of, sort_keys=True))[:32]
 
 
-def store(repository: Repository, name: str, notebook: Path, receipts: list[Path]) -> None:
-    """Keep an executed notebook and its receipts under the key `name`."""
-    beside = repository.build / "cache" / f".{uuid.uuid4().hex[:8]}.part"
-    (beside / "receipts").mkdir(parents=True)
-    shutil.copyfile(notebook, beside / "notebook.ipynb")
-    for path in receipts:
-        shutil.copyfile(path, beside / "receipts" / path.name)
-    entry = repository.build / "cache" / name
-    remove(entry)
-    os.replace(beside, entry)
+def why(made_of: dict[str, str], record: object) -> str:
+    """Why these parts are not those of the last run, which `record` tells of."""
+    old = record.get("made_of", {}) if isinstance(record, dict) else {}
+    changed = [name for name, value in made_of.items() if old.get(name) != value]
+    return f"changed since the last run: {', '.join(changed)}" if old and changed else "not run yet"
+
+
+def store_run(name: str, notebook: Path, receipts: dict[str, dict]) -> None:
+    """Keep an executed notebook and its receipts (content by file name) under the key `name`."""
+    files = {f"receipts/{file}": json.dumps(content).encode() for file, content in receipts.items()}
+    store.put("notebooks", name, {"notebook.ipynb": notebook.read_bytes(), **files})
 
 
 def restore(repository: Repository, name: str, chapter: Chapter) -> dict[str, dict] | None:
     """Put a kept execution in its place; its receipts by file name, or None when none is kept whole."""
-    entry = repository.build / "cache" / name
-    receipts = {path.name: read_json(path) for path in sorted((entry / "receipts").glob("*.json"))}
-    if read_json(entry / "notebook.ipynb") is None or not receipts or None in receipts.values():
+    files = store.get("notebooks", name)
+    if files is None:
         return None
+    receipts = {Path(file).name: json.loads(text) for file, text in files.items() if file.startswith("receipts/")}
     for file, content in receipts.items():
         write_json(repository.build / "receipts" / file, content)
-    write_bytes(chapter.executed, (entry / "notebook.ipynb").read_bytes())
+    write_bytes(chapter.executed, files["notebook.ipynb"])
     return receipts

@@ -14,12 +14,13 @@ import nbformat
 
 from ..files import read_json, remove, write_bytes, write_json, write_text
 from ..repository import Chapter, Repository, read_notebook
-from . import cache, processes
+from . import cache, calibration, processes
 from .outputs import stderr_lines, tidy
 from .worker import prepare
 
 PRESS = Path(__file__).resolve().parent  # of this package; the press itself is one up
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
+KERNEL_SECONDS = 120.0  # for the kernel's start, before the notebook's own limit begins to count
 KERNEL_START = f"""\
 def _load():
     from importlib.util import module_from_spec, spec_from_file_location
@@ -48,7 +49,10 @@ class Outcome:
 
 
 class Job:
-    """One running notebook. `poll()` until `outcome` is there; `stop()` ends it at any time."""
+    """One running notebook. `poll()` until `outcome` is there; `stop()` ends it at any time.
+
+    The notebook's limit counts from its first cell; until then the kernel's start has `KERNEL_SECONDS`.
+    """
 
     def __init__(self, repository: Repository, chapter: Chapter, *, tier: str, timeout: float, threads: int):
         self.repository, self.chapter, self.tier = repository, chapter, tier
@@ -60,6 +64,10 @@ class Job:
         self.cell, self.count, self.cell_id = 0, 0, None
         self._failure: dict | None = None
         self._done = False
+        self._kernel: float | None = None  # when its start began
+        self._first: float | None = None  # when the first cell began
+        self._seconds = 0.0
+        self._calibration: dict[str, float] = {}
         self._read = 0
         self._peak_bytes = 0
 
@@ -74,6 +82,7 @@ class Job:
             "cwd": str(self.chapter.home),
             "parameters": {} if self.tier == "auto" else {"TIER": self.tier},
             "cell_timeout": max(1, int(self.timeout)),
+            "start_timeout": KERNEL_SECONDS,
         }
         write_json(self.scratch / "task.json", task)
         write_text(self.scratch / "ipython" / "profile_default" / "startup" / "figure_data.py", KERNEL_START)
@@ -112,18 +121,28 @@ class Job:
 
     def poll(self) -> Outcome | None:
         """The outcome once the notebook is through, failed or out of time; None before."""
-        self._peak_bytes = max(self._peak_bytes, processes.memory_bytes(self.process.pid))
+        if self._kernel is not None and not self._done:  # what calibrates is not the notebook's
+            self._peak_bytes = max(self._peak_bytes, processes.memory_bytes(self.process.pid))
         ended = self.process.poll() is not None
         self._hear()
-        if not ended and not self._done and self.elapsed > self.timeout:
-            self._failure = {"error": "Timeout", "traceback": f"not finished after {self.timeout:.0f} s"}
+        if not ended and not self._done and (late := self._late()):
+            self._failure = {"error": "Timeout", "traceback": late}
             ended = True
         if ended:
-            seconds = self.elapsed
+            seconds = self._seconds or self.elapsed
             left = self._end()
             self.outcome = self._finish(seconds, left if self._done else [])
             remove(self.scratch)
         return self.outcome
+
+    def _late(self) -> str:
+        """Which limit has run out; empty as long as none has."""
+        now = time.monotonic()
+        if self._first is not None:
+            return f"not finished after {self.timeout:.0f} s" if now - self._first > self.timeout else ""
+        if self._kernel is not None and now - self._kernel > KERNEL_SECONDS:
+            return f"the kernel did not start within {KERNEL_SECONDS:.0f} s; the notebook's own limit had not begun"
+        return ""
 
     def stop(self) -> None:
         """End the notebook and everything that it started, and leave nothing behind."""
@@ -146,12 +165,22 @@ class Job:
             whole, newline, _ = handle.read().rpartition(b"\n")
         self._read += len(whole) + len(newline)
         for line in whole.splitlines():
-            event = json.loads(line)
-            if event["event"] == "cell":
-                self.cell_id = event["id"]
-                self.cell = self.order.get(event["id"], self.cell)
-            self._done = self._done or event["event"] == "done"
-            self._failure = event if event["event"] == "failed" else self._failure
+            self._take(json.loads(line))
+
+    def _take(self, event: dict) -> None:
+        kind = event["event"]
+        if kind == "calibrated":
+            self._calibration |= calibration.named(event)
+        elif kind == "kernel":
+            self._kernel = time.monotonic()
+        elif kind == "cell":
+            self._first = self._first or time.monotonic()
+            self.cell_id = event["id"]
+            self.cell = self.order.get(event["id"], self.cell)
+        elif kind == "done":
+            self._done, self._seconds = True, event["seconds"]
+        elif kind == "failed":
+            self._failure = event
 
     def _finish(self, seconds: float, left: list[str]) -> Outcome:
         receipts = {path.name: read_json(path) for path in sorted((self.scratch / "receipts").glob("*.json"))}
@@ -164,6 +193,8 @@ class Job:
         if self._failure:
             return self._failed(seconds)
         notes = [f"ended what the notebook left running: {', '.join(left)}"] if left else []
+        if not self._calibration and (self.repository.root / "helpers" / "calibration.py").is_file():
+            notes.append("helpers.calibration gave no number, so no budget can be held")
         return self._succeeded(seconds, receipts, notes)
 
     def _failed(self, seconds: float) -> Outcome:
@@ -183,19 +214,18 @@ class Job:
     def _succeeded(self, seconds: float, receipts: dict, notes: list[str]) -> Outcome:
         """Write receipts, the executed copy and the record, each whole, and keep them in the cache."""
         measured = {"seconds": round(seconds, 2), "peak_memory_bytes": self._peak_bytes, "threads": self.threads}
+        measured |= {"calibration": self._calibration} if self._calibration else {}
         for name, content in receipts.items():
             if content.get("tier") != "cpu":  # the notebook's own number is the GPU's memory
                 content["gpu_peak_memory_bytes"] = content.get("peak_memory_bytes")
             content.update(measured)
-            write_json(self.scratch / "receipts" / name, content)
             write_json(self.repository.build / "receipts" / name, content)
         names = {f"{self.scratch}/": "_build/", f"{self.repository.root}/": ""}
         notebook = tidy(nbformat.read(self.scratch / "output.ipynb", as_version=4), names)
         nbformat.write(notebook, self.scratch / "page.ipynb")
         write_bytes(self.chapter.executed, (self.scratch / "page.ipynb").read_bytes())
         record(self.chapter, self.made_of, receipts, cached=False)
-        kept = [self.scratch / "receipts" / name for name in sorted(receipts)]
-        cache.store(self.repository, cache.key(self.made_of), self.scratch / "page.ipynb", kept)
+        cache.store_run(cache.key(self.made_of), self.chapter.executed, receipts)
         remove(self.repository.build / "failed" / f"{self.chapter.document}.ipynb")
         notes += [f"cell {index} wrote to stderr: {line[:160]}" for index, line in stderr_lines(notebook)]
         return Outcome(self.chapter, "fresh", seconds, self._peak_bytes, notes=notes)

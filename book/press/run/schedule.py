@@ -51,15 +51,12 @@ def reuse(repository: Repository, chapter: Chapter, tier: str) -> Outcome | None
     """The outcome of taking the chapter from the cache; None when it has to run, and then it says why."""
     made_of = cache.parts(repository, chapter, tier)
     receipts = cache.restore(repository, cache.key(made_of), chapter)
-    before = read_json(chapter.run_record)
     if receipts:
         record(chapter, made_of, receipts, cached=True)
-        _say(f"{chapter}: unchanged, taken from the cache")
+        ran = max(str(content.get("date", "")) for content in receipts.values())[:10]
+        _say(f"{chapter}: unchanged since {ran or 'its run'}, taken from the cache")
         return Outcome(chapter, "cached")
-    old = before.get("made_of", {}) if isinstance(before, dict) else {}
-    changed = [name for name, value in made_of.items() if old.get(name) != value]
-    why = f"changed since the last run: {', '.join(changed)}" if old and changed else "not run yet"
-    _say(f"{chapter}: to run ({why})")
+    _say(f"{chapter}: to run ({cache.why(made_of, read_json(chapter.run_record))})")
     return None
 
 

@@ -9,9 +9,12 @@ import os
 import re
 import sys
 import threading
+import time
 from pathlib import Path
 
 import nbformat
+
+from . import calibration
 
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -20,7 +23,8 @@ def execute(task: dict) -> int:
     """Run the task's notebook from the scratch folder that holds it; the exit status.
 
     `task`: `cwd`, `parameters`, `cell_timeout`; the scratch folder holds `input.ipynb` and receives
-    `output.ipynb` and `events.jsonl`.
+    `output.ipynb` and `events.jsonl`. Events: calibrated (before), kernel, cell …, done or failed, calibrated (after);
+    `done` says how long the notebook took, its kernel's start included.
     """
     with Path("events.jsonl").open("a", encoding="utf-8") as events:
 
@@ -29,12 +33,16 @@ def execute(task: dict) -> int:
             events.flush()
 
         threading.Thread(target=_die_with_parent, daemon=True).start()
+        tell("calibrated", when="before", **calibration.measure())
+        tell("kernel")
+        began = time.monotonic()
         try:
             _papermill(task, tell)
         except Exception as error:  # whatever went wrong, the press has to hear it
             tell("failed", **_facts(error))
             return 1
-        tell("done")
+        tell("done", seconds=time.monotonic() - began)
+        tell("calibrated", when="after", **calibration.measure())
     return 0
 
 
@@ -48,7 +56,7 @@ def _papermill(task: dict, tell) -> None:
         cwd=task["cwd"],
         progress_bar=False,
         autosave_cell_every=0,
-        start_timeout=120,
+        start_timeout=task["start_timeout"],
         execution_timeout=task["cell_timeout"],
         on_cell_start=lambda cell, cell_index: tell("cell", id=cell.get("id")),
     )

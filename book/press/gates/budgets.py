@@ -1,0 +1,59 @@
+"""The gate on time: what the newest runs on this machine took, in units of the calibration beside them.
+
+It measures nothing. What has not run here, or ran without a calibration, is told and is no problem.
+"""
+
+from collections.abc import Iterator
+
+from ..files import read_json
+from ..repository import Chapter, Repository
+from ..run.calibration import slowness
+from ..run.suite import record_of
+from . import Problem, gate
+
+NOTEBOOK_SECONDS, TESTS_SECONDS = 60.0, 20.0
+SLACK = 1.15  # a machine has phases that a second's calibration before and after does not see
+MEND = (
+    "show a recorded study or race beside a shorter live run of the same code, or take smaller sizes; "
+    "`pytest --durations=30` names slow tests. If the machine was busy, run again: press run CHAPTER --force"
+)
+
+
+@gate(
+    "budgets",
+    f"a notebook takes {NOTEBOOK_SECONDS:.0f} s, a slice's tests {TESTS_SECONDS:.0f} s, on the machine of the unit",
+    why="thirty chapters have to fit into one build, and a reader's patience into one notebook",
+    mend=MEND,
+)
+def budgets(repository: Repository) -> Iterator[Problem]:
+    """Notebooks at tier cpu, and tests of slices, that took longer than they may; 15 % of slack."""
+    untold: list[str] = []
+    for chapter in repository.chapters:
+        yield from _judged(repository, chapter, str(chapter), notebook_run(chapter), NOTEBOOK_SECONDS, untold)
+    for home, chapter in {chapter.home: chapter for chapter in repository.chapters}.items():
+        record = read_json(record_of(repository, home))
+        name = f"tests of {chapter.part}/{chapter.folder}"
+        yield from _judged(repository, chapter, name, record, TESTS_SECONDS, untold)
+    if untold:
+        print(f"budgets: no calibrated run on this machine of {', '.join(untold)}", flush=True)
+
+
+def notebook_run(chapter: Chapter) -> dict | None:
+    """The newest receipt of the chapter's executed copy at tier cpu; None where it has not run here."""
+    record = read_json(chapter.run_record)
+    found = record.get("receipts", {}).values() if isinstance(record, dict) else ()
+    fitting = [content for content in found if content.get("tier") == "cpu" and content.get("seconds")]
+    return max(fitting, key=lambda content: str(content.get("date")), default=None)
+
+
+def _judged(
+    repository: Repository, chapter: Chapter, name: str, run: object, allowed: float, untold: list[str]
+) -> Iterator[Problem]:
+    """The problem with one run, if it has one; its name goes to `untold` when nothing can be said."""
+    slow = slowness(run.get("calibration")) if isinstance(run, dict) else None
+    if slow is None:
+        untold.append(name)
+    elif run["seconds"] / slow > allowed * SLACK:
+        measured = f"{run['seconds']:.0f} s where the calibration took {slow:.2f} of its unit"
+        what = f"{name}: {run['seconds'] / slow:.0f} s ({measured}); allowed are {allowed:.0f} s and {SLACK - 1:.0%}"
+        yield Problem(repository.relative(chapter.notebook), what)

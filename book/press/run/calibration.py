@@ -1,0 +1,54 @@
+"""How fast the machine is beside a run: `helpers.calibration` in a process of its own, so that budgets hold anywhere.
+
+Machines differ threefold, and one machine at two times of the day. A budget of 60 s therefore means 60 s where the
+calibration takes its unit, and twice that where it takes twice the unit.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+LIMIT_SECONDS = 60.0
+ASK = "import json; from helpers import calibration as c; print(json.dumps([c.seconds(), c.UNIT_S]))"
+
+
+def measure(environment: dict[str, str] | None = None) -> dict[str, float]:
+    """`seconds` and `unit_s` of one calibration with the threads that the environment names; empty without one.
+
+    A small book, whose helpers hold no calibration, is run without.
+    """
+    environment = dict(os.environ if environment is None else environment)
+    path = environment.get("PYTHONPATH") or str(ROOT)
+    if not any((Path(folder) / "helpers" / "calibration.py").is_file() for folder in path.split(os.pathsep)):
+        return {}
+    command = [sys.executable, "-c", ASK]
+    environment["PYTHONPATH"] = path
+    try:
+        done = subprocess.run(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_SECONDS,
+        )
+        seconds, unit = json.loads(done.stdout)
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return {}
+    return {"seconds": round(seconds, 4), "unit_s": unit}
+
+
+def named(event: dict) -> dict[str, float]:
+    """The part of a receipt's `calibration` that one measurement gives: `before_s` or `after_s`, and `unit_s`."""
+    return {f"{event['when']}_s": event["seconds"], "unit_s": event["unit_s"]} if "seconds" in event else {}
+
+
+def slowness(calibration: dict[str, float] | None) -> float | None:
+    """How many times as long as its unit the calibration took, before and after on average; None without one."""
+    if not calibration or not calibration.get("unit_s"):
+        return None
+    taken = [calibration[name] for name in ("before_s", "after_s") if name in calibration]
+    return sum(taken) / len(taken) / calibration["unit_s"] if taken else None

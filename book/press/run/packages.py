@@ -1,0 +1,132 @@
+"""What code imports: modules of the repository, and installed packages with all that these need, with versions.
+
+It reads the code and never runs it. Imports inside functions count, and names given as text to `import_module`,
+`importorskip` or `find_spec`. What an `if` leaves out counts as well: too much in a key costs a run, too little a lie.
+"""
+
+import ast
+import functools
+import importlib.metadata
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+BY_NAME = ("import_module", "importorskip", "find_spec", "__import__")
+
+
+def imported(source: str, package: str = "") -> set[str]:
+    """The dotted names that some code imports; `package` is the one that relative imports start from.
+
+    For `from a import b` both `a` and `a.b` are named, since `b` may be a module. Code that does not parse (a cell
+    with magics, a half-written module) names nothing; whoever runs it will hear of it.
+
+    >>> sorted(imported("import numpy as np\\nfrom helpers import bench"))
+    ['helpers', 'helpers.bench', 'numpy']
+    """
+    try:
+        tree = ast.parse(re.sub(r"(?m)^\s*[%!].*$", "", source))
+    except SyntaxError:
+        return set()
+    return {name for node in ast.walk(tree) for name in _names(node, package)}
+
+
+def _names(node: ast.AST, package: str) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+        base = ".".join([*above, node.module or ""]).strip(".")
+        yield from (name for name in (base, *(f"{base}.{alias.name}" for alias in node.names)) if base)
+    elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+        called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        if called in BY_NAME and isinstance(node.args[0].value, str):
+            yield node.args[0].value
+
+
+@functools.lru_cache(maxsize=4096)
+def _imports_of(path: Path, modified: int, package: str) -> frozenset[str]:
+    return frozenset(imported(path.read_text(encoding="utf-8"), package))
+
+
+def imports_of(path: Path, home: Path) -> frozenset[str]:
+    """The names that a module imports; `home` is the folder from which its own dotted name counts."""
+    package = ".".join(path.relative_to(home).parts[:-1])
+    return _imports_of(path, path.stat().st_mtime_ns, package)
+
+
+def module(home: Path, name: str) -> Path | None:
+    """The file of the module `name` below `home`; None where there is none."""
+    below = home.joinpath(*name.split("."))
+    return next((path for path in (below.with_suffix(".py"), below / "__init__.py") if path.is_file()), None)
+
+
+def reached(names: Iterable[str], home: Path) -> set[Path]:
+    """The modules below `home` that these imports reach, by their own imports too, with the packages they lie in."""
+    found: set[Path] = set()
+    todo = set(names)
+    while todo:
+        name = todo.pop()
+        parents = [name.rpartition(".")[0]] if "." in name else []
+        path = module(home, name)
+        if path is not None and path not in found:
+            found.add(path)
+            todo |= imports_of(path, home)
+        todo.update(parent for parent in parents if module(home, parent) not in found | {None})
+    return found
+
+
+@functools.cache
+def _distributions() -> dict[str, list[str]]:
+    """The installed packages by the names under which they are imported."""
+    return {name: sorted(set(found)) for name, found in importlib.metadata.packages_distributions().items()}
+
+
+@functools.cache
+def version(package: str) -> str:
+    """The installed version of a package; "absent" for one that is not there."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "absent"
+
+
+@functools.cache
+def needs(package: str) -> frozenset[str]:
+    """The names of the packages that an installed one asks for on this machine, without its extras."""
+    from packaging.requirements import Requirement
+
+    try:
+        asked = [Requirement(line) for line in importlib.metadata.requires(package) or ()]
+    except importlib.metadata.PackageNotFoundError:
+        return frozenset()
+    wanted = (one for one in asked if one.marker is None or one.marker.evaluate({"extra": ""}))
+    return frozenset(canonical(one.name) for one in wanted)
+
+
+def canonical(name: str) -> str:
+    """The one spelling of a package's name."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def versions(names: Iterable[str], own: Iterable[str] = ()) -> dict[str, str]:
+    """The versions of the packages behind these imports and of all that they need; "absent" for what is not there.
+
+    `own` are top-level names of the repository, which no package brings.
+    """
+    tops = {name.partition(".")[0] for name in names} - set(own) - sys.stdlib_module_names
+    todo = {canonical(package) for top in tops for package in _distributions().get(top, [top])}
+    found: dict[str, str] = {}
+    while todo:
+        package = todo.pop()
+        found[package] = version(package)
+        todo |= needs(package) - found.keys()
+    return dict(sorted(found.items()))
+
+
+def pinned(root: Path) -> dict[str, str]:
+    """The installed versions of the packages that `requirements.txt` names."""
+    path = root / "requirements.txt"
+    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    named = (re.match(r"\s*(?:# no-deps: )?([A-Za-z0-9][\w.-]*)", line) for line in lines)
+    return {found.group(1).lower(): version(found.group(1)) for found in named if found}

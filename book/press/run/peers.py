@@ -1,0 +1,89 @@
+"""The environment of a slice's peers: the book's own packages, and over them what the cards pin under `peers`.
+
+It lies in the cache, named by the hash of pins and Python. A stamp written last makes it whole: what has none is
+removed and made anew. The book's packages are not copied; a `.pth` file adds their folder after the environment's own,
+so that a peer's version of a package comes first. pip removes nothing outside of the environment that it installs into.
+"""
+
+import os
+import shlex
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+from ..errors import PressError
+from ..files import lock, remove, sha256, write_json, write_text
+from ..repository import Chapter
+from . import store
+
+INSTALL_SECONDS = 1800.0
+
+
+def pins(chapters: list[Chapter]) -> list[str]:
+    """The requirement lines that the cards of a slice name under `peers`, each once, sorted."""
+    return sorted({str(line).strip() for chapter in chapters for line in chapter.card.get("peers") or ()})
+
+
+def python(lines: list[str]) -> Path:
+    """The Python that sees the book's packages and the peers; the book's own where there are no peers."""
+    if not lines:
+        return Path(sys.executable)
+    made_of = "\n".join([*lines, sys.version, sys.executable, sysconfig.get_path("purelib")])
+    home = store.folder() / "peers" / sha256(made_of)[:16]
+    stamp = home / store.STAMP
+    with lock(home.with_suffix(".lock"), "press race"):
+        if not stamp.is_file():
+            print(f"making the environment of {', '.join(lines)}", flush=True)
+            remove(home)
+            try:
+                _make(home, lines)
+            except BaseException:
+                remove(home)
+                raise
+            size = sum(path.lstat().st_size for path in home.rglob("*"))
+            write_json(stamp, {"peers": lines, "bytes": size, "python": sys.version})
+        os.utime(stamp)
+    return _python_of(home)
+
+
+def _python_of(home: Path) -> Path:
+    return home / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+
+
+def _make(home: Path, lines: list[str]) -> None:
+    _done([sys.executable, "-m", "venv", "--without-pip", str(home)])
+    paths = {"base": str(home), "platbase": str(home)}
+    own = Path(sysconfig.get_path("purelib", "venv", vars=paths))
+    folders = dict.fromkeys((sysconfig.get_path("purelib"), sysconfig.get_path("platlib")))
+    added = "; ".join(f"site.addsitedir({folder!r})" for folder in folders)
+    write_text(own / "zz_book.pth", f"import site; {added}\n")
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        str(_python_of(home)),
+        "install",
+        "-q",
+        "--disable-pip-version-check",
+    ]
+    whole = [line for line in lines if "--no-deps" not in line]
+    if whole:
+        _done([*pip, *whole])
+    for line in lines:
+        if "--no-deps" in line:
+            _done([*pip, *shlex.split(line)])
+
+
+def _done(command: list[str]) -> None:
+    """Run a command to its good end; PressError with its last words otherwise."""
+    environment = {**os.environ, "PYTHONPATH": ""}
+    try:
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=INSTALL_SECONDS, stdin=subprocess.DEVNULL
+        )
+    except subprocess.TimeoutExpired:
+        raise PressError(f"not done after {INSTALL_SECONDS:.0f} s: {shlex.join(command)}") from None
+    if done.returncode:
+        raise PressError(f"failed: {shlex.join(command)}\n{(done.stderr or done.stdout).strip()[-2000:]}")

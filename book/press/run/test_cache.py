@@ -1,0 +1,266 @@
+"""What an executed notebook depends on, where it is kept between clones, and what is taken from there."""
+
+import json
+import os
+import shutil
+import sys
+import threading
+import time
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from press import Repository, run
+from press.cli import main
+from press.run import Options, cache, machine, packages, store
+
+HOME = "notebooks/signals/moving_mean"
+
+
+def parts(small, tier="auto"):
+    """What the small repository's notebook depends on now."""
+    repository = small.repository
+    return cache.parts(repository, repository.chapters[0], tier)
+
+
+def changed(small, act):
+    """The names of the parts that an action changes."""
+    before = parts(small)
+    act()
+    return [name for name, value in parts(small).items() if before[name] != value]
+
+
+@pytest.mark.parametrize(
+    ("path", "part"),
+    [
+        (f"{HOME}/moving_mean.py", "slice"),
+        (f"{HOME}/windows/inner.py", "slice"),
+        (f"{HOME}/moving_mean.yml", "card"),
+        (f"{HOME}/weights.safetensors", "files"),
+        (f"{HOME}/samples/index.json", "files"),
+        (f"{HOME}/__pycache__/moving_mean.pyc", None),
+        (f"{HOME}/test_moving_mean.py", None),
+        (f"{HOME}/windows/test_inner.py", None),
+        (f"{HOME}/conftest.py", None),
+        (f"{HOME}/bench_moving_mean.py", None),
+        (f"{HOME}/README.md", None),
+        ("helpers/data.py", "helpers"),
+        ("helpers/unused.py", None),
+        ("helpers/test_data.py", None),
+        ("data/registry.tsv", "data registry"),
+        ("data/receipts/moving_mean/big-some.json", "recorded"),
+        ("data/receipts/other/big-some.json", None),
+        ("requirements.txt", None),
+        ("pyproject.toml", None),
+    ],
+)
+def test_the_key_holds_what_a_page_depends_on_and_no_more(small, path, part):
+    def act():
+        text = (small.root / path).read_text() if (small.root / path).exists() else ""
+        row = text.splitlines()[-1].replace("b.bin", "c.bin") + "\n" if path.endswith("registry.tsv") else ""
+        small.write(path, text + (row or "# more\n"))
+
+    assert changed(small, act) == ([part] if part else [])
+
+
+def test_a_registry_row_of_other_data_is_not_in_the_key(small):
+    row = (small.root / "data/registry.tsv").read_text().splitlines()[-1].replace("beats", "birds")
+    text = (small.root / "data/registry.tsv").read_text()
+    assert changed(small, lambda: small.write("data/registry.tsv", text + row + "\n")) == []
+
+
+def test_a_bench_is_in_the_key_where_a_module_or_a_cell_imports_it(small):
+    small.write(f"{HOME}/bench_moving_mean.py", "ROUNDS = 1\n")
+    small.write(f"{HOME}/moving_mean.py", "def race():\n    from bench_moving_mean import ROUNDS\n    return ROUNDS\n")
+    assert changed(small, lambda: small.write(f"{HOME}/bench_moving_mean.py", "ROUNDS = 2\n")) == ["slice"]
+
+
+def test_helpers_reached_by_other_helpers_are_in_the_key(small):
+    small.write("helpers/data.py", "from . import deep\n")
+    small.write("helpers/deep.py", "A = 1\n")
+    assert changed(small, lambda: small.write("helpers/deep.py", "A = 2\n")) == ["helpers"]
+
+
+@pytest.mark.parametrize(
+    ("package", "counts"),
+    [("numpy", True), ("kiwisolver", True), ("ruff", False), ("pytest", False), ("sphinx", False)],
+)
+def test_versions_of_what_is_imported_and_of_what_that_needs_are_in_the_key(small, monkeypatch, package, counts):
+    small.write(f"{HOME}/moving_mean.py", "def draw():\n    import matplotlib.pyplot as plt\n    return plt\n")
+
+    def act():
+        known = packages.version
+        monkeypatch.setattr(packages, "version", lambda name: "0" if name == package else known(name))
+
+    assert changed(small, act) == (["packages"] if counts else [])
+
+
+def test_a_program_that_the_card_names_is_in_the_key(small, monkeypatch):
+    small.write_card(programs=["java"])
+    monkeypatch.setattr(cache, "program", lambda name: f"{name} 1")
+    assert changed(small, lambda: monkeypatch.setattr(cache, "program", lambda name: f"{name} 2")) == ["programs"]
+
+
+def test_a_program_says_its_version_or_is_absent(tmp_path, monkeypatch):
+    tool = tmp_path / "mytool"
+    tool.write_text('#!/bin/sh\necho "$1 of mytool" >&2\necho more >&2\n')
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    assert machine.program("mytool") == "--version of mytool"
+    assert machine.program("no-such-tool") == "absent"
+
+
+def test_the_cores_and_the_press_s_output_code_are_in_the_key(small, monkeypatch):
+    more = {**machine.hardware(), "cores": 99}
+    assert changed(small, lambda: monkeypatch.setattr(cache, "hardware", lambda: more)) == ["machine"]
+    assert changed(small, lambda: monkeypatch.setattr(cache, "_output_code", dict)) == ["press"]
+
+
+def test_a_notebook_s_outputs_do_not_change_the_key_but_its_source_does(small):
+    before = parts(small)
+    notebook = nbformat.read(small.notebook_path, as_version=4)
+    notebook.cells[5].execution_count = 7
+    nbformat.write(notebook, small.notebook_path)
+    assert parts(small) == before
+    assert parts(small, "cpu")["parameters"] != before["parameters"]
+    notebook.cells[5].source += "  # more"
+    nbformat.write(notebook, small.notebook_path)
+    assert parts(small)["notebook"] != before["notebook"]
+
+
+def test_tests_depend_on_their_slice_s_tests_and_tools_too(small, monkeypatch):
+    def proofs():
+        repository = small.repository
+        return cache.proof_parts(repository, repository.chapters)
+
+    before = proofs()
+    small.write(f"{HOME}/test_moving_mean.py", "def test_a():\n    assert True\n")
+    small.write("helpers/unused.py", "")
+    small.write("pyproject.toml", "# more\n")
+    known = packages.version
+    monkeypatch.setattr(packages, "version", lambda name: "0" if name == "pytest" else known(name))
+    assert [name for name, value in proofs().items() if before[name] != value] == ["settings", "slice", "packages"]
+
+
+def test_imports_are_read_at_any_depth_and_by_name():
+    text = "import a.b, c as d\nfrom .e import f\nfrom .. import g\n%magic\n!ls\n"
+    text += "def h():\n    import i\n    pytest.importorskip('j')\n    importlib.import_module('k.l')\n"
+    assert packages.imported(text, "p.q") == {"a.b", "c", "p.q.e", "p.q.e.f", "p", "p.g", "i", "j", "k.l"}
+    assert packages.imported("not python at all") == set()
+
+
+def test_reached_modules_lie_in_packages_and_circles_end(tmp_path):
+    for name, text in {"p/__init__": "", "p/a": "from . import b", "p/b": "import p.a", "c": "", "p/d": ""}.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / f"{name}.py").write_text(text)
+    found = {path.relative_to(tmp_path).as_posix() for path in packages.reached({"p.a", "numpy"}, tmp_path)}
+    assert found == {"p/__init__.py", "p/a.py", "p/b.py"}
+
+
+def test_a_package_that_is_not_there_is_said_to_be_absent():
+    found = packages.versions({"no_such_package.part", "os", "moving_mean", "yaml"}, {"moving_mean"})
+    assert found["no-such-package"] == "absent" and "pyyaml" in found and len(found) == 2
+
+
+def test_pins_without_their_dependencies_are_known(small):
+    small.write("requirements.txt", "# a word\n# no-deps: psutil==1; sys_platform == 'linux'\n")
+    assert list(packages.pinned(small.root)) == ["psutil"]
+
+
+def test_a_fresh_clone_takes_the_run_of_another_with_its_receipt(small, tmp_path, capsys):
+    run.run(small.repository)
+    before = json.loads((small.root / "_build/receipts/moving_mean.cpu.json").read_text())
+    clone = tmp_path / "clone"
+    shutil.copytree(small.root, clone, ignore=shutil.ignore_patterns("_build"))
+    (outcome,) = run.run(Repository(clone))
+    assert outcome.state == "cached" and "unchanged since 2026-01-02" in capsys.readouterr().out
+    assert json.loads((clone / "_build/receipts/moving_mean.cpu.json").read_text()) == before
+    record = json.loads(Repository(clone).chapters[0].run_record.read_text())
+    assert record["cached"] and record["receipts"]["moving_mean.cpu.json"]["date"] == before["date"]
+    assert run.run(Repository(clone), options=Options(force=True))[0].state == "fresh"
+
+
+def test_the_folder_is_the_one_named_else_the_user_s(monkeypatch, tmp_path):
+    assert store.folder() == Path(os.environ["REBUILT_CACHE"]).resolve()
+    monkeypatch.delenv("REBUILT_CACHE")
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert store.folder() == tmp_path / "rebuilt"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert store.folder() == Path.home() / ".cache" / "rebuilt"
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert store.folder() == Path.home() / "Library" / "Caches" / "rebuilt"
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    """An empty cache."""
+    monkeypatch.setenv("REBUILT_CACHE", str(tmp_path / "own"))
+    return tmp_path / "own"
+
+
+@pytest.mark.parametrize("damage", [lambda b: b[:-1], lambda b: b[:80] + b"x" + b[81:], lambda b: b"", lambda b: b[7:]])
+def test_a_damaged_entry_is_no_hit_and_is_removed(own, damage):
+    path = store.put("notebooks", "k", {"a": b"1" * 100, "b/c": b""})
+    assert store.get("notebooks", "k") == {"a": b"1" * 100, "b/c": b""}
+    path.write_bytes(damage(path.read_bytes()))
+    assert store.get("notebooks", "k") is None and not path.exists()
+
+
+def test_old_entries_go_and_then_the_longest_unused_until_the_rest_fits(own):
+    paths = [store.put("tests", name, {"a": os.urandom(1000)}) for name in "abcd"]
+    for path, days in zip(paths, (61, 3, 2, 1), strict=True):
+        os.utime(path, times=(time.time() - days * 86400,) * 2)
+    assert store.prune() == [paths[0]]
+    store.get("tests", "b")  # whoever is read is young again
+    assert store.prune(most_bytes=2 * paths[1].stat().st_size) == [paths[2]]
+    assert {kept.path for kept in store.contents()} == {paths[1], paths[3]}
+
+
+def test_an_environment_of_peers_goes_as_a_whole(own):
+    stamp = own / "peers" / "abc" / store.STAMP
+    stamp.parent.mkdir(parents=True)
+    (stamp.parent / "python").write_text("")
+    assert store.prune(most_bytes=0) == [], "one that is being made stays"
+    stamp.write_text('{"bytes": 5}')
+    assert [kept.bytes for kept in store.contents()] == [5]
+    assert store.prune(most_bytes=4) == [stamp.parent] and not stamp.parent.exists()
+
+
+def test_remains_of_writes_that_died_go_after_a_day(own):
+    store.put("tests", "a", {})
+    old, young = own / "tests" / ".x.part", own / "tests" / ".y.part"
+    for path in (old, young):
+        path.write_text("")
+    os.utime(old, times=(time.time() - 90000,) * 2)
+    store.prune()
+    assert not old.exists() and young.exists()
+
+
+def test_two_presses_may_write_and_read_one_entry(own):
+    wrong = []
+
+    def work(number):
+        for _ in range(30):
+            store.put("notebooks", "k", {"a": bytes([number]) * 50_000})
+            found = store.get("notebooks", "k")
+            if found is None or len(set(found["a"])) != 1:
+                wrong.append(found)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in (1, 2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_clean_says_what_stays_in_the_cache_and_empties_it_when_told(small, capsys):
+    store.put("notebooks", "k", {"a": b"1"})
+    assert main(["--root", str(small.root), "clean"]) == 0
+    said = capsys.readouterr().out
+    assert f"{store.folder()} keeps executed notebooks: 1; 0 MB" in said and "press clean --cache" in said
+    assert main(["--root", str(small.root), "clean", "--cache"]) == 0
+    assert store.get("notebooks", "k") is None and f"emptied {store.folder()}" in capsys.readouterr().out
+    assert store.told() == f"{store.folder()} keeps nothing"
