@@ -10,22 +10,19 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[3]
 LIMIT_SECONDS = 60.0
 ASK = "import json; from helpers import calibration as c; print(json.dumps([c.seconds(), c.UNIT_S]))"
 
 
-def measure(environment: dict[str, str] | None = None) -> dict[str, float]:
+def measure(root: Path) -> dict[str, float]:
     """`seconds` and `unit_s` of one calibration with the threads that the environment names; empty without one.
 
-    A small book, whose helpers hold no calibration, is run without.
+    A book whose helpers hold no calibration is run without.
     """
-    environment = dict(os.environ if environment is None else environment)
-    path = environment.get("PYTHONPATH") or str(ROOT)
-    if not any((Path(folder) / "helpers" / "calibration.py").is_file() for folder in path.split(os.pathsep)):
+    if not (root / "helpers" / "calibration.py").is_file():
         return {}
     command = [sys.executable, "-c", ASK]
-    environment["PYTHONPATH"] = path
+    environment = {**os.environ, "PYTHONPATH": str(root)}
     try:
         done = subprocess.run(
             command,

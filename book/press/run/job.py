@@ -79,6 +79,7 @@ class Job:
         self.count = len(notebook.cells)
         nbformat.write(notebook, self.scratch / "input.ipynb")
         task = {
+            "root": str(self.repository.root),
             "cwd": str(self.chapter.home),
             "parameters": {} if self.tier == "auto" else {"TIER": self.tier},
             "cell_timeout": max(1, int(self.timeout)),

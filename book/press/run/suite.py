@@ -93,7 +93,7 @@ class Measured:
 
     def _calibrate(self, when: str) -> None:
         if self.covered:
-            self.calibration |= calibration.named({"when": when, **calibration.measure()})
+            self.calibration |= calibration.named({"when": when, **calibration.measure(self.repository.root)})
 
     def pytest_runtest_logreport(self, report) -> None:
         """Add one phase of one test to its slice."""

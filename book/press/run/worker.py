@@ -22,9 +22,9 @@ ANSI = re.compile(r"\x1b\[[0-9;]*m")
 def execute(task: dict) -> int:
     """Run the task's notebook from the scratch folder that holds it; the exit status.
 
-    `task`: `cwd`, `parameters`, `cell_timeout`; the scratch folder holds `input.ipynb` and receives
-    `output.ipynb` and `events.jsonl`. Events: calibrated (before), kernel, cell …, done or failed, calibrated (after);
-    `done` says how long the notebook took, its kernel's start included.
+    `task`: `root`, `cwd`, `parameters`, `cell_timeout`, `start_timeout`; the scratch folder holds `input.ipynb` and
+    receives `output.ipynb` and `events.jsonl`. Events: calibrated (before), kernel, cell …, done or failed, calibrated
+    (after); `done` says how long the notebook took, its kernel's start included.
     """
     with Path("events.jsonl").open("a", encoding="utf-8") as events:
 
@@ -33,7 +33,7 @@ def execute(task: dict) -> int:
             events.flush()
 
         threading.Thread(target=_die_with_parent, daemon=True).start()
-        tell("calibrated", when="before", **calibration.measure())
+        tell("calibrated", when="before", **calibration.measure(Path(task["root"])))
         tell("kernel")
         began = time.monotonic()
         try:
@@ -42,7 +42,7 @@ def execute(task: dict) -> int:
             tell("failed", **_facts(error))
             return 1
         tell("done", seconds=time.monotonic() - began)
-        tell("calibrated", when="after", **calibration.measure())
+        tell("calibrated", when="after", **calibration.measure(Path(task["root"])))
     return 0
 
 

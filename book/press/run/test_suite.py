@@ -1,0 +1,146 @@
+"""`press test`: what is measured of a slice's tests, what is left out when it passed, and what never is."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from press.run import cache, store, suite
+
+PRESS = Path(__file__).resolve().parents[1]
+HOME = "notebooks/signals/moving_mean"
+SETTINGS = """\
+[tool.pytest.ini_options]
+testpaths = ["checks", "notebooks"]
+addopts = "--strict-markers -m 'not slow' -p no:cacheprovider -p no:hypothesispytest"
+markers = ["slow: long"]
+"""
+PROOF = """\
+import pytest
+from moving_mean import moving_mean
+
+
+def test_mean():
+    import time
+
+    time.sleep(0.2)
+    assert moving_mean([1, 3], 2) == [2]
+
+
+@pytest.mark.slow
+def test_slow():
+    assert not "wanted"
+"""
+
+
+@pytest.fixture
+def proved(small):
+    """The small repository with a test of its own and tests of its slice, and a calibration."""
+    small.write("pyproject.toml", SETTINGS)
+    small.write("helpers/calibration.py", "UNIT_S = 0.5\n\n\ndef seconds():\n    return 1.0\n")
+    small.write("checks/test_always.py", "def test_always():\n    assert True\n")
+    small.write(f"{HOME}/test_moving_mean.py", PROOF)
+    return small
+
+
+def pressed(small, *arguments, reuse=False, **more):
+    """Exit status and output of `press test` as its own process."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "REBUILT_"))}
+    environment |= {"REBUILT_CACHE": os.environ["REBUILT_CACHE"], "REBUILT_REUSE_TESTS": "01"[reuse], **more}
+    command = [sys.executable, str(PRESS), "--root", str(small.root), "test", *arguments]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    return done.returncode, done.stdout + done.stderr
+
+
+def record(small):
+    """What is noted of the slice's tests; None where nothing is."""
+    path = small.root / "_build/tests/signals-moving_mean.json"
+    return json.loads(path.read_text()) if path.exists() else None
+
+
+def test_a_slice_s_tests_are_measured_and_left_out_only_when_asked_and_unchanged(proved):
+    status, said = pressed(proved)
+    assert status == 0 and "2 passed" in said, said
+    found = record(proved)
+    assert found["outcome"] == "passed" and found["tests"] == 1, "the slow one was not asked for"
+    assert found["calibration"] == {"before_s": 1.0, "after_s": 1.0, "unit_s": 0.5}
+    assert found["processes"] == min(2, suite.cores()) and 0.1 <= found["seconds"] < 10
+    (proved.root / "_build/tests/signals-moving_mean.json").unlink()
+    status, said = pressed(proved, reuse=True)
+    assert f"signals/moving_mean: left out, 1 passed here with the same key on {found['date']}" in said
+    assert status == 0 and "1 passed" in said.splitlines()[-1], "the others always run; the closing line counts them"
+    assert record(proved) == found, "what is known of the slice is put back"
+    with (proved.root / HOME / "moving_mean.py").open("a") as module:
+        module.write("# more\n")
+    _, said = pressed(proved, reuse=True)
+    assert "signals/moving_mean: to run (changed since the last run: slice)" in said and "2 passed" in said
+
+
+def test_what_failed_is_never_left_out(proved):
+    proved.write(f"{HOME}/test_more.py", "def test_wrong():\n    assert False\n")
+    status, _ = pressed(proved, "-n0")
+    assert status == 1 and record(proved)["outcome"] == "failed" and not store.contents()
+
+
+def test_slow_tests_run_when_asked(proved):
+    status, said = pressed(proved, "-n0", HOME, REBUILT_SLOW="1")
+    assert status == 1 and "test_slow" in said and record(proved)["tests"] == 2
+
+
+def session(proved, *args, **changed):
+    """What a plugin sees of a session that was started with these arguments."""
+    option = {"markexpr": suite.QUICK, "numprocesses": 2, **dict.fromkeys(suite.NARROWING), **changed}
+    params = SimpleNamespace(dir=proved.root)
+    config = SimpleNamespace(option=SimpleNamespace(**option), args=list(args), invocation_params=params)
+    return SimpleNamespace(config=config)
+
+
+@pytest.mark.parametrize(
+    ("args", "changed", "whole"),
+    [
+        (["checks", "notebooks"], {}, True),
+        ([HOME], {}, True),
+        (["checks", "notebooks"], {"markexpr": ""}, True),
+        (["checks"], {}, False),
+        ([f"{HOME}/test_moving_mean.py"], {}, False),
+        ([f"{HOME}/test_moving_mean.py::test_mean"], {}, False),
+        ([HOME], {"keyword": "mean"}, False),
+        ([HOME], {"markexpr": "slow"}, False),
+        ([HOME], {"lf": True}, False),
+        ([HOME], {"maxfail": 1}, False),
+        ([HOME], {"deselect": ["x"]}, False),
+        ([HOME], {"collectonly": True}, False),
+    ],
+)
+def test_only_a_slice_tested_as_a_whole_leaves_a_record(proved, args, changed, whole):
+    measured = suite.Measured(proved.repository, {proved.home: {}})
+    measured._calibrate = lambda when: None
+    measured.pytest_sessionstart(session(proved, *args, **changed))
+    phase = {"duration": 1.0, "failed": False, "nodeid": f"{HOME}/test_moving_mean.py::test_mean"}
+    for when in ("setup", "call", "teardown"):
+        measured.pytest_runtest_logreport(SimpleNamespace(when=when, **phase))
+    measured.pytest_sessionfinish(2)
+    assert record(proved) is None, "an interrupted session notes nothing"
+    measured.pytest_sessionfinish(0)
+    found = record(proved)
+    assert (found is not None) == whole
+    assert not whole or (found["seconds"], found["tests"], found["outcome"]) == (1.5, 1, "passed")
+
+
+def test_a_file_that_cannot_be_imported_fails_its_slice(proved):
+    measured = suite.Measured(proved.repository, {proved.home: {}})
+    measured.pytest_collectreport(SimpleNamespace(failed=True, nodeid=f"{HOME}/test_moving_mean.py"))
+    assert measured.failed == {proved.home}
+
+
+def test_a_slice_edited_while_its_tests_ran_is_not_taken_for_tested(proved):
+    measured = suite.Measured(proved.repository, {proved.home: {"slice": "as it was"}})
+    measured.seconds[proved.home] = 1.0
+    measured._note(proved.home, {"slice": "as it is"})
+    assert record(proved)["outcome"] == "passed" and not store.contents()
+    measured._note(proved.home, {"slice": "as it was"})
+    assert store.get("tests", cache.key({"slice": "as it was"}))
