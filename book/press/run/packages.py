@@ -12,6 +12,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+TOOLS = {"pytest", "hypothesis", "ruff", "playwright", "sphinx", "setuptools"}  # count only where code imports them
+FRONTS = {"ipython"}  # what these need (an editor's completion, colours) reaches no page
 BY_NAME = ("import_module", "importorskip", "find_spec", "__import__")
 
 
@@ -112,7 +114,7 @@ def canonical(name: str) -> str:
 def versions(names: Iterable[str], own: Iterable[str] = ()) -> dict[str, str]:
     """The versions of the packages behind these imports and of all that they need; "absent" for what is not there.
 
-    `own` are top-level names of the repository, which no package brings.
+    Some packages name test tools among their needs; those count only where they are imported. `own` are top-level names of the repository, which no package brings.
     """
     tops = {name.partition(".")[0] for name in names} - set(own) - sys.stdlib_module_names
     todo = {canonical(package) for top in tops for package in _distributions().get(top, [top])}
@@ -120,7 +122,7 @@ def versions(names: Iterable[str], own: Iterable[str] = ()) -> dict[str, str]:
     while todo:
         package = todo.pop()
         found[package] = version(package)
-        todo |= needs(package) - found.keys()
+        todo |= (needs(package) if package not in FRONTS else set()) - TOOLS - found.keys()
     return dict(sorted(found.items()))
 
 

@@ -163,6 +163,12 @@ def test_a_package_that_is_not_there_is_said_to_be_absent():
     assert found["no-such-package"] == "absent" and "pyyaml" in found and len(found) == 2
 
 
+def test_test_tools_that_a_package_asks_for_count_only_where_they_are_imported(monkeypatch):
+    monkeypatch.setattr(packages, "needs", lambda name: frozenset({"pytest", "numpy"} if name == "pyyaml" else ()))
+    assert list(packages.versions({"yaml"})) == ["numpy", "pyyaml"]
+    assert list(packages.versions({"yaml", "pytest"})) == ["numpy", "pytest", "pyyaml"]
+
+
 def test_pins_without_their_dependencies_are_known(small):
     small.write("requirements.txt", "# a word\n# no-deps: psutil==1; sys_platform == 'linux'\n")
     assert list(packages.pinned(small.root)) == ["psutil"]
