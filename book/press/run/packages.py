@@ -114,7 +114,8 @@ def canonical(name: str) -> str:
 def versions(names: Iterable[str], own: Iterable[str] = ()) -> dict[str, str]:
     """The versions of the packages behind these imports and of all that they need; "absent" for what is not there.
 
-    Some packages name test tools among their needs; those count only where they are imported. `own` are top-level names of the repository, which no package brings.
+    Some packages name test tools among their needs; those count only where they are imported. `own` are top-level names
+    of the repository, which no package brings.
     """
     tops = {name.partition(".")[0] for name in names} - set(own) - sys.stdlib_module_names
     todo = {canonical(package) for top in tops for package in _distributions().get(top, [top])}
