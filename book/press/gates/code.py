@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from ..repository import Repository, is_proof, python_files, top_name
-from ..run.packages import pinned as versions
+from ..run.cache import versions
 from . import Problem, gate
 from .python import function_lengths, imports, parse, parse_file
 

@@ -16,8 +16,9 @@ from ..files import sha256, write_bytes, write_json
 from ..repository import Chapter, Repository, is_proof, tags, top_name
 from . import packages, store
 from .machine import hardware, program
+from .packages import pinned as versions
 
-__all__ = ["hardware", "key", "parts", "proof_parts", "restore", "store_run", "why"]
+__all__ = ["hardware", "key", "parts", "proof_parts", "restore", "store_run", "versions", "why"]
 OUTPUT_CODE = ("job.py", "worker.py", "outputs.py", "figure_data.py")  # the press's code that decides what a page holds
 KERNEL = ("ipykernel", "ipython")
 TEST_TOOLS = ("pytest", "hypothesis", "xdist")
