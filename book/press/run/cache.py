@@ -12,6 +12,7 @@ import os
 import platform
 from pathlib import Path
 
+from .. import chromium
 from ..files import sha256, write_bytes, write_json
 from ..repository import Chapter, Repository, is_proof, tags, top_name
 from . import packages, store
@@ -55,6 +56,7 @@ def proof_parts(repository: Repository, chapters: list[Chapter]) -> dict[str, st
         "programs": _programs(chapters),
         "parameters": {name: os.environ.get(name, "") for name in (*TOLD, "REBUILT_SLOW")},
         "settings": settings.read_text(encoding="utf-8") if settings.is_file() else "",
+        "page": _page(repository, chapters),
     }
     return _hashed(own | _reached(repository, home, set(TEST_TOOLS), everything))
 
@@ -90,6 +92,19 @@ def _rows(repository: Repository, chapters: list[Chapter]) -> list[dict]:
 def _programs(chapters: list[Chapter]) -> dict[str, str]:
     """The programs that the cards name, with what they say of their versions."""
     return {str(name): program(str(name)) for chapter in chapters for name in chapter.card.get("programs") or ()}
+
+
+def _page(repository: Repository, chapters: list[Chapter]) -> dict:
+    """What tests of a live model look at beside the slice: the press's printing, the browser, whether there is a page."""
+    if not any(chapter.card.get("live") for chapter in chapters):
+        return {}
+    folders = (repository.root / "book" / "press" / "print", repository.root / "book" / "_static")
+    files = [path for folder in folders for path in folder.glob("*.*") if path.is_file() and not is_proof(path)]
+    return {
+        "code": {repository.relative(path): _digest(path, *_state(path)) for path in files},
+        "built": [(repository.build / "html" / f"{chapter.document}.html").is_file() for chapter in chapters],
+        "browser": program(chromium.find() or "chromium"),
+    }
 
 
 @functools.cache

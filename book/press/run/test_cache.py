@@ -143,6 +143,23 @@ def test_tests_depend_on_their_slice_s_tests_and_tools_too(small, monkeypatch):
     assert [name for name, value in proofs().items() if before[name] != value] == ["settings", "slice", "packages"]
 
 
+def test_tests_of_a_live_model_depend_on_the_built_page_too(small):
+    def page():
+        repository = small.repository
+        return cache.proof_parts(repository, repository.chapters)["page"]
+
+    def writes(path):
+        before = page()
+        small.write(path, "text")
+        return page() != before
+
+    assert not writes("book/_static/live.css")
+    small.write_card(live={"name": "model"})
+    assert writes("_build/html/notebooks/signals/moving_mean/moving_mean.html")
+    assert writes("book/_static/custom.css") and writes("book/press/print/live.js")
+    assert not writes("book/press/print/test_live.py")
+
+
 def test_imports_are_read_at_any_depth_and_by_name():
     text = "import a.b, c as d\nfrom .e import f\nfrom .. import g\n%magic\n!ls\n"
     text += "def h():\n    import i\n    pytest.importorskip('j')\n    importlib.import_module('k.l')\n"
