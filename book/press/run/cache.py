@@ -95,7 +95,7 @@ def _programs(chapters: list[Chapter]) -> dict[str, str]:
 
 
 def _page(repository: Repository, chapters: list[Chapter]) -> dict:
-    """What tests of a live model look at beside the slice: the press's printing, the browser, whether there is a page."""
+    """What tests of a live model look at beside the slice: printing code, the browser, whether there is a page."""
     if not any(chapter.card.get("live") for chapter in chapters):
         return {}
     folders = (repository.root / "book" / "press" / "print", repository.root / "book" / "_static")
