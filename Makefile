@@ -7,6 +7,7 @@
 #   ARGS="-n0 --pdb"         what pytest is told (make test)
 #   ROUNDS=20 THREADS=2      of a race; LOADED=--loaded races although other work runs
 #   TIER=cpu|gpu|big         force a tier (make run, make book)
+#   FORCE=--force            run also what the cache holds (make run, make book)
 #   MINUTES=90 START=09:00   length and beginning of a workshop; PROVE=--prove runs it offline
 
 SHELL := /bin/sh
@@ -33,13 +34,13 @@ help: ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
 
 book: env ## run every notebook and build the book into _build/html
-	@$(PRESS) build --tier $(TIER)
+	@$(PRESS) build --tier $(TIER) $(FORCE)
 
 test: env ## run the tests, over two processes: make test ARGS="-n0 notebooks/signals"
 	@$(PRESS) test $(ARGS)
 
 run: env ## run notebooks only: make run CHAPTERS="signals/rolling_distance"
-	@$(PRESS) run $(CHAPTERS) --tier $(TIER)
+	@$(PRESS) run $(CHAPTERS) --tier $(TIER) $(FORCE)
 
 race: env ## run the benches beside their peers and record them: make race CHAPTERS="signals/rolling_distance"
 	@$(PRESS) race $(CHAPTERS) --rounds $(ROUNDS) $(if $(THREADS),--threads $(THREADS)) $(LOADED)
