@@ -21,6 +21,7 @@ from .worker import prepare
 PRESS = Path(__file__).resolve().parent  # of this package; the press itself is one up
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 KERNEL_SECONDS = 120.0  # for the kernel's start, before the notebook's own limit begins to count
+WEIGH_SECONDS = 0.4  # between two looks at the memory; the system keeps each process's own peak meanwhile
 KERNEL_START = f"""\
 def _load():
     from importlib.util import module_from_spec, spec_from_file_location
@@ -69,7 +70,7 @@ class Job:
         self._seconds = 0.0
         self._calibration: dict[str, float] = {}
         self._read = 0
-        self._peak_bytes = 0
+        self._peak_bytes, self._weighed = 0, 0.0
 
     def start(self) -> "Job":
         """The job, its process started."""
@@ -123,7 +124,7 @@ class Job:
     def poll(self) -> Outcome | None:
         """The outcome once the notebook is through, failed or out of time; None before."""
         if self._kernel is not None and not self._done:  # what calibrates is not the notebook's
-            self._peak_bytes = max(self._peak_bytes, processes.memory_bytes(self.process.pid))
+            self._weigh()
         ended = self.process.poll() is not None
         self._hear()
         if not ended and not self._done and (late := self._late()):
@@ -135,6 +136,13 @@ class Job:
             self.outcome = self._finish(seconds, left if self._done else [])
             remove(self.scratch)
         return self.outcome
+
+    def _weigh(self) -> None:
+        """Look at the memory, now and then only: it means reading of every process on the machine."""
+        now = time.monotonic()
+        if now - self._weighed >= WEIGH_SECONDS:
+            self._weighed = now
+            self._peak_bytes = max(self._peak_bytes, processes.memory_bytes(self.process.pid))
 
     def _late(self) -> str:
         """Which limit has run out; empty as long as none has."""
