@@ -12,8 +12,8 @@ from press.colab import setup_cell
 
 CONFIG = """\
 title: A small book
-repository: {url: "https://github.com/example/small", branch: main, path_to_book: ""}
-rebuilt: {release: v9.9.9, kaggle_url: "https://kaggle.com"}
+repository: {url: "https://github.com/example/small", path_to_book: ""}
+rebuilt: {kaggle_url: "https://kaggle.com"}
 launch_buttons:
   notebook_interface: classic
   colab_url: "https://colab.research.google.com"
@@ -264,7 +264,7 @@ def small(tmp_path):
     made.write("book/claims.md", "# Claims\n\n<!-- press:claims -->\n")
     made.write("book/status.md", "# Status\n\n<!-- press:status -->\n")
     made.write("book/references.bib", BIB)
-    made.write("helpers/__init__.py", '"""Helpers of the small book."""\n')
+    made.write("helpers/__init__.py", '"""Helpers of the small book."""\n\n__version__ = "9.9.9"\n')
     made.write("helpers/receipts.py", HELPERS_RECEIPTS)
     made.write("helpers/data.py", '"""Data."""\n\n\ndef fetch(name):\n    """The name."""\n    return name\n')
     columns = "dataset\tfile\turl\tsha256\tbytes\tlicence\tcitation\tused_for\n"
@@ -272,6 +272,7 @@ def small(tmp_path):
     made.write("data/registry.tsv", columns + row + "\n")
     made.write("data/README.md", "# Data\n\n## `beats`\n\nBeats of a heart.\n")
     made.write("notebooks/signals/moving_mean/moving_mean.py", SLICE)
+    made.write("notebooks/signals/moving_mean/README.md", "# A moving mean\n\n`moving_mean.py` has it all.\n")
     made.write_card()
     made.write_notebook(made.cells())
     return made

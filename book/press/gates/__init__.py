@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ..errors import PressError
 from ..repository import Repository
 
-MODULES = ("notebooks", "cards", "figures", "numbers", "registry", "live", "links", "code", "words")
+MODULES = ("notebooks", "cards", "figures", "numbers", "registry", "live", "links", "code", "versions", "words")
 
 
 @dataclass(frozen=True)
