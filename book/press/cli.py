@@ -46,9 +46,9 @@ def parser() -> argparse.ArgumentParser:
     _run_options(made)
     made = command("serve", _serve, "show the built book on this machine")
     made.add_argument("--port", type=int, default=8000, help="default: %(default)s; 0 takes a free one")
-    made = command("new", _new, "scaffold a part, or a chapter that passes the gates")
-    made.add_argument("kind", choices=["part", "chapter"])
-    made.add_argument("name", help="NAME of a part, PART/NAME of a chapter")
+    made = command("new", _new, "scaffold a part, a chapter, or one more notebook in a slice, that passes the gates")
+    made.add_argument("kind", choices=["part", "chapter", "notebook"])
+    made.add_argument("name", help="NAME of a part, PART/NAME of a chapter, PART/SLICE/NAME of a notebook")
     made = command("variants", _variants, "student, solution and instructor notebooks, into _build/variants")
     made.add_argument("chapters", nargs="*", metavar="CHAPTER", help="part/chapter, part or stem (default: all)")
     made = command("prove", _prove, "prove exercises (stubs and wrong answers fail, solutions pass) and checkpoints")
@@ -130,10 +130,10 @@ def _serve(options: argparse.Namespace) -> int:
 
 
 def _new(options: argparse.Namespace) -> int:
-    from .scaffold.new import new_chapter, new_part
+    from .scaffold import new
 
     repository = Repository(options.root)
-    make = new_part if options.kind == "part" else new_chapter
+    make = {"part": new.new_part, "chapter": new.new_chapter, "notebook": new.new_notebook}[options.kind]
     for path in make(repository, options.name):
         print(f"wrote {repository.relative(path)}")
     return 0

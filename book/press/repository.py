@@ -145,6 +145,16 @@ def tags(cell: dict) -> list[str]:
     return list(cell.get("metadata", {}).get("tags", []))
 
 
+def documents(contents: object) -> list[str]:
+    """Every document that the contents name, in any of Jupyter Book's forms, the root first, without suffixes."""
+    if isinstance(contents, list):
+        return [name for part in contents for name in documents(part)]
+    if not isinstance(contents, dict):
+        return []
+    own = [re.sub(r"\.(md|ipynb)$", "", str(contents[key])) for key in ("root", "file") if key in contents]
+    return own + [name for value in contents.values() for name in documents(value)]
+
+
 class Repository:
     """Everything below one root; read when first asked for and kept.
 
@@ -219,19 +229,7 @@ class Repository:
     @cached_property
     def toc_files(self) -> list[str]:
         """Every document named in `_toc.yml`, the root first, without suffixes."""
-        found: list[str] = []
-
-        def walk(node: object) -> None:
-            if isinstance(node, dict):
-                found.extend(str(node[key]) for key in ("root", "file") if key in node)
-                for value in node.values():
-                    walk(value)
-            elif isinstance(node, list):
-                for value in node:
-                    walk(value)
-
-        walk(self.toc)
-        return [re.sub(r"\.(md|ipynb)$", "", name) for name in found]
+        return documents(self.toc)
 
     @cached_property
     def pages(self) -> list[Path]:

@@ -67,15 +67,20 @@ def rooms(repository: Repository) -> Iterator[Problem]:
     """Slices too large to be flat, folders of Python files that are no packages, slices without README.md."""
     for folder in sorted({chapter.home for chapter in repository.chapters}):
         where, files = repository.relative(folder), python_files(folder)
-        own = [path for path in files if not is_proof(path) and not path.name.startswith(("bench_", "__init__"))]
-        loose = [path for path in files if path.parent == folder]
-        if len(own) > FLAT and loose:
-            yield Problem(where, f"{len(own)} modules, and {len(loose)} Python files lie beside the notebook; none may")
+        own, loose = len(own_modules(folder)), [path for path in files if path.parent == folder]
+        if own > FLAT and loose:
+            yield Problem(where, f"{own} modules, and {len(loose)} Python files lie beside the notebook; none may")
         for inner in sorted({path.parent for path in files} - {folder}):
             if not (inner / "__init__.py").is_file():
                 yield Problem(repository.relative(inner), "holds Python files and no __init__.py, so it is no package")
         if not (folder / "README.md").is_file():
             yield Problem(where, "has no README.md")
+
+
+def own_modules(folder: Path) -> list[Path]:
+    """The modules of a slice: no tests, no benches, no faces of packages."""
+    found = [path for path in python_files(folder) if not is_proof(path)]
+    return [path for path in found if not path.name.startswith(("bench_", "__init__"))]
 
 
 def clash(repository: Repository, name: str) -> str | None:
