@@ -1,6 +1,7 @@
 """A small repository to press, made anew in a temporary folder for each test that asks for it."""
 
 import json
+import shutil
 from pathlib import Path
 
 import nbformat
@@ -252,10 +253,10 @@ class Small:
         ]
 
 
-@pytest.fixture
-def small(tmp_path):
-    """A small repository that passes every gate and whose notebook runs."""
-    made = Small(tmp_path / "small")
+@pytest.fixture(scope="session")
+def first_small(tmp_path_factory):
+    """The small repository that all others are copies of."""
+    made = Small(tmp_path_factory.mktemp("first") / "small")
     made.write("_config.yml", CONFIG)
     made.write("_toc.yml", TOC)
     made.write("requirements.txt", "PyYAML\n")
@@ -275,4 +276,11 @@ def small(tmp_path):
     made.write("notebooks/signals/moving_mean/README.md", "# A moving mean\n\n`moving_mean.py` has it all.\n")
     made.write_card()
     made.write_notebook(made.cells())
-    return made
+    return made.root
+
+
+@pytest.fixture
+def small(tmp_path, first_small):
+    """A small repository that passes every gate and whose notebook runs."""
+    shutil.copytree(first_small, tmp_path / "small")
+    return Small(tmp_path / "small")
