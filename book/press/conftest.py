@@ -253,10 +253,31 @@ class Small:
         ]
 
 
+@pytest.fixture(autouse=True, scope="session")
+def no_cache_of_the_user(tmp_path_factory):
+    """The session's own cache, so that no test reads or fills the user's."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("REBUILT_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @pytest.fixture(scope="session")
 def first_small(tmp_path_factory):
-    """The small repository that all others are copies of."""
-    made = Small(tmp_path_factory.mktemp("first") / "small")
+    """The folder of the small repository that all others are copies of."""
+    return make(tmp_path_factory.mktemp("first") / "small").root
+
+
+@pytest.fixture
+def small(tmp_path, first_small, monkeypatch):
+    """A small repository that passes every gate and whose notebook runs; its cache is its own."""
+    monkeypatch.setenv("REBUILT_CACHE", str(tmp_path / "cache"))
+    shutil.copytree(first_small, tmp_path / "small")
+    return Small(tmp_path / "small")
+
+
+def make(root: Path) -> Small:
+    """The small repository, written below `root`."""
+    made = Small(root)
     made.write("_config.yml", CONFIG)
     made.write("_toc.yml", TOC)
     made.write("requirements.txt", "PyYAML\n")
@@ -276,11 +297,4 @@ def first_small(tmp_path_factory):
     made.write("notebooks/signals/moving_mean/README.md", "# A moving mean\n\n`moving_mean.py` has it all.\n")
     made.write_card()
     made.write_notebook(made.cells())
-    return made.root
-
-
-@pytest.fixture
-def small(tmp_path, first_small):
-    """A small repository that passes every gate and whose notebook runs."""
-    shutil.copytree(first_small, tmp_path / "small")
-    return Small(tmp_path / "small")
+    return made
