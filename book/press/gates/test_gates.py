@@ -14,6 +14,7 @@ from press.gates.registry import safe_name
 ALL = gates.load()
 SLICE = "notebooks/signals/moving_mean/moving_mean.py"
 TYPO = "T" + "eh"  # in two pieces, or the gate would find it here
+LIVE = {"name": "storage", "runtime": "onnxruntime-web==1.30.0"}
 GOOD_ALT = "Mean against time: the curve falls after noon."
 
 
@@ -212,9 +213,15 @@ def test_a_text_of_digits_in_quotation_marks_is_one(small):
         ({"peers": ["pyspark"]}, "peers.0: 'pyspark' does not match"),
         ({"peers": ["pyspark>=4"]}, "peers.0"),
         ({"programs": ["/bin/java"]}, "programs.0"),
+        ({"live": {**LIVE, "script": "storage_live/storage_live.js", "style": "storage.css"}}, ""),
+        (
+            {"live": {**LIVE, "script": "../storage_live.js", "style": "storage.css"}},
+            "live.script: '../storage_live.js'",
+        ),
+        ({"live": {**LIVE, "script": "/a/storage.js", "style": "storage.css"}}, "live.script"),
     ],
 )
-def test_a_card_may_name_peers_and_programs(small, changes, said):
+def test_a_card_may_name_peers_programs_and_a_live_model_of_its_slice(small, changes, said):
     small.write_card(**changes)
     found = problems(small, "card")
     assert said in found if said else found == ""

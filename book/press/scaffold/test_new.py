@@ -168,6 +168,14 @@ def test_a_chapter_in_the_way_of_something_is_refused_and_nothing_is_made(small,
     assert {path: path.read_bytes() for path in small.root.rglob("*") if path.is_file()} == before
 
 
+def test_a_scaffold_that_ruff_refuses_leaves_nothing_behind(small):
+    small.write("notebooks/ruff.toml", "line-length = 'wide'\n")
+    before = {path: path.read_bytes() for path in small.root.rglob("*") if path.is_file()}
+    with pytest.raises(PressError, match="ruff check failed on the scaffold"):
+        new_chapter(small.repository, "signals/loud_words")
+    assert {path: path.read_bytes() for path in small.root.rglob("*") if path.is_file()} == before
+
+
 def test_a_part_that_is_there_is_refused(small):
     with pytest.raises(PressError, match="the part signals is there already"):
         new_part(small.repository, "signals")
