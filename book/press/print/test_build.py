@@ -13,7 +13,7 @@ import yaml
 from helpers import receipts
 from press import PressError, chromium
 from press.cli import main
-from press.conftest import code, markdown
+from press.conftest import code, make, markdown
 from press.ledger import Ledger
 from press.print import generated, launch, pdf, source
 from press.print.build import build
@@ -62,9 +62,7 @@ def receipt(small, value=2100.0, **changes):
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
     """The small book, built once: (repository, folder of the HTML)."""
-    from press.conftest import small as fixture
-
-    small = fixture.__wrapped__(tmp_path_factory.mktemp("built"))
+    small = make(tmp_path_factory.mktemp("built") / "small")
     repository = executed(small)
     return small, build(repository)
 
@@ -116,7 +114,7 @@ def test_the_notebooks_for_a_class_can_be_had_from_the_page(built):
 
 def test_a_service_that_the_configuration_does_not_name_has_no_button(small):
     config = (small.root / "_config.yml").read_text()
-    (small.root / "_config.yml").write_text(config.replace(', kaggle_url: "https://kaggle.com"', ""))
+    (small.root / "_config.yml").write_text(config.replace('kaggle_url: "https://kaggle.com"', ""))
     repository = small.repository
     assert list(launch.addresses(repository, repository.chapters[0])) == ["Colab", "Binder"]
 
