@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 
 import nbformat
@@ -58,7 +59,8 @@ def new_notebook(repository: Repository, name: str) -> list[Path]:
     if loose and len(own_modules(chapter.home)) >= FLAT:
         where = repository.relative(chapter.home)
         raise PressError(f"{where} is flat and has {FLAT} modules or more; move them into packages first")
-    return _write(repository, chapter, PACKAGE_FILES)
+    beside = [other.card.get("data") or [] for other in repository.chapters if other.home == chapter.home]
+    return _write(repository, chapter, PACKAGE_FILES, sorted({name for names in beside for name in names}))
 
 
 def _named(repository: Repository, name: str, what: str, allowed: str) -> Chapter:
@@ -87,14 +89,18 @@ def _check_name(name: str, what: str) -> None:
         raise PressError(f"{name!r} is no name for a {what}: lower-case letters, digits and single _ are allowed")
 
 
-def _write(repository: Repository, chapter: Chapter, files: dict[str, str]) -> list[Path]:
-    """The paths of a notebook's files, written aside and moved to their places, and of what they are entered in."""
+def _write(repository: Repository, chapter: Chapter, files: dict[str, str], data: Sequence[str] = ()) -> list[Path]:
+    """The paths of a notebook's files, written aside and moved to their places, and of what they are entered in.
+
+    `data`: what the slice's modules fetch, which the cards of all its notebooks name.
+    """
     contents, home = with_chapter(repository, chapter), chapter.home
     aside = home.parent / f".{chapter.stem}.{uuid.uuid4().hex[:8]}.part"
     try:
         for template, name in files.items():
             write_text(aside / f"{name.format(chapter.stem)}.py", _filled(f"{template}.py.txt", chapter, files))
-        write_text(aside / f"{chapter.stem}.yml", _filled("card.yml.txt", chapter, files))
+        card = _filled("card.yml.txt", chapter, files).replace("@DATA@", ", ".join(data))
+        write_text(aside / f"{chapter.stem}.yml", card)
         nbformat.write(_notebook(repository, chapter, files), aside / f"{chapter.stem}.ipynb")
         _in_order(repository, aside)
         whole = home / "README.md"
@@ -135,7 +141,7 @@ def _filled(template: str, chapter: Chapter, files: dict[str, str], below: bool 
 def _notebook(repository: Repository, chapter: Chapter, files: dict[str, str]) -> nbformat.NotebookNode:
     """The notebook of the scaffold: `=== kind tag | message` starts a cell."""
     pieces = CELL.split(_filled("notebook.txt", chapter, files))[1:]
-    (exercise,) = yaml.safe_load(_filled("card.yml.txt", chapter, files))["exercises"]
+    (exercise,) = yaml.safe_load(_filled("card.yml.txt", chapter, files).replace("@DATA@", ""))["exercises"]
     cells = []
     for kind, tags, message, source in zip(*[iter(pieces)] * 4, strict=True):
         make = nbformat.v4.new_markdown_cell if kind == "markdown" else nbformat.v4.new_code_cell

@@ -188,6 +188,13 @@ def test_contents_without_a_place_are_not_guessed(small):
     assert not (small.root / "notebooks/speech/loud_words").exists()
 
 
+def test_a_notebook_s_card_names_the_data_that_its_slice_fetches(small):
+    small.write("notebooks/signals/moving_mean/loading.py", 'from helpers import data\n\ndata.fetch("beats")\n')
+    new_notebook(small.repository, "signals/moving_mean/loud_words")
+    assert small.repository.select(["loud_words"])[0].card["data"] == ["beats"]
+    assert list(gates.load()["data"].problems(small.repository)) == []
+
+
 def test_a_notebook_stands_after_those_of_its_slice_in_contents_and_map(small):
     new_chapter(small.repository, "signals/loud_words")
     before = (small.root / "notebooks/signals/moving_mean/README.md").read_text()
