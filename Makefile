@@ -80,8 +80,6 @@ env: ## make or repair .venv (the others do this for you)
 	  $(PIP) $$quiet $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) "$$torch"; \
 	  echo "Installing the rest of requirements.txt"; \
 	  $(PIP) $$quiet -r requirements.txt; \
-	  sed -n 's/^# no-deps: //p' requirements.txt > $(VENV)/no-deps.txt; \
-	  $(PIP) $$quiet --no-deps -r $(VENV)/no-deps.txt; \
 	  $(PIP) -qq --no-deps --editable .; \
 	  { $(RECIPE); } > $(STAMP).new; mv $(STAMP).new $(STAMP); \
 	fi

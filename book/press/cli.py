@@ -51,14 +51,10 @@ def parser() -> argparse.ArgumentParser:
     _run_options(made)
     made = command("serve", _serve, "show the built book on this machine")
     made.add_argument("--port", type=int, default=8000, help="default: %(default)s; 0 takes a free one")
-    made = command("new", _new, "scaffold a part, or a chapter that passes the gates")
-    made.add_argument("kind", choices=["part", "chapter"])
-    made.add_argument("name", help="NAME of a part, PART/NAME of a chapter")
+    _new_options(command("new", _new, "scaffold a part, a chapter, or one more notebook in a slice, past every gate"))
     made = command("variants", _variants, "student, solution and instructor notebooks, into _build/variants")
     made.add_argument("chapters", nargs="*", metavar="CHAPTER", help="part/chapter, part or stem (default: all)")
-    made = command("prove", _prove, "prove exercises (stubs and wrong answers fail, solutions pass) and checkpoints")
-    made.add_argument("chapters", nargs="*", metavar="CHAPTER", help="part/chapter, part or stem (default: all)")
-    made.add_argument("--sections", action="store_true", help="also run each section after its checkpoint, alone")
+    _prove_options(command("prove", _prove, "prove exercises (only solutions pass) and checkpoints (they start alone)"))
     _workshop_options(command("workshop", _workshop, "one zip for a class: notebooks, slides, run-sheet, wheels, data"))
     made = command("colab", _colab, "run notebooks alone in a bare environment that holds what Colab preinstalls")
     made.add_argument("chapters", nargs="*", metavar="CHAPTER", help="part/chapter, part or stem (default: all)")
@@ -69,6 +65,16 @@ def parser() -> argparse.ArgumentParser:
     worker = commands.add_parser("worker")  # the process of one notebook; started by `run` only
     worker.set_defaults(do=_worker)
     return top
+
+
+def _new_options(made: argparse.ArgumentParser) -> None:
+    made.add_argument("kind", choices=["part", "chapter", "notebook"])
+    made.add_argument("name", help="NAME of a part, PART/NAME of a chapter, PART/SLICE/NAME of a notebook")
+
+
+def _prove_options(made: argparse.ArgumentParser) -> None:
+    made.add_argument("chapters", nargs="*", metavar="CHAPTER", help="part/chapter, part or stem (default: all)")
+    made.add_argument("--sections", action="store_true", help="also run each section after its checkpoint, alone")
 
 
 def _workshop_options(made: argparse.ArgumentParser) -> None:
@@ -157,10 +163,10 @@ def _serve(options: argparse.Namespace) -> int:
 
 
 def _new(options: argparse.Namespace) -> int:
-    from .scaffold.new import new_chapter, new_part
+    from .scaffold import new
 
     repository = Repository(options.root)
-    make = new_part if options.kind == "part" else new_chapter
+    make = {"part": new.new_part, "chapter": new.new_chapter, "notebook": new.new_notebook}[options.kind]
     for path in make(repository, options.name):
         print(f"wrote {repository.relative(path)}")
     return 0

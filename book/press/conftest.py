@@ -1,6 +1,7 @@
 """A small repository to press, made anew in a temporary folder for each test that asks for it."""
 
 import json
+import shutil
 from pathlib import Path
 
 import nbformat
@@ -12,8 +13,8 @@ from press.colab import setup_cell
 
 CONFIG = """\
 title: A small book
-repository: {url: "https://github.com/example/small", branch: main, path_to_book: ""}
-rebuilt: {release: v9.9.9, kaggle_url: "https://kaggle.com"}
+repository: {url: "https://github.com/example/small", path_to_book: ""}
+rebuilt: {kaggle_url: "https://kaggle.com"}
 launch_buttons:
   notebook_interface: classic
   colab_url: "https://colab.research.google.com"
@@ -260,11 +261,23 @@ def no_cache_of_the_user(tmp_path_factory):
         yield
 
 
+@pytest.fixture(scope="session")
+def first_small(tmp_path_factory):
+    """The folder of the small repository that all others are copies of."""
+    return make(tmp_path_factory.mktemp("first") / "small").root
+
+
 @pytest.fixture
-def small(tmp_path, monkeypatch):
+def small(tmp_path, first_small, monkeypatch):
     """A small repository that passes every gate and whose notebook runs; its cache is its own."""
     monkeypatch.setenv("REBUILT_CACHE", str(tmp_path / "cache"))
-    made = Small(tmp_path / "small")
+    shutil.copytree(first_small, tmp_path / "small")
+    return Small(tmp_path / "small")
+
+
+def make(root: Path) -> Small:
+    """The small repository, written below `root`."""
+    made = Small(root)
     made.write("_config.yml", CONFIG)
     made.write("_toc.yml", TOC)
     made.write("requirements.txt", "PyYAML\n")
@@ -273,7 +286,7 @@ def small(tmp_path, monkeypatch):
     made.write("book/claims.md", "# Claims\n\n<!-- press:claims -->\n")
     made.write("book/status.md", "# Status\n\n<!-- press:status -->\n")
     made.write("book/references.bib", BIB)
-    made.write("helpers/__init__.py", '"""Helpers of the small book."""\n')
+    made.write("helpers/__init__.py", '"""Helpers of the small book."""\n\n__version__ = "9.9.9"\n')
     made.write("helpers/receipts.py", HELPERS_RECEIPTS)
     made.write("helpers/data.py", '"""Data."""\n\n\ndef fetch(name):\n    """The name."""\n    return name\n')
     columns = "dataset\tfile\turl\tsha256\tbytes\tlicence\tcitation\tused_for\n"
@@ -281,6 +294,7 @@ def small(tmp_path, monkeypatch):
     made.write("data/registry.tsv", columns + row + "\n")
     made.write("data/README.md", "# Data\n\n## `beats`\n\nBeats of a heart.\n")
     made.write("notebooks/signals/moving_mean/moving_mean.py", SLICE)
+    made.write("notebooks/signals/moving_mean/README.md", "# A moving mean\n\n`moving_mean.py` has it all.\n")
     made.write_card()
     made.write_notebook(made.cells())
     return made

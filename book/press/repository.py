@@ -16,22 +16,14 @@ import yaml
 from .errors import PressError
 
 HOME = Path(__file__).resolve().parents[2]
+REQUIREMENT = re.compile(r"(?:# no-deps:\s*)?([A-Za-z0-9][\w.-]*)(?:\[[^\]]*\])?==([^\s;]+)")
 REGISTRY_COLUMNS = ("dataset", "file", "url", "sha256", "bytes", "licence", "citation", "used_for")
-
-
-class Loader(yaml.SafeLoader):
-    """Safe YAML that also reads 1.6e9 as a number, as its author meant it; YAML 1.1 wants 1.6e+9."""
-
-
-Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"^[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), list("-+0123456789")
-)
 
 
 def read_yaml(path: Path) -> object:
     """What the YAML file holds; PressError names the file and the line when it cannot be read."""
     try:
-        return yaml.load(path.read_text(encoding="utf-8"), Loader)
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise PressError(f"{path} is missing") from None
     except yaml.YAMLError as error:
@@ -89,9 +81,14 @@ class Chapter:
         return card if isinstance(card, dict) else {}
 
     @cached_property
+    def content(self) -> nbformat.NotebookNode:
+        """The committed notebook."""
+        return read_notebook(self.notebook)
+
+    @property
     def cells(self) -> list:
         """The cells of the committed notebook."""
-        return read_notebook(self.notebook).cells
+        return self.content.cells
 
     def modules(self, *, proofs: bool = False) -> list[Path]:
         """The slice's Python files, its packages' too, sorted; with `proofs` also its tests."""
@@ -124,6 +121,15 @@ def top_name(path: Path, home: Path) -> str:
     return path.relative_to(home).parts[0].removesuffix(".py")
 
 
+def plain_name(package: str) -> str:
+    """A package's name as the index compares it: lower case, parted by hyphens.
+
+    >>> plain_name("Prometheus_Client")
+    'prometheus-client'
+    """
+    return re.sub(r"[-_.]+", "-", package).lower()
+
+
 def read_notebook(path: Path) -> nbformat.NotebookNode:
     """The notebook in the current format; PressError when the file is none."""
     try:
@@ -137,6 +143,16 @@ def read_notebook(path: Path) -> nbformat.NotebookNode:
 def tags(cell: dict) -> list[str]:
     """The tags of a cell."""
     return list(cell.get("metadata", {}).get("tags", []))
+
+
+def documents(contents: object) -> list[str]:
+    """Every document that the contents name, in any of Jupyter Book's forms, the root first, without suffixes."""
+    if isinstance(contents, list):
+        return [name for part in contents for name in documents(part)]
+    if not isinstance(contents, dict):
+        return []
+    own = [re.sub(r"\.(md|ipynb)$", "", str(contents[key])) for key in ("root", "file") if key in contents]
+    return own + [name for value in contents.values() for name in documents(value)]
 
 
 class Repository:
@@ -170,23 +186,25 @@ class Repository:
     @property
     def url(self) -> str:
         """The repository's address, with no slash at its end."""
-        return str(self._setting("repository", "url")).rstrip("/").removesuffix(".git")
+        value = (self.config.get("repository") or {}).get("url")
+        if not value:
+            raise PressError("_config.yml lacks `repository: {url: …}`")
+        return str(value).rstrip("/").removesuffix(".git")
 
-    @property
-    def branch(self) -> str:
-        """The branch that source links point at."""
-        return str(self._setting("repository", "branch"))
+    @cached_property
+    def version(self) -> str:
+        """The book's version, as `helpers/__init__.py` says it; read, not imported."""
+        path = self.root / "helpers" / "__init__.py"
+        text = path.read_text(encoding="utf-8") if path.is_file() else ""
+        found = re.search(r'^__version__ = "([^"]+)"$', text, re.MULTILINE)
+        if not found:
+            raise PressError('helpers/__init__.py lacks `__version__ = "…"`')
+        return found.group(1)
 
     @property
     def release(self) -> str:
-        """The release tag that Colab clones."""
-        return str(self._setting("rebuilt", "release"))
-
-    def _setting(self, section: str, name: str) -> object:
-        value = (self.config.get(section) or {}).get(name)
-        if not value:
-            raise PressError(f"_config.yml lacks `{section}: {{{name}: …}}`")
-        return value
+        """The tag of this version: what Colab clones and the launch buttons open."""
+        return f"v{self.version}"
 
     @cached_property
     def chapters(self) -> list[Chapter]:
@@ -211,19 +229,7 @@ class Repository:
     @cached_property
     def toc_files(self) -> list[str]:
         """Every document named in `_toc.yml`, the root first, without suffixes."""
-        found: list[str] = []
-
-        def walk(node: object) -> None:
-            if isinstance(node, dict):
-                found.extend(str(node[key]) for key in ("root", "file") if key in node)
-                for value in node.values():
-                    walk(value)
-            elif isinstance(node, list):
-                for value in node:
-                    walk(value)
-
-        walk(self.toc)
-        return [re.sub(r"\.(md|ipynb)$", "", name) for name in found]
+        return documents(self.toc)
 
     @cached_property
     def pages(self) -> list[Path]:
@@ -238,6 +244,14 @@ class Repository:
             return []
         with path.open(encoding="utf-8", newline="") as handle:
             return list(csv.DictReader(handle, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+    @cached_property
+    def pins(self) -> dict[str, str]:
+        """The version of every package that `requirements.txt` pins, by its name in lower case with hyphens."""
+        path = self.root / "requirements.txt"
+        text = path.read_text(encoding="utf-8") if path.is_file() else ""
+        found = [REQUIREMENT.match(row.strip()) for row in text.splitlines()]
+        return {plain_name(match.group(1)): match.group(2) for match in found if match}
 
     @cached_property
     def references(self) -> set[str]:

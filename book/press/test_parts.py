@@ -1,4 +1,4 @@
-"""The small pieces: atomic files, the lock, Markdown masks, the model, the command line."""
+"""The small pieces: atomic files, the lock, the model, the command line."""
 
 import os
 import subprocess
@@ -10,7 +10,6 @@ import pytest
 
 from press import PressError, Repository, files
 from press.cli import main
-from press.gates import markdown
 from press.repository import HOME
 from press.run import processes
 from press.run.outputs import tidy
@@ -57,33 +56,6 @@ def test_the_lock_names_its_holder_and_opens_again(tmp_path):
         pass
 
 
-def test_masks_keep_every_offset():
-    text = "# T\n\n`code`\n```python\n# no\n```\n> q\nlazy\n\n<!-- a\nb --> x $y$\n"
-    for masked in (markdown.mask(text), markdown.prose(text)):
-        assert len(masked) == len(text) and masked.count("\n") == text.count("\n")
-    assert markdown.headings(text) == [(1, "T")]
-    assert [line.kind for line in markdown.lines(text)][3:8] == ["mark", "code", "mark", "quote", "quote"]
-
-
-def test_anchors_are_made_as_myst_makes_them():
-    text = "## A `b` & C!\n\n## A `b` & C!\n\n(label)=\n### Ünï 2\n\n```{figure} x\n:name: fig\n```\n"
-    assert markdown.anchors(text) == {"a-b--c", "a-b--c-1", "label", "ünï-2", "fig"}
-
-
-def test_nested_directives_are_prose_and_code_in_them_is_not():
-    text = "::::{grid}\n:gutter: 3\n:::{card}\nseen\n:::\n```sh\nhidden\n```\n::::\n\n"
-    text += "````{note}\nseen\n```py\nhidden\n```\n````\nend"
-    shown = markdown.prose(text)
-    assert shown.count("seen") == 2 and "hidden" not in shown and "gutter" not in shown and "end" in shown
-
-
-def test_the_real_anchor_rule_is_myst_s():
-    from myst_parser.mdit_to_docutils.base import default_slugify
-
-    for words in ("Say what “similar” means", "What the article claimed, and what you measured", "A_b-c 1.5×"):
-        assert markdown.anchors(f"# {words}") == {default_slugify(words)}
-
-
 def test_a_folder_that_is_no_book_is_refused(tmp_path, capsys):
     with pytest.raises(PressError, match="holds no _config.yml"):
         Repository(tmp_path)
@@ -91,12 +63,20 @@ def test_a_folder_that_is_no_book_is_refused(tmp_path, capsys):
     assert "holds no _config.yml" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("section", "name"), [("repository", "url"), ("repository", "branch"), ("rebuilt", "release")])
-def test_a_missing_address_or_release_is_named(small, section, name):
+def test_a_missing_address_or_version_is_named(small):
     repository = small.repository
-    del repository.config[section][name]
-    with pytest.raises(PressError, match=f"lacks `{section}: {{{name}"):
-        getattr(repository, name)
+    del repository.config["repository"]["url"]
+    with pytest.raises(PressError, match="_config.yml lacks `repository: {url"):
+        repository.url  # noqa: B018  reading it is the test
+    small.write("helpers/__init__.py", '"""Helpers without a version."""\n')
+    with pytest.raises(PressError, match="helpers/__init__.py lacks `__version__"):
+        repository.release  # noqa: B018
+
+
+def test_the_release_is_the_tag_of_the_helpers_version(small):
+    assert small.repository.release == "v9.9.9"
+    small.write("helpers/__init__.py", '__version__ = "10.0.1"\n')
+    assert small.repository.release == "v10.0.1"
 
 
 def test_contents_in_every_form_are_found(small):
@@ -147,9 +127,8 @@ def test_the_commands_as_a_user_starts_them():
 
 
 def test_the_press_imports_no_torch():
-    script = (
-        "import sys; sys.path[:0] = sys.argv[1:]; import press.cli, press.run, press.build, press.gates as g; g.load()"
-    )
+    script = "import sys; sys.path[:0] = sys.argv[1:]; import press.cli, press.run, press.print.build, press.gates; "
+    script += "press.gates.load()"
     script += "; assert not {'torch', 'numpy'} & set(sys.modules), 'too much is imported'"
     done = subprocess.run([sys.executable, "-c", script, str(PRESS.parent), str(HOME)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

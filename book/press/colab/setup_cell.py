@@ -1,9 +1,9 @@
 """The setup cell: one text for every notebook, written by the press.
 
 Only its first line differs between notebooks: it names the chapter, because in Colab a notebook knows
-neither its file name nor its folder. The repository's address and release tag come from `_config.yml`. The
-folder carries the release's name, so that a runtime which held another one gets its own copy; REBUILT_HOME moves it.
-What happens after the clone is in `colab.py`, so that it is tested like other code.
+neither its file name nor its folder. The repository's address comes from `_config.yml`, the release tag from
+`helpers/__init__.py`. The folder carries the release's name, so that a runtime which held another one gets its own
+copy; REBUILT_HOME moves it. What happens after the clone is in `prepare.py`, so that it is tested like other code.
 """
 
 from ..repository import Chapter, Repository

@@ -25,6 +25,7 @@ from ..repository import Chapter, Repository, read_notebook
 
 # what Colab has, as far as a chapter may count on it
 PREINSTALLED = ["torch", "numpy", "scipy", "matplotlib", "pandas", "tqdm", "PyYAML", "ipykernel", "ipython", "requests"]
+LISTED = "import importlib.metadata as m; print(*(f'{d.name}=={d.version}' for d in m.distributions()), sep='\\n')"
 KERNEL = '{{"argv": ["{python}", "-m", "ipykernel_launcher", "-f", "{{connection_file}}"], "display_name": "bare"}}'
 
 
@@ -78,9 +79,8 @@ def trial(repository: Repository, chapter: Chapter, folder: Path, python: Path, 
 
 def freeze(python: Path) -> dict[str, str]:
     """The version of every package that the environment of this Python holds."""
-    pip = [str(python), "-m", "pip", "list", "--format=freeze", "--disable-pip-version-check"]
-    rows = subprocess.run(pip, check=True, capture_output=True, text=True).stdout.split()
-    return dict(row.split("==", 1) for row in rows)
+    asked = subprocess.run([str(python), "-c", LISTED], check=True, capture_output=True, text=True)
+    return dict(row.split("==", 1) for row in asked.stdout.split())
 
 
 def colab(repository: Repository, names: list[str] | None, held: list[str], as_is: bool = False) -> int:

@@ -2,6 +2,11 @@
 
 A gate is a function from the repository to the problems that it sees. Each says what is wrong and what is
 allowed, where; the gate says once why, and how to mend it.
+
+`notebooks` (outputs, the first cells, length, tags), `cards` (schema, exercises, numbers that YAML misreads),
+`figures` (alt texts), `numbers` (typed measurements), `registry` (data), `live` (models in the page), `links`, `code`
+(names, rooms, imports, lines), `versions` (pins, the release), `words` (spelling, style). `markdown` and `python` read
+texts for all of them.
 """
 
 import importlib
@@ -11,7 +16,7 @@ from dataclasses import dataclass
 from ..errors import PressError
 from ..repository import Repository
 
-MODULES = ("notebooks", "cards", "figures", "numbers", "registry", "live", "links", "code", "budgets", "words")
+MODULES = ("notebooks", "cards", "figures", "numbers", "registry", "live", "links", "code", "versions", "budgets", "words")
 
 
 @dataclass(frozen=True)

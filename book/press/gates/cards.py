@@ -4,10 +4,11 @@ import ast
 import json
 import re
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 import jsonschema
+import yaml
 
 from ..repository import Chapter, Repository, read_yaml, tags
 from . import Problem, gate, markdown
@@ -42,6 +43,7 @@ def card(repository: Repository) -> Iterator[Problem]:
             yield Problem(where, "is missing; every notebook has a card of its name beside it")
             continue
         content = read_yaml(chapter.card_path)
+        yield from (Problem(where, what, line=line) for line, what in odd_numbers(chapter.card_path))
         errors = sorted(validator().iter_errors(content), key=lambda error: list(map(str, error.absolute_path)))
         for error in errors:
             place = ".".join(map(str, error.absolute_path)) or "the card"
@@ -49,6 +51,35 @@ def card(repository: Repository) -> Iterator[Problem]:
         if not errors:
             yield from (Problem(where, what) for what in _disagreements(repository, chapter))
             yield from _exercises(repository, chapter)
+
+
+def odd_numbers(path: Path) -> Iterator[tuple[int, str]]:
+    """(line, what is wrong) of each number that YAML 1.1 reads as a text or as another number."""
+    scalars = yaml.SafeLoader("")
+    for node in _scalars(yaml.compose(path.read_text(encoding="utf-8"), yaml.SafeLoader)):
+        kind = node.tag.rpartition(":")[2]
+        if node.style or kind not in ("str", "int", "float") or not re.search(r"\d", node.value):
+            continue
+        meant, read = _number(node.value), scalars.construct_object(node) if kind != "str" else None
+        if meant != read:
+            told = "a text" if read is None else f"{read!r}"
+            example = "5.0e-2 or 1.0e+9, with a point and a signed exponent"
+            yield node.start_mark.line + 1, f"{node.value} is read as {told}; decimal digits are allowed, or {example}"
+
+
+def _scalars(node: yaml.Node | None) -> Iterator[yaml.ScalarNode]:
+    if isinstance(node, yaml.ScalarNode):
+        yield node
+    for part in node.value if isinstance(node, yaml.CollectionNode) else []:
+        for inner in part if isinstance(part, tuple) else [part]:
+            yield from _scalars(inner)
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
 def _disagreements(repository: Repository, chapter: Chapter) -> Iterator[str]:
@@ -84,21 +115,24 @@ def _claims(chapter: Chapter) -> Iterator[str]:
         yield f"claims: the id {name} is used twice"
     trees = [parse(cell.source) for cell in chapter.cells if cell.cell_type == "code"]
     trees += [parse_file(path) for path in chapter.modules()]
-    patterns = [pattern for tree in trees for pattern in _names_recorded(tree)]
-    for claim in claims:
-        if not any(pattern.fullmatch(claim["metric"]) for pattern in patterns):
-            yield f"claims.{claim['id']}: neither a cell nor a module records the metric {claim['metric']!r}"
+    found = [_recorded(tree) for tree in trees]
+    for name, metric in [(claim["id"], claim["metric"]) for claim in claims]:
+        if not any(metric in texts or any(one.fullmatch(metric) for one in patterns) for texts, patterns in found):
+            yield f"claims.{name}: neither a cell nor a module records the metric {metric!r}"
 
 
-def _names_recorded(tree: ast.Module) -> Iterator[re.Pattern]:
+@lru_cache(maxsize=8192)
+def _recorded(tree: ast.Module) -> tuple[set[str], list[re.Pattern]]:
     """What a cell or a module may record: its texts, and its f-strings with any word for each value."""
+    texts, patterns = set(), []
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
             known = [part.value if isinstance(part, ast.Constant) else None for part in node.values]
             if sum(len(part) for part in known if part) >= 4:
-                yield re.compile("".join(r"\w+" if part is None else re.escape(part) for part in known))
+                patterns.append(re.compile("".join(r"\w+" if part is None else re.escape(part) for part in known)))
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield re.compile(re.escape(node.value))
+            texts.add(node.value)
+    return texts, patterns
 
 
 def _twice(names: list[str]) -> list[str]:

@@ -1,15 +1,15 @@
 """Gates on code: module names, the direction of imports, the budgets of lines."""
 
 import ast
-import importlib.metadata
 import re
 import sys
+import sysconfig
 from collections.abc import Iterator
 from functools import cache
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 from ..repository import Repository, is_proof, python_files, top_name
-from ..run.cache import versions
 from . import Problem, gate
 from .python import function_lengths, imports, parse, parse_file
 
@@ -20,20 +20,28 @@ HELPERS_MAY = {"torch", "numpy", "matplotlib", "tqdm", "yaml", "IPython", "helpe
 
 
 @cache
-def installed() -> dict[str, list[str]]:
-    """The importable top-level names of everything installed, with their packages."""
-    return importlib.metadata.packages_distributions()
+def installed(name: str) -> bool:
+    """Whether an installed package is imported by this name."""
+    paths = sysconfig.get_paths()
+    return PathFinder.find_spec(name, [paths["purelib"], paths["platlib"]]) is not None
 
 
 @gate(
     "names",
-    "slice modules have names of their own",
-    why="`import rolling_distance` has to mean one thing in a notebook, under pytest and in a worker",
-    mend="rename the module (and what imports it)",
+    "notebooks and slice modules have names of their own",
+    why="`import rolling_distance` has to mean one thing in a notebook, under pytest and in a worker; receipts "
+    "and notebooks for a class go by the notebook's name",
+    mend="rename the notebook with its card, or the module (and what imports it)",
 )
 def names(repository: Repository) -> Iterator[Problem]:
-    """Modules and packages of slices whose names clash with each other, the standard library or packages."""
+    """Notebooks of one name; modules and packages whose names clash with each other, the library or packages."""
     homes: dict[str, Path] = {}
+    stems: dict[str, Path] = {}
+    for chapter in repository.chapters:
+        first = stems.setdefault(chapter.stem, chapter.notebook)
+        if first != chapter.notebook:
+            what = f"{repository.relative(first)} has the same name; one a repository is allowed"
+            yield Problem(repository.relative(chapter.notebook), what)
     for path in slice_files(repository):
         if not re.fullmatch(r"[a-z][a-z0-9_]*|__init__", path.stem):
             what = f"{path.stem!r} is no module name: lower-case letters, digits and _ are allowed"
@@ -59,15 +67,20 @@ def rooms(repository: Repository) -> Iterator[Problem]:
     """Slices too large to be flat, folders of Python files that are no packages, slices without README.md."""
     for folder in sorted({chapter.home for chapter in repository.chapters}):
         where, files = repository.relative(folder), python_files(folder)
-        own = [path for path in files if not is_proof(path) and not path.name.startswith(("bench_", "__init__"))]
-        loose = [path for path in files if path.parent == folder]
-        if len(own) > FLAT and loose:
-            yield Problem(where, f"{len(own)} modules, and {len(loose)} Python files lie beside the notebook; none may")
+        own, loose = len(own_modules(folder)), [path for path in files if path.parent == folder]
+        if own > FLAT and loose:
+            yield Problem(where, f"{own} modules, and {len(loose)} Python files lie beside the notebook; none may")
         for inner in sorted({path.parent for path in files} - {folder}):
             if not (inner / "__init__.py").is_file():
                 yield Problem(repository.relative(inner), "holds Python files and no __init__.py, so it is no package")
         if not (folder / "README.md").is_file():
             yield Problem(where, "has no README.md")
+
+
+def own_modules(folder: Path) -> list[Path]:
+    """The modules of a slice: no tests, no benches, no faces of packages."""
+    found = [path for path in python_files(folder) if not is_proof(path)]
+    return [path for path in found if not path.name.startswith(("bench_", "__init__"))]
 
 
 def clash(repository: Repository, name: str) -> str | None:
@@ -76,9 +89,8 @@ def clash(repository: Repository, name: str) -> str | None:
         return f"hides the standard library's module {name}"
     if name in OWN:
         return f"hides the repository's own {name}"
-    pinned = {package.lower().replace("-", "_") for package in versions(repository.root)}
-    if name in pinned or name in installed():
-        return f"hides the installed package {installed().get(name, [name])[0]}"
+    if name in {package.replace("-", "_") for package in repository.pins} or installed(name):
+        return f"hides the installed package {name}"
     return None
 
 

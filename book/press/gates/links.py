@@ -6,10 +6,10 @@ from functools import cached_property
 from pathlib import Path
 from urllib.parse import unquote
 
-from ..repository import Repository, read_notebook
+from ..repository import Repository
 from . import Problem, gate, markdown
 
-ROLE = re.compile(r"\{(doc|ref|numref|download|cite(?::[a-z]+)?)\}`([^`]+)`")
+ROLE = re.compile(r"doc|ref|numref|download|cite(:[a-z]+)?")
 MADE_BY_SPHINX = {"genindex.html", "search.html"}
 OTHER_PAGES = ("README.md", "CONTRIBUTING.md", "data/README.md")
 
@@ -24,16 +24,16 @@ def links(repository: Repository) -> Iterator[Problem]:
     """Targets, anchors, roles and contents entries that lead nowhere."""
     book = _Book(repository)
     yield from _contents(repository)
-    for path, text in book.texts.items():
+    for path, cell, text in book.texts:
         where = repository.relative(path)
         for line, target in markdown.links(text):
             problem = book.problem(path, target)
             if problem:
-                yield Problem(where, f"{target!r}: {problem}", line=line)
-        for match in ROLE.finditer(markdown.mask(text)):
-            problem = book.role_problem(path, *match.groups())
+                yield Problem(where, f"{target!r}: {problem}", cell, line)
+        for line, role, content in markdown.roles(text):
+            problem = book.role_problem(path, role, content) if ROLE.fullmatch(role) else None
             if problem:
-                yield Problem(where, f"{match.group()}: {problem}", line=markdown.line_of(text, match.start()))
+                yield Problem(where, f"{{{role}}}`{content}`: {problem}", cell, line)
 
 
 def _contents(repository: Repository) -> Iterator[Problem]:
@@ -57,25 +57,18 @@ class _Book:
     def __init__(self, repository: Repository):
         self.repository = repository
         paths = [*repository.pages, *(repository.root / name for name in OTHER_PAGES)]
-        self.texts = {path: path.read_text(encoding="utf-8") for path in paths if path.exists()}
+        self.texts = [(path, None, path.read_text(encoding="utf-8")) for path in paths if path.exists()]
         for chapter in repository.chapters:
-            self.texts[chapter.notebook] = self._notebook_text(chapter.notebook)
-        self._anchors: dict[Path, set[str]] = {}
-
-    @staticmethod
-    def _notebook_text(path: Path) -> str:
-        return "\n\n".join(cell.source for cell in read_notebook(path).cells if cell.cell_type == "markdown")
-
-    def anchors(self, path: Path) -> set[str]:
-        """The anchors of a page."""
-        if path not in self._anchors:
-            self._anchors[path] = markdown.anchors(self.texts.get(path, ""))
-        return self._anchors[path]
+            for index, cell in enumerate(chapter.cells):
+                self.texts += [(chapter.notebook, index, cell.source)] if cell.cell_type == "markdown" else []
+        self.anchors: dict[Path, set[str]] = {}
+        for path, _, text in self.texts:
+            self.anchors.setdefault(path, set()).update(markdown.anchors(text))
 
     @cached_property
     def labels(self) -> set[str]:
         """Every label of every page."""
-        return {name for path in self.texts for name in self.anchors(path)}
+        return {name for names in self.anchors.values() for name in names}
 
     def problem(self, page: Path, target: str) -> str | None:
         """Why the link target leads nowhere; None when it leads somewhere, or out of the book."""
@@ -85,7 +78,7 @@ class _Book:
         path = self._file(page, name) if name else page
         if path is None:
             return None if name in self.labels and not anchor else "there is no such file or label"
-        if anchor and path in self.texts and anchor not in self.anchors(path):
+        if anchor and anchor not in self.anchors.get(path, {anchor}):
             own = not name and anchor in self.labels  # MyST finds a label on any page
             return None if own else f"{self.repository.relative(path)} has no such heading or label"
         return None

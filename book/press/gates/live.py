@@ -39,7 +39,7 @@ def _chapter(repository: Repository, chapter: Chapter) -> Iterator[Problem]:
     for kind in ("script", "style"):
         path = chapter.home / str(card.get(kind))
         if not path.is_file():
-            yield Problem(where, f"live.{kind}: {card.get(kind)!r} is not beside the notebook")
+            yield Problem(where, f"live.{kind}: {card.get(kind)!r} is no file of the slice")
             continue
         for line, text in enumerate(COMMENT.sub(_blank, path.read_text(encoding="utf-8")).splitlines(), start=1):
             found = ADDRESS.search(text)

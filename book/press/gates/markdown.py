@@ -1,156 +1,148 @@
-"""Markdown as the gates see it: which characters are prose, and where headings, links and images are.
+"""Markdown as the gates see it: what MyST's own parser finds in a page, each piece with its line.
 
-Nothing is parsed into a tree. A page is *masked*: what is not prose becomes spaces of the same length, so
-that an offset in the mask is an offset in the page and a line number is always at hand.
+The body of a directive that holds prose, such as `{note}`, is read like the page around it.
 """
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
 
-FENCE = re.compile(r"^\s*(`{3,}|~{3,}|:{3,})\s*(\{[\w:-]+\})?(.*)$")
+from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
+from mdit_py_plugins.anchors import anchors_plugin
+from myst_parser.config.main import MdParserConfig
+from myst_parser.mdit_to_docutils.base import default_slugify
+from myst_parser.parsers.mdit import create_md_parser
+
+EXTENSIONS = {"attrs_inline", "colon_fence", "deflist", "dollarmath", "html_image", "substitution", "tasklist"}
 CODE_DIRECTIVES = {"code", "code-block", "code-cell", "sourcecode", "literalinclude", "math", "mermaid", "raw"}
-CODE_DIRECTIVES |= {"bibliography", "toctree", "tableofcontents", "include", "csv-table", "eval-rst", "glossary-source"}
-BLOCK = r"(?:(?!\n\s*\n).)+?"  # anything within one paragraph
-CODE_SPAN = re.compile(rf"(?<!`)(`+)(?!`){BLOCK}(?<!`)\1(?!`)", re.DOTALL)
-MATH_SPAN = re.compile(r"(?<![\\$\w])\$(?![\s$])(?:[^$\n]|\n(?!\s*\n))*?(?<![\s\\])\$(?![$\d\w])")
-COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
-TAG = re.compile(r"</?[A-Za-z][^<>]*>")
-LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(\s*(<[^>]*>|[^)\s]*)(?:\s+\"[^\"]*\")?\s*\)")
-DEFINITION = re.compile(r"^\[[^\]^]+\]:\s*(\S+)", re.MULTILINE)
+CODE_DIRECTIVES |= {"bibliography", "toctree", "tableofcontents", "include", "csv-table", "eval-rst"}
+COMMENT, TAG = re.compile(r"<!--.*?-->", re.DOTALL), re.compile(r"</?[A-Za-z][^<>]*>")
 ADDRESS = re.compile(r"https?://[^\s)>\"']+")
-HEADING = re.compile(r"^(#{1,6})\s+(.*?)\s*#*\s*$")
+UNSAID = ("code_inline", "math_inline", "html_inline", "myst_role", "substitution_inline")
+BREAKS = ("softbreak", "hardbreak")
 
 
 @dataclass(frozen=True)
-class Line:
-    """One line and what it is: prose, quote, code, option (of a directive) or mark (a fence, front matter)."""
+class Piece:
+    """A token: its kind as markdown-it calls it, its first line, its text and attributes, whether it is a quotation.
 
-    text: str
+    `inline` is all that stands in a paragraph, heading or table cell, and its `inside` the pieces there.
+    A `directive` has its name as text and its options as attributes.
+    """
+
     kind: str
+    line: int
+    text: str
+    attrs: dict = field(default_factory=dict)
+    quoted: bool = False
+    inside: tuple = ()
 
 
-def lines(text: str) -> list[Line]:
-    """Every line of the page with its kind."""
-    return list(_Reader().read(text))
+@cache
+def parser() -> MarkdownIt:
+    """The parser of the book: MyST with the extensions that `_config.yml` switches on, and an id for each heading."""
+    made = create_md_parser(MdParserConfig(enable_extensions=EXTENSIONS), RendererHTML)
+    return made.use(anchors_plugin, max_level=6, slug_func=default_slugify)
 
 
-class _Reader:
-    """Walks down a page and keeps the open fences, math blocks and quotes in mind."""
-
-    def __init__(self):
-        self.fences: list[tuple[str, bool]] = []  # (fence, whether it holds code)
-        self.math = self.quote = self.options = False
-
-    def read(self, text: str):
-        rows = text.split("\n")
-        front = rows[1:].index("---") + 2 if rows[0] == "---" and "---" in rows[1:] else 0
-        for number, row in enumerate(rows):
-            yield Line(row, "mark" if number < front else self._kind(row))
-
-    def _kind(self, row: str) -> str:
-        if self.fences and (match := FENCE.match(row)) and self._closes(match):
-            self.fences.pop()
-            self.options = False
-            return "mark"
-        if self.fences and self.fences[-1][1]:
-            return "code"
-        if match := FENCE.match(row):
-            fence, directive = match.group(1), (match.group(2) or "").strip("{}")
-            code = directive in CODE_DIRECTIVES if directive else fence[0] != ":"
-            if not (fence[0] == "`" and "`" in match.group(3)):  # that would be a code span
-                self.fences.append((fence, code))
-                self.options = bool(directive)
-                return "mark"
-        if self.options and re.match(r"^\s*:[\w-]+:", row):
-            return "option"
-        self.options = False
-        return self._paragraph_kind(row)
-
-    def _closes(self, match: re.Match) -> bool:
-        fence = self.fences[-1][0]
-        bare = not match.group(2) and not match.group(3).strip()
-        return bare and match.group(1)[0] == fence[0] and len(match.group(1)) >= len(fence)
-
-    def _paragraph_kind(self, row: str) -> str:
-        if self.math:
-            self.math = not re.search(r"\$\$|\\end\{", row)
-            return "code"
-        if re.match(r"^\s*(\$\$|\\begin\{)", row):
-            self.math = not re.search(r"\$\$.*\$\$|\\end\{", row)
-            return "code"
-        self.quote = row.lstrip().startswith(">") or (self.quote and bool(row.strip()))
-        return "quote" if self.quote else "prose"
+@lru_cache(maxsize=4096)
+def pieces(text: str) -> tuple[Piece, ...]:
+    """Every piece of the page in order, those inside paragraphs and directives after what they stand in."""
+    return tuple(_read(text, 1, False))
 
 
-def _blank(match: re.Match) -> str:
-    return re.sub(r"[^\n]", " ", match.group())
+def _read(text: str, first: int, quoted: bool) -> Iterator[Piece]:
+    known: dict = {}
+    quotes, line = int(quoted), first
+    for token in parser().parse(text, known):
+        line = first + token.map[0] if token.map else line
+        quotes += token.nesting if token.type.startswith("blockquote") else 0
+        name = re.match(r"\{([\w:-]+)\}", token.info) if token.type in ("fence", "colon_fence") else None
+        if name:
+            options = re.match(r"(?:\s*:[\w-]+:.*\n)*", token.content).group()
+            pairs = re.findall(r"^\s*:([\w-]+):[ \t]*(.*?)[ \t]*$", options, re.MULTILINE)
+            yield Piece("directive", line, name.group(1), dict(pairs), quotes > 0)
+            if name.group(1) not in CODE_DIRECTIVES:
+                body = token.content[len(options) :]
+                yield from _read(body, line + 1 + options.count("\n"), quotes > 0)
+            continue
+        inside = tuple(_inside(token, line)) if token.type == "inline" else ()
+        yield Piece(token.type, line, token.content, {"tag": token.tag, **token.attrs}, quotes > 0, inside)
+        yield from inside
+    for found in known.get("references", {}).values():
+        yield Piece("definition", first + found["map"][0], "", {"href": found["href"]})
 
 
-def mask(text: str, *, kinds: tuple[str, ...] = ("prose", "quote")) -> str:
-    """The page with lines of other kinds and comments blanked, character for character."""
-    kept = [line.text if line.kind in kinds else " " * len(line.text) for line in lines(text)]
-    return COMMENT.sub(_blank, "\n".join(kept))
+def _inside(token, line: int) -> Iterator[Piece]:
+    for child in token.children or []:
+        yield Piece(child.type, line, child.content, {**child.attrs, **child.meta})
+        line += 1 if child.type in BREAKS else child.content.count("\n")
 
 
-def without(text: str, *patterns: re.Pattern) -> str:
-    """The text with every match of the patterns blanked."""
-    for pattern in patterns:
-        text = pattern.sub(_blank, text)
-    return text
+def _blanked(pattern: re.Pattern, text: str) -> str:
+    return pattern.sub(lambda match: " " + "\n" * match.group().count("\n"), text)
 
 
-def prose(text: str) -> str:
-    """The mask of what the author says in their own words: no quote, code, math, tag or link target."""
-    plain = without(mask(text, kinds=("prose",)), CODE_SPAN, MATH_SPAN)
-    plain = LINK.sub(lambda m: m.group()[: 2 + len(m.group(1) + m.group(2))].ljust(len(m.group())), plain)
-    return without(plain, DEFINITION, ADDRESS, TAG)
+def prose(text: str) -> list[tuple[int, str]]:
+    """(line, words) of each block in the author's own words: no quotation, code, math, tag or address.
 
-
-def line_of(text: str, offset: int) -> int:
-    """The line of an offset, counted from one."""
-    return text.count("\n", 0, offset) + 1
+    A line break of the words is one of the source. Three spaces stand for what is not said: its neighbours do not meet.
+    """
+    found = []
+    for piece in pieces(text):
+        if piece.kind == "html_block":
+            words = _blanked(TAG, _blanked(COMMENT, piece.text))
+        else:
+            words = "".join("\n" if p.kind in BREAKS else "   " if p.kind in UNSAID else p.text for p in piece.inside)
+        if not piece.quoted and words.strip():
+            found.append((piece.line, ADDRESS.sub("", words)))
+    return found
 
 
 def headings(text: str) -> list[tuple[int, str]]:
     """(level, words) of each heading."""
-    found = [HEADING.match(line.text) for line in lines(text) if line.kind == "prose"]
-    return [(len(match.group(1)), match.group(2)) for match in found if match]
+    found = pieces(text)
+    pairs = zip(found, found[1:], strict=False)
+    return [(int(piece.attrs["tag"][1]), words.text) for piece, words in pairs if piece.kind == "heading_open"]
+
+
+def roles(text: str) -> list[tuple[int, str, str]]:
+    """(line, name, content) of each role, such as `{doc}`."""
+    return [(piece.line, piece.attrs["name"], piece.text) for piece in pieces(text) if piece.kind == "myst_role"]
+
+
+def _html(text: str, pattern: str) -> Iterator[tuple[int, re.Match]]:
+    """(line, match) of the pattern in the page's HTML."""
+    for piece in pieces(text):
+        if piece.kind in ("html_block", "html_inline"):
+            plain = _blanked(COMMENT, piece.text)
+            for match in re.finditer(pattern, plain):
+                yield piece.line + plain.count("\n", 0, match.start()), match
 
 
 def links(text: str) -> list[tuple[int, str]]:
     """(line, target) of every Markdown link, image, reference definition and HTML address."""
-    plain = without(mask(text), CODE_SPAN, MATH_SPAN)
-    found = [(match.start(), match.group(3).strip("<>")) for match in LINK.finditer(plain)]
-    found += [(match.start(), match.group(1).strip("<>")) for match in DEFINITION.finditer(plain)]
-    found += [(m.start(), m.group(2)) for m in re.finditer(r"\b(href|src)\s*=\s*[\"']([^\"']*)[\"']", plain)]
-    return [(line_of(plain, offset), target) for offset, target in sorted(found)]
+    found = [(piece.line, str(piece.attrs[n])) for piece in pieces(text) for n in ("href", "src") if n in piece.attrs]
+    html = _html(text, r"\b(?:href|src)\s*=\s*[\"']([^\"']*)[\"']")
+    return sorted(found + [(line, match.group(1)) for line, match in html])
 
 
 def images(text: str) -> list[tuple[int, str]]:
     """(line, alt text) of every image: Markdown, HTML, and the directives `image` and `figure`."""
-    plain = without(mask(text), CODE_SPAN, MATH_SPAN)
-    found = [(m.start(), m.group(2)) for m in LINK.finditer(plain) if m.group(1)]
-    for match in re.finditer(r"<img\b[^>]*>", plain):
-        alt = re.search(r"\balt\s*=\s*(\"[^\"]*\"|'[^']*')", match.group())
-        found.append((match.start(), alt.group(1)[1:-1] if alt else ""))
-    numbered = [(line_of(plain, offset), alt) for offset, alt in found]
-    for match in re.finditer(r"^\s*(`{3,}|:{3,})\{(?:image|figure)\}.*\n((?:\s*:[\w-]+:.*\n)*)", text, re.MULTILINE):
-        alt = re.search(r"^\s*:alt:\s*(.*)$", match.group(2), re.MULTILINE)
-        numbered.append((line_of(text, match.start(1)), alt.group(1).strip() if alt else ""))
-    return sorted(numbered)
+    made = [piece for piece in pieces(text) if piece.kind == "directive" and piece.text in ("image", "figure")]
+    found = [(piece.line, piece.attrs.get("alt", "")) for piece in made]
+    found += [(piece.line, piece.text) for piece in pieces(text) if piece.kind == "image"]
+    for line, match in _html(text, r"<img\b[^>]*>"):
+        alt = re.search(r"\balt\s*=\s*(?:\"([^\"]*)\"|'([^']*)')", match.group())
+        found.append((line, (alt.group(1) or alt.group(2) or "") if alt else ""))
+    return sorted(found)
 
 
 def anchors(text: str) -> set[str]:
-    """What a link may name after `#`: heading slugs as MyST makes them, labels, ids."""
-    slugs: set[str] = set()
-    for _, words in headings(text):
-        plain = LINK.sub(lambda m: m.group(2), words).replace("`", "")
-        base = slug = re.sub(r"[^\w\u4e00-\u9fff\- ]", "", plain.lower().replace(" ", "-"))
-        count = 1
-        while slug in slugs:
-            slug, count = f"{base}-{count}", count + 1
-        slugs.add(slug)
-    plain = mask(text)
-    slugs |= set(re.findall(r"^\s*\(([\w:.-]+)\)=\s*$", plain, re.MULTILINE))
-    slugs |= set(re.findall(r"\bid\s*=\s*[\"']([^\"']+)[\"']", plain))
-    return slugs | set(re.findall(r"^\s*:name:\s*(\S+)", text, re.MULTILINE))
+    """What a link may name after `#`: MyST's slugs of the headings, labels, ids, and names of directives."""
+    found = {piece.text for piece in pieces(text) if piece.kind == "myst_target"}
+    found |= {str(piece.attrs["id"]) for piece in pieces(text) if "id" in piece.attrs}
+    found |= {piece.attrs["name"] for piece in pieces(text) if piece.kind == "directive" and "name" in piece.attrs}
+    return found | {match.group(1) for _, match in _html(text, r"\bid\s*=\s*[\"']([^\"']+)[\"']")}

@@ -49,7 +49,7 @@ def opening(repository: Repository) -> Iterator[Problem]:
 
 
 def _opening(repository: Repository, chapter: Chapter) -> Iterator[tuple[int | None, str]]:
-    notebook = read_notebook(chapter.notebook)
+    notebook = chapter.content
     if (notebook.nbformat, notebook.nbformat_minor) != FORMAT:
         yield None, f"format {notebook.nbformat}.{notebook.nbformat_minor}; 4.5 is allowed: its cells have ids"
     if notebook.metadata.get("kernelspec", {}).get("name") != "python3":

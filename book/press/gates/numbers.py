@@ -87,13 +87,14 @@ def _texts_in_code(source: str) -> Iterator[str]:
 
 def typed(text: str, quotes: list[str]) -> list[tuple[int, str]]:
     """(line, what is wrong) of each typed number in the text that is neither quoted nor explained."""
-    plain = _without_quotes(markdown.prose(text), quotes)
     excused, problems = _excused(text)
-    for what, pattern in MEASURED.items():
-        for match in pattern.finditer(plain):
-            line = markdown.line_of(plain, match.start())
-            if line not in excused:
-                problems.append((line, f"“{' '.join(match.group().split())}” looks like {what} that was measured"))
+    for first, words in markdown.prose(text):
+        plain = _without_quotes(words, quotes)
+        for what, pattern in MEASURED.items():
+            for match in pattern.finditer(plain):
+                line = first + plain.count("\n", 0, match.start())
+                if line not in excused:
+                    problems.append((line, f"“{' '.join(match.group().split())}” looks like {what} that was measured"))
     return sorted(set(problems))
 
 
@@ -121,10 +122,10 @@ def _excused(text: str) -> tuple[set[int], list[tuple[int, str]]]:
     rows = text.split("\n")
     excused, problems = set(), []
     for match in ESCAPE.finditer(text):
-        line = markdown.line_of(text, match.end())
+        line = text.count("\n", 0, match.end()) + 1
         if len(match.group(1)) < 8:
             problems.append((line, "an escape without a reason: <!-- typed: why this is no measurement -->"))
-        excused |= {line, markdown.line_of(text, match.start())}
+        excused |= {line, text.count("\n", 0, match.start()) + 1}
         last = line >= len(rows) or not rows[line].strip() or _starts_block(rows[line])
         while last and line > 1 and rows[line - 2].strip() and not _starts_block(rows[line - 1]):
             line -= 1

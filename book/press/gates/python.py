@@ -2,13 +2,18 @@
 
 import ast
 import re
+from functools import lru_cache
 from pathlib import Path
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
+@lru_cache(maxsize=8192)
 def parse(source: str) -> ast.Module:
-    """The tree of a file or a cell; magics count as nothing, and so does what is no Python (`lint` says so)."""
+    """The tree of a file or a cell; magics count as nothing, and so does what is no Python (`lint` says so).
+
+    Many gates read the same text, so its tree is kept: nobody changes it.
+    """
     plain = re.sub(r"^(\s*)([%!?].*|.*\?)$", r"\1pass", source, flags=re.MULTILINE)
     try:
         return ast.parse(plain)

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from ..repository import REGISTRY_COLUMNS, Chapter, Repository
 from . import Problem, gate
-from .python import argument, calls, literal_text, parse, parse_file
+from .python import argument, calls, literal_text, parse
 
 REGISTRY, CARDS = "data/registry.tsv", "data/README.md"
 
@@ -82,10 +82,10 @@ def _cards(repository: Repository) -> Iterator[Problem]:
 def _used(repository: Repository, chapter: Chapter) -> Iterator[Problem]:
     known = {row["dataset"] for row in repository.registry if row.get("dataset")}
     listed = set(chapter.card.get("data") or []) if chapter.card_path.exists() else set()
-    sources = [(None, chapter.notebook, parse(cell.source)) for cell in chapter.cells if cell.cell_type == "code"]
-    sources += [(None, path, parse_file(path)) for path in chapter.modules(proofs=True)]
+    sources = [(chapter.notebook, cell.source) for cell in chapter.cells if cell.cell_type == "code"]
+    sources += [(path, path.read_text(encoding="utf-8")) for path in chapter.modules(proofs=True)]
     fetched = set()
-    for _, path, tree in sources:
+    for path, tree in [(path, parse(text)) for path, text in sources if "fetch" in text]:
         for dotted, call in calls(tree, "fetch"):
             if dotted not in ("fetch", "data.fetch", "helpers.data.fetch"):
                 continue

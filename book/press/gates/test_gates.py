@@ -14,6 +14,7 @@ from press.gates.registry import safe_name
 ALL = gates.load()
 SLICE = "notebooks/signals/moving_mean/moving_mean.py"
 TYPO = "T" + "eh"  # in two pieces, or the gate would find it here
+LIVE = {"name": "storage", "runtime": "onnxruntime-web==1.30.0"}
 GOOD_ALT = "Mean against time: the curve falls after noon."
 
 
@@ -42,10 +43,8 @@ def test_the_small_book_passes(small, name):
 
 
 def test_there_are_the_gates_that_the_book_promises():
-    promised = (
-        "outputs opening length redefinition tags card alt numbers data live links names imports budget spelling lint"
-    )
-    assert list(ALL) == promised.split()
+    promised = "outputs opening length redefinition tags card alt numbers data live links names rooms imports budget"
+    assert list(ALL) == [*promised.split(), "pins", "release", "spelling", "lint"]
     assert all(gate.why and gate.mend for gate in ALL.values())
 
 
@@ -177,10 +176,55 @@ def test_a_metric_recorded_by_an_f_string_counts(small):
     assert problems(small, "card") == ""
 
 
-def test_a_card_reads_an_exponent_as_a_number(small):
-    edit(small.home / "moving_mean.yml", "value: 2000", "value: 2.0e3")
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("5e-2", "line {line}: 5e-2 is read as a text; decimal digits are allowed, or 5.0e-2"),
+        ("1e9", "1e9 is read as a text"),
+        ("1.6e9", "1.6e9 is read as a text"),
+        ("-2E3", "-2E3 is read as a text"),
+        ("010", "010 is read as 8"),
+        ("1:30", "1:30 is read as 90"),
+        ("5.0e-2", ""),
+        ("1.0e+9", ""),
+        ("0.05", ""),
+        ("1_000", ""),
+    ],
+)
+def test_a_number_that_yaml_reads_otherwise_is_refused_with_its_line(small, written, said):
+    card = small.home / "moving_mean.yml"
+    edit(card, "tolerance: 0.05", f"tolerance: {written}")
+    line = next(number for number, row in enumerate(card.read_text().splitlines(), 1) if "tolerance" in row)
+    found = problems(small, "card")
+    assert said.format(line=line) in found if said else found == ""
+
+
+def test_a_text_of_digits_in_quotation_marks_is_one(small):
+    small.write_card(summary="2e3", interests=["1e9", "version 1.2.3"])
+    edit(small.home / "moving_mean.yml", "summary: 2e3", "summary: '2e3'")
+    edit(small.home / "moving_mean.yml", "- 1e9", '- "1e9"')
     assert problems(small, "card") == ""
-    assert small.repository.chapters[0].card["claims"][0]["value"] == 2000
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"peers": ["pyspark==4.3.0", "stumpy[x]==1.14.1 --no-deps"], "programs": ["java"]}, ""),
+        ({"peers": ["pyspark"]}, "peers.0: 'pyspark' does not match"),
+        ({"peers": ["pyspark>=4"]}, "peers.0"),
+        ({"programs": ["/bin/java"]}, "programs.0"),
+        ({"live": {**LIVE, "script": "storage_live/storage_live.js", "style": "storage.css"}}, ""),
+        (
+            {"live": {**LIVE, "script": "../storage_live.js", "style": "storage.css"}},
+            "live.script: '../storage_live.js'",
+        ),
+        ({"live": {**LIVE, "script": "/a/storage.js", "style": "storage.css"}}, "live.script"),
+    ],
+)
+def test_a_card_may_name_peers_programs_and_a_live_model_of_its_slice(small, changes, said):
+    small.write_card(**changes)
+    found = problems(small, "card")
+    assert said in found if said else found == ""
 
 
 def test_a_lone_card_and_a_lone_notebook_are_seen(small):
@@ -471,6 +515,56 @@ def test_the_contents_name_pages_that_exist_and_every_page(small):
     assert "lacks the chapter notebooks/signals/moving_mean/moving_mean" in said and "names book/status twice" in said
 
 
+# versions ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"packages": ["jiwer==4.0.0"], "peers": ["pyspark==4.3.0 --no-deps", "elsewhere==1.0"]}, ""),
+        ({"packages": ["jiwer==3.1"]}, "packages: jiwer==3.1; requirements.txt pins 4.0.0, which is allowed"),
+        ({"packages": ["Prometheus_Client==1.0"]}, "requirements.txt pins 0.26.0"),
+        ({"peers": ["pyspark==4.2 --no-deps"]}, "peers: pyspark==4.2 --no-deps; requirements.txt pins 4.3.0"),
+        ({"peers": ["apart[x]==1"]}, "requirements.txt pins 2"),
+        ({"peers": ["elsewhere"]}, "peers: 'elsewhere' has no exact version"),
+    ],
+)
+def test_the_pins_of_a_card_are_those_of_the_book(small, changes, said):
+    pins = "jiwer==4.0.0\nprometheus-client==0.26.0\npyspark==4.3.0; python_version > '3'\n# no-deps: apart==2\n"
+    small.write("requirements.txt", pins)
+    small.write_card(**changes)
+    found = problems(small, "pins")
+    assert said in found if said else found == ""
+
+
+def test_a_wrong_pin_is_told_with_its_line(small):
+    small.write("requirements.txt", "jiwer==4.0.0\n")
+    small.write_card(packages=["jiwer==3.1"])
+    rows = (small.home / "moving_mean.yml").read_text().splitlines()
+    assert f"line {rows.index('- jiwer==3.1') + 1}: " in problems(small, "pins")
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "said"),
+    [
+        ("CITATION.cff", "version: 9.9.8\n", "CITATION.cff: version: 9.9.8; helpers/__init__.py says 9.9.9"),
+        ("CITATION.cff", "version: 9.9.9\n", ""),
+        ("pyproject.toml", '[project]\nversion = "9.9.9"\n', "pyproject.toml, line 2"),
+        ("pyproject.toml", '[project]\ndynamic = ["version"]\n', ""),
+        ("helpers/__init__.py", "", "lacks `__version__"),
+    ],
+)
+def test_the_version_stands_in_one_place(small, path, text, said):
+    small.write(path, text)
+    found = problems(small, "release")
+    assert said in found if said else found == ""
+
+
+def test_a_release_in_the_configuration_is_refused(small):
+    edit(small.root / "_config.yml", "rebuilt: {", "rebuilt: {release: v9.9.9, ")
+    assert "rebuilt.release is written; it is derived, and is v9.9.9" in problems(small, "release")
+
+
 # code ----------------------------------------------------------------------------------------------------
 
 
@@ -486,6 +580,12 @@ def test_the_contents_name_pages_that_exist_and_every_page(small):
 )
 def test_clashing_module_names_are_seen(small, path, said):
     small.write(path, '"""A module."""\n')
+    assert said in problems(small, "names")
+
+
+def test_notebooks_of_one_name_are_seen(small):
+    small.write("notebooks/speech/other/moving_mean.ipynb", small.notebook_path.read_text())
+    said = "speech/other/moving_mean.ipynb: notebooks/signals/moving_mean/moving_mean.ipynb has the same name"
     assert said in problems(small, "names")
 
 
@@ -550,6 +650,14 @@ def test_spelling_of_pages_code_and_cards(small):
     said = problems(small, "spelling")
     assert f"book/claims.md, line 3: “{TYPO} ==> The”" in said and "helpers/data.py, line 1" in said
     assert "moving_mean.yml" in said
+
+
+def test_spelling_leaves_out_what_others_wrote_and_what_is_generated(small):
+    for path in ("_build/x.md", ".venv/x.py", "book/_static/mathjax/x.js"):
+        small.write(path, f"{TYPO} rest\n")
+    assert problems(small, "spelling") == ""
+    small.write("book/_static/filter.js", f"// the first line\n// {TYPO} rest\n")
+    assert "book/_static/filter.js, line 2: " in problems(small, "spelling")
 
 
 def test_a_tool_that_fails_is_a_problem_not_a_pass(small):

@@ -1,5 +1,6 @@
 """Gates that ask other tools: spelling (codespell) and code style (ruff)."""
 
+import os
 import re
 import subprocess
 import sys
@@ -12,18 +13,16 @@ from ..repository import Repository
 from . import Problem, gate
 
 WORDS = Path(__file__).resolve().parent / "words.txt"
-SKIPPED = {"_build", "node_modules", "__pycache__"}
+SKIPPED = {"_build", "node_modules", "__pycache__", "mathjax", "reveal"}
+SUFFIXES = (".md", ".py", ".yml", ".toml", ".cff", ".js", ".css", ".sh", ".txt")
 
 
 def texts(repository: Repository) -> list[Path]:
-    """Every Markdown and Python file and card of the repository; hidden folders and `_build` are left out."""
+    """Every text of the repository that its authors wrote; hidden and generated folders are left out."""
     found = []
-    for suffix in ("*.md", "*.py", "*.yml"):
-        found += [
-            path
-            for path in repository.root.rglob(suffix)
-            if not any(part in SKIPPED or part[0] == "." for part in path.relative_to(repository.root).parts[:-1])
-        ]
+    for folder, inner, files in os.walk(repository.root):
+        inner[:] = [name for name in inner if name not in SKIPPED and name[0] != "."]
+        found += [Path(folder, name) for name in files if name.endswith(SUFFIXES)]
     return sorted(found)
 
 
@@ -34,23 +33,20 @@ def texts(repository: Repository) -> list[Path]:
     mend="correct it; a right word that codespell doubts goes into book/press/gates/words.txt",
 )
 def spelling(repository: Repository) -> Iterator[Problem]:
-    """What codespell finds in Markdown, code, cards and the cells of notebooks."""
+    """What codespell finds in texts and in the cells of notebooks; it reads all of them as one, in one go."""
+    sources = [(repository.relative(path), None, path.read_text(encoding="utf-8")) for path in texts(repository)]
+    for chapter in repository.chapters:
+        where = repository.relative(chapter.notebook)
+        sources += [(where, index, cell.source) for index, cell in enumerate(chapter.cells)]
+    rows = [(where, cell, line, row) for where, cell, text in sources for line, row in enumerate(text.split("\n"), 1)]
     with tempfile.TemporaryDirectory() as folder:
-        origin, doubles = {}, Path(folder)
-        for number, path in enumerate(texts(repository)):
-            double = doubles / f"{number}.txt"
-            double.write_bytes(path.read_bytes())
-            origin[double.name] = (repository.relative(path), None)
-        for chapter in repository.chapters:
-            for index, cell in enumerate(chapter.cells):
-                double = doubles / f"{len(origin)}.txt"
-                double.write_text(cell.source, encoding="utf-8")
-                origin[double.name] = (repository.relative(chapter.notebook), index)
-        found = _tool(repository, "codespell_lib", "--ignore-words", str(WORDS), "--builtin", "clear,rare", folder)
-    pattern = re.compile(r"(?:.*[/\\])?(\d+\.txt):(\d+): (.*)$")
-    for match in _lines(found, pattern):
-        where, cell = origin[match.group(1)]
-        yield Problem(where, f"“{match.group(3)}”", cell, int(match.group(2)))
+        whole = Path(folder, "all.txt")
+        whole.write_text("\n".join(row for *_, row in rows), encoding="utf-8")
+        options = ("--ignore-words", str(WORDS), "--builtin", "clear,rare")
+        found = _tool(repository, "codespell_lib", *options, str(whole))
+    for match in _lines(found, re.compile(r".*all\.txt:(\d+): (.*)$")):
+        where, cell, line, _ = rows[int(match.group(1)) - 1]
+        yield Problem(where, f"“{match.group(2)}”", cell, line)
 
 
 @gate(

@@ -71,7 +71,7 @@ def _links_to_originals(repository: Repository, html: Path) -> None:
     """Raise PressError unless every chapter's page links to its notebook in the repository and in each service."""
     for chapter in repository.chapters:
         page = (html / f"{chapter.document}.html").read_text(encoding="utf-8")
-        original = f"{repository.url}/blob/{repository.branch}/{chapter.document}.ipynb"
+        original = f"{repository.url}/blob/{repository.release}/{chapter.document}.ipynb"
         for address in (original, *launch.addresses(repository, chapter).values()):
             if not re.search(rf'href="{re.escape(address)}["?]', page):
                 raise PressError(

@@ -1,6 +1,7 @@
 """Where a chapter can be run with one click: the addresses of Colab, Kaggle and Binder.
 
-The services and the repository come from `_config.yml`; a service that it does not name has no button.
+The services and the repository come from `_config.yml`; a service that it does not name has no button. All open the
+notebook of the release, whose setup cell clones the same.
 """
 
 from urllib.parse import quote
@@ -13,16 +14,16 @@ def addresses(repository: Repository, chapter: Chapter) -> dict[str, str]:
     """The address at which each service opens the chapter's notebook, by the service's name."""
     services = repository.config.get("launch_buttons") or {}
     own = repository.config.get("rebuilt") or {}
-    branch, name = repository.branch, "/".join(repository.url.split("/")[-2:])
+    release, name = repository.release, "/".join(repository.url.split("/")[-2:])
     path = f"{chapter.document}.ipynb"
-    raw = f"https://raw.githubusercontent.com/{name}/{branch}/{path}"
+    raw = f"https://raw.githubusercontent.com/{name}/{release}/{path}"
     found = {}
     if services.get("colab_url"):
-        found["Colab"] = f"{services['colab_url'].rstrip('/')}/github/{name}/blob/{branch}/{path}"
+        found["Colab"] = f"{services['colab_url'].rstrip('/')}/github/{name}/blob/{release}/{path}"
     if own.get("kaggle_url"):
         found["Kaggle"] = f"{own['kaggle_url'].rstrip('/')}/kernels/welcome?src={quote(raw, safe=':/')}"
     if services.get("binderhub_url"):
-        found["Binder"] = f"{services['binderhub_url'].rstrip('/')}/v2/gh/{name}/{branch}?urlpath=tree/{path}"
+        found["Binder"] = f"{services['binderhub_url'].rstrip('/')}/v2/gh/{name}/{release}?urlpath=tree/{path}"
     return found
 
 

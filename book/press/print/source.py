@@ -31,7 +31,7 @@ def assemble(repository: Repository) -> Path:
     ledger = Ledger(repository)
     try:
         shutil.copytree(repository.root / "book", new / "book", ignore=shutil.ignore_patterns("press", "__pycache__"))
-        shutil.copyfile(repository.root / "_config.yml", new / "_config.yml")
+        write_text(new / "_config.yml", configuration(repository))
         write_text(new / "_toc.yml", contents(repository))
         for page in sorted((new / "book").rglob("*.md")):
             filled = fill(page.read_text(encoding="utf-8"), repository, ledger)
@@ -42,6 +42,12 @@ def assemble(repository: Repository) -> Path:
     finally:
         remove(new)
     return source
+
+
+def configuration(repository: Repository) -> str:
+    """`_config.yml` with the release for a branch, so that every link of a page leads to what its setup cell clones."""
+    own = {**repository.config["repository"], "branch": repository.release}
+    return yaml.safe_dump({**repository.config, "repository": own}, sort_keys=False, allow_unicode=True)
 
 
 def contents(repository: Repository) -> str:

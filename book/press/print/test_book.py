@@ -134,7 +134,7 @@ def test_launch_buttons_point_at_files_of_the_repository():
     repository = Repository(HOME)
     for chapter in repository.chapters:
         text = (HTML / f"{chapter.document}.html").read_text(encoding="utf-8")
-        paths = re.findall(rf"/blob/{repository.branch}/([^\"?#]+\.ipynb)", text)
+        paths = re.findall(rf"/blob/{repository.release}/([^\"?#]+\.ipynb)", text)
         assert paths and all((HOME / path).is_file() for path in paths)
 
 

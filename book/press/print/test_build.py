@@ -13,7 +13,7 @@ import yaml
 from helpers import receipts
 from press import PressError, chromium
 from press.cli import main
-from press.conftest import code, markdown
+from press.conftest import code, make, markdown
 from press.ledger import Ledger
 from press.print import generated, launch, pdf, source
 from press.print.build import build
@@ -62,9 +62,7 @@ def receipt(small, value=2100.0, **changes):
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
     """The small book, built once: (repository, folder of the HTML)."""
-    from press.conftest import small as fixture
-
-    small = fixture.__wrapped__(tmp_path_factory.mktemp("built"))
+    small = make(tmp_path_factory.mktemp("built") / "small")
     repository = executed(small)
     return small, build(repository)
 
@@ -80,25 +78,25 @@ def test_the_page_shows_the_outputs_of_the_run(built):
 
 def test_source_and_colab_links_point_at_the_original_notebook(built):
     page = chapter_page(built[1])
-    path = "example/small/blob/main/notebooks/signals/moving_mean/moving_mean.ipynb"
+    path = "example/small/blob/v9.9.9/notebooks/signals/moving_mean/moving_mean.ipynb"
     assert f"https://colab.research.google.com/github/{path}" in page
     assert f"https://github.com/{path}" in page
     assert "_build" not in re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
-    assert (built[0].root / path.partition("main/")[2]).is_file()
+    assert (built[0].root / path.partition("v9.9.9/")[2]).is_file()
 
 
 def test_every_service_has_a_button_at_the_notebook(built):
     page = chapter_page(built[1])
     row = re.search(r'<p class="rebuilt-launch">.*?</p>', page, re.DOTALL).group()
     notebook = "notebooks/signals/moving_mean/moving_mean.ipynb"
-    raw = f"https://raw.githubusercontent.com/example/small/main/{notebook}"
+    raw = f"https://raw.githubusercontent.com/example/small/v9.9.9/{notebook}"
     assert re.findall(r'href="([^"]+)">(\w+)<', row) == [
-        (f"https://colab.research.google.com/github/example/small/blob/main/{notebook}", "Colab"),
+        (f"https://colab.research.google.com/github/example/small/blob/v9.9.9/{notebook}", "Colab"),
         (f"https://kaggle.com/kernels/welcome?src={raw}", "Kaggle"),
-        (f"https://mybinder.org/v2/gh/example/small/main?urlpath=tree/{notebook}", "Binder"),
+        (f"https://mybinder.org/v2/gh/example/small/v9.9.9?urlpath=tree/{notebook}", "Binder"),
     ]
     menu = page.partition("dropdown-launch-buttons")[2].partition("</ul>")[0]
-    assert "colab.research.google.com" in menu and "mybinder.org" in menu
+    assert "example/small/blob/v9.9.9/" in menu and "mybinder.org/v2/gh/example/small/v9.9.9" in menu
 
 
 def test_the_notebooks_for_a_class_can_be_had_from_the_page(built):
@@ -116,7 +114,7 @@ def test_the_notebooks_for_a_class_can_be_had_from_the_page(built):
 
 def test_a_service_that_the_configuration_does_not_name_has_no_button(small):
     config = (small.root / "_config.yml").read_text()
-    (small.root / "_config.yml").write_text(config.replace(', kaggle_url: "https://kaggle.com"', ""))
+    (small.root / "_config.yml").write_text(config.replace('kaggle_url: "https://kaggle.com"', ""))
     repository = small.repository
     assert list(launch.addresses(repository, repository.chapters[0])) == ["Colab", "Binder"]
 

@@ -1,1 +1,1 @@
-"""A new part or chapter (`new`), filled in from the templates beside it."""
+"""`press new`: a part, a chapter or a notebook (`new`), entered in `_toc.yml` (`contents`); templates end in `.txt`."""

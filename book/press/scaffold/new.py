@@ -1,9 +1,10 @@
-"""`press new`: a part, or a chapter whose slice passes every gate from its first minute."""
+"""`press new`: a part, a chapter, or one more notebook in a slice; each passes every gate from its first minute."""
 
-import json
 import re
-import shutil
+import subprocess
+import sys
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 
 import nbformat
@@ -12,13 +13,16 @@ import yaml
 from ..colab import setup_cell
 from ..errors import PressError
 from ..files import remove, write_text
-from ..gates.code import clash, importable
+from ..gates.code import FLAT, clash, importable, own_modules
 from ..repository import Chapter, Repository
+from .contents import with_chapter, with_part
 
 SCAFFOLD = Path(__file__).resolve().parent
 NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 ROLES = ("exercise", "hint", "stub", "checker", "solution", "wrong")
 CELL = re.compile(r"^=== (markdown|code)([^|\n]*)(?:\| (.*))?\n", re.MULTILINE)
+FLAT_FILES = {"module": "{0}", "test": "test_{0}", "bench": "bench_{0}"}
+PACKAGE_FILES = {"face": "{0}/__init__", "module": "{0}/sums", "test": "{0}/test_sums", "bench": "{0}/bench_{0}"}
 
 
 def new_part(repository: Repository, name: str) -> list[Path]:
@@ -27,33 +31,57 @@ def new_part(repository: Repository, name: str) -> list[Path]:
     folder = repository.root / "notebooks" / name
     if folder.exists():
         raise PressError(f"the part {name} is there already: {repository.relative(folder)}")
-    contents = _with_part(repository, name)
+    contents = with_part(repository, name)
     keep = write_text(folder / ".gitkeep", "")
     return [keep, write_text(repository.root / "_toc.yml", contents)]
 
 
 def new_chapter(repository: Repository, name: str) -> list[Path]:
     """The paths made or changed for a new chapter PART/NAME; nothing is made when anything is in the way."""
-    part, slash, stem = name.partition("/")
-    if not slash:
-        raise PressError(f"{name!r} is no chapter; PART/NAME is allowed, such as signals/rolling_distance")
-    _check_name(part, "part")
-    _check_name(stem, "chapter")
-    chapter = Chapter(repository.root, part, stem, stem)
+    chapter = _named(repository, name, "chapter", "PART/NAME is allowed, such as signals/rolling_distance")
     if not chapter.home.parent.is_dir():
-        raise PressError(f"there is no part {part}; `new part {part}` makes it")
+        raise PressError(f"there is no part {chapter.part}; `new part {chapter.part}` makes it")
     if chapter.home.exists():
         raise PressError(f"the chapter {name} is there already: {repository.relative(chapter.home)}")
-    reason = clash(repository, stem) or _taken(repository, stem)
-    if reason:
-        raise PressError(f"the module {stem} {reason}; choose another name")
-    contents = _with_chapter(repository, chapter)
-    made = _write_slice(repository, chapter)
-    references = repository.root / "book" / "references.bib"
-    known = references.read_text(encoding="utf-8") if references.exists() else ""
-    write_text(references, f"{known.rstrip()}\n\n{_bib_entry(chapter)}".lstrip())
+    _check_free(repository, chapter.stem)
+    made = _write(repository, chapter, FLAT_FILES)
     (chapter.home.parent / ".gitkeep").unlink(missing_ok=True)
-    return [*made, references, write_text(repository.root / "_toc.yml", contents)]
+    return made
+
+
+def new_notebook(repository: Repository, name: str) -> list[Path]:
+    """The paths made or changed for one more notebook PART/SLICE/NAME: its card, and a package of its own name."""
+    chapter = _named(repository, name, "notebook", "PART/SLICE/NAME is allowed, such as speech/asr/asr_streaming")
+    if not any(other.home == chapter.home for other in repository.chapters):
+        raise PressError(f"there is no slice {chapter.part}/{chapter.folder}; `new chapter` makes one")
+    _check_free(repository, chapter.stem)
+    loose = any(path.suffix == ".py" for path in chapter.home.iterdir())
+    if loose and len(own_modules(chapter.home)) >= FLAT:
+        where = repository.relative(chapter.home)
+        raise PressError(f"{where} is flat and has {FLAT} modules or more; move them into packages first")
+    beside = [other.card.get("data") or [] for other in repository.chapters if other.home == chapter.home]
+    return _write(repository, chapter, PACKAGE_FILES, sorted({name for names in beside for name in names}))
+
+
+def _named(repository: Repository, name: str, what: str, allowed: str) -> Chapter:
+    """The Chapter of this name; PressError for a name that is none."""
+    parts = name.split("/")
+    if len(parts) != allowed.partition(" ")[0].count("/") + 1:
+        raise PressError(f"{name!r} is no {what}; {allowed}")
+    _check_name(parts[0], "part")
+    for part in parts[1:]:
+        _check_name(part, what)
+    return Chapter(repository.root, parts[0], parts[1], parts[-1])
+
+
+def _check_free(repository: Repository, stem: str) -> None:
+    """PressError when the notebook, or its module, test or bench, would meet another of the same name."""
+    wanted = {stem, f"test_{stem}", f"bench_{stem}"}
+    taken = [other.notebook for other in repository.chapters if other.stem == stem]
+    taken += [path for path, known in importable(repository) if known in wanted]
+    reason = f"has the name of {repository.relative(taken[0])}" if taken else clash(repository, stem)
+    if reason:
+        raise PressError(f"{stem} {reason}; choose another name")
 
 
 def _check_name(name: str, what: str) -> None:
@@ -61,41 +89,59 @@ def _check_name(name: str, what: str) -> None:
         raise PressError(f"{name!r} is no name for a {what}: lower-case letters, digits and single _ are allowed")
 
 
-def _taken(repository: Repository, stem: str) -> str | None:
-    """Why a module, test or benchmark of the chapter would meet one of the same name."""
-    wanted = {stem, f"test_{stem}", f"bench_{stem}"}
-    taken = [path for path, name in importable(repository) if name in wanted]
-    return f"has the name of {repository.relative(taken[0])}" if taken else None
+def _write(repository: Repository, chapter: Chapter, files: dict[str, str], data: Sequence[str] = ()) -> list[Path]:
+    """The paths of a notebook's files, written aside and moved to their places, and of what they are entered in.
 
-
-def _write_slice(repository: Repository, chapter: Chapter) -> list[Path]:
-    """Write the five files beside their place, then move the folder there."""
-    stem, folder = chapter.stem, chapter.home.with_name(f".{chapter.stem}.{uuid.uuid4().hex[:8]}.part")
-    files = {"module.py": f"{stem}.py", "test.py": f"test_{stem}.py", "bench.py": f"bench_{stem}.py"}
-    files["card.yml"] = f"{stem}.yml"
+    `data`: what the slice's modules fetch, which the cards of all its notebooks name.
+    """
+    contents, home = with_chapter(repository, chapter), chapter.home
+    aside = home.parent / f".{chapter.stem}.{uuid.uuid4().hex[:8]}.part"
     try:
-        folder.mkdir()
-        for template, file in files.items():
-            write_text(folder / file, _filled(f"{template}.txt", chapter))
-        nbformat.write(_notebook(repository, chapter), folder / f"{stem}.ipynb")
-        shutil.move(folder, chapter.home)
+        for template, name in files.items():
+            write_text(aside / f"{name.format(chapter.stem)}.py", _filled(f"{template}.py.txt", chapter, files))
+        card = _filled("card.yml.txt", chapter, files).replace("@DATA@", ", ".join(data))
+        write_text(aside / f"{chapter.stem}.yml", card)
+        nbformat.write(_notebook(repository, chapter, files), aside / f"{chapter.stem}.ipynb")
+        _in_order(repository, aside)
+        whole = home / "README.md"
+        known = whole.read_text(encoding="utf-8").rstrip() + "\n\n" if whole.exists() else ""
+        write_text(aside / "README.md", known + _filled("readme.md.txt", chapter, files, bool(known)))
+        made = [home / path.relative_to(aside) for path in sorted(aside.rglob("*")) if path.is_file()]
+        home.mkdir(exist_ok=True)
+        for path in sorted(aside.iterdir()):
+            path.replace(home / path.name)
     finally:
-        remove(folder)
-    return sorted(chapter.home.iterdir())
+        remove(aside)
+    references = repository.root / "book" / "references.bib"
+    known = references.read_text(encoding="utf-8") if references.exists() else ""
+    write_text(references, f"{known.rstrip()}\n\n{_bib_entry(chapter)}".lstrip())
+    return [*made, references, write_text(repository.root / "_toc.yml", contents)]
 
 
-def _filled(template: str, chapter: Chapter) -> str:
+def _in_order(repository: Repository, folder: Path) -> None:
+    """Sort the imports and lines as ruff wants them: the chapter's name decides where its import stands."""
+    for command in (["check", "--fix", "--select", "I"], ["format"]):
+        ruff = [sys.executable, "-m", "ruff", *command, "--quiet", "--no-cache", str(folder)]
+        done = subprocess.run(ruff, cwd=repository.root, capture_output=True, text=True)
+        if done.returncode:
+            raise PressError(f"ruff {command[0]} failed on the scaffold: {(done.stderr or done.stdout).strip()}")
+
+
+def _filled(template: str, chapter: Chapter, files: dict[str, str], below: bool = False) -> str:
     text = (SCAFFOLD / template).read_text(encoding="utf-8")
-    title = f"Rebuild {chapter.stem.replace('_', ' ')}"
-    for mark, value in (("NAME", chapter.stem), ("PART", chapter.part), ("KEY", _key(chapter)), ("TITLE", title)):
+    places = {name.upper(): place.format(chapter.stem) for name, place in files.items()}
+    marks = {"NAME": chapter.stem, "PART": chapter.part, "KEY": f"{chapter.stem}_article", **places}
+    marks |= {"TITLE": f"Rebuild {chapter.stem.replace('_', ' ')}", "LEVEL": "##" if below else "#"}
+    marks |= {"BENCH": places["BENCH"].replace("/", "."), "IMPORT": ".sums" if "FACE" in places else chapter.stem}
+    for mark, value in marks.items():
         text = text.replace(f"@{mark}@", value)
     return text
 
 
-def _notebook(repository: Repository, chapter: Chapter) -> nbformat.NotebookNode:
+def _notebook(repository: Repository, chapter: Chapter, files: dict[str, str]) -> nbformat.NotebookNode:
     """The notebook of the scaffold: `=== kind tag | message` starts a cell."""
-    pieces = CELL.split(_filled("notebook.txt", chapter))[1:]
-    (exercise,) = yaml.safe_load(_filled("card.yml.txt", chapter))["exercises"]
+    pieces = CELL.split(_filled("notebook.txt", chapter, files))[1:]
+    (exercise,) = yaml.safe_load(_filled("card.yml.txt", chapter, files).replace("@DATA@", ""))["exercises"]
     cells = []
     for kind, tags, message, source in zip(*[iter(pieces)] * 4, strict=True):
         make = nbformat.v4.new_markdown_cell if kind == "markdown" else nbformat.v4.new_code_cell
@@ -112,72 +158,6 @@ def _notebook(repository: Repository, chapter: Chapter) -> nbformat.NotebookNode
     return nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel})
 
 
-def _key(chapter: Chapter) -> str:
-    return f"{chapter.stem}_article"
-
-
 def _bib_entry(chapter: Chapter) -> str:
-    return (
-        f"@misc{{{_key(chapter)},\n  author = {{The author}},\n  title  = {{The article behind {chapter.part}/"
-        f"{chapter.folder}}},\n  year   = {{2020}}\n}}\n"
-    )
-
-
-# _toc.yml is edited as text: its comments and order are its author's.
-
-
-def _with_part(repository: Repository, name: str) -> str:
-    """`_toc.yml` with the part after the last part that holds notebooks."""
-    rows = (repository.root / "_toc.yml").read_text(encoding="utf-8").rstrip("\n").split("\n")
-    blocks = _blocks(rows)
-    if not blocks:
-        raise PressError("_toc.yml has no `- caption:` of a part to put the new one after; add the part by hand")
-    if _caption(name) in [caption for *_, caption in blocks]:
-        raise PressError(f"_toc.yml has a part {_caption(name)} already")
-    with_notebooks = [block for block in blocks if any("notebooks/" in row for row in rows[block[0] : block[1]])]
-    start, end, _ = (with_notebooks or blocks)[-1]
-    indent = re.match(r"\s*", rows[start]).group()
-    rows[end:end] = [f"{indent}- caption: {_caption(name)}", f"{indent}  chapters: []"]
-    return "\n".join(rows) + "\n"
-
-
-def _with_chapter(repository: Repository, chapter: Chapter) -> str:
-    """`_toc.yml` with the chapter as the last of its part; PressError when that place cannot be found."""
-    rows = (repository.root / "_toc.yml").read_text(encoding="utf-8").rstrip("\n").split("\n")
-    for start, end, caption in _blocks(rows):
-        entries = [number for number in range(start, end) if re.match(r"\s*- file:", rows[number])]
-        own = [number for number in entries if f"notebooks/{chapter.part}/" in rows[number]]
-        if own:
-            indent = re.match(r"\s*", rows[own[-1]]).group()
-            rows.insert(own[-1] + 1, f"{indent}- file: {chapter.document}")
-        elif caption == _caption(chapter.part) and not entries:
-            indent = re.match(r"\s*", rows[start]).group()
-            rows[start + 1 : end] = [f"{indent}  chapters:", f"{indent}    - file: {chapter.document}"]
-        else:
-            continue
-        text = "\n".join(rows) + "\n"
-        if _same_but_for(repository, text, chapter.document):
-            return text
-    raise PressError(f"_toc.yml has no part for {chapter.part}; add `- file: {chapter.document}` to it by hand first")
-
-
-def _same_but_for(repository: Repository, text: str, document: str) -> bool:
-    """Whether the edited contents are the old ones with one document more."""
-    try:
-        new = json.dumps(yaml.safe_load(text))
-    except yaml.YAMLError:
-        return False
-    before = json.dumps(repository.toc)
-    return new.count(document) == 1 and all(new.count(name) == before.count(name) for name in repository.toc_files)
-
-
-def _blocks(rows: list[str]) -> list[tuple[int, int, str]]:
-    """(first row, row after the last, caption) of each part."""
-    found = [(number, re.match(r"\s*- caption:\s*(.*?)\s*$", row)) for number, row in enumerate(rows)]
-    starts = [(number, match.group(1).strip("\"'")) for number, match in found if match]
-    ends = [number for number, _ in starts[1:]] + [len(rows)]
-    return [(number, end, caption) for (number, caption), end in zip(starts, ends, strict=True)]
-
-
-def _caption(part: str) -> str:
-    return part.replace("_", " ").capitalize()
+    fields = f"  author = {{The author}},\n  title  = {{The article behind {chapter.name}}},\n  year   = {{2020}}\n"
+    return f"@misc{{{chapter.stem}_article,\n{fields}}}\n"

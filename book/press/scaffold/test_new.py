@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -13,16 +14,7 @@ from press import PressError, Repository, gates, run
 from press.cli import main
 from press.gates.links import links
 from press.repository import HOME
-from press.scaffold.new import new_chapter, new_part
-
-CONTENTS = """\
-root: book/welcome
-parts:
-  - caption: Ledger
-    chapters:
-    - file: book/claims
-    - file: book/status
-"""
+from press.scaffold.new import new_chapter, new_notebook, new_part
 
 
 def problems(repository):
@@ -31,30 +23,70 @@ def problems(repository):
     return [problem for problem in found if not problem.startswith("helpers")]
 
 
-def test_a_new_chapter_passes_the_gates_runs_and_is_tested(small, capsys):
+@pytest.fixture
+def copied(tmp_path):
+    """A copy of the real repository's files as git knows them."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    done = subprocess.run(command, cwd=HOME, capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip("the book lies in no git repository")
+    root = tmp_path / "book"
+    for name in filter(None, done.stdout.split("\0")):
+        if (HOME / name).is_file():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(HOME / name, root / name)
+    return root
+
+
+def test_what_is_new_passes_every_gate_and_test_of_the_real_book(copied):
+    """A part with a chapter, one more notebook there and in each slice that is in order, a chapter in an old part."""
+    old = Repository(copied)
+    crowded = {problem.where for problem in gates.load()["rooms"].problems(old)}
+    homes = sorted({old.relative(chapter.home) for chapter in old.chapters} - crowded)
+    wanted = [("part", "astronomy"), ("chapter", "astronomy/zz_new"), ("notebook", "astronomy/zz_new/zz_new_two")]
+    wanted += [("chapter", "signals/a_first_one_with_a_name_as_long_as_any")]
+    wanted += [("notebook", f"{home.partition('/')[2]}/more_{number}") for number, home in enumerate(homes)]
+    for kind, name in wanted:
+        assert main(["--root", str(copied), "new", kind, name]) == 0, name
+    found = problems(Repository(copied))
+    assert not found or set(found) - set(problems(Repository(HOME))) == set()
+    tests = [f"book/press/teach/{name}" for name in ("test_proofs.py", "test_variants.py", "workshop/test_schedule.py")]
+    options = ["-q", "-p", "no:cacheprovider", "-k", "zz_new", "--rootdir", str(copied), "-c", "pyproject.toml"]
+    command = [sys.executable, "-m", "pytest", *options, *tests, "notebooks/astronomy"]
+    done = subprocess.run(command, cwd=copied, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+    assert int(re.search(r"(\d+) passed", done.stdout).group(1)) > 30
+
+
+def test_a_new_chapter_runs_and_its_bench_writes_a_receipt(small, capsys):
     shutil.rmtree(small.root / "helpers")
     shutil.copytree(HOME / "helpers", small.root / "helpers", ignore=shutil.ignore_patterns("test_*", "__pycache__"))
-    shutil.rmtree(small.home)
-    shutil.copyfile(HOME / "pyproject.toml", small.root / "pyproject.toml")
-    small.write("data/registry.tsv", (small.root / "data/registry.tsv").read_text().splitlines()[0] + "\n")
-    small.write("book/welcome.md", "# Welcome\n")
-    small.write("_toc.yml", CONTENTS)
-    root = ["--root", str(small.root)]
-    assert main([*root, "new", "part", "speech"]) == 0
-    assert main([*root, "new", "chapter", "speech/loud_words"]) == 0
-    assert "wrote notebooks/speech/loud_words/test_loud_words.py" in capsys.readouterr().out
-    assert problems(small.repository) == []
-    (outcome,) = run.run(small.repository)
+    assert main(["--root", str(small.root), "new", "chapter", "signals/loud_words"]) == 0
+    assert "wrote notebooks/signals/loud_words/test_loud_words.py" in capsys.readouterr().out
+    (outcome,) = run.run(small.repository, ["loud_words"])
     assert outcome.state == "fresh", outcome.message
-    assert problems(small.repository) == [], "the executed figures have alt text, too"
-    home = small.root / "notebooks/speech/loud_words"
-    done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(home)], cwd=small.root)
-    assert done.returncode == 0
+    assert list(gates.load()["alt"].problems(small.repository)) == [], "the executed figures have alt text, too"
     receipt = json.loads((small.root / "_build/receipts/loud_words.cpu.json").read_text())
     assert receipt["metrics"]["sums_rate"]["value"] > 0
-    bench = [sys.executable, str(home / "bench_loud_words.py")]
-    done = subprocess.run(bench, env={**os.environ, "PYTHONPATH": str(small.root)}, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "module", "home"),
+    [
+        ("chapter", "signals/loud_words", "bench_loud_words", "signals/loud_words"),
+        ("notebook", "signals/moving_mean/loud_words", "loud_words.bench_loud_words", "signals/moving_mean"),
+    ],
+)
+def test_the_bench_checks_races_and_records(small, kind, name, module, home):
+    main(["--root", str(small.root), "new", kind, name])
+    environment = {**os.environ, "PYTHONPATH": str(HOME), "REBUILT_RECEIPTS": str(small.root / "here")}
+    bench = [sys.executable, "-m", module, "--rounds", "2", "--points", "2000", "--threads", "1"]
+    folder = small.root / "notebooks" / home
+    done = subprocess.run(bench, cwd=folder, env=environment, capture_output=True, text=True)
     assert done.returncode == 0 and "NumPy convolve" in done.stdout, done.stderr
+    receipt = json.loads((small.root / "here/loud_words.cpu.sums.json").read_text())
+    assert receipt["sizes"] == {"points": 2000, "length": 256} and receipt["threads"] == 1
+    assert receipt["metrics"]["sums_speedup"]["repeats"] == 2
 
 
 def test_the_scaffold_s_exercise_can_fail(small):
@@ -136,6 +168,14 @@ def test_a_chapter_in_the_way_of_something_is_refused_and_nothing_is_made(small,
     assert {path: path.read_bytes() for path in small.root.rglob("*") if path.is_file()} == before
 
 
+def test_a_scaffold_that_ruff_refuses_leaves_nothing_behind(small):
+    small.write("notebooks/ruff.toml", "line-length = 'wide'\n")
+    before = {path: path.read_bytes() for path in small.root.rglob("*") if path.is_file()}
+    with pytest.raises(PressError, match="ruff check failed on the scaffold"):
+        new_chapter(small.repository, "signals/loud_words")
+    assert {path: path.read_bytes() for path in small.root.rglob("*") if path.is_file()} == before
+
+
 def test_a_part_that_is_there_is_refused(small):
     with pytest.raises(PressError, match="the part signals is there already"):
         new_part(small.repository, "signals")
@@ -146,3 +186,41 @@ def test_contents_without_a_place_are_not_guessed(small):
     with pytest.raises(PressError, match="_toc.yml has no part for speech"):
         new_chapter(Repository(small.root), "speech/loud_words")
     assert not (small.root / "notebooks/speech/loud_words").exists()
+
+
+def test_a_notebook_s_card_names_the_data_that_its_slice_fetches(small):
+    small.write("notebooks/signals/moving_mean/loading.py", 'from helpers import data\n\ndata.fetch("beats")\n')
+    new_notebook(small.repository, "signals/moving_mean/loud_words")
+    assert small.repository.select(["loud_words"])[0].card["data"] == ["beats"]
+    assert list(gates.load()["data"].problems(small.repository)) == []
+
+
+def test_a_notebook_stands_after_those_of_its_slice_in_contents_and_map(small):
+    new_chapter(small.repository, "signals/loud_words")
+    before = (small.root / "notebooks/signals/moving_mean/README.md").read_text()
+    new_notebook(small.repository, "signals/moving_mean/moving_mean_two")
+    signals = small.repository.toc["parts"][0]["chapters"]
+    assert [entry["file"].rpartition("/")[2] for entry in signals] == ["moving_mean", "moving_mean_two", "loud_words"]
+    after = (small.root / "notebooks/signals/moving_mean/README.md").read_text()
+    assert after.startswith(before) and "## Rebuild moving mean two" in after and "`moving_mean_two/sums.py`" in after
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("signals/moving_mean", "is no notebook; PART/SLICE/NAME"),
+        ("signals/nothing/loud", "there is no slice signals/nothing"),
+        ("signals/moving_mean/moving_mean", "has the name of notebooks/signals/moving_mean/moving_mean.ipynb"),
+        ("signals/moving_mean/json", "hides the standard library's module json"),
+        ("signals/moving_mean/Loud", "is no name for a notebook"),
+        ("signals/full/loud", "is flat and has 10 modules or more"),
+    ],
+)
+def test_a_notebook_in_the_way_of_something_is_refused_and_nothing_is_made(small, name, why):
+    small.write("notebooks/signals/full/full.ipynb", small.notebook_path.read_text())
+    for number in range(10):
+        small.write(f"notebooks/signals/full/full_{number}.py", '"""One."""\n')
+    before = {path: path.read_bytes() for path in small.root.rglob("*") if path.is_file()}
+    with pytest.raises(PressError, match=why):
+        new_notebook(small.repository, name)
+    assert {path: path.read_bytes() for path in small.root.rglob("*") if path.is_file()} == before
