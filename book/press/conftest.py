@@ -300,14 +300,6 @@ def make(root: Path) -> Small:
     return made
 
 
-@pytest.fixture(autouse=True, scope="session")
-def no_cache_of_the_user(tmp_path_factory):
-    """The session's own cache, so that no test reads or fills the user's."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("REBUILT_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
-
-
 @pytest.fixture(autouse=True)
 def a_cache_of_its_own(tmp_path, monkeypatch):
     """The test's own cache, so that it takes no run from another test."""

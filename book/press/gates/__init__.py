@@ -16,7 +16,19 @@ from dataclasses import dataclass
 from ..errors import PressError
 from ..repository import Repository
 
-MODULES = ("notebooks", "cards", "figures", "numbers", "registry", "live", "links", "code", "versions", "budgets", "words")
+MODULES = [
+    "notebooks",
+    "cards",
+    "figures",
+    "numbers",
+    "registry",
+    "live",
+    "links",
+    "code",
+    "versions",
+    "budgets",
+    "words",
+]
 
 
 @dataclass(frozen=True)

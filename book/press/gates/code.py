@@ -166,7 +166,7 @@ def _helper(repository: Repository, path: Path, slices: dict) -> Iterator[Proble
 
 
 @gate(
-    "budget",
+    "lines",
     f"helpers within {HELPERS_TOTAL:,} lines, modules and functions short",
     why="what stays small stays readable; a shared library that grows is read by nobody",
     mend="remove, simplify, or move what only one chapter needs into its slice",
