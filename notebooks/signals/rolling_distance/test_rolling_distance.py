@@ -212,6 +212,35 @@ def test_input_is_never_written_to():
     np.testing.assert_array_equal(query, before[1])
 
 
+@pytest.fixture
+def threads():
+    """A function that sets torch's number of threads; it is put back."""
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_the_number_of_threads_changes_no_digit(measure, threads):
+    stream = torch.tensor(walk(1_100_000, 20))  # five groups of blocks, the last of one block
+    stream[600_000:600_100] = stream[50]  # some windows are computed again
+    query, found = stream[1000:1064], []
+    for count in (1, 2, 3):
+        threads(count)
+        found.append((getattr(rd, measure)(query, stream), *rd.rolling_mean_std(stream, 64)))
+        assert torch.get_num_threads() == count
+    for other in found[1:]:
+        assert all(torch.equal(a, b) for a, b in zip(found[0], other, strict=True))
+
+
+def test_an_error_in_a_thread_is_raised_and_leaves_torch_its_threads(threads, monkeypatch):
+    threads(2)
+    monkeypatch.setattr(rd, "_repair", lambda *a: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        rd.zdist(walk(64), walk(1_100_000))
+    assert torch.get_num_threads() == 2
+
+
 def test_working_memory_does_not_grow_with_the_stream(monkeypatch):
     taken = []
     take = rd.Workspace.take
