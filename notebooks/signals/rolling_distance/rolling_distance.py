@@ -138,10 +138,11 @@ def zdist_reference(query, stream):
 def _reference(query, stream, normalise):
     query, stream = np.asarray(query, np.float64), np.asarray(stream, np.float64)
     distances = np.full(len(stream) - len(query) + 1, np.inf)
+    finite, wanted = np.isfinite(stream), normalise(query)
     for j in range(len(distances)):
-        window = stream[j : j + len(query)]
-        if np.isfinite(window).all():
-            distances[j] = np.sum((normalise(window) - normalise(query)) ** 2)
+        window = slice(j, j + len(query))
+        if finite[window].all():
+            distances[j] = np.sum((normalise(stream[window]) - wanted) ** 2)
     return distances
 
 

@@ -50,7 +50,7 @@ def walk(length, seed=0, offset=0.0):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(
-    "n, m", [(1, 1), (7, 1), (7, 7), (50, 3), (4096, 421), (4097, 2), (9001, 127)]
+    "n, m", [(1, 1), (7, 1), (7, 7), (50, 3), (4096, 421), (4097, 2), (5003, 127)]
 )
 def test_equals_the_definition(n, m, device, dtype, measure, mode):
     query, stream = walk(m, 1).astype(dtype), walk(n).astype(dtype)
@@ -66,7 +66,7 @@ def test_equals_the_definition(n, m, device, dtype, measure, mode):
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("measure", MEASURES)
 def test_long_query_takes_longer_blocks(measure, mode):
-    got, want = both(measure, walk(3001, 1), walk(20011), mode=mode)
+    got, want = both(measure, walk(1501, 1), walk(9011), mode=mode)
     assert_close(got, want, np.float64)
 
 
@@ -133,8 +133,8 @@ def test_constant_query(measure, mode):
 @pytest.mark.parametrize("measure", MEASURES)
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_only_windows_that_touch_a_bad_sample_are_lost(measure, mode, bad):
-    stream = walk(12_000, 9, offset=50)
-    stream[[0, 4300, 11_999]] = bad
+    stream = walk(6_000, 9, offset=50)
+    stream[[0, 4300, 5_999]] = bad
     got, want = both(measure, walk(30, 10), stream, mode=mode)
     assert np.isinf(got).sum() == 1 + 30 + 1
     assert_close(got, want, np.float64)
