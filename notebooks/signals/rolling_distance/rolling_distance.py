@@ -30,7 +30,7 @@ from stream_inputs import as_tensor, check_lengths, normalise, queries_of
 __all__ = ["Matches", "mdist", "rolling_mean_std", "sdist", "top_matches", "zdist"]
 __all__ += ["mdist_reference", "sdist_reference", "zdist_reference"]
 
-CROSSOVER = 24  # query length from which `auto` takes the FFT, as measured in the chapter
+CROSSOVER = 28  # query length from which `auto` takes the FFT, as measured in the chapter
 # a squared distance (or energy) that rounding may put off by more than this share is
 # computed again, directly
 EXACT_TO = {torch.float32: 2e-3, torch.float64: 1e-8}
