@@ -3,7 +3,7 @@
 import statistics
 import time
 
-UNIT_S = 0.31  # a round, with nothing beside it, on the faster kind of machine that the book was measured on
+UNIT_S = 0.23  # a round, with nothing beside it, on the faster kind of machine that the book was measured on
 
 
 def seconds(rounds=3):

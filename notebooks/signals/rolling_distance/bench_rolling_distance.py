@@ -1,40 +1,38 @@
 """The race: one query against every window of a long ECG, by four formulations, on the same
 data in the same run.
 
-    python bench_rolling_distance.py            # this machine's tier, 20 rounds; a receipt
-    python bench_rolling_distance.py --points 1000000 --rounds 5
+    python -m bench_rolling_distance               # this machine's size, 20 rounds; a receipt
+    python -m bench_rolling_distance --points 1000000 --rounds 5 --threads 1
 
 Contestants return z-normalised distances of every window, their statistics included unless
-the name says otherwise.
+the name says otherwise. They must agree before they are timed. stumpy takes part where it is
+installed; the chapter's page shows the recorded race, and runs the others for a few rounds.
 """
 
 import argparse
+import contextlib
 import functools
 import os
 
 import mitbih
 import numpy as np
 import rolling_distance as rd
+import scipy.fft
 import scipy.ndimage
 import scipy.signal
-import stumpy
 import torch
-from helpers import bench, data, device, receipts, root
+from helpers import bench, check, data, device, receipts, show
 
 QUERY = slice(300_000, 300_421)  # as long as the article's
-
-
-def stumpy_ready(query, stream):
-    """`stumpy.mass` twice: means and deviations computed before the clock starts; then
-    constant windows too."""
-    mean, std = stumpy.core.compute_mean_std(stream, len(query))
-    constant = stumpy.core.rolling_isconstant(stream, len(query))
-    return {
-        "stumpy.mass, μ and σ ready": lambda: stumpy.mass(query, stream, M_T=mean, Σ_T=std),
-        "stumpy.mass, all ready": lambda: stumpy.mass(
-            query, stream, M_T=mean, Σ_T=std, T_subseq_isconstant=constant
-        ),
-    }
+LABELS = {
+    "ours_float64": "ours, float64",
+    "ours_float32": "ours, float32",
+    "whole_float64": "whole-length FFT, float64",
+    "whole_float32": "whole-length FFT, float32",
+    "scipy": "SciPy, float64",
+    "stumpy": "stumpy.mass, μ and σ ready",
+    "ready_stumpy": "stumpy.mass, all ready",
+}  # the name of a contestant's metric, and what tables say
 
 
 def scipy_zdist(query, stream):
@@ -69,53 +67,64 @@ def whole_length_zdist(query_M, stream_N):
     return torch.where(std_W > 0, 2 * (length - dots_W / std_W), float(length))
 
 
-def contestants(query, stream, device="cpu"):
+def stumpy_ready(query, stream):
+    """`stumpy.mass` twice: means and deviations computed before the clock starts; then
+    constant windows too. Nothing where stumpy is not installed."""
+    with contextlib.suppress(ImportError):
+        import stumpy
+
+        mean, std = stumpy.core.compute_mean_std(stream, len(query))
+        constant = stumpy.core.rolling_isconstant(stream, len(query))
+        ready = functools.partial(stumpy.mass, query, stream, M_T=mean, Σ_T=std)
+        return {
+            LABELS["stumpy"]: ready,
+            LABELS["ready_stumpy"]: functools.partial(ready, T_subseq_isconstant=constant),
+        }
+    return {}
+
+
+def contestants(query, stream, device="cpu", peers=True):
     """The functions to race by name, for a query (M,) and a stream (N,), NumPy float64.
 
-    On a GPU the stream is resident and only torch's two formulations take part; stumpy and
-    SciPy compute on the CPU.
+    On a GPU the stream is resident and only torch's two formulations take part; stumpy (left
+    out without `peers`) and SciPy compute on the CPU.
     """
     pairs = {}
     for name, dtype in (("float64", torch.float64), ("float32", torch.float32)):
         query_M, stream_N = (
             torch.as_tensor(x, dtype=dtype, device=device) for x in (query, stream)
         )
-        pairs[f"ours, {name}"] = lambda q=query_M, s=stream_N: rd.zdist(q, s)
-        pairs[f"whole-length FFT, {name}"] = lambda q=query_M, s=stream_N: whole_length_zdist(
-            q, s
+        pairs[LABELS[f"ours_{name}"]] = functools.partial(rd.zdist, query_M, stream_N)
+        pairs[LABELS[f"whole_{name}"]] = functools.partial(
+            whole_length_zdist, query_M, stream_N
         )
     if str(device) == "cpu":
-        pairs |= stumpy_ready(query, stream)
-        pairs["SciPy, float64"] = lambda: scipy_zdist(query, stream)
+        pairs[LABELS["scipy"]] = functools.partial(scipy_zdist, query, stream)
+        pairs |= stumpy_ready(query, stream) if peers else {}
     return pairs
 
 
-def main(argv=None):
-    """Race at this machine's size and write the receipt."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument(
-        "--points",
-        type=int,
-        help="stream length; the recordings are repeated when it is longer",
-    )
-    parser.add_argument("--rounds", type=int, default=20)
-    args = parser.parse_args(argv)
-    tier = device.tier()
-    receipt = receipts.start("rolling_distance", tier)
-    os.environ.setdefault("REBUILT_RECEIPTS", str(root() / "_build" / "receipts" / "bench"))
-    points = args.points or tier.pick(cpu=6_500_000, gpu=6_500_000, big=20_140_000)
-    stream = mitbih.long_stream(data.fetch("mitbih"), points)
-    query = stream[QUERY].copy()
-    race = bench.race(
-        contestants(query, stream, tier.device),
-        repeats=args.rounds,
-        reference="ours, float64",
-    )
-    print(race)
-    record_race(receipt, race, points)
-    query_M, stream_N = (torch.as_tensor(x, device=tier.device) for x in (query, stream))
-    record_rates(receipt, query_M, stream_N, args.rounds)
-    print(receipt.write())
+def differences(query, stream, peers=True):
+    """The largest differences of ours from the others, as a dict by metric; `check.Failed`
+    beyond 1e-6 in float64, and 1e-3 (relative) in float32 on the same float32 data.
+
+    Distances, not squared, of at least 0.01: below, the query meets itself, ours says zero,
+    and the rounding of the formulas is all that is left to compare.
+    """
+    found = {}
+    for dtype, limit in ((np.float64, 1e-6), (np.float32, 1e-3)):
+        q, s = query.astype(dtype), stream.astype(dtype)
+        ours, wide = np.sqrt(rd.zdist(q, s)), (q.astype(np.float64), s.astype(np.float64))
+        theirs = {"scipy": scipy_zdist(*wide)}
+        for call in list(stumpy_ready(*wide).values())[:1] if peers else ():
+            theirs["stumpy"] = call()
+        for name, other in theirs.items():
+            far = other > 0.01
+            gap = np.abs(ours - other)[far] / (1 if dtype is np.float64 else other[far])
+            told = f"{dtype.__name__}: {gap.max():.1e} from {name}, allowed is {limit}"
+            check.that(gap.max() < limit, told)
+            found[f"difference_to_{name}_{dtype.__name__}"] = gap.max()
+    return found
 
 
 def record_rates(receipt, query_M, stream_N, rounds):
@@ -127,28 +136,69 @@ def record_rates(receipt, query_M, stream_N, rounds):
 
 
 def record_race(receipt, race, points):
-    """Record rates in alignments a second, and how many times as fast as stumpy each of
-    ours is, round by round."""
+    """Record every contestant's time, our rates in alignments a second, and how many times as
+    fast as stumpy each of ours is, round by round."""
+    for key, label in LABELS.items():
+        if label in race.results:
+            receipt.record(f"time_{key}", race.results[label])
     for name in ("float64", "float32"):
-        ours = race.results[f"ours, {name}"]
+        ours = race.results[LABELS[f"ours_{name}"]]
         receipt.record(f"zdist_{name}_rate", ours, "alignments/s", count=points)
-        for metric, peer in (
-            ("stumpy", "stumpy.mass, μ and σ ready"),
-            ("ready_stumpy", "stumpy.mass, all ready"),
-        ):
-            if peer in race.results:
-                rounds = zip(race.results[peer].times_s, ours.times_s, strict=True)
-                low, median, high = np.quantile(
-                    [theirs / mine for theirs, mine in rounds], [0.25, 0.5, 0.75]
-                )
-                receipt.record(
-                    f"speedup_over_{metric}_{name}",
-                    median,
-                    "×",
-                    low,
-                    high,
-                    len(ours.times_s),
-                )
+        for peer in ("stumpy", "ready_stumpy"):
+            if LABELS[peer] in race.results:
+                rounds = zip(race.results[LABELS[peer]].times_s, ours.times_s, strict=True)
+                ratios = [theirs / mine for theirs, mine in rounds]
+                low, median, high = np.quantile(ratios, [0.25, 0.5, 0.75])
+                metric = f"speedup_over_{peer}_{name}"
+                receipt.record(metric, median, "×", low, high, len(ratios))
+
+
+def recorded_race(content):
+    """A `show.Table` of a recorded race, fastest first, from a receipt (or None: not yet)."""
+    head = ("contestant", "median time", "times as fast as stumpy.mass, all ready")
+    if content is None:
+        return show.Table("replay", head, [("any", "–", "–")], "This race is not yet recorded.")
+    times = {key: content["metrics"].get(f"time_{key}") for key in LABELS}
+    times = {key: metric["value"] for key, metric in times.items() if metric}
+    rows = []
+    for key, seconds in sorted(times.items(), key=lambda item: item[1]):
+        ratio = show.number(times["ready_stumpy"] / seconds, "×")
+        rows.append((LABELS[key], show.number(seconds, "s"), ratio))
+    machine, sizes = content["machine"], content["sizes"]
+    told = f"Recorded on {content['date'][:10]}, not measured here: {machine['cpu']}, "
+    told += f"{content['threads']} threads, {sizes['rounds']} interleaved rounds, "
+    told += f"{sizes['points']:,} points, stumpy {content['peers'].get('stumpy', '')}; "
+    told += f"load {content['load']['start']} before."
+    return show.Table("replay", head, rows, told)
+
+
+def main(argv=None):
+    """Check, race at this machine's size and write the receipt."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--points", type=int, help="stream length; recordings are repeated")
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--threads", type=int, default=device.cores())
+    args = parser.parse_args(argv)
+    torch.set_num_threads(args.threads)
+    os.environ["NUMBA_NUM_THREADS"] = str(args.threads)  # read when stumpy is imported
+    tier = device.tier()
+    receipt = receipts.start("rolling_distance", tier, args.threads)
+    points = args.points or tier.pick(cpu=6_500_000, gpu=6_500_000, big=20_140_000)
+    receipt.sizes(points=points, query=QUERY.stop - QUERY.start, rounds=args.rounds)
+    stream = mitbih.long_stream(data.fetch("mitbih"), points)
+    query = stream[QUERY].copy()
+    for metric, gap in differences(query, stream[:1_000_000]).items():
+        receipt.record(metric, gap, "absolute" if metric.endswith("64") else "relative")
+    with scipy.fft.set_workers(args.threads):
+        racing = contestants(query, stream, tier.device)
+        if LABELS["stumpy"] not in racing:
+            print("stumpy is not installed here: the race is run without it")
+        race = bench.race(racing, repeats=args.rounds, reference=LABELS["ours_float64"])
+    print(race)
+    record_race(receipt, race, points)
+    query_M, stream_N = (torch.as_tensor(x, device=tier.device) for x in (query, stream))
+    record_rates(receipt, query_M, stream_N, args.rounds)
+    print(receipt.write("race"))
 
 
 if __name__ == "__main__":

@@ -13,6 +13,8 @@ cache when a group of blocks fits there.
 Legend: B blocks, L block length, N stream length, M window length, J windows a block.
 """
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import torch
 
@@ -45,6 +47,34 @@ def blocks(stream_N, window):
         yield first * step, part_N.unfold(0, length, step)
     if count * step < total - window + 1:
         yield total - length, stream_N[None, total - length :]
+
+
+def over_blocks(work, stream_N, window):
+    """None, once `work(pairs)` has had all pairs of `blocks`; on a CPU in as many threads as
+    torch uses, each of which computes alone and wants its own `Workspace`.
+
+    So the threads meet once a call. Left to itself torch splits every operation, and its
+    threads meet hundreds of times a call: where other programs want the cores, each meeting
+    waits for a thread that has none. Which thread does what does not change the results: a
+    last pair that repeats windows follows the one it repeats.
+    """
+    pairs, threads = list(blocks(stream_N, window)), torch.get_num_threads()
+    count = min(threads, len(pairs) - 1)
+    if stream_N.device.type != "cpu" or count < 2:
+        return work(pairs)
+    last = pairs.pop()
+    shares = [pairs[i::count] for i in range(count)]
+    shares[(len(pairs) - 1) % count].append(last)
+
+    def alone(share):
+        torch.set_num_threads(1)  # for this thread, and those that begin before the end
+        work(share)
+
+    try:
+        with ThreadPoolExecutor(count) as pool:
+            list(pool.map(alone, shares))
+    finally:
+        torch.set_num_threads(threads)
 
 
 def empty(*shape, dtype, device):

@@ -24,13 +24,13 @@ windows a block, W windows.
 import numpy as np
 import torch
 from match_ranking import Matches, top_matches
-from overlap_save import CentredBlocks, Workspace, blocks, empty, query_spectrum
+from overlap_save import CentredBlocks, Workspace, empty, over_blocks, query_spectrum
 from stream_inputs import as_tensor, check_lengths, normalise, queries_of
 
 __all__ = ["Matches", "mdist", "rolling_mean_std", "sdist", "top_matches", "zdist"]
 __all__ += ["mdist_reference", "sdist_reference", "zdist_reference"]
 
-CROSSOVER = 24  # query length from which `auto` takes the FFT, as measured in the chapter
+CROSSOVER = 28  # query length from which `auto` takes the FFT, as measured in the chapter
 # a squared distance (or energy) that rounding may put off by more than this share is
 # computed again, directly
 EXACT_TO = {torch.float32: 2e-3, torch.float64: 1e-8}
@@ -93,19 +93,28 @@ def rolling_mean_std(stream, window):
     stream_N, dtype, give_back = as_tensor(stream, "stream")
     check_lengths(window, len(stream_N))
     mean_W, std_W = empty(2, len(stream_N) - window + 1, dtype=dtype, device=stream_N.device)
-    work = Workspace(stream_N.device)
-    for first, rows_BL in blocks(stream_N, window):
-        block = CentredBlocks(rows_BL, window, dtype, work)
-        _part(mean_W, first, block).copy_(block.mean_BJ())
-        _part(std_W, first, block).copy_((block.energy_BJ / window).sqrt_())
-        doubtful_BJ = block.energy_error_B1 > EXACT_TO[torch.float64] * block.energy_BJ
-        for at_W, windows_WM in _chosen(
-            stream_N, window, first, block.without_flat_and_lost(doubtful_BJ)
-        ):
-            std_W[at_W] = windows_WM.std(1, correction=0).to(dtype)
-        for out_W in (mean_W, std_W) if block.lost_BJ is not None else ():
-            _part(out_W, first, block).masked_fill_(block.lost_BJ, torch.inf)
+
+    def work(pairs):
+        space = Workspace(stream_N.device)
+        for first, rows_BL in pairs:
+            block = CentredBlocks(rows_BL, window, dtype, space)
+            _statistics(stream_N, first, block, mean_W, std_W)
+
+    over_blocks(work, stream_N, window)
     return give_back(mean_W), give_back(std_W)
+
+
+def _statistics(stream_N, first, block, mean_W, std_W):
+    """Fill in the mean and the deviation of a group's windows, repaired where in doubt."""
+    _part(mean_W, first, block).copy_(block.mean_BJ())
+    _part(std_W, first, block).copy_((block.energy_BJ / block.window).sqrt_())
+    doubtful_BJ = block.energy_error_B1 > EXACT_TO[torch.float64] * block.energy_BJ
+    for at_W, windows_WM in _chosen(
+        stream_N, block.window, first, block.without_flat_and_lost(doubtful_BJ)
+    ):
+        std_W[at_W] = windows_WM.std(1, correction=0).to(std_W.dtype)
+    for out_W in (mean_W, std_W) if block.lost_BJ is not None else ():
+        _part(out_W, first, block).masked_fill_(block.lost_BJ, torch.inf)
 
 
 def sdist_reference(query, stream):
@@ -129,10 +138,11 @@ def zdist_reference(query, stream):
 def _reference(query, stream, normalise):
     query, stream = np.asarray(query, np.float64), np.asarray(stream, np.float64)
     distances = np.full(len(stream) - len(query) + 1, np.inf)
+    finite, wanted = np.isfinite(stream), normalise(query)
     for j in range(len(distances)):
-        window = stream[j : j + len(query)]
-        if np.isfinite(window).all():
-            distances[j] = np.sum((normalise(window) - normalise(query)) ** 2)
+        window = slice(j, j + len(query))
+        if finite[window].all():
+            distances[j] = np.sum((normalise(stream[window]) - wanted) ** 2)
     return distances
 
 
@@ -147,21 +157,25 @@ def _distances(measure, query, stream, mode):
     out_KW = empty(
         len(queries), len(stream_N) - window + 1, dtype=dtype, device=stream_N.device
     )
-    factors, work = None, Workspace(stream_N.device)
-    for first, rows_BL in blocks(stream_N, window):
-        block = CentredBlocks(rows_BL, window, dtype, work)
-        if use_fft:
-            factors = factors or [query_spectrum(q.unit_M, rows_BL.shape[1]) for q in queries]
-            spectrum = block.spectrum()
-        for k, q in enumerate(queries):
-            dots_BJ = (
-                block.correlate(spectrum, factors[k])
-                if use_fft
-                else block.correlate_directly(q.unit_M)
-            )
-            found_BJ = _part(out_KW[k], first, block)
-            _finish(measure, q, block, dots_BJ, found_BJ)
-            _repair(measure, q, block, stream_N, first, out_KW[k])
+
+    def work(pairs):
+        space, factors = Workspace(stream_N.device), None
+        for first, rows_BL in pairs:
+            block = CentredBlocks(rows_BL, window, dtype, space)
+            if use_fft:
+                length = rows_BL.shape[1]
+                factors = factors or [query_spectrum(q.unit_M, length) for q in queries]
+                spectrum = block.spectrum()
+            for k, q in enumerate(queries):
+                dots_BJ = (
+                    block.correlate(spectrum, factors[k])
+                    if use_fft
+                    else block.correlate_directly(q.unit_M)
+                )
+                _finish(measure, q, block, dots_BJ, _part(out_KW[k], first, block))
+                _repair(measure, q, block, stream_N, first, out_KW[k])
+
+    over_blocks(work, stream_N, window)
     return give_back(out_KW[0] if single else out_KW)
 
 

@@ -50,9 +50,7 @@ def distances(measure, query, read, windows, device="cpu"):
     out = np.empty((*query.shape[:-1], len(windows)))
     for first in range(windows.start, windows.stop, PIECE):
         last = min(first + PIECE, windows.stop)
-        points = torch.as_tensor(
-            np.ascontiguousarray(read(first, last + length - 1)), device=device
-        )
+        points = torch.as_tensor(np.array(read(first, last + length - 1)), device=device)
         found = getattr(rolling_distance, measure)(query, points)
         out[..., first - windows.start : last - windows.start] = found.cpu().numpy()
     return out

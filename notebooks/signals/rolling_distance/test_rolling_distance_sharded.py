@@ -1,6 +1,7 @@
 """Shards: two real processes give the result of one, also where a match lies on the border
 between them."""
 
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import rolling_distance as rd
-from rolling_distance_sharded import distances, shard
+import torch
+from rolling_distance_sharded import distances, main, shard
 
 
 @pytest.mark.parametrize("windows, ranks", [(10, 3), (1, 1), (2, 5), (97, 8)])
@@ -33,13 +35,13 @@ def test_pieces_equal_the_whole(monkeypatch):
     assert max(asked) == 1000 + 31
 
 
-@pytest.mark.parametrize("ranks", [1, 2])
-def test_processes_equal_one(tmp_path, ranks):
+@pytest.fixture
+def planted(tmp_path):
+    """A stream (.npy) with near-copies of a query whose zones cross the border between two
+    ranks, the script's arguments, and the right answer."""
     rng = np.random.default_rng(1)
     stream, query = rng.standard_normal(20_000), rng.standard_normal(101)
-    border = (
-        len(stream) - 100
-    ) // 2  # plant near-copies so that zones cross the border between two ranks
+    border = (len(stream) - 100) // 2
     for at, noise in (
         (border - 40, 0.3),
         (border - 200, 0.5),
@@ -49,34 +51,35 @@ def test_processes_equal_one(tmp_path, ranks):
         stream[at : at + 101] = query + noise * rng.standard_normal(101)
     np.save(tmp_path / "stream.npy", stream)
     np.save(tmp_path / "query.npy", query)
-    script = Path(__file__).with_name("rolling_distance_sharded.py")
-    files = [
-        "--stream",
-        tmp_path / "stream.npy",
-        "--query",
-        tmp_path / "query.npy",
-        "--out",
-        tmp_path / "out.npz",
-    ]
-    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(ranks)]
-    launch += [
-        "--rdzv-backend",
-        "c10d",
-        "--rdzv-endpoint",
-        "127.0.0.1:0",
-        script,
-        *files,
-        "--matches",
-        "20",
-    ]
-    subprocess.run(
-        [str(part) for part in launch],
-        check=True,
-        timeout=120,
-        cwd=script.parent,
-        capture_output=True,
-    )
-    want = rd.top_matches(rd.zdist(query, stream), 20, 101)
-    with np.load(tmp_path / "out.npz") as got:
+    arguments = [f"--{name}={tmp_path / name}.npy" for name in ("stream", "query")]
+    arguments += [f"--out={tmp_path / 'out.npz'}", "--matches=20"]
+    return arguments, rd.top_matches(rd.zdist(query, stream), 20, 101), tmp_path / "out.npz"
+
+
+def assert_found(path, want):
+    with np.load(path) as got:
         np.testing.assert_array_equal(got["positions"], want.positions)
         np.testing.assert_allclose(got["distances"], want.distances, atol=1e-9)
+
+
+def test_two_processes_equal_one(planted):
+    arguments, want, out = planted
+    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+    launch += ["--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:0"]
+    script = Path(__file__).with_name("rolling_distance_sharded.py")
+    launch += [str(script), *arguments]
+    subprocess.run(launch, check=True, timeout=120, cwd=script.parent, capture_output=True)
+    assert_found(out, want)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="gloo in this process")
+def test_one_process_is_a_group_too(planted, monkeypatch):
+    arguments, want, out = planted
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    group = {"RANK": 0, "WORLD_SIZE": 1, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    for name, value in group.items():
+        monkeypatch.setenv(name, str(value))
+    main(arguments)
+    assert_found(out, want)
