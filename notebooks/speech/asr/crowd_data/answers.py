@@ -1,6 +1,6 @@
 """What a client reads from HTTP answers: words of errors, JSON, waits, ranges, hashes.
 
-Pure functions, apart from reading an answer's body, and the errors that `crowd_client` raises.
+Pure functions, apart from reading an answer's body, and the errors that `client` raises.
 An answer is a `requests.Response` whose body is not yet read. Sources: RFC 9110 for Retry-After
 and Content-Range, RFC 9530 for Repr-Digest.
 """

@@ -24,7 +24,8 @@ from urllib.parse import quote
 
 import requests
 import urllib3
-from crowd_answers import (
+
+from .answers import (
     AccessError,
     CrowdError,
     DamagedError,

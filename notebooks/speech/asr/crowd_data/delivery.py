@@ -1,7 +1,7 @@
 """A deliverable of recorded speech: a zip with metadata.tsv and Audio/*.wav, written and read.
 
 The table has the columns that the article shows, behind an index without a name. Writing is for
-the sandbox (`crowd_api`). Reading trusts nothing: the archive may be damaged or hostile, rows
+the `sandbox`. Reading trusts nothing: the archive may be damaged or hostile, rows
 and files need not fit each other; what is wrong with a row is told, and the row is kept.
 """
 
@@ -15,8 +15,9 @@ from collections import namedtuple
 from pathlib import Path, PurePosixPath
 
 import soundfile
-from crowd_data.unpacking import extract
-from speech_manifest import Skipped
+
+from .transcripts import Skipped
+from .unpacking import extract
 
 COLUMNS = ("RecordingId", "PromptId", "RelativeFileName", "Prompt", "Duration", "SpeakerId")
 COLUMNS += ("Gender", "Age", "Manufacturer", "DeviceType", "Accent", "Domain", "SampleRate")

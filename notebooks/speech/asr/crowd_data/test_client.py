@@ -7,10 +7,11 @@ import threading
 import time
 from types import SimpleNamespace
 
-import crowd_client
 import pytest
-from crowd_api import CrowdServer
-from crowd_client import AccessError, CrowdClient, CrowdError, DamagedError, PassingError
+
+from . import client as crowd_client
+from .client import AccessError, CrowdClient, CrowdError, DamagedError, PassingError
+from .sandbox import CrowdServer
 
 PACKED = bytes(range(256)) * 2000
 CHUNK = 2**16  # what the sandbox sends at a time

@@ -5,14 +5,15 @@ import io
 import zipfile
 from pathlib import Path
 
-import crowd_delivery
 import numpy as np
 import pytest
 import soundfile
-from crowd_api import CrowdServer
-from crowd_client import CrowdClient
-from crowd_delivery import COLUMNS, DAMAGES, delivery_zip, read_delivery
-from speech_manifest import manifest_entries, read_manifest, write_manifest
+from quartznet import read_manifest, write_manifest
+
+from .client import CrowdClient
+from .delivery import COLUMNS, DAMAGES, _seconds, delivery_zip, read_delivery
+from .sandbox import CrowdServer
+from .transcripts import manifest_entries
 
 
 @pytest.fixture
@@ -242,8 +243,8 @@ def test_refuses_names_that_leave_the_folder_links_and_bombs(entries, tmp_path):
     "clock", ["00:00:60.0", "00:60:00.0", "0:00:01", "1.5", "", "-0:00:01"]
 )
 def test_a_time_that_is_none_is_not_read(clock):
-    assert crowd_delivery._seconds(clock) is None
-    assert crowd_delivery._seconds("01:02:03.25") == 3723.25
+    assert _seconds(clock) is None
+    assert _seconds("01:02:03.25") == 3723.25
 
 
 def test_the_way_from_the_api_to_a_manifest_loses_no_row(entries, tmp_path):

@@ -8,10 +8,11 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
 
-import crowd_api
 import pytest
 import requests
-from crowd_api import CrowdServer
+
+from . import sandbox
+from .sandbox import CrowdServer
 
 PACKED = bytes(range(256)) * 1000
 
@@ -111,7 +112,7 @@ def test_refuses_a_form_that_cannot_be_read(server, body):
 @pytest.mark.parametrize("chunked", [False, True])
 def test_refuses_a_body_that_is_too_long(server, chunked):
     kind = {"Content-Type": "application/x-www-form-urlencoded"}
-    body = iter([b"x" * 1000] * 9) if chunked else b"x" * (crowd_api.MAX_BODY + 1)
+    body = iter([b"x" * 1000] * 9) if chunked else b"x" * (sandbox.MAX_BODY + 1)
     answer = requests.post(f"{server.url}/connect/token", data=body, headers=kind, timeout=5)
     assert answer.status_code == 413
 
@@ -119,7 +120,7 @@ def test_refuses_a_body_that_is_too_long(server, chunked):
 def test_refuses_headers_that_are_too_long(server):
     parts = urlsplit(server.url)
     with socket.create_connection((parts.hostname, parts.port), 5) as wire:
-        wire.sendall(b"GET / HTTP/1.1\r\nX: " + b"y" * (crowd_api.MAX_HEADERS + 1))  # no end
+        wire.sendall(b"GET / HTTP/1.1\r\nX: " + b"y" * (sandbox.MAX_HEADERS + 1))  # no end
         assert wire.recv(100).startswith(b"HTTP/1.1 400")
 
 
@@ -135,9 +136,9 @@ def test_a_token_ends(monkeypatch):
     with CrowdServer(PACKED, token_lifetime_s=50) as server:
         headers = bearer(server)
         assert requests.get(listed_at(server), headers=headers, timeout=5).status_code == 200
-        now = crowd_api.time.monotonic()
+        now = sandbox.time.monotonic()
         clock = type("clock", (), {"monotonic": staticmethod(lambda: now + 51)})
-        monkeypatch.setattr(crowd_api, "time", clock)
+        monkeypatch.setattr(sandbox, "time", clock)
         assert requests.get(listed_at(server), headers=headers, timeout=5).status_code == 401
 
 

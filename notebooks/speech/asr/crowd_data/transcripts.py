@@ -1,33 +1,21 @@
-"""Manifests for training: JSON lines, transcripts a model can spell, splits and their leaks.
+"""Transcripts that a recogniser can spell, from what people wrote.
 
-A manifest has one JSON object a line, the format of NVIDIA NeMo that the article writes; we add
-`speaker` and `accent`:
-
-    {"audio_filepath": "a.wav", "duration": 3.45, "text": "this is a transcript"}
-
-Where we differ from the article:
-
-- Its normaliser lowers the case and takes out marks of noise. A character outside the model's
-  vocabulary that stays in ("$", "%", a Greek letter) is skipped or becomes blank in training,
-  silently. Here every character is spelled, dropped by a rule and counted, or reported.
-- It splits rows at random, so the same people speak in both parts. `speaker_split` keeps them
-  apart; `leaks` counts what a split shares.
+The article's normaliser lowers the case and takes out marks of noise. A character outside the model's vocabulary that
+stays in ("$", "%", a Greek letter) is skipped or becomes blank in training, silently. Here every character is spelled,
+dropped by a rule and counted, or reported.
 """
 
-import json
-import math
-import os
 import re
-import tempfile
 import unicodedata
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
 import soundfile
 from digit_speech import WORDS
 from quartznet import VOCABULARY
+
+__all__ = ["Skipped", "Transcript", "manifest_entries", "normalise"]
 
 _NOISE = re.compile(r"\[[a-z_]+/\]")  # "[b_s/]", "[filler/]": noises marked in a transcript
 _DECIMAL = re.compile(r"(?<=[0-9])[.,:](?=[0-9])")  # "3.5", "10:30": said in many ways
@@ -57,19 +45,6 @@ class Skipped:
     name: str
     reason: str
     content: dict = field(repr=False, default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Leaks:
-    """What two parts of a split share. `test_share` is the part of the test rows whose speaker
-    is also in training; `recordings` counts what single recordings both were composed from.
-    """
-
-    speakers: tuple
-    test_share: float
-    files: int
-    texts: int
-    recordings: int
 
 
 def normalise(text, say_number=None):
@@ -135,155 +110,3 @@ def manifest_entries(rows, folder, max_s=16.7, say_number=None):
         entry = {"audio_filepath": str(path), "duration": duration_s, "text": transcript.text}
         entries.append({**entry, "speaker": row["SpeakerId"], "accent": row["Accent"]})
     return entries, skipped
-
-
-def write_manifest(entries, path):
-    """The `path` (a Path) of a manifest with one line for each entry: whole, or not there.
-
-    Raises ValueError for an entry that `read_manifest` would refuse.
-    """
-    path, lines = Path(path), []
-    for number, entry in enumerate(entries, 1):
-        if problem := _problem(entry):
-            raise ValueError(f"{path}, entry {number}: {problem}")
-        lines.append(json.dumps(entry, ensure_ascii=False, allow_nan=False) + "\n")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temp = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with open(handle, "w", encoding="utf-8", newline="\n") as out:
-            out.writelines(lines)
-        os.chmod(temp, 0o644)
-        os.replace(temp, path)
-    except BaseException:
-        os.unlink(temp)
-        raise
-    return path
-
-
-def read_manifest(path, audio=True):
-    """The entries of a manifest, dicts in the order of its lines; an empty line is none.
-
-    Raises ValueError that names the line: no JSON object, a field missing or of a wrong type,
-    a character outside `VOCABULARY`, a file twice, and, unless `audio` is False, a file that
-    is not there. A relative `audio_filepath` is below the manifest's folder, or else the
-    current one.
-    """
-    path, entries, seen = Path(path), [], {}
-    with path.open("rb") as lines:
-        for number, line in enumerate(lines, 1):
-            if not line.strip():
-                continue
-            try:
-                entry = json.loads(line)
-                problem = _problem(entry)
-            except (ValueError, RecursionError) as error:
-                problem = f"no JSON ({error})"
-            if not problem:
-                name = str(entry["audio_filepath"])
-                beside = path.parent / name
-                entry["audio_filepath"] = str(beside) if _is_file(beside) else name
-                if name in seen:
-                    problem = f"{name} stands in line {seen[name]} already"
-                elif audio and not _is_file(entry["audio_filepath"]):
-                    problem = f"no file {name}, nor one below {path.parent}"
-                seen.setdefault(name, number)
-            if problem:
-                raise ValueError(f"{path}, line {number}: {problem}")
-            entries.append(entry)
-    return entries
-
-
-def random_split(entries, test_fraction=0.1, seed=1):
-    """(train, test), rows drawn at random as in the article: the same people may be in both."""
-    count = _test_rows(entries, test_fraction)
-    test = set(np.random.default_rng(seed).permutation(len(entries))[:count].tolist())
-    parts = ([], [])
-    for number, entry in enumerate(entries):
-        parts[number in test].append(entry)
-    return parts
-
-
-def speaker_split(entries, test_speakers=None, test_fraction=0.1, seed=1):
-    """(train, test) that share no speaker.
-
-    `test_speakers` names those of the test part; without it speakers are drawn, one at a time,
-    until the test part has at least `test_fraction` of the rows. Raises ValueError for an entry
-    without a speaker, a name that no entry has, or a part that would be empty.
-    """
-    if nameless := [number for number, e in enumerate(entries, 1) if not e.get("speaker")]:
-        raise ValueError(
-            f"entries {nameless[:5]} have no speaker; a split by speakers needs one"
-        )
-    rows = Counter(entry["speaker"] for entry in entries)
-    if test_speakers is None:
-        count, chosen = _test_rows(entries, test_fraction), set()
-        for speaker in np.random.default_rng(seed).permutation(sorted(rows)).tolist():
-            if sum(rows[name] for name in chosen) < count:
-                chosen.add(speaker)
-    else:
-        chosen = {test_speakers} if isinstance(test_speakers, str) else set(test_speakers)
-    if not chosen <= set(rows) or not 0 < len(chosen) < len(rows):
-        raise ValueError(
-            f"test speakers {sorted(chosen)}: allowed are some, not all, of {sorted(rows)}"
-        )
-    train = [entry for entry in entries if entry["speaker"] not in chosen]
-    return train, [entry for entry in entries if entry["speaker"] in chosen]
-
-
-def leaks(train, test):
-    """The Leaks between two lists of entries: speakers, files, transcripts, recordings."""
-
-    def shared(key):
-        return set(map(key, train)) & set(map(key, test))
-
-    speakers = shared(lambda entry: entry.get("speaker")) - {None}
-    known = sum(entry.get("speaker") in speakers for entry in test)
-    of = [
-        {name for entry in part for name in entry.get("recordings", ())}
-        for part in (train, test)
-    ]
-    return Leaks(
-        speakers=tuple(sorted(speakers)),
-        test_share=known / len(test) if test else 0.0,
-        files=len(shared(lambda entry: entry["audio_filepath"])),
-        texts=len(shared(lambda entry: entry["text"])),
-        recordings=len(of[0] & of[1]),
-    )
-
-
-def _problem(entry):
-    """What is wrong with an entry, or None."""
-    if not isinstance(entry, dict):
-        return f"a JSON object is needed, got {type(entry).__name__}"
-    name, duration_s, text = (entry.get(key) for key in ("audio_filepath", "duration", "text"))
-    if not isinstance(name, str) or not name:
-        return f"audio_filepath {name!r}: the path of a sound file is needed"
-    number = isinstance(duration_s, int | float) and not isinstance(duration_s, bool)
-    if not number or not math.isfinite(duration_s) or duration_s <= 0:
-        return f"duration {duration_s!r}: seconds above zero are needed"
-    if not isinstance(text, str) or not text.strip():
-        return f"text {text!r}: a transcript with words is needed"
-    if unknown := sorted(set(text) - set(VOCABULARY)):
-        return f"text has {unknown}, which the model cannot spell; use `normalise`"
-    for key in ("speaker", "accent"):
-        if not isinstance(entry.get(key, ""), str):
-            return f"{key} {entry[key]!r}: a string is needed"
-    return None
-
-
-def _is_file(path):
-    try:
-        return Path(path).is_file()
-    except (OSError, ValueError):  # a name that is too long, or has a zero byte
-        return False
-
-
-def _test_rows(entries, test_fraction):
-    sane = 0 < test_fraction < 1
-    count = math.ceil(len(entries) * test_fraction) if sane else 0
-    if not 0 < count < len(entries):
-        raise ValueError(
-            f"a test part of {test_fraction} of {len(entries)} rows leaves a part empty; "
-            "allowed are fractions between 0 and 1 that leave at least one row in each"
-        )
-    return count

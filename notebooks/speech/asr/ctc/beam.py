@@ -1,5 +1,4 @@
-"""From letter probabilities to text: greedy and prefix-beam search for CTC, with a word model
-and boosted phrases.
+"""From letter probabilities to text by prefix-beam search, with a word model and boosted phrases.
 
 Articles: the two of the chapter `speech/asr`; the network gives P(letter | step), CTC (Graves
 et al. 2006) sums over alignments. The text of an alignment drops repeats, then blanks, so that
@@ -23,51 +22,15 @@ import itertools
 import math
 
 import numpy as np
-import torch
-from phrase_boost import PhraseBoost, boosted_counts
 from quartznet import VOCABULARY
-from word_errors import WordErrors, word_error_rate
-from word_model import WordNGram
 
-__all__ = ["PhraseBoost", "PrefixBeam", "WordErrors", "WordNGram", "beam_search"]
-__all__ += ["beam_search_reference", "boosted_counts", "collapse", "greedy", "word_error_rate"]
+from .best_path import checked, collapse
+
+__all__ = ["PrefixBeam", "beam_search", "beam_search_reference"]
 
 ALPHA, BETA = 0.5, 1.5  # weight of the word model, bonus a word: pyctcdecode's defaults
 TOKEN_FLOOR = -5.0  # letters less probable than e^-5 at a step start no new prefix
 BEAM_FLOOR = -10.0  # prefixes e^-10 below the best are dropped, whatever the width
-
-
-def greedy(log_probs, lengths=None, vocabulary=VOCABULARY):
-    """The text of the most probable alignment of each utterance, a list of B strings.
-
-    >>> frames = torch.eye(3).log_softmax(1)[None, [0, 0, 2, 0, 1]]
-    >>> greedy(frames, vocabulary=("a", "b"))
-    ['aab']
-
-    log_probs (B, T, V), or (T, V) for one utterance, float; lengths (B,) valid steps, default
-    all. Blank is the last id. Spaces stay as they were heard, at the ends too. Raises
-    ValueError for another shape, NaN, or lengths beyond T.
-    """
-    log_probs_BTV, lengths_B = _checked(log_probs, lengths, vocabulary)
-    ids_BT = log_probs_BTV.argmax(2)
-    fresh_BT = ids_BT != len(vocabulary)
-    fresh_BT[:, 1:] &= ids_BT[:, 1:] != ids_BT[:, :-1]
-    inside_BT = torch.arange(ids_BT.shape[1], device=ids_BT.device) < lengths_B[:, None]
-    kept_BT = (fresh_BT & inside_BT).cpu()
-    return [
-        "".join(vocabulary[letter] for letter in row[kept].tolist())
-        for row, kept in zip(ids_BT.cpu(), kept_BT, strict=True)
-    ]
-
-
-def collapse(ids, blank, last=None):
-    """The letters of an alignment: repeats dropped, then blanks; `last` is the id before it.
-
-    >>> collapse([0, 0, 2, 0, 1], blank=2), collapse([0, 1], blank=2, last=0)
-    ([0, 0, 1], [1])
-    """
-    before = itertools.chain([last], ids)
-    return [i for i, j in zip(ids, before, strict=False) if i not in (j, blank)]
 
 
 def beam_search(
@@ -92,7 +55,7 @@ def beam_search(
     equations. Cost: O(T width tokens), tokens being those above the floor, one or two of
     most steps. Computed on the CPU; raises ValueError as `greedy` does, and for width < 1.
     """
-    log_probs_BTV, lengths_B = _checked(log_probs, lengths, vocabulary)
+    log_probs_BTV, lengths_B = checked(log_probs, lengths, vocabulary)
     found = []
     for row_TV, length in zip(log_probs_BTV.cpu(), lengths_B.tolist(), strict=True):
         beam = PrefixBeam(width, language_model, boost, alpha, beta, vocabulary)
@@ -256,28 +219,3 @@ def beam_search_reference(log_probs_TV, extra=lambda text: 0.0, vocabulary=VOCAB
         path = math.prod(probs[t, i] for t, i in enumerate(alignment))
         totals[text] = totals.get(text, 0.0) + path
     return {text: math.log(total) + extra(text) for text, total in totals.items() if total}
-
-
-def _checked(log_probs, lengths, vocabulary):
-    shape = getattr(log_probs, "shape", None)
-    if shape is None or len(shape) not in (2, 3) or shape[-1] != len(vocabulary) + 1:
-        raise ValueError(
-            f"log_probs must be (B, T, {len(vocabulary) + 1}) or one utterance's (T, "
-            f"{len(vocabulary) + 1}), got {shape and tuple(shape)}: {len(vocabulary)} letters, "
-            "then the blank"
-        )
-    log_probs = torch.as_tensor(log_probs)
-    log_probs_BTV = log_probs if log_probs.ndim == 3 else log_probs[None]
-    if log_probs_BTV.isnan().any():
-        raise ValueError("log_probs hold NaN: look for a silent or broken signal before")
-    batch, steps = log_probs_BTV.shape[:2]
-    if lengths is None:
-        return log_probs_BTV, torch.full((batch,), steps, device=log_probs_BTV.device)
-    lengths_B = torch.as_tensor(lengths, device=log_probs_BTV.device).reshape(-1)
-    if lengths_B.shape != (batch,) or (
-        batch and not 0 <= lengths_B.min() <= lengths_B.max() <= steps
-    ):
-        raise ValueError(
-            f"lengths must be {batch} numbers in 0...{steps}, got {lengths_B.tolist()}"
-        )
-    return log_probs_BTV, lengths_B

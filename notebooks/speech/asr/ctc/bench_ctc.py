@@ -16,13 +16,15 @@ import os
 import tempfile
 from pathlib import Path
 
-import ctc
 import digit_speech
+import jiwer
 import torch
 from helpers import bench, data, device, receipts, root
-from quartznet import VOCABULARY
-from quartznet_files import load_model
-from quartznet_training import recognise
+from quartznet import VOCABULARY, load_model, recognise
+
+from .beam import beam_search
+from .best_path import greedy
+from .word_model import WordNGram
 
 WIDTH = 32
 
@@ -38,17 +40,17 @@ def spoken(folder, count):
 def word_model(folder, order=3):
     """A WordNGram of digit sentences that are not in the test."""
     train = digit_speech.utterances(folder, "train", ["jackson"], count=300)
-    return ctc.WordNGram([one.text for one in train], order)
+    return WordNGram([one.text for one in train], order)
 
 
 def contestants(log_probs, model, width=WIDTH, arpa=None):
     """Functions that return all texts, by name; peers are there where they are installed."""
     arrays = [x.numpy() for x in log_probs]
     ours = {
-        "ours, greedy": lambda: [ctc.greedy(x)[0] for x in log_probs],
-        "ours": lambda: [ctc.beam_search(x, width=width)[0] for x in log_probs],
+        "ours, greedy": lambda: [greedy(x)[0] for x in log_probs],
+        "ours": lambda: [beam_search(x, width=width)[0] for x in log_probs],
         "ours, word model": lambda: [
-            ctc.beam_search(x, width=width, language_model=model)[0] for x in log_probs
+            beam_search(x, width=width, language_model=model)[0] for x in log_probs
         ],
     }
     return ours | {

@@ -1,18 +1,18 @@
-"""Decoding: equal to the sum over all alignments, to jiwer's counts, and clear refusals."""
+"""Decoding: equal to the sum over all alignments, and clear refusals."""
 
 import itertools
 import math
 
-import ctc
-import jiwer
 import numpy as np
 import pytest
 import torch
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from phrase_boost import PhraseBoost, boosted_counts
-from word_errors import word_error_rate, word_error_rate_reference
-from word_model import WordNGram
+
+from .beam import ALPHA, BETA, PrefixBeam, beam_search, beam_search_reference
+from .best_path import collapse, greedy
+from .phrases import PhraseBoost, boosted_counts
+from .word_model import WordNGram
 
 LETTERS = ("a", "b", " ")
 SENTENCES = ["a ab", "ab b", "a ab b", "b"]
@@ -23,7 +23,6 @@ DEVICES = [
         "cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
     ),
 ]
-texts = st.lists(st.sampled_from(["one", "two", "three", "four"]), max_size=9).map(" ".join)
 
 
 def random_log_probs(steps, letters=3, seed=0, sharp=1.0):
@@ -33,7 +32,7 @@ def random_log_probs(steps, letters=3, seed=0, sharp=1.0):
 
 
 def exact_beam(log_probs, width=10_000, **options):
-    beam = ctc.PrefixBeam(width, vocabulary=LETTERS, **EXACT | options)
+    beam = PrefixBeam(width, vocabulary=LETTERS, **EXACT | options)
     beam.advance(log_probs)
     return beam
 
@@ -42,7 +41,7 @@ def exact_beam(log_probs, width=10_000, **options):
 @pytest.mark.parametrize("seed", [0, 1])
 def test_wide_beam_equals_the_sum_over_all_alignments(steps, seed):
     log_probs = random_log_probs(steps, seed=seed)
-    wanted = ctc.beam_search_reference(log_probs, vocabulary=LETTERS)
+    wanted = beam_search_reference(log_probs, vocabulary=LETTERS)
     got = dict(exact_beam(log_probs).finish())
     assert got == pytest.approx(wanted, abs=1e-9) and len(got) == len(wanted)
 
@@ -54,13 +53,13 @@ def test_word_model_and_phrases_add_what_the_text_alone_earns():
         state, total = model.start(), 0.0
         for word in text.split():
             score, state = model.score(state, word)
-            total += ctc.ALPHA * score + ctc.BETA
+            total += ALPHA * score + BETA
             hopeless = [n for n in range(len(word)) if not model.is_prefix(word[: n + 1])]
             total += model.unknown_score * bool(hopeless)
-        return total + ctc.ALPHA * model.end(state) + boost.bonus(text)
+        return total + ALPHA * model.end(state) + boost.bonus(text)
 
     log_probs = random_log_probs(6, seed=3)
-    wanted = ctc.beam_search_reference(log_probs, extra, LETTERS)
+    wanted = beam_search_reference(log_probs, extra, LETTERS)
     got = dict(exact_beam(log_probs, language_model=model, boost=boost).finish())
     assert got == pytest.approx(wanted, abs=1e-9) and len(got) == len(wanted)
 
@@ -68,8 +67,8 @@ def test_word_model_and_phrases_add_what_the_text_alone_earns():
 @pytest.mark.parametrize("seed", range(5))
 def test_scores_of_the_best_never_exceed_the_exact_sum(seed):
     log_probs = random_log_probs(6, seed=seed, sharp=3)
-    exact = ctc.beam_search_reference(log_probs, vocabulary=LETTERS)
-    text, score = ctc.beam_search(log_probs, width=4, vocabulary=LETTERS, scores=True)[0]
+    exact = beam_search_reference(log_probs, vocabulary=LETTERS)
+    text, score = beam_search(log_probs, width=4, vocabulary=LETTERS, scores=True)[0]
     assert score <= exact[text] + 1e-9 and exact[text] > max(exact.values()) - 0.5
 
 
@@ -80,14 +79,14 @@ def test_probabilities_of_all_texts_sum_to_one():
 
 def test_scaling_survives_ten_thousand_steps():
     log_probs = torch.full((10_000, 4), 0.25).log()
-    ((text, score),) = ctc.beam_search(log_probs, width=5, vocabulary=LETTERS, scores=True)
+    ((text, score),) = beam_search(log_probs, width=5, vocabulary=LETTERS, scores=True)
     assert math.isfinite(score) and text
 
 
 def test_beam_finds_the_text_that_greedy_misses():
     log_probs = torch.tensor([[0.4, 0.6], [0.4, 0.6]]).log()
-    assert ctc.greedy(log_probs, vocabulary=("a",)) == [""]
-    assert ctc.beam_search(log_probs, vocabulary=("a",)) == ["a"]
+    assert greedy(log_probs, vocabulary=("a",)) == [""]
+    assert beam_search(log_probs, vocabulary=("a",)) == ["a"]
 
 
 @pytest.mark.parametrize("cut", [0, 1, 3, 7])
@@ -114,21 +113,21 @@ def spike(letters, device="cpu"):
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_greedy_drops_repeats_then_blanks(device):
-    assert ctc.greedy(spike([0, 0, 3, 0, 1, 1, 2, 3, 3], device), vocabulary=LETTERS) == [
+    assert greedy(spike([0, 0, 3, 0, 1, 1, 2, 3, 3], device), vocabulary=LETTERS) == [
         "aab "
     ]
 
 
 def test_greedy_stops_at_each_length():
     both = spike([0, 1, 1, 2]).repeat(2, 1, 1)
-    assert ctc.greedy(both, torch.tensor([1, 3]), LETTERS) == ["a", "ab"]
+    assert greedy(both, torch.tensor([1, 3]), LETTERS) == ["a", "ab"]
 
 
 @given(st.lists(st.integers(0, 3), max_size=12))
 @settings(deadline=None, max_examples=60)
 def test_collapse_equals_its_words(ids):
     wanted = [i for i, _ in itertools.groupby(ids)]
-    assert ctc.collapse(ids, blank=3) == [i for i in wanted if i != 3]
+    assert collapse(ids, blank=3) == [i for i in wanted if i != 3]
 
 
 @pytest.mark.parametrize(
@@ -141,49 +140,19 @@ def test_collapse_equals_its_words(ids):
     ],
 )
 def test_other_shapes_and_nan_are_refused(bad, words):
-    for decode in (ctc.greedy, ctc.beam_search):
+    for decode in (greedy, beam_search):
         with pytest.raises(ValueError, match=words):
             decode(bad, vocabulary=LETTERS)
 
 
 def test_lengths_beyond_the_steps_are_refused():
     with pytest.raises(ValueError, match="0...2"):
-        ctc.greedy(torch.zeros(1, 2, 4), [3], LETTERS)
+        greedy(torch.zeros(1, 2, 4), [3], LETTERS)
 
 
 def test_a_beam_of_no_width_is_refused():
     with pytest.raises(ValueError, match="at least one prefix"):
-        ctc.PrefixBeam(0)
-
-
-@given(st.lists(st.tuples(texts, texts), min_size=1, max_size=4))
-@example([("one two three one", "one three one one")])  # two alignments are shortest
-@settings(deadline=None, max_examples=300)
-def test_word_errors_equal_jiwers(pairs):
-    references, hypotheses = zip(*[(a or "one", b) for a, b in pairs], strict=True)
-    ours = word_error_rate(list(references), list(hypotheses))
-    theirs = jiwer.process_words(list(references), list(hypotheses))
-    assert ours.rate == pytest.approx(theirs.wer)
-    counts = ours.substitutions, ours.insertions, ours.deletions
-    assert counts == (theirs.substitutions, theirs.insertions, theirs.deletions)
-
-
-@given(texts, texts)
-@settings(deadline=None, max_examples=50)
-def test_word_errors_are_the_fewest(reference, hypothesis):
-    found = word_error_rate(reference, hypothesis)
-    fewest = word_error_rate_reference(reference, hypothesis)
-    assert found.substitutions + found.insertions + found.deletions == fewest
-
-
-def test_word_errors_of_silence():
-    assert word_error_rate("", "").rate == 0 and word_error_rate("", "one").rate == 1
-    assert float(word_error_rate("one two", "")) == 1
-
-
-def test_unequal_lists_are_refused():
-    with pytest.raises(ValueError, match="one hypothesis for each"):
-        word_error_rate(["one"], [])
+        PrefixBeam(0)
 
 
 def test_words_the_end_and_the_unknown_sum_to_one():
@@ -243,8 +212,8 @@ def test_a_model_of_nothing_is_refused(sentences, order):
 
 def test_boosting_lifts_a_word_over_its_rival():
     step = np.log([[0.45, 0.55, 1e-9, 1e-9]])  # "a" or "b"
-    assert ctc.beam_search(torch.tensor(step), vocabulary=LETTERS) == ["b"]
-    boosted = ctc.beam_search(torch.tensor(step), boost=PhraseBoost(["a"]), vocabulary=LETTERS)
+    assert beam_search(torch.tensor(step), vocabulary=LETTERS) == ["b"]
+    boosted = beam_search(torch.tensor(step), boost=PhraseBoost(["a"]), vocabulary=LETTERS)
     assert boosted == ["a"]
 
 

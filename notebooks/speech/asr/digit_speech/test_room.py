@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from room_acoustics import room_noise, room_response
+from .room import room_noise, room_response
 
 
 @pytest.mark.parametrize("t60_s", [0.2, 0.6])

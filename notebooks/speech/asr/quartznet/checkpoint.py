@@ -1,7 +1,7 @@
 """A QuartzNet in one safetensors file: tensors, and beside them the sizes that rebuild the
 network.
 
-The shipped one is `digits_base.safetensors`, made by `train_digits_base.py`. Safetensors holds
+The shipped one is `digits_base.safetensors`, made by `train_digits`. Safetensors holds
 numbers and text alone, so that loading it runs no code.
 """
 
@@ -9,9 +9,10 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from quartznet import VOCABULARY, BlockSpec, QuartzNet
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
+
+from .network import VOCABULARY, BlockSpec, QuartzNet
 
 __all__ = ["DIGITS_BASE", "load_model", "save_model"]
 

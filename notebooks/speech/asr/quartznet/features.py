@@ -19,10 +19,9 @@ Legend: B batch, N samples, T frames, F mel bands, K frequencies.
 import functools
 import math
 
-import numpy as np
 import torch
 
-__all__ = ["log_mel", "log_mel_reference", "mel_filters", "normalise_features", "valid_frames"]
+__all__ = ["log_bands", "log_mel", "mel_filters", "normalise_features", "valid_frames"]
 
 SAMPLE_RATE_HZ = 16_000
 HOP = 160  # samples: 10 ms
@@ -62,7 +61,7 @@ def log_mel(signal, lengths=None, normalise=True, dither=0.0, generator=None):
         signal_BN = signal_BN.where(inside_BN, 0.0)
     emphasised_BN = signal_BN.clone()
     emphasised_BN[:, 1:] -= PRE_EMPHASIS * signal_BN[:, :-1]
-    features_BFT = _log_bands(emphasised_BN, total // HOP)
+    features_BFT = log_bands(emphasised_BN, total // HOP)
     if normalise:
         return normalise_features(features_BFT, frames_B), frames_B
     inside_BT = torch.arange(total // HOP, device=signal.device) < frames_B[:, None]
@@ -126,24 +125,7 @@ def mel_filters(bands=MELS, fft=FFT, rate_hz=SAMPLE_RATE_HZ):
     return torch.minimum(rising, falling).clamp(min=0) * 2 / (high_hz - low_hz)
 
 
-def log_mel_reference(signal):
-    """`log_mel` of one utterance (N,) by its equations, frame by frame in float64: the oracle
-    of the tests."""
-    signal = np.asarray(signal, np.float64)
-    emphasised = np.append(signal[:1], signal[1:] - PRE_EMPHASIS * signal[:-1])
-    padded = np.pad(emphasised, WINDOW // 2)
-    window = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(WINDOW) / (WINDOW - 1))
-    logs = []
-    for t in range(len(signal) // HOP):
-        power = np.abs(np.fft.rfft(window * padded[HOP * t : HOP * t + WINDOW], n=FFT)) ** 2
-        logs.append(np.log(mel_filters().numpy() @ power + LOG_GUARD))
-    logs = np.array(logs).T
-    return (logs - logs.mean(1, keepdims=True)) / (
-        logs.std(1, keepdims=True, ddof=1) + DEVIATION_GUARD
-    )
-
-
-def _log_bands(emphasised_BN, frames):
+def log_bands(emphasised_BN, frames):
     """The logarithms S of the equations, (B, F, T), for T = `frames`.
 
     On a CPU a stretch of 512 frames is windowed, transformed, squared and filtered before the

@@ -19,7 +19,8 @@ from pathlib import Path
 
 import torch
 import yaml
-from quartznet import BlockSpec, QuartzNet
+
+from .network import BlockSpec, QuartzNet
 
 __all__ = ["load_nemo", "nemo_names"]
 

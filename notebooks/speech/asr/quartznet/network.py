@@ -21,10 +21,9 @@ and blank.
 from dataclasses import dataclass
 
 import torch
-from mel_features import log_mel
 from torch import nn
 
-__all__ = ["BLANK", "VOCABULARY", "BlockSpec", "QuartzNet", "block_specs", "log_mel"]
+__all__ = ["BLANK", "VOCABULARY", "BlockSpec", "QuartzNet", "block_specs"]
 
 VOCABULARY = tuple(" abcdefghijklmnopqrstuvwxyz'")
 BLANK = len(VOCABULARY)  # 28: NeMo puts it last

@@ -11,12 +11,14 @@ import pickle
 import tarfile
 from pathlib import Path
 
-import nemo_checkpoint
 import pytest
 import torch
 import yaml
-from quartznet import VOCABULARY, BlockSpec, QuartzNet, log_mel
 from safetensors.torch import load_file
+
+from . import nemo
+from .features import log_mel
+from .network import VOCABULARY, BlockSpec, QuartzNet
 
 FIXTURE = Path(__file__).parent / "nemo_fixture"
 
@@ -58,7 +60,7 @@ def test_features_equal_nemos():
 
 def test_log_probabilities_equal_nemos():
     expected = load_file(FIXTURE / "expected.safetensors")
-    model, vocabulary = nemo_checkpoint.load_nemo(FIXTURE / "tiny_quartznet.nemo")
+    model, vocabulary = nemo.load_nemo(FIXTURE / "tiny_quartznet.nemo")
     with torch.inference_mode():
         log_probs, steps = model(*log_mel(expected["signal"], expected["lengths"]))
     assert vocabulary == VOCABULARY and steps.tolist() == expected["steps"].tolist()
@@ -69,12 +71,12 @@ def test_log_probabilities_equal_nemos():
 @pytest.mark.parametrize("name", ["15x5", "5x5", "5x1"])
 def test_every_tensor_has_a_name_of_its_own(name):
     model = QuartzNet.build(name, width=0.1)
-    names = nemo_checkpoint.nemo_names(model)
+    names = nemo.nemo_names(model)
     assert names.keys() == model.state_dict().keys() and len(set(names.values())) == len(names)
 
 
 def test_a_step_that_is_not_separable_takes_four_places():
-    names = nemo_checkpoint.nemo_names(QuartzNet([BlockSpec(8, 3, repeats=2, separable=False)]))
+    names = nemo.nemo_names(QuartzNet([BlockSpec(8, 3, repeats=2, separable=False)]))
     assert names["blocks.0.steps.1.pointwise.weight"] == "encoder.encoder.0.mconv.4.conv.weight"
     assert names["blocks.0.steps.1.norm.bias"] == "encoder.encoder.0.mconv.5.bias"
 
@@ -86,7 +88,7 @@ def test_gzipped_and_interpolated_checkpoints_load(tmp_path, members):
         "${labels}",
     )
     path = written(tmp_path / "a.nemo", config, state, "w:gz")
-    assert nemo_checkpoint.load_nemo(path)[1] == VOCABULARY
+    assert nemo.load_nemo(path)[1] == VOCABULARY
 
 
 def test_a_pickle_that_runs_code_is_refused(tmp_path, members):
@@ -96,14 +98,14 @@ def test_a_pickle_that_runs_code_is_refused(tmp_path, members):
 
     path = written(tmp_path / "a.nemo", members[0], pickle.dumps({"x": Hostile()}, protocol=2))
     with pytest.raises(ValueError, match="no plain tensors"):
-        nemo_checkpoint.load_nemo(path)
+        nemo.load_nemo(path)
     assert not (tmp_path / "owned").exists()
 
 
 def test_yaml_that_makes_objects_is_refused(tmp_path, members):
     hostile = f"preprocessor: !!python/object/apply:os.mkdir ['{tmp_path}/owned']"
     with pytest.raises(ValueError, match="no QuartzNet"):
-        nemo_checkpoint.load_nemo(written(tmp_path / "a.nemo", hostile, members[1]))
+        nemo.load_nemo(written(tmp_path / "a.nemo", hostile, members[1]))
     assert not (tmp_path / "owned").exists()
 
 
@@ -113,39 +115,39 @@ def test_a_link_is_refused(tmp_path):
         member.type, member.linkname = tarfile.SYMTYPE, "/etc/passwd"
         archive.addfile(member)
     with pytest.raises(ValueError, match="one plain file"):
-        nemo_checkpoint.load_nemo(tmp_path / "a.nemo")
+        nemo.load_nemo(tmp_path / "a.nemo")
 
 
 def test_a_repeated_member_is_refused(tmp_path, members):
     path = written(tmp_path / "a.nemo", *members, names=["model_weights.ckpt"] * 2)
     with pytest.raises(ValueError, match="one plain file"):
-        nemo_checkpoint.load_nemo(path)
+        nemo.load_nemo(path)
 
 
 def test_a_huge_member_is_refused_before_it_is_read(tmp_path, members, monkeypatch):
-    monkeypatch.setitem(nemo_checkpoint.MOST_BYTES, "model_weights.ckpt", 1000)
+    monkeypatch.setitem(nemo.MOST_BYTES, "model_weights.ckpt", 1000)
     with pytest.raises(ValueError, match="refused"):
-        nemo_checkpoint.load_nemo(written(tmp_path / "a.nemo", *members))
+        nemo.load_nemo(written(tmp_path / "a.nemo", *members))
 
 
 @pytest.mark.parametrize("content", [b"", b"no archive at all", b"\x1f\x8b broken gzip"])
 def test_what_is_no_archive_is_refused(tmp_path, content):
     (tmp_path / "a.nemo").write_bytes(content)
     with pytest.raises(ValueError, match="tar archive|no model_config"):
-        nemo_checkpoint.load_nemo(tmp_path / "a.nemo")
+        nemo.load_nemo(tmp_path / "a.nemo")
 
 
 def test_a_cut_archive_is_refused(tmp_path, members):
     path = written(tmp_path / "a.nemo", *members)
     path.write_bytes(path.read_bytes()[:20_000])
     with pytest.raises(ValueError, match="tar archive|no model_weights"):
-        nemo_checkpoint.load_nemo(path)
+        nemo.load_nemo(path)
 
 
 def test_an_archive_without_weights_is_refused(tmp_path, members):
     path = written(tmp_path / "a.nemo", *members, names=["model_config.yaml", "other.bin"])
     with pytest.raises(ValueError, match="no model_weights.ckpt"):
-        nemo_checkpoint.load_nemo(path)
+        nemo.load_nemo(path)
 
 
 @pytest.mark.parametrize(
@@ -163,7 +165,7 @@ def test_another_model_is_refused(tmp_path, members, where, key, value, message)
     config, state = copy.deepcopy(members)
     config[where][key] = value
     with pytest.raises(ValueError, match=message):
-        nemo_checkpoint.load_nemo(written(tmp_path / "a.nemo", config, state))
+        nemo.load_nemo(written(tmp_path / "a.nemo", config, state))
 
 
 @pytest.mark.parametrize("key, value", [("se", True), ("kernel", [32]), ("filters", "many")])
@@ -171,7 +173,7 @@ def test_another_kind_of_block_is_refused(tmp_path, members, key, value):
     config, state = copy.deepcopy(members)
     config["encoder"]["jasper"][1][key] = value
     with pytest.raises(ValueError, match="block 1"):
-        nemo_checkpoint.load_nemo(written(tmp_path / "a.nemo", config, state))
+        nemo.load_nemo(written(tmp_path / "a.nemo", config, state))
 
 
 @pytest.mark.parametrize("damage", ["missing", "left over", "misshapen", "not finite"])
@@ -185,4 +187,4 @@ def test_tensors_that_do_not_fit_are_refused(tmp_path, members, damage):
     else:
         state[name] = torch.zeros(3) if damage == "misshapen" else state[name] * torch.nan
     with pytest.raises(ValueError, match="fits not|must be finite"):
-        nemo_checkpoint.load_nemo(written(tmp_path / "a.nemo", config, state))
+        nemo.load_nemo(written(tmp_path / "a.nemo", config, state))

@@ -1,9 +1,10 @@
 """QuartzNet: the published sizes, lengths that never leak, and clear refusals. Equality with
-NeMo: test_nemo_checkpoint."""
+NeMo: test_nemo."""
 
 import pytest
 import torch
-from quartznet import BLANK, VOCABULARY, QuartzNet, block_specs
+
+from .network import BLANK, VOCABULARY, QuartzNet, block_specs
 
 SMALL = {"width": 0.05, "field": 0.2}
 

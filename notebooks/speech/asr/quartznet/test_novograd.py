@@ -6,7 +6,8 @@ import copy
 import numpy as np
 import pytest
 import torch
-from novograd import NovoGrad, cosine_rate, novograd_reference
+
+from .novograd import NovoGrad, cosine_rate, novograd_reference
 
 DEVICES = [
     "cpu",

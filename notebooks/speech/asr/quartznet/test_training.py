@@ -3,9 +3,10 @@ path."""
 
 import pytest
 import torch
-from quartznet import BLANK, QuartzNet
-from quartznet_files import DIGITS_BASE, load_model, save_model
-from quartznet_training import (
+
+from .checkpoint import DIGITS_BASE, load_model, save_model
+from .network import BLANK, QuartzNet
+from .training import (
     MODES,
     Recipe,
     batches,

@@ -2,8 +2,9 @@
 
 import pytest
 import torch
-from quartznet import QuartzNet
-from quartznet_variants import PointwiseLinear, folded, linear, variant
+
+from .network import QuartzNet
+from .variants import PointwiseLinear, folded, linear, variant
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 """Makes `digits_base.safetensors`: a small QuartzNet that heard two US speakers say digits.
 
-    python train_digits_base.py    # minutes on two cores; writes the checkpoint beside it
+    python -m quartznet.train_digits    # from the slice's folder; minutes on two cores; writes the checkpoint beside it
 
 It hears the recordings 5-24 of jackson and theo alone, in composed utterances. The recordings
 0-4 of all six speakers stay aside and say how good it is: the word error rates are printed and
@@ -15,9 +15,10 @@ import digit_speech
 import jiwer
 import torch
 from helpers import data, device
-from quartznet import BLANK, VOCABULARY, QuartzNet
-from quartznet_files import DIGITS_BASE, save_model
-from quartznet_training import Recipe, recognise, train
+
+from .checkpoint import DIGITS_BASE, save_model
+from .network import BLANK, VOCABULARY, QuartzNet
+from .training import Recipe, recognise, train
 
 SIZES = {"name": "5x1", "width": 0.3, "field": 0.16}
 SOURCE = [name for name, accent in digit_speech.ACCENTS.items() if accent == "USA"]

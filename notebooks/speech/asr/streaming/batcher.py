@@ -23,10 +23,11 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
-from acoustic_worker import WorkerFailed
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-__all__ = ["Answer", "Batcher", "DeadlineMissed", "Metrics", "QueueFull", "as_batch"]
+from .windows import as_batch
+
+__all__ = ["Answer", "Batcher", "DeadlineMissed", "Metrics", "QueueFull", "WorkerFailed"]
 
 SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)
 SIZES = (1, 2, 4, 8, 16, 32, 64)
@@ -38,6 +39,10 @@ class QueueFull(RuntimeError):
 
 class DeadlineMissed(RuntimeError):
     """A window waited longer than its deadline: its answer would be of no use."""
+
+
+class WorkerFailed(RuntimeError):
+    """The network did not answer for this batch; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -202,17 +207,3 @@ class _Item:
     features_FT: np.ndarray
     came: float
     future: asyncio.Future
-
-
-def as_batch(windows, pad_to=0):
-    """Windows (F, T) as one array (B, F, T), zeros behind the shorter, and their frames (B,);
-    None in place of the frames where all fill it, which saves the masks. T is at least
-    `pad_to`: few shapes mean few first times."""
-    frames_B = np.array([window.shape[1] for window in windows], np.int64)
-    longest = max(int(frames_B.max()), pad_to)
-    if (frames_B == longest).all():
-        return np.stack(windows), None
-    batch_BFT = np.zeros((len(windows), windows[0].shape[0], longest), np.float32)
-    for row, window in zip(batch_BFT, windows, strict=True):
-        row[:, : window.shape[1]] = window
-    return batch_BFT, frames_B

@@ -22,7 +22,9 @@ from dataclasses import dataclass
 
 import torch
 import websockets
-from asr_load import Heard, load, speak, worker_pids
+
+from .clients import Heard, load, speak
+from .launch import worker_pids
 
 __all__ = ["Verdict", "break_everything", "garbage", "hasty", "kill_worker", "returns", "stops"]
 

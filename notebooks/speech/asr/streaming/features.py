@@ -17,7 +17,7 @@ Legend: F mel bands, T frames of 10 ms, N samples at 16 kHz.
 """
 
 import torch
-from mel_features import DEVIATION_GUARD, HOP, MELS, log_mel
+from quartznet import DEVIATION_GUARD, HOP, MELS, log_mel
 
 __all__ = ["FeatureStream", "RunningNormaliser", "prior_of"]
 

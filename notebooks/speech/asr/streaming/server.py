@@ -3,17 +3,17 @@
 Article: "Solving Automatic Speech Recognition Deployment Challenges" (NVIDIA Technical Blog),
 which lists what a deployment needs: streaming, resource management, serving, monitoring.
 
-    /v1/stream    the protocol of `stream_session`
-    /metrics      Prometheus's text format, series of `stream_batcher.Metrics`
+    /v1/stream    the protocol of `session`
+    /metrics      Prometheus's text format, series of `batcher.Metrics`
     /health       200 and "ready"; 503 while draining or without a worker
 
 The front process holds every stream's state and computes features and text; the network runs
-in another (`acoustic_worker`), or behind Triton (`--backend`, see `triton_asr`). SIGTERM
+in another (`worker`), or behind Triton (`--backend`, see `triton_backend`). SIGTERM
 drains: no new streams, those under way get `drain_s` seconds to end, then they are ended and
 answered.
 
-    python asr_server.py --port 0 --max-batch 16    # prints {"port": ...} when it is ready
-    python asr_server.py --boost "nine,five" --boost-weight 1    # a beam with boosted phrases
+    python -m streaming.server --port 0 --max-batch 16    # prints {"port": ...} when it is ready
+    python -m streaming.server --boost "nine,five" --boost-weight 1    # a beam with boosted phrases
 """
 
 import argparse
@@ -28,14 +28,15 @@ import time
 
 import torch
 import uvicorn
-from acoustic_worker import WorkerPool
 from ctc import PhraseBoost, PrefixBeam
 from fastapi import FastAPI, Response, WebSocket
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.websockets import WebSocketDisconnect, WebSocketState
-from stream_batcher import Batcher, Metrics
-from stream_session import LONGEST_MESSAGE_BYTES, Refused, Session, SessionLimits
-from streaming import StreamOptions
+
+from .batcher import Batcher, Metrics
+from .session import LONGEST_MESSAGE_BYTES, Refused, Session, SessionLimits
+from .windows import StreamOptions
+from .worker import WorkerPool
 
 __all__ = ["Service", "make_app", "main"]
 
@@ -222,7 +223,7 @@ def parse(argv):
     """The options of the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--variant", default="folded", help="see quartznet_variants")
+    parser.add_argument("--variant", default="folded", help="see quartznet.VARIANTS")
     parser.add_argument("--checkpoint", default="")
     parser.add_argument("--device", default="cpu", help="where the network runs")
     parser.add_argument("--backend", default="local", help="local, or host:port of a Triton")
@@ -270,7 +271,7 @@ def main(argv=None):
             pool = WorkerPool(o.variant, o.spares, o.checkpoint, o.device, warm)
             infer, alive = stack.enter_context(pool).infer, lambda: pool.alive
         else:
-            from triton_asr import TritonBackend
+            from .triton_backend import TritonBackend
 
             backend = stack.enter_context(TritonBackend(o.backend))
             infer, alive = backend.infer, backend.alive

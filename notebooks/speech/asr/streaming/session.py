@@ -27,9 +27,9 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 import torch
-from acoustic_worker import WorkerFailed
-from stream_batcher import DeadlineMissed, QueueFull
-from streaming import StreamState
+
+from .batcher import DeadlineMissed, QueueFull, WorkerFailed
+from .stream_state import StreamState
 
 __all__ = ["Refused", "Session", "SessionLimits", "pcm16"]
 

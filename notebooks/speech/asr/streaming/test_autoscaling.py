@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from autoscaling import Day, Rule, calls_of_a_day, open_streams, queue_time_s, simulate
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from .autoscaling import Day, Rule, calls_of_a_day, open_streams, queue_time_s, simulate
 
 QUIET = Day(crowd=(0, 0, 0))
 

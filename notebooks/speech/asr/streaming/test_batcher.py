@@ -5,8 +5,9 @@ import time
 
 import numpy as np
 import pytest
-from acoustic_worker import WorkerFailed
-from stream_batcher import Batcher, DeadlineMissed, QueueFull, as_batch
+
+from .batcher import Batcher, DeadlineMissed, QueueFull, WorkerFailed
+from .windows import as_batch
 
 
 def window(value, frames=10):

@@ -9,13 +9,15 @@ import os
 import signal
 import time
 
-import asr_load
 import pytest
 import torch
 import websockets
-from asr_load import Server, load, scrape, speak
-from quartznet_files import save_model
-from streaming import StreamOptions, transcribe
+from quartznet import save_model
+
+from .clients import load, speak
+from .launch import Server, scrape, worker_pids
+from .stream_state import transcribe
+from .windows import StreamOptions
 
 OPTIONS = {"idle_s": 0.6, "keep_s": 3, "ahead_ms": 400, "drain_s": 1.5, "max_streams": 12}
 START = json.dumps({"type": "start"})
@@ -142,7 +144,7 @@ def test_a_client_that_comes_back_loses_nothing(server, model):
 
 def test_a_killed_worker_costs_no_stream_a_letter(server, model):
     signals = [sound(2.5, seed) for seed in range(4)]
-    before = scrape(server)["asr_worker_restarts"]
+    before = scrape(server.address)["asr_worker_restarts"]
 
     async def go():
         speaking = asyncio.create_task(load(server.address, signals))
@@ -153,7 +155,7 @@ def test_a_killed_worker_costs_no_stream_a_letter(server, model):
     heard = asyncio.run(go())
     assert [one.text for one in heard] == transcribe(model, signals)
     assert not any(one.notices for one in heard)
-    assert scrape(server)["asr_worker_restarts"] == before + 1
+    assert scrape(server.address)["asr_worker_restarts"] == before + 1
 
 
 def worker_of(server):
@@ -162,9 +164,9 @@ def worker_of(server):
 
 
 def test_metrics_are_read_by_prometheus_own_parser(server):
-    before = scrape(server)
+    before = scrape(server.address)
     asyncio.run(load(server.address, [sound(0.6)]))
-    after = scrape(server)
+    after = scrape(server.address)
     added = {key: after[key] - before.get(key, 0) for key in after}
     assert added["asr_request_success_total"] == added["asr_count_total"] == 10
     assert added["asr_queue_seconds_count"] == 10 and after["asr_streams"] == 0

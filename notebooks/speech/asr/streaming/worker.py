@@ -6,28 +6,28 @@ holds nothing: a window goes in, log-probabilities come out, and what a stream s
 in the front process. A worker that dies is replaced by a spare that already has the network in
 memory, the batch under way is computed again, and a new spare is started behind.
 
-    python acoustic_worker.py 17 plain    # started by `WorkerPool`; 17 is the pipe's number
+    python -m streaming.worker 17 plain    # started by `WorkerPool`; 17 is the pipe's number
 
 Legend: B batch, F mel bands, T frames, S output steps, V letters and blank.
 """
 
 import contextlib
 import multiprocessing.connection
-import os
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import numpy as np
+import torch
+from quartznet import DIGITS_BASE, load_model, variant
 
-__all__ = ["WorkerFailed", "WorkerPool", "main"]
+from .batcher import WorkerFailed
+from .launch import environment
+from .windows import computed
+
+__all__ = ["WorkerPool", "main", "warmed"]
 
 START_S, ANSWER_S = 60.0, 10.0  # a worker that takes longer counts as dead
-
-
-class WorkerFailed(RuntimeError):
-    """No worker answered for this batch, twice; the message says why."""
 
 
 class WorkerPool:
@@ -39,21 +39,21 @@ class WorkerPool:
     Start it with `start()` or `with`. `infer` blocks, so call it from a thread; one call at a
     time is served, others wait. A batch whose worker dies is tried once more on the next one;
     then WorkerFailed is raised, so that a poisonous batch cannot kill for ever. `restarts`
-    counts the dead, `pid` is the worker's. `variant` is one of `quartznet_variants.VARIANTS`.
+    counts the dead, `pid` is the worker's. `variant_name` is one of `quartznet.VARIANTS`.
     `warm` is the largest batch and the frames to be met: a library chooses its kernels when it
     first sees a shape, which takes longer than many windows, so a worker sees them all before.
     """
 
     def __init__(
         self,
-        variant="plain",
+        variant_name="plain",
         spares=1,
         checkpoint="",
         device="cpu",
         warm=(1, 90),
         answer_s=ANSWER_S,
     ):
-        self.arguments = [variant, str(checkpoint), device, *map(str, warm)]
+        self.arguments = [variant_name, str(checkpoint), device, *map(str, warm)]
         self.spares = spares
         self.answer_s, self.restarts = answer_s, 0
         self._lock, self._workers, self._closed = threading.Lock(), [], False
@@ -114,12 +114,12 @@ class _Worker:
 
     def __init__(self, arguments):
         ours, theirs = multiprocessing.connection.Pipe()
-        command = [sys.executable, str(Path(__file__).resolve()), str(theirs.fileno())]
+        command = [sys.executable, "-m", "streaming.worker", str(theirs.fileno())]
         self.process = subprocess.Popen(
             [*command, *arguments],
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
-            env=os.environ | {"OMP_NUM_THREADS": "1"},
+            env=environment(OMP_NUM_THREADS="1"),
             start_new_session=True,  # Ctrl-C goes to the server, which drains first
         )
         theirs.close()
@@ -150,39 +150,33 @@ class _Worker:
         self.pipe.close()
 
 
-def main(pipe, variant="plain", checkpoint="", device="cpu", largest=1, frames=90):
+def main(pipe, name="plain", checkpoint="", device="cpu", largest=1, frames=90):
     """None; answers batches from a pipe until its other end closes."""
-    import torch
-    from quartznet_files import DIGITS_BASE, load_model
-    from quartznet_variants import variant as made_as
-
     torch.set_num_threads(1)  # a second thread would wait for the front's core, and spin
-    model = made_as(load_model(checkpoint or DIGITS_BASE, device), variant)
-    with torch.inference_mode():
-        for batch in range(1, int(largest) + 1):
-            sound_BFT = torch.zeros(batch, model_bands(model), int(frames), device=device)
-            model(sound_BFT), model(sound_BFT, torch.full((batch,), int(frames), device=device))
-        pipe.send(np.zeros(0))
-        while True:
-            try:
-                batch_BFT, frames_B = pipe.recv()
-            except (EOFError, OSError):
-                return
-            pipe.send(_answer(model, batch_BFT, frames_B, device))
+    model = warmed(name, checkpoint, device, int(largest), int(frames))
+    pipe.send(np.zeros(0))
+    while True:
+        try:
+            batch_BFT, frames_B = pipe.recv()
+        except (EOFError, OSError):
+            return
+        pipe.send(_answer(model, batch_BFT, frames_B))
 
 
-def model_bands(model):
-    """How many mel bands a model or its compiled copy reads."""
-    return getattr(model, "_orig_mod", model).n_mels
+def warmed(name, checkpoint, device, largest, frames):
+    """The network as one of `quartznet.VARIANTS`, every batch size up to the largest met once."""
+    model = variant(load_model(checkpoint or DIGITS_BASE, device), name)
+    bands = getattr(model, "_orig_mod", model).n_mels  # a compiled copy keeps the original
+    for size in range(1, largest + 1):
+        sound_BFT = np.zeros((size, bands, frames), np.float32)
+        computed(model, sound_BFT), computed(model, sound_BFT, np.full(size, frames))
+    return model
 
 
-def _answer(model, batch_BFT, frames_B, device):
+def _answer(model, batch_BFT, frames_B):
     """The log-probabilities as an array; the words of an error, which is no reason to die."""
-    import torch
-
     try:
-        frames_B = None if frames_B is None else torch.from_numpy(frames_B).to(device)
-        return model(torch.from_numpy(batch_BFT).to(device), frames_B)[0].cpu().numpy()
+        return computed(model, batch_BFT, frames_B)
     except (ValueError, RuntimeError, TypeError) as error:
         return f"{type(error).__name__}: {error}"
 
@@ -192,6 +186,5 @@ def _told(error):
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).resolve().parent))
     number, *rest = sys.argv[1:]
     main(multiprocessing.connection.Connection(int(number)), *rest)

@@ -1,16 +1,17 @@
-"""How a stream is cut, and what goes in and out of it: options, windows, events.
+"""How a stream is cut, and what goes in and out of it: options, windows, events, windows as one batch.
 
 Article: "Solving Automatic Speech Recognition Deployment Challenges" (NVIDIA Technical Blog).
-The equations stand in `streaming`, which works by these.
+The equations stand in `stream_state`, which works by these.
 
-Legend: F mel bands, T frames of 10 ms, S output steps of 20 ms.
+Legend: B batch, F mel bands, T frames of 10 ms, S output steps of 20 ms.
 """
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
-__all__ = ["Event", "StreamOptions", "Window"]
+__all__ = ["Event", "StreamOptions", "Window", "as_batch", "computed"]
 
 FRAME_MS, FRAMES_PER_STEP = 10, 2
 
@@ -76,3 +77,25 @@ class Event:
     start_ms: int
     to_ms: int
     heard_ms: int
+
+
+def as_batch(windows, pad_to=0):
+    """Windows (F, T) as one array (B, F, T), zeros behind the shorter, and their frames (B,);
+    None in place of the frames where all fill it, which saves the masks. T is at least
+    `pad_to`: few shapes mean few first times."""
+    frames_B = np.array([window.shape[1] for window in windows], np.int64)
+    longest = max(int(frames_B.max()), pad_to)
+    if (frames_B == longest).all():
+        return np.stack(windows), None
+    batch_BFT = np.zeros((len(windows), windows[0].shape[0], longest), np.float32)
+    for row, window in zip(batch_BFT, windows, strict=True):
+        row[:, : window.shape[1]] = window
+    return batch_BFT, frames_B
+
+
+@torch.inference_mode()
+def computed(model, batch_BFT, frames_B=None):
+    """The model's log-probabilities (B, S, V) of a batch as `as_batch` makes it, float32 arrays in and out."""
+    device = next(iter(model.parameters())).device
+    frames_B = None if frames_B is None else torch.from_numpy(frames_B).to(device)
+    return model(torch.from_numpy(batch_BFT).to(device), frames_B)[0].cpu().numpy()

@@ -5,8 +5,8 @@ whose models are "served using the NVIDIA Triton Inference Server". Past one mac
 processes keep the streams and Triton keeps the networks: each scales by itself. What a client
 says over its WebSocket stays the same.
 
-    python triton_asr.py --http-port 8000 --grpc-port 8001    # prints {"grpc": ...} when ready
-    python asr_server.py --backend 127.0.0.1:8001
+    python -m streaming.triton_backend    # prints {"http": ..., "grpc": ..., "metrics": ...} when ready
+    python -m streaming.server --backend 127.0.0.1:8001    # the port of gRPC
 
 The model `quartznet` has inputs `features` (64, T) float32 and `frames` (1) int64, and the
 output `log_probs` (S, 29) float32, each with a batch axis before. Triton's batcher joins
@@ -20,21 +20,18 @@ import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 import sysconfig
 import threading
-from pathlib import Path
 
 import numpy as np
-from acoustic_worker import WorkerFailed
-from mel_features import MELS
-from quartznet import BLANK
-from stream_options import StreamOptions
+from quartznet import BLANK, MELS
 
-__all__ = ["MODEL", "TritonBackend", "TritonServer", "available", "main"]
+from .batcher import WorkerFailed
+from .windows import StreamOptions, computed
 
-MODEL, START_S = "quartznet", 60
+__all__ = ["MODEL", "TritonBackend", "available", "main"]
+
+MODEL, PORTS = "quartznet", ("http", "grpc", "metrics")
 DLPACK = {
     b"pb_utils.Tensor(name, value)": b"pb_utils.Tensor.from_dlpack(name, value)",
     b"input_tensor.as_numpy()": b'__import__("numpy").from_dlpack(input_tensor)',
@@ -97,122 +94,56 @@ class TritonBackend:
         return found.as_numpy("log_probs")
 
 
-class TritonServer:
-    """A Triton in a process of its own: `with TritonServer() as triton: triton.grpc`.
-
-    Addresses `http`, `grpc` and `metrics`, all on this machine. RuntimeError with its last
-    words if it does not start.
-    """
-
-    def __init__(
-        self, variant="folded", checkpoint="", device="cpu", max_batch=16, max_delay_us=2000
-    ):
-        self.command = [sys.executable, str(Path(__file__).resolve()), f"--variant={variant}"]
-        self.command += [f"--checkpoint={checkpoint}", f"--max-batch={max_batch}"]
-        self.command += [f"--device={device}"]
-        self.command += [f"--max-delay-us={max_delay_us}"]
-        self.process = None
-
-    def start(self):
-        """The server, its process begun but perhaps not ready."""
-        ports = free_ports(3)
-        names = ("http", "grpc", "metrics")
-        flags = [f"--{name}-port={port}" for name, port in zip(names, ports, strict=True)]
-        self.http, self.grpc, self.metrics = (f"127.0.0.1:{port}" for port in ports)
-        library = sysconfig.get_config_var("LIBDIR")  # its Python stub needs our libpython
-        paths = [library, *os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)]
-        self.process = subprocess.Popen(
-            [*self.command, *flags],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env=os.environ | {"LD_LIBRARY_PATH": os.pathsep.join(filter(None, paths))},
-            start_new_session=True,
-        )
-        return self
-
-    def wait_ready(self):
-        """The server, ready."""
-        clock = threading.Timer(START_S, self.process.kill)
-        clock.start()
-        told = []
-        for line in self.process.stdout:
-            told.append(line)
-            if line.startswith('{"grpc"'):
-                break
-        else:
-            raise RuntimeError(f"Triton did not start: {''.join(told)[-800:]}")
-        clock.cancel()
-        threading.Thread(target=self.process.stdout.read, daemon=True).start()  # its log
-        return self
-
-    def __enter__(self):
-        return (self if self.process else self.start()).wait_ready()
-
-    def __exit__(self, *_):
-        try:
-            self.process.send_signal(signal.SIGTERM)
-            self.process.wait(15)
-        except subprocess.TimeoutExpired:
-            os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait(5)
-
-
-def free_ports(count):
-    """So many ports of this machine that nobody uses now."""
-    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [one.getsockname()[1] for one in held]
-    for one in held:
-        one.close()
-    return ports
-
-
 def main(argv=None):
     """Serves until SIGTERM."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    for name, default in (("http", 8000), ("grpc", 8001), ("metrics", 8002)):
-        parser.add_argument(f"--{name}-port", type=int, default=default)
+    for name in PORTS:
+        parser.add_argument(f"--{name}", type=int, default=0, help="a port; 0: a free one")
     parser.add_argument("--variant", default="folded")
     parser.add_argument("--checkpoint", default="")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--max-batch", type=int, default=16)
     parser.add_argument("--max-delay-us", type=int, default=2000)
-    o = parser.parse_args(argv)
-    stop = threading.Event()
+    o, stop = parser.parse_args(argv), threading.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, lambda *_: stop.set())
-    with _bound(o) as triton:
+    library = sysconfig.get_config_var("LIBDIR")  # Triton's Python stub needs our libpython
+    paths = [library, os.environ.get("LD_LIBRARY_PATH", "")]
+    os.environ["LD_LIBRARY_PATH"] = os.pathsep.join(filter(None, paths))
+    ports = {name: getattr(o, name) or _free_port() for name in PORTS}
+    with _bound(o, ports) as triton:
         triton.run()
-        print(json.dumps({"grpc": o.grpc_port}), flush=True)
+        print(json.dumps(ports), flush=True)
         stop.wait()
 
 
-def _bound(o):
+def _free_port():
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        return held.getsockname()[1]
+
+
+def _bound(o, ports):
     """A pytriton.Triton with the network bound to it, not yet running."""
     import torch
     from pytriton.decorators import batch
     from pytriton.model_config import DynamicBatcher, ModelConfig, Tensor
-    from pytriton.triton import Triton
-    from quartznet_files import DIGITS_BASE, load_model
-    from quartznet_variants import variant
+    from pytriton.triton import Triton, TritonConfig
+
+    from .worker import warmed
 
     torch.set_num_threads(1)
     _mend_arrays()
-    model = variant(load_model(o.checkpoint or DIGITS_BASE, o.device), o.variant)
-
-    with torch.inference_mode():  # every batch size once, before the first request
-        for size in range(1, o.max_batch + 1):
-            model(torch.zeros(size, MELS, StreamOptions().window_frames, device=o.device))
+    model = warmed(o.variant, o.checkpoint, o.device, o.max_batch, StreamOptions().window_frames)
 
     @batch
-    @torch.inference_mode()
     def infer(features, frames):
-        lengths_B = torch.from_numpy(frames[:, 0]).to(o.device)
-        full = bool((lengths_B == features.shape[2]).all())
-        found = model(torch.from_numpy(features).to(o.device), None if full else lengths_B)
-        return {"log_probs": np.ascontiguousarray(found[0].cpu().numpy())}
+        full = (frames == features.shape[2]).all()
+        found_BSV = computed(model, features, None if full else frames[:, 0])
+        return {"log_probs": np.ascontiguousarray(found_BSV)}
 
-    triton = Triton(config=_config(o))
+    addresses = {f"{name}_port": port for name, port in ports.items()}
+    addresses |= {f"{name}_address": "127.0.0.1" for name in ports}
+    triton = Triton(config=TritonConfig(allow_gpu_metrics=False, **addresses))
     triton.bind(
         model_name=MODEL,
         infer_func=infer,
@@ -227,16 +158,6 @@ def _bound(o):
         ),
     )
     return triton
-
-
-def _config(o):
-    """pytriton's TritonConfig: this machine's addresses alone, no metrics of a GPU."""
-    from pytriton.triton import TritonConfig
-
-    ports = {"http": o.http_port, "grpc": o.grpc_port, "metrics": o.metrics_port}
-    config = {f"{name}_port": port for name, port in ports.items()}
-    config |= {f"{name}_address": "127.0.0.1" for name in ports}
-    return TritonConfig(allow_gpu_metrics=False, **config)
 
 
 def _mend_arrays():

@@ -1,11 +1,11 @@
 """Composed utterances, on recordings made here: tones for digits, of known length and level."""
 
-import digit_speech
 import numpy as np
 import pytest
 import soundfile
 import torch
-from digit_speech import ACCENTS, SPLITS, WORDS, Style, batch, compose, save, utterances
+from . import utterance
+from .utterance import ACCENTS, SPLITS, WORDS, Style, compose, save, utterances
 
 DRY = Style(t60_s=None, snr_db=None)
 
@@ -100,10 +100,10 @@ def test_pauses_inside_a_group_are_brief_and_between_groups_medium(recordings):
 
 def test_pauses_have_their_median_and_spread():
     style = Style(group=(99, 99), brief_s=(0.08, 1.6, 0.0, 9.0))
-    logs = np.log(digit_speech._pauses(90, np.random.default_rng(0), style))
+    logs = np.log(utterance._pauses(90, np.random.default_rng(0), style))
     for seed in range(1, 60):
         logs = np.append(
-            logs, np.log(digit_speech._pauses(90, np.random.default_rng(seed), style))
+            logs, np.log(utterance._pauses(90, np.random.default_rng(seed), style))
         )
     # 5,340 draws: the mean of the logs is known to 0.47 / 73 = 0.0064, four times that is asked
     assert abs(logs.mean() - np.log(0.08)) < 0.026 and abs(logs.std() - np.log(1.6)) < 0.02
@@ -137,7 +137,7 @@ def test_a_recording_loses_its_silence_its_offset_and_its_level(tmp_path):
     tone = np.sin(2 * np.pi * 500 * np.arange(2400) / 8000)
     hushed = 0.3 * np.concatenate([np.zeros(4000), tone, np.zeros(8000)]) + 0.1
     soundfile.write(tmp_path / "1_theo_0.wav", hushed, 8000)
-    sound = digit_speech.read_digit(tmp_path / "1_theo_0.wav")
+    sound = utterance.read_digit(tmp_path / "1_theo_0.wav")
     assert abs(len(sound) / 16_000 - (0.3 + 2 * 0.05)) < 0.02  # 50 ms stay on each side
     assert abs(sound.mean()) < 0.01 and np.isclose(np.mean(sound**2), 1)
 
@@ -154,17 +154,7 @@ def test_a_recording_loses_its_silence_its_offset_and_its_level(tmp_path):
 def test_refuses_recordings_of_another_kind(tmp_path, sound, rate):
     soundfile.write(tmp_path / "1_theo_0.wav", sound, rate)
     with pytest.raises(ValueError, match="8000 Hz, mono"):
-        digit_speech.read_digit(tmp_path / "1_theo_0.wav")
-
-
-def test_a_batch_is_padded_with_zeros(recordings):
-    spoken = utterances(recordings, "test", "theo", 3)
-    signal_BN, lengths_B = batch(spoken)
-    assert lengths_B.tolist() == [len(one.signal) for one in spoken]
-    assert lengths_B.dtype == torch.int64 and signal_BN.shape == (3, max(lengths_B))
-    for row, one in zip(signal_BN, spoken, strict=True):
-        assert torch.equal(row[: len(one.signal)], one.signal)
-        assert not row[len(one.signal) :].any()
+        utterance.read_digit(tmp_path / "1_theo_0.wav")
 
 
 def test_saved_sounds_are_those_composed(recordings, tmp_path):

@@ -12,7 +12,7 @@ so error rates on them are no error rates of free speech.
             2002, pp. 199-202; that the logarithms of pauses in read speech are close to two
             Gaussians, of Demol et al., Interspeech 2007. The medians and the spread inside the
             classes are our choice.
-    room    reverberation and noise as in `room_acoustics`, at a stated reverberation time,
+    room    reverberation and noise as in `room`, at a stated reverberation time,
             direct-to-reverberant ratio, and SNR against the words.
 
 The recordings have 8 kHz: above 4 kHz there is noise alone.
@@ -29,7 +29,7 @@ from pathlib import Path
 import numpy as np
 import soundfile
 import torch
-from room_acoustics import RATE_HZ, room_noise, room_response
+from .room import RATE_HZ, room_noise, room_response
 from scipy.signal import fftconvolve, resample_poly
 
 WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
@@ -159,13 +159,6 @@ def compose(folder, recordings, rng, style=None, name="utterance"):
     signal = torch.from_numpy(wet_N.astype(np.float32))
     text = " ".join(word.text for word in words)
     return Utterance(name, signal, text, speaker, ACCENTS[speaker], split, tuple(words), *room)
-
-
-def batch(spoken):
-    """Signals as float32 of shape (B, N), zero behind each end, and lengths, int64 (B,)."""
-    signals = [one.signal for one in spoken]
-    lengths_B = torch.tensor([len(signal) for signal in signals], dtype=torch.int64)
-    return torch.nn.utils.rnn.pad_sequence(signals, batch_first=True), lengths_B
 
 
 def save(spoken, folder):

@@ -15,7 +15,7 @@ the last id is carried along, so that no letter is doubled or lost.
 
 We differ from the usual buffered decoding in two ways: features are computed once, frame by
 frame, instead of for each window again, and normalised by running moments, see
-`streaming_features`.
+`features`.
 
 Legend: F mel bands, T frames of 10 ms, S output steps of 20 ms, V letters and blank, N samples.
 """
@@ -24,12 +24,12 @@ from collections import deque
 
 import torch
 from ctc import collapse
-from mel_features import HOP, SAMPLE_RATE_HZ
-from quartznet import BLANK, VOCABULARY
-from stream_options import FRAME_MS, FRAMES_PER_STEP, Event, StreamOptions, Window
-from streaming_features import FeatureStream, RunningNormaliser
+from quartznet import BLANK, HOP, SAMPLE_RATE_HZ, VOCABULARY
 
-__all__ = ["Event", "StreamOptions", "StreamState", "Window", "run_windows", "transcribe"]
+from .features import FeatureStream, RunningNormaliser
+from .windows import FRAME_MS, FRAMES_PER_STEP, Event, StreamOptions, Window, as_batch, computed
+
+__all__ = ["StreamState", "run_windows", "transcribe"]
 
 LONGEST_PUSH_S = 60  # of audio in one call: more is an error, or an attack
 
@@ -125,7 +125,7 @@ class StreamState:
                 f"{(steps, len(self.vocabulary) + 1)}: windows are answered in order"
             )
         self.pending.pop(0)
-        kept_SV = log_probs_SV[window.keep_from : window.keep_to].cpu()
+        kept_SV = log_probs_SV[window.keep_from : window.keep_to]
         return self._decode(kept_SV, window)
 
     def skip(self):
@@ -202,18 +202,11 @@ def run_windows(model, windows):
     Windows of unlike length (a stream's first and last) are padded and masked, so that company
     changes nothing.
     """
-    frames = [window.features_FT.shape[1] for window in windows]
-    device = next(iter(model.parameters())).device
-    if len(set(frames)) == 1:
-        batch_BFT = torch.stack([w.features_FT for w in windows]).to(device)
-        return list(model(batch_BFT)[0])
-    rows = [w.features_FT.T for w in windows]
-    batch_BFT = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True).transpose(1, 2)
-    log_probs_BSV, steps_B = model(batch_BFT.to(device), torch.tensor(frames, device=device))
-    return [row[:n] for row, n in zip(log_probs_BSV, steps_B.tolist(), strict=True)]
+    found_BSV = computed(model, *as_batch([window.features_FT.numpy() for window in windows]))
+    rows = zip(found_BSV, windows, strict=True)
+    return [torch.from_numpy(row_SV[: -(-window.features_FT.shape[1] // FRAMES_PER_STEP)]) for row_SV, window in rows]
 
 
-@torch.inference_mode()
 def transcribe(model, signals, options=None, prior=None, decoder=None):
     """The text of each signal (N,), all of them streamed side by side: a list of strings.
 

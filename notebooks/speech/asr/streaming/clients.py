@@ -13,29 +13,19 @@ The bracket is the right context, or what was left of it at the end of the strea
 
 The due time counts, not the time of sending, so that a late generator flatters nobody; how late
 it was itself is reported beside.
-
-    python asr_load.py 127.0.0.1:8000 --streams 16 --seconds 10    # room noise as sound
 """
 
-import argparse
 import asyncio
 import contextlib
 import json
-import signal
-import subprocess
-import sys
 import time
-import urllib.error
-import urllib.request
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 import torch
 import websockets
 
-__all__ = ["Heard", "Server", "load", "percentiles", "scrape", "speak"]
-__all__ += ["worker_pids"]
+__all__ = ["Heard", "load", "percentiles", "speak"]
 
 RATE_HZ, GOLDEN = 16_000, 0.618034
 
@@ -60,86 +50,6 @@ class Heard:
     @property
     def text(self):
         return " ".join(" ".join(self.finals).split())
-
-
-class Server:
-    """A server process: `with Server(max_batch=1) as server: ... server.address`.
-
-    Options become flags of `asr_server.py`. Waits until it is ready; RuntimeError with its last
-    words if it isn't. `terminate()` sends SIGTERM and returns the exit code after the drain.
-    """
-
-    def __init__(self, **options):
-        flags = [f"--{key.replace('_', '-')}={value}" for key, value in options.items()]
-        script = Path(__file__).resolve().with_name("asr_server.py")
-        self.command, self.process, self.address = (
-            [sys.executable, str(script), *flags],
-            None,
-            "",
-        )
-
-    def start(self):
-        """The server, its process begun but perhaps not ready."""
-        pipe = subprocess.PIPE
-        self.process = subprocess.Popen(self.command, stdout=pipe, stderr=pipe, text=True)
-        return self
-
-    def wait_ready(self):
-        """The server, ready: it said on which port. Asked again, it answers at once."""
-        if self.address:
-            return self
-        line = self.process.stdout.readline()  # ends when the process does
-        if not line:
-            _, words = self.process.communicate(timeout=10)
-            raise RuntimeError(f"the server did not start: {words.strip()[-600:]}")
-        self.address = f"127.0.0.1:{json.loads(line)['port']}"
-        return self
-
-    def __enter__(self):
-        (self if self.process else self.start()).wait_ready()
-        return self
-
-    def __exit__(self, *_):
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            if self.process.poll() is None:
-                self.terminate()
-        self.process.kill()
-        self.process.communicate()
-
-    def terminate(self, timeout=20):
-        """The exit code, after SIGTERM and the drain."""
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(timeout)
-
-    def get(self, path):
-        """(status, text) of a GET request."""
-        try:
-            with urllib.request.urlopen(f"http://{self.address}{path}", timeout=10) as answer:
-                return answer.status, answer.read().decode()
-        except urllib.error.HTTPError as error:
-            return error.code, error.read().decode()
-
-
-def scrape(where):
-    """{series: value} of the metrics of a Server or an address, read by Prometheus's parser;
-    labels follow the name as in `asr_request_failure_total{reason=deadline}`."""
-    from prometheus_client.parser import text_string_to_metric_families
-
-    address, found = getattr(where, "address", where), {}
-    with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
-        text = answer.read().decode()
-    for family in text_string_to_metric_families(text):
-        for sample in family.samples:
-            labels = ",".join(f"{key}={value}" for key, value in sample.labels.items())
-            found[sample.name + (f"{{{labels}}}" if labels else "")] = sample.value
-    return found
-
-
-def worker_pids(server):
-    """The process ids of a server's workers, the one that answers first (Linux)."""
-    pid = server.process.pid
-    tasks = Path(f"/proc/{pid}/task").glob("*/children")
-    return sorted({int(word) for path in tasks for word in path.read_text().split()})
 
 
 async def speak(
@@ -234,21 +144,3 @@ def percentiles(all_heard, what="responses_ms", points=(50, 95, 99)):
     if not len(values):
         return (np.nan,) * len(points)
     return tuple(np.percentile(values, points).tolist())
-
-
-def main(argv=None):
-    """Prints what noise of so many clients waited; for a look at a server of your own."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("address")
-    parser.add_argument("--streams", type=int, default=8)
-    parser.add_argument("--seconds", type=float, default=10)
-    args = parser.parse_args(argv)
-    signals = [0.01 * torch.randn(int(args.seconds * RATE_HZ)) for _ in range(args.streams)]
-    heard = asyncio.run(load(args.address, signals))
-    for name in ("responses_ms", "felt_ms", "queue_ms", "compute_ms", "late_sends_ms"):
-        p50, p95, p99 = percentiles(heard, name)
-        print(f"{name}: p50 {p50:.1f}, p95 {p95:.1f}, p99 {p99:.1f}")
-
-
-if __name__ == "__main__":
-    main()
