@@ -1,7 +1,7 @@
 """A .nemo file loads as NeMo itself computes, and a wrong or hostile one is refused with its
 reason.
 
-The fixture was written by NeMo 3.0.0: see `nemo_fixture/make_fixture.py`.
+The fixture was written by NeMo 3.0.0: see `make_nemo_fixture`.
 """
 
 import copy

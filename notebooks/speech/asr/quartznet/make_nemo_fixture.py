@@ -2,7 +2,7 @@
 what NeMo computes with it.
 
     python -m venv nemo-env; nemo-env/bin/pip install torch==2.13.0 "nemo_toolkit[asr]==3.0.0"
-    nemo-env/bin/python make_fixture.py
+    nemo-env/bin/python make_nemo_fixture.py
 
 Weights are random and batch normalisation has random statistics, so that every tensor matters;
 the signal is noise and tones, two utterances of different lengths. No network is used.
@@ -17,7 +17,7 @@ from nemo.collections.asr.models import EncDecCTCModel
 from omegaconf import OmegaConf
 from safetensors.torch import save_file
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parent / "nemo_fixture"
 LETTERS = list(" abcdefghijklmnopqrstuvwxyz'")
 
 

@@ -1,0 +1,101 @@
+"""The study behind the chapter on accents: what has to move, seed by seed, and voices that training never heard.
+
+    python -m quartznet.study_accents              # from the slice's folder; minutes; writes a receipt
+    python -m quartznet.study_accents --seeds 2 --rows 100
+
+Word error rates are measured on recordings that no training used: of the voices in training ("accented"), of the two
+that the base model knows ("source"), and of each accented speaker by a model whose training lacked that voice
+("unseen"), beside one that had it ("seen"). All trainings run on one thread, as many side by side as there are cores.
+"""
+
+import argparse
+import copy
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import digit_speech
+import jiwer
+import numpy as np
+import torch
+from helpers import data, device, receipts
+
+from .checkpoint import load_model
+from .train_digits import greedy_text
+from .training import Recipe, recognise, train
+
+__all__ = ["RECIPES", "main"]
+
+RECIPES = {"full": {}, "decoder": {"mode": "decoder"}, "batch_norm": {"mode": "batch-norm"}}
+RECIPES["full_gently"] = {"rate": 1e-3}  # the article's rate on its own
+ARTICLE_ROWS, RATE, BATCH = 4_500, 1e-3, 8
+
+
+def spoken(folder, split, speakers, count, seed):
+    """(signals, texts) of `count` composed utterances of each speaker."""
+    made = digit_speech.utterances(folder, split, speakers, count=count, seed=seed)
+    return [one.signal for one in made], [one.text for one in made]
+
+
+def tuned(base, part, **changed):
+    """A copy of the base trained for one epoch, at a rate whose updates can go as far as the article's in all."""
+    updates, article = -(-len(part[0]) // BATCH), -(-ARTICLE_ROWS // BATCH)
+    model = copy.deepcopy(base)
+    train(model, *part, Recipe(**{"rate": RATE * article / updates, "batch": BATCH} | changed))
+    return model
+
+
+def error_rate(model, part):
+    """The word error rate in percent, decoded greedily."""
+    return 100 * jiwer.wer(part[1], [greedy_text(found) for found in recognise(model, part[0])])
+
+
+def main(argv=None):
+    """Train, measure, write the receipt."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--rows", type=int, default=400, help="training rows in all")
+    parser.add_argument("--fresh", type=int, default=30, help="test utterances of each speaker")
+    parser.add_argument("--side-by-side", type=int, default=len(os.sched_getaffinity(0)))
+    args = parser.parse_args(argv)
+    torch.set_num_threads(1)
+    receipt, folder, base = receipts.start("asr_finetuning", device.tier("cpu")), data.fetch("fsdd"), load_model()
+    abroad = [name for name, accent in digit_speech.ACCENTS.items() if accent != "USA"]
+    tests = {"accented": spoken(folder, "test", abroad, args.fresh, 8)}
+    tests["source"] = spoken(folder, "test", ["jackson", "theo"], args.fresh, 8)
+    parts = {name: spoken(folder, "train", [name], args.rows // 4, 7) for name in abroad}
+    every = _joined(parts.values())
+
+    def run(job):
+        name, seed = job
+        model = tuned(base, every, **RECIPES[name], seed=seed)
+        return [error_rate(model, part) for part in tests.values()]
+
+    def leave_out(job):
+        name, seed = job
+        model = tuned(base, _joined(part for other, part in parts.items() if other != name), seed=seed)
+        own, with_it = spoken(folder, "test", [name], args.fresh, 9), tuned(base, every, seed=seed)
+        return [error_rate(one, own) for one in (base, with_it, model)]
+
+    jobs = [(name, seed) for name in RECIPES for seed in range(args.seeds)]
+    strangers = [(name, seed) for name in abroad for seed in range(min(2, args.seeds))]
+    with ThreadPoolExecutor(args.side_by_side) as pool:
+        rates, unseen = list(pool.map(run, jobs)), np.array(list(pool.map(leave_out, strangers)))
+    for name in RECIPES:
+        own = [pair for (other, _), pair in zip(jobs, rates, strict=True) if other == name]
+        for what, values in zip(tests, zip(*own, strict=True), strict=True):
+            spread = np.median(values), "%", min(values), max(values), len(values)
+            receipt.record(f"study_{name}_{what}_wer", *spread)
+    for column, what in ((1, "seen"), (2, "unseen")):
+        gains = 100 * (1 - unseen[:, column] / unseen[:, 0])
+        receipt.record(f"study_wer_reduction_{what}", np.median(gains), "%", gains.min(), gains.max(), len(gains))
+    receipt.sizes(rows=args.rows, fresh=args.fresh, seeds=args.seeds)
+    print(receipt.write(name="accents"))
+
+
+def _joined(parts):
+    signals, texts = zip(*parts, strict=True)
+    return sum(signals, []), sum(texts, [])
+
+
+if __name__ == "__main__":
+    main()
