@@ -256,10 +256,7 @@ def test_progress_makes_the_tries_new(server, tmp_path):
 
 @pytest.mark.parametrize("name", ["other", "../../connect", "a?b=c#d", "é%00"])
 def test_what_is_not_there_is_told_at_once(server, tmp_path, name):
-    with (
-        client_of(server) as client,
-        pytest.raises(CrowdError, match="404 Not Found"),
-    ):
+    with client_of(server) as client, pytest.raises(CrowdError, match="404 Not Found"):
         client.download(server.project_id, name, tmp_path / "d.zip")
     assert len(server.log) <= 2 and not client.retries
     assert not list(tmp_path.iterdir())

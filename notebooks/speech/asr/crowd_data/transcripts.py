@@ -1,8 +1,8 @@
 """Transcripts that a recogniser can spell, from what people wrote.
 
-The article's normaliser lowers the case and takes out marks of noise. A character outside the model's vocabulary that
-stays in ("$", "%", a Greek letter) is skipped or becomes blank in training, silently. Here every character is spelled,
-dropped by a rule and counted, or reported.
+The article's normaliser lowers the case and takes out marks of noise. A character outside the
+model's vocabulary that stays in ("$", "%", a Greek letter) is skipped or becomes blank in
+training, silently. Here every character is spelled, dropped by a rule and counted, or reported.
 """
 
 import re

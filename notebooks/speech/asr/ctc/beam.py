@@ -1,4 +1,5 @@
-"""From letter probabilities to text by prefix-beam search, with a word model and boosted phrases.
+"""From letter probabilities to text by prefix-beam search, with a word model and boosted
+phrases.
 
 Articles: the two of the chapter `speech/asr`; the network gives P(letter | step), CTC (Graves
 et al. 2006) sums over alignments. The text of an alignment drops repeats, then blanks, so that

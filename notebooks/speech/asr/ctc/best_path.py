@@ -1,4 +1,5 @@
-"""The text of the most probable alignment: best-path decoding of CTC, one letter or blank a step.
+"""The text of the most probable alignment: best-path decoding of CTC, one letter or blank a
+step.
 
 The text of an alignment drops repeats, then blanks (Graves et al. 2006): "ss-iix" is "six".
 
@@ -47,7 +48,8 @@ def collapse(ids, blank, last=None):
 
 
 def checked(log_probs, lengths, vocabulary):
-    """Log-probabilities (B, T, V) and lengths (B,), as decoders take them; ValueError for others."""
+    """Log-probabilities (B, T, V) and lengths (B,), as decoders take them; ValueError for
+    others."""
     shape = getattr(log_probs, "shape", None)
     if shape is None or len(shape) not in (2, 3) or shape[-1] != len(vocabulary) + 1:
         raise ValueError(

@@ -113,9 +113,7 @@ def spike(letters, device="cpu"):
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_greedy_drops_repeats_then_blanks(device):
-    assert greedy(spike([0, 0, 3, 0, 1, 1, 2, 3, 3], device), vocabulary=LETTERS) == [
-        "aab "
-    ]
+    assert greedy(spike([0, 0, 3, 0, 1, 1, 2, 3, 3], device), vocabulary=LETTERS) == ["aab "]
 
 
 def test_greedy_stops_at_each_length():

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from .room import room_noise, room_response
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import soundfile
 import torch
+
 from . import utterance
 from .utterance import ACCENTS, SPLITS, WORDS, Style, compose, save, utterances
 

@@ -29,8 +29,9 @@ from pathlib import Path
 import numpy as np
 import soundfile
 import torch
-from .room import RATE_HZ, room_noise, room_response
 from scipy.signal import fftconvolve, resample_poly
+
+from .room import RATE_HZ, room_noise, room_response
 
 WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 # from the data set's own metadata.py; all six are men

@@ -1,26 +1,27 @@
 """The race for features: ours against librosa's, on the same utterances in the same run, after
 a check that all agree.
 
-    python bench_quartznet.py                  # this machine's tier, 20 rounds; a receipt
-    python bench_quartznet.py --utterances 8 --seconds 4 --rounds 50
+    python -m quartznet.bench_quartznet    # from the slice's folder; 20 rounds; a receipt
+    python -m quartznet.bench_quartznet --utterances 8 --seconds 4 --rounds 50 --threads 1
 
 librosa gets its fastest road to the same numbers: the whole batch as one array, complex64, its
-transform and filters, the same pre-emphasis and normalisation in NumPy. On a GPU ours runs
-there, on resident samples, and librosa on the CPU. The script also times the network's step at
-this tier.
-"""
+transform and filters, the same pre-emphasis and normalisation in NumPy. PyTorch and the library
+behind NumPy's products get the same `--threads`. On a GPU ours runs there, on resident samples,
+and librosa on the CPU. The script also times the network's step at this tier."""
 
 import argparse
-import os
 
 import librosa
 import numpy as np
+import threadpoolctl
 import torch
-from helpers import bench, check, device, receipts, root
-from quartznet import QuartzNet, log_mel
-from quartznet_files import load_model
-from quartznet_training import mixed_precision
+from helpers import bench, check, device, receipts
 from scipy.signal.windows import hann
+
+from .checkpoint import load_model
+from .features import log_mel
+from .network import QuartzNet
+from .training import mixed_precision
 
 
 def librosa_log_mel(signal_BN):
@@ -74,20 +75,22 @@ def main(argv=None):
     parser.add_argument("--utterances", type=int)
     parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--threads", type=int, default=device.cores())
     args = parser.parse_args(argv)
     tier = device.tier()
-    receipt = receipts.start("asr_finetuning", tier)
-    os.environ.setdefault("REBUILT_RECEIPTS", str(root() / "_build" / "receipts" / "bench"))
+    torch.set_num_threads(args.threads)
+    receipt = receipts.start("asr_finetuning", tier, threads=args.threads)
     utterances = args.utterances or tier.pick(cpu=16, gpu=128, big=512)
     signal_BN = noise_and_tones(utterances, args.seconds)
-    race = bench.race(
-        contestants(signal_BN, tier.device), args.rounds, reference="librosa, one by one"
-    )
+    with threadpoolctl.threadpool_limits(args.threads):
+        pairs = contestants(signal_BN, tier.device)
+        race = bench.race(pairs, args.rounds, reference="librosa, one by one")
     print(race)
     record_race(receipt, race, utterances * args.seconds)
-    net = tier.pick(cpu=load_model(), gpu=QuartzNet.build("15x5"), big=QuartzNet.build("15x5"))
+    net = load_model() if str(tier) == "cpu" else QuartzNet.build("15x5")
     print(record_step(receipt, net.to(tier.device), signal_BN, tier, args.rounds))
-    print(receipt.write())
+    receipt.sizes(utterances=utterances, seconds=args.seconds)
+    print(receipt.write(name="features"))
 
 
 def record_race(receipt, race, seconds):

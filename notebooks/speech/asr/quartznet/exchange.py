@@ -1,10 +1,10 @@
 """What several processes tell each other while they train one network.
 
-Every process has the whole model and computes the gradient of its rows; the sum of all gradients (torch.distributed: gloo
-on CPUs, NCCL on GPUs) moves all copies by the same step. Batch normalisation sees a process's own rows alone, so that
-equality with one process holds where its statistics are held, in mode "decoder"; in the other modes the mean of the
-running statistics is kept, and results agree as seeds do.
-"""
+Every process has the whole model and computes the gradient of its rows; the sum of all
+gradients (torch.distributed: gloo on CPUs, NCCL on GPUs) moves all copies by the same step.
+Batch normalisation sees a process's own rows alone, so that equality with one process holds
+where its statistics are held, in mode "decoder"; in the other modes the mean of the running
+statistics is kept, and results agree as seeds do."""
 
 import torch
 import torch.distributed as dist
@@ -18,7 +18,8 @@ def share(rows, rank, processes):
 
 
 def sum_of_processes(loss, free, processes):
-    """The loss of the whole batch, a float; the gradients of `free` become those of the whole batch, in one message."""
+    """The loss of the whole batch, a float; the gradients of `free` become those of the whole
+    batch, in one message."""
     if processes == 1:
         return float(loss.detach())
     parts = [torch.zeros_like(w) if w.grad is None else w.grad for w in free]

@@ -4,9 +4,8 @@ The format is that of NVIDIA NeMo, which the article writes; we add `speaker` an
 
     {"audio_filepath": "a.wav", "duration": 3.45, "text": "this is a transcript"}
 
-What cannot be trained on is refused with its line: where NeMo would skip it in silence, a figure changes and nobody
-knows why.
-"""
+What cannot be trained on is refused with its line: where NeMo would skip it in silence, a
+figure changes and nobody knows why."""
 
 import json
 import math
@@ -80,16 +79,17 @@ def read_manifest(path, audio=True):
 
 
 def read_sounds(entries):
-    """The signals of manifest entries, float32 tensors (N,), and their texts: what `train` takes.
+    """The signals of manifest entries, float32 tensors (N,), and their texts: what `train`
+    takes.
 
-    Raises ValueError for a sound that is not mono at 16 kHz: read as if it were, it would be heard at another pitch.
-    """
+    Raises ValueError for a sound that is not mono at 16 kHz: read as if it were, it would be
+    heard at another pitch."""
     signals = []
     for entry in entries:
         signal_N, rate_hz = soundfile.read(entry["audio_filepath"], dtype="float32")
         if rate_hz != SAMPLE_RATE_HZ or signal_N.ndim != 1:
-            got = f"{rate_hz} Hz, shape {signal_N.shape}"
-            raise ValueError(f"{entry['audio_filepath']}: {got}; needed is one channel at {SAMPLE_RATE_HZ} Hz")
+            wrong = f"{entry['audio_filepath']}: {rate_hz} Hz, shape {signal_N.shape}"
+            raise ValueError(f"{wrong}; needed is one channel at {SAMPLE_RATE_HZ} Hz")
         signals.append(torch.from_numpy(signal_N))
     return signals, [entry["text"] for entry in entries]
 

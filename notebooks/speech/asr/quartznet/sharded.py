@@ -1,4 +1,5 @@
-"""One fine-tuning on several processes, as a script that torch.distributed.run starts from the slice's folder:
+"""One fine-tuning on several processes, as a script that torch.distributed.run starts from the
+slice's folder:
 
     python -m torch.distributed.run --nproc-per-node 2 -m quartznet.sharded \\
         --manifest train.json --base base.safetensors --out tuned.safetensors --mode decoder
@@ -26,7 +27,9 @@ def main(argv=None):
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--mode", default="full")
     parser.add_argument("--rate", type=float, default=1e-3)
-    parser.add_argument("--plain", action="store_true", help="no cutouts, no dither: comparable")
+    parser.add_argument(
+        "--plain", action="store_true", help="no cutouts, no dither: comparable"
+    )
     args = parser.parse_args(argv)
     local, beside = int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"])
     on_gpus = torch.cuda.device_count() >= beside  # one each, or none: NCCL shares no GPU

@@ -1,16 +1,16 @@
-"""The study behind the chapter on accents: what has to move, seed by seed, and voices that training never heard.
+"""The study behind the chapter on accents: what has to move, seed by seed, and voices that
+training never heard.
 
-    python -m quartznet.study_accents              # from the slice's folder; minutes; writes a receipt
+    python -m quartznet.study_accents    # from the slice's folder; minutes; writes a receipt
     python -m quartznet.study_accents --seeds 2 --rows 100
 
-Word error rates are measured on recordings that no training used: of the voices in training ("accented"), of the two
-that the base model knows ("source"), and of each accented speaker by a model whose training lacked that voice
-("unseen"), beside one that had it ("seen"). All trainings run on one thread, as many side by side as there are cores.
-"""
+Word error rates are measured on recordings that no training used: of the voices in training
+("accented"), of the two that the base model knows ("source"), and of each accented speaker by a
+model whose training lacked that voice ("unseen"), beside one that had it ("seen"). All
+trainings run on one thread, as many side by side as there are cores."""
 
 import argparse
 import copy
-import os
 from concurrent.futures import ThreadPoolExecutor
 
 import digit_speech
@@ -37,7 +37,8 @@ def spoken(folder, split, speakers, count, seed):
 
 
 def tuned(base, part, **changed):
-    """A copy of the base trained for one epoch, at a rate whose updates can go as far as the article's in all."""
+    """A copy of the base trained for one epoch, at a rate whose updates can go as far as the
+    article's in all."""
     updates, article = -(-len(part[0]) // BATCH), -(-ARTICLE_ROWS // BATCH)
     model = copy.deepcopy(base)
     train(model, *part, Recipe(**{"rate": RATE * article / updates, "batch": BATCH} | changed))
@@ -55,10 +56,14 @@ def main(argv=None):
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--rows", type=int, default=400, help="training rows in all")
     parser.add_argument("--fresh", type=int, default=30, help="test utterances of each speaker")
-    parser.add_argument("--side-by-side", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--side-by-side", type=int, default=device.cores())
     args = parser.parse_args(argv)
     torch.set_num_threads(1)
-    receipt, folder, base = receipts.start("asr_finetuning", device.tier("cpu")), data.fetch("fsdd"), load_model()
+    receipt, folder, base = (
+        receipts.start("asr_finetuning", device.tier("cpu")),
+        data.fetch("fsdd"),
+        load_model(),
+    )
     abroad = [name for name, accent in digit_speech.ACCENTS.items() if accent != "USA"]
     tests = {"accented": spoken(folder, "test", abroad, args.fresh, 8)}
     tests["source"] = spoken(folder, "test", ["jackson", "theo"], args.fresh, 8)
@@ -72,14 +77,22 @@ def main(argv=None):
 
     def leave_out(job):
         name, seed = job
-        model = tuned(base, _joined(part for other, part in parts.items() if other != name), seed=seed)
-        own, with_it = spoken(folder, "test", [name], args.fresh, 9), tuned(base, every, seed=seed)
+        model = tuned(
+            base, _joined(part for other, part in parts.items() if other != name), seed=seed
+        )
+        own, with_it = (
+            spoken(folder, "test", [name], args.fresh, 9),
+            tuned(base, every, seed=seed),
+        )
         return [error_rate(one, own) for one in (base, with_it, model)]
 
     jobs = [(name, seed) for name in RECIPES for seed in range(args.seeds)]
     strangers = [(name, seed) for name in abroad for seed in range(min(2, args.seeds))]
     with ThreadPoolExecutor(args.side_by_side) as pool:
-        rates, unseen = list(pool.map(run, jobs)), np.array(list(pool.map(leave_out, strangers)))
+        rates, unseen = (
+            list(pool.map(run, jobs)),
+            np.array(list(pool.map(leave_out, strangers))),
+        )
     for name in RECIPES:
         own = [pair for (other, _), pair in zip(jobs, rates, strict=True) if other == name]
         for what, values in zip(tests, zip(*own, strict=True), strict=True):
@@ -87,7 +100,14 @@ def main(argv=None):
             receipt.record(f"study_{name}_{what}_wer", *spread)
     for column, what in ((1, "seen"), (2, "unseen")):
         gains = 100 * (1 - unseen[:, column] / unseen[:, 0])
-        receipt.record(f"study_wer_reduction_{what}", np.median(gains), "%", gains.min(), gains.max(), len(gains))
+        receipt.record(
+            f"study_wer_reduction_{what}",
+            np.median(gains),
+            "%",
+            gains.min(),
+            gains.max(),
+            len(gains),
+        )
     receipt.sizes(rows=args.rows, fresh=args.fresh, seeds=args.seeds)
     print(receipt.write(name="accents"))
 

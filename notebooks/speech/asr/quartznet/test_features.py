@@ -19,7 +19,8 @@ DEVICES = [
 
 
 def log_mel_reference(signal):
-    """`log_mel` of one utterance (N,) by its equations, frame by frame in float64; its constants are its own."""
+    """`log_mel` of one utterance (N,) by its equations, frame by frame in float64; its
+    constants are its own."""
     signal = np.asarray(signal, np.float64)
     padded, logs = np.pad(np.append(signal[:1], signal[1:] - 0.97 * signal[:-1]), 160), []
     window = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(320) / 319)
@@ -64,9 +65,7 @@ def test_filters_equal_librosas():
 @pytest.mark.parametrize("rate_hz, bands", [(8000, 40), (1600, 5), (44_100, 80)])
 def test_filters_equal_librosas_at_other_rates(rate_hz, bands):
     wanted = librosa.filters.mel(sr=rate_hz, n_fft=512, n_mels=bands, dtype=np.float64)
-    np.testing.assert_allclose(
-        mel_filters(bands, 512, rate_hz), wanted, rtol=1e-9, atol=1e-15
-    )
+    np.testing.assert_allclose(mel_filters(bands, 512, rate_hz), wanted, rtol=1e-9, atol=1e-15)
 
 
 @settings(max_examples=25, deadline=None)

@@ -113,7 +113,11 @@ def test_sounds_come_with_their_texts(tmp_path):
     wanted = torch.linspace(-0.5, 0.5, 1600)
     soundfile.write(tmp_path / "a.wav", wanted.numpy(), 16_000, subtype="FLOAT")
     signals, texts = read_sounds([entry(str(tmp_path / "a.wav"))])
-    assert torch.equal(signals[0], wanted) and signals[0].dtype == torch.float32 and texts == ["three one four"]
+    assert (
+        torch.equal(signals[0], wanted)
+        and signals[0].dtype == torch.float32
+        and texts == ["three one four"]
+    )
 
 
 @pytest.mark.parametrize("sound, rate", [(np.zeros(800), 8000), (np.zeros((1600, 2)), 16_000)])

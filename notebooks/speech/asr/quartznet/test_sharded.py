@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 import soundfile
 import torch
-from quartznet import QuartzNet
 from quartznet_files import load_model, save_model
 from quartznet_sharded import share, train_share
 from quartznet_training import Recipe, train
 from speech_manifest import write_manifest
+
+from quartznet import QuartzNet
 
 PLAIN = {"cutouts": 0, "dither": 0.0}
 

@@ -6,16 +6,7 @@ import torch
 
 from .checkpoint import DIGITS_BASE, load_model, save_model
 from .network import BLANK, QuartzNet
-from .training import (
-    MODES,
-    Recipe,
-    batches,
-    encode,
-    recognise,
-    set_mode,
-    spec_cutout,
-    train,
-)
+from .training import MODES, Recipe, batches, encode, recognise, set_mode, spec_cutout, train
 
 
 def tiny(seed=0):

@@ -1,6 +1,6 @@
 """Makes `digits_base.safetensors`: a small QuartzNet that heard two US speakers say digits.
 
-    python -m quartznet.train_digits    # from the slice's folder; minutes on two cores; writes the checkpoint beside it
+    python -m quartznet.train_digits    # in the slice's folder; minutes; writes the checkpoint
 
 It hears the recordings 5-24 of jackson and theo alone, in composed utterances. The recordings
 0-4 of all six speakers stay aside and say how good it is: the word error rates are printed and

@@ -6,8 +6,9 @@ is connectionist temporal classification (CTC, Graves et al. 2006): minus the lo
 all paths of letters and blanks that collapse to the transcript, the mean over a batch.
 SpecCutout zeroes five rectangles of up to 50 bands x 120 frames (DeVries and Taylor 2017).
 
-With several processes, each has the whole model, computes the gradient of its share of every batch's rows, and steps by
-the sum of all (see `exchange`): data parallelism as in NeMo's trainer.
+With several processes, each has the whole model, computes the gradient of its share of every
+batch's rows, and steps by the sum of all (see `exchange`): data parallelism as in NeMo's
+trainer.
 
 We differ: a transcript that has no path (more letters than output steps) and a character
 outside the vocabulary are refused where NeMo drops them silently; rectangles shrink with short
@@ -59,15 +60,16 @@ class Recipe:
 
 
 def train(model, signals, texts, recipe=None, report=None, rank=0, processes=1):
-    """The loss of each update, the mean over its batch; the model is trained in place, left in eval mode.
+    """The loss of each update, the mean over its batch; the model is trained in place, left in
+    eval mode.
 
     >>> losses = train(model, signals, texts, Recipe(mode="decoder", epochs=2, seed=1))
 
     signals: float tensors (N,) at 16 kHz; texts: one transcript each, in letters of VOCABULARY.
     On a GPU with bfloat16 the convolutions run in it; features, normalisation of the output and
-    the loss stay float32. `report(update, updates, loss)` is called after each update. Of several
-    `processes` in a torch.distributed group each calls with the same arguments and its own `rank`; a
-    row weighs as in one process, also where shares differ in size. Raises
+    the loss stay float32. `report(update, updates, loss)` is called after each update. Of
+    several `processes` in a torch.distributed group each calls with the same arguments and its
+    own `rank`; a row weighs as in one process, also where shares differ in size. Raises
     ValueError for unequal or empty lists, a transcript that no path can spell, a character
     outside the vocabulary, an unknown mode, and RuntimeError when the loss stops being finite.
     """
@@ -77,7 +79,9 @@ def train(model, signals, texts, recipe=None, report=None, rank=0, processes=1):
     order = torch.Generator().manual_seed(recipe.seed)
     own = torch.Generator(device).manual_seed(recipe.seed + 1000 * rank)  # cutouts and dither
     lengths = [len(signal) for signal in signals]
-    plan = [rows for _ in range(recipe.epochs) for rows in batches(lengths, recipe.batch, order)]
+    plan = [
+        rows for _ in range(recipe.epochs) for rows in batches(lengths, recipe.batch, order)
+    ]
     free, losses = set_mode(model, recipe.mode), []
     optimiser = NovoGrad(free, recipe.rate, recipe.betas, weight_decay=recipe.weight_decay)
     for update, rows in enumerate(plan):
@@ -91,7 +95,9 @@ def train(model, signals, texts, recipe=None, report=None, rank=0, processes=1):
             loss.backward()
         losses.append(sum_of_processes(loss, free, processes))
         if not math.isfinite(losses[-1]):
-            raise RuntimeError(f"the loss is {losses[-1]} at update {update}; lower the rate, {recipe.rate}")
+            raise RuntimeError(
+                f"the loss is {losses[-1]} at update {update}; lower the rate, {recipe.rate}"
+            )
         optimiser.step()
         if report:
             report(update, len(plan), losses[-1])
@@ -103,7 +109,9 @@ def train(model, signals, texts, recipe=None, report=None, rank=0, processes=1):
 def _loss_of(model, signals, targets, recipe, generator):
     """The loss of some rows as training hears them: dithered, with cutouts."""
     signal_BN, lengths_B = pad(signals, next(model.parameters()).device)
-    features_BFT, frames_B = log_mel(signal_BN, lengths_B, dither=recipe.dither, generator=generator)
+    features_BFT, frames_B = log_mel(
+        signal_BN, lengths_B, dither=recipe.dither, generator=generator
+    )
     features_BFT = spec_cutout(features_BFT, frames_B, recipe.cutouts, generator=generator)
     return ctc_loss(model, features_BFT, frames_B, targets)
 

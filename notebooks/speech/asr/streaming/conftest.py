@@ -4,7 +4,9 @@ import pytest
 import torch
 from quartznet import QuartzNet
 
-torch.set_num_threads(1)  # two processes of tests share two cores; small products gain nothing from a second
+torch.set_num_threads(
+    1
+)  # two processes of tests share two cores; small products gain nothing from a second
 
 
 @pytest.fixture(scope="module")

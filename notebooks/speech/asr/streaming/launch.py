@@ -1,8 +1,8 @@
 """Servers in processes of their own: started, awaited, watched, ended.
 
-Ours is `python -m streaming.server`, Triton with the network bound to it `python -m streaming.triton_backend`. Both print
-one line of JSON with their ports when they are ready, and drain on SIGTERM.
-"""
+Ours is `python -m streaming.server`, Triton with the network bound to it `python -m
+streaming.triton_backend`. Both print one line of JSON with their ports when they are ready, and
+drain on SIGTERM."""
 
 import contextlib
 import json
@@ -24,7 +24,8 @@ START_S = 120  # for slow machines; whoever dies is noticed at once
 
 
 def environment(**more):
-    """The environment of a child process that finds the slice's packages, whatever its folder."""
+    """The environment of a child process that finds the slice's packages, whatever its
+    folder."""
     path = [str(Path(__file__).resolve().parents[1]), os.environ.get("PYTHONPATH", "")]
     return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, path))} | more
 
@@ -32,13 +33,17 @@ def environment(**more):
 class Server:
     """A server process: `with Server(max_batch=1) as server: ... server.address`.
 
-    Options become flags of the module's command line. `start()` returns at once, `wait_ready()` when the
-    server answers; RuntimeError with its last words if it never does. `ports` is what it printed.
-    """
+    Options become flags of the module's command line. `start()` returns at once, `wait_ready()`
+    when the server answers; RuntimeError with its last words if it never does. `ports` is what
+    it printed."""
 
     def __init__(self, module="streaming.server", **options):
         flags = [f"--{key.replace('_', '-')}={value}" for key, value in options.items()]
-        self.command, self.process, self.ports = [sys.executable, "-m", module, *flags], None, {}
+        self.command, self.process, self.ports = (
+            [sys.executable, "-m", module, *flags],
+            None,
+            {},
+        )
 
     def start(self):
         """The server, its process begun but perhaps not ready."""

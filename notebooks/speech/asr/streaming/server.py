@@ -12,8 +12,8 @@ in another (`worker`), or behind Triton (`--backend`, see `triton_backend`). SIG
 drains: no new streams, those under way get `drain_s` seconds to end, then they are ended and
 answered.
 
-    python -m streaming.server --port 0 --max-batch 16    # prints {"port": ...} when it is ready
-    python -m streaming.server --boost "nine,five" --boost-weight 1    # a beam with boosted phrases
+    python -m streaming.server --max-batch 16    # prints {"port": ...} when it is ready
+    python -m streaming.server --boost nine,five --boost-weight 1    # boosted phrases
 """
 
 import argparse
@@ -31,6 +31,7 @@ import uvicorn
 from ctc import PhraseBoost, PrefixBeam
 from fastapi import FastAPI, Response, WebSocket
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from quartznet import VARIANTS
 from starlette.websockets import WebSocketDisconnect, WebSocketState
 
 from .batcher import Batcher, Metrics
@@ -199,13 +200,15 @@ class _Server(uvicorn.Server):
         yield
 
 
+def front(app):
+    """A uvicorn server of the application, not yet serving; it leaves signals to others."""
+    sizes = {"ws_max_size": 2 * LONGEST_MESSAGE_BYTES, "ws_ping_interval": None}
+    return _Server(uvicorn.Config(app, log_level="warning", **sizes))
+
+
 async def run(service, listener, alive, refresh, drain_s):
     """None; serves until SIGTERM or SIGINT, then drains."""
-    app = make_app(service, alive, refresh)
-    config = uvicorn.Config(
-        app, log_level="warning", ws_max_size=2 * LONGEST_MESSAGE_BYTES, ws_ping_interval=None
-    )
-    server, stop = _Server(config), asyncio.Event()
+    server, stop = front(make_app(service, alive, refresh)), asyncio.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(name, stop.set)
     serving = asyncio.create_task(server.serve(sockets=[listener]))
@@ -223,7 +226,7 @@ def parse(argv):
     """The options of the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--variant", default="folded", help="see quartznet.VARIANTS")
+    parser.add_argument("--variant", default="folded", choices=VARIANTS)
     parser.add_argument("--checkpoint", default="")
     parser.add_argument("--device", default="cpu", help="where the network runs")
     parser.add_argument("--backend", default="local", help="local, or host:port of a Triton")

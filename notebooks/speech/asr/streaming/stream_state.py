@@ -204,7 +204,10 @@ def run_windows(model, windows):
     """
     found_BSV = computed(model, *as_batch([window.features_FT.numpy() for window in windows]))
     rows = zip(found_BSV, windows, strict=True)
-    return [torch.from_numpy(row_SV[: -(-window.features_FT.shape[1] // FRAMES_PER_STEP)]) for row_SV, window in rows]
+    return [
+        torch.from_numpy(row_SV[: -(-window.features_FT.shape[1] // FRAMES_PER_STEP)])
+        for row_SV, window in rows
+    ]
 
 
 def transcribe(model, signals, options=None, prior=None, decoder=None):

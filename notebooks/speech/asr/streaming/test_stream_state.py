@@ -56,7 +56,9 @@ def test_running_moments_equal_those_of_all_frames():
     features, norm = torch.randn(64, 301) * 3 + 5, RunningNormaliser()
     for part in features.split([1, 100, 0, 200], 1):
         norm.update(part)
-    wanted = (features - features.mean(1, keepdim=True)) / (features.std(1, keepdim=True) + 1e-5)
+    wanted = (features - features.mean(1, keepdim=True)) / (
+        features.std(1, keepdim=True) + 1e-5
+    )
     torch.testing.assert_close(norm.apply(features), wanted, rtol=1e-4, atol=1e-4)
 
 

@@ -61,7 +61,10 @@ def test_clients_notice_no_difference(grpc, model):
 
 def test_metrics_of_triton_can_be_scraped(triton):
     series = {name.split("{")[0] for name in scrape(f"127.0.0.1:{triton.ports['metrics']}")}
-    assert {"nv_inference_request_success_total", "nv_inference_queue_duration_us_total"} <= series
+    assert {
+        "nv_inference_request_success_total",
+        "nv_inference_queue_duration_us_total",
+    } <= series
 
 
 def test_a_triton_that_does_not_answer_is_a_failure():

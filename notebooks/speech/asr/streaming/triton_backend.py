@@ -5,7 +5,7 @@ whose models are "served using the NVIDIA Triton Inference Server". Past one mac
 processes keep the streams and Triton keeps the networks: each scales by itself. What a client
 says over its WebSocket stays the same.
 
-    python -m streaming.triton_backend    # prints {"http": ..., "grpc": ..., "metrics": ...} when ready
+    python -m streaming.triton_backend    # prints its three ports when ready
     python -m streaming.server --backend 127.0.0.1:8001    # the port of gRPC
 
 The model `quartznet` has inputs `features` (64, T) float32 and `frames` (1) int64, and the
@@ -133,7 +133,9 @@ def _bound(o, ports):
 
     torch.set_num_threads(1)
     _mend_arrays()
-    model = warmed(o.variant, o.checkpoint, o.device, o.max_batch, StreamOptions().window_frames)
+    model = warmed(
+        o.variant, o.checkpoint, o.device, o.max_batch, StreamOptions().window_frames
+    )
 
     @batch
     def infer(features, frames):

@@ -1,4 +1,5 @@
-"""How a stream is cut, and what goes in and out of it: options, windows, events, windows as one batch.
+"""How a stream is cut, and what goes in and out of it: options, windows, events, windows as one
+batch.
 
 Article: "Solving Automatic Speech Recognition Deployment Challenges" (NVIDIA Technical Blog).
 The equations stand in `stream_state`, which works by these.
@@ -95,7 +96,8 @@ def as_batch(windows, pad_to=0):
 
 @torch.inference_mode()
 def computed(model, batch_BFT, frames_B=None):
-    """The model's log-probabilities (B, S, V) of a batch as `as_batch` makes it, float32 arrays in and out."""
+    """The model's log-probabilities (B, S, V) of a batch as `as_batch` makes it, float32 arrays
+    in and out."""
     device = next(iter(model.parameters())).device
     frames_B = None if frames_B is None else torch.from_numpy(frames_B).to(device)
     return model(torch.from_numpy(batch_BFT).to(device), frames_B)[0].cpu().numpy()
