@@ -31,8 +31,8 @@ def random_split(entries, test_fraction=0.1, seed=1):
     count = math.ceil(len(entries) * test_fraction) if sane else 0
     if not 0 < count < len(entries):
         raise ValueError(
-            f"a test part of {test_fraction} of {len(entries)} rows leaves a part empty; allowed "
-            "are fractions between 0 and 1 that leave at least one row in each"
+            f"a test part of {test_fraction} of {len(entries)} rows leaves a part "
+            "empty; allowed are fractions between 0 and 1 that leave at least one row in each"
         )
     test = set(np.random.default_rng(seed).permutation(len(entries))[:count].tolist())
     parts = ([], [])

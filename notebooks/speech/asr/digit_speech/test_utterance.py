@@ -82,7 +82,7 @@ def test_no_recording_is_in_both_splits(recordings):
     used = {
         split: {
             word.recording
-            for u in utterances(recordings, split, count=60, style=DRY)
+            for u in utterances(recordings, split, count=12, style=DRY)
             for word in u.words
         }
         for split in SPLITS
