@@ -1,5 +1,5 @@
-"""Tests run on one thread: two processes of them share two cores, and small networks gain nothing
-from a second."""
+"""Tests run on one thread: two processes of them share two cores, and a small network gains nothing
+from a second one."""
 
 import torch
 

@@ -21,7 +21,7 @@ import math
 
 import torch
 
-__all__ = ["log_bands", "log_mel", "mel_filters", "normalise_features", "valid_frames"]
+__all__ = ["log_bands", "log_mel", "mel_filters", "normalise_features"]
 
 SAMPLE_RATE_HZ = 16_000
 HOP = 160  # samples: 10 ms
@@ -49,7 +49,7 @@ def log_mel(signal, lengths=None, normalise=True, dither=0.0, generator=None):
     only.
     """
     signal_BN, lengths_B = _checked(signal, lengths)
-    frames_B = valid_frames(lengths_B)
+    frames_B = lengths_B // HOP
     total = int(lengths_B.max())
     signal_BN = signal_BN[:, :total]
     if dither:
@@ -85,12 +85,6 @@ def normalise_features(features, frames):
         frames[:, None, None] - 1
     ).clamp(min=1)
     return centred_BFT / (variance_BF1.sqrt() + DEVIATION_GUARD)
-
-
-def valid_frames(samples):
-    """How many frames so many samples have: one each whole 10 ms; an int or a tensor, as
-    given."""
-    return samples // HOP
 
 
 @functools.lru_cache(maxsize=8)

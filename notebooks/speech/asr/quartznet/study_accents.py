@@ -73,28 +73,22 @@ def main(argv=None):
     def run(job):
         name, seed = job
         model = tuned(base, every, **RECIPES[name], seed=seed)
-        return [error_rate(model, part) for part in tests.values()]
+        return model, [error_rate(model, part) for part in tests.values()]
 
     def leave_out(job):
         name, seed = job
-        model = tuned(
-            base, _joined(part for other, part in parts.items() if other != name), seed=seed
-        )
-        own, with_it = (
-            spoken(folder, "test", [name], args.fresh, 9),
-            tuned(base, every, seed=seed),
-        )
-        return [error_rate(one, own) for one in (base, with_it, model)]
+        without = _joined(part for other, part in parts.items() if other != name)
+        own = spoken(folder, "test", [name], args.fresh, 9)
+        models = base, found["full", seed][0], tuned(base, without, seed=seed)
+        return [error_rate(model, own) for model in models]
 
     jobs = [(name, seed) for name in RECIPES for seed in range(args.seeds)]
     strangers = [(name, seed) for name in abroad for seed in range(min(2, args.seeds))]
     with ThreadPoolExecutor(args.side_by_side) as pool:
-        rates, unseen = (
-            list(pool.map(run, jobs)),
-            np.array(list(pool.map(leave_out, strangers))),
-        )
+        found = dict(zip(jobs, pool.map(run, jobs), strict=True))
+        unseen = np.array(list(pool.map(leave_out, strangers)))
     for name in RECIPES:
-        own = [pair for (other, _), pair in zip(jobs, rates, strict=True) if other == name]
+        own = [found[name, seed][1] for seed in range(args.seeds)]
         for what, values in zip(tests, zip(*own, strict=True), strict=True):
             spread = np.median(values), "%", min(values), max(values), len(values)
             receipt.record(f"study_{name}_{what}_wer", *spread)
