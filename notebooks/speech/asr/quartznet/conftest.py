@@ -1,5 +1,5 @@
-"""Tests run on one thread: two processes of them share two cores, and a small network gains nothing
-from a second one."""
+"""Tests run on one thread: two processes of them share two cores, and a small network gains
+nothing from a second one."""
 
 import torch
 

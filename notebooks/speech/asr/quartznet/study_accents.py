@@ -50,6 +50,34 @@ def error_rate(model, part):
     return 100 * jiwer.wer(part[1], [greedy_text(found) for found in recognise(model, part[0])])
 
 
+def measured(base, folder, rows, fresh, seeds, side_by_side):
+    """Error rates: {(recipe, seed): (abroad, at home)}, rows of (base, voice seen, unseen)."""
+    abroad = [name for name, accent in digit_speech.ACCENTS.items() if accent != "USA"]
+    tests = [spoken(folder, "test", abroad, fresh, 8)]
+    tests += [spoken(folder, "test", ["jackson", "theo"], fresh, 8)]
+    parts = {name: spoken(folder, "train", [name], rows // 4, 7) for name in abroad}
+    every = _joined(parts.values())
+
+    def run(job):
+        name, seed = job
+        model = tuned(base, every, **RECIPES[name], seed=seed)
+        return model, [error_rate(model, part) for part in tests]
+
+    def leave_out(job):
+        name, seed = job
+        without = _joined(part for other, part in parts.items() if other != name)
+        own = spoken(folder, "test", [name], fresh, 9)
+        models = base, found["full", seed][0], tuned(base, without, seed=seed)
+        return [error_rate(model, own) for model in models]
+
+    jobs = [(name, seed) for name in RECIPES for seed in range(seeds)]
+    strangers = [(name, seed) for name in abroad for seed in range(min(2, seeds))]
+    with ThreadPoolExecutor(side_by_side) as pool:
+        found = dict(zip(jobs, pool.map(run, jobs), strict=True))
+        unseen = np.array(list(pool.map(leave_out, strangers)))
+    return {job: rates for job, (_, rates) in found.items()}, unseen
+
+
 def main(argv=None):
     """Train, measure, write the receipt."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
@@ -57,52 +85,25 @@ def main(argv=None):
     parser.add_argument("--rows", type=int, default=400, help="training rows in all")
     parser.add_argument("--fresh", type=int, default=30, help="test utterances of each speaker")
     parser.add_argument("--side-by-side", type=int, default=device.cores())
-    args = parser.parse_args(argv)
+    o = parser.parse_args(argv)
     torch.set_num_threads(1)
-    receipt, folder, base = (
-        receipts.start("asr_finetuning", device.tier("cpu")),
-        data.fetch("fsdd"),
-        load_model(),
+    receipt = receipts.start("asr_finetuning", device.tier("cpu"))
+    sizes = {"rows": o.rows, "fresh": o.fresh, "seeds": o.seeds}
+    rates, unseen = measured(
+        load_model(), data.fetch("fsdd"), **sizes, side_by_side=o.side_by_side
     )
-    abroad = [name for name, accent in digit_speech.ACCENTS.items() if accent != "USA"]
-    tests = {"accented": spoken(folder, "test", abroad, args.fresh, 8)}
-    tests["source"] = spoken(folder, "test", ["jackson", "theo"], args.fresh, 8)
-    parts = {name: spoken(folder, "train", [name], args.rows // 4, 7) for name in abroad}
-    every = _joined(parts.values())
 
-    def run(job):
-        name, seed = job
-        model = tuned(base, every, **RECIPES[name], seed=seed)
-        return model, [error_rate(model, part) for part in tests.values()]
+    def record(name, values):
+        spread = np.median(values), "%", min(values), max(values), len(values)
+        receipt.record(f"study_{name}", *spread)
 
-    def leave_out(job):
-        name, seed = job
-        without = _joined(part for other, part in parts.items() if other != name)
-        own = spoken(folder, "test", [name], args.fresh, 9)
-        models = base, found["full", seed][0], tuned(base, without, seed=seed)
-        return [error_rate(model, own) for model in models]
-
-    jobs = [(name, seed) for name in RECIPES for seed in range(args.seeds)]
-    strangers = [(name, seed) for name in abroad for seed in range(min(2, args.seeds))]
-    with ThreadPoolExecutor(args.side_by_side) as pool:
-        found = dict(zip(jobs, pool.map(run, jobs), strict=True))
-        unseen = np.array(list(pool.map(leave_out, strangers)))
     for name in RECIPES:
-        own = [found[name, seed][1] for seed in range(args.seeds)]
-        for what, values in zip(tests, zip(*own, strict=True), strict=True):
-            spread = np.median(values), "%", min(values), max(values), len(values)
-            receipt.record(f"study_{name}_{what}_wer", *spread)
+        own = [rates[name, seed] for seed in range(o.seeds)]
+        for what, values in zip(("accented", "source"), zip(*own, strict=True), strict=True):
+            record(f"{name}_{what}_wer", values)
     for column, what in ((1, "seen"), (2, "unseen")):
-        gains = 100 * (1 - unseen[:, column] / unseen[:, 0])
-        receipt.record(
-            f"study_wer_reduction_{what}",
-            np.median(gains),
-            "%",
-            gains.min(),
-            gains.max(),
-            len(gains),
-        )
-    receipt.sizes(rows=args.rows, fresh=args.fresh, seeds=args.seeds)
+        record(f"wer_reduction_{what}", 100 * (1 - unseen[:, column] / unseen[:, 0]))
+    receipt.sizes(**sizes)
     print(receipt.write(name="accents"))
 
 
