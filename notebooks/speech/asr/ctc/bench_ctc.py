@@ -74,6 +74,12 @@ def peers(model, arpa=None):
     return found
 
 
+def same_words(found):
+    """Whether pyctcdecode and ours found the same words; it leaves out spaces at the ends."""
+    words = [[text.split() for text in found[name]] for name in ("pyctcdecode", "ours")]
+    return words[0] == words[1]
+
+
 @contextlib.contextmanager
 def _silent_stderr():
     """A context in which nobody, C++ included, writes to standard error."""
