@@ -74,10 +74,13 @@ def peers(model, arpa=None):
     return found
 
 
-def same_words(found):
-    """Whether pyctcdecode and ours found the same words; it leaves out spaces at the ends."""
-    words = [[text.split() for text in found[name]] for name in ("pyctcdecode", "ours")]
-    return words[0] == words[1]
+def same_errors(texts, found):
+    """Whether pyctcdecode and ours make as many errors of each kind; ties may part them in a letter."""
+    kinds = []
+    for name in ("pyctcdecode", "ours"):
+        errors = jiwer.process_words(texts, found[name])
+        kinds.append((errors.substitutions, errors.deletions, errors.insertions))
+    return kinds[0] == kinds[1]
 
 
 @contextlib.contextmanager
