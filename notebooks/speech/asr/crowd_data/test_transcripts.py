@@ -53,10 +53,6 @@ def test_counts_what_it_drops():
     )
 
 
-def test_numbers_are_said_as_one_asks():
-    assert normalise("26 men", {"26": "twenty six"}.get).text == "twenty six men"
-
-
 def test_refuses_a_transcript_that_is_none():
     with pytest.raises(TypeError, match="float: nan"):
         normalise(float("nan"))

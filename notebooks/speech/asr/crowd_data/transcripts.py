@@ -47,7 +47,7 @@ class Skipped:
     content: dict = field(repr=False, default_factory=dict)
 
 
-def normalise(text, say_number=None):
+def normalise(text):
     """A Transcript in the 28 characters of `VOCABULARY`.
 
     >>> normalise("The Avengers' extinction, at 7!").text
@@ -57,19 +57,18 @@ def normalise(text, say_number=None):
 
     Upper case is lowered, "[b_s/]" and its like and punctuation are dropped, hyphens part
     words, letters lose their accents ("é" becomes "e"; `dropped` has the accent). A number is
-    said digit by digit; `say_number` may map "26" to "twenty six" instead. A point, comma or
-    colon between two digits is unknown. Raises TypeError for what is no string.
+    said digit by digit. A point, comma or colon between two digits is unknown. Raises TypeError
+    for what is no string.
     """
     if not isinstance(text, str):
         raise TypeError(f"a transcript must be a string, got {type(text).__name__}: {text!r}")
-    say_number = say_number or (lambda digits: " ".join(WORDS[int(digit)] for digit in digits))
     dropped, unknown = Counter(), Counter()
     text = text.lower()
     dropped.update(_NOISE.findall(text))
     text = _NOISE.sub(" ", text)
     unknown.update(_DECIMAL.findall(text))
     text = _DECIMAL.sub(" ", text)
-    text = re.sub("[0-9]+", lambda match: f" {say_number(match[0])} ", text)
+    text = re.sub("[0-9]", lambda digit: f" {WORDS[int(digit[0])]} ", text)
     spelled = []
     for char in unicodedata.normalize("NFD", text):
         char = _APOSTROPHES.get(char, char)
@@ -82,7 +81,7 @@ def normalise(text, say_number=None):
     return Transcript(" ".join("".join(spelled).split()), dropped, unknown)
 
 
-def manifest_entries(rows, folder, max_s=16.7, say_number=None):
+def manifest_entries(rows, folder, max_s=16.7):
     """(entries, skipped) of metadata rows: entries for `write_manifest`, and a list of Skipped.
 
     `rows`: mappings with the article's columns, as from `crowd_delivery.read_delivery`, of
@@ -93,7 +92,7 @@ def manifest_entries(rows, folder, max_s=16.7, say_number=None):
     entries, skipped = [], []
     for number, row in enumerate(rows, 1):
         path, duration_s = Path(folder) / row["RelativeFileName"], 0.0
-        transcript, reason = normalise(row["Prompt"], say_number), None
+        transcript, reason = normalise(row["Prompt"]), None
         try:
             duration_s = soundfile.info(path).duration
         except (RuntimeError, OSError) as error:

@@ -75,7 +75,7 @@ def peers(model, arpa=None):
 
 
 def same_errors(texts, found):
-    """Whether pyctcdecode and ours make as many errors of each kind; ties may part them in a letter."""
+    """Whether pyctcdecode and ours make as many errors of each kind; ties may part a letter."""
     kinds = []
     for name in ("pyctcdecode", "ours"):
         errors = jiwer.process_words(texts, found[name])

@@ -159,7 +159,7 @@ def ctc_loss(model, features_BFT, frames_B, targets):
 
 
 @torch.inference_mode()
-def recognise(model, signals, batch=32, dither=0.0):
+def recognise(model, signals, batch=32):
     """Log-probabilities (S, V) of each signal, on the CPU in the order given: what a decoder
     reads.
 
@@ -177,7 +177,7 @@ def recognise(model, signals, batch=32, dither=0.0):
         for rows in (order[i : i + batch] for i in range(0, len(order), batch)):
             signal_BN, lengths_B = pad([signals[row] for row in rows], device)
             with mixed_precision(device):
-                log_probs_BSV, steps_B = model(*log_mel(signal_BN, lengths_B, dither=dither))
+                log_probs_BSV, steps_B = model(*log_mel(signal_BN, lengths_B))
             for row, probs_SV, steps in zip(
                 rows, log_probs_BSV.cpu(), steps_B.tolist(), strict=True
             ):

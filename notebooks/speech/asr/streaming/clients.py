@@ -37,14 +37,12 @@ class Heard:
     finals: list = field(default_factory=list)
     responses_ms: list = field(default_factory=list)
     felt_ms: list = field(default_factory=list)
-    arrivals_s: list = field(default_factory=list)  # since t0, of each answer
     queue_ms: list = field(default_factory=list)
     compute_ms: list = field(default_factory=list)
     batches: list = field(default_factory=list)
     late_sends_ms: list = field(default_factory=list)  # the generator's own lateness
     notices: list = field(default_factory=list)  # throttled, late, error
     stream: str = ""
-    samples: int = 0
     done: str = ""  # why the server ended the stream; "" if it did not
 
     @property
@@ -80,7 +78,6 @@ async def speak(
             for at in range(first, int(min(until, len(signal_N))), packet):
                 piece = sound[2 * at : 2 * min(at + packet, len(signal_N))]
                 await _send_due(socket, piece, heard, began + (at + packet) / RATE_HZ / speed)
-                heard.samples = at + len(piece) // 2
             if stop_after_s is None:
                 await socket.send(json.dumps({"type": "end"}))
         if stop_after_s is not None:
@@ -114,7 +111,6 @@ async def _listen(socket, heard, hello, clock):
                 packets = -(-told["heard_ms"] // packet_ms)
                 due = began + packets * packet_ms / 1e3 / speed
                 response_ms = (now - due) * 1e3
-                heard.arrivals_s.append(now - began)
                 heard.responses_ms.append(response_ms)
                 waited_ms = told["heard_ms"] - told["to_ms"] + hello["chunk_ms"]
                 heard.felt_ms.append(waited_ms + response_ms)
