@@ -3,7 +3,8 @@ import struct
 import zipfile
 
 import pytest
-from crowd_data.unpacking import extract
+
+from .unpacking import extract
 
 
 def archive(path, entries):

@@ -1,0 +1,185 @@
+"""A deliverable of recorded speech: a zip with metadata.tsv and Audio/*.wav, written and read.
+
+The table has the columns that the article shows, behind an index without a name. Writing is for
+the `sandbox`. Reading trusts nothing: the archive may be damaged or hostile, rows
+and files need not fit each other; what is wrong with a row is told, and the row is kept.
+"""
+
+import csv
+import errno
+import io
+import lzma
+import re
+import zipfile
+from collections import namedtuple
+from pathlib import Path, PurePosixPath
+
+import soundfile
+
+from .transcripts import Skipped
+from .unpacking import extract
+
+COLUMNS = ("RecordingId", "PromptId", "RelativeFileName", "Prompt", "Duration", "SpeakerId")
+COLUMNS += ("Gender", "Age", "Manufacturer", "DeviceType", "Accent", "Domain", "SampleRate")
+COLUMNS += ("BitDepth", "AudioCommunicationBand", "LivingCountry", "Native")
+COLUMNS += ("RecordingEnvironment",)
+TABLE = "metadata.tsv"
+DAMAGES = ("no file", "no name", "not audio", "empty audio", "duplicate id", "outside")
+MAX_TABLE_BYTES, MAX_NAME, MAX_SOUND_S, SLACK_S = 10**8, 255, 3600, 0.01
+Delivery = namedtuple("Delivery", "folder rows skipped unlisted")
+
+
+def read_delivery(archive, folder, max_bytes=10**10, max_files=100_000):
+    """The Delivery in a zip: its `folder` unpacked, the good `rows` (dicts of strings), the
+    rows `skipped` (each a Skipped with its reason), and `unlisted`, the files without a row.
+
+    >>> delivery = read_delivery("deliverable.zip", "speech")
+    >>> delivery.rows[0]["Prompt"], delivery.skipped[0].reason
+    ('Three one four.', 'Audio/165559631.wav is not there')
+
+    Every row of the table is in `rows` or in `skipped`. A row is skipped for a field too many
+    or too few, an id that an earlier row has, no prompt, no file name or one that leaves the
+    folder, a file that is missing or no sound, and a duration or rate other than the file's.
+    Raises ValueError for a damaged or hostile archive (see `extract`), and for a
+    table that is missing, not UTF-8, or without the article's columns.
+    """
+    folder, rows, skipped = _unpacked(archive, folder, max_bytes, max_files), [], []
+    seen, listed = {}, set()
+    for number, row in enumerate(_table(folder / TABLE), 1):
+        name = row.get("RecordingId") or ""
+        reason = _problem(row, folder)
+        if name and name in seen:
+            reason = f"RecordingId {name} stands in row {seen[name]} already"
+        seen.setdefault(name, number)
+        listed.add(PurePosixPath(row.get("RelativeFileName") or "").as_posix())
+        if reason:
+            skipped.append(Skipped(number, name, reason, row))
+        else:
+            rows.append({key: row[key] for key in COLUMNS})
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    names = {path.relative_to(folder).as_posix(): None for path in files}
+    own = {TABLE, ".extracted"}  # the second is a mark of `extract`
+    return Delivery(folder, rows, skipped, [name for name in names if name not in listed | own])
+
+
+def delivery_zip(entries, damage=None):
+    """The bytes of a deliverable with one row for each entry of `digit_speech.save`.
+
+    `damage` maps the index of a row to one of `DAMAGES`, to see what a client does with it.
+    What is unknown of a speaker (age, device, country, mother tongue) stays empty.
+    """
+    damage, rows, sounds = damage or {}, [], {}
+    for index, kind in damage.items():
+        if kind not in DAMAGES or not (kind == "duplicate id") <= index < len(entries):
+            allowed = f"rows 0 to {len(entries) - 1}, for a duplicate from 1, and {DAMAGES}"
+            raise ValueError(f"damage {kind!r} of row {index}: allowed are {allowed}")
+    for index, entry in enumerate(entries):
+        row, kind = _row(index, entry), damage.get(index)
+        if kind != "no file":
+            sound = {"not audio": b"this is no sound", "empty audio": b""}.get(kind)
+            sound = Path(entry["audio_filepath"]).read_bytes() if sound is None else sound
+            sounds[row["RelativeFileName"]] = sound
+        changed = {"no name": "", "outside": "../../" + row["RelativeFileName"]}
+        row["RelativeFileName"] = changed.get(kind, row["RelativeFileName"])
+        if kind == "duplicate id":
+            row["RecordingId"] = rows[index - 1]["RecordingId"]
+        rows.append({"": index, **row})
+    table = io.StringIO()
+    writer = csv.DictWriter(table, ["", *COLUMNS], delimiter="\t", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as pack:
+        for name, content in [(TABLE, table.getvalue()), *sounds.items()]:
+            entry = zipfile.ZipInfo(name, (2021, 3, 22, 14, 34, 36))  # the same bytes each time
+            pack.writestr(entry, content, zipfile.ZIP_DEFLATED)
+    return packed.getvalue()
+
+
+def _row(index, entry):
+    number, row = 165_559_628 + index, dict.fromkeys(COLUMNS, "")
+    row |= {"RecordingId": str(number), "PromptId": str(64_977_250 + index)}
+    row |= {
+        "RelativeFileName": f"Audio/{number}.wav",
+        "Prompt": entry["text"].capitalize() + ".",
+    }
+    row |= {"Duration": _clock(entry["duration"]), "Domain": "digits", "SampleRate": "16000"}
+    row |= {"SpeakerId": entry["speaker"], "Accent": entry["accent"], "Gender": "Male"}
+    row |= {"BitDepth": "16", "AudioCommunicationBand": "Narrowband"}
+    return row | {"RecordingEnvironment": "room"}
+
+
+def _clock(seconds):
+    """Seconds as "00:00:02.815"."""
+    ms = round(seconds * 1000)
+    return (
+        f"{ms // 3_600_000:02d}:{ms // 60_000 % 60:02d}:{ms // 1000 % 60:02d}.{ms % 1000:03d}"
+    )
+
+
+def _seconds(clock):
+    """Seconds of "00:00:02.815", or None where it is no such time."""
+    match = re.fullmatch(r"(\d{2,4}):([0-5]\d):([0-5]\d(?:\.\d{1,9})?)", clock)
+    return match and int(match[1]) * 3600 + int(match[2]) * 60 + float(match[3])
+
+
+def _unpacked(archive, folder, max_bytes, max_files):
+    """`extract`, with ValueError also for damage that Python reports as an odd error."""
+    try:
+        return extract(archive, folder, max_bytes, max_files)
+    except (lzma.LZMAError, OSError) as error:  # an offset before the start: EINVAL; bz2: none
+        odd = isinstance(error, lzma.LZMAError) or error.errno in (None, errno.EINVAL)
+        if not odd or isinstance(error, FileExistsError):
+            raise
+        raise ValueError(f"{archive} is no whole zip archive: {error}") from error
+
+
+def _table(path):
+    """The rows of metadata.tsv as dicts; ValueError for a table that cannot be read."""
+    if not path.is_file() or path.stat().st_size > MAX_TABLE_BYTES:
+        raise ValueError(
+            f"no {path.name} of at most {MAX_TABLE_BYTES:,} bytes in {path.parent}"
+        )
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as text:
+            reader = csv.DictReader(text, delimiter="\t", strict=True)
+            rows, names = list(reader), reader.fieldnames or []
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(
+            f"{path} is no table of UTF-8 text, parted by tabs: {error}"
+        ) from error
+    if missing := [name for name in COLUMNS if name not in names]:
+        raise ValueError(f"{path} lacks the columns {missing}; it has {names[:40]}")
+    return rows
+
+
+def _problem(row, folder):
+    """Why a row cannot be used, or None."""
+    if None in row or None in row.values():
+        return "a field too many or too few"
+    if not row["RecordingId"] or not row["Prompt"].strip():
+        return "no RecordingId" if not row["RecordingId"] else "no Prompt"
+    name = row["RelativeFileName"]
+    if not name:
+        return "no RelativeFileName"
+    if len(name) > MAX_NAME:
+        return f"a RelativeFileName of {len(name)} characters"
+    parts = PurePosixPath(name).parts
+    if {"..", "/"} & set(parts) or re.search(r"[\\:\0]", name):
+        return f"RelativeFileName {name!r} leaves the folder"
+    try:
+        if not (folder / name).is_file():
+            return f"{name} is not there"
+        head = soundfile.info(folder / name)
+        if head.channels != 1 or not 0 < head.duration <= MAX_SOUND_S:
+            told = f"{head.channels} channels and {head.duration:.0f} s"
+            return f"{name} has {told}; one channel and up to {MAX_SOUND_S} s are needed"
+        sound_N, rate_hz = soundfile.read(folder / name, dtype="float32")  # a whole one?
+    except (RuntimeError, OSError) as error:
+        return f"{name} is no sound that can be read: {error}"
+    if row["SampleRate"] != str(rate_hz):
+        return f"{name} has {rate_hz} Hz, its row says {row['SampleRate']!r}"
+    told_s, real_s = _seconds(row["Duration"]), len(sound_N) / rate_hz
+    if told_s is None or abs(told_s - real_s) > SLACK_S:
+        return f"{name} lasts {real_s:.3f} s, its row says {row['Duration']!r}"
+    return None

@@ -1,0 +1,79 @@
+"""Training and test parts of a delivery, and what the two share.
+
+The article splits rows at random, so the same people speak in both parts. `speaker_split` keeps
+them apart; `leaks` counts what a split shares. Entries are those of a manifest, dicts."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+__all__ = ["Leaks", "leaks", "random_split", "speaker_split"]
+
+
+@dataclass(frozen=True)
+class Leaks:
+    """What two parts of a split share: `speakers`; `test_share`, the part of the test rows
+    whose speaker is also in training; `recordings`, how many single recordings both were
+    composed from."""
+
+    speakers: tuple
+    test_share: float
+    recordings: int
+
+
+def random_split(entries, test_fraction=0.1, seed=1):
+    """(train, test), rows drawn at random as in the article: the same people may be in both.
+
+    Raises ValueError for a fraction that leaves a part empty.
+    """
+    sane = 0 < test_fraction < 1
+    count = math.ceil(len(entries) * test_fraction) if sane else 0
+    if not 0 < count < len(entries):
+        raise ValueError(
+            f"a test part of {test_fraction} of {len(entries)} rows leaves a part "
+            "empty; allowed are fractions between 0 and 1 that leave at least one row in each"
+        )
+    test = set(np.random.default_rng(seed).permutation(len(entries))[:count].tolist())
+    parts = ([], [])
+    for number, entry in enumerate(entries):
+        parts[number in test].append(entry)
+    return parts
+
+
+def speaker_split(entries, test_speakers):
+    """(train, test) that share no speaker: the test part has the rows of `test_speakers`, a
+    list of names.
+
+    Raises ValueError for an entry without a speaker, a name that no entry has, or a part that
+    would be empty."""
+    if nameless := [
+        number for number, entry in enumerate(entries, 1) if not entry.get("speaker")
+    ]:
+        raise ValueError(
+            f"entries {nameless[:5]} have no speaker; a split by speakers needs one"
+        )
+    known, chosen = {entry["speaker"] for entry in entries}, set(test_speakers)
+    if not chosen or not chosen < known:
+        raise ValueError(
+            f"test speakers {sorted(chosen)}: allowed are some, not all, of {sorted(known)}"
+        )
+    parts = ([], [])
+    for entry in entries:
+        parts[entry["speaker"] in chosen].append(entry)
+    return parts
+
+
+def leaks(train, test):
+    """The Leaks between two lists of entries."""
+    speakers = {entry.get("speaker") for entry in train} & {
+        entry.get("speaker") for entry in test
+    } - {None}
+    known = sum(entry.get("speaker") in speakers for entry in test)
+    of_train, of_test = (
+        {name for entry in part for name in entry.get("recordings", ())}
+        for part in (train, test)
+    )
+    return Leaks(
+        tuple(sorted(speakers)), known / len(test) if test else 0.0, len(of_train & of_test)
+    )

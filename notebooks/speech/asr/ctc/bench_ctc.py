@@ -1,0 +1,144 @@
+"""The race: prefix-beam search over real log-probabilities, ours and pyctcdecode's.
+
+    python -m ctc.bench_ctc                # from the slice's folder; 20 rounds; a receipt
+    python -m ctc.bench_ctc --rounds 5 --utterances 4
+
+All decode the same utterances of six speakers with the same width and floors, one by one, on
+one core whatever `--threads` says: that is for the network before. With a word model,
+pyctcdecode reads it through kenlm from the ARPA file that ours writes. Word error rates stand
+beside the times: a faster beam that hears worse has not won."""
+
+import argparse
+import contextlib
+import importlib.util
+import logging
+import os
+import tempfile
+from pathlib import Path
+
+import digit_speech
+import jiwer
+import torch
+from helpers import bench, check, data, device, receipts
+from quartznet import VOCABULARY, load_model, recognise
+
+from .beam import beam_search
+from .best_path import greedy
+from .word_model import WordNGram
+
+WIDTH = 32
+
+
+def spoken(folder, count):
+    """(log-probabilities, texts): `count` utterances of each of the six speakers."""
+    made = digit_speech.utterances(folder, "test", count=count)
+    return recognise(load_model(), [one.signal for one in made]), [one.text for one in made]
+
+
+def word_model(folder, order=3):
+    """A WordNGram of digit sentences that are not in the test."""
+    train = digit_speech.utterances(folder, "train", ["jackson"], count=100)
+    return WordNGram([one.text for one in train], order)
+
+
+def contestants(log_probs, model, width=WIDTH, arpa=None):
+    """Functions that return all texts, by name; peers are there where they are installed."""
+    arrays = [x.numpy() for x in log_probs]
+
+    def ours(**options):
+        return [beam_search(x, width=width, **options)[0] for x in log_probs]
+
+    found = {"ours, greedy": lambda: [greedy(x)[0] for x in log_probs], "ours": ours}
+    found["ours, word model"] = lambda: ours(language_model=model)
+    for name, decoder in peers(model, arpa).items():
+        found[name] = lambda d=decoder: [d.decode(x, beam_width=width) for x in arrays]
+    return found
+
+
+def peers(model, arpa=None):
+    """pyctcdecode's decoders by name; none where it is absent, and with words only where kenlm
+    is there too."""
+    if importlib.util.find_spec("pyctcdecode") is None:
+        return {}
+    logging.getLogger("pyctcdecode").setLevel(logging.ERROR)  # it warns of missing kenlm
+    from pyctcdecode import build_ctcdecoder
+
+    labels = [*VOCABULARY, ""]
+    found = {"pyctcdecode": build_ctcdecoder(labels)}
+    if arpa is not None and importlib.util.find_spec("kenlm"):
+        path = str(model.write_arpa(Path(arpa)))
+        with _silent_stderr():  # kenlm draws a progress bar there
+            found["pyctcdecode, word model"] = build_ctcdecoder(
+                labels, path, sorted(model.words)
+            )
+    return found
+
+
+def same_errors(texts, found):
+    """Whether pyctcdecode and ours make as many errors of each kind; ties may part a letter."""
+    kinds = []
+    for name in ("pyctcdecode", "ours"):
+        errors = jiwer.process_words(texts, found[name])
+        kinds.append((errors.substitutions, errors.deletions, errors.insertions))
+    return kinds[0] == kinds[1]
+
+
+@contextlib.contextmanager
+def _silent_stderr():
+    """A context in which nobody, C++ included, writes to standard error."""
+    kept = os.dup(2)
+    with open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+
+
+def main(argv=None):
+    """Check, race, write the receipt."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--threads", type=int, default=device.cores())
+    parser.add_argument("--utterances", type=int, default=10, help="of each speaker")
+    args = parser.parse_args(argv)
+    torch.set_num_threads(args.threads)
+    receipt, folder = (
+        receipts.start("asr_streaming", device.tier("cpu"), threads=1),
+        data.fetch("fsdd"),
+    )
+    log_probs, texts = spoken(folder, args.utterances)
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as scratch:
+        pairs = contestants(log_probs, word_model(folder), arpa=Path(scratch) / "words.arpa")
+        found = {name: decode() for name, decode in pairs.items()}
+        if "pyctcdecode" in found:
+            check.that(
+                found["pyctcdecode"] == found["ours"], "both searches must find the same texts"
+            )
+        else:
+            print("pyctcdecode is not installed here, so ours runs alone.")
+        race = bench.race(pairs, repeats=args.rounds, warmup=1, reference="ours", device="cpu")
+    print(race)
+    for name, heard in found.items():
+        metric = name.replace(", ", "_").replace(" ", "_")
+        receipt.record(f"{metric}_wer", 100 * jiwer.wer(texts, heard), "%")
+        receipt.record(f"{metric}_time", race.results[name])
+    record(receipt, race)
+    receipt.sizes(utterances=len(texts), width=WIDTH)
+    print(receipt.write(name="ctc"))
+
+
+def record(receipt, race):
+    """Records how many times as fast as pyctcdecode each of ours is, round by round."""
+    for metric, ours in (("beam_speedup", "ours"), ("beam_words_speedup", "ours, word model")):
+        if (peer := ours.replace("ours", "pyctcdecode")) in race.results:
+            pair = zip(race.results[peer].times_s, race.results[ours].times_s, strict=True)
+            ratios = sorted(theirs / mine for theirs, mine in pair)
+            low, middle, high = (ratios[int(q * (len(ratios) - 1))] for q in (0.25, 0.5, 0.75))
+            receipt.record(metric, middle, "×", low, high, len(ratios))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,32 @@
+"""Connected digits in accented English, composed from single recordings: speech that anybody
+may have.
+
+utterance   recordings joined to utterances with pauses, words placed in time, written as files
+room        the reverberation and the noise around them
+"""
+
+from .utterance import (
+    ACCENTS,
+    SPLITS,
+    WORDS,
+    Style,
+    Utterance,
+    Word,
+    compose,
+    read_digit,
+    save,
+    utterances,
+)
+
+__all__ = [
+    "ACCENTS",
+    "SPLITS",
+    "WORDS",
+    "Style",
+    "Utterance",
+    "Word",
+    "compose",
+    "read_digit",
+    "save",
+    "utterances",
+]

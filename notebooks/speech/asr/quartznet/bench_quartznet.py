@@ -1,0 +1,124 @@
+"""The race for features: ours against librosa's, on the same utterances in the same run, after
+a check that all agree.
+
+    python -m quartznet.bench_quartznet    # from the slice's folder; 20 rounds; a receipt
+    python -m quartznet.bench_quartznet --utterances 8 --seconds 4 --rounds 50 --threads 1
+
+librosa gets its fastest road to the same numbers: the whole batch as one array, complex64, its
+transform and filters, the same pre-emphasis and normalisation in NumPy. PyTorch and the library
+behind NumPy's products get the same `--threads`. On a GPU ours runs there, on resident samples,
+and librosa on the CPU. The script also times the network's step at this tier."""
+
+import argparse
+
+import librosa
+import numpy as np
+import threadpoolctl
+import torch
+from helpers import bench, check, device, receipts
+from scipy.signal.windows import hann
+
+from .checkpoint import load_model
+from .features import log_mel
+from .network import QuartzNet
+from .training import mixed_precision
+
+
+def librosa_log_mel(signal_BN):
+    """NeMo's features by librosa, of a batch (B, N) of full length in float32: (B, 64, N //
+    160)."""
+    emphasised = np.concatenate(
+        [signal_BN[:, :1], signal_BN[:, 1:] - np.float32(0.97) * signal_BN[:, :-1]], 1
+    )
+    options = {"sr": 16_000, "n_fft": 512, "hop_length": 160, "win_length": 320, "n_mels": 64}
+    window = hann(320, sym=True).astype(np.float32)
+    power = librosa.feature.melspectrogram(
+        y=emphasised, window=window, pad_mode="constant", **options
+    )
+    logs = np.log(power[:, :, : signal_BN.shape[1] // 160] + np.float32(2**-24))
+    return (logs - logs.mean(2, keepdims=True)) / (
+        logs.std(2, keepdims=True, ddof=1) + np.float32(1e-5)
+    )
+
+
+def one_by_one(signal_BN):
+    """The same, an utterance at a time, as a data loader's worker calls it."""
+    return np.concatenate([librosa_log_mel(signal_N[None]) for signal_N in signal_BN])
+
+
+def contestants(signal_BN, device="cpu"):
+    """The functions to race by name, for a batch (B, N) of NumPy float32; raises where their
+    results differ."""
+    resident_BN = torch.as_tensor(signal_BN, device=device)
+    lengths_B = torch.full((len(signal_BN),), signal_BN.shape[1], device=device)
+    pairs = {
+        "ours": lambda: log_mel(resident_BN, lengths_B)[0],
+        "ours, one by one": lambda: [log_mel(row_N[None])[0] for row_N in resident_BN],
+        "librosa": lambda: librosa_log_mel(signal_BN),
+        "librosa, one by one": lambda: one_by_one(signal_BN),
+    }
+    # a quiet band's logarithm carries the rounding of the whole frame's energy
+    check.close(pairs["ours"]().cpu(), pairs["librosa"](), atol=5e-3, why="float32")
+    return pairs
+
+
+def noise_and_tones(utterances, seconds, seed=0):
+    """A batch of float32 samples with energy in every band, (utterances, seconds x 16,000)."""
+    rng, time = np.random.default_rng(seed), np.arange(round(seconds * 16_000)) / 16_000
+    tones = 0.1 * np.sin(2 * np.pi * rng.uniform(100, 3000, (utterances, 1)) * time)
+    return (tones + 0.01 * rng.standard_normal((utterances, len(time)))).astype(np.float32)
+
+
+def main(argv=None):
+    """Race at this machine's size and write the receipt."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--utterances", type=int)
+    parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--threads", type=int, default=device.cores())
+    args = parser.parse_args(argv)
+    tier = device.tier()
+    torch.set_num_threads(args.threads)
+    receipt = receipts.start("asr_finetuning", tier, threads=args.threads)
+    utterances = args.utterances or tier.pick(cpu=16, gpu=128, big=512)
+    signal_BN = noise_and_tones(utterances, args.seconds)
+    with threadpoolctl.threadpool_limits(args.threads):
+        pairs = contestants(signal_BN, tier.device)
+        race = bench.race(pairs, args.rounds, reference="librosa, one by one")
+    print(race)
+    record_race(receipt, race, utterances * args.seconds)
+    net = load_model() if str(tier) == "cpu" else QuartzNet.build("15x5")
+    print(record_step(receipt, net.to(tier.device), signal_BN, tier, args.rounds))
+    receipt.sizes(utterances=utterances, seconds=args.seconds)
+    print(receipt.write(name="features"))
+
+
+def record_race(receipt, race, seconds):
+    """Record seconds of speech a second, ours and librosa's, and how many times as fast ours is
+    in each round."""
+    receipt.record("features_rate", race.results["ours"], "s of speech/s", count=seconds)
+    for name in ("librosa", "librosa, one by one"):
+        rounds = zip(race.results[name].times_s, race.results["ours"].times_s, strict=True)
+        low, median, high = np.quantile(
+            [theirs / mine for theirs, mine in rounds], [0.25, 0.5, 0.75]
+        )
+        metric = "features_speedup" if name == "librosa" else "features_speedup_one_by_one"
+        receipt.record(metric, median, "×", low, high, len(race.results[name].times_s))
+
+
+def record_step(receipt, net, signal_BN, tier, rounds):
+    """The Measurement of one forward pass of the network on the batch's features."""
+    features_BFT, frames_B = log_mel(torch.as_tensor(signal_BN, device=tier.device))
+
+    @torch.inference_mode()
+    def forward():
+        with mixed_precision(tier.device):
+            return net.eval()(features_BFT, frames_B)[0]
+
+    timed = bench.measure(forward, rounds, device=tier.device)
+    receipt.record("recognition_rate", timed, "s of speech/s", count=signal_BN.size / 16_000)
+    return timed
+
+
+if __name__ == "__main__":
+    main()

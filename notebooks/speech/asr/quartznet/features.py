@@ -1,0 +1,188 @@
+"""Log-mel features of speech: the picture of a sound that the acoustic model reads.
+
+Article: "Building World-Class AI Models with NVIDIA NeMo and DefinedCrowd" (NVIDIA Technical
+Blog, 2021). Its toolkit computes, for samples x at 16 kHz (NeMo, `FilterbankFeatures`; the
+constants are those of QuartzNet):
+
+    y_n = x_n - 0.97 x_(n-1)                          pre-emphasis
+    P_kt = |sum_n w_n y_(160 t + n) e^(-2 pi i k n / 512)|^2    20 ms symmetric Hann, each 10 ms
+    S_ft = log(sum_k M_fk P_kt + 2^-24)               64 triangular filters, Slaney's mel scale
+    F_ft = (S_ft - mean_t S_ft) / (std_t S_ft + 1e-5)    over the valid frames, with N - 1
+
+A frame is centred on sample 160 t, with zeros before the first sample. N samples have N // 160
+valid frames; the last of them ends before sample N, so that neither padding nor the company in
+the batch changes a feature. NeMo also pads T to a multiple of 16; we don't.
+
+Legend: B batch, N samples, T frames, F mel bands, K frequencies.
+"""
+
+import functools
+import math
+
+import torch
+
+__all__ = ["log_bands", "log_mel", "mel_filters", "normalise_features"]
+
+SAMPLE_RATE_HZ = 16_000
+HOP = 160  # samples: 10 ms
+WINDOW = 320  # samples: 20 ms
+FFT = 512
+MELS = 64
+PRE_EMPHASIS = 0.97
+LOG_GUARD = 2.0**-24  # NeMo's: keeps the logarithm of silence finite
+DEVIATION_GUARD = 1e-5
+
+
+def log_mel(signal, lengths=None, normalise=True, dither=0.0, generator=None):
+    """Features (B, 64, T) of the signals' dtype, and the valid frames of each, (B,) int64.
+
+    >>> features, frames = log_mel(torch.zeros(2, 16_000), torch.tensor([16_000, 8_000]))
+    >>> features.shape, frames.tolist()
+    (torch.Size([2, 64, 100]), [100, 50])
+
+    signal (B, N) in [-1, 1] at 16 kHz, float32 or float64 (half floats are computed as
+    float32); lengths (B,) in samples, default all N. Frames beyond a length are zero; T is the
+    longest. `dither` is the standard deviation of noise added to the samples: NeMo trains with
+    1e-5 and recognises with none. `normalise=False` gives the logarithms, for who normalises by
+    other statistics, as a stream must. Raises ValueError for integers, another number of axes,
+    lengths outside 160...N. Non-finite samples give non-finite features of their own utterance
+    only.
+    """
+    signal_BN, lengths_B = _checked(signal, lengths)
+    frames_B = lengths_B // HOP
+    total = int(lengths_B.max())
+    signal_BN = signal_BN[:, :total]
+    if dither:
+        noise_BN = torch.empty_like(signal_BN).normal_(generator=generator)
+        signal_BN = signal_BN + dither * noise_BN
+    if int(lengths_B.min()) < total:
+        # no valid frame weighs what stands beyond, but its weight 0 times NaN is NaN
+        inside_BN = torch.arange(total, device=signal.device) < lengths_B[:, None]
+        signal_BN = signal_BN.where(inside_BN, 0.0)
+    emphasised_BN = signal_BN.clone()
+    emphasised_BN[:, 1:] -= PRE_EMPHASIS * signal_BN[:, :-1]
+    features_BFT = log_bands(emphasised_BN, total // HOP)
+    if normalise:
+        return normalise_features(features_BFT, frames_B), frames_B
+    inside_BT = torch.arange(total // HOP, device=signal.device) < frames_B[:, None]
+    return features_BFT.where(inside_BT[:, None], 0.0), frames_B
+
+
+def normalise_features(features, frames):
+    """Each band of each utterance with mean 0 and deviation 1 over its valid frames, zero
+    beyond: (B, F, T).
+
+    features (B, F, T); frames (B,) int64. The deviation divides by N - 1 and gets 1e-5 added;
+    one frame alone has deviation 0, so it becomes zeros.
+    """
+    inside_B1T = (torch.arange(features.shape[2], device=features.device) < frames[:, None])[
+        :, None
+    ]
+    kept_BFT = features.where(inside_B1T, 0.0)
+    mean_BF1 = kept_BFT.sum(2, keepdim=True) / frames[:, None, None]
+    centred_BFT = (features - mean_BF1).where(inside_B1T, 0.0)
+    variance_BF1 = centred_BFT.square().sum(2, keepdim=True) / (
+        frames[:, None, None] - 1
+    ).clamp(min=1)
+    return centred_BFT / (variance_BF1.sqrt() + DEVIATION_GUARD)
+
+
+@functools.lru_cache(maxsize=8)
+def mel_filters(bands=MELS, fft=FFT, rate_hz=SAMPLE_RATE_HZ):
+    """Triangular filters of equal area on Slaney's mel scale, from 0 Hz to half the rate:
+    (bands, fft/2+1) float64.
+
+    >>> mel_filters().shape
+    torch.Size([64, 257])
+
+    The scale is linear below 1 kHz (200/3 Hz a mel) and logarithmic above (27 mels for a factor
+    of 6.4): Slaney, Auditory Toolbox, 1998. The same as `librosa.filters.mel`. The tensor is
+    shared: do not write into it.
+    """
+    knee_hz, step_hz, growth = 1000.0, 200.0 / 3, math.log(6.4) / 27
+    top_mel = (
+        knee_hz / step_hz + math.log(rate_hz / 2 / knee_hz) / growth
+        if rate_hz > 2 * knee_hz
+        else None
+    )
+    mels = torch.linspace(
+        0, rate_hz / 2 / step_hz if top_mel is None else top_mel, bands + 2, dtype=torch.float64
+    )
+    above = ((mels - knee_hz / step_hz) * growth).exp() * knee_hz
+    edges_hz = torch.where(mels < knee_hz / step_hz, mels * step_hz, above)
+    bins_hz = torch.linspace(0, rate_hz / 2, fft // 2 + 1, dtype=torch.float64)
+    low_hz, centre_hz, high_hz = (edges_hz[i : i + bands, None] for i in range(3))
+    rising, falling = (
+        (bins_hz - low_hz) / (centre_hz - low_hz),
+        (high_hz - bins_hz) / (high_hz - centre_hz),
+    )
+    return torch.minimum(rising, falling).clamp(min=0) * 2 / (high_hz - low_hz)
+
+
+def log_bands(emphasised_BN, frames):
+    """The logarithms S of the equations, (B, F, T), for T = `frames`.
+
+    On a CPU a stretch of 512 frames is windowed, transformed, squared and filtered before the
+    next one: 2 MB that stay in cache, where a whole batch would go through main memory at each
+    step. On a GPU one stretch holds all. Real and imaginary squares are not added: each filter
+    weight stands twice, so that the matrix product adds them. Sixteen neighbouring filters
+    touch a few bins only, so four small products do a quarter of the work of one large one.
+    """
+    window_W, groups = _tables(emphasised_BN.dtype, str(emphasised_BN.device))
+    room = WINDOW // 2, FFT - WINDOW // 2
+    frames_BTW = torch.nn.functional.pad(emphasised_BN, room).unfold(1, FFT, HOP)[:, :frames]
+    if emphasised_BN.is_cuda:
+        stretches = [frames_BTW]
+    else:
+        stretches = [part_TW for row_TW in frames_BTW for part_TW in row_TW.split(512)]
+    found = []
+    for part_TW in stretches:
+        spectrum_TK = torch.fft.rfft(part_TW * window_W)
+        squares_TQ = torch.view_as_real(spectrum_TK).flatten(-2).square_()
+        bands = [squares_TQ[..., low:high] @ filters_QF for low, high, filters_QF in groups]
+        found.append(torch.cat(bands, -1).view(-1, MELS))
+    bands_BTF = torch.cat(found).view(-1, frames, MELS)
+    return bands_BTF.add_(LOG_GUARD).log_().transpose(1, 2)
+
+
+@functools.lru_cache(maxsize=8)
+def _tables(dtype, device):
+    """The window with zeros behind, (512,), and the filters by sixteen: the first and last of
+    the squares that they touch, and their weights, every row twice, (Q, 16)."""
+    window = torch.hann_window(WINDOW, periodic=False, dtype=torch.float64)
+    window = torch.nn.functional.pad(window, (0, FFT - WINDOW))
+    groups = []
+    for filters_FK in mel_filters().split(16):
+        touched = filters_FK.any(0).nonzero()
+        low, high = int(touched[0]), int(touched[-1]) + 1
+        weights_QF = filters_FK[:, low:high].T.repeat_interleave(2, 0).contiguous()
+        groups.append((2 * low, 2 * high, weights_QF.to(device, dtype)))
+    return window.to(device, dtype), groups
+
+
+def _checked(signal, lengths):
+    tensor = isinstance(signal, torch.Tensor)
+    if not tensor or signal.ndim != 2 or not signal.is_floating_point():
+        came = type(signal).__name__
+        if tensor:
+            came = f"{tuple(signal.shape)} of {signal.dtype}"
+        raise ValueError(
+            f"signal must be a float tensor (B, N) in [-1, 1], got {came}; divide 16-bit "
+            "integers by 32768, since the logarithm's guard is set for that range"
+        )
+    if signal.dtype in (torch.float16, torch.bfloat16):
+        signal = signal.float()
+    if lengths is None:
+        lengths = torch.full((signal.shape[0],), signal.shape[1])
+    lengths = torch.as_tensor(lengths, device=signal.device)
+    if lengths.shape != signal.shape[:1] or lengths.is_floating_point() or not lengths.numel():
+        raise ValueError(
+            f"lengths must be {signal.shape[0]} integers, one a signal and at least one, got "
+            f"{tuple(lengths.shape)} of {lengths.dtype}"
+        )
+    if int(lengths.min()) < HOP or int(lengths.max()) > signal.shape[1]:
+        raise ValueError(
+            f"lengths lie in {int(lengths.min())}...{int(lengths.max())} samples; allowed are "
+            f"{HOP} (one frame) to {signal.shape[1]} (the signal's)"
+        )
+    return signal, lengths.long()

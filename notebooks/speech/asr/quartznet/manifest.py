@@ -1,0 +1,121 @@
+"""Manifests: which recordings a training reads, one JSON object a line.
+
+The format is that of NVIDIA NeMo, which the article writes; we add `speaker` and `accent`:
+
+    {"audio_filepath": "a.wav", "duration": 3.45, "text": "this is a transcript"}
+
+What cannot be trained on is refused with its line: where NeMo would skip it in silence, a
+figure changes and nobody knows why."""
+
+import json
+import math
+import os
+import tempfile
+from pathlib import Path
+
+import soundfile
+import torch
+
+from .features import SAMPLE_RATE_HZ
+from .network import VOCABULARY
+
+__all__ = ["read_manifest", "read_sounds", "write_manifest"]
+
+
+def write_manifest(entries, path):
+    """The `path` (a Path) of a manifest with one line for each entry: whole, or not there.
+
+    Raises ValueError for an entry that `read_manifest` would refuse.
+    """
+    path, lines = Path(path), []
+    for number, entry in enumerate(entries, 1):
+        if problem := _problem(entry):
+            raise ValueError(f"{path}, entry {number}: {problem}")
+        lines.append(json.dumps(entry, ensure_ascii=False, allow_nan=False) + "\n")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temp = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with open(handle, "w", encoding="utf-8", newline="\n") as out:
+            out.writelines(lines)
+        os.chmod(temp, 0o644)
+        os.replace(temp, path)
+    except BaseException:
+        os.unlink(temp)
+        raise
+    return path
+
+
+def read_manifest(path, audio=True):
+    """The entries of a manifest, dicts in the order of its lines; an empty line is none.
+
+    Raises ValueError that names the line: no JSON object, a field missing or of a wrong type,
+    a character outside `VOCABULARY`, a file twice, and, unless `audio` is False, a file that
+    is not there. A relative `audio_filepath` is below the manifest's folder, or else the
+    current one.
+    """
+    path, entries, seen = Path(path), [], {}
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            try:
+                entry = json.loads(line)
+                problem = _problem(entry)
+            except (ValueError, RecursionError) as error:
+                problem = f"no JSON ({error})"
+            if not problem:
+                name = str(entry["audio_filepath"])
+                beside = path.parent / name
+                entry["audio_filepath"] = str(beside) if _is_file(beside) else name
+                if name in seen:
+                    problem = f"{name} stands in line {seen[name]} already"
+                elif audio and not _is_file(entry["audio_filepath"]):
+                    problem = f"no file {name}, nor one below {path.parent}"
+                seen.setdefault(name, number)
+            if problem:
+                raise ValueError(f"{path}, line {number}: {problem}")
+            entries.append(entry)
+    return entries
+
+
+def read_sounds(entries):
+    """The signals of manifest entries, float32 tensors (N,), and their texts: what `train`
+    takes.
+
+    Raises ValueError for a sound that is not mono at 16 kHz: read as if it were, it would be
+    heard at another pitch."""
+    signals = []
+    for entry in entries:
+        signal_N, rate_hz = soundfile.read(entry["audio_filepath"], dtype="float32")
+        if rate_hz != SAMPLE_RATE_HZ or signal_N.ndim != 1:
+            wrong = f"{entry['audio_filepath']}: {rate_hz} Hz, shape {signal_N.shape}"
+            raise ValueError(f"{wrong}; needed is one channel at {SAMPLE_RATE_HZ} Hz")
+        signals.append(torch.from_numpy(signal_N))
+    return signals, [entry["text"] for entry in entries]
+
+
+def _problem(entry):
+    """What is wrong with an entry, or None."""
+    if not isinstance(entry, dict):
+        return f"a JSON object is needed, got {type(entry).__name__}"
+    name, duration_s, text = (entry.get(key) for key in ("audio_filepath", "duration", "text"))
+    if not isinstance(name, str) or not name:
+        return f"audio_filepath {name!r}: the path of a sound file is needed"
+    number = isinstance(duration_s, int | float) and not isinstance(duration_s, bool)
+    if not number or not math.isfinite(duration_s) or duration_s <= 0:
+        return f"duration {duration_s!r}: seconds above zero are needed"
+    if not isinstance(text, str) or not text.strip():
+        return f"text {text!r}: a transcript with words is needed"
+    if unknown := sorted(set(text) - set(VOCABULARY)):
+        return f"text has {unknown}, which the model cannot spell; use `normalise`"
+    for key in ("speaker", "accent"):
+        if not isinstance(entry.get(key, ""), str):
+            return f"{key} {entry[key]!r}: a string is needed"
+    return None
+
+
+def _is_file(path):
+    try:
+        return Path(path).is_file()
+    except (OSError, ValueError):  # a name that is too long, or has a zero byte
+        return False

@@ -1,0 +1,53 @@
+"""One fine-tuning on several processes, as a script that torch.distributed.run starts from the
+slice's folder:
+
+    python -m torch.distributed.run --nproc-per-node 2 -m quartznet.sharded \\
+        --manifest train.json --base base.safetensors --out tuned.safetensors --mode decoder
+
+Every process trains by `training.train`, on its share of each batch; process 0 saves.
+"""
+
+import argparse
+import os
+
+import torch
+import torch.distributed as dist
+
+from .checkpoint import load_model, save_model
+from .manifest import read_manifest, read_sounds
+from .training import Recipe, train
+
+__all__ = ["main"]
+
+
+def main(argv=None):
+    """Train with the processes that torch.distributed.run started; rank 0 saves."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    for name in ("manifest", "base", "out"):
+        parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("--mode", default="full")
+    parser.add_argument("--rate", type=float, default=1e-3)
+    parser.add_argument(
+        "--plain", action="store_true", help="no cutouts, no dither: comparable"
+    )
+    args = parser.parse_args(argv)
+    local, beside = int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"])
+    on_gpus = torch.cuda.device_count() >= beside  # one each, or none: NCCL shares no GPU
+    if on_gpus:
+        torch.cuda.set_device(local)
+    dist.init_process_group("nccl" if on_gpus else "gloo")
+    try:
+        rank, processes = dist.get_rank(), dist.get_world_size()
+        plain = {"cutouts": 0, "dither": 0.0} if args.plain else {}
+        recipe = Recipe(mode=args.mode, rate=args.rate, **plain)
+        model = load_model(args.base, f"cuda:{local}" if on_gpus else "cpu")
+        sounds = read_sounds(read_manifest(args.manifest))
+        losses = train(model, *sounds, recipe, rank=rank, processes=processes)
+        if rank == 0:
+            save_model(model, args.out, {"losses": losses, "processes": processes})
+    finally:
+        dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""The study behind the chapter on accents: what has to move, seed by seed, and voices that
+training never heard.
+
+    python -m quartznet.study_accents    # from the slice's folder; minutes; writes a receipt
+    python -m quartznet.study_accents --seeds 2 --rows 100
+
+Word error rates are measured on recordings that no training used: of the voices in training
+("accented"), of the two that the base model knows ("source"), and of each accented speaker by a
+model whose training lacked that voice ("unseen"), beside one that had it ("seen"). All
+trainings run on one thread, as many side by side as there are cores."""
+
+import argparse
+import copy
+from concurrent.futures import ThreadPoolExecutor
+
+import digit_speech
+import jiwer
+import numpy as np
+import torch
+from helpers import data, device, receipts
+
+from .checkpoint import load_model
+from .train_digits import greedy_text
+from .training import Recipe, recognise, train
+
+__all__ = ["RECIPES", "main"]
+
+RECIPES = {"full": {}, "decoder": {"mode": "decoder"}, "batch_norm": {"mode": "batch-norm"}}
+RECIPES["full_gently"] = {"rate": 1e-3}  # the article's rate on its own
+ARTICLE_ROWS, RATE, BATCH = 4_500, 1e-3, 8
+
+
+def spoken(folder, split, speakers, count, seed):
+    """(signals, texts) of `count` composed utterances of each speaker."""
+    made = digit_speech.utterances(folder, split, speakers, count=count, seed=seed)
+    return [one.signal for one in made], [one.text for one in made]
+
+
+def tuned(base, part, **changed):
+    """A copy of the base trained for one epoch, at a rate whose updates can go as far as the
+    article's in all."""
+    updates, article = -(-len(part[0]) // BATCH), -(-ARTICLE_ROWS // BATCH)
+    model = copy.deepcopy(base)
+    train(model, *part, Recipe(**{"rate": RATE * article / updates, "batch": BATCH} | changed))
+    return model
+
+
+def error_rate(model, part):
+    """The word error rate in percent, decoded greedily."""
+    return 100 * jiwer.wer(part[1], [greedy_text(found) for found in recognise(model, part[0])])
+
+
+def measured(base, folder, rows, fresh, seeds, side_by_side):
+    """Error rates: {(recipe, seed): (abroad, at home)}, rows of (base, voice seen, unseen)."""
+    abroad = [name for name, accent in digit_speech.ACCENTS.items() if accent != "USA"]
+    tests = [spoken(folder, "test", abroad, fresh, 8)]
+    tests += [spoken(folder, "test", ["jackson", "theo"], fresh, 8)]
+    parts = {name: spoken(folder, "train", [name], rows // 4, 7) for name in abroad}
+    every = _joined(parts.values())
+
+    def run(job):
+        name, seed = job
+        model = tuned(base, every, **RECIPES[name], seed=seed)
+        return model, [error_rate(model, part) for part in tests]
+
+    def leave_out(job):
+        name, seed = job
+        without = _joined(part for other, part in parts.items() if other != name)
+        own = spoken(folder, "test", [name], fresh, 9)
+        models = base, found["full", seed][0], tuned(base, without, seed=seed)
+        return [error_rate(model, own) for model in models]
+
+    jobs = [(name, seed) for name in RECIPES for seed in range(seeds)]
+    strangers = [(name, seed) for name in abroad for seed in range(min(2, seeds))]
+    with ThreadPoolExecutor(side_by_side) as pool:
+        found = dict(zip(jobs, pool.map(run, jobs), strict=True))
+        unseen = np.array(list(pool.map(leave_out, strangers)))
+    return {job: rates for job, (_, rates) in found.items()}, unseen
+
+
+def main(argv=None):
+    """Train, measure, write the receipt."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--rows", type=int, default=400, help="training rows in all")
+    parser.add_argument("--fresh", type=int, default=30, help="test utterances of each speaker")
+    parser.add_argument("--side-by-side", type=int, default=device.cores())
+    o = parser.parse_args(argv)
+    torch.set_num_threads(1)
+    receipt = receipts.start("asr_finetuning", device.tier("cpu"))
+    sizes = {"rows": o.rows, "fresh": o.fresh, "seeds": o.seeds}
+    rates, unseen = measured(
+        load_model(), data.fetch("fsdd"), **sizes, side_by_side=o.side_by_side
+    )
+
+    def record(name, values):
+        spread = np.median(values), "%", min(values), max(values), len(values)
+        receipt.record(f"study_{name}", *spread)
+
+    for name in RECIPES:
+        own = [rates[name, seed] for seed in range(o.seeds)]
+        for what, values in zip(("accented", "source"), zip(*own, strict=True), strict=True):
+            record(f"{name}_{what}_wer", values)
+    for column, what in ((1, "seen"), (2, "unseen")):
+        record(f"wer_reduction_{what}", 100 * (1 - unseen[:, column] / unseen[:, 0]))
+    receipt.sizes(**sizes)
+    print(receipt.write(name="accents"))
+
+
+def _joined(parts):
+    signals, texts = zip(*parts, strict=True)
+    return sum(signals, []), sum(texts, [])
+
+
+if __name__ == "__main__":
+    main()

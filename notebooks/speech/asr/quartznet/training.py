@@ -1,0 +1,278 @@
+"""Train or fine-tune QuartzNet: batches, SpecCutout, CTC, and what may move.
+
+Article: "Building World-Class AI Models with NVIDIA NeMo and DefinedCrowd" (NVIDIA Technical
+Blog, 2021): one epoch at a learning rate of 0.001 with batches of 8, all weights free. The loss
+is connectionist temporal classification (CTC, Graves et al. 2006): minus the log-probability of
+all paths of letters and blanks that collapse to the transcript, the mean over a batch.
+SpecCutout zeroes five rectangles of up to 50 bands x 120 frames (DeVries and Taylor 2017).
+
+With several processes, each has the whole model, computes the gradient of its share of every
+batch's rows, and steps by the sum of all (see `exchange`): data parallelism as in NeMo's
+trainer.
+
+We differ: a transcript that has no path (more letters than output steps) and a character
+outside the vocabulary are refused where NeMo drops them silently; rectangles shrink with short
+utterances; the order of batches, the cutouts and the dither come from one seed.
+
+Legend: B batch, N samples, F mel bands, T frames, S output steps, V letters and blank.
+"""
+
+import contextlib
+import math
+from dataclasses import dataclass
+
+import torch
+
+from .exchange import mean_of_processes, share, sum_of_processes
+from .features import log_mel
+from .network import BLANK, VOCABULARY
+from .novograd import NovoGrad, cosine_rate
+
+__all__ = [
+    "MODES",
+    "Recipe",
+    "batches",
+    "encode",
+    "recognise",
+    "set_mode",
+    "spec_cutout",
+    "train",
+]
+
+MODES = ("full", "decoder", "batch-norm", "decoder+batch-norm")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to train; the defaults are the article's for fine-tuning, with NeMo's values where it
+    names none."""
+
+    mode: str = "full"
+    epochs: int = 1
+    rate: float = 1e-3
+    batch: int = 8
+    warmup: int = 0  # updates
+    betas: tuple = (0.8, 0.5)
+    weight_decay: float = 1e-3
+    cutouts: int = 5
+    dither: float = 1e-5
+    seed: int = 0
+
+
+def train(model, signals, texts, recipe=None, report=None, rank=0, processes=1):
+    """The loss of each update, the mean over its batch; the model is trained in place, left in
+    eval mode.
+
+    >>> losses = train(model, signals, texts, Recipe(mode="decoder", epochs=2, seed=1))
+
+    signals: float tensors (N,) at 16 kHz; texts: one transcript each, in letters of VOCABULARY.
+    On a GPU with bfloat16 the convolutions run in it; features, normalisation of the output and
+    the loss stay float32. `report(update, updates, loss)` is called after each update. Of
+    several `processes` in a torch.distributed group each calls with the same arguments and its
+    own `rank`; a row weighs as in one process, also where shares differ in size. Raises
+    ValueError for unequal or empty lists, a transcript that no path can spell, a character
+    outside the vocabulary, an unknown mode, and RuntimeError when the loss stops being finite.
+    """
+    recipe, device = recipe or Recipe(), next(model.parameters()).device
+    targets = [encode(text) for text in texts]
+    _check_alignable(signals, targets, model.frames_per_step)
+    order = torch.Generator().manual_seed(recipe.seed)
+    own = torch.Generator(device).manual_seed(recipe.seed + 1000 * rank)  # cutouts and dither
+    lengths = [len(signal) for signal in signals]
+    plan = [
+        rows for _ in range(recipe.epochs) for rows in batches(lengths, recipe.batch, order)
+    ]
+    free, losses = set_mode(model, recipe.mode), []
+    optimiser = NovoGrad(free, recipe.rate, recipe.betas, weight_decay=recipe.weight_decay)
+    for update, rows in enumerate(plan):
+        warmup = min(recipe.warmup, len(plan) - 1)
+        optimiser.param_groups[0]["lr"] = cosine_rate(update, len(plan), recipe.rate, warmup)
+        optimiser.zero_grad(set_to_none=True)
+        loss = torch.zeros((), device=device)
+        if mine := share(rows, rank, processes):
+            picked = [signals[row] for row in mine], [targets[row] for row in mine]
+            loss = _loss_of(model, *picked, recipe, own) * (len(mine) / len(rows))
+            loss.backward()
+        losses.append(sum_of_processes(loss, free, processes))
+        if not math.isfinite(losses[-1]):
+            raise RuntimeError(
+                f"the loss is {losses[-1]} at update {update}; lower the rate, {recipe.rate}"
+            )
+        optimiser.step()
+        if report:
+            report(update, len(plan), losses[-1])
+    mean_of_processes(model, processes)
+    model.requires_grad_(True).eval()
+    return losses
+
+
+def _loss_of(model, signals, targets, recipe, generator):
+    """The loss of some rows as training hears them: dithered, with cutouts."""
+    signal_BN, lengths_B = pad(signals, next(model.parameters()).device)
+    features_BFT, frames_B = log_mel(
+        signal_BN, lengths_B, dither=recipe.dither, generator=generator
+    )
+    features_BFT = spec_cutout(features_BFT, frames_B, recipe.cutouts, generator=generator)
+    return ctc_loss(model, features_BFT, frames_B, targets)
+
+
+def set_mode(model, mode):
+    """The parameters that may move, as a list; sets the model to train that way.
+
+    "full": everything. "decoder": the last layer alone, the encoder's statistics held.
+    "batch-norm": scale, shift and running statistics of every normalisation, nothing else.
+    "decoder+batch-norm": both, NeMo's advice for little data.
+    """
+    if mode not in MODES:
+        raise ValueError(f"mode {mode!r}: allowed are {', '.join(MODES)}")
+    norms = [module for module in model.modules() if isinstance(module, torch.nn.BatchNorm1d)]
+    free = list(model.parameters()) if mode == "full" else []
+    free += list(model.decoder.parameters()) if mode.startswith("decoder") else []
+    free += (
+        [p for norm in norms for p in norm.parameters()] if mode.endswith("batch-norm") else []
+    )
+    model.requires_grad_(False)
+    model.train(mode != "decoder")  # in eval mode the running statistics stay as they are
+    for parameter in free:
+        parameter.requires_grad_(True)
+    return free
+
+
+def ctc_loss(model, features_BFT, frames_B, targets):
+    """Minus the log-probability of the transcripts, the mean over the batch; targets: one list
+    of letter ids each."""
+    with mixed_precision(features_BFT.device):
+        log_probs_BSV, steps_B = model(features_BFT, frames_B)
+    flat = torch.tensor(
+        [letter for target in targets for letter in target], device=log_probs_BSV.device
+    )
+    sizes_B = torch.tensor([len(target) for target in targets])
+    losses_B = torch.nn.functional.ctc_loss(
+        log_probs_BSV.transpose(0, 1),
+        flat,
+        steps_B.cpu(),
+        sizes_B,
+        blank=BLANK,
+        reduction="none",
+    )
+    return losses_B.mean()
+
+
+@torch.inference_mode()
+def recognise(model, signals, batch=32):
+    """Log-probabilities (S, V) of each signal, on the CPU in the order given: what a decoder
+    reads.
+
+    Signals of like length share a batch; lengths and masks keep them apart. The model is used
+    in eval mode and left in the mode it came in.
+    """
+    device, training, found = (
+        next(model.parameters()).device,
+        model.training,
+        [None] * len(signals),
+    )
+    model.eval()
+    try:
+        order = sorted(range(len(signals)), key=lambda row: len(signals[row]))
+        for rows in (order[i : i + batch] for i in range(0, len(order), batch)):
+            signal_BN, lengths_B = pad([signals[row] for row in rows], device)
+            with mixed_precision(device):
+                log_probs_BSV, steps_B = model(*log_mel(signal_BN, lengths_B))
+            for row, probs_SV, steps in zip(
+                rows, log_probs_BSV.cpu(), steps_B.tolist(), strict=True
+            ):
+                found[row] = probs_SV[:steps]
+    finally:
+        model.train(training)
+    return found
+
+
+def spec_cutout(features_BFT, frames_B, cutouts=5, bands=50, frames=120, generator=None):
+    """A copy of the features with `cutouts` random rectangles of each utterance set to zero,
+    the bands' mean.
+
+    A rectangle spans 0...bands by 0...frames, at most half the utterance's frames, so that a
+    short one keeps something to learn from (NeMo's fails below 120 frames). `generator` lives
+    on the features' device.
+    """
+    batch, total_F, total_T = features_BFT.shape
+
+    def inside(total, largest_B, room_B):
+        """Which of `total` places each rectangle covers along one axis: (B, cutouts, total)."""
+        draw = torch.rand(2, batch, cutouts, device=features_BFT.device, generator=generator)
+        start = (draw[0] * (room_B[:, None] - largest_B[:, None] + 1)).floor()[:, :, None]
+        width = (draw[1] * (largest_B[:, None] + 1)).floor()[:, :, None]
+        place = torch.arange(total, device=features_BFT.device)
+        return (place >= start) & (place < start + width)
+
+    bands_B = torch.full_like(frames_B, min(bands, total_F))
+    cut_BRF = inside(total_F, bands_B, torch.full_like(frames_B, total_F))
+    cut_BRT = inside(total_T, (frames_B // 2).clamp(max=frames), frames_B)
+    cut_BFT = torch.einsum("brf,brt->bft", cut_BRF.float(), cut_BRT.float()) > 0
+    return features_BFT.masked_fill(cut_BFT, 0.0)
+
+
+def batches(lengths, size, generator=None):
+    """Lists of row numbers, each row once: neighbours in length share a batch, the batches come
+    in random order.
+
+    >>> sorted(sum(batches([300, 100, 200], 2), []))
+    [0, 1, 2]
+
+    A random fifth is added to each length before sorting, so that epochs differ in their
+    batches.
+    """
+    if size < 1:
+        raise ValueError(f"size={size}: a batch holds at least one utterance")
+    jitter = 1 + 0.2 * torch.rand(len(lengths), generator=generator, dtype=torch.float64)
+    order = (torch.as_tensor(lengths, dtype=torch.float64) * jitter).argsort().tolist()
+    groups = [order[i : i + size] for i in range(0, len(order), size)]
+    return [groups[i] for i in torch.randperm(len(groups), generator=generator).tolist()]
+
+
+def encode(text):
+    """The ids of a transcript's characters: `encode("ab")` is [1, 2]. Raises ValueError for any
+    other character."""
+    if wrong := sorted(set(text) - set(VOCABULARY)):
+        raise ValueError(
+            f"{text!r} holds {wrong}: allowed are a-z, space and the apostrophe; normalise it "
+            f"first"
+        )
+    return [VOCABULARY.index(letter) for letter in text]
+
+
+def pad(signals, device="cpu"):
+    """Signals (N,) as one batch (B, N) with zeros behind, and their lengths (B,), on the
+    device."""
+    lengths_B = torch.tensor([len(signal) for signal in signals])
+    return torch.nn.utils.rnn.pad_sequence(signals, batch_first=True).to(device), lengths_B.to(
+        device
+    )
+
+
+def mixed_precision(device):
+    """A context in which a GPU with bfloat16 units convolves in bfloat16; anywhere else it does
+    nothing."""
+    if torch.device(device).type == "cuda" and torch.cuda.get_device_capability(device)[0] >= 8:
+        return torch.autocast("cuda", dtype=torch.bfloat16)
+    return contextlib.nullcontext()
+
+
+def _check_alignable(signals, targets, frames_per_step):
+    if len(signals) != len(targets) or not targets:
+        raise ValueError(
+            f"{len(signals)} signals and {len(targets)} texts: one text for each, and at "
+            f"least one"
+        )
+    for row, (signal, target) in enumerate(zip(signals, targets, strict=True)):
+        repeats = sum(
+            a == b for a, b in zip(target, target[1:], strict=False)
+        )  # need a blank between them
+        steps = -(-(len(signal) // 160) // frames_per_step)
+        if steps < max(1, len(target) + repeats):
+            raise ValueError(
+                f"utterance {row}: {len(target)} letters with {repeats} repeats need "
+                f"{len(target) + repeats} output "
+                f"steps, its {len(signal)} samples give {steps}; the transcript cannot belong "
+                f"to this recording"
+            )

@@ -1,0 +1,209 @@
+"""Windows of many streams, gathered into batches for one network.
+
+Article: "Solving Automatic Speech Recognition Deployment Challenges" (NVIDIA Technical Blog),
+served by Triton, whose dynamic batcher works by the same two numbers: a batch leaves when it
+holds `max_batch` windows, or when its oldest has waited `max_delay_ms`. While the network is
+busy the queue fills by itself, so that batches grow with load and a lone stream hardly waits.
+
+A window costs a + b n in a batch of n: a per call, b each. One at a time, the network can do
+1 / (a + b) windows a second, in large batches up to 1 / b.
+
+The names of the metrics follow Triton's, with `asr_` in place of `nv_inference_`:
+
+    asr_request_success_total, asr_request_failure_total{reason}    windows
+    asr_count_total / asr_exec_count_total                          mean batch size
+    asr_queue_duration_us_total, asr_compute_infer_duration_us_total
+    asr_pending_request_count                                       windows that wait
+
+Legend: B batch, F mel bands, T frames.
+"""
+
+import asyncio
+import time
+from dataclasses import dataclass
+
+import numpy as np
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from .windows import as_batch
+
+__all__ = ["Answer", "Batcher", "DeadlineMissed", "Metrics", "QueueFull", "WorkerFailed"]
+
+SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)
+SIZES = (1, 2, 4, 8, 16, 32, 64)
+
+
+class QueueFull(RuntimeError):
+    """The queue holds as many windows as it may: load has to be shed."""
+
+
+class DeadlineMissed(RuntimeError):
+    """A window waited longer than its deadline: its answer would be of no use."""
+
+
+class WorkerFailed(RuntimeError):
+    """The network did not answer for this batch; the message says why."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Log-probabilities (S, V) of one window, and where its time went."""
+
+    log_probs_SV: np.ndarray
+    queue_s: float
+    compute_s: float
+    batch: int
+
+
+class Metrics:
+    """The series of one server, in a registry of their own."""
+
+    def __init__(self):
+        self.registry = registry = CollectorRegistry()
+        options = {"registry": registry}
+        self.success = Counter("asr_request_success", "Windows answered", **options)
+        self.failure = Counter("asr_request_failure", "Windows failed", ["reason"], **options)
+        self.count = Counter("asr_count", "Windows computed", **options)
+        self.exec_count = Counter("asr_exec_count", "Batches computed", **options)
+        self.queue_us = Counter("asr_queue_duration_us", "Time in the queue", **options)
+        self.compute_us = Counter("asr_compute_infer_duration_us", "Network's time", **options)
+        self.pending = Gauge("asr_pending_request_count", "Windows that wait", **options)
+        self.queue_s = Histogram("asr_queue_seconds", "In queue", buckets=SECONDS, **options)
+        self.compute_s = Histogram("asr_compute_seconds", "A batch", buckets=SECONDS, **options)
+        self.batch_size = Histogram("asr_batch_size", "Batch size", buckets=SIZES, **options)
+        self.streams = Gauge("asr_streams", "Streams open", **options)
+        self.refused = Counter("asr_streams_refused", "Not served", ["reason"], **options)
+        self.throttled = Counter("asr_streams_throttled", "Sound came too fast", **options)
+        self.audio_s = Counter("asr_audio_seconds", "Sound received", **options)
+        self.restarts = Gauge("asr_worker_restarts", "Workers that died", **options)
+
+
+class Batcher:
+    """The queue and the loop: `answer = await batcher.submit(features_FT)`.
+
+    `infer(batch_BFT, frames_B)` is a blocking function of NumPy arrays; it runs in a thread.
+    `submit` raises QueueFull beyond `max_queue`, DeadlineMissed for a window that waited longer
+    than `deadline_ms`, and WorkerFailed where the network failed on this window; the windows
+    beside it are computed again one by one, so that none suffers for another.
+    """
+
+    def __init__(
+        self,
+        infer,
+        max_batch=16,
+        max_delay_ms=2.0,
+        max_queue=256,
+        deadline_ms=2000,
+        metrics=None,
+        pad_to=0,
+    ):
+        if max_batch < 1 or max_queue < 1 or max_delay_ms < 0 or deadline_ms <= 0:
+            raise ValueError(
+                f"max_batch={max_batch}, max_queue={max_queue}, max_delay_ms={max_delay_ms}, "
+                f"deadline_ms={deadline_ms}: at least 1, 1, 0 and above 0 are allowed"
+            )
+        self.infer, self.metrics, self.pad_to = infer, metrics or Metrics(), pad_to
+        self.max_batch, self.max_delay_s = max_batch, max_delay_ms / 1e3
+        self.deadline_s = deadline_ms / 1e3
+        self.queue = asyncio.Queue(max_queue)
+        self.task = None
+
+    def start(self):
+        """The batcher, its loop running."""
+        self.task = asyncio.get_running_loop().create_task(self._run())
+        return self
+
+    async def stop(self):
+        """None; the loop ends; windows still waiting fail."""
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+        while not self.queue.empty():
+            self._fail(self.queue.get_nowait(), WorkerFailed("the server stops"), "stopped")
+
+    async def submit(self, features_FT):
+        """The Answer to one window of features (F, T), a NumPy array."""
+        item = _Item(
+            features_FT, time.perf_counter(), asyncio.get_running_loop().create_future()
+        )
+        try:
+            self.queue.put_nowait(item)
+        except asyncio.QueueFull:
+            self.metrics.failure.labels("queue_full").inc()
+            limit = self.queue.maxsize
+            raise QueueFull(f"{limit} windows wait already: the server is overloaded") from None
+        self.metrics.pending.set(self.queue.qsize())
+        return await item.future
+
+    async def _run(self):
+        while True:
+            items = await self._gather()
+            began = time.perf_counter()
+            for item in [i for i in items if began - i.came > self.deadline_s]:
+                items.remove(item)
+                late = DeadlineMissed(
+                    f"waited over {self.deadline_s * 1e3:.0f} ms for its turn"
+                )
+                self._fail(item, late, "deadline")
+            items = [item for item in items if not item.future.done()]
+            if items:
+                await self._compute(items, began)
+
+    async def _gather(self):
+        """The next batch: the oldest window, and those that come before it must leave."""
+        items = [await self.queue.get()]
+        leaves = items[0].came + self.max_delay_s
+        while len(items) < self.max_batch:
+            if not self.queue.empty():
+                items.append(self.queue.get_nowait())
+                continue
+            left = leaves - time.perf_counter()
+            if left <= 0:
+                break
+            try:
+                items.append(await asyncio.wait_for(self.queue.get(), left))
+            except TimeoutError:
+                break
+        self.metrics.pending.set(self.queue.qsize())
+        return items
+
+    async def _compute(self, items, began):
+        batch_BFT, frames_B = as_batch([item.features_FT for item in items], self.pad_to)
+        try:
+            found_BSV = await asyncio.to_thread(self.infer, batch_BFT, frames_B)
+        except Exception as error:  # whatever the engine raises is these windows' failure
+            if len(items) == 1:
+                return self._fail(items[0], WorkerFailed(str(error)), "inference")
+            for item in items:
+                await self._compute([item], time.perf_counter())
+            return None
+        took = time.perf_counter() - began
+        self._count(items, began, took)
+        for item, found_SV in zip(items, found_BSV, strict=True):
+            steps = -(-item.features_FT.shape[1] // 2)
+            if not item.future.done():
+                answer = Answer(found_SV[:steps], began - item.came, took, len(items))
+                item.future.set_result(answer)
+        return None
+
+    def _count(self, items, began, took):
+        m = self.metrics
+        m.success.inc(len(items)), m.count.inc(len(items)), m.exec_count.inc()
+        (
+            m.compute_us.inc(took * 1e6),
+            m.compute_s.observe(took),
+            m.batch_size.observe(len(items)),
+        )
+        for item in items:
+            m.queue_us.inc((began - item.came) * 1e6), m.queue_s.observe(began - item.came)
+
+    def _fail(self, item, error, reason):
+        self.metrics.failure.labels(reason).inc()
+        if not item.future.done():
+            item.future.set_exception(error)
+
+
+@dataclass
+class _Item:
+    features_FT: np.ndarray
+    came: float
+    future: asyncio.Future

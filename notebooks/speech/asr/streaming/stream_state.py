@@ -1,0 +1,245 @@
+"""A recogniser for sound that is still coming: windows with context, joined without a seam.
+
+Article: "Solving Automatic Speech Recognition Deployment Challenges" (NVIDIA Technical Blog),
+which asks for responses within 300 ms and reports "far less than 50 ms" for one chunk. Time is
+cut into chunks of C frames. The network reads each with L frames before and R frames behind it,
+and only the steps of the chunk itself are kept:
+
+    ... |---- left L ----|== chunk C ==|- right R -|        delay = C + R + response
+
+The right context must be spoken before the chunk can be read, so that the delay that a person
+feels is chunk + right context + response, of which the article's number is the last term. A
+left context as long as half the network's receptive field makes the left edge exact; the right
+edge is a choice between delay and word errors. CTC's collapse goes on across the join, since
+the last id is carried along, so that no letter is doubled or lost.
+
+We differ from the usual buffered decoding in two ways: features are computed once, frame by
+frame, instead of for each window again, and normalised by running moments, see
+`features`.
+
+Legend: F mel bands, T frames of 10 ms, S output steps of 20 ms, V letters and blank, N samples.
+"""
+
+from collections import deque
+
+import torch
+from ctc import collapse
+from quartznet import BLANK, HOP, SAMPLE_RATE_HZ, VOCABULARY
+
+from .features import FeatureStream, RunningNormaliser
+from .windows import FRAME_MS, FRAMES_PER_STEP, Event, StreamOptions, Window, as_batch, computed
+
+__all__ = ["StreamState", "run_windows", "transcribe"]
+
+LONGEST_PUSH_S = 60  # of audio in one call: more is an error, or an attack
+
+
+class StreamState:
+    """One stream: sound in, windows out; the network's answers in, events out.
+
+    >>> stream = StreamState()
+    >>> stream.push(torch.zeros(16_000)); window = stream.next_window()
+    >>> window.features_FT.shape, window.to_ms, window.heard_ms
+    (torch.Size([64, 24]), 60, 240)
+
+    `push` takes float32 samples at 16 kHz, any number. `next_window` gives a Window or None
+    while sound is missing; after `end()` the rest comes with the context there is. What comes
+    out does not depend on how the sound was cut into pushes. `accept(log_probs)` takes the
+    network's output (S, V) for the oldest window not yet answered and gives Events: one
+    partial, and a final one where an utterance ended. Nothing here runs a network or knows
+    another stream, so that any batcher may. `decoder` makes a search, such as
+    `lambda: ctc.PrefixBeam(...)`; None is greedy. `prior` is what `prior_of` gives.
+
+    Raises ValueError for integers, other shapes, more than a minute at once or non-finite
+    samples (the state is then as before), and for answers of another size or nobody's.
+    """
+
+    def __init__(self, options=None, prior=None, decoder=None, vocabulary=VOCABULARY):
+        self.options = options or StreamOptions()
+        self.vocabulary, self.decoder = vocabulary, decoder
+        self.features, self.normaliser = (
+            FeatureStream(),
+            RunningNormaliser(prior, self.options.prior_frames),
+        )
+        self.ring_FT, self.ring_start = torch.empty(64, 0), 0  # frames kept, first one's number
+        self.waiting_N, self.samples, self.taken, self.ended = deque(), 0, 0, False
+        self.next_frame, self.pending = 0, []  # where the next chunk begins; windows out
+        self.start_ms, self.silent_ms = 0, 0
+        self._fresh()
+
+    def push(self, signal_N):
+        """None; keeps the samples until a window needs them."""
+        _check_signal(signal_N)
+        if self.ended:
+            raise ValueError("samples came after end(): open a new stream for new sound")
+        self.waiting_N.append(signal_N)
+        self.samples += len(signal_N)
+
+    def end(self):
+        """Events; no more sound: the final one, unless windows or answers are still to come."""
+        self.ended = True
+        return self._endpoint(self.next_frame * FRAME_MS, self.samples // HOP * FRAME_MS)
+
+    @property
+    def backlog_ms(self):
+        """How much sound has come that no window has taken: what a server must bound."""
+        return self.samples * 1000 // SAMPLE_RATE_HZ - self.next_frame * FRAME_MS
+
+    @property
+    def finished(self):
+        """Whether the stream ended and every window of it was taken and answered."""
+        return self.ended and not self.pending and self.next_frame >= self.samples // HOP
+
+    def next_window(self):
+        """The next Window, or None."""
+        o, total = self.options, self.samples // HOP
+        chunk, right = o.chunk_ms // FRAME_MS, _frames(o.right_ms)
+        if self.ended:
+            if self.next_frame >= total:
+                return None
+        elif right is None or total < self.next_frame + chunk + right:
+            return None
+        begin, stop = self.next_frame, total
+        if right is not None:
+            stop = min(begin + chunk, total)
+        end = total if right is None else min(stop + right, total)
+        self._read(end)
+        left = _frames(o.left_ms)
+        first = 0 if left is None else max(0, begin - left)
+        features_FT = self.ring_FT[:, first - self.ring_start : end - self.ring_start]
+        self.next_frame, kept = stop, 0 if left is None else max(0, stop - left)
+        window = self._window(features_FT, begin - first, stop - first, stop, end)
+        self.ring_FT = self.ring_FT[:, kept - self.ring_start :].clone()
+        self.ring_start = kept
+        self.pending.append(window)
+        return window
+
+    def accept(self, log_probs_SV):
+        """Events of the oldest window out, given its log-probabilities (S, V)."""
+        if not self.pending:
+            raise ValueError("no window of this stream is out: this answer is another stream's")
+        window, steps = self.pending[0], -(-self.pending[0].features_FT.shape[1] // 2)
+        if log_probs_SV.shape != (steps, len(self.vocabulary) + 1):
+            raise ValueError(
+                f"an answer of shape {tuple(log_probs_SV.shape)} for a window that needs "
+                f"{(steps, len(self.vocabulary) + 1)}: windows are answered in order"
+            )
+        self.pending.pop(0)
+        kept_SV = log_probs_SV[window.keep_from : window.keep_to]
+        return self._decode(kept_SV, window)
+
+    def skip(self):
+        """Events; gives the oldest window up as if it were silent: the stream goes on."""
+        steps = -(-self.pending[0].features_FT.shape[1] // FRAMES_PER_STEP)
+        silence_SV = torch.full((steps, len(self.vocabulary) + 1), -100.0)
+        silence_SV[:, -1] = 0.0
+        return self.accept(silence_SV)
+
+    def _read(self, end):
+        """Turns waiting samples into frames of the ring up to frame `end`, no further: frames
+        count in the moments when a window first sees them, however early they came."""
+        taken_N = []
+        while self.taken < end * HOP:
+            piece_N = self.waiting_N.popleft()
+            rest = end * HOP - self.taken
+            if len(piece_N) > rest:
+                self.waiting_N.appendleft(piece_N[rest:])
+            taken_N.append(piece_N[:rest])
+            self.taken += len(taken_N[-1])
+        if not taken_N:
+            return
+        fresh_FT = self.features.push(torch.cat(taken_N))
+        self.normaliser.update(fresh_FT)
+        self.ring_FT = torch.cat([self.ring_FT, fresh_FT], 1)
+
+    def _window(self, features_FT, keep_from, keep_to, stop, end):
+        normaliser = self.normaliser
+        if self.options.normalise == "window":
+            normaliser = RunningNormaliser()
+            normaliser.update(features_FT)
+        steps = keep_from // FRAMES_PER_STEP, -(-keep_to // FRAMES_PER_STEP)
+        times = stop * FRAME_MS, end * FRAME_MS
+        return Window(normaliser.apply(features_FT), *steps, *times)
+
+    def _decode(self, kept_SV, window):
+        ids = kept_SV.argmax(1).tolist()
+        if self.beam is None:
+            fresh = collapse(ids, BLANK, self.last_id)
+            self.text += "".join(self.vocabulary[i] for i in fresh)
+        else:
+            self.beam.advance(kept_SV)
+            self.text = self.beam.best()
+        self.last_id = ids[-1] if ids else self.last_id
+        step_ms = FRAME_MS * FRAMES_PER_STEP
+        voiced = [n for n, i in enumerate(ids) if i != BLANK and self.vocabulary[i] != " "]
+        quiet = len(ids) - 1 - voiced[-1] if voiced else len(ids) + self.silent_ms // step_ms
+        self.silent_ms = quiet * step_ms
+        times = window.to_ms, window.heard_ms
+        return [Event("partial", self.text, self.start_ms, *times), *self._endpoint(*times)]
+
+    def _endpoint(self, to_ms, heard_ms):
+        """The final Event where the utterance ended, and the state made fresh for the next."""
+        o, spoken = self.options, bool(self.text.strip())
+        silent = o.endpoint_ms is not None and self.silent_ms >= o.endpoint_ms
+        long = to_ms - self.start_ms >= o.longest_ms and self.last_id in (None, BLANK)
+        if not spoken or not (self.finished or silent or long):
+            return []
+        if self.beam is not None:
+            self.text = self.beam.finish()[0][0]
+        event = Event("final", self.text, self.start_ms, to_ms, heard_ms)
+        self._fresh()
+        self.start_ms = to_ms
+        return [event]
+
+    def _fresh(self):
+        self.text, self.last_id = "", None  # cuts fall on blanks: no letter goes on
+        self.beam = self.decoder() if self.decoder else None
+
+
+def run_windows(model, windows):
+    """The log-probabilities (S, V) of each Window, computed as one batch by the model.
+
+    Windows of unlike length (a stream's first and last) are padded and masked, so that company
+    changes nothing.
+    """
+    found_BSV = computed(model, *as_batch([window.features_FT.numpy() for window in windows]))
+    rows = zip(found_BSV, windows, strict=True)
+    return [
+        torch.from_numpy(row_SV[: -(-window.features_FT.shape[1] // FRAMES_PER_STEP)])
+        for row_SV, window in rows
+    ]
+
+
+def transcribe(model, signals, options=None, prior=None, decoder=None):
+    """The text of each signal (N,), all of them streamed side by side: a list of strings.
+
+    Finals are joined by a space. The windows of one round form one batch, as in the server.
+    """
+    streams = [StreamState(options, prior, decoder) for _ in signals]
+    finals = [[] for _ in signals]
+    for n, signal_N in enumerate(signals):
+        for part_N in signal_N.split(LONGEST_PUSH_S * SAMPLE_RATE_HZ):
+            streams[n].push(part_N)
+        streams[n].end()
+    while due := [(n, w) for n, s in enumerate(streams) if (w := s.next_window())]:
+        answers = run_windows(model, [window for _, window in due])
+        for (n, _), log_probs_SV in zip(due, answers, strict=True):
+            events = streams[n].accept(log_probs_SV)
+            finals[n] += [event.text for event in events if event.kind == "final"]
+    return [" ".join(" ".join(texts).split()) for texts in finals]
+
+
+def _frames(ms):
+    return None if ms is None else ms // FRAME_MS
+
+
+def _check_signal(signal_N):
+    if not isinstance(signal_N, torch.Tensor) or not signal_N.is_floating_point():
+        raise ValueError("samples must be a float tensor (N,) in [-1, 1] at 16 kHz")
+    if signal_N.ndim != 1 or len(signal_N) > LONGEST_PUSH_S * SAMPLE_RATE_HZ:
+        raise ValueError(
+            f"samples of shape {tuple(signal_N.shape)}: one axis of at most {LONGEST_PUSH_S} s "
+            "is allowed at once, so that one client cannot fill the memory"
+        )
+    if not signal_N.sum().isfinite():  # one pass; finite samples cannot overflow
+        raise ValueError("samples hold NaN or infinity: one would spoil all later frames")

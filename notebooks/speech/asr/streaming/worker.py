@@ -1,0 +1,191 @@
+"""The network in a process of its own, which may die without taking a stream along.
+
+Article: "Solving Automatic Speech Recognition Deployment Challenges" (NVIDIA Technical Blog).
+A native crash or a kill takes a whole process. The process that runs the network therefore
+holds nothing: a window goes in, log-probabilities come out, and what a stream said so far lives
+in the front process. A worker that dies is replaced by a spare that already has the network in
+memory, the batch under way is computed again, and a new spare is started behind.
+
+    python -m streaming.worker 17 plain    # started by `WorkerPool`; 17 is the pipe's number
+
+Legend: B batch, F mel bands, T frames, S output steps, V letters and blank.
+"""
+
+import contextlib
+import multiprocessing.connection
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import torch
+from quartznet import DIGITS_BASE, load_model, variant
+
+from .batcher import WorkerFailed
+from .launch import environment
+from .windows import computed
+
+__all__ = ["WorkerPool", "main", "warmed"]
+
+START_S, ANSWER_S = 60.0, 10.0  # a worker that takes longer counts as dead
+
+
+class WorkerPool:
+    """One worker at a time, and `spares` that wait: `pool.infer(batch_BFT, frames_B)`.
+
+    >>> with WorkerPool() as pool:
+    ...     answer_BSV = pool.infer(np.zeros((2, 64, 84), np.float32))
+
+    Start it with `start()` or `with`. `infer` blocks, so call it from a thread; one call at a
+    time is served, others wait. A batch whose worker dies is tried once more on the next one;
+    then WorkerFailed is raised, so that a poisonous batch cannot kill for ever. `restarts`
+    counts the dead, `pid` is the worker's. `variant_name` is one of `quartznet.VARIANTS`.
+    `warm` is the largest batch and the frames to be met: a library chooses its kernels when it
+    first sees a shape, which takes longer than many windows, so a worker sees them all before.
+    """
+
+    def __init__(
+        self,
+        variant_name="plain",
+        spares=1,
+        checkpoint="",
+        device="cpu",
+        warm=(1, 90),
+        answer_s=ANSWER_S,
+    ):
+        self.arguments = [variant_name, str(checkpoint), device, *map(str, warm)]
+        self.spares = spares
+        self.answer_s, self.restarts = answer_s, 0
+        self._lock, self._workers, self._closed = threading.Lock(), [], False
+
+    def start(self):
+        """The pool, its first worker ready to answer."""
+        self._fill()
+        with self._lock:
+            self._workers[0].ready()
+        return self
+
+    __enter__ = start
+
+    def __exit__(self, *_):
+        self.close()
+
+    @property
+    def pid(self):
+        return next((worker.process.pid for worker in list(self._workers)), None)
+
+    @property
+    def alive(self):
+        """Whether a worker is there to answer, or at least one is starting."""
+        return any(worker.process.poll() is None for worker in list(self._workers))
+
+    def infer(self, batch_BFT, frames_B=None):
+        """Log-probabilities (B, S, V), float32; `frames_B` as in `QuartzNet.forward`."""
+        with self._lock:
+            for _ in range(2):
+                if self._closed:
+                    break
+                try:
+                    return self._workers[0].ask((batch_BFT, frames_B), self.answer_s)
+                except (EOFError, OSError, TimeoutError) as error:
+                    reason = error
+                    self._replace()
+            raise WorkerFailed("the pool is closed" if self._closed else _told(reason))
+
+    def close(self):
+        """None; ends every worker."""
+        self._closed = True
+        for worker in self._workers:
+            worker.stop()
+        self._workers = []
+
+    def _replace(self):
+        self._workers.pop(0).stop()
+        self.restarts += 1
+        self._fill()
+
+    def _fill(self):
+        while not self._closed and len(self._workers) < 1 + self.spares:
+            self._workers.append(_Worker(self.arguments))
+
+
+class _Worker:
+    """A process and our end of the pipe to it."""
+
+    def __init__(self, arguments):
+        ours, theirs = multiprocessing.connection.Pipe()
+        command = [sys.executable, "-m", "streaming.worker", str(theirs.fileno())]
+        self.process = subprocess.Popen(
+            [*command, *arguments],
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            env=environment(OMP_NUM_THREADS="1"),
+            start_new_session=True,  # Ctrl-C goes to the server, which drains first
+        )
+        theirs.close()
+        self.pipe, self.is_ready = ours, False
+
+    def ready(self):
+        if not self.is_ready:
+            self._receive(START_S)
+            self.is_ready = True
+
+    def ask(self, question, seconds):
+        self.ready()
+        self.pipe.send(question)
+        return self._receive(seconds)
+
+    def _receive(self, seconds):
+        if not self.pipe.poll(seconds):
+            raise TimeoutError(f"no answer within {seconds:g} s")
+        found = self.pipe.recv()
+        if isinstance(found, str):
+            raise WorkerFailed(found)
+        return found
+
+    def stop(self):
+        with contextlib.suppress(OSError):
+            self.process.kill()
+        self.process.wait(5)
+        self.pipe.close()
+
+
+def main(pipe, name="plain", checkpoint="", device="cpu", largest=1, frames=90):
+    """None; answers batches from a pipe until its other end closes."""
+    torch.set_num_threads(1)  # a second thread would wait for the front's core, and spin
+    model = warmed(name, checkpoint, device, int(largest), int(frames))
+    pipe.send(np.zeros(0))
+    while True:
+        try:
+            batch_BFT, frames_B = pipe.recv()
+        except (EOFError, OSError):
+            return
+        pipe.send(_answer(model, batch_BFT, frames_B))
+
+
+def warmed(name, checkpoint, device, largest, frames):
+    """The network as one of `quartznet.VARIANTS`, every batch size up to the largest met
+    once."""
+    model = variant(load_model(checkpoint or DIGITS_BASE, device), name)
+    bands = getattr(model, "_orig_mod", model).n_mels  # a compiled copy keeps the original
+    for size in range(1, largest + 1):
+        sound_BFT = np.zeros((size, bands, frames), np.float32)
+        computed(model, sound_BFT), computed(model, sound_BFT, np.full(size, frames))
+    return model
+
+
+def _answer(model, batch_BFT, frames_B):
+    """The log-probabilities as an array; the words of an error, which is no reason to die."""
+    try:
+        return computed(model, batch_BFT, frames_B)
+    except (ValueError, RuntimeError, TypeError) as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def _told(error):
+    return str(error) or f"two workers died on this batch ({type(error).__name__})"
+
+
+if __name__ == "__main__":
+    number, *rest = sys.argv[1:]
+    main(multiprocessing.connection.Connection(int(number)), *rest)
