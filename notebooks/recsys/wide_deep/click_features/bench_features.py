@@ -56,8 +56,11 @@ def exponents(found):
     }
 
 
-def record(receipt, found):
-    """Records medians and ratios to Spark, round by round, of runs of one size."""
+def record(receipt, found, gpu=False):
+    """Records medians and ratios to Spark, round by round, of runs of one size.
+
+    gpu: the torch engine ran on one.
+    """
     engines = list(dict.fromkeys(row["engine"] for row in found))
     runs = {name: [row for row in found if row["engine"] == name] for name in engines}
     for row in runs.values():
@@ -72,6 +75,8 @@ def record(receipt, found):
                 pairs = zip(runs["spark"], own, strict=True)
                 ratios = [theirs[metric] / ours[metric] for theirs, ours in pairs]
                 _record(receipt, f"preprocess_{stem}_spark_over_{name}", ratios, "×")
+                if gpu and (name, metric) == ("torch", "seconds"):
+                    _record(receipt, "gpu_preprocessing_gain", ratios, "×")
         stages = Counter(stage for row in own for stage in row["stages"])
         for stage in stages:
             times = [row["stages"][stage] for row in own]
@@ -117,19 +122,20 @@ def main(argv=None):
     parser.add_argument("--folder", help="where logs are kept; default: a temporary one")
     args = parser.parse_args(argv)
     tier = device.tier()
-    receipt = receipts.start("wide_deep", tier)
+    receipt = receipts.start("wide_deep", tier, args.threads)
     for engine in args.engines:
         if why := missing(engine):
             print(f"{engine} is left out: {why}")
     displays = args.displays or tier.pick(cpu=1_000_000, gpu=1_000_000, big=6_000_000)
     options = {"limit_s": 1800, "threads": args.threads}
+    options["own"] = {"torch": {"device": str(tier.device)}}
     with tempfile.TemporaryDirectory(prefix="log-") as temp:
         folder = args.folder or temp
         found = race(log_of(displays, folder), args.engines, args.rounds, **options)
         grown = scaling(args.scaling, args.engines, folder, **options)
     print(told(found + grown))
-    receipt.sizes(displays=displays, rows=found[0]["rows"], threads=args.threads)
-    record(receipt, found)
+    receipt.sizes(displays=displays, rows=found[0]["rows"])
+    record(receipt, found, gpu=tier.device == "cuda")
     record_scaling(receipt, grown)
     print(receipt.write(name="features"))
 

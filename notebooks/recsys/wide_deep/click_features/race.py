@@ -36,7 +36,7 @@ LOOK_S = 0.05
 OLDEST_JAVA = 17
 
 
-def race(raw, engines=ENGINES, rounds=1, limit_s=600, **options):
+def race(raw, engines=ENGINES, rounds=1, limit_s=600, own=None, **options):
     """A list of dicts, one a run: what it took, by engine, over rounds.
 
     >>> race("outbrain", ("polars", "torch"))[0]["engine"]
@@ -44,7 +44,8 @@ def race(raw, engines=ENGINES, rounds=1, limit_s=600, **options):
 
     A dict has engine, round, rows (of train and valid together), seconds, cpu_s, peak_bytes and
     stages (seconds by name, as the engine reports them). Engines take turns, another begins
-    each round; those that cannot run here (`missing`) are left out. options: handed to `run`.
+    each round; those that cannot run here (`missing`) are left out. options: handed to `run`,
+    with what `own` has for an engine.
     Raises RuntimeError, with what it said, for an engine that fails or takes longer than
     `limit_s`, and AssertionError if features differ.
     """
@@ -57,7 +58,8 @@ def race(raw, engines=ENGINES, rounds=1, limit_s=600, **options):
             for engine in able[at:] + able[:at]:
                 out = Path(temp, engine)
                 shutil.rmtree(out, ignore_errors=True)
-                found.append({"round": turn} | run(engine, raw, out, limit_s, **options))
+                given = options | (own or {}).get(engine, {})
+                found.append({"round": turn} | run(engine, raw, out, limit_s, **given))
                 if turn == 0:
                     first[engine] = out
                     check_same(first[able[0]], out)

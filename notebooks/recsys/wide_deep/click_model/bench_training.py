@@ -230,14 +230,14 @@ def main(argv=None):
     args = parser.parse_args(argv)
     torch.set_num_threads(args.threads)
     tier = device.tier()
-    receipt = receipts.start("wide_deep", tier)
+    receipt = receipts.start("wide_deep", tier, args.threads)
     if not peer_modules():
         print("pytorch-widedeep is left out: it is not installed")
     full = Sizes.published()
     sizes = tier.pick(cpu=full.scaled(0.1, 0.25, (256,) * 3), gpu=full, big=full)
     batch = tier.pick(cpu=4096, gpu=32_768, big=131_072)
     rows = args.rows or 2 * batch
-    receipt.sizes(rows=rows, batch=batch, threads=args.threads)
+    receipt.sizes(rows=rows, batch=batch)
     data = draw(comparable(sizes), rows)
     check(comparable(sizes), data)
     pairs = training(comparable(sizes), data, batch, tier.device)

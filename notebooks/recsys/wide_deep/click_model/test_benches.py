@@ -1,0 +1,42 @@
+"""The benches of the model: equality before time, every contestant, the bound on a pass."""
+
+import outbrain
+import pytest
+import torch
+
+from . import bench_pipeline, bench_training
+from .network import Sizes
+
+SIZES = Sizes((40, 6), (4, 2), (5,), (3,), numbers=3, hidden=(16,))
+
+
+def test_contestants_train_a_pass_each():
+    sizes = bench_training.comparable(SIZES)
+    data = bench_training.draw(sizes, 64)
+    assert sizes.hot_buckets == () and data["categories"].shape == (64, 2)
+    pairs = bench_training.training(sizes, data, 32)
+    assert {"ours, dense gradients", "ours, sparse gradients"} <= set(pairs)
+    for epoch in pairs.values():
+        epoch()
+
+
+def test_a_peer_is_held_against_us_before_the_clock_starts():
+    if not bench_training.peer_modules():
+        pytest.skip("pytorch-widedeep is not installed")
+    sizes = bench_training.comparable(SIZES)
+    bench_training.check(sizes, bench_training.draw(sizes, 64))
+
+
+def test_a_pass_does_at_least_its_products():
+    flops, moved = bench_training.work(SIZES, 10, 5, train=False)
+    width = 4 + 2 + 3 + 3
+    assert flops == 2 * 10 * (width * 16 + 16) and moved > 0
+    trained, more = bench_training.work(SIZES, 10, 5, train=True)
+    assert trained == 3 * flops and more > 2 * moved
+
+
+def test_the_whole_way_is_timed_behind_each_engine(tmp_path):
+    outbrain.generate(tmp_path / "raw", 150)
+    found = bench_pipeline.ways(tmp_path / "raw", ["polars"], 1, threads=1, epochs=1)
+    assert list(found) == ["polars"] and len(found["polars"]) == 1
+    assert found["polars"][0] > 0 and torch.is_grad_enabled()
