@@ -1,6 +1,7 @@
 """Features: equal to the plain reference, the same from every engine, whole or not at all."""
 
 import dataclasses
+import functools
 import json
 import os
 import shutil
@@ -21,6 +22,7 @@ from . import (
     folder,
     polars_tables,
     race,
+    reference,
     spark_log,
     torch_lookups,
     with_polars,
@@ -28,7 +30,6 @@ from . import (
     with_torch,
 )
 from . import spec as fs
-from .reference import features_reference
 
 SPEC = fs.Spec(buckets=0.05)
 DISPLAYS = 301
@@ -53,6 +54,12 @@ def raw(tmp_path_factory):
     )
     edit(folder, "documents_meta", lambda lines: lines[::2])
     return folder
+
+
+@functools.cache
+def features_reference(raw, spec):
+    """The reference's features of a log that no test has changed, made once."""
+    return reference.features_reference(raw, spec)
 
 
 def edit(folder, name, change):
@@ -127,9 +134,8 @@ def test_engines_equal_the_reference(build, folds, raw, tmp_path):
 
 KILLED = """
 import os, signal, sys
-from importlib import import_module
 from click_features import spec as fs, with_polars
-module, raw, out = import_module(sys.argv[1]), *sys.argv[2:]
+raw, out = sys.argv[1:]
 write, parts = with_polars.write_part, []
 
 def killed(features, path):
@@ -139,17 +145,12 @@ def killed(features, path):
     parts.append(write(features, path))
 
 with_polars.write_part = killed
-module.build(raw, out, fs.Spec(0.05), batch_rows=307)
+with_polars.build(raw, out, fs.Spec(0.05), batch_rows=307)
 """
 
 
-@pytest.mark.parametrize("module", [with_polars, with_torch])
-def test_a_killed_run_leaves_whole_parts_and_goes_on(module, raw, tmp_path):
-    out, build = tmp_path / "out", partial(module.build, raw, spec=SPEC, batch_rows=307)
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED, module.__name__, raw, out], cwd=race.SLICE
-    )
-    assert done.returncode == -signal.SIGKILL
+def check_goes_on(build, out, tmp_path):
+    """What an interrupted run left in `out` is not finished; the same call finishes it."""
     kept = {path: path.stat().st_mtime_ns for path in out.glob("*/part-*.parquet")}
     assert len(kept) == 3 and not (out / "report.json").exists()
     assert list(out.glob("*/.*.partial"))
@@ -164,6 +165,29 @@ def test_a_killed_run_leaves_whole_parts_and_goes_on(module, raw, tmp_path):
         one, other = read(out, name), read(whole, name)
         for column in fs.COLUMNS:
             np.testing.assert_array_equal(one[column], other[column])
+
+
+def test_a_killed_run_leaves_whole_parts_and_goes_on(raw, tmp_path):
+    out, build = tmp_path / "out", partial(with_polars.build, raw, spec=SPEC, batch_rows=307)
+    done = subprocess.run([sys.executable, "-c", KILLED, raw, out], cwd=race.SLICE)
+    assert done.returncode == -signal.SIGKILL
+    check_goes_on(build, out, tmp_path)
+
+
+def test_an_interrupted_run_of_torch_goes_on(raw, tmp_path, monkeypatch):
+    out, build = tmp_path / "out", partial(with_torch.build, raw, spec=SPEC, batch_rows=307)
+    write, parts = with_polars.write_part, []
+
+    def interrupted(features, path):
+        if len(parts) == 3:
+            path.write_bytes(b"PAR1, and no more")
+            raise KeyboardInterrupt
+        parts.append(write(features, path))
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(with_polars, "write_part", interrupted)
+        build(out)
+    check_goes_on(build, out, tmp_path)
 
 
 @pytest.mark.parametrize(

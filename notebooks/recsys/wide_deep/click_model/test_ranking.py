@@ -26,7 +26,7 @@ def average_precision_reference(scores, clicked, groups, k):
     return out
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=70)
 @given(
     st.lists(
         st.tuples(st.integers(-3, 3), st.booleans(), st.integers(0, 5)), min_size=1, max_size=90

@@ -246,7 +246,8 @@ def test_an_error_leaves_nothing(tmp_path, monkeypatch):
 
 
 def test_a_killed_run_leaves_no_log_and_the_next_one_writes_it(tmp_path):
-    code = f"import outbrain; outbrain.generate({str(tmp_path / 'log')!r}, 150_000)"
+    code = "import outbrain; from outbrain import world; world.CHUNK = 500; "
+    code += f"outbrain.generate({str(tmp_path / 'log')!r}, 50_000)"
     running = subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).parents[1])
     deadline = time.monotonic() + 60
     while not list(tmp_path.glob(".log.*/clicks_train.csv")) and time.monotonic() < deadline:
