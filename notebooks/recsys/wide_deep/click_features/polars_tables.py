@@ -12,7 +12,7 @@ from . import spec as fs
 SLOTS = 6  # of a document's keys that have a column; the others cost a join
 
 
-def tables_of(log, spec, engine):
+def tables_of(log, spec):
     """The small tables by name: displays, pages, ads, and `unit_*`, weights of documents."""
     meta = log["documents_meta"].select(
         "document_id",
@@ -20,17 +20,17 @@ def tables_of(log, spec, engine):
         "publisher_id",
         published=pl.col("publish_time").dt.epoch("ms"),
     )
-    meta = meta.collect(engine=engine)
-    displays = _displays(log["events"], spec, engine)
+    meta = meta.collect(engine="streaming")
+    displays = _displays(log["events"], spec)
     pages = _published(displays.select("document_id").unique(), meta, "")
     pages = pages.with_columns(_hashes(("document_id", "source_id", "publisher_id"), spec))
     pages = pages.drop("source_id", "publisher_id")
     ads = log["promoted_content"].rename({"document_id": "document_id_promo"})
-    ads = _published(ads.collect(engine=engine), meta, "_promo")
+    ads = _published(ads.collect(engine="streaming"), meta, "_promo")
     ads = ads.with_columns(_hashes(fs.CTR, spec))
     tables = {"displays": displays, "ads": ads}
     for name, (file, column) in fs.ATTRIBUTES.items():
-        items = items_of(log[file], column).collect(engine=engine)
+        items = items_of(log[file], column).collect(engine="streaming")
         pages = pages.join(_top(items, name, spec), on="document_id", how="left")
         unit = unit_weights(items)
         tables[f"unit_{name}"] = unit, _slots(unit)
@@ -46,7 +46,7 @@ def bucket(key, size):
     return (fs.hash32(key.cast(pl.Int64).fill_null(0)) % size).cast(pl.Int32)
 
 
-def _displays(events, spec, engine):
+def _displays(events, spec):
     """A row a display, sorted: its page, timestamp, set (`train`), fold and four buckets."""
     size, number = spec.sizes(), pl.col("display_id").cast(pl.Int64)
     fold = fs.hash32(number + fs.FOLD_SALT) % max(spec.folds, 1)
@@ -60,7 +60,7 @@ def _displays(events, spec, engine):
         fold=fold.cast(pl.Int32),
     )
     fold = pl.when(pl.col("train") & (spec.folds > 0)).then("fold").otherwise(-1)
-    displays = displays.with_columns(fold=fold.cast(pl.Int32)).collect(engine=engine)
+    displays = displays.with_columns(fold=fold.cast(pl.Int32)).collect(engine="streaming")
     places = displays.select("geo_location").unique()
     for name, length in fs.GEO.items():
         keys = [fs.text_key(text and text[:length]) for text in places["geo_location"]]

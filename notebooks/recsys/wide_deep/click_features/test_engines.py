@@ -362,8 +362,3 @@ def test_nothing_to_fit_on_gives_zeros():
     found = fs.fitted({key: [] for key in fs.COUNTS}, {name: {} for name in fs.AGES})
     assert found["ad_id_mean"] == found["publish_time_median"] == 0
     assert found["ad_id_deviation"] == 1
-
-
-def test_an_unknown_engine_is_refused(raw, tmp_path):
-    with pytest.raises(ValueError, match="engine='cuda'"):
-        with_polars.build(raw, tmp_path, engine="cuda")

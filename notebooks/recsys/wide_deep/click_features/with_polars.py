@@ -4,11 +4,8 @@ Nearly every feature is a function of a display, of a page or of an ad, and ther
 of these than rows; all six keys of a CTR are functions of the ad, so one count by ad gives six
 CTRs. These small tables are made first. Then the clicks are joined, finished and written batch
 by batch. Memory holds the tables, nine bytes a row of the log, and one batch.
-
-`engine="gpu"` runs the same queries through cuDF where cudf-polars is installed.
 """
 
-from importlib.util import find_spec
 from itertools import product
 
 import outbrain
@@ -19,10 +16,8 @@ from . import spec as fs
 from .folder import begin, finish
 from .polars_tables import days_since, in_order, tables_of
 
-ENGINES = ("streaming", "in-memory", "gpu")
 
-
-def build(raw, out, spec=None, engine="streaming", check=True, bad="raise", batch_rows=250_000):
+def build(raw, out, spec=None, check=True, bad="raise", batch_rows=250_000):
     """The report, a dict, of the features of folder `raw`, written to folder `out`.
 
     >>> build("outbrain", "features")["rows"]
@@ -31,9 +26,8 @@ def build(raw, out, spec=None, engine="streaming", check=True, bad="raise", batc
     check: read the files through `outbrain.load` (with `bad`), which refuses or drops what is
     wrong with them and reads them once more for it; False trusts them. A finished folder is
     left as it is, a killed run is gone on with. Raises what `outbrain.load` and
-    `folder.begin` raise, and ValueError for another engine.
+    `folder.begin` raise.
     """
-    _check_engine(engine)
     spec = spec or fs.Spec()
     output = begin(out, raw, spec, "polars", bad=bad, batch_rows=batch_rows)
     if output.report:
@@ -41,17 +35,16 @@ def build(raw, out, spec=None, engine="streaming", check=True, bad="raise", batc
     with output.stage("check"):
         log = outbrain.load(raw, bad) if check else outbrain.scan(raw)
     with output.stage("tables"):
-        tables = tables_of(log, spec, engine)
+        tables = tables_of(log, spec)
     with output.stage("counts"):
-        clicks = in_order(log["clicks_train"].collect(engine=engine))
-        ads, fit = _counted(clicks.lazy(), tables, spec, engine)
+        clicks = in_order(log["clicks_train"].collect(engine="streaming"))
+        ads, fit = _counted(clicks.lazy(), tables, spec)
         output.json("statistics.json", fit)
     for number, batch in enumerate(clicks.iter_slices(batch_rows)):
         with output.stage("join"):
             names = {name: f"{name}/part-{number:05d}.parquet" for name in fs.SETS}
             done = all(map(output.has, names.values()))
-            how = "gpu" if engine == "gpu" else "in-memory"  # a batch has nothing to stream
-            features = None if done else _features(batch, tables, ads, fit, how)
+            features = None if done else _features(batch, tables, ads, fit)
         with output.stage("write"):
             for name, path in names.items():
                 ours = pl.col("train") if name == "train" else ~pl.col("train")
@@ -66,16 +59,7 @@ def write_part(features, path):
     features.write_parquet(path, compression="lz4", statistics=False)
 
 
-def _check_engine(engine):
-    have = find_spec("cudf_polars") is not None
-    if engine not in ENGINES or (engine == "gpu" and not have):
-        raise ValueError(
-            f"engine={engine!r}; allowed are {ENGINES}, 'gpu' where cudf_polars is installed, "
-            f"which here it is{'' if have else ' not'}"
-        )
-
-
-def _counted(clicks, tables, spec, engine):
+def _counted(clicks, tables, spec):
     """(Finished ads by fold, what is fitted on train)."""
     displays, ads = tables["displays"].lazy().filter("train"), tables["ads"].lazy()
     displays = displays.join(tables["pages"].lazy(), on="document_id")
@@ -89,7 +73,7 @@ def _counted(clicks, tables, spec, engine):
     queries["seen"] = train.group_by("ad_id", "fold").agg(
         views=pl.len().cast(pl.Int64), clicks=pl.col("clicked").cast(pl.Int64).sum()
     )
-    found = pl.collect_all(list(queries.values()), engine=engine)
+    found = pl.collect_all(list(queries.values()), engine="streaming")
     found = dict(zip(queries, found, strict=True))
     days = {name: dict(found[name].iter_rows()) for name in fs.AGES}
     counted = tables["ads"].join(found["seen"], on="ad_id")
@@ -128,7 +112,7 @@ def _with_rates(ads, sums, fold):
     )
 
 
-def _features(batch, tables, ads, fit, engine):
+def _features(batch, tables, ads, fit):
     """The finished rows of a batch of clicks in order, and `train`."""
     displays = tables["displays"]
     first, last = batch["display_id"].min(), batch["display_id"].max()
@@ -138,9 +122,9 @@ def _features(batch, tables, ads, fit, engine):
     rows = batch.lazy().join(displays, on="display_id", maintain_order="left")
     rows = rows.join(ads.lazy(), on=on, maintain_order="left")
     rows = rows.join(tables["pages"].lazy(), on="document_id", maintain_order="left")
-    rows = rows.with_row_index("row").collect(engine=engine).lazy()  # once for four uses
+    rows = rows.with_row_index("row").collect().lazy()  # once for four uses
     for name in fs.ATTRIBUTES:
-        cosine = _cosines(rows, tables[f"unit_{name}"], engine)
+        cosine = _cosines(rows, tables[f"unit_{name}"])
         rows = rows.join(cosine.lazy(), on="row", how="left", maintain_order="left")
         rows = rows.rename({"cosine": f"sim_{name}"})
     ages = []
@@ -151,10 +135,10 @@ def _features(batch, tables, ads, fit, engine):
         ages.append(days.cast(pl.Float64).log1p().cast(pl.Float32).alias(f"{name}_age"))
     sims = pl.col([f"sim_{name}" for name in fs.ATTRIBUTES]).fill_null(0).cast(pl.Float32)
     rows = rows.with_columns(pl.col(fs.KEYS).cast(pl.Int64), sims, *ages)
-    return rows.select(*fs.COLUMNS, "train").collect(engine=engine)
+    return rows.select(*fs.COLUMNS, "train").collect()
 
 
-def _cosines(rows, weights, engine):
+def _cosines(rows, weights):
     """row, cosine, for rows whose page and whose ad's page have weights.
 
     Slots are compared all with all, which needs no hash table; two lists of which one has more
@@ -175,7 +159,7 @@ def _cosines(rows, weights, engine):
         "document_id_promo",
         cosine=cosine,
         long=pl.max_horizontal("many", "many_promo") > polars_tables.SLOTS,
-    ).collect(engine=engine)
+    ).collect()
     short = pairs.filter(~pl.col("long")).select("row", "cosine")
     if len(short) == len(pairs):
         return short
@@ -183,4 +167,4 @@ def _cosines(rows, weights, engine):
     promo = unit.lazy().rename({"document_id": "document_id_promo", "weight": "weight_promo"})
     shared = long.join(promo, on=["document_id_promo", "key"]).group_by("row")
     long = shared.agg(cosine=(pl.col("weight") * pl.col("weight_promo")).sum())
-    return pl.concat([short, long.collect(engine=engine)])
+    return pl.concat([short, long.collect()])

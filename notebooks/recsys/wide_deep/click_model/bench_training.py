@@ -1,5 +1,5 @@
-"""The race: training Wide & Deep beside `pytorch-widedeep`, lookups fused and apart, evaluation
-by batch size, each beside what the machine's peaks would allow.
+"""The race: training Wide & Deep beside `pytorch-widedeep`, and what the machine's peaks would
+allow.
 
     python -m click_model.bench_training         # this machine's tier, 20 rounds; a receipt
     python -m click_model.bench_training --rounds 5 --rows 8192
@@ -24,7 +24,7 @@ from helpers import bench, device, receipts
 from torch import nn
 from torch.nn import functional
 
-from .network import Sizes, Tables, WideDeep
+from .network import Sizes, WideDeep
 from .training import Options, Rows, Trainer, predict
 
 # imported by the peer for texts and images, which a table needs not
@@ -158,53 +158,22 @@ def _peer_loop(models, sizes, data, batch, place):
     return epoch
 
 
-def lookups(sizes, data, batch, place="cpu"):
-    """The functions to race by name: rows of embeddings and their gradients, dense."""
-    index = data["categories"][:batch].to(place)
-    fused = Tables(sizes.buckets, sizes.dims).to(place)
-    apart = nn.ModuleList(
-        nn.Embedding(n, d) for n, d in zip(sizes.buckets, sizes.dims, strict=True)
-    ).to(place)
-
-    def run(tables, look):
-        for weight in tables.parameters():
-            weight.grad = None
-        look().sum().backward()
-
-    def separate():
-        return torch.cat([table(index[:, c]) for c, table in enumerate(apart)], 1)
-
-    return {
-        "a table a width": lambda: run(fused, lambda: fused(index)),
-        "a table a feature": lambda: run(apart, separate),
-    }
-
-
-def evaluation(model, data, batches, place="cpu"):
-    """The functions to time by batch size: logits of the whole data set."""
-    model = model.to(place).eval()
-    here = {name: values.to(place) for name, values in data.items()}
-    return {batch: lambda b=batch: predict(model, here, b) for batch in batches}
-
-
-def work(sizes, rows, batch, train):
-    """(FLOPs, bytes) of a pass over `rows` at least: products; gathered rows, activations once,
-    and when training, tables' gradients, states and weights once a step."""
+def work(sizes, rows, batch):
+    """(FLOPs, bytes) of training on `rows` at least: products; gathered rows and activations
+    there and back; tables' gradients, states and weights once a step."""
     widths = [sum(sizes.dims) + sum(sizes.hot_dims) + sizes.numbers, *sizes.hidden, 1]
     products = sum(a * b for a, b in zip(widths, widths[1:], strict=False))
     tables = sum(n * d for n, d in zip(sizes.buckets, sizes.dims, strict=True))
     tables += sum(n * d for n, d in zip(sizes.hot_buckets, sizes.hot_dims, strict=True))
     gathered = 4 * (sum(sizes.dims) + 3 * sum(sizes.hot_dims))
-    moved = rows * (gathered + 2 * 4 * sum(widths))
-    if train:
-        # weight and v are read and written, the gradient is filled, added to, read
-        moved = 2 * moved + -(-rows // batch) * 4 * 7 * (tables + products)
-    return (6 if train else 2) * products * rows, moved
+    moved = 2 * rows * (gathered + 2 * 4 * sum(widths))
+    # weight and v are read and written, the gradient is filled, added to, read
+    return 6 * products * rows, moved + -(-rows // batch) * 4 * 7 * (tables + products)
 
 
-def limit_s(sizes, rows, batch, train, place="cpu"):
+def limit_s(sizes, rows, batch, place="cpu"):
     """Seconds that the pass takes at the device's measured peaks, products then traffic."""
-    flops, moved = work(sizes, rows, batch, train)
+    flops, moved = work(sizes, rows, batch)
     peak = bench.peak(place)
     return flops / peak.matmul_flops_per_s + moved / peak.copy_bytes_per_s
 
@@ -243,12 +212,8 @@ def main(argv=None):
     pairs = training(comparable(sizes), data, batch, tier.device)
     race = bench.race(pairs, args.rounds, 1, reference="ours, dense gradients")
     print(race)
-    allowed = limit_s(comparable(sizes), rows, batch, True, tier.device)
+    allowed = limit_s(comparable(sizes), rows, batch, tier.device)
     record_training(receipt, race, rows, allowed)
-    race = bench.race(lookups(sizes, data, batch, tier.device), args.rounds)
-    print(race)
-    receipt.record("lookup_speedup", 1 / race.ratios["a table a feature"].median, "×")
-    record_evaluation(receipt, sizes, tier, args.rounds)
     print(receipt.write(name="training"))
 
 
@@ -265,21 +230,6 @@ def record_training(receipt, race, rows, allowed):
             receipt.record(f"speedup_over_{stem}", middle, "×", low, high, len(ours.times_s))
     print(f"training reaches {allowed / ours.median_s:.0%} of its limit")
     receipt.record("train_share_of_limit", allowed / ours.median_s, "")
-
-
-def record_evaluation(receipt, sizes, tier, rounds):
-    """Record evaluated samples a second by batch size, and the largest's share of the limit."""
-    sweep = tier.pick(
-        cpu=(16, 256, 4096), gpu=(256, 4096, 65_536), big=(4096, 131_072, 1_048_576)
-    )
-    data = draw(sizes, sweep[-1])
-    for batch, fn in evaluation(WideDeep(sizes), data, sweep, tier.device).items():
-        found = bench.measure(fn, rounds, 1)
-        receipt.record(f"eval_rate_batch_{batch}", found, "samples/s", count=sweep[-1])
-        print(f"batch {batch:,}: {sweep[-1] / found.median_s:,.0f} samples/s")
-    share = limit_s(sizes, sweep[-1], sweep[-1], False, tier.device) / found.median_s
-    print(f"evaluation reaches {share:.0%} of its limit")
-    receipt.record("eval_share_of_limit", share, "")
 
 
 if __name__ == "__main__":
