@@ -105,6 +105,7 @@ def test_an_old_java_is_told_before_the_race(tmp_path, monkeypatch, version, tol
     java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
     java.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setattr(race, "find_spec", lambda name: True)
     why = race.missing("spark")
     assert why.startswith(told) and bool(why) == bool(told)
     assert race.missing("polars") == ""
@@ -112,7 +113,13 @@ def test_an_old_java_is_told_before_the_race(tmp_path, monkeypatch, version, tol
 
 def test_no_java_is_told_before_the_race(tmp_path, monkeypatch):
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setattr(race, "find_spec", lambda name: True)
     assert race.missing("spark") == "Java is not installed"
+
+
+def test_no_pyspark_is_told_before_the_race(monkeypatch):
+    monkeypatch.setattr(race, "find_spec", lambda name: None)
+    assert race.missing("spark") == "pyspark is not installed"
 
 
 def test_engines_take_turns(raced, monkeypatch):
