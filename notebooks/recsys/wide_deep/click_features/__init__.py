@@ -1,0 +1,18 @@
+"""Raw files to the 29 features of a click model, by three engines that must agree.
+
+- `spec`: what is a feature? Names, buckets, thresholds, the split, the hash, what is fitted
+- `reference`: how does one come about? The plainest loops, row after row
+- `with_polars`, `polars_tables`: the engine for one machine
+- `with_torch`, `torch_lookups`: joins and sums as tensors, for a GPU
+- `with_spark`, `spark_log`: the engine for a cluster (a peer: PySpark and Java)
+- `folder`: what lies in a folder of features, and how does it survive a kill?
+- `race`, `bench_features`: how long does each engine take, and how much memory?
+
+Engines are imported by name, `from click_features import with_polars`: each costs its library.
+"""
+
+from . import spec
+from .folder import Folder, paths
+from .spec import CATEGORIES, MULTI_HOT, NUMBERS, SETS, Spec
+
+__all__ = ["CATEGORIES", "MULTI_HOT", "NUMBERS", "SETS", "Folder", "Spec", "paths", "spec"]

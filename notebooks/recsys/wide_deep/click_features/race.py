@@ -1,0 +1,177 @@
+"""Raw files to features, each engine in a process of its own, timed from outside.
+
+The interpreter's start, Java's and the engine's count, as they do for who waits. Peak memory is
+the largest sum over the process and all its descendants, looked at every 50 ms, of proportional
+set sizes: a page that processes share is counted once. (Java forks to run small commands, and
+the fork, for a moment, looks as large as Java; where only resident sizes are known, these are
+taken.) Features are compared before a number is believed.
+"""
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from importlib.util import find_spec
+from pathlib import Path
+
+import polars as pl
+import psutil
+
+from . import spec as fs
+from .folder import paths
+
+SLICE = Path(__file__).resolve().parents[1]
+MODULES = {  # an engine's own; torch also uses functions of Polars' modules
+    "spark": ("with_spark", "spark_log"),
+    "polars": ("with_polars", "polars_tables"),
+    "torch": ("with_torch", "torch_lookups"),
+}
+ENGINES = tuple(MODULES)
+LOOK_S = 0.05
+OLDEST_JAVA = 17
+
+
+def race(raw, engines=ENGINES, rounds=1, limit_s=600, own=None, **options):
+    """A list of dicts, one a run: what it took, by engine, over rounds.
+
+    >>> race("outbrain", ("polars", "torch"))[0]["engine"]
+    'polars'
+
+    A dict has engine, round, rows (of train and valid together), seconds, cpu_s, peak_bytes and
+    stages (seconds by name, as the engine reports them). Engines take turns, another begins
+    each round; those that cannot run here (`missing`) are left out. options: handed to `run`,
+    with what `own` has for an engine.
+    Raises RuntimeError, with what it said, for an engine that fails or takes longer than
+    `limit_s`, and AssertionError if features differ.
+    """
+    if unknown := set(engines) - set(ENGINES):
+        raise ValueError(f"no engine {sorted(unknown)}; allowed are {ENGINES}")
+    able, found, first = [name for name in engines if not missing(name)], [], {}
+    with tempfile.TemporaryDirectory(prefix="race-") as temp:
+        for turn in range(rounds):
+            at = turn % max(len(able), 1)
+            for engine in able[at:] + able[:at]:
+                out = Path(temp, engine)
+                shutil.rmtree(out, ignore_errors=True)
+                given = options | (own or {}).get(engine, {})
+                found.append({"round": turn} | run(engine, raw, out, limit_s, **given))
+                if turn == 0:
+                    first[engine] = out
+                    check_same(first[able[0]], out)
+    return found
+
+
+def missing(engine):
+    """Why an engine cannot run here, in words; "" if it can."""
+    if engine == "spark" and not find_spec("pyspark"):
+        return "pyspark is not installed"
+    return _java() if engine == "spark" else ""
+
+
+def _java():
+    """Why the Java that Spark would start does not do; "" if it does."""
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=f"{home}/bin" if home else None)
+    if not java:
+        return "Java is not installed"
+    told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60)
+    found = re.search(r'version "(\d+)', told.stderr)
+    if not found or int(found[1]) < OLDEST_JAVA:
+        return f"Java is {found[1] if found else 'unknown'}; Spark needs {OLDEST_JAVA} or newer"
+    return ""
+
+
+def run(engine, raw, out, limit_s=600, threads=None, **options):
+    """A dict of what one run of an engine took, in a process of its own; see `race`.
+
+    threads: as many for each engine; None leaves them their own choice. options: of `build`.
+    """
+    code = f"import sys, json; from click_features import with_{engine} as engine; "
+    code += "engine.build(sys.argv[1], sys.argv[2], **json.loads(sys.argv[3]))"
+    # threads of torch that wait must not spin, or they take the cores from those that work
+    env = {"OMP_WAIT_POLICY": "PASSIVE"} | os.environ
+    if threads:
+        env |= {"OMP_NUM_THREADS": str(threads), "POLARS_MAX_THREADS": str(threads)}
+        options |= {"threads": threads} if engine == "spark" else {}
+    line = [sys.executable, "-c", code, str(raw), str(out), json.dumps(options)]
+    with tempfile.TemporaryFile("w+") as said:
+        began = time.perf_counter()
+        child = subprocess.Popen(
+            line, cwd=SLICE, env=env, stdout=said, stderr=subprocess.STDOUT
+        )
+        peak, cpu_s, late = watch(child, began + limit_s)
+        seconds = time.perf_counter() - began
+        said.seek(0)
+        # without Java's stacks, which would hide what it said
+        words = "".join(line for line in said if not line.startswith("\tat "))[-3000:]
+    if late or child.returncode:
+        how = f"took longer than {limit_s} s" if late else f"ended with {child.returncode}"
+        raise RuntimeError(f"{engine} {how}: {words}")
+    report = json.loads(Path(out, "report.json").read_text(encoding="utf-8"))
+    return {
+        "engine": engine,
+        "rows": sum(report["rows"].values()),
+        "seconds": seconds,
+        "cpu_s": cpu_s,
+        "peak_bytes": peak,
+        "stages": report["seconds"],
+    }
+
+
+def watch(child, deadline):
+    """(largest sum of bytes held, CPU seconds, whether late) of a child and all below it.
+
+    Returns when the child has ended; what it leaves behind, or all when late, is killed.
+    """
+    peak, spent, seen, late = 0, {}, {}, False
+    with contextlib.suppress(psutil.NoSuchProcess):
+        seen[child.pid] = psutil.Process(child.pid)
+    while child.poll() is None and not late:
+        late = time.perf_counter() > deadline
+        with contextlib.suppress(psutil.NoSuchProcess):
+            seen |= {p.pid: p for p in seen[child.pid].children(recursive=True)}
+        held = 0
+        for pid, process in seen.items():
+            with contextlib.suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
+                held += held_bytes(process)
+                spent[pid] = sum(process.cpu_times()[:2])
+        peak = max(peak, held)
+        time.sleep(LOOK_S)
+    for process in seen.values():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    child.wait()
+    return peak, sum(spent.values()), late
+
+
+def held_bytes(process):
+    """The bytes of main memory that a process holds, its share of those it shares (Linux)."""
+    return getattr(process.memory_full_info(), "pss", 0) or process.memory_info().rss
+
+
+def check_same(one, other):
+    """None; AssertionError names the column in which two folders of features differ."""
+    for name in fs.SETS:
+        frames = [pl.scan_parquet(paths(folder, name)) for folder in (one, other)]
+        for column in fs.COLUMNS:
+            found, wanted = (frame.select(column).collect().to_series() for frame in frames)
+            same = len(found) == len(wanted) and found.dtype == wanted.dtype
+            if same and column in fs.NUMBERS:
+                same = fs.largest_difference(found.to_numpy(), wanted.to_numpy()) <= 1
+            elif same:
+                same = found.equals(wanted)
+            if not same:
+                raise AssertionError(f"{name}, {column}: {one} and {other} differ")
+
+
+def lines(engine):
+    """How many lines of an engine's modules are not blank."""
+    texts = [
+        (SLICE / f"click_features/{name}.py").read_text("utf-8") for name in MODULES[engine]
+    ]
+    return sum(bool(line.strip()) for text in texts for line in text.splitlines())

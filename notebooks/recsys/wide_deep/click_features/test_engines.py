@@ -1,0 +1,364 @@
+"""Features: equal to the plain reference, the same from every engine, whole or not at all."""
+
+import dataclasses
+import functools
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import outbrain
+import polars as pl
+import pytest
+import torch
+from outbrain import catalogue
+
+from . import (
+    folder,
+    polars_tables,
+    race,
+    reference,
+    spark_log,
+    torch_lookups,
+    with_polars,
+    with_spark,
+    with_torch,
+)
+from . import spec as fs
+
+SPEC = fs.Spec(buckets=0.05)
+DISPLAYS = 301
+EFFECTS = [field.name for field in dataclasses.fields(catalogue.Effects)]
+HASHED = {0: 0, 1: 774006306, 2**31: 2671511798, 2**32 + 5: 2277334536}
+HASHED[2**60 + 12345] = 4201390352
+
+
+@pytest.fixture(scope="session")
+def raw(tmp_path_factory):
+    """A small log with what is awkward: unknown, odd and unseen values, in no order."""
+    folder = tmp_path_factory.mktemp("features") / "raw"
+    outbrain.generate(folder, DISPLAYS, seed=3)
+    edit(folder, "clicks_train", lambda lines: lines[1::2] + lines[::2])
+    edit(folder, "promoted_content", lambda lines: [*lines, "900001,900002,77,"[:-1] + ",99"])
+    edit(folder, "documents_topics", lambda lines: [*lines, lines[0][:-3], lines[0]])
+    edit(folder, "events", _odd_events)
+    edit(
+        folder,
+        "documents_entities",
+        lambda lines: [*lines, "5,zzz,0.5", "5,0123456789abcdeX,0.7"],
+    )
+    edit(folder, "documents_meta", lambda lines: lines[::2])
+    return folder
+
+
+@functools.cache
+def features_reference(raw, spec):
+    """The reference's features of a log that no test has changed, made once."""
+    return reference.features_reference(raw, spec)
+
+
+def edit(folder, name, change):
+    path = Path(folder, f"{name}.csv")
+    head, *lines = path.read_text(encoding="utf-8").splitlines()
+    path.write_text("\n".join([head, *change(lines)]) + "\n", encoding="utf-8")
+
+
+def _odd_events(lines):
+    """Places that are none, short, long and not ASCII; an unknown platform."""
+    places = ["", "U", "GB", "FR>Île-de-France>très long", "US>CA>80712345678", "日本>東京"]
+    cells = [line.split(",") for line in lines]
+    for at, place in enumerate(places):
+        cells[at][5] = place
+        cells[at][4] = "\\N"
+    return [",".join(row) for row in cells]
+
+
+def read(folder, name):
+    """A set as NumPy arrays by column, in the order of the parts."""
+    parts = sorted(Path(folder, name).glob("*.parquet"))
+    return {c: values.to_numpy() for c, values in pl.read_parquet(parts).to_dict().items()}
+
+
+def check_equal(found, wanted):
+    """Stops unless two sets are equal: integers and bits of their types, floats as allowed."""
+    assert list(found) == list(fs.COLUMNS)
+    for column, values in found.items():
+        kind = {"clicked": np.int8} | dict.fromkeys(fs.KEYS, np.int64)
+        dtype = np.float32 if column in fs.NUMBERS else kind.get(column, np.int32)
+        assert values.dtype == dtype, column
+        if column in fs.NUMBERS:
+            wanted_values = np.asarray(wanted[column], np.float64).astype(np.float32)
+            assert fs.largest_difference(values, wanted_values) <= 1, column
+        else:
+            np.testing.assert_array_equal(values, wanted[column], err_msg=column)
+
+
+@pytest.fixture(scope="session")
+def spark():
+    """One local session for all tests, of a light compiler: it takes seconds to start."""
+    if why := race.missing("spark"):
+        pytest.skip(why)
+    os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    found = spark_log.session(memory="1g", threads=2)
+    yield found
+    found.stop()
+
+
+@pytest.fixture(params=["polars", "torch", "spark"])
+def build(request):
+    """Each engine's `build`, in small batches."""
+    if request.param == "spark":
+        session = request.getfixturevalue("spark")
+        return partial(with_spark.build, spark=session, parts=3)
+    module = {"polars": with_polars, "torch": with_torch}[request.param]
+    return partial(module.build, batch_rows=307)
+
+
+@pytest.mark.parametrize("folds", [0, 3])
+def test_engines_equal_the_reference(build, folds, raw, tmp_path):
+    spec = fs.Spec(0.05, folds)
+    report = build(raw, tmp_path / "out", spec)
+    wanted, fit = features_reference(raw, spec)
+    for name in fs.SETS:
+        found = read(tmp_path / "out", name)
+        check_equal(found, wanted[name])
+        assert report["rows"][name] == len(found["clicked"]) > 100
+    kept = json.loads((tmp_path / "out" / "statistics.json").read_text())
+    assert kept == pytest.approx(fit, rel=1e-12)
+
+
+KILLED = """
+import os, signal, sys
+from click_features import spec as fs, with_polars
+raw, out = sys.argv[1:]
+write, parts = with_polars.write_part, []
+
+def killed(features, path):
+    if len(parts) == 3:
+        path.write_bytes(b"PAR1, and no more")
+        os.kill(os.getpid(), signal.SIGKILL)
+    parts.append(write(features, path))
+
+with_polars.write_part = killed
+with_polars.build(raw, out, fs.Spec(0.05), batch_rows=307)
+"""
+
+
+def check_goes_on(build, out, tmp_path):
+    """What an interrupted run left in `out` is not finished; the same call finishes it."""
+    kept = {path: path.stat().st_mtime_ns for path in out.glob("*/part-*.parquet")}
+    assert len(kept) == 3 and not (out / "report.json").exists()
+    assert list(out.glob("*/.*.partial"))
+    with pytest.raises(FileNotFoundError, match=r"no report\.json"):
+        folder.paths(out, "train")
+    assert build(out) == build(out)
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept
+    assert not list(out.glob("*/.*.partial"))
+    whole = tmp_path / "whole"
+    build(whole)
+    for name in fs.SETS:
+        one, other = read(out, name), read(whole, name)
+        for column in fs.COLUMNS:
+            np.testing.assert_array_equal(one[column], other[column])
+
+
+def test_a_killed_run_leaves_whole_parts_and_goes_on(raw, tmp_path):
+    out, build = tmp_path / "out", partial(with_polars.build, raw, spec=SPEC, batch_rows=307)
+    done = subprocess.run([sys.executable, "-c", KILLED, raw, out], cwd=race.SLICE)
+    assert done.returncode == -signal.SIGKILL
+    check_goes_on(build, out, tmp_path)
+
+
+def test_an_interrupted_run_of_torch_goes_on(raw, tmp_path, monkeypatch):
+    out, build = tmp_path / "out", partial(with_torch.build, raw, spec=SPEC, batch_rows=307)
+    write, parts = with_polars.write_part, []
+
+    def interrupted(features, path):
+        if len(parts) == 3:
+            path.write_bytes(b"PAR1, and no more")
+            raise KeyboardInterrupt
+        parts.append(write(features, path))
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(with_polars, "write_part", interrupted)
+        build(out)
+    check_goes_on(build, out, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "size, told", [(None, "2g"), (10, "2g"), (75_977_073, "4g"), (10**9, "40g")]
+)
+def test_a_larger_log_gets_a_larger_heap(tmp_path, size, told):
+    if size is not None:
+        with open(tmp_path / "clicks_train.csv", "wb") as file:
+            file.truncate(size)
+    assert spark_log.heap(tmp_path) == told
+
+
+def test_spark_gives_a_folder_its_name_when_all_is_written(raw, spark, tmp_path, monkeypatch):
+    monkeypatch.setattr(with_spark.shutil, "rmtree", lambda path: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        with_spark.build(raw, tmp_path / "out", SPEC, spark=spark, check=False, parts=2)
+    assert not list(tmp_path.glob("out/[tv]*/*.parquet"))
+    assert not (tmp_path / "out" / "report.json").exists()
+
+
+def test_a_finished_folder_is_left_as_it_is(raw, tmp_path):
+    report = with_polars.build(raw, tmp_path, SPEC)
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+    assert with_polars.build(raw, tmp_path, SPEC) == report
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+
+
+def test_a_folder_of_something_else_is_refused(raw, tmp_path):
+    with_polars.build(raw, tmp_path / "out", SPEC)
+    with pytest.raises(ValueError, match="another spec"):
+        with_polars.build(raw, tmp_path / "out", fs.Spec(0.05, folds=2))
+    with pytest.raises(ValueError, match="another engine"):
+        with_torch.build(raw, tmp_path / "out", SPEC)
+    changed = shutil.copytree(raw, tmp_path / "raw")
+    edit(changed, "events", lambda lines: lines)
+    with pytest.raises(ValueError, match="another raw"):
+        with_polars.build(changed, tmp_path / "out", SPEC)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").touch()
+    with pytest.raises(ValueError, match="thesis.txt"):
+        with_polars.build(raw, tmp_path / "mine", SPEC)
+    (changed / "events.csv").unlink()
+    with pytest.raises(FileNotFoundError, match=r"events\.csv"):
+        with_polars.build(changed, tmp_path / "new", SPEC)
+
+
+@pytest.fixture
+def broken(raw, tmp_path):
+    return shutil.copytree(raw, tmp_path / "broken")
+
+
+@pytest.fixture(params=["polars", "spark"])
+def load(request):
+    """`load` as Polars has it, which the torch engine takes too, and as Spark has it."""
+    if request.param == "polars":
+        return outbrain.load
+    return partial(spark_log.load, request.getfixturevalue("spark"))
+
+
+def test_bad_rows_are_refused_or_left_out(broken, raw, load):
+    bad = ["17,3,2", "18,x,0", "-5,3,1", "19,,0"]
+    edit(broken, "clicks_train", lambda lines: lines + bad)
+    with pytest.raises(ValueError, match=r"clicks_train\.csv: 4 of"):
+        load(broken)
+    frame = load(broken, bad="drop")["clicks_train"]
+    rows = frame.collect().rows() if isinstance(frame, pl.LazyFrame) else frame.collect()
+    wanted = outbrain.load(raw)["clicks_train"].collect().rows()
+    assert sorted(map(tuple, rows)) == sorted(wanted)
+
+
+def test_a_dropped_row_is_as_if_it_had_not_been(broken, raw, tmp_path):
+    edit(broken, "clicks_train", lambda lines: [*lines, "17,3,2"])
+    with_polars.build(broken, tmp_path / "out", SPEC, bad="drop")
+    wanted = features_reference(raw, SPEC)[0]
+    check_equal(read(tmp_path / "out", "train"), wanted["train"])
+
+
+def test_timestamps_in_seconds_are_refused(broken, load):
+    def seconds(line):
+        cells = line.split(",")
+        return ",".join([*cells[:3], str(int(cells[3]) // 1000), *cells[4:]])
+
+    edit(broken, "events", lambda lines: [seconds(line) for line in lines])
+    with pytest.raises(ValueError, match="seconds"):
+        load(broken)
+
+
+def test_clicks_without_event_or_ad_are_refused(broken, load):
+    edit(broken, "promoted_content", lambda lines: lines[: len(lines) // 2])
+    with pytest.raises(ValueError, match=r"promoted_content\.csv lacks"):
+        load(broken)
+
+
+def test_an_unseen_ad_has_a_bucket_no_clicks_and_no_views(raw, tmp_path):
+    with_polars.build(raw, tmp_path, SPEC)
+    train, valid = read(tmp_path, "train"), read(tmp_path, "valid")
+    fit = json.loads((tmp_path / "statistics.json").read_text())
+    unseen = ~np.isin(valid["ad_id"], train["ad_id"])
+    assert unseen.sum() > 5
+    assert (valid["ad_id_ctr"][unseen] == 0).all()
+    count = np.float32((0 - fit["ad_id_mean"]) / fit["ad_id_deviation"])
+    assert (valid["ad_id_count"][unseen] == count).all()
+    assert (valid["ad_id_hash"] < SPEC.sizes()["ad_id"]).all()
+
+
+def test_the_ctr_of_a_train_row_counts_its_own_click_unless_folded(tmp_path):
+    """Clicks by lot: what a CTR knows about the click of its own row is a leak."""
+    chance = catalogue.Effects(**dict.fromkeys(EFFECTS, 0.0))
+    outbrain.generate(tmp_path / "raw", 3000, seed=1, effects=chance)
+    gap = {}
+    for folds in (0, 4):
+        out = tmp_path / str(folds)
+        with_polars.build(tmp_path / "raw", out, fs.Spec(folds=folds), check=False)
+        train = read(out, "train")
+        rate, clicked = train["ad_id_ctr"].astype(float), train["clicked"] == 1
+        known = rate > 0
+        gap[folds] = rate[known & clicked].mean() - rate[known & ~clicked].mean()
+    assert gap[0] > 0.03 > 3 * abs(gap[4])
+
+
+def test_hashes_are_those_of_every_engine_and_process():
+    assert fs.hash32(0) == 0 and fs.hash32(1) == HASHED[1]
+    keys = np.array([*HASHED], np.int64)
+    np.testing.assert_array_equal(fs.hash32(keys), [*HASHED.values()])
+    np.testing.assert_array_equal(fs.hash32(torch.tensor(keys)), [*HASHED.values()])
+    found = pl.select(fs.hash32(pl.lit(pl.Series(keys)))).to_series()
+    np.testing.assert_array_equal(found, [*HASHED.values()])
+
+
+def test_keys_below_2_to_the_32_do_not_collide():
+    keys = np.random.default_rng(0).choice(2**32, 200_000, replace=False)
+    assert len(np.unique(fs.hash32(keys))) == len(np.unique(keys))
+
+
+def test_train_is_four_fifths_of_displays_until_day_ten():
+    display = np.arange(100_000)
+    assert fs.in_train(display, display * 0).mean() == pytest.approx(0.8, abs=0.01)
+    assert fs.in_train(display, display * 0 + 11 * outbrain.DAY_MS - 1).any()
+    assert not fs.in_train(display, display * 0 + 11 * outbrain.DAY_MS).any()
+
+
+def test_look_ups_by_address_and_by_search_agree(monkeypatch):
+    ids, wanted = torch.tensor([7, 3, 90, 0]), torch.tensor([3, 4, 7, 0, 1000, -1, 90])
+    assert torch_lookups.Lookup(ids)(wanted).tolist() == [1, -1, 0, 3, -1, -1, 2]
+    monkeypatch.setattr(torch_lookups, "DIRECT", 0)
+    assert torch_lookups.Lookup(ids)(wanted).tolist() == [1, -1, 0, 3, -1, -1, 2]
+    assert torch_lookups.Lookup(ids[:0])(wanted).tolist() == [-1] * 7
+
+
+def test_cosines_of_lists_that_are_longer_than_a_slab():
+    rng = np.random.default_rng(0)
+    weights = np.where(rng.random((11, 60)) < 0.5, rng.random((11, 60)), 0)
+    of, key = map(torch.tensor, np.nonzero(weights))
+    confidence = torch.tensor(weights[of, key])
+    items = torch_lookups.slabs_of(of, key, confidence, 11, 12)
+    unit = weights * np.log(12 / np.maximum((weights > 0).sum(0), 1))
+    unit /= np.linalg.norm(unit, axis=1, keepdims=True)
+    page, promo = torch.arange(11).repeat(11), torch.arange(11).repeat_interleave(11)
+    found = torch_lookups.cosines(items, page, promo).view(11, 11)
+    assert items.many.max() > 3
+    np.testing.assert_allclose(found, unit @ unit.T, rtol=1e-12)
+
+
+def test_lists_with_more_keys_than_slots_are_joined(raw, tmp_path, monkeypatch):
+    wanted = features_reference(raw, SPEC)[0]["train"]
+    monkeypatch.setattr(polars_tables, "SLOTS", 3)
+    with_polars.build(raw, tmp_path, SPEC)
+    check_equal(read(tmp_path, "train"), wanted)
+
+
+def test_nothing_to_fit_on_gives_zeros():
+    found = fs.fitted({key: [] for key in fs.COUNTS}, {name: {} for name in fs.AGES})
+    assert found["ad_id_mean"] == found["publish_time_median"] == 0
+    assert found["ad_id_deviation"] == 1

@@ -1,0 +1,187 @@
+"""The bench of preprocessing: memory of all processes, lines, slopes, and no false winner."""
+
+import shutil
+import subprocess
+import sys
+import time
+
+import numpy as np
+import outbrain
+import polars as pl
+import psutil
+import pytest
+
+from . import bench_features as bench
+from . import race
+from . import spec as fs
+from .folder import paths
+
+
+@pytest.fixture(scope="module")
+def raced(tmp_path_factory):
+    """A small log, and one run of Polars on it."""
+    raw = tmp_path_factory.mktemp("race") / "raw"
+    outbrain.generate(raw, 150, seed=1)
+    out = raw.parent / "features"
+    return raw, out, race.run("polars", raw, out)
+
+
+def child(code):
+    return subprocess.Popen([sys.executable, "-c", code])
+
+
+def test_a_run_tells_rows_time_memory_and_stages(raced):
+    raw, out, found = raced
+    rows = len((raw / "clicks_train.csv").read_text().splitlines()) - 1
+    assert found["rows"] == rows == sum(pl.read_parquet(paths(out, s)).height for s in fs.SETS)
+    assert 0 < sum(found["stages"].values()) < found["seconds"]
+    assert 20e6 < found["peak_bytes"] < 4e9 and found["cpu_s"] > 0.05
+
+
+def test_memory_of_descendants_counts():
+    held = "import time; x = bytearray(200_000_000); time.sleep(0.7)"
+    code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {held!r}])"
+    peak, _, late = race.watch(child(code), time.perf_counter() + 60)
+    assert 200e6 < peak < 400e6 and not late
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux knows what is shared")
+def test_pages_that_processes_share_count_once():
+    code = "import os, time; x = bytearray(200_000_000); os.fork(); time.sleep(0.7)"
+    peak, _, _ = race.watch(child(code), time.perf_counter() + 60)
+    assert 200e6 < peak < 350e6
+
+
+def test_a_late_run_is_ended_with_all_its_children():
+    code = "import subprocess, sys; p = subprocess.Popen([sys.executable, '-c', 'import time; "
+    code += "time.sleep(60)']); p.wait()"
+    process = child(code)
+    below = []
+    while not below:
+        below = psutil.Process(process.pid).children(recursive=True)
+    _, _, late = race.watch(process, time.perf_counter() + 0.3)
+    assert late and process.returncode
+    psutil.wait_procs(below, timeout=5)
+    assert not any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in below)
+
+
+def test_an_engine_that_fails_is_quoted(raced, tmp_path):
+    raw = shutil.copytree(raced[0], tmp_path / "raw")
+    (raw / "events.csv").unlink()
+    with pytest.raises(RuntimeError, match="polars ended with 1(.|\n)*lacks events.csv"):
+        race.run("polars", raw, tmp_path / "out")
+
+
+def test_stacks_of_java_do_not_hide_what_it_said(raced, tmp_path, monkeypatch):
+    code = (
+        "raise SystemExit('OutOfMemoryError\\n' + '\\tat org.apache.spark.Somewhere\\n' * 200)"
+    )
+    (tmp_path / "click_features").mkdir()
+    (tmp_path / "click_features" / "__init__.py").touch()
+    (tmp_path / "click_features" / "with_spark.py").write_text(code)
+    monkeypatch.setattr(race, "SLICE", tmp_path)
+    with pytest.raises(RuntimeError, match="OutOfMemoryError"):
+        race.run("spark", raced[0], tmp_path / "out")
+
+
+def test_unknown_engines_are_refused(raced):
+    with pytest.raises(ValueError, match="no engine .'pandas'.; allowed"):
+        race.race(raced[0], ("pandas",))
+
+
+def test_engines_that_cannot_run_here_are_left_out(raced, monkeypatch):
+    monkeypatch.setattr(race, "missing", lambda engine: "not here")
+    assert race.race(raced[0], ("polars", "spark")) == []
+
+
+@pytest.mark.parametrize(
+    "version, told",
+    [("1.8.0_392", "Java is 1; Spark needs 17 or newer"), ("11.0.2", "Java is 11;"),
+     ("17.0.1", ""), ("25", ""), ("", "Java is unknown;")],
+)  # fmt: skip
+def test_an_old_java_is_told_before_the_race(tmp_path, monkeypatch, version, told):
+    (tmp_path / "bin").mkdir()
+    java = tmp_path / "bin/java"
+    java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setattr(race, "find_spec", lambda name: True)
+    why = race.missing("spark")
+    assert why.startswith(told) and bool(why) == bool(told)
+    assert race.missing("polars") == ""
+
+
+def test_no_java_is_told_before_the_race(tmp_path, monkeypatch):
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setattr(race, "find_spec", lambda name: True)
+    assert race.missing("spark") == "Java is not installed"
+
+
+def test_no_pyspark_is_told_before_the_race(monkeypatch):
+    monkeypatch.setattr(race, "find_spec", lambda name: None)
+    assert race.missing("spark") == "pyspark is not installed"
+
+
+def test_engines_take_turns(raced, monkeypatch):
+    monkeypatch.setattr(race, "missing", lambda engine: "")
+    monkeypatch.setattr(race, "run", lambda engine, *rest: {"engine": engine})
+    monkeypatch.setattr(race, "check_same", lambda one, other: None)
+    order = [row["engine"] for row in race.race(raced[0], ("polars", "torch"), rounds=2)]
+    assert order == ["polars", "torch", "torch", "polars"]
+
+
+@pytest.mark.parametrize("column", ["clicked", "ad_id_hash", "sim_topic"])
+def test_other_features_are_noticed(raced, tmp_path, column):
+    other = shutil.copytree(raced[1], tmp_path / "other")
+    race.check_same(raced[1], other)
+    path = paths(other, "valid")[0]
+    frame = pl.read_parquet(path)
+    one_more = frame[column].to_numpy().copy()
+    one_more[7] += 1
+    frame.with_columns(pl.Series(column, one_more)).write_parquet(path)
+    with pytest.raises(AssertionError, match=f"valid, {column}"):
+        race.check_same(raced[1], other)
+
+
+def test_exponents_are_slopes():
+    rows = np.array([10, 100, 1000])
+    assert bench.exponent(rows, 3 * rows**1.5) == pytest.approx(1.5)
+    runs = [
+        {
+            "engine": "polars",
+            "rows": n,
+            "seconds": 0.1 * n,
+            "stages": {"fit": 0.2, "tiny": 0.001},
+        }
+        for n in (10, 100)
+    ]
+    found = bench.exponents(runs)
+    assert found == pytest.approx({("polars", "fit"): 0, ("polars", "total"): 1})
+
+
+def test_one_size_has_no_exponent():
+    with pytest.raises(ValueError, match="two sizes"):
+        bench.exponent([10], [1.0])
+
+
+def test_ratios_are_taken_round_by_round():
+    class Receipt:
+        def __init__(self):
+            self.found = {}
+
+        def record(self, name, value, unit, low=None, high=None, repeats=None):
+            self.found[name] = value
+
+    def row(engine, seconds):
+        rest = {"rows": 5, "cpu_s": 1, "peak_bytes": 1e9, "stages": {"join": 1}}
+        return rest | {"engine": engine, "seconds": seconds}
+
+    receipt = Receipt()
+    pairs = [(30, 3), (20, 1), (50, 5)]
+    runs = [
+        row(name, s) for pair in pairs for name, s in zip(("spark", "torch"), pair, strict=True)
+    ]
+    bench.record(receipt, runs)
+    assert receipt.found["preprocess_time_spark_over_torch"] == 10
+    assert receipt.found["preprocess_time_spark"] == 30
+    assert receipt.found["preprocess_stage_torch_join"] == 1

