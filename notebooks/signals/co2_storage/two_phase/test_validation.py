@@ -1,0 +1,85 @@
+"""The simulator against exact solutions and refinement, with the error stated in each test."""
+
+import numpy as np
+import pytest
+
+from . import validation
+from .grid import Grid
+from .simulator import simulate
+
+
+def front_radius_m(profile):
+    """(simulated, exact) radius in m where saturation falls through half of what stands
+    behind the exact front."""
+    behind = profile.exact[np.flatnonzero(profile.exact > 0.02)[-3]]
+    radii = []
+    for curve in (profile.simulated, profile.exact):
+        last = np.flatnonzero(curve >= behind / 2)[-1]
+        share = (curve[last] - behind / 2) / (curve[last] - curve[last + 1])
+        radii.append(profile.radius_m[last : last + 2] @ [1 - share, share])
+    return tuple(map(float, radii))
+
+
+def test_the_front_stands_where_buckley_and_leverett_put_it():
+    profile = validation.buckley_leverett(
+        validation.one_row(100, ratio=1.04), step_fraction=0.05
+    )
+    simulated, exact = front_radius_m(profile)
+    assert simulated == pytest.approx(exact, rel=0.035)
+    assert profile.error < 0.11  # upstream weighting smears the front over some rings
+
+
+def test_the_front_sharpens_as_rings_and_steps_get_finer():
+    errors = [
+        validation.buckley_leverett(
+            validation.one_row(rings, ratio=1.08 ** (50 / rings)), step_fraction=step
+        ).error
+        for rings, step in ((25, 0.2), (50, 0.1), (100, 0.05))
+    ]
+    assert errors[0] > 1.25 * errors[1] > 1.25**2 * errors[2]
+
+
+def test_the_exact_front_holds_the_injected_volume():
+    grid = validation.one_row(60, days=(400.0,))
+    profile = validation.buckley_leverett(grid, step_fraction=0.5)
+    volume = 0.1 * 1e9 / 365 / validation.STIFF.co2_density * 400
+    held = profile.exact @ (grid.areas_m2 * grid.row_m * validation.POROSITY)
+    assert held == pytest.approx(volume, rel=1e-6)
+
+
+def test_pressure_is_theis_within_two_tenths_of_a_percent():
+    profile = validation.theis()
+    assert profile.error < 0.002
+    assert profile.exact[1] > 1.0  # bar; the check would be empty on a flat field
+
+
+def test_theis_error_is_that_of_the_time_steps():
+    assert validation.theis(step_fraction=0.4).error > 1.5 * validation.theis().error
+
+
+def test_fields_converge_as_the_grid_is_refined():
+    levels = validation.grid_convergence(((6, 12), (12, 24), (24, 48)), step_fraction=0.2)
+    coarse, fine = levels
+    assert (coarse.rows, coarse.rings) == (6, 12)
+    assert fine.co2_misplaced < 0.6 * coarse.co2_misplaced < 0.12
+    assert fine.pressure_error < 0.4 * coarse.pressure_error < 0.03
+
+
+def test_the_mass_in_place_notices_a_lost_share():
+    grid = Grid.reduced(4, 12, reports=2)
+    case = validation.plain_case(grid, rate_mt=0.4)
+    result = simulate(case, grid, step_fraction=0.5)
+    thinner = result._replace(saturation_TZR=result.saturation_TZR * (1 - 1e-4))
+    injected = 0.4 * np.array(grid.times_days) / 365
+    np.testing.assert_allclose(
+        validation.co2_in_place_mt(case, grid, result), injected, rtol=1e-6
+    )
+    lost = 1 - validation.co2_in_place_mt(case, grid, thinner) / injected
+    np.testing.assert_allclose(lost, 1e-4, rtol=0.01)
+
+
+def test_a_row_of_rings_reaches_as_far_as_asked():
+    grid = validation.one_row(rings=50, reach_m=700.0, ratio=1.1)
+    widths = np.diff(grid.edges_m)
+    assert grid.edges_m[-1] == 700.0 and len(widths) == 50
+    np.testing.assert_allclose(widths[1:] / widths[:-1], 1.1)
