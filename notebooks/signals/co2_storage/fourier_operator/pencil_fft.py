@@ -19,7 +19,6 @@ sent. `torch.distributed` carries the bytes, gloo here and NCCL on GPUs.
 Legend: B batch, C channels, X Y Z points an axis, K kept modes, p · q processes.
 """
 
-import argparse
 import json
 import math
 
@@ -206,28 +205,20 @@ def compare(p, q, sizes=(20, 18, 14), modes=(4, 3, 5), channels=3, batch=2):
     dist.all_reduce(worst, dist.ReduceOp.MAX)
     totals = torch.tensor([sent, mine.weight.numel(), field.numel()], dtype=torch.float64)
     dist.all_reduce(totals)
-    told = dict(zip(pairs, worst.tolist(), strict=True)) | {"processes": p * q}
+    told = dict(zip(pairs, worst.tolist(), strict=True)) | {"grid": (p, q)}
     told |= dict(zip(("bytes", "weights", "cells"), totals.tolist(), strict=True))
-    return told | {"largest_weights": int(_largest(mine.weight.numel()))}
+    largest = torch.tensor(float(mine.weight.numel()))
+    dist.all_reduce(largest, dist.ReduceOp.MAX)
+    return told | {"largest_weights": int(largest)}
 
 
-def _largest(number):
-    number = torch.tensor(float(number))
-    dist.all_reduce(number, dist.ReduceOp.MAX)
-    return number.item()
-
-
-def main(argv=None):
-    """Compare with one process; rank 0 prints the result as one line of JSON."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--rows", type=int, help="p; by default the largest up to √processes")
-    args = parser.parse_args(argv)
+def main():
+    """Compare every grid of so many processes with one process; rank 0 prints the results as a line of JSON."""
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
     try:
         size = dist.get_world_size()
-        p = args.rows or max(p for p in range(1, math.isqrt(size) + 1) if size % p == 0)
-        found = compare(p, size // p)
+        found = [compare(p, size // p) for p in range(1, size + 1) if size % p == 0]
         if dist.get_rank() == 0:
             print(json.dumps(found))
     finally:

@@ -15,7 +15,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import torch
 from torch import nn
-from torch.onnx import symbolic_helper
 
 from .matrices import as_matrices
 from .networks import FourierLayer, Pointwise
@@ -96,6 +95,8 @@ def to_onnx(module, inputs, names, answers):
 
 def _movedim(graph, x, source, destination):
     """`Tensor.movedim` in the graph: the exporter's own takes a negative axis for an axis."""
+    from torch.onnx import symbolic_helper
+
     rank = x.type().dim()
     found = (symbolic_helper._maybe_get_const(value, "t") for value in (source, destination))
     start, end = (int(value) for value in found)

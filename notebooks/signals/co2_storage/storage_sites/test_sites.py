@@ -177,7 +177,7 @@ def test_a_case_that_loses_mass_stops_the_run(tmp_path, monkeypatch):
 
 def test_a_loaded_case_can_be_simulated_again(folder):
     found = load(folder)
-    again = two_phase.simulate_batch([sites.to_case(found, 2)], GRID)[0]
+    again = sites.simulate_batch([sites.to_case(found, 2)], GRID)[0]
     # its rock was kept in float32
     torch.testing.assert_close(
         again.saturation_TZR.float(), found["saturation"][2], rtol=0, atol=1e-4

@@ -78,7 +78,7 @@ def test_the_derivatives_equal_automatic_differentiation():
     def residual(p, s):
         return equations.assemble(aquifer, p, s, before, dt, slopes=False).residual
 
-    by_p, by_s = torch.func.jacfwd(residual, (0, 1))(pressure, saturation)
+    by_p, by_s = torch.autograd.functional.jacobian(residual, (pressure, saturation))
     for b in range(2):
         wanted = torch.stack([by_p[b][..., b, :, :], by_s[b][..., b, :, :]], 3)
         wanted = wanted.permute(2, 0, 1, 5, 3, 4).reshape(7 * 12, 7 * 12).numpy()
@@ -96,7 +96,7 @@ def test_the_well_s_derivatives_equal_automatic_differentiation():
     slope = equations.well(aquifer, equations.phases(aquifer, pressure, saturation), pressure)[
         1
     ]
-    for unknown, found in enumerate(torch.func.jacfwd(flows, (0, 1))(pressure, saturation)):
+    for unknown, found in enumerate(torch.autograd.functional.jacobian(flows, (pressure, saturation))):
         for b in range(2):
             wanted = found[b, :, b, :, 0]
             torch.testing.assert_close(
