@@ -1,4 +1,4 @@
-"""Fourier neural operators that stand in for a simulator: networks, training, deployment, many machines.
+"""Fourier neural operators that stand in for a simulator: networks, training, deployment.
 
 What do I ask, and of which file?
 
@@ -27,6 +27,7 @@ from .surrogate import Surrogate, case_errors, pick
 from .training import train
 
 __all__ = [
-    "CHANNELS", "FNO", "KINDS", "RECEIPT", "UFNO", "Compiled", "SpectralConv", "Surrogate", "UNet", "as_matrices",
-    "case_errors", "encode", "load_shipped", "parameters", "pick", "to_onnx", "train",
+    "CHANNELS", "FNO", "KINDS", "RECEIPT", "UFNO", "Compiled", "SpectralConv", "Surrogate",
+    "UNet", "as_matrices", "case_errors", "encode", "load_shipped", "parameters", "pick",
+    "to_onnx", "train",
 ]  # fmt: skip

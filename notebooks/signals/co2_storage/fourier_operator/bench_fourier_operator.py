@@ -1,23 +1,22 @@
 """The races of the operators: one spectral layer three ways, and whole networks by batch.
 
-    python bench_fourier_operator.py            # this machine's tier, 20 rounds; a receipt
-    python bench_fourier_operator.py --rounds 5 --batch 4
+    python -m fourier_operator.bench_fourier_operator     # this machine's tier, 20 rounds
+    python -m fourier_operator.bench_fourier_operator --rounds 5 --batch 4
 
 A layer: fast transforms, products with the kept rows of the transforms' matrices, and
-neuraloperator's layer (where it is installed), on the same weights and checked for equality
-before the clock starts. Networks: U-FNO, FNO and CNN of equal size, and the U-FNO compiled. The
-processor's arithmetic peak is measured, not looked up.
+neuraloperator's layer (skipped where it is not installed), on the same weights and checked for
+equality before the clock starts. Networks: U-FNO, FNO and CNN of equal size, and the U-FNO
+compiled. The processor's arithmetic peak is measured, not looked up.
 """
 
 import argparse
 import importlib.util
 import math
-import os
 from pathlib import Path
 
 import storage_sites
 import torch
-from helpers import bench, device, receipts, root
+from helpers import bench, device, receipts
 from two_phase import Grid
 
 from . import spectral_conv
@@ -109,6 +108,9 @@ def network_race(batch, rounds):
     many = pick(sites, torch.arange(batch) % len(sites["mask"]))
     nets = {kind: load_shipped(grid, kind)[0] for kind in KINDS}
     nets["ufno_compiled"] = Compiled(nets["ufno"], sites)
+    pairs = zip(nets["ufno_compiled"].predict(many), nets["ufno"].predict(many), strict=True)
+    if not all(torch.allclose(one, other, rtol=1e-4, atol=1e-3) for one, other in pairs):
+        raise AssertionError("the compiled U-FNO differs from PyTorch's")
     ways = {kind: (lambda net=net: net.predict(many)) for kind, net in nets.items()}
     return bench.race(ways, repeats=rounds, warmup=2, reference="cnn")
 
@@ -117,11 +119,15 @@ def main(argv=None):
     """Race at this machine's size and write the receipt."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--threads", type=int, default=device.cores())
     parser.add_argument("--batch", type=int, default=8, help="fields a layer")
     args = parser.parse_args(argv)
+    torch.set_num_threads(args.threads)
     tier = device.tier()
-    receipt = receipts.start("co2_storage", tier)
-    os.environ.setdefault("REBUILT_RECEIPTS", str(root() / "_build" / "receipts" / "operators"))
+    receipt = receipts.start("co2_storage", tier, args.threads)
+    receipt.sizes(rounds=args.rounds, fields_a_layer=args.batch)
+    if importlib.util.find_spec("neuralop") is None:
+        print("neuraloperator is not installed here: its layer is left out\n")
     names = tier.pick(cpu=("reduced", "darcy", "three_axes"), gpu=LAYERS, big=LAYERS)
     for name in names:
         race = layer_race(*LAYERS[name], args.batch, tier.device, args.rounds)
@@ -138,7 +144,7 @@ def main(argv=None):
         print(f"networks, {batch} sites at once\n{race}\n")
         for kind, timed in race.results.items():
             receipt.record(f"predict_{kind}_batch_{batch}", timed.median_s / batch, "s")
-    print(receipt.write())
+    print(receipt.write("operators"))
 
 
 if __name__ == "__main__":

@@ -61,11 +61,11 @@ def contestants(seed=0):
     return found | {"U-Net": UNet(width=17, axes=2, **sizes)}
 
 
-def fit(net, flow, epochs=20, batch=32, rate=4e-3, seed=0):
+def fit(net, flow, epochs=20, batch=32, rate=4e-3, seed=0, tell=None):
     """The mean relative L2 loss of each epoch; `net` is trained in place, and from then on its
     answers are in units of pressure (`net.unit`, the training set's mean and spread).
 
-    Optimiser, schedule and errors as `training.descend`.
+    Optimiser, schedule, `tell` and errors as `training.descend`.
     """
     net.unit = flow.u_NZR.mean().item(), flow.u_NZR.std().item()
     x = inputs(flow.a_NZR)
@@ -73,7 +73,7 @@ def fit(net, flow, epochs=20, batch=32, rate=4e-3, seed=0):
     def loss_of(some):
         return relative_l2(answer(net, x[some]), flow.u_NZR[some]).mean()
 
-    return descend(net, loss_of, len(x), epochs, seed, batch, rate)
+    return descend(net, loss_of, len(x), epochs, seed, batch, rate, tell)
 
 
 def answer(net, x):

@@ -19,7 +19,14 @@ import torch
 from torch import nn
 from torch.nn.utils import parametrize
 
-from .spectral_conv import SpectralConv, by_matrices, check_room, joined, kept_transforms, mixing
+from .spectral_conv import (
+    SpectralConv,
+    by_matrices,
+    check_room,
+    joined,
+    kept_transforms,
+    mixing,
+)
 
 SMALL = 512  # weights of fewer numbers than this are left as they are
 

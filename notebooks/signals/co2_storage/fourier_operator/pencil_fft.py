@@ -213,7 +213,7 @@ def compare(p, q, sizes=(20, 18, 14), modes=(4, 3, 5), channels=3, batch=2):
 
 
 def main():
-    """Compare every grid of so many processes with one process; rank 0 prints the results as a line of JSON."""
+    """Compare every grid of so many processes with one; rank 0 prints a line of JSON."""
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
     try:

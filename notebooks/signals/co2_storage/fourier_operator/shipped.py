@@ -24,4 +24,7 @@ def shipped_path(kind, seed):
 
 def load_shipped(grid, kind="ufno"):
     """The shipped `Surrogate`s of a kind, one a seed: `load_shipped(Grid.reduced())`."""
-    return [Surrogate.load(shipped_path(kind, seed), KINDS[kind].reduced(), grid) for seed in SHIPPED[kind]]
+    return [
+        Surrogate.load(shipped_path(kind, seed), KINDS[kind].reduced(), grid)
+        for seed in SHIPPED[kind]
+    ]

@@ -42,7 +42,10 @@ def compared(tmp_path_factory):
     results, found = start.SimpleQueue(), {}
     for size in (3, 4):
         meet = f"file://{tmp_path_factory.mktemp('meet')}/{size}"
-        workers = [start.Process(target=several, args=(rank, meet, size, results)) for rank in range(size)]
+        workers = [
+            start.Process(target=several, args=(rank, meet, size, results))
+            for rank in range(size)
+        ]
         for worker in workers:
             worker.start()
         for worker in workers:

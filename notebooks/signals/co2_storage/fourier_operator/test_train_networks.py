@@ -51,7 +51,11 @@ def test_another_training_is_not_taken_for_the_same(asked, monkeypatch):
 
 def test_the_shipped_networks_are_those_of_the_receipt_and_of_the_defaults():
     told = json.loads(shipped.RECEIPT.read_text())
-    digests = {(net["kind"], net["seed"]): net["sha256"] for net in told["networks"] if net["share"] == 1}
+    digests = {
+        (net["kind"], net["seed"]): net["sha256"]
+        for net in told["networks"]
+        if net["share"] == 1
+    }
     for kind, seeds in shipped.SHIPPED.items():
         for seed in seeds:
             content = shipped.shipped_path(kind, seed).read_bytes()
@@ -61,6 +65,6 @@ def test_the_shipped_networks_are_those_of_the_receipt_and_of_the_defaults():
 
 def test_the_receipt_names_the_code_that_trains_now():
     told = json.loads(shipped.RECEIPT.read_text())
-    assert {net["code"] for net in told["networks"]} == {storage_sites.code_hash(script.CODE)}, (
-        "the training's code has changed: train again, or show that both give the same weights, and write that down"
-    )
+    assert {net["code"] for net in told["networks"]} == {
+        storage_sites.code_hash(script.CODE)
+    }, "the training has changed: train again, or show that the weights do not, and note it"

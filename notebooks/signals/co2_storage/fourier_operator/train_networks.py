@@ -8,8 +8,9 @@ r"""Makes the shipped networks and the receipt of how they compare.
 Trains U-FNO, CNN and FNO of equal size with three seeds each on all training cases, and U-FNO
 and CNN on shares of them. The 100 cases after the training ones and those of unseen rock are
 for testing alone. Every finished network is kept in `_build/co2_networks`, so an interrupted
-run goes on where it stopped. The three U-FNOs and the first FNO and CNN come to lie in `weights/`,
-16 bits a number; the errors of all, measured on those 16 bits, in its `training_receipt.json`.
+run goes on where it stopped. The three U-FNOs and the first FNO and CNN come to lie in
+`weights/`, 16 bits a number; the errors of all, measured on those 16 bits, in its
+`training_receipt.json`.
 """
 
 import argparse

@@ -72,9 +72,9 @@ def descend(net, loss_of, number, epochs, seed=0, batch=8, rate=3e-3, tell=None)
     """A list of each epoch's mean loss over `number` samples, while `net` follows its gradient.
 
     `loss_of` maps the numbers of a batch's samples, an index tensor, to their loss. Their order
-    comes from `seed`. Adam, weight decay 1e-4; the rate rises for a tenth of the updates and falls
-    on a cosine. `tell(epoch, loss)` is called after each epoch. Raises ValueError for no samples,
-    and FloatingPointError, naming the epoch, once the loss is not finite.
+    comes from `seed`. Adam, weight decay 1e-4; the rate rises for a tenth of the updates and
+    falls on a cosine. `tell(epoch, loss)` is called after each epoch. Raises ValueError for no
+    samples, and FloatingPointError, naming the epoch, once the loss is not finite.
     """
     if not number:
         raise ValueError("no samples: at least one is needed to learn from")

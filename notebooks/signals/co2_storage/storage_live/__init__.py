@@ -13,4 +13,13 @@ What do I ask, and of which file?
 from .scene import Scene, knobs, rocks
 from .web import LivePage, WebMember, ensemble, export, web_members
 
-__all__ = ["LivePage", "Scene", "WebMember", "ensemble", "export", "knobs", "rocks", "web_members"]
+__all__ = [
+    "LivePage",
+    "Scene",
+    "WebMember",
+    "ensemble",
+    "export",
+    "knobs",
+    "rocks",
+    "web_members",
+]

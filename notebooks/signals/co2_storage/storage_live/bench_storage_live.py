@@ -1,32 +1,32 @@
 """How soon the live page shows its first picture, and how many it draws a second, in Chromium
 without a window.
 
-python bench_storage_live.py [--slower 2] [--visits 20]
+    python -m storage_live.bench_storage_live               # 20 visits; a receipt
+    python -m storage_live.bench_storage_live --rounds 3 --slower 2
 
-The book must be built. Each visit is a window that has cached nothing; the page comes from a
-server on this machine, so what is timed is unpacking, compiling and computing, not a network.
-Then the slider of the rate is moved every 16 ms for three seconds, and the answers drawn are
-counted. `--slower 2` has Chromium slow the page's own thread down by that factor, for a slower
-laptop; the worker is not slowed. The load of the machine is told, because other work makes all
-of it slower.
+The book must be built, or nothing is timed. Each visit is a window that has cached nothing; the
+page comes from a server on this machine, so what is timed is unpacking, compiling, computing, not
+a network. Then the slider of the rate is moved every 16 ms for three seconds, and the answers
+drawn are counted. `--slower 2` has Chromium slow the page's own thread down by that factor, for a slower
+laptop; the worker is not slowed.
 """
 
 import argparse
 import contextlib
 import functools
 import http.server
-import json
-import os
 import shutil
 import statistics
 import sys
 import threading
 from pathlib import Path
 
-from helpers import device
+from helpers import device, receipts
 
-HTML = Path(__file__).resolve().parents[3] / "_build" / "html"
+HTML = Path(__file__).resolve().parents[4] / "_build" / "html"
 PAGE = "notebooks/signals/co2_storage/co2_storage.html"
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 FIRST_S, FRAMES_PER_S = 2.0, 10.0  # what the chapter promises
 DRAG = """async () => {
   const slider = document.querySelector("#storage-rate");
@@ -76,34 +76,37 @@ def visit(browser, address, slower):
     return first, rate
 
 
-def measure(visits, slower):
-    """A dict of medians and ranges over fresh visits, the machine and its load."""
-    from playwright.sync_api import sync_playwright
-
-    options = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
-    with site(HTML) as address, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=options)
-        found = [visit(browser, address, slower) for _ in range(visits)]
-        version = browser.version
-        browser.close()
-    result = {"visits": visits, "slower": slower, "chromium": version}
-    for name, values in zip(("first_s", "frames_per_s"), zip(*found, strict=True), strict=True):
-        result[name] = [round(f(values), 3) for f in (statistics.median, min, max)]
-    return result | {"machine": device.machine()["cpu"], "load": round(os.getloadavg()[0], 2)}
-
-
 def main(argv=None):
-    """Print what was measured as JSON; 1 where the median breaks the chapter's promise."""
+    """Visit, write the receipt; 1 where a median breaks the chapter's promise."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--visits", type=int, default=20)
+    parser.add_argument("--rounds", type=int, default=20, help="visits")
+    parser.add_argument(
+        "--threads",
+        type=int,
+        default=device.cores(),
+        help="told in the receipt; the page takes two",
+    )
     parser.add_argument("--slower", type=float, default=1.0)
     args = parser.parse_args(argv)
-    if not (HTML / PAGE).is_file():
-        parser.error("the page is not built: make book")
-    found = measure(args.visits, args.slower)
-    print(json.dumps(found, indent=1))
-    return int(found["first_s"][0] > FIRST_S or found["frames_per_s"][0] < FRAMES_PER_S)
+    if not (HTML / PAGE).is_file() or not CHROMIUM:
+        print("the page is not built (make book), or there is no Chromium: nothing is timed")
+        return 0
+    from playwright.sync_api import sync_playwright
+
+    receipt = receipts.start("co2_storage", device.tier(), args.threads)
+    with site(HTML) as address, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
+        found = [visit(browser, address, args.slower) for _ in range(args.rounds)]
+        browser.close()
+    receipt.sizes(visits=args.rounds, slower=args.slower)
+    medians = []
+    for name, unit, values in zip(
+        ("first_picture", "pictures"), ("s", "1/s"), zip(*found, strict=True), strict=True
+    ):
+        medians.append(statistics.median(values))
+        receipt.record(f"live_{name}", medians[-1], unit, min(values), max(values), len(values))
+    print(receipt.write("live"), *medians)
+    return int(medians[0] > FIRST_S or medians[1] < FRAMES_PER_S)
 
 
 if __name__ == "__main__":

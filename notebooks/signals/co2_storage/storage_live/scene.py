@@ -3,8 +3,8 @@ exported.
 
 The page offers six numbers and a kind of rock. What the training cases draw besides
 (anisotropy, brine that never flows, the curves' exponent) is held at its middle here. The rock
-is a seeded field by the recipe of `storage_sites.rock`, standardised, that the slider of permeability
-lifts or lowers as a whole.
+is a seeded field by the recipe of `storage_sites.rock`, standardised, that the slider of
+permeability lifts or lowers as a whole.
 
 A well that would press too hard (over half of the resting pressure by the simulator's own
 estimate) is not among the training cases. `Scene.pressed` is that share by the same formula, so
@@ -130,10 +130,14 @@ class Scene(nn.Module):
         """(1,): `two_phase.estimated_buildup_bar` over the resting pressure, in tensors."""
         place = (case["depth"][0] / DEPTH_STEP_M).clamp(0, len(self.table) - 1.001)
         low = place.floor().long()
-        depth = Depth(*(self.table[low] + (place - low) * (self.table[low + 1] - self.table[low])))
+        depth = Depth(
+            *(self.table[low] + (place - low) * (self.table[low + 1] - self.table[low]))
+        )
         k_ZR, rows = case["permeability"][0], case["mask"][0, :, :1].sum()
         share = rows / len(self.rows_Z)  # of the grid's rows; fields are zero below the aquifer
         opened = (k_ZR[:, 0] * case["perforation_mask"][0]).sum()
         means = k_ZR.mean() / share, case["porosity"].mean() / share
-        built = radial_buildup_bar(depth, case["rate"], opened, *means, case["thickness"][0], self.grid)
+        built = radial_buildup_bar(
+            depth, case["rate"], opened, *means, case["thickness"][0], self.grid
+        )
         return built / depth.start_bar

@@ -1,18 +1,11 @@
 """The live model in the built page, in a browser with no network: numbers, knobs, readers."""
 
-import functools
-import http.server
 import re
-import shutil
-import threading
-from pathlib import Path
 
 import pytest
 
-HTML = Path(__file__).resolve().parents[4] / "_build" / "html"
-PAGE = "notebooks/signals/co2_storage/co2_storage.html"
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
-OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+from .bench_storage_live import CHROMIUM, HTML, OPTIONS, PAGE, site
+
 LARGEST_BYTES, LARGEST_COMPRESSED = 20e6, 6e6
 pytest.importorskip("playwright")
 pytestmark = [
@@ -21,18 +14,10 @@ pytestmark = [
 ]
 
 
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *arguments):
-        """Print nothing."""
-
-
 @pytest.fixture(scope="module")
-def site():
-    handler = functools.partial(Quiet, directory=str(HTML))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/"
-        server.shutdown()
+def home():
+    with site(HTML) as address:
+        yield address
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +31,7 @@ def browser():
 
 
 @pytest.fixture(scope="module")
-def live(browser, site):
+def live(browser, home):
     """A function that gives the page with all members' answers to the first case, and what went
     wrong on it. A page of the same kind is used again, its knobs put back."""
     kept = {}
@@ -63,7 +48,7 @@ def live(browser, site):
             storage = f"{keep}('mode', '{mode}'); {keep}('theme', '{mode}')"
             context.add_init_script(f"try {{ {storage} }} catch {{}}")
             kept[kind] = (context.new_page(), [])
-            first_visit(*kept[kind], site if how == "http" else HTML.as_uri() + "/")
+            first_visit(*kept[kind], home if how == "http" else HTML.as_uri() + "/")
         page, wrong = kept[kind]
         page.get_by_role("button", name="Reset").click()
         page.get_by_label("Time since injection began").press("End")
@@ -256,10 +241,10 @@ def test_the_theme_can_change_while_it_runs(live):
     assert canvas.evaluate(shot) != before
 
 
-def test_without_a_script_the_words_stand(browser, site):
+def test_without_a_script_the_words_stand(browser, home):
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
-    page.goto(site + PAGE)
+    page.goto(home + PAGE)
     assert page.locator(".rebuilt-live-fallback").is_visible()
     context.close()
 

@@ -79,7 +79,10 @@ def test_the_chapter_s_operator_can_be_exported():
 def exported():
     """(member, its ONNX file) by the bits of its weights."""
     members = {bits: member(3, bits) for bits in (8, 16, 32)}
-    return {bits: (one, to_onnx(one, (rocks(GRID)["even"], START), *NAMES)) for bits, one in members.items()}
+    return {
+        bits: (one, to_onnx(one, (rocks(GRID)["even"], START), *NAMES))
+        for bits, one in members.items()
+    }
 
 
 @pytest.mark.parametrize("bits", [8, 16, 32])

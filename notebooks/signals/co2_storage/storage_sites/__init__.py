@@ -12,9 +12,18 @@ What do I ask, and of which file?
 
 from . import rock
 from .shards import code_hash, grid_of, load
-from .sites import BUILD_UP_SHARE, OUTSIDE, TRAINING, Ranges, draw, simulate_shard, to_arrays, to_case
+from .sites import (
+    BUILD_UP_SHARE,
+    OUTSIDE,
+    TRAINING,
+    Ranges,
+    draw,
+    simulate_shard,
+    to_arrays,
+    to_case,
+)
 
 __all__ = [
-    "BUILD_UP_SHARE", "OUTSIDE", "TRAINING", "Ranges", "code_hash", "draw", "grid_of", "load", "rock", "simulate_shard",
-    "to_arrays", "to_case",
+    "BUILD_UP_SHARE", "OUTSIDE", "TRAINING", "Ranges", "code_hash", "draw", "grid_of", "load",
+    "rock", "simulate_shard", "to_arrays", "to_case",
 ]  # fmt: skip

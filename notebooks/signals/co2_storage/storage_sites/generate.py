@@ -47,7 +47,9 @@ def generate(
     ) as bar:
         for part in range(done, wanted):
             numbers = range(part * shard, (part + 1) * shard)
-            arrays = sites.simulate_shard(numbers, seed, grid, sites.RANGES[ranges], device, bar.update)
+            arrays = sites.simulate_shard(
+                numbers, seed, grid, sites.RANGES[ranges], device, bar.update
+            )
             index = shards.add_shard(folder, index, arrays)
     return index
 

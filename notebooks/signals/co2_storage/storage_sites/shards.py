@@ -32,7 +32,9 @@ def load(folder, verify=True, limit=None):
     folder = Path(folder)
     path = folder / "index.json"
     if not path.exists():
-        raise FileNotFoundError(f"{path}: no data set here; python -m storage_sites.generate makes one")
+        raise FileNotFoundError(
+            f"{path}: no data set here; python -m storage_sites.generate makes one"
+        )
     parts, found = [], 0
     for name, entry in json.loads(path.read_text())["shards"].items():
         if limit is not None and found >= limit:
@@ -52,10 +54,6 @@ def grid_of(folder):
     """The `Grid` that a data set was made on."""
     kept = json.loads((Path(folder) / "index.json").read_text())["grid"]
     return Grid(tuple(kept["edges_m"]), kept["rows"], kept["row_m"], tuple(kept["times_days"]))
-
-
-def _grid_fields(grid):
-    return {field.name: getattr(grid, field.name) for field in fields(grid)}
 
 
 def open_index(folder, made):

@@ -91,8 +91,7 @@ def test_a_root_is_of_the_exponential_if_nothing_else_is_asked():
 @pytest.mark.parametrize("kind", rock.KINDS)
 def test_the_same_seed_gives_the_same_rock(kind):
     first, again, other = (
-        rock.permeability(GRID, np.random.default_rng(seed), kind=kind)
-        for seed in (3, 3, 4)
+        rock.permeability(GRID, np.random.default_rng(seed), kind=kind) for seed in (3, 3, 4)
     )
     assert np.array_equal(first, again) and not np.array_equal(first, other)
 

@@ -185,11 +185,13 @@ def test_a_loaded_case_can_be_simulated_again(folder):
 
 
 def reproduced(folder, numbers):
-    """(saturation, bar): the largest differences between these cases in a data set and the same drawn and simulated
-    now."""
+    """(saturation, bar): the largest differences between these cases in a data set and the same
+    drawn and simulated now."""
     kept, index = load(folder), json.loads((folder / "index.json").read_text())
     places = [kept["number"].tolist().index(number) for number in numbers]
-    again = sites.simulate_shard(numbers, index["seed"], shards.grid_of(folder), sites.RANGES[index["ranges"]])
+    again = sites.simulate_shard(
+        numbers, index["seed"], shards.grid_of(folder), sites.RANGES[index["ranges"]]
+    )
     names = ("saturation", "pressure")
     return tuple(float(abs(kept[name][places].numpy() - again[name]).max()) for name in names)
 

@@ -1,4 +1,4 @@
-"""Two-phase flow around a well: CO₂ pushed into brine, in finite volumes on rings, implicit in time.
+"""Two-phase flow around a well: CO₂ pushed into brine, in finite volumes on rings.
 
 What do I ask, and of which file?
 
@@ -22,7 +22,7 @@ from .simulator import Case, Result, check, simulate, simulate_batch
 from .validation import buckley_leverett, co2_in_place_mt, grid_convergence, theis
 
 __all__ = [
-    "Case", "Depth", "Fluids", "Grid", "Result", "aquifer_of", "at_depth",
-    "buckley_leverett", "check", "co2_in_place_mt", "estimated_buildup_bar", "grid_convergence", "hydrostatic_bar",
-    "radial_buildup_bar", "simulate", "simulate_batch", "theis",
+    "Case", "Depth", "Fluids", "Grid", "Result", "aquifer_of", "at_depth", "buckley_leverett",
+    "check", "co2_in_place_mt", "estimated_buildup_bar", "grid_convergence",
+    "hydrostatic_bar", "radial_buildup_bar", "simulate", "simulate_batch", "theis",
 ]  # fmt: skip

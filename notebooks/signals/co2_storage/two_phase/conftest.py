@@ -1,4 +1,4 @@
-"""One thread a test process: the tests' fields are so small that a second thread only gets in the way of others."""
+"""One thread a test process: the tests' fields are too small to gain from a second one."""
 
 import pytest
 import torch

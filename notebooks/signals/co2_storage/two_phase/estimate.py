@@ -44,8 +44,8 @@ def at_depth(depth_m):
 def radial_buildup_bar(depth, rate_mt, open_md, mean_md, porosity, thickness_m, grid):
     """Bar of build-up in the well at the last report time, from tensors that broadcast.
 
-    open_md: the sum over the open rows of the first ring's permeability; mean_md, porosity: means
-    over the aquifer, which has thickness_m / grid.row_m rows.
+    open_md: the sum over the open rows of the first ring's permeability; mean_md, porosity:
+    means over the aquifer, which has thickness_m / grid.row_m rows.
     """
     seconds = grid.times_days[-1] * DAY_S
     far = (2.25 * mean_md * MD_M2 / (porosity * depth.storage) * seconds).sqrt() / thickness_m
@@ -55,9 +55,11 @@ def radial_buildup_bar(depth, rate_mt, open_md, mean_md, porosity, thickness_m, 
 
 
 def estimated_buildup_bar(case, grid):
-    """A float: bar of build-up in a case's well after the last report time, were brine pushed."""
+    """A float: bar of build-up in a case's well at the last report time, were brine pushed."""
     rows = grid.active_rows(case.thickness_m)
-    k, porosity = (np.asarray(f, float)[:rows] for f in (case.permeability_ZR, case.porosity_ZR))
+    k, porosity = (
+        np.asarray(f, float)[:rows] for f in (case.permeability_ZR, case.porosity_ZR)
+    )
     opened = grid.perforated_rows(case.perforation_m, case.thickness_m)[:rows]
     numbers = (case.rate_mt, k[opened, 0].sum(), k.mean(), porosity.mean(), rows * grid.row_m)
     tensors = (torch.tensor(number, dtype=torch.float64) for number in numbers)

@@ -96,7 +96,9 @@ def test_the_well_s_derivatives_equal_automatic_differentiation():
     slope = equations.well(aquifer, equations.phases(aquifer, pressure, saturation), pressure)[
         1
     ]
-    for unknown, found in enumerate(torch.autograd.functional.jacobian(flows, (pressure, saturation))):
+    for unknown, found in enumerate(
+        torch.autograd.functional.jacobian(flows, (pressure, saturation))
+    ):
         for b in range(2):
             wanted = found[b, :, b, :, 0]
             torch.testing.assert_close(
@@ -212,7 +214,7 @@ def test_a_part_of_the_batch_has_its_own_matrix():
     assert (linear.to_scipy(second, 0) != linear.to_scipy(matrix, 1)).nnz == 0
 
 
-# The same equations one cell and one face at a time, in Python floats: slow and plain. Masses in kg, pressures in Pa.
+# The same equations one cell and one face at a time, in Python floats: slow and plain.
 
 
 def residual_reference(aquifer, case, pressure_ZR, saturation_ZR, before_PZR, dt):

@@ -148,7 +148,9 @@ def test_rows_below_the_aquifer_are_zero_and_what_lies_there_does_not_matter():
     case = rough_case(thickness=100.0, opening=(0.0, 100.0))
     broken = case.permeability_ZR.copy()
     broken[3:] = np.nan
-    result, again = (simulate(one, GRID, **QUICK) for one in (case, replace(case, permeability_ZR=broken)))
+    result, again = (
+        simulate(one, GRID, **QUICK) for one in (case, replace(case, permeability_ZR=broken))
+    )
     assert saturation(result)[:, 3:].abs().max() == 0
     assert result.pressure_buildup_TZR[:, 3:].abs().max() == 0
     assert saturation(result).shape == (4, 6, 16)

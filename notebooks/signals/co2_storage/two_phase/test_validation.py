@@ -26,7 +26,9 @@ def front_radius_m(profile):
 def fronts():
     """Buckley and Leverett's problem with rings and steps twice as fine each time."""
     return [
-        validation.buckley_leverett(validation.one_row(rings, ratio=1.08 ** (50 / rings)), step_fraction=step)
+        validation.buckley_leverett(
+            validation.one_row(rings, ratio=1.08 ** (50 / rings)), step_fraction=step
+        )
         for rings, step in ((25, 0.2), (50, 0.1), (100, 0.05))
     ]
 
