@@ -8,8 +8,8 @@ does is what the tests compare.
 
 `fourier_operator.as_matrices` makes the networks' layers such that this runtime has them, and
 keeps their weights small. The browser is compared with PyTorch on the same small weights,
-`CHECK_EVERY`-th numbers of which travel with the page; what the rounding itself changes is another number, and
-the chapter measures it.
+`CHECK_EVERY`-th numbers of which travel with the page; what the rounding itself changes is
+another number, and the chapter measures it.
 
 Legend: Z rows, R rings, T report times; k knobs of the page.
 """
