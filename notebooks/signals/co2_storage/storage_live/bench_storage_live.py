@@ -5,10 +5,10 @@ without a window.
     python -m storage_live.bench_storage_live --rounds 3 --slower 2
 
 The book must be built, or nothing is timed. Each visit is a window that has cached nothing.
-The page comes from a server on this machine, so what is timed is unpacking and computing, no
-network. Then the slider of the rate is moved every 16 ms for three seconds, and the answers drawn
-are counted. `--slower 2` has Chromium slow the page's own thread down by that factor, for a
-slower laptop; the worker is not slowed.
+The page comes from this machine, so what is timed is unpacking, compiling and computing, no
+network. Then the slider of the rate is moved every 16 ms for three seconds, and the answers
+drawn are counted. `--slower 2` has Chromium slow the page's own thread down by that factor, for
+a slower laptop; the worker is not slowed.
 """
 
 import argparse
