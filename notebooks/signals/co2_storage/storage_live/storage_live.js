@@ -333,7 +333,10 @@ rebuiltLive.start("storage", async (element, tools) => {
     summary.classList.toggle("storage-refused", refusal);
     for (const one of panels) one.canvas.setAttribute("aria-label", `${one.title}. ${words}`);
     clearTimeout(quiet);
-    quiet = setTimeout(() => { if (summary.textContent !== words) summary.textContent = words; }, 350);
+    quiet = setTimeout(() => {
+      if (summary.textContent !== words) summary.textContent = words;
+      if (!busy) element.dataset.rests = "yes"; // for whoever waits: all is answered, drawn and said
+    }, 350);
   }
 
   function tell() {
@@ -437,6 +440,7 @@ rebuiltLive.start("storage", async (element, tools) => {
   // Events -----------------------------------------------------------------------------------------------------------
 
   function labels() {
+    element.dataset.rests = "no";
     for (const knob of knobs) {
       const words = told(knob, Number(knob.input.value));
       knob.output.textContent = words;

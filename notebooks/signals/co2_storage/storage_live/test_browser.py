@@ -31,48 +31,42 @@ def browser():
 
 
 @pytest.fixture(scope="module")
-def live(browser, home):
-    """A function that gives the page with all members' answers to the first case, and what went
-    wrong on it. A page of the same kind is used again, its knobs put back."""
-    kept = {}
-
-    def opened(how="http", mode="light", width=1400, motion="no-preference"):
-        kind = (how, mode, width, motion)
-        if kind not in kept:
-            context = browser.new_context(
-                color_scheme=mode,
-                viewport={"width": width, "height": 900},
-                reduced_motion=motion,
-            )
-            keep = "localStorage.setItem"
-            storage = f"{keep}('mode', '{mode}'); {keep}('theme', '{mode}')"
-            context.add_init_script(f"try {{ {storage} }} catch {{}}")
-            kept[kind] = (context.new_page(), [])
-            first_visit(*kept[kind], home if how == "http" else HTML.as_uri() + "/")
-        page, wrong = kept[kind]
-        page.get_by_role("button", name="Reset").click()
-        page.get_by_label("Time since injection began").press("End")
-        summary(page)
-        return page, wrong
-
-    yield opened
-    for page, _ in kept.values():
-        page.context.close()
+def visited(browser, home):
+    """(page, what went wrong on it) of one visit: every member has answered."""
+    return first_visit(browser, home)
 
 
-def first_visit(page, wrong, home):
-    """None, once every member has answered; errors go into the list `wrong`."""
+@pytest.fixture
+def live(visited):
+    """The same, knobs, time, size and media put back."""
+    page, wrong = visited
+    wrong.clear()
+    page.emulate_media(media="screen", color_scheme="light", reduced_motion="no-preference")
+    page.set_viewport_size({"width": 1400, "height": 900})
+    page.evaluate("document.documentElement.dataset.theme = 'light'")
+    page.get_by_label("Time since injection began").press("End")
+    page.get_by_role("button", name="Reset").click()
+    summary(page)
+    return page, wrong
+
+
+def first_visit(browser, home):
+    """(page, errors told on it) once every member has answered; other addresses are refused."""
+    page, wrong = browser.new_page(viewport={"width": 1400, "height": 900}), []
     page.on("pageerror", lambda error: wrong.append(str(error)))
     page.on("console", lambda said: said.type == "error" and wrong.append(said.text))
     page.route(lambda url: not url.startswith((home, "data:", "blob:")), lambda r: r.abort())
     page.goto(home + PAGE)
     page.locator(".rebuilt-live").scroll_into_view_if_needed()
     page.wait_for_selector(".rebuilt-live[data-state='running']", timeout=90_000)
+    summary(page)
+    return page, wrong
 
 
 def summary(page):
     """What is said once the knobs rest: it waits until then."""
-    page.wait_for_timeout(1500)
+    page.wait_for_timeout(50)  # a reset takes effect in the browser's next turn
+    page.wait_for_selector(".rebuilt-live[data-rests='yes']")
     return page.locator(".storage-summary").inner_text()
 
 
@@ -83,13 +77,24 @@ def move(page, name, keys):
         slider.press(key)
 
 
-@pytest.mark.parametrize("how", ["http", "file"])
-def test_every_member_gives_pytorch_s_numbers_in_the_browser(live, how):
-    page, wrong = live(how)
-    # from a folder, browsers refuse the theme's own fonts, on every page of the book
-    assert [text for text in wrong if how == "http" or "_live" in text] == []
+def right(page):
+    """None; AssertionError unless every member gives PyTorch's numbers."""
     assert float(page.locator(".rebuilt-live").get_attribute("data-worst")) < 1e-4
     assert "Checked in this browser" in page.locator(".storage-note").inner_text()
+
+
+def test_every_member_gives_pytorch_s_numbers_in_the_browser(visited):
+    page, wrong = visited
+    assert wrong == []
+    right(page)
+
+
+def test_every_member_does_so_in_a_page_opened_from_a_folder(browser):
+    page, wrong = first_visit(browser, HTML.as_uri() + "/")
+    # from a folder, browsers refuse the theme's own fonts, on every page of the book
+    assert [text for text in wrong if "_live" in text] == []
+    right(page)
+    page.close()
 
 
 HEAR = """() => {
@@ -109,7 +114,7 @@ def test_a_moved_case_is_pytorch_s_too(live):
 
     from .web import web_members
 
-    page, _ = live()
+    page, _ = live
     page.evaluate(HEAR)
     page.get_by_label("Rock").select_option("sand and shale")
     move(page, "Depth of the aquifer’s top", ["PageUp", "ArrowRight"])
@@ -138,7 +143,7 @@ def test_the_application_stays_within_its_size():
 
 
 def test_the_keyboard_moves_the_rate_and_the_answer_follows(live):
-    page, _ = live()
+    page, _ = live
     before = summary(page)
     frames = int(page.locator(".rebuilt-live").get_attribute("data-frames"))
     move(page, "CO₂ injected", ["Home"])
@@ -151,7 +156,7 @@ def test_the_keyboard_moves_the_rate_and_the_answer_follows(live):
 
 
 def test_a_well_that_no_member_has_seen_is_refused_with_the_reason(live):
-    page, wrong = live()
+    page, wrong = live
     move(page, "Thickness", ["Home"])
     move(page, "Permeability, median", ["Home"])
     move(page, "CO₂ injected", ["End"])
@@ -165,7 +170,7 @@ def test_a_well_that_no_member_has_seen_is_refused_with_the_reason(live):
 
 
 def test_the_ends_of_the_open_interval_push_each_other(live):
-    page, wrong = live()
+    page, wrong = live
     top, bottom = (
         page.get_by_label("Open from, below the top"),
         page.get_by_label("Open down to"),
@@ -180,7 +185,7 @@ def test_the_ends_of_the_open_interval_push_each_other(live):
 
 
 def test_time_is_a_slider_and_can_be_played(live):
-    page, _ = live()
+    page, _ = live
     move(page, "Time since injection began", ["Home"])
     early = summary(page)
     assert re.match(r"After [\d.]+ days the plume reaches", early)
@@ -193,14 +198,15 @@ def test_time_is_a_slider_and_can_be_played(live):
 
 
 def test_whoever_wants_less_motion_gets_no_play_button(live):
-    page, _ = live(motion="reduce")
+    page, _ = live
+    page.emulate_media(reduced_motion="reduce")
     assert page.get_by_role("button", name="Play").count() == 0
     move(page, "Time since injection began", ["Home", "ArrowRight"])
     assert page.get_by_label("Time since injection began").input_value() == "1"
 
 
 def test_the_numbers_stand_in_a_table_too(live):
-    page, _ = live()
+    page, _ = live
     page.locator(".storage-app details").evaluate("box => { box.open = true; }")
     rows = page.locator(".storage-table tbody tr")
     assert rows.count() == 12 and rows.last.locator("th").inner_text() == "30 years"
@@ -208,11 +214,13 @@ def test_the_numbers_stand_in_a_table_too(live):
     assert reach in summary(page)
 
 
-@pytest.mark.parametrize("mode", ["light", "dark"])
-@pytest.mark.parametrize("width", [1400, 390])
+@pytest.mark.parametrize("mode, width", [("light", 1400), ("dark", 390)])
 def test_axe_finds_nothing_and_nothing_overflows(live, mode, width):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
-    page, wrong = live(mode=mode, width=width)
+    page, _ = live
+    page.set_viewport_size({"width": width, "height": 900})
+    page.emulate_media(color_scheme=mode)
+    page.evaluate("mode => { document.documentElement.dataset.theme = mode; }", mode)
     page.locator(".storage-app details").evaluate("box => { box.open = true; }")
     found = axe.Axe().run(page, context=".rebuilt-live").response["violations"]
     assert [(one["id"], one["nodes"][0]["html"]) for one in found] == []
@@ -222,7 +230,7 @@ def test_axe_finds_nothing_and_nothing_overflows(live, mode, width):
 
 
 def test_every_control_has_a_name_and_a_visible_focus(live):
-    page, _ = live()
+    page, _ = live
     for control in page.locator(".storage-app").locator("input, select, button").all():
         control.focus()
         page.keyboard.press("Shift")  # the browser shows the focus once keys are used
@@ -232,7 +240,7 @@ def test_every_control_has_a_name_and_a_visible_focus(live):
 
 
 def test_the_theme_can_change_while_it_runs(live):
-    page, _ = live(mode="light", motion="reduce")
+    page, _ = live
     shot = "canvas => canvas.toDataURL()"
     canvas = page.locator(".storage-pictures canvas").first
     before = canvas.evaluate(shot)
@@ -250,7 +258,7 @@ def test_without_a_script_the_words_stand(browser, home):
 
 
 def test_in_print_the_words_stand(live):
-    page, _ = live()
+    page, _ = live
     page.emulate_media(media="print")
     assert page.locator(".rebuilt-live-fallback").is_visible()
     assert not page.locator(".storage-app").is_visible()
