@@ -58,6 +58,23 @@ def study(net, flows, epochs, seed):
     return found
 
 
+def kept(receipt, runs, epochs):
+    """None; what the runs of each network gave goes into the receipt."""
+    columns = {"epoch": list(range(1, epochs + 1))}
+    for name, found in runs.items():
+        seconds = [s for times, *_ in found for s in times]
+        low, _, high = statistics.quantiles(seconds, n=4)
+        middle = statistics.median(seconds)
+        receipt.record(f"darcy_epoch_{name}", middle, "s", low, high, len(seconds))
+        for at, points in ((1, 16), (2, 32)):
+            errors = [one[at] for one in found]
+            last, label = [one[-1] for one in errors], f"{name}_{points}"
+            spread = min(last), max(last), len(last)
+            receipt.record(f"darcy_trained_{label}", statistics.mean(last), "%", *spread)
+            columns[label] = [statistics.mean(values) for values in zip(*errors, strict=True)]
+    receipt.curve("darcy", **columns)
+
+
 def main(argv=None):
     """Train, measure, write the receipt."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
@@ -66,48 +83,17 @@ def main(argv=None):
     parser.add_argument("--seeds", type=int, default=3)
     args = parser.parse_args(argv)
     torch.set_num_threads(args.threads)
-    receipt, flows = (
-        receipts.start("co2_storage", device.tier(), args.threads),
-        darcy.load(data.fetch("darcy")),
-    )
-    receipt.sizes(
-        epochs=args.rounds,
-        seeds=args.seeds,
-        training_fields=len(flows["train_16"].a_NZR),
-        test_fields=50,
-    )
-    runs = {}
+    receipt = receipts.start("co2_storage", device.tier(), args.threads)
+    flows, runs = darcy.load(data.fetch("darcy")), {}
+    fields = {"training_fields": len(flows["train_16"].a_NZR), "test_fields": 50}
+    receipt.sizes(epochs=args.rounds, seeds=args.seeds, **fields)
     for seed in range(args.seeds):
-        for name, net in contestants(
-            seed
-        ).items():  # one after the other, so that load meets all alike
+        for name, net in contestants(seed).items():  # in turn, so that load meets all alike
             runs.setdefault(name, []).append(study(net, flows, args.rounds, seed))
             receipt.sizes(**{f"parameters_{name}": parameters(net)[1]})
     if "neuraloperator" not in runs:
         print("neuraloperator is not installed here: its network is left out")
-    columns = {"epoch": list(range(1, args.rounds + 1))}
-    for name, found in runs.items():
-        seconds = [s for times, *_ in found for s in times]
-        low, _, high = statistics.quantiles(seconds, n=4)
-        receipt.record(
-            f"darcy_epoch_{name}", statistics.median(seconds), "s", low, high, len(seconds)
-        )
-        for key, errors in zip(
-            (16, 32), zip(*(one[1:] for one in found), strict=True), strict=True
-        ):
-            last = [one[-1] for one in errors]
-            receipt.record(
-                f"darcy_trained_{name}_{key}",
-                statistics.mean(last),
-                "%",
-                min(last),
-                max(last),
-                len(last),
-            )
-            columns[f"{name}_{key}"] = [
-                statistics.mean(values) for values in zip(*errors, strict=True)
-            ]
-    receipt.curve("darcy", **columns)
+    kept(receipt, runs, args.rounds)
     print(receipt.write("darcy"))
 
 
