@@ -11,6 +11,7 @@ Legend: B cases, R rings, Z rows, the 2s are equation or unknown (brine and COâ‚
 and saturation).
 """
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
@@ -80,9 +81,17 @@ def _times(left_BZ22, vector):
 
 
 def solve_sparse(matrix, right):
-    """The same x by SciPy's SuperLU, case by case on the CPU."""
+    """The same x by SciPy's SuperLU on the CPU, as many cases at once as torch has threads."""
     batch, _, rows, rings = right.shape
-    solved = [solve_scipy(to_scipy(matrix, b), _flat(right[b])) for b in range(batch)]
+
+    def solved_case(b):
+        return solve_scipy(to_scipy(matrix, b), _flat(right[b]))
+
+    if batch == 1 or torch.get_num_threads() == 1:
+        solved = [solved_case(b) for b in range(batch)]
+    else:
+        with ThreadPoolExecutor(torch.get_num_threads()) as pool:
+            solved = list(pool.map(solved_case, range(batch)))
     x = torch.from_numpy(np.stack(solved)).view(batch, rings, 2, rows)
     return x.permute(0, 2, 3, 1).to(right.device)
 

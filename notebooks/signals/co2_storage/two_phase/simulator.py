@@ -101,7 +101,7 @@ def simulate_batch(
     rounding.
 
     `solver`: "blocks" (torch, any device) or "scipy" (SuperLU on the CPU); None takes the one
-    that is faster: "scipy" for a single case on a CPU. `step_fraction`: the longest step as a
+    that is faster: "scipy" on a CPU. `step_fraction`: the longest step as a
     share of the time passed; halving it halves the error of time stepping. `fluid`: a `Fluids`
     in place of the real ones. Cost of "blocks": about 16 Z³ R operations a Newton iteration
     and case, a few hundred iterations; Z is the batch's thickest aquifer in rows, so cases of
@@ -110,8 +110,7 @@ def simulate_batch(
     even in steps of a second.
     """
     cases = list(cases)
-    alone = len(cases) == 1 and torch.device(device).type == "cpu"
-    solver = solver or ("scipy" if alone else "blocks")
+    solver = solver or ("scipy" if torch.device(device).type == "cpu" else "blocks")
     if not cases or solver not in SOLVERS:
         raise ValueError(
             f"{len(cases)} cases, solver {solver!r}: at least one case and one of the solvers "

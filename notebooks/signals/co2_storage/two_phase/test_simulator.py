@@ -48,7 +48,7 @@ def rough():
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_batch_is_its_cases_one_by_one(device):
     cases = [rough_case(1), rough_case(2, 100.0, (0.0, 90.0), 0.3), rough_case(3, rate=2.0)]
-    together = simulate_batch(cases, GRID, device, **QUICK)
+    together = simulate_batch(cases, GRID, device, solver="blocks", **QUICK)
     for case, found in zip(cases, together, strict=True):
         alone = simulate(case, GRID, **QUICK)
         # rounding differs, and Newton stops within a millionth of the pore volume
@@ -254,8 +254,8 @@ def test_the_well_s_pressure_is_told_against_rest_at_its_own_top_row():
     assert (excess > 0).all() and (excess < 8).all(), "brine weighs 10 bar a hundred metres"
 
 
-@pytest.mark.parametrize("number, solver", [(1, "scipy"), (2, "blocks")])
-def test_one_case_is_solved_by_scipy_and_many_by_blocks(monkeypatch, number, solver):
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_cpu_solves_by_scipy_and_a_gpu_by_blocks(monkeypatch, device):
     asked = []
 
     def seen(name, solve):
@@ -263,5 +263,14 @@ def test_one_case_is_solved_by_scipy_and_many_by_blocks(monkeypatch, number, sol
 
     made = {name: seen(name, solve) for name, solve in simulator.SOLVERS.items()}
     monkeypatch.setattr(simulator, "SOLVERS", made)
-    simulate_batch([plain_case(SMALL)] * number, SMALL, **QUICK)
-    assert set(asked) == {solver}
+    simulate_batch([plain_case(SMALL)] * 2, SMALL, device, **QUICK)
+    assert set(asked) == {"scipy" if device == "cpu" else "blocks"}
+
+
+def test_two_threads_give_what_one_gives():
+    cases = [plain_case(SMALL, rate_mt=rate) for rate in (0.1, 0.2, 0.3)]
+    one = simulate_batch(cases, SMALL, **QUICK)
+    torch.set_num_threads(2)
+    two = simulate_batch(cases, SMALL, **QUICK)
+    torch.set_num_threads(1)
+    assert all(torch.equal(saturation(a), saturation(b)) for a, b in zip(one, two, strict=True))
