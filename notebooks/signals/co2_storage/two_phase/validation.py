@@ -1,5 +1,4 @@
-"""The simulator against answers that do not come from it: a front, a pressure, a sum, a
-limit.
+"""The simulator against answers that do not come from it: a front, a pressure, a sum.
 
 Front       Buckley and Leverett (1942): without gravity, capillarity and compressibility a
             saturation S moves out to π r² h φ = W f'(S), W the volume injected and f the CO₂'s
@@ -9,10 +8,9 @@ Pressure    Theis (1935): one slightly compressible fluid from a line well raise
             pressure by Q μ/(4π ρ k h) · E₁(r²/(4 η t)), η = k/(φ μ c). Both fluids get the same
             properties and straight relative permeabilities, so there is only one.
 Sum         the mass in place, summed again from the fields that a run returns.
-Limit       refinement: the rings and rows of each grid split the coarser one's, so fine fields
-            average exactly onto coarse cells.
 
-Each function returns numbers; the tests and the page say how small they must be.
+Each function returns numbers; the tests and the page say how small they must be. The tests also
+refine the grid, whose rings and rows split the coarser one's.
 """
 
 from dataclasses import replace
@@ -40,17 +38,6 @@ class Profile(NamedTuple):
     simulated: np.ndarray
     exact: np.ndarray
     error: float
-
-
-class Level(NamedTuple):
-    """One grid of a refinement: the share of the CO₂ that lies elsewhere than on the finest
-    grid, the relative error of the build-up beyond 5 km, the seconds it took."""
-
-    rows: int
-    rings: int
-    co2_misplaced: float
-    pressure_error: float
-    seconds: float
 
 
 def one_row(rings=100, reach_m=3000.0, days=(1000.0,), row_m=20.0, ratio=1.04):
@@ -129,35 +116,3 @@ def co2_in_place_mt(case, grid, result):
     saturation = result.saturation_TZR[:, :rows].cpu().numpy()
     swollen = 1 + fluids.ROCK_PER_PA * built
     return (pores * swollen * density * saturation).sum((1, 2)) / 1e9
-
-
-def grid_convergence(
-    sizes=((6, 12), (12, 24), (24, 48), (48, 96)), thickness_m=100.0, step_fraction=0.1
-):
-    """A `Level` for each grid but the finest, coarse to fine: uniform rock, 0.5 Mt a year
-    through the lower half, real fluids, after 30 years. Each size must divide the last
-    one."""
-    runs = []
-    for rows, rings in sizes:
-        grid = Grid.reduced(rows, rings)
-        case = plain_case(grid, rate_mt=0.5, thickness_m=thickness_m, open_from=0.5)
-        result = simulate(case, grid, step_fraction=step_fraction)
-        volume = grid.areas_m2 * grid.row_m
-        fields = (result.saturation_TZR, result.pressure_buildup_TZR)
-        runs.append((grid, *(field[-1].numpy() * volume for field in fields), result.seconds))
-    return [_level(run, runs[-1]) for run in runs[:-1]]
-
-
-def _level(run, finest):
-    grid, held, pressure, seconds = run
-    best, best_pressure = (_onto(field, grid.shape) for field in finest[1:3])
-    far = np.array(grid.edges_m[:-1]) > 5000
-    misplaced = np.abs(held - best).sum() / 2 / best.sum()
-    error = np.abs(pressure - best_pressure)[:, far].sum() / best_pressure[:, far].sum()
-    return Level(*grid.shape, float(misplaced), float(error), seconds)
-
-
-def _onto(field_ZR, shape):
-    """A fine field of sums, summed onto a coarser grid that it refines."""
-    rows, rings = (fine // coarse for fine, coarse in zip(field_ZR.shape, shape, strict=True))
-    return field_ZR.reshape(shape[0], rows, shape[1], rings).sum((1, 3))
