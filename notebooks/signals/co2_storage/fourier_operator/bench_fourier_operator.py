@@ -1,0 +1,151 @@
+"""The races of the operators: one spectral layer three ways, and whole networks by batch.
+
+    python -m fourier_operator.bench_fourier_operator     # this machine's tier, 20 rounds
+    python -m fourier_operator.bench_fourier_operator --rounds 5 --batch 4
+
+A layer: fast transforms, products with the kept rows of the transforms' matrices, and
+neuraloperator's layer (skipped where it is not installed), on the same weights and checked for
+equality before the clock starts. Networks: U-FNO, FNO and CNN of equal size, and the U-FNO
+compiled. The processor's arithmetic peak is measured, not looked up.
+"""
+
+import argparse
+import importlib.util
+import math
+from pathlib import Path
+
+import storage_sites
+import torch
+from helpers import bench, device, receipts
+from two_phase import Grid
+
+from . import spectral_conv
+from .runtime import Compiled
+from .shipped import KINDS, load_shipped
+from .spectral_conv import SpectralConv
+from .surrogate import pick
+
+HERE = Path(__file__).resolve().parents[1]
+LAYERS = {  # points an axis, kept modes, channels
+    "reduced": ((24, 56), (4, 8), 20),
+    "darcy": ((32, 32), (8, 8), 24),
+    "three_axes": ((32, 56, 20), (4, 6, 3), 20),
+    "published": ((104, 208, 32), (10, 10, 10), 36),
+}
+
+
+def matrix_flops(points, modes, channels, batch):
+    """Operations of one layer by matrices: two a real product, eight a complex one.
+
+    >>> matrix_flops((24, 56), (4, 8), 20, 1) / 1e6    # MFLOP a field
+    2.41664
+    """
+    sizes, work = list(points), 0
+    for axis in reversed(range(len(points))):  # the last axis is real, there and back
+        kept = modes[axis] * (1 if axis == len(points) - 1 else 2)
+        each = 4 if axis == len(points) - 1 else 8
+        work += 2 * each * kept * math.prod(sizes) * channels
+        sizes[axis] = kept
+    return batch * (work + 8 * channels * channels * math.prod(sizes))
+
+
+def peer_of(conv, modes):
+    """neuraloperator's layer with the weights of `conv`; None where it is not installed."""
+    if importlib.util.find_spec("neuralop") is None:
+        return None
+    from neuralop.layers.spectral_convolution import SpectralConv as Peer
+
+    channels_in, channels_out = conv.weight[0].shape[:2]
+    both = tuple(2 * mode for mode in modes[:-1])
+    last = 2 * modes[-1] - 2 if modes[-1] > 1 else 1  # it keeps last // 2 + 1
+    peer = Peer(
+        channels_in, channels_out, (*both, last), bias=False, implementation="reconstructed"
+    )
+    whole = peer.weight.to_tensor() if hasattr(peer.weight, "to_tensor") else peer.weight.tensor
+    with torch.no_grad():
+        for number, weight in enumerate(conv.weight):
+            at = [
+                slice(0, mode) if (number >> axis) & 1 else slice(mode, 2 * mode)
+                for axis, mode in enumerate(modes[:-1])
+            ]
+            whole[(slice(None), slice(None), *at)] = weight
+    return peer.to(conv.weight[0].device)
+
+
+def layer_race(points, modes, channels, batch, where, rounds):
+    """Race of one layer's ways, forward and backward; AssertionError where they disagree."""
+    conv = SpectralConv(channels, channels, modes).to(where)
+    field = torch.randn(batch, channels, *points, device=where, requires_grad=True)
+
+    def fast(x):
+        limit, spectral_conv.MATRICES_BELOW = spectral_conv.MATRICES_BELOW, 0.0
+        try:
+            return conv(x)
+        finally:
+            spectral_conv.MATRICES_BELOW = limit
+
+    ways = {"fast transforms": fast, "matrices": lambda x: conv._by_matrices(x, points)}
+    if peer := peer_of(conv, modes):
+        ways["neuraloperator"] = peer
+    wanted = fast(field).detach()
+    for name, way in ways.items():
+        gap = (way(field) - wanted).abs().max() / wanted.abs().max()
+        if not gap < 1e-4:
+            raise AssertionError(f"{name} differs by {gap:.1e} of the largest value")
+
+    def step(way):
+        field.grad = None
+        way(field).sum().backward()
+
+    made = {name: (lambda way=way: step(way)) for name, way in ways.items()}
+    return bench.race(made, repeats=rounds, warmup=2, reference="fast transforms", device=where)
+
+
+def network_race(batch, rounds):
+    """Race of `Surrogate.predict` of the shipped networks over `batch` sites."""
+    grid = Grid.reduced()
+    sites = storage_sites.load(HERE / "sample_cases")
+    many = pick(sites, torch.arange(batch) % len(sites["mask"]))
+    nets = {kind: load_shipped(grid, kind)[0] for kind in KINDS}
+    nets["ufno_compiled"] = Compiled(nets["ufno"], sites)
+    pairs = zip(nets["ufno_compiled"].predict(many), nets["ufno"].predict(many), strict=True)
+    if not all(torch.allclose(one, other, rtol=1e-4, atol=1e-3) for one, other in pairs):
+        raise AssertionError("the compiled U-FNO differs from PyTorch's")
+    ways = {kind: (lambda net=net: net.predict(many)) for kind, net in nets.items()}
+    return bench.race(ways, repeats=rounds, warmup=2, reference="cnn")
+
+
+def main(argv=None):
+    """Race at this machine's size and write the receipt."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--threads", type=int, default=device.cores())
+    parser.add_argument("--batch", type=int, default=8, help="fields a layer")
+    args = parser.parse_args(argv)
+    torch.set_num_threads(args.threads)
+    tier = device.tier()
+    receipt = receipts.start("co2_storage", tier, args.threads)
+    receipt.sizes(rounds=args.rounds, fields_a_layer=args.batch)
+    if importlib.util.find_spec("neuralop") is None:
+        print("neuraloperator is not installed here: its layer is left out\n")
+    names = tier.pick(cpu=("reduced", "darcy", "three_axes"), gpu=LAYERS, big=LAYERS)
+    for name in names:
+        race = layer_race(*LAYERS[name], args.batch, tier.device, args.rounds)
+        print(f"{name}: {LAYERS[name]}, batch {args.batch}, forward and backward\n{race}\n")
+        for way, ratio in race.ratios.items():
+            receipt.record(f"layer_{name}_{way.replace(' ', '_')}", ratio)
+        work = matrix_flops(*LAYERS[name], args.batch)
+        rate = 3 * work / race.results["matrices"].median_s  # backward counts twice
+        share = rate / bench.peak(tier.device).matmul_flops_per_s
+        receipt.record(f"layer_{name}_matrices_share_of_peak", share, "")
+        print(f"matrices: {rate / 1e9:.1f} GFLOP/s, {share:.0%} of this device's products\n")
+    for batch in (1, 16):
+        race = network_race(batch, args.rounds)
+        print(f"networks, {batch} sites at once\n{race}\n")
+        for kind, timed in race.results.items():
+            receipt.record(f"predict_{kind}_batch_{batch}", timed.median_s / batch, "s")
+    print(receipt.write("operators"))
+
+
+if __name__ == "__main__":
+    main()

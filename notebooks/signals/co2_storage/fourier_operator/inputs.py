@@ -1,0 +1,82 @@
+"""What a neural operator of a storage site reads: twelve channels over depth, radius and time,
+and the padding around them.
+
+Article: "Accelerating Climate Change Mitigation with Machine Learning: The Case of Carbon
+Storage" (NVIDIA Technical Blog, 2022); the channels are those of Wen et al., U-FNO (2022), our
+own scaling.
+
+Legend: B batch, Z rows, R rings, T report times.
+"""
+
+import torch
+
+CHANNELS = (
+    "radial permeability", "vertical permeability", "porosity", "perforation", "rate", "depth",
+    "place in the aquifer", "irreducible water", "pore-size index", "radius", "row", "time",
+)  # fmt: skip
+SCALES = (  # (what counts as 0, what as 1) of the first nine channels
+    (2, 2), (2, 2), (0.2, 0.1), (0, 1), (0, 0.125), (1700, 500), (0.5, 0.5), (0.2, 0.1),
+    (0.5, 0.2),
+)  # fmt: skip
+HALVINGS = 3  # that the U path makes
+
+
+def encode(cases, grid, moving=True):
+    """The network's input (B, 12, Z, R, T), channels as `CHANNELS`, from a dict as
+    `storage_sites.load` gives it; not `moving`: for the first time alone, (B, 12, Z, R, 1),
+    all that a network with folded time reads.
+
+    Permeabilities (mD) as logarithms, the rest scaled to about one; everything is zero
+    below the aquifer, but not time and place. Tensor arithmetic alone, so that it can be
+    traced; float32, on the cases' device.
+    """
+    k_BZR = cases["permeability"].float()
+    device, inside = k_BZR.device, cases["mask"].float()
+    B, Z, R = k_BZR.shape
+
+    def case(name):
+        return cases[name].float().reshape(-1, 1, 1)
+
+    def along(values, shape):
+        return torch.as_tensor(values, dtype=torch.float32, device=device).reshape(shape)
+
+    below_m = along(grid.depths_m, (1, Z, 1))
+    open_BZ1 = cases["perforation_mask"].float()[:, :, None]
+    logs = torch.stack([k_BZR, k_BZR * case("kv_kh")], 1).clamp(min=1e-6).log10()
+    fields = [
+        cases["porosity"].float(),
+        open_BZ1,
+        open_BZ1 * (case("rate") / open_BZ1.sum(1, keepdim=True).clamp(min=1)),
+        case("depth") + below_m,
+        below_m / case("thickness").clamp(min=1),
+        case("swi"),
+        case("lam"),
+    ]
+    raw = torch.cat([logs, torch.stack([field.expand(B, Z, R) for field in fields], 1)], 1)
+    middle, unit = (along(values, (1, -1, 1, 1)) for values in zip(*SCALES, strict=True))
+    places = [
+        along(grid.centres_m, (1, 1, R)).clamp(min=1e-3).log10() / 2 - 1,
+        below_m / 100 - 1,
+    ]
+    places = torch.stack([place.expand(B, Z, R) for place in places], 1)
+    still = torch.cat([(raw - middle) / unit * inside[:, None], places], 1)
+    times = torch.as_tensor(grid.times_days, dtype=torch.float32, device=device).log10() / 2 - 1
+    times = times if moving else times[:1]
+    T = len(times)
+    clock = times.expand(B, 1, Z, R, T)
+    return torch.cat([still[..., None].expand(B, still.shape[1], Z, R, T), clock], 1)
+
+
+def padded(x_BCs, pad):
+    """`x`, (B, C, Z, R, T) or (B, C, Z, R), with at least `pad` more cells at each axis's far
+    end, up to a multiple of eight: zeros in depth, the last cell repeated elsewhere."""
+    step = 2**HALVINGS
+    for axis, more in enumerate(pad[: x_BCs.ndim - 2], start=2):
+        size = x_BCs.shape[axis]
+        more = (size + more + step - 1) // step * step - size  # not negative: tracing truncates
+        edge = x_BCs.narrow(axis, size - 1, 1)
+        if axis == 2:
+            edge = torch.zeros_like(edge)
+        if more:
+            x_BCs = torch.cat([x_BCs, *[edge] * more], axis)
+    return x_BCs

@@ -1,0 +1,284 @@
+"""Neural operators for CO₂ storage: the Fourier neural operator (FNO), the U-FNO, and a
+plain U-Net beside them.
+
+Article: "Accelerating Climate Change Mitigation with Machine Learning: The Case of Carbon
+Storage" (NVIDIA Technical Blog, 2022), about Wen et al., U-FNO (Advances in Water
+Resources, 2022). A Fourier layer (Li et al., 2021) computes
+
+    v' = relu( F⁻¹(R · F(v)) + W v )          and the U-Fourier layer, with a U-Net U,
+    v' = relu( F⁻¹(R · F(v)) + W v + U v )
+
+where F is the Fourier transform over depth, radius and time, R a complex matrix a kept
+mode, W a matrix a cell. What is not kept is zero, so that a layer has the same weights on
+every grid. U, three levels of strided convolutions and back, returns what the cut-off took:
+the sharp front of the plume.
+
+`UFNO.published()` is the article's network, 33,097,829 parameters with a complex one
+counted once. Our own words and code; the facts are the paper's. Where we differ: any shape
+is padded so that three halvings fit, `outputs` may be more than one (the article trains one
+network a target), and batch normalisation may be left out of the U path. Two modes in place
+of three fold time into the channels: the network sees depth and radius, and answers for all
+`times` at once. The reduced presets do that; it makes them fast on a processor.
+
+Legend: B batch, C channels, Z rows, R rings, T report times.
+"""
+
+from itertools import pairwise
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from .inputs import CHANNELS, HALVINGS, padded
+from .spectral_conv import SpectralConv
+
+INPUTS = len(CHANNELS)
+REDUCED = {
+    "fno": {"width": 25, "modes": (4, 8), "layers": 4, "pad": (0, 8, 0), "head": 64},
+    "ufno": {"width": 22, "modes": (3, 5), "layers": 3, "pad": (0, 8, 0), "head": 64,
+             "u_layers": 3, "inner": 24, "normalise": False},
+    "unet": {"width": 14, "pad": (0, 0, 0), "head": 64, "axes": 2},
+}  # fmt: skip
+
+
+class Pointwise(nn.Linear):
+    """A linear map of the channels at every point: (B, C_in, …) to (B, C_out, …)."""
+
+    def forward(self, v):
+        """(B, C_out, …)."""
+        return torch.baddbmm(
+            self.bias[:, None], self.weight.expand(len(v), -1, -1), v.flatten(2)
+        ).unflatten(2, v.shape[2:])
+
+
+class FourierLayer(nn.Module):
+    """`relu(spectral + per-cell matrix)`, and with `unet` what the U path adds; (B, C, Z,
+    R, T) or (B, C, Z, R) to the same."""
+
+    def __init__(self, width, modes, unet=None):
+        super().__init__()
+        self.spectral = SpectralConv(width, width, modes)
+        self.local = Pointwise(width, width)
+        self.unet = unet
+
+    def forward(self, v):
+        """(B, C, Z, R, …)."""
+        out = self.spectral(v) + self.local(v)
+        return F.relu(out if self.unet is None else out + self.unet(v))
+
+
+class UPath(nn.Module):
+    """Three strided convolutions down and three transposed ones back, joined level by
+    level; sizes in eighths.
+
+    (B, width, Z, R, T) to the same, or (B, width, Z, R) with two `axes`. `inner` channels
+    inside; as published 36, with batch normalisation.
+    """
+
+    def __init__(self, width, inner=None, normalise=True, axes=3):
+        super().__init__()
+        inner = inner or width
+        convolution, transposed, norm = _kinds(axes)
+
+        def block(channels, stride):
+            layers = [convolution(channels, inner, 3, stride, 1, bias=not normalise)]
+            return nn.Sequential(
+                *layers, *([norm(inner)] if normalise else []), nn.LeakyReLU(0.1)
+            )
+
+        def back(channels):
+            return nn.Sequential(transposed(channels, inner, 4, 2, 1), nn.LeakyReLU(0.1))
+
+        self.down1 = block(width, 2)
+        self.down2 = nn.Sequential(block(inner, 2), block(inner, 1))
+        self.down3 = nn.Sequential(block(inner, 2), block(inner, 1))
+        self.up3, self.up2, self.up1 = back(inner), back(2 * inner), back(2 * inner)
+        self.out = convolution(inner + width, width, 3, 1, 1)
+
+    def forward(self, v):
+        """(B, width, Z, R, …)."""
+        half = self.down1(v)
+        quarter = self.down2(half)
+        up = self.up3(self.down3(quarter))
+        up = self.up2(torch.cat([quarter, up], 1))
+        up = self.up1(torch.cat([half, up], 1))
+        return self.out(torch.cat([v, up], 1))
+
+
+class FNO(nn.Module):
+    """Lift, Fourier layers, projection: `FNO(12, width=36, modes=(10, 10, 10), layers=6)`.
+
+    Maps (B, C, Z, R, T) to (B, Z, R, T), or (B, outputs, Z, R, T) where `outputs` > 1. The
+    field is padded by `pad` cells an axis at the far ends (zeros below in depth, the edge
+    repeated along radius and time), and more where eighths do not fit, since a transform
+    takes its field for periodic. With two `modes`, time is folded: T must be `times` or 1,
+    the input's first time alone is read, and all `times` are answered. Raises ValueError
+    for another number of channels or of times.
+    """
+
+    def __init__(
+        self, channels=INPUTS, outputs=1, width=36, modes=(10, 10, 10), layers=6,
+        pad=(8, 8, 8), head=128, times=None,
+    ):  # fmt: skip
+        super().__init__()
+        self.channels, self.pad = channels, tuple(pad)
+        self.lift = Pointwise(channels, width)
+        self.layers = nn.ModuleList(FourierLayer(width, modes) for _ in range(layers))
+        self.head = Head(width, head, outputs, _folded(times, len(modes)))
+
+    def forward(self, x_BCZRT):
+        """(B, Z, R, T), or (B, outputs, Z, R, T)."""
+        v = self.lift(prepared(x_BCZRT, self.channels, self.pad, self.head.times))
+        for layer in self.layers:
+            v = layer(v)
+        return self.head(v, x_BCZRT.shape[2:])
+
+    @classmethod
+    def published(cls):
+        """Six Fourier layers in the shape of `UFNO.published`."""
+        return cls()
+
+    @classmethod
+    def reduced(cls, outputs=2, times=12):
+        """For 24 × 48 points on two cores, time folded; both fields from one network."""
+        return cls(outputs=outputs, times=times, **REDUCED["fno"])
+
+
+class UFNO(FNO):
+    """An FNO whose last `u_layers` layers have a U path: `UFNO.published()`. Shapes and
+    errors as `FNO`."""
+
+    def __init__(
+        self, *args, width=36, modes=(10, 10, 10), layers=6, u_layers=3, inner=None,
+        normalise=True, **options,
+    ):  # fmt: skip
+        super().__init__(*args, width=width, modes=modes, layers=layers, **options)
+        if not 0 < u_layers <= layers:
+            raise ValueError(
+                f"u_layers={u_layers} of {layers} layers: 1 to {layers} may have a U path"
+            )
+        for layer in self.layers[-u_layers:]:
+            layer.unet = UPath(width, inner, normalise, len(modes))
+
+    @classmethod
+    def published(cls):
+        """The article's network: width 36, 10 modes an axis, three Fourier and three
+        U-Fourier layers, for 96 × 200 × 24 points: 33,097,829 parameters with a complex one
+        counted once."""
+        return cls()
+
+    @classmethod
+    def reduced(cls, outputs=2, times=12):
+        """About as many real numbers as `FNO.reduced`: fewer modes pay for the U paths.
+        Without batch normalisation, whose statistics four cases hardly give."""
+        return cls(outputs=outputs, times=times, **REDUCED["ufno"])
+
+
+class UNet(nn.Module):
+    """The article's kind of baseline, convolutions alone: three halvings, twice the
+    channels at each, and back.
+
+    Shapes, `times` (with `axes` 2) and errors as `FNO`. Each level's field is handed across
+    to its counterpart on the way back.
+    """
+
+    def __init__(
+        self, channels=INPUTS, outputs=1, width=32, pad=(0, 0, 4), head=128, times=None, axes=3
+    ):
+        super().__init__()
+        self.channels, self.pad = channels, tuple(pad)
+        sizes = [width * 2**level for level in range(HALVINGS + 1)]
+        transposed = _kinds(axes)[1]
+        self.lift = Pointwise(channels, width)
+        self.down = nn.ModuleList(_convolution(a, b, axes, 2) for a, b in pairwise(sizes))
+        self.level = nn.ModuleList(_convolution(size, size, axes) for size in sizes)
+        self.up = nn.ModuleList(transposed(b, a, 2, 2) for a, b in pairwise(sizes))
+        self.join = nn.ModuleList(_convolution(2 * size, size, axes) for size in sizes[:-1])
+        self.head = Head(width, head, outputs, _folded(times, axes))
+
+    def forward(self, x_BCZRT):
+        """(B, Z, R, T), or (B, outputs, Z, R, T)."""
+        x = prepared(x_BCZRT, self.channels, self.pad, self.head.times)
+        v = self.level[0](self.lift(x))
+        passed = []
+        for down, level in zip(self.down, self.level[1:], strict=True):
+            passed.append(v)
+            v = level(down(v))
+        for up, join in zip(reversed(self.up), reversed(self.join), strict=True):
+            v = join(torch.cat([passed.pop(), up(v)], 1))
+        return self.head(v, x_BCZRT.shape[2:])
+
+    @classmethod
+    def reduced(cls, outputs=2, times=12):
+        """About as many real numbers as `UFNO.reduced`, time folded."""
+        return cls(outputs=outputs, times=times, **REDUCED["unet"])
+
+
+class Head(nn.Module):
+    """Two maps a point, from `width` channels to the outputs, of the points that were there
+    before padding.
+
+    (B, Z, R, T) where there is one output, else (B, outputs, Z, R, T); `times` unfolds time.
+    """
+
+    def __init__(self, width, inner, outputs, times):
+        super().__init__()
+        self.outputs, self.times = outputs, times
+        self.maps = nn.Sequential(
+            Pointwise(width, inner), nn.ReLU(), Pointwise(inner, outputs * (times or 1))
+        )
+
+    def forward(self, v, sizes):
+        """(B, outputs, Z, R, T)."""
+        Z, R, T = sizes
+        if self.times is None:
+            out = self.maps(v[:, :, :Z, :R, :T])
+        else:
+            out = self.maps(v[:, :, :Z, :R]).unflatten(1, (self.outputs, self.times))
+            out = out.movedim(2, -1)
+        return out[:, 0] if self.outputs == 1 else out
+
+
+def _folded(times, axes):
+    if (times is None) != (axes == 3) or axes not in (2, 3):
+        raise ValueError(
+            f"times={times}, {axes} axes: folded time needs `times` and two axes, else three"
+        )
+    return times
+
+
+def _kinds(axes):
+    """The convolution, the transposed one and the normalisation over two or three axes."""
+    return {
+        2: (nn.Conv2d, nn.ConvTranspose2d, nn.BatchNorm2d),
+        3: (nn.Conv3d, nn.ConvTranspose3d, nn.BatchNorm3d),
+    }[axes]
+
+
+def _convolution(channels_in, channels_out, axes, stride=1):
+    convolution = _kinds(axes)[0](channels_in, channels_out, 3, stride, 1)
+    return nn.Sequential(convolution, nn.LeakyReLU(0.1))
+
+
+def prepared(x_BCZRT, channels, pad, times=None):
+    """The input, checked and padded, with `times` its first time alone; ValueError for
+    another number of channels, axes or times."""
+    if x_BCZRT.ndim != 5 or x_BCZRT.shape[1] != channels:
+        raise ValueError(
+            f"an input of shape {tuple(x_BCZRT.shape)}: (B, {channels}, Z, R, T) is needed"
+        )
+    if times is None:
+        return padded(x_BCZRT, pad)
+    if x_BCZRT.shape[-1] not in (1, times):
+        raise ValueError(
+            f"{x_BCZRT.shape[-1]} times; this network, time folded, answers for {times}, asked "
+            "with all of them or with one"
+        )
+    first = x_BCZRT if x_BCZRT.shape[-1] == 1 else x_BCZRT[..., :1]
+    return padded(first.flatten(3), pad)
+
+
+def parameters(model):
+    """(count with a complex number as one, count of real numbers)."""
+    sizes = [(p.numel(), p.numel() * (2 if p.is_complex() else 1)) for p in model.parameters()]
+    return tuple(map(sum, zip(*sizes, strict=True)))

@@ -1,0 +1,158 @@
+"""The operator in the reader's browser: an ensemble as ONNX files, and the pack of its page.
+
+The article's authors host their trained U-FNO as a web application, CCSNet, on a server. Here
+the model goes to the reader instead: `export` writes one ONNX file a member, and a runtime
+compiled to WebAssembly runs them in the page. A file holds all that lies between the sliders
+and the pictures: the rock, the case (`Scene`), the encoding, the networks. So what the browser
+does is what the tests compare.
+
+`fourier_operator.as_matrices` makes the networks' layers such that this runtime has them, and
+keeps their weights small. The browser is compared with PyTorch on the same small weights,
+`CHECK_EVERY`-th numbers of which travel with the page; what the rounding itself changes is
+another number, and the chapter measures it.
+
+Legend: Z rows, R rings, T report times; k knobs of the page.
+"""
+
+import base64
+import hashlib
+import json
+
+import numpy as np
+import torch
+from fourier_operator import as_matrices, to_onnx
+from storage_sites import BUILD_UP_SHARE
+from torch import nn
+
+from .scene import Scene, knobs, rocks
+
+MIME = "application/vnd.rebuilt.live+json"
+CHECK_EVERY = 17
+NAMES = ("pattern", "knobs"), ("saturation", "pressure", "pressed")
+PLUME = 0.05  # saturation above which a cell counts as plume
+AXIS_FROM_M = 30.0  # the logarithmic axis of the pictures begins here
+NARROWEST_ROWS = 2  # that the well stays open over, as in training
+COLOURS = {"saturation": "viridis", "pressure": "inferno", "spread": "cividis"}
+
+
+class WebMember(nn.Module):
+    """One member as the page runs it: `WebMember(scene, predict)(pattern_2ZR, knobs_k)`.
+
+    Gives saturation and pressure build-up in bar, (T, Z, R) each and zero below the aquifer,
+    and the `pressed` of its scene, (1,). `predict` maps a case's dict to both fields, with a
+    batch axis.
+    """
+
+    def __init__(self, scene, predict):
+        super().__init__()
+        self.scene, self.predict = scene, predict
+
+    def forward(self, pattern_2ZR, knobs_k):
+        """Saturation, pressure build-up, share."""
+        case = self.scene(pattern_2ZR, knobs_k)
+        saturation, pressure = self.predict(case)
+        inside = case["mask"][0].to(saturation.dtype)
+        return (
+            saturation[0].clamp(0, 1) * inside,
+            pressure[0] * inside,
+            self.scene.pressed(case),
+        )
+
+
+def web_members(surrogates, grid, bits=8):
+    """A list of `WebMember`s of trained networks, their weights rounded to `bits` and half
+    precision.
+
+    surrogates: modules that map a case's dict to saturation and build-up in bar, (B, T, Z, R)
+    each, as `fourier_operator.Surrogate` does.
+    """
+    scene, pattern = Scene(grid), rocks(grid)["even"]
+    start = torch.tensor([knob.value for knob in knobs(grid)], dtype=torch.float32)
+    case = scene(pattern, start)
+    return [WebMember(scene, as_matrices(one, (case,), bits)).eval() for one in surrogates]
+
+
+class LivePage:
+    """The live model of a page: displayed, it shows `words` and hands its `files` to the press.
+
+    `files` are bytes by name. In Jupyter and Colab only the words appear.
+    """
+
+    def __init__(self, name, files, words):
+        self.name, self.files, self.words = name, files, words
+
+    def _repr_mimebundle_(self, include=None, exclude=None):
+        files = {
+            name: {
+                "sha256": hashlib.sha256(content).hexdigest(),
+                "base64": base64.b64encode(content).decode(),
+            }
+            for name, content in self.files.items()
+        }
+        html = f'<p class="rebuilt-live-fallback">{self.words}</p>'
+        pack = {"name": self.name, "files": files}
+        return {"text/html": html, "text/plain": self.words, MIME: pack}
+
+
+def export(members, grid, words, patterns=None, sliders=None):
+    """The `LivePage` of an ensemble: `export([WebMember(…), …], grid, "Words for where no
+    script runs.")`.
+
+    patterns: name to (2, Z, R), by default `rocks(grid)`; sliders: by default `knobs(grid)`.
+    The pack holds the models and every 17th number that PyTorch computes for the first pattern
+    and the sliders' first values, so that the page can check itself. Raises ValueError for no
+    member, a pattern of another shape or one that is not finite.
+    """
+    patterns, sliders = patterns or rocks(grid), sliders or knobs(grid)
+    stacked = torch.stack([*patterns.values()]).float()
+    if not members or stacked.shape[1:] != (2, *grid.shape) or not stacked.isfinite().all():
+        told = f"shape {tuple(stacked.shape[1:])}, finite: {bool(stacked.isfinite().all())}"
+        need = f"at least one member and finite patterns of shape {(2, *grid.shape)} are needed"
+        raise ValueError(f"{len(members)} members, patterns of {told}: {need}")
+    start = torch.tensor([knob.value for knob in sliders], dtype=torch.float32)
+    files, checks = {}, []
+    for index, member in enumerate(members):
+        files[f"member{index}.onnx"] = to_onnx(member.eval(), (stacked[0], start), *NAMES)
+        with torch.no_grad():
+            answers = member(stacked[0], start)[:2]
+        checks += [answer.flatten()[::CHECK_EVERY] for answer in answers]
+    meta = {
+        "members": [*files],
+        "rocks": [*patterns],
+        "knobs": [knob._asdict() for knob in sliders],
+    }
+    files["meta.json"] = json.dumps(meta | _drawing(grid)).encode()
+    files["patterns.f32"] = stacked.numpy().astype("<f4").tobytes()
+    files["check.f32"] = torch.cat(checks).numpy().astype("<f4").tobytes()
+    return LivePage("storage", files, words)
+
+
+def _drawing(grid):
+    """What the page needs to know to draw."""
+    from matplotlib import colormaps, colors
+
+    steps = np.linspace(0, 1, 64)
+    shades = {
+        key: [*map(colors.to_hex, colormaps[name](steps))] for key, name in COLOURS.items()
+    }
+    place = {"edges_m": grid.edges_m, "rows": grid.rows, "row_m": grid.row_m}
+    return {
+        "grid": place | {"times_days": grid.times_days},
+        "colours": shades,
+        "check_every": CHECK_EVERY,
+        "threshold": PLUME,
+        "axis_from_m": AXIS_FROM_M,
+        "narrowest_rows": NARROWEST_ROWS,
+        "most_pressed": BUILD_UP_SHARE,
+    }
+
+
+def ensemble(answers):
+    """(mean, sample standard deviation) over members of saturation and of pressure, as the page
+    has them.
+
+    answers: a list of (saturation, pressure, …) as members give them; float64 arrays of their
+    shape.
+    """
+    both = [np.stack([np.asarray(one[i], dtype=np.float64) for one in answers]) for i in (0, 1)]
+    return [(field.mean(0), field.std(0, ddof=min(1, len(answers) - 1))) for field in both]
