@@ -4,7 +4,6 @@ It is `cpu` (2 cores, no GPU), `gpu` (one 16 GB card, such as Colab's T4) or `bi
 """
 
 import contextlib
-import importlib
 import importlib.metadata
 import importlib.util
 import os
@@ -69,11 +68,6 @@ def tier(name="auto"):
 def chosen():
     """The `Tier` chosen last, or None."""
     return _state.tier
-
-
-def preflight(*needs, **options):
-    """As `helpers.preflight.preflight`, which it calls; notebooks import that one by and by."""
-    return importlib.import_module("helpers.preflight").preflight(*needs, **options)
 
 
 def device(name=None):

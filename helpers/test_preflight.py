@@ -148,11 +148,6 @@ def test_a_file_that_was_not_loaded_or_lies_elsewhere_makes_nothing_stale(chapte
     assert preflight.advice(AttributeError("x")) == ""
 
 
-def test_the_name_that_notebooks_used_before_still_answers(gpu, roomy, chapter):
-    gpu(None)
-    assert device.preflight("auto", "demo", size="points").name == "cpu"
-
-
 NOTEBOOK_ERROR = """
 from IPython.testing.globalipapp import start_ipython
 shell = start_ipython()
