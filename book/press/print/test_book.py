@@ -93,7 +93,8 @@ def test_a_page_loads_alone_fits_every_window_and_is_accessible(visit, name):
     page, wrong = visit(name)
     wrong = list(wrong)  # axe itself asks for styles that are not there
     assert page.evaluate("document.documentElement.dataset.theme") == "light"
-    assert wrong + [one for width in (1400, 360, 320) for one in too_wide(page, width)] + inaccessible(page) == []
+    wrong += inaccessible(page)
+    assert wrong + [one for width in (1400, 360, 320) for one in too_wide(page, width)] == []
 
 
 DEEP = ["book/claims.html", next((page for page in READ if page.startswith("notebooks/")), "")]
@@ -104,8 +105,9 @@ def test_a_page_in_the_dark_is_whole_and_accessible_wide_and_on_a_phone(visit, n
     page, wrong = visit(name, mode="dark")
     wrong = list(wrong)
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
-    wide = inaccessible(page)
-    assert wrong + wide + too_wide(page, 360) + inaccessible(page) == []
+    wrong += inaccessible(page)
+    phone, _ = visit(name, width=360, mode="dark")
+    assert wrong + too_wide(phone, 360) + inaccessible(phone) == []
 
 
 def letters(page, selector):
@@ -126,7 +128,7 @@ def test_a_chapter_is_set_in_the_letters_that_the_book_brings(visit):
         "article section > p:not([class])": "Serif",
         "article h1": "Sans",
         "article caption": "Sans",
-        "article div.highlight pre": "Code",
+        "article div.cell:not(.tag_hide-input) div.highlight pre": "Code",
         "nav.bd-links a": "Sans",
     }
     assert {place: letters(page, place) for place in places} == {
@@ -316,21 +318,15 @@ def test_the_pdf_s_outline_is_the_book_s_headings_each_as_often_as_it_stands_the
 
 
 def test_the_pdf_is_set_in_the_letters_that_the_book_brings(printed):
-    fonts = {str(one.get_object()["/BaseFont"]) for page in printed.pages for one in fonts_of(page)}
-    for wanted in ("RebuiltSerif", "RebuiltSans", "RebuiltCode"):
-        assert any(wanted in font for font in fonts), fonts
-    first = {str(one.get_object()["/BaseFont"]) for page in printed.pages[2:8] for one in fonts_of(page)}
-    assert all("Rebuilt" in font for font in first), first
-
-
-def fonts_of(page):
-    """The fonts of a printed page."""
-    return (page.get("/Resources", {}).get("/Font") or {}).values()
+    """As fonts, not as drawings of letters, which is what Chromium makes of a variable font."""
+    fonts = [font.get_object() for page in printed.pages[:60] for font in page["/Resources"]["/Font"].values()]
+    names = {str(font.get("/BaseFont", "")).partition("+")[2] for font in fonts}
+    assert {"RebuiltSerif-Regular", "RebuiltSans-Regular", "RebuiltSans-SemiBold", "RebuiltCode-Regular"} <= names
 
 
 def test_the_pdf_keeps_alt_texts_and_solutions_and_leaves_the_buttons_out(printed):
     repository = Repository(HOME)
-    text = unicodedata.normalize("NFKC", " ".join(" ".join(page.extract_text() for page in printed.pages).split()))
+    text = unicodedata.normalize("NFKC", " ".join(" ".join(page.extract_text() for page in printed.pages[:60]).split()))
     alts = {str(one.get_object().get("/Alt")) for one in printed_objects(printed) if "/Alt" in one.get_object()}
     for chapter in repository.chapters:
         page = (HTML / f"{chapter.document}.html").read_text(encoding="utf-8")

@@ -136,12 +136,13 @@ def _stored(nodes: ast.AST | list) -> set[str]:
     return {inner.id for inner in every if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store)}
 
 
-def _bound(node: ast.stmt) -> set[str]:
+@cache
+def _bound(node: ast.stmt) -> frozenset[str]:
     """The names that a simple statement gives a new value, whatever they held before."""
     if isinstance(node, ast.AugAssign):
-        return set()
+        return frozenset()
     aliases = {(a.asname or a.name).split(".")[0] for a in ast.walk(node) if isinstance(a, ast.alias)}
-    return aliases | _stored(node)
+    return frozenset(aliases | _stored(node))
 
 
 def _touched(statements: list[ast.stmt]) -> set[str]:
@@ -153,7 +154,7 @@ def _touched(statements: list[ast.stmt]) -> set[str]:
 def _touched_by(node: ast.stmt) -> frozenset[str]:
     if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
         return frozenset({node.name})
-    touched = _bound(node) | _stored(node)
+    touched = set(_bound(node)) | _stored(node)
     for inner in ast.walk(node):
         if isinstance(inner, (ast.Subscript, ast.Attribute)) and isinstance(inner.ctx, ast.Store):
             touched.add(_root(inner))
