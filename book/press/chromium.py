@@ -1,17 +1,15 @@
-"""A Chromium without a window, over a folder of pages, with the outside network cut."""
+"""A Chromium without a window, with the outside network cut."""
 
 import contextlib
-import functools
-import http.server
 import os
 import shutil
-import threading
 from collections.abc import Iterator
-from pathlib import Path
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 WANTED = "no Chromium was found (on Debian and Ubuntu: apt-get install chromium)"
 OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-dev-shm-usage"]
+
+OPEN: list[object] = []  # the browser of this process; a start takes a second
 
 
 def find() -> str | None:
@@ -28,35 +26,21 @@ def find() -> str | None:
     return next(filter(None, map(shutil.which, NAMES)), None)
 
 
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    """Serves files and says nothing."""
-
-    def log_message(self, *arguments: object) -> None:
-        """Print nothing."""
-
-
-@contextlib.contextmanager
-def site(folder: Path) -> Iterator[str]:
-    """The address of a server of the folder on this machine, while the block runs."""
-    handler = functools.partial(Quiet, directory=str(folder))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}/"
-        finally:
-            server.shutdown()
-
-
 @contextlib.contextmanager
 def browser() -> Iterator[object]:
-    """A browser of playwright, while the block runs."""
+    """A browser of playwright, while the block runs; inside such a block, the one that is there already."""
     from playwright.sync_api import sync_playwright
 
+    if OPEN:
+        yield OPEN[-1]
+        return
     with sync_playwright() as playwright:
         made = playwright.chromium.launch(executable_path=find(), args=OPTIONS)
+        OPEN.append(made)
         try:
             yield made
         finally:
+            OPEN.remove(made)
             made.close()
 
 

@@ -174,17 +174,17 @@ def _new(options: argparse.Namespace) -> int:
 
 def _workshop(options: argparse.Namespace) -> int:
     from . import run
-    from .print.build import build
+    from .print.build import book_of
     from .teach.workshop import bundle, offline
 
     repository = Repository(options.root)
     chapters = repository.select(options.chapters)
     if not options.as_built:
-        status = run.report(run.run(repository, [], run.Options()))
+        status = run.report(run.run(repository, options.chapters, run.Options()))
         if status:
             return status
-        build(repository)
-    made = bundle.make(repository, chapters, bundle.Options(options.minutes, options.start, index=options.index))
+    html = book_of(repository, chapters, as_built=options.as_built)
+    made = bundle.make(repository, chapters, bundle.Options(options.minutes, options.start, index=options.index), html)
     print(f"{repository.relative(made)}: {made.stat().st_size / 1e6:.0f} MB")
     for step, seconds in offline.prove(made) if options.prove else ():
         print(f"offline: {step}: fine, {seconds:.0f} s")

@@ -8,7 +8,7 @@ import nbformat
 import pytest
 import yaml
 
-from press import Repository
+from press import Repository, chromium
 from press.colab import setup_cell
 
 CONFIG = """\
@@ -251,6 +251,15 @@ class Small:
             *exercise_cells(),
             code("receipt.write()"),
         ]
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """The one browser of a session; what the press itself opens is this one, too."""
+    if not chromium.find():
+        pytest.skip(chromium.WANTED)
+    with chromium.browser() as made:
+        yield made
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -1,5 +1,6 @@
-"""Claims, receipts and verdicts of the whole book, gathered from cards, this machine's runs and the committed ones."""
+"""Claims, receipts and verdicts of the book as plain data: `gather` reads all of it once, pages print what they get."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -25,11 +26,13 @@ class Run:
     """One receipt: its content, where it came from, whether the code is another now.
 
     `origin`: fresh or cached (behind the page), by hand (a benchmark on this machine), or recorded (committed).
+    `name`: which of the chapter's races or studies it is, "" for the notebook's own run.
     """
 
     content: dict
     origin: str
     stale: bool
+    name: str = ""
 
     @property
     def tier(self) -> str:
@@ -64,60 +67,96 @@ class Finding:
         return run.content["metrics"].get(self.claim["metric"]) if run else None
 
 
+@dataclass(frozen=True)
+class Entry:
+    """One chapter with all that pages print of it: its runs, those behind the page first, and its claims' findings."""
+
+    chapter: Chapter
+    runs: list[Run]
+    findings: list[Finding]
+
+    @property
+    def behind(self) -> Run | None:
+        """The run that the chapter's page shows."""
+        return next((run for run in self.runs if run.origin in ("fresh", "cached")), None)
+
+    @property
+    def totals(self) -> dict[str, int]:
+        """How many of the chapter's claims have each verdict; every verdict is named."""
+        return count(self.findings)
+
+
+@dataclass(frozen=True)
 class Ledger:
-    """Every run and every finding of a repository; read when first asked for."""
+    """The entries of a book, in its order."""
 
-    def __init__(self, repository: Repository):
-        self.repository = repository
-        self._runs: dict[Chapter, list[Run]] = {}
-
-    def runs(self, chapter: Chapter) -> list[Run]:
-        """The chapter's runs, this machine's first, then the committed ones, each the newest first."""
-        if chapter not in self._runs:
-            now = receipts.code_hash(chapter.notebook)
-            record = read_json(chapter.run_record) or {}
-            kind = "cached" if record.get("cached") else "fresh"
-            found = [(content, kind) for content in record.get("receipts", {}).values()]
-            root = self.repository.root
-            for path in sorted((root / "_build" / "receipts").glob(f"{chapter.stem}.*.json")):
-                found.append((_read(path), "by hand"))
-            for path in sorted((root / "data" / "receipts" / chapter.stem).glob("*.json")):
-                found.append((_read(path), "recorded"))
-            self._runs[chapter] = _distinct([Run(content, origin, content["code"] != now) for content, origin in found])
-        return self._runs[chapter]
+    entries: list[Entry]
 
     @cached_property
     def findings(self) -> list[Finding]:
-        """Every claim of every card with its verdict, in the order of the chapters."""
-        return [
-            self._finding(chapter, claim)
-            for chapter in self.repository.chapters
-            for claim in chapter.card.get("claims") or []
-        ]
+        """Every claim of every card with its verdict."""
+        return [finding for entry in self.entries for finding in entry.findings]
 
-    def _finding(self, chapter: Chapter, claim: dict) -> Finding:
-        """The verdict comes from the newest run on hardware that can test the claim, of today's code if there is one.
+    def totals(self) -> dict[str, int]:
+        """How many claims have each verdict in the book."""
+        return count(self.findings)
 
-        Which run decides does not depend on how it came out.
-        """
-        runs = self.runs(chapter)
-        measured = [run for run in runs if claim["metric"] in run.content["metrics"]]
-        able = [run for run in measured if run.tier in claim["tiers"]]
-        ranked = sorted(able or measured, key=lambda run: (run.stale, _back(run.content["date"])))
-        if not ranked:
-            tested = any(run.tier in claim["tiers"] for run in runs) or not runs
-            return Finding(chapter, claim, receipts.NOT_MEASURED if tested else receipts.NOT_TESTABLE, None, [])
-        chosen = ranked[0]
-        try:
-            verdict = receipts.verdict(claim, chosen.content["metrics"][claim["metric"]], chosen.tier)
-        except ValueError as error:
-            raise PressError(f"{self.repository.relative(chapter.card_path)}: {error}") from None
-        return Finding(chapter, claim, verdict, chosen, [run for run in measured if run is not chosen])
+    def of(self, chapter: Chapter) -> Entry:
+        """The entry of a chapter; KeyError when the book does not hold it."""
+        for entry in self.entries:
+            if entry.chapter == chapter:
+                return entry
+        raise KeyError(str(chapter))
 
-    def totals(self, chapter: Chapter | None = None) -> dict[str, int]:
-        """How many claims have each verdict, in the book or in one chapter; every verdict is named."""
-        chosen = [finding for finding in self.findings if chapter in (None, finding.chapter)]
-        return {verdict: sum(finding.verdict == verdict for finding in chosen) for verdict in VERDICTS}
+
+def count(findings: Iterable[Finding]) -> dict[str, int]:
+    """How many findings have each verdict; every verdict is named."""
+    found = [finding.verdict for finding in findings]
+    return {verdict: found.count(verdict) for verdict in VERDICTS}
+
+
+def gather(repository: Repository, chapters: list[Chapter] | None = None) -> Ledger:
+    """The ledger of some chapters, or of all; PressError names a broken receipt or a claim that cannot be judged."""
+    entries = []
+    for chapter in repository.chapters if chapters is None else chapters:
+        runs = _runs(chapter)
+        claims = chapter.card.get("claims") or []
+        entries.append(Entry(chapter, runs, [_finding(chapter, claim, runs) for claim in claims]))
+    return Ledger(entries)
+
+
+def _runs(chapter: Chapter) -> list[Run]:
+    """The chapter's runs, this machine's first, then the committed ones, each the newest first."""
+    now = receipts.code_hash(chapter.notebook)
+    record = read_json(chapter.run_record) or {}
+    kind = "cached" if record.get("cached") else "fresh"
+    found = [(content, kind, "") for content in record.get("receipts", {}).values()]
+    for path in sorted((chapter.root / "_build" / "receipts").glob(f"{chapter.stem}.*.json")):
+        found.append((_read(path), "by hand", path.name.split(".")[2] if path.name.count(".") > 2 else ""))
+    for path in sorted((chapter.root / "data" / "receipts" / chapter.stem).glob("*.json")):
+        content = _read(path)
+        name = path.stem.removeprefix(f"{content['tier']}-").removeprefix(str(content["machine"].get("slug")))
+        found.append((content, "recorded", name.strip("-")))
+    return _distinct([Run(content, origin, content["code"] != now, name) for content, origin, name in found])
+
+
+def _finding(chapter: Chapter, claim: dict, runs: list[Run]) -> Finding:
+    """The verdict comes from the newest run on hardware that can test the claim, of today's code if there is one.
+
+    Which run decides does not depend on how it came out.
+    """
+    measured = [run for run in runs if claim["metric"] in run.content["metrics"]]
+    able = [run for run in measured if run.tier in claim["tiers"]]
+    ranked = sorted(able or measured, key=lambda run: (run.stale, _back(run.content["date"])))
+    if not ranked:
+        tested = any(run.tier in claim["tiers"] for run in runs) or not runs
+        return Finding(chapter, claim, receipts.NOT_MEASURED if tested else receipts.NOT_TESTABLE, None, [])
+    chosen = ranked[0]
+    try:
+        verdict = receipts.verdict(claim, chosen.content["metrics"][claim["metric"]], chosen.tier)
+    except ValueError as error:
+        raise PressError(f"{chapter.card_path.relative_to(chapter.root)}: {error}") from None
+    return Finding(chapter, claim, verdict, chosen, [run for run in measured if run is not chosen])
 
 
 def _read(path: Path) -> dict:

@@ -7,12 +7,14 @@ receipt; `book/_static/filter.js` makes labelled controls of them. Without the s
 from helpers import receipts
 from helpers.show import number
 
-from ..repository import Chapter, Repository
-from .ledger import VERDICTS, Finding, Ledger, Run
-from .tables import badge, day, link, measured, memory, row, seconds, table, text
+from ..repository import Chapter
+from .ledger import VERDICTS, Entry, Finding, Run, count
+from .tables import Markup, badge, day, html_table, joined, link, measured, memory, note, row, seconds, stale, tag
+
+DETAILS = ("sizes", "command", "peers", "threads", "load")  # of how a race or a study was run
 
 
-def facts(chapter: Chapter, run: Run | None, verdict: str = "") -> str:
+def facts(chapter: Chapter, run: Run | None, verdict: str | None = None) -> dict[str, str | None]:
     """The attributes of a row: what it is about, from the receipt alone."""
     found = {"part": chapter.part, "verdict": verdict, "hardware": "none"}
     if run:
@@ -22,97 +24,108 @@ def facts(chapter: Chapter, run: Run | None, verdict: str = "") -> str:
             "seconds": f"{float(run.content.get('seconds') or 0):.3f}",
             "memory": f"{float(run.content.get('peak_memory_bytes') or 0):.0f}",
         }
-    return " ".join(f'data-{name}="{text(value)}"' for name, value in found.items() if value)
+    return {f"data_{name}": value for name, value in found.items()}
 
 
-def claims(repository: Repository, ledger: Ledger) -> str:
+def claims(entries: list[Entry]) -> str:
     """The totals by part and verdict, then every claim with its measurements."""
-    findings = ledger.findings
-    sums = _totals(repository, findings)
-    if not findings:
+    claimed = [entry for entry in entries if entry.findings]
+    sums = _totals(claimed)
+    if not claimed:
         return sums
     head = ["verdict", "measured", "machine", "when"]
-    bodies = [body for chapter in repository.chapters for body in _claims_of(chapter, ledger)]
-    whole = table("Every claim, measured", head, bodies, "rebuilt-claims every")
-    return (
-        f'{sums}\n<div data-rebuilt-filter="part verdict hardware tier since code" data-noun="claim">\n{whole}\n</div>'
-    )
+    bodies = [part for entry in claimed for part in _claims_of(entry)]
+    whole = html_table("Every claim, measured", head, bodies, "rebuilt-claims every")
+    kept = tag("div", whole, data_rebuilt_filter="part verdict hardware tier since code", data_noun="claim")
+    return f"{sums}\n{kept}"
 
 
-def _totals(repository: Repository, findings: list[Finding]) -> str:
+def _totals(entries: list[Entry]) -> Markup:
     """How many claims have each verdict, in the book and in each part."""
-    count = len({finding.chapter for finding in findings})
-    parts = list(dict.fromkeys(finding.chapter.part for finding in findings))
-    heads = "".join(f'<th scope="col">{badge(verdict)}</th>' for verdict in VERDICTS)
-    lines = []
-    for part in ["", *parts]:
-        own = [finding for finding in findings if part in ("", finding.chapter.part)]
-        cells = "".join(
-            f'<td data-count="{text(f"{part}|{verdict}")}">{sum(f.verdict == verdict for f in own)}</td>'
-            for verdict in VERDICTS
-        )
-        lines.append(f'<tr><th scope="row">{text(part or "whole book")}</th><td>{len(own)}</td>{cells}</tr>')
-    caption = f"{len(findings)} claims in {count} chapter{'s' * (count != 1)}, by part and verdict"
-    return "\n".join(
-        [
-            f'<div class="rebuilt-claims totals" role="region" tabindex="0" aria-label="{caption}">',
-            f'<table class="table"><caption>{caption}</caption>',
-            f'<thead><tr><th scope="col">part</th><th scope="col">claims</th>{heads}</tr></thead>',
-            f"<tbody>{''.join(lines)}</tbody>",
-            "</table>",
-            "</div>",
-        ]
-    )
+    rows = []
+    for part in ["", *dict.fromkeys(entry.chapter.part for entry in entries)]:
+        own = [finding for entry in entries if part in ("", entry.chapter.part) for finding in entry.findings]
+        sums = [tag("td", many, data_count=f"{part}|{verdict}") for verdict, many in count(own).items()]
+        rows.append(row(part or "whole book", len(own), *sums))
+    many = sum(len(entry.findings) for entry in entries)
+    caption = f"{many} claims in {len(entries)} chapter{'s' * (len(entries) != 1)}, by part and verdict"
+    return html_table(caption, ["part", "claims", *map(badge, VERDICTS)], [rows], "rebuilt-claims totals")
 
 
-def _claims_of(chapter: Chapter, ledger: Ledger) -> list[str]:
-    own = [finding for finding in ledger.findings if finding.chapter == chapter]
-    if not own:
-        return []
-    told = ", ".join(f"{count} {verdict}" for verdict, count in ledger.totals(chapter).items() if count)
-    title = f'<tr><th scope="rowgroup" colspan="4">{link(chapter)} <span class="note">{told}</span></th></tr>'
-    return [f'<tbody class="chapter">{title}</tbody>', *map(_claim, own)]
+def _heading(words: Markup, css: str | None = None) -> Markup:
+    """A row that heads those below it."""
+    return tag("tr", tag("th", words, scope="rowgroup", colspan=4), class_=css)
 
 
-def _claim(finding: Finding) -> str:
+def _claims_of(entry: Entry) -> list[Markup]:
+    told = ", ".join(f"{many} {verdict}" for verdict, many in entry.totals.items() if many)
+    title = _heading(joined(link(entry.chapter), note(told), between=" "))
+    return [tag("tbody", title, class_="chapter"), *map(_claim, entry.findings)]
+
+
+def _claim(finding: Finding) -> Markup:
     """What the article says in one row, then a row for each run that measured it; the first decides."""
     claim = finding.claim
-    claimed = number(float(claim["value"]), claim["unit"])
-    note = f'<br><span class="note">{text(claim["note"])}</span>' if claim.get("note") else ""
-    said = f'<q>{text(claim["quote"])}</q> <span class="claimed">{text(claimed)}</span>'
-    said += f'<br><span class="note">its hardware: {text(claim["hardware"])}</span>{note}'
-    lines = [f'<tr class="claim"><th scope="rowgroup" colspan="4">{said}</th></tr>']
+    said = [tag("q", claim["quote"]), " ", tag("span", number(float(claim["value"]), claim["unit"]), class_="claimed")]
+    said += [Markup("<br>"), note(f"its hardware: {claim['hardware']}")]
+    said += [Markup("<br>"), note(claim["note"])] if claim.get("note") else []
+    lines = [_heading(joined(*said), "claim")]
     for index, run in enumerate([finding.run, *finding.others]):
         verdict = finding.verdict
         if index:
             verdict = receipts.verdict(claim, finding.metric(run), run.tier)
-        machine = f"{text(run.machine)}, tier {run.tier}" if run else "no run has measured it"
-        cells = (badge(verdict), text(measured(finding.metric(run))), machine, _when(run))
-        told = "".join(f"<td>{cell}</td>" for cell in cells)
-        lines.append(f"<tr {facts(finding.chapter, run, finding.verdict)}>{told}</tr>")
-    return f"<tbody>{''.join(lines)}</tbody>"
+        machine = f"{run.machine}, tier {run.tier}" if run else "no run has measured it"
+        cells = (tag("td", badge(verdict)), measured(finding.metric(run)), machine, _when(run))
+        lines.append(row(*cells, **facts(finding.chapter, run, finding.verdict)))
+    return tag("tbody", joined(*lines))
 
 
-def _when(run: Run | None) -> str:
-    """The day of a run; whether it was recorded elsewhere; a mark when the code has changed since."""
+def _when(run: Run | None) -> Markup | str:
+    """The day of a run; which recorded one it is; a mark when the code has changed since."""
     if run is None:
         return "–"
-    kind = " (recorded)" if run.origin == "recorded" else ""
-    mark = ' <span class="rebuilt-stale">stale: the code has changed since</span>' if run.stale else ""
-    return f"{day(run)}{kind}{mark}"
+    kind = f" ({_origin(run)})" if run.origin == "recorded" else ""
+    return joined(day(run), kind, stale(run, "stale: the code has changed since"))
 
 
-def status(repository: Repository, ledger: Ledger) -> str:
-    """Every run of every notebook."""
+def _origin(run: Run) -> str:
+    """Where a run came from, in words; a race or a study by its name."""
+    words = {"fresh": "behind the page", "cached": "behind the page, kept from that day"}
+    return words.get(run.origin, run.origin) + (f": {run.name}" if run.name else "")
+
+
+def status(entries: list[Entry]) -> str:
+    """Every run of every notebook, each with its machine and date; how a recorded one was made, folded."""
     rows = []
-    for chapter in repository.chapters:
-        for run in ledger.runs(chapter):
-            code = '<span class="rebuilt-stale">changed since</span>' if run.stale else "the same"
-            cells = (run.tier, text(run.machine), day(run), seconds(run), memory(run), run.origin, code)
-            rows.append(row(link(chapter), *cells).replace("<tr", f"<tr {facts(chapter, run)}", 1))
-        if not ledger.runs(chapter):
-            empty = row(link(chapter), "–", "–", "not run", "–", "–", "–", "–")
-            rows.append(empty.replace("<tr", f"<tr {facts(chapter, None)}", 1))
+    for entry in entries:
+        chapter = entry.chapter
+        for run in entry.runs:
+            code = stale(run, "changed since") or "the same"
+            cells = (run.tier, run.machine, day(run), seconds(run), memory(run), joined(_origin(run), _how(run)), code)
+            rows.append(row(link(chapter), *cells, **facts(chapter, run)))
+        if not entry.runs:
+            rows.append(row(link(chapter), "–", "–", "not run", "–", "–", "–", "–", **facts(chapter, None)))
     head = ["notebook", "tier", "machine", "date", "time", "peak memory", "run", "code"]
-    whole = table("Runs of the notebooks", head, [f"<tbody>{''.join(rows)}</tbody>"], "rebuilt-table rebuilt-runs")
-    return f'<div data-rebuilt-filter="part hardware tier since code sort" data-noun="run">\n{whole}\n</div>'
+    whole = html_table("Runs of the notebooks", head, [rows], "rebuilt-table rebuilt-runs")
+    return tag("div", whole, data_rebuilt_filter="part hardware tier since code sort", data_noun="run")
+
+
+def _how(run: Run) -> Markup:
+    """The sizes, command, peers, threads and load of a race or a study, folded; nothing where a receipt has none."""
+    if run.origin in ("fresh", "cached"):
+        return Markup()
+    found = {name: run.content.get(name) for name in DETAILS}
+    told = [joined(tag("dt", name), tag("dd", _plain(value))) for name, value in found.items() if value]
+    folded = joined(tag("summary", "how"), tag("dl", joined(*told)))
+    return tag("details", folded) if told else Markup()
+
+
+def _plain(value: object) -> str:
+    """A value of a receipt in words: names with their values, lists with commas, numbers with separators."""
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_plain(one)}" for name, one in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(_plain, value))
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return f"{value:,}"
+    return str(value)

@@ -1,50 +1,45 @@
-"""Pieces of the pages that the machine writes: tables, links, verdicts, and the facts of a run as HTML."""
+"""Pieces of the pages that the machine writes: links, verdicts, and the facts of a run, as cells of `html_table`."""
 
 import html
 import re
 
-from helpers.show import number
+from helpers.show import Markup, html_table, number, row, tag
 
 from ..repository import Chapter, Repository
 from .ledger import Run
 
+__all__ = ["Markup", "html_table", "row", "tag"]
 UP = "../"  # the pages with markers lie in book/
 
 
-def text(value: object) -> str:
-    """The value, safe inside HTML; a line break would end the block."""
-    return html.escape(" ".join(str(value).split()))
+def joined(*parts: object, between: str = "") -> Markup:
+    """Texts and markup in one piece, the texts escaped."""
+    return Markup(between.join(part if isinstance(part, Markup) else text(part) for part in parts))
 
 
-def table(caption: str, head: list[str], bodies: list[str], css: str = "rebuilt-table") -> str:
-    """A table that scrolls inside itself, with a caption and column headers; `bodies` are its `<tbody>`s."""
-    columns = "".join(f'<th scope="col">{text(name)}</th>' for name in head)
-    return "\n".join(
-        [
-            f'<div class="{css}" role="region" tabindex="0" aria-label="{text(caption)}">',
-            f'<table class="table"><caption>{text(caption)}</caption>',
-            f"<thead><tr>{columns}</tr></thead>",
-            *bodies,
-            "</table>",
-            "</div>",
-        ]
-    )
+def text(value: object) -> Markup:
+    """The value as a text of the page, escaped; a line break would end the block of HTML."""
+    return Markup(html.escape(re.sub(r"[ \t\n\r]+", " ", str(value))))
 
 
-def row(first: str, *cells: str) -> str:
-    """A table row of ready HTML; the first cell is its header."""
-    rest = "".join(f"<td>{cell}</td>" for cell in cells)
-    return f'<tr><th scope="row">{first}</th>{rest}</tr>'
-
-
-def link(chapter: Chapter) -> str:
+def link(chapter: Chapter) -> Markup:
     """A link from a page in `book/` to the chapter."""
-    return f'<a href="{UP}{chapter.document}.html">{text(chapter.card.get("title", chapter))}</a>'
+    return tag("a", str(chapter.card.get("title", chapter)), href=f"{UP}{chapter.document}.html")
 
 
-def badge(verdict: str) -> str:
+def badge(verdict: str) -> Markup:
     """A verdict as a word with a colour of its own."""
-    return f'<span class="verdict {verdict.replace(" ", "-")}">{verdict}</span>'
+    return tag("span", verdict, class_=f"verdict {verdict.replace(' ', '-')}")
+
+
+def note(words: object) -> Markup:
+    """Words in small beside the others."""
+    return tag("span", words, class_="note")
+
+
+def stale(run: Run, words: str) -> Markup:
+    """The words as a mark for a run of other code than today's; nothing for a run of today's."""
+    return Markup(f" {tag('span', words, class_='rebuilt-stale')}" if run.stale else "")
 
 
 def measured(metric: dict | None) -> str:
@@ -57,14 +52,15 @@ def measured(metric: dict | None) -> str:
     return number(float(value), unit) + told
 
 
-def seconds(run: Run) -> str:
-    """The wall time of a run."""
-    return number(float(run.content["seconds"]), "s").replace(" ", "&nbsp;") if run.content.get("seconds") else "–"
+def seconds(run: Run) -> Markup:
+    """The wall time of a run, in one piece."""
+    took = run.content.get("seconds")
+    return Markup(number(float(took), "s").replace(" ", "&nbsp;") if took else "–")
 
 
-def day(run: Run) -> str:
+def day(run: Run) -> Markup:
     """The day of a run, in one piece."""
-    return f'<time datetime="{run.date}" style="white-space:nowrap">{run.date}</time>'
+    return tag("time", run.date, datetime=run.date, style="white-space:nowrap")
 
 
 def memory(run: Run) -> str:

@@ -1,5 +1,6 @@
-"""The book printed: `source` assembles what Jupyter Book reads, `build` has it printed, `pdf` makes one document of it.
+"""The book printed: `build` gathers the ledger, has `source` assemble what Jupyter Book reads, prints it, and has a
+browser measure it (`weights`) and make one document of it (`pdf`).
 
-`generated` fills the pages' markers · `launch` writes the buttons · `figure_pages` links the data of figures ·
-`live` packs the models that run in a page · `weights` measures the pages.
+`generated` writes at the pages' markers · `masthead` under a chapter's title · `launch` its buttons · `figure_pages`
+links the data of figures · `live` packs the models that run in a page · `edition` is a book of some chapters.
 """

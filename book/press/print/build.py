@@ -9,8 +9,11 @@ from pathlib import Path
 from .. import chromium
 from ..errors import PressError
 from ..files import lock, remove, swap_folder, write_text
-from ..repository import Repository
+from ..ledger import gather
+from ..repository import Chapter, Repository
+from ..server import site
 from . import launch, live, pdf, weights
+from .edition import Edition, is_current, note
 from .source import assemble
 
 THEBE = re.compile(r"<script>\s*const THEBE_JS_URL[^<]*</script>|<script[^>]*sphinx-thebe\.js[^>]*></script>")
@@ -19,14 +22,16 @@ TELLING = re.compile(r"(WARNING|ERROR|CRITICAL|Exception|Traceback)")
 
 
 def build(repository: Repository) -> Path:
-    """The folder `_build/html`, made from the executed notebooks; the old one stays when anything is wrong."""
+    """The folder `_build/html`, made from the executed notebooks; the old one stays when anything is wrong.
+
+    A book of some chapters (an `edition`) has a build folder of its own, and no PDF.
+    """
     _never_execute(repository)
     side, html = repository.build / "side", repository.build / "html"
     with lock(repository.build / ".press.lock", "press build"):
         remove(side)
-        source = assemble(repository)
-        pages = len(repository.toc_files)
-        print(f"printing {pages} pages with Jupyter Book", flush=True)
+        source = assemble(repository, gather(repository))
+        print(f"printing {len(repository.toc_files)} pages with Jupyter Book", flush=True)
         _jupyter_book(repository, source, side)
         made = side / "_build" / "html"
         _links_to_originals(repository, made)
@@ -34,11 +39,25 @@ def build(repository: Repository) -> Path:
         _without_thebe(made)
         shutil.copytree(source / "_data", made / "_data")
         live.copy(source, made)
-        _with_browser(repository, made)
+        if not isinstance(repository, Edition):
+            _with_browser(repository, made)
         swap_folder(made, html)
+        note(repository)
         remove(side)
-    print(f"the book is in {repository.relative(html / 'index.html')}; `python book/press serve` shows it")
+    shown = "; `python book/press serve` shows it" if not isinstance(repository, Edition) else ""
+    print(f"the book is in {repository.relative(html / 'index.html')}{shown}")
     return html
+
+
+def book_of(repository: Repository, chapters: list[Chapter], *, as_built: bool = False) -> Path:
+    """The folder of a built book that holds the chapters: what is built already where it is current, else made now.
+
+    The whole book is taken if it is current, or with `as_built` whatever it is.
+    """
+    if as_built or is_current(repository):
+        return repository.build / "html"
+    edition = Edition(repository, chapters)
+    return edition.build / "html" if is_current(edition) else build(edition)
 
 
 def _with_browser(repository: Repository, made: Path) -> None:
@@ -47,8 +66,9 @@ def _with_browser(repository: Repository, made: Path) -> None:
         print(f"{chromium.WANTED}: no PDF is made or linked, and pages are not measured", flush=True)
         return
     print("measuring the pages, then printing the PDF, with Chromium", flush=True)
-    weights.record(repository, made)
-    path = pdf.print_book(repository, made)
+    with site(made) as address, chromium.browser() as browser:
+        weights.record(repository, made, address, browser)
+        path = pdf.print_book(repository, made, address, browser)
     print(f"printed {path.name}, {path.stat().st_size / 1e6:.1f} MB", flush=True)
 
 

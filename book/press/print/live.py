@@ -111,7 +111,7 @@ def _runtime(asked: str, repository: Repository, source: Path) -> str:
     if asked not in runtimes():
         raise PressError(f"no runtime is called {asked!r}; {RUNTIMES.name} pins {', '.join(runtimes())}")
     try:
-        home = data.fetch(name, registry=RUNTIMES, folder=repository.build / "data" / name)
+        home = data.fetch(name, registry=RUNTIMES, folder=repository.root / "_build" / "data" / name)
     except data.DataError as error:
         raise PressError(str(error)) from None
     wanted, notice = TAKEN[name]

@@ -6,6 +6,7 @@ One document keeps what a merge of many would lose: tags and alt texts, links be
 import html
 import logging
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urljoin
 
@@ -21,63 +22,68 @@ FOOTER = (
     '<div style="width:100%;padding:0 16mm;font:8px sans-serif;color:#44505f;display:flex;'
     'justify-content:space-between"><span>{title}</span><span class="pageNumber"></span></div>'
 )
-SECONDS = 240
+LAYOUT = {
+    "format": "A4",
+    "margin": {"top": "18mm", "bottom": "20mm", "left": "16mm", "right": "16mm"},
+    "display_header_footer": True,
+    "header_template": "<span></span>",
+    "print_background": True,
+    "tagged": True,
+    "outline": True,
+}
+SECONDS, SECONDS_A_MEGABYTE = 120, 60  # how long Chromium may take, by the size of what it prints
 
 
-def print_book(repository: Repository, site: Path) -> Path:
-    """The PDF in the folder of the built book; PressError when it lacks its tags or a page."""
-    made = combined(repository, site)
-    headings = _headings(made)
+def print_book(repository: Repository, site: Path, address: str, browser: object) -> Path:
+    """The PDF in the folder of the built book, which the browser reads at `address`.
+
+    Raises PressError when it lacks its tags or a chapter.
+    """
+    made, headings = combined(repository, site)
     sheet = write_text(site / SHEET, made)
     target = site / pdf_name(repository)
+    window = browser.new_context(viewport={"width": 900, "height": 1200})
     try:
-        with chromium.site(site) as address, chromium.browser() as browser:
-            page = chromium.page(browser.new_context(viewport={"width": 900, "height": 1200}), address)
-            page.set_default_timeout(SECONDS * 1e3)
-            page.emulate_media(media="print", color_scheme="light")
-            page.goto(address + SHEET, wait_until="load")
-            page.evaluate("window.MathJax?.startup?.promise?.then(() => true)")
-            title = html.escape(str(repository.config["title"]))
-            page.pdf(
-                path=target,
-                format="A4",
-                margin={"top": "18mm", "bottom": "20mm", "left": "16mm", "right": "16mm"},
-                display_header_footer=True,
-                header_template="<span></span>",
-                footer_template=FOOTER.format(title=title),
-                print_background=True,
-                tagged=True,
-                outline=True,
-            )
+        page = chromium.page(window, address)
+        page.set_default_timeout(1e3 * (SECONDS + SECONDS_A_MEGABYTE * len(made) / 1e6))
+        page.emulate_media(media="print", color_scheme="light")
+        page.goto(address + SHEET, wait_until="load")
+        page.evaluate("window.MathJax?.startup?.promise?.then(() => true)")
+        page.evaluate("document.fonts.ready.then(() => true)")
+        footer = FOOTER.format(title=html.escape(str(repository.config["title"])))
+        page.pdf(path=target, footer_template=footer, **LAYOUT)
     finally:
+        window.close()
         sheet.unlink()
     _finish(repository, target, headings)
     return target
 
 
-def combined(repository: Repository, site: Path) -> str:
-    """One page of HTML: a title, the contents, and every page's article with its ids made unique."""
+def combined(repository: Repository, site: Path) -> tuple[str, list[str]]:
+    """One page of HTML (a title, the contents, and every page's article with its ids made unique), and its headings."""
     from bs4 import BeautifulSoup
 
     names = repository.toc_files
-    articles, contents, head = [], [], ""
+    articles, contents, head, headings = [], [], "", ["Contents"]
     for name in names:
         soup = BeautifulSoup((site / f"{name}.html").read_text(encoding="utf-8"), "html.parser")
         head = head or _head(soup, name)
         article = soup.select_one("article.bd-article")
         _prepare(article, name, set(names))
         title = article.find("h1").get_text().strip()
+        headings += [one.get_text() for one in article.find_all(re.compile("^h[1-6]$"))]
         contents.append(f'<li><a href="#{_id(name)}">{html.escape(title)}</a></li>')
         articles.append(f'<article class="bd-article" id="{_id(name)}">{article.decode_contents()}</article>')
     title = html.escape(str(repository.config["title"]))
     author = html.escape(str(repository.config.get("author", "")))
-    return (
+    whole = (
         f'<!DOCTYPE html><html lang="en" data-theme="light" data-mode="light"><head><meta charset="utf-8">'
         f'<title>{title}</title>{head}</head><body class="rebuilt-print"><main class="bd-content">'
         f'<header class="cover"><p class="title">{title}</p><p>{author}</p>'
         f'</header><nav aria-label="Contents"><h2>Contents</h2><ol>{"".join(contents)}</ol></nav>'
         f"{''.join(articles)}</main></body></html>"
     )
+    return whole, headings
 
 
 def _head(soup, name: str) -> str:
@@ -126,34 +132,65 @@ def _prepare(article, name: str, names: set[str]) -> None:
                 tag[key] = address
 
 
-def _headings(sheet: str) -> dict[str, str]:
-    """Every heading of the sheet by its letters alone: Chromium drops the space where a line of a heading ends."""
-    from bs4 import BeautifulSoup
-
-    found = BeautifulSoup(sheet, "html.parser").find_all(re.compile("^h[1-6]$"))
-    return {re.sub(r"\s", "", one.get_text()): " ".join(one.get_text().split()) for one in found}
-
-
-def _finish(repository: Repository, path: Path, headings: dict[str, str]) -> None:
+def _finish(repository: Repository, path: Path, headings: list[str]) -> None:
     """Give the file its title and author, mend its outline; refuse it without its tags or a chapter in its outline."""
-    from pypdf import PdfReader, PdfWriter
-    from pypdf.generic import DictionaryObject, NameObject, TextStringObject
+    from pypdf import PdfReader
+    from pypdf.generic import NameObject, TextStringObject
 
     logging.getLogger("pypdf").setLevel(logging.ERROR)  # it remarks on how Chromium counts its objects
-    writer = PdfWriter(clone_from=path)
-    said = {"/Title": str(repository.config["title"]), "/Author": str(repository.config.get("author", ""))}
-    writer.add_metadata(said | {"/Subject": repository.url, "/Creator": "press build"})
-    for number in range(1, len(writer._objects) + 1):
-        item = writer.get_object(number)
-        if isinstance(item, DictionaryObject) and "/Title" in item and "/Parent" in item:
-            said = re.sub(r"\s", "", str(item["/Title"]))
-            item[NameObject("/Title")] = TextStringObject(headings.get(said, str(item["/Title"])))
-    writer.write(path)
     reader = PdfReader(path)
+    titles = {re.sub(r"\s", "", one): " ".join(one.split()) for one in headings}
+    changed = {}
+    for reference in _items(reader.root_object.get("/Outlines", {})):
+        item = reference.get_object()
+        said = str(item["/Title"])  # Chromium drops the space where a line of a heading ends
+        item[NameObject("/Title")] = TextStringObject(titles.get(re.sub(r"\s", "", said), said))
+        changed[reference.idnum] = item
+    info = reader.trailer.raw_get("/Info")
+    config = repository.config
+    said = {"/Title": config["title"], "/Author": config.get("author", ""), "/Subject": repository.url}
+    about = info.get_object()
+    for name, value in {**said, "/Creator": "press build"}.items():
+        about[NameObject(name)] = TextStringObject(str(value))
+    _append(path, reader, {**changed, info.idnum: about})
+    _judge(repository, PdfReader(path), path.name)
+
+
+def _items(node: dict) -> Iterator:
+    """References to the items of an outline, of every level, in order."""
+    one = node.raw_get("/First") if "/First" in node else None
+    while one is not None:
+        item = one.get_object()
+        yield one
+        yield from _items(item)
+        one = item.raw_get("/Next") if "/Next" in item else None
+
+
+def _append(path: Path, reader, changed: dict) -> None:
+    """Add new forms of some objects at the end of the file, as PDF allows: the rest is neither read nor copied."""
+    from pypdf.generic import DictionaryObject, NameObject, NumberObject
+
+    before = int(re.findall(rb"startxref\s+(\d+)", path.read_bytes()[-2048:])[-1])
+    known = {NameObject(name): reader.trailer.raw_get(name) for name in ("/Size", "/Root", "/Info")}
+    trailer = DictionaryObject({**known, NameObject("/Prev"): NumberObject(before)})
+    with path.open("ab") as file:
+        table = []
+        for number, item in sorted(changed.items()):
+            table.append(b"%d 1\n%010d 00000 n \n" % (number, file.tell()))
+            file.write(b"%d 0 obj\n" % number)
+            item.write_to_stream(file)
+            file.write(b"\nendobj\n")
+        start = file.tell()
+        file.write(b"xref\n" + b"".join(table) + b"trailer\n")
+        trailer.write_to_stream(file)
+        file.write(b"\nstartxref\n%d\n%%%%EOF\n" % start)
+
+
+def _judge(repository: Repository, reader, name: str) -> None:
     titles = outline(reader)
     missing = [str(chapter) for chapter in repository.chapters if plain(chapter.card["title"]) not in titles]
     if missing or not (reader.root_object.get("/MarkInfo") or {}).get("/Marked"):
-        raise PressError(f"{path.name} has no tags, or its outline lacks {missing}; is Chromium 112 or newer?")
+        raise PressError(f"{name} has no tags, or its outline lacks {missing}; is Chromium 112 or newer?")
 
 
 def plain(title: str) -> str:

@@ -7,6 +7,7 @@ points at the original file.
 import re
 import shutil
 import uuid
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import nbformat
@@ -14,30 +15,36 @@ import yaml
 
 from ..errors import PressError
 from ..files import remove, swap_folder, write_text
-from ..ledger import Ledger
-from ..repository import Chapter, Repository, read_notebook, tags
+from ..ledger import Entry, Ledger
+from ..repository import Repository, read_notebook, tags
 from ..teach import variants
-from . import figure_pages, generated, launch, live
+from . import figure_pages, live
+from .edition import elsewhere
+from .generated import markers
+from .masthead import masthead
 
 MARKER = re.compile(r"<!--\s*press:([\w-]+)\s*-->")
 FOLDED = {"setup", "solution", "checker"}
 FOR_CLASS = {"instructor", "talk"}  # notes of an instructor and the words on slides: no page shows them
 
 
-def assemble(repository: Repository) -> Path:
+def assemble(repository: Repository, ledger: Ledger) -> Path:
     """The folder of the book's source, made anew; PressError when a notebook has not been executed."""
+    for entry in ledger.entries:
+        if not entry.chapter.executed.exists():
+            raise PressError(f"{entry.chapter} has not been executed; `python book/press run {entry.chapter}` does it")
     source = repository.build / "source"
     new = repository.build / f".source.{uuid.uuid4().hex[:8]}.part"
-    ledger = Ledger(repository)
+    written = markers(repository, ledger)
     try:
         shutil.copytree(repository.root / "book", new / "book", ignore=shutil.ignore_patterns("press", "__pycache__"))
         write_text(new / "_config.yml", configuration(repository))
         write_text(new / "_toc.yml", contents(repository))
         for page in sorted((new / "book").rglob("*.md")):
-            filled = fill(page.read_text(encoding="utf-8"), repository, ledger)
-            page.write_text(filled, encoding="utf-8")
-        for chapter in repository.chapters:
-            _chapter(chapter, ledger, new)
+            filled = fill(page.read_text(encoding="utf-8"), written)
+            page.write_text(elsewhere(repository, filled, page.relative_to(new).as_posix()), encoding="utf-8")
+        for entry in ledger.entries:
+            _chapter(repository, entry, new)
         swap_folder(new, source)
     finally:
         remove(new)
@@ -58,36 +65,30 @@ def contents(repository: Repository) -> str:
     return yaml.safe_dump(toc, sort_keys=False, allow_unicode=True)
 
 
-def fill(page: str, repository: Repository, ledger: Ledger) -> str:
+def fill(page: str, written: Mapping[str, Callable[[], str]]) -> str:
     """The page with every marker `<!-- press:NAME -->` replaced by what the machine writes there."""
 
-    def written(match: re.Match) -> str:
+    def text(match: re.Match) -> str:
         name = match.group(1)
-        if name not in generated.MARKERS:
-            raise PressError(f"no marker is called press:{name}; there are: {', '.join(generated.MARKERS)}")
-        return generated.MARKERS[name](repository, ledger)
+        if name not in written:
+            raise PressError(f"no marker is called press:{name}; there are: {', '.join(written)}")
+        return written[name]()
 
-    return MARKER.sub(written, page)
+    return MARKER.sub(text, page)
 
 
-def _chapter(chapter: Chapter, ledger: Ledger, new: Path) -> None:
+def _chapter(repository: Repository, entry: Entry, new: Path) -> None:
+    chapter = entry.chapter
     folder = new / chapter.home.relative_to(chapter.root)
-    if not chapter.executed.exists():
-        raise PressError(f"{chapter} has not been executed; `python book/press run {chapter}` does it")
     for path in [chapter.card_path, *chapter.modules(proofs=True)]:  # what a page may link to
         write_text(folder / path.relative_to(chapter.home), path.read_text(encoding="utf-8"))
-    top = "\n".join(
-        [
-            generated.verified(chapter, ledger),
-            launch.buttons(ledger.repository, chapter),
-            launch.for_class(chapter),
-            generated.fit(chapter, ledger),
-        ]
-    )
-    notebook = page(read_notebook(chapter.executed), top)
+    notebook = page(read_notebook(chapter.executed), masthead(repository, entry))
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            cell.source = elsewhere(repository, cell.source, chapter.document)
     figure_pages.publish(notebook, chapter, new)
     variants.write(chapter, (new / "_data" / chapter.name).parent)
-    live.publish(notebook, chapter, ledger.repository, new)
+    live.publish(notebook, chapter, repository, new)
     nbformat.write(notebook, folder / f"{chapter.stem}.ipynb")
 
 

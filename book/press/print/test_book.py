@@ -4,6 +4,7 @@ import csv
 import html
 import json
 import re
+import unicodedata
 from urllib.parse import unquote, urldefrag, urljoin
 
 import pytest
@@ -13,33 +14,27 @@ from press import chromium
 from press.ledger.tables import pdf_name
 from press.print import pdf
 from press.repository import HOME, Repository
+from press.server import site
 
 HTML = HOME / "_build" / "html"
-CHROMIUM = chromium.find()
 PAGES = sorted(path.relative_to(HTML).as_posix() for path in HTML.rglob("*.html")) if HTML.is_dir() else []
 READ = [page for page in PAGES if page.startswith(("book/", "notebooks/"))]
 
 pytestmark = [
     pytest.mark.skipif(not PAGES, reason="the book is not built: make book"),
-    pytest.mark.skipif(not CHROMIUM, reason="no Chromium: on Debian and Ubuntu, apt-get install chromium"),
+    pytest.mark.skipif(not chromium.find(), reason="no Chromium: on Debian and Ubuntu, apt-get install chromium"),
 ]
 
 
 @pytest.fixture(scope="module")
-def site():
-    """The address of a server of the built book."""
-    with chromium.site(HTML) as address:
-        yield address
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium.browser() as made:
-        yield made
+def address():
+    """Where a server shows the built book."""
+    with site(HTML) as found:
+        yield found
 
 
 @pytest.fixture
-def visit(browser, site):
+def visit(browser, address):
     """A function that opens a page in a window of a size and mode; the page, and what went wrong on it."""
     contexts = []
 
@@ -54,9 +49,9 @@ def visit(browser, site):
         page.on(
             "response", lambda answer: wrong.append(f"{answer.status} {answer.url}") if answer.status > 399 else None
         )
-        page.route(lambda url: not url.startswith((site, "data:", "blob:")), lambda route: route.abort())
-        page.goto(site + name, wait_until="load")
-        page.wait_for_timeout(300)
+        page.route(lambda url: not url.startswith((address, "data:", "blob:")), lambda route: route.abort())
+        page.goto(address + name, wait_until="load")
+        page.wait_for_timeout(200)
         return page, wrong
 
     yield opened
@@ -64,25 +59,85 @@ def visit(browser, site):
         context.close()
 
 
+CUT_OFF = """() => {
+  const limit = document.documentElement.clientWidth + 1;
+  const inside = (one) => { // what scrolls in a box of its own is not cut off
+    for (let box = one.parentElement; box; box = box.parentElement)
+      if (["auto", "scroll"].includes(getComputedStyle(box).overflowX)) return true;
+    return false;
+  };
+  return [...document.querySelectorAll("article *")].filter((one) => {
+    const box = one.getBoundingClientRect();
+    return box.width > 0 && (box.right > limit || box.left < -1) && !inside(one);
+  }).map((one) => `${one.tagName} ${one.textContent.slice(0, 40)}`);
+}"""
+
+
+def too_wide(page, width):
+    """What reaches out of a window of this width."""
+    page.set_viewport_size({"width": width, "height": 900})
+    page.wait_for_timeout(100)
+    over = page.evaluate("document.documentElement.scrollWidth") - width
+    return [f"{width}: {over} pixels too wide"] * (over > 0) + [f"{width}: {one}" for one in page.evaluate(CUT_OFF)]
+
+
+def inaccessible(page, **options):
+    """What axe finds that is serious."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    found = axe.Axe().run(page, **options).response["violations"]
+    return [(one["id"], one["nodes"][0]["html"][:120]) for one in found if one["impact"] in ("serious", "critical")]
+
+
 @pytest.mark.parametrize("name", READ)
-def test_a_page_loads_without_error_and_asks_nobody_else(visit, name):
-    _, wrong = visit(name)
-    assert wrong == []
+def test_a_page_loads_alone_fits_every_window_and_is_accessible(visit, name):
+    page, wrong = visit(name)
+    wrong = list(wrong)  # axe itself asks for styles that are not there
+    assert page.evaluate("document.documentElement.dataset.theme") == "light"
+    wrong += inaccessible(page)
+    assert wrong + [one for width in (1400, 360, 320) for one in too_wide(page, width)] == []
 
 
-@pytest.mark.parametrize("width, mode", [(390, "light"), (390, "dark"), (1400, "dark")])
-@pytest.mark.parametrize("name", READ)
-def test_nothing_overflows_the_window(visit, name, width, mode):
-    page, _ = visit(name, width=width, mode=mode)
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    assert page.evaluate("document.documentElement.dataset.theme") == mode
-    wide = (
-        "[...document.querySelectorAll('figure.rebuilt img')].filter(i => i.getBoundingClientRect().right > innerWidth)"
-    )
-    assert page.evaluate(f"{wide}.length") == 0
+DEEP = ["book/claims.html", next((page for page in READ if page.startswith("notebooks/")), "")]
 
 
-def test_every_link_and_anchor_inside_the_book_resolves(site):
+@pytest.mark.parametrize("name", DEEP)
+def test_a_page_in_the_dark_is_whole_and_accessible_wide_and_on_a_phone(visit, name):
+    page, wrong = visit(name, mode="dark")
+    wrong = list(wrong)
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    wrong += inaccessible(page)
+    phone, _ = visit(name, width=360, mode="dark")
+    assert wrong + too_wide(phone, 360) + inaccessible(phone) == []
+
+
+def letters(page, selector):
+    """The families that Chromium drew the first such element in, each with whether it came with the page."""
+    session = page.context.new_cdp_session(page)
+    session.send("DOM.enable")
+    session.send("CSS.enable")
+    root = session.send("DOM.getDocument")["root"]["nodeId"]
+    node = session.send("DOM.querySelector", {"nodeId": root, "selector": selector})["nodeId"]
+    fonts = session.send("CSS.getPlatformFontsForNode", {"nodeId": node})["fonts"]
+    return {(font["familyName"], font["isCustomFont"]) for font in fonts}
+
+
+def test_a_chapter_is_set_in_the_letters_that_the_book_brings(visit):
+    page, _ = visit(DEEP[1])
+    page.evaluate("document.fonts.ready.then(() => true)")
+    places = {
+        "article section > p:not([class])": "Serif",
+        "article h1": "Sans",
+        "article caption": "Sans",
+        "article div.cell:not(.tag_hide-input) div.highlight pre": "Code",
+        "nav.bd-links a": "Sans",
+    }
+    assert {place: letters(page, place) for place in places} == {
+        place: {(f"Rebuilt {kind}", True)} for place, kind in places.items()
+    }
+
+
+def test_every_link_and_anchor_inside_the_book_resolves():
+    site = "http://book/"
     ids, missing = {}, []
     texts = {page: (HTML / page).read_text(encoding="utf-8") for page in PAGES}
     for page, text in texts.items():
@@ -120,16 +175,6 @@ def test_the_keyboard_reaches_the_text_and_shows_where_it_is(visit):
     assert {"A", "BUTTON"} & seen and page.evaluate(f"(() => {{ {outline.replace('; s.', '; return s.')} }})()")
 
 
-@pytest.mark.parametrize("mode", ["light", "dark"])
-@pytest.mark.parametrize("name", READ)
-def test_axe_finds_nothing_serious(visit, name, mode):
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
-    page, _ = visit(name, mode=mode)
-    found = axe.Axe().run(page).response["violations"]
-    bad = [(one["id"], one["nodes"][0]["html"][:120]) for one in found if one["impact"] in ("serious", "critical")]
-    assert bad == []
-
-
 def test_launch_buttons_point_at_files_of_the_repository():
     repository = Repository(HOME)
     for chapter in repository.chapters:
@@ -144,15 +189,13 @@ LIVE = [chapter for chapter in Repository(HOME).chapters if chapter.card.get("li
 @pytest.mark.parametrize("mode, width", [("light", 1400), ("dark", 390)])
 @pytest.mark.parametrize("chapter", LIVE, ids=str)
 def test_a_live_model_runs_equals_pytorch_and_can_be_used_by_all(visit, chapter, mode, width):
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
     page, wrong = visit(f"{chapter.document}.html", width=width, mode=mode)
     element = page.locator(".rebuilt-live")
     assert element.get_attribute("data-state") is None, "nothing is loaded before a reader comes near"
     element.scroll_into_view_if_needed()
     page.wait_for_selector(".rebuilt-live[data-state='running']", timeout=90_000)
     assert wrong == [] and float(element.get_attribute("data-worst")) < 1e-4
-    found = axe.Axe().run(page, context=".rebuilt-live").response["violations"]
-    assert [one["id"] for one in found] == []
+    assert inaccessible(page, context=".rebuilt-live") == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
@@ -174,10 +217,10 @@ def shown_rows(page):
 
 
 @pytest.mark.parametrize("name, noun", [("book/claims.html", "claim"), ("book/status.html", "run")])
-def test_without_a_script_the_whole_table_stands(browser, site, name, noun):
+def test_without_a_script_the_whole_table_stands(browser, address, name, noun):
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
-    page.goto(site + name)
+    page.goto(address + name)
     assert page.locator(".rebuilt-filter").count() == 0
     rows = page.locator("tr[data-part]")
     assert rows.count() == (HTML / name).read_text(encoding="utf-8").count("<tr data-part")
@@ -186,8 +229,7 @@ def test_without_a_script_the_whole_table_stands(browser, site, name, noun):
 
 
 @pytest.mark.parametrize("mode, width", [("light", 1400), ("dark", 390)])
-def test_the_ledger_is_filtered_by_verdict_and_the_address_keeps_it(visit, site, mode, width):
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+def test_the_ledger_is_filtered_by_verdict_and_the_address_keeps_it(visit, mode, width):
     page, wrong = visit("book/claims.html", mode=mode, width=width)
     everything = shown_rows(page)
     verdict = everything[0]["verdict"]
@@ -198,8 +240,7 @@ def test_the_ledger_is_filtered_by_verdict_and_the_address_keeps_it(visit, site,
     assert f" of {claims} claims shown" in page.get_by_role("status").inner_text()
     assert page.url.endswith(f"#verdict={verdict.replace(' ', '+')}")
     assert wrong == []  # axe itself asks for styles that are not there
-    found = axe.Axe().run(page).response["violations"]
-    assert [one["id"] for one in found if one["impact"] in ("serious", "critical")] == []
+    assert inaccessible(page) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.reload()
     assert shown_rows(page) == wanted and page.get_by_role("combobox", name="Verdict").input_value() == verdict
@@ -263,9 +304,29 @@ def test_the_pdf_is_tagged_has_its_title_and_every_page_in_its_outline(printed):
     assert {"Claims ledger", "Run status", "Glossary"} <= set(titles)
 
 
+def test_the_pdf_s_outline_is_the_book_s_headings_each_as_often_as_it_stands_there(printed):
+    """Chromium once wrote 18 of 143 twice into one entry: "RecapRecap"."""
+    from bs4 import BeautifulSoup
+
+    wanted = ["Contents"]
+    for name in Repository(HOME).toc_files:
+        article = BeautifulSoup((HTML / f"{name}.html").read_text(encoding="utf-8"), "html.parser").article
+        for mark in article.select(".headerlink"):
+            mark.decompose()
+        wanted += [pdf.plain(one.get_text()) for one in article.find_all(re.compile("^h[1-6]$"))]
+    assert sorted(pdf.outline(printed)) == sorted(wanted)
+
+
+def test_the_pdf_is_set_in_the_letters_that_the_book_brings(printed):
+    """As fonts, not as drawings of letters, which is what Chromium makes of a variable font."""
+    fonts = [font.get_object() for page in printed.pages[:60] for font in page["/Resources"]["/Font"].values()]
+    names = {str(font.get("/BaseFont", "")).partition("+")[2] for font in fonts}
+    assert {"RebuiltSerif-Regular", "RebuiltSans-Regular", "RebuiltSans-SemiBold", "RebuiltCode-Regular"} <= names
+
+
 def test_the_pdf_keeps_alt_texts_and_solutions_and_leaves_the_buttons_out(printed):
     repository = Repository(HOME)
-    text = " ".join(" ".join(page.extract_text() for page in printed.pages).split())
+    text = unicodedata.normalize("NFKC", " ".join(" ".join(page.extract_text() for page in printed.pages[:60]).split()))
     alts = {str(one.get_object().get("/Alt")) for one in printed_objects(printed) if "/Alt" in one.get_object()}
     for chapter in repository.chapters:
         page = (HTML / f"{chapter.document}.html").read_text(encoding="utf-8")
@@ -298,6 +359,10 @@ def test_the_status_page_shows_every_page_s_weight_and_first_paint():
     assert set(found["pages"]) == set(Repository(HOME).toc_files)
     for name, page in found["pages"].items():
         own = (HTML / f"{name}.html").stat().st_size
-        assert page["bytes"] > own * 0.9 and 0 < page["paint_low_ms"] <= page["paint_ms"] <= page["paint_high_ms"]
+        assert (
+            page["visits"] in (1, 3)
+            and page["bytes"] > own * 0.9
+            and 0 < page["paint_low_ms"] <= page["paint_ms"] <= page["paint_high_ms"]
+        )
         assert f"<td>{number(float(page['bytes']), 'B')}</td>" in text
     assert found["machine"]["cpu"] in text and found["date"][:10] in text

@@ -15,10 +15,12 @@ from helpers import data
 from press import PressError, chromium
 from press.conftest import code
 from press.gates import load
+from press.ledger import gather
 from press.print import live, source
+from press.print.conftest import executed
 from press.repository import HOME
+from press.server import site
 from press.teach.workshop import bundle
-from press.test_build import executed
 
 CARD = {"name": "mean", "runtime": "onnxruntime-web==9.9.9", "script": "mean_live.js", "style": "mean_live.css"}
 PACKAGE = {f"package/dist/{name}": f"the text of {name}".encode() for name in live.TAKEN["onnxruntime-web"][0]}
@@ -159,7 +161,7 @@ def test_the_book_s_source_gets_the_packs(with_live):
     notebook = nbformat.read(path, as_version=4)
     notebook.cells[6].outputs.append(output({"model.onnx": b"weights"}))
     nbformat.write(notebook, path)
-    folder = source.assemble(small.repository)
+    folder = source.assemble(small.repository, gather(small.repository))
     assert (folder / "_live/signals/moving_mean/moving_mean/mean_live.css").is_file()
     live.copy(folder, small.root / "html")
     assert (small.root / "html/_live/live.js").is_file()
@@ -169,7 +171,7 @@ def test_a_workshop_s_book_holds_the_packs(small, tmp_path):
     small.write("_build/html/index.html", "")
     small.write("_build/html/_live/live.js", "the loader")
     (tmp_path / "bundle").mkdir()
-    bundle._book(small.repository, tmp_path / "bundle")
+    bundle._book(small.root / "_build/html", tmp_path / "bundle")
     assert (tmp_path / "bundle/book/_live/live.js").read_text() == "the loader"
 
 
@@ -187,7 +189,7 @@ def test_a_whole_live_model_passes_its_gate(with_live):
         ("mean_live.js", 'fetch("https://cdn.example.org/x.js")', r"mean_live.js, line 1: 'https://cdn.example.org'"),
         ("mean_live.js", "/* see https://example.org\n */\nimportScripts(address)", "line 3: 'importScripts'"),
         ("mean_live.css", '@import "other.css";', "mean_live.css, line 1: '@import'"),
-        ("mean_live.css", None, r"live.style: 'mean_live.css' is not beside the notebook"),
+        ("mean_live.css", None, r"live.style: 'mean_live.css' is no file of the slice"),
         ("runtimes", "A" * 64, "runtimes.tsv, line 2: sha256 'AAA"),
         ("card", {**CARD, "runtime": "onnxruntime-web==1.0.0"}, r"live.runtime: .*==1.0.0'; pinned are .*==9.9.9"),
         ("notebook", [], "neither a cell nor a module shows an output"),
@@ -275,12 +277,14 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture
-def opened(folder):
+def opened(folder, browser):
     """A function that opens the page from a server or as a file; the page and the names of what it has asked for."""
-    with chromium.site(folder) as address, chromium.browser() as browser:
+    windows = []
+    with site(folder) as address:
 
         def visit(how="http", before="", **options):
-            page, asked = browser.new_context(**options).new_page(), []
+            windows.append(browser.new_context(**options))
+            page, asked = windows[-1].new_page(), []
             page.on("request", lambda request: asked.append(request.url.rpartition("/")[2]))
             page.add_init_script(before)
             page.goto(f"{address if how == 'http' else folder.as_uri() + '/'}page.html")
@@ -288,6 +292,8 @@ def opened(folder):
             return page, asked
 
         yield visit
+        for window in windows:
+            window.close()
 
 
 def near(page):

@@ -5,16 +5,15 @@ import statistics
 import time
 from pathlib import Path
 
-from helpers.show import number
+from helpers.show import html_table, number, row, tag
 
 from .. import chromium
-from ..files import read_json, write_json, write_text
-from ..ledger.tables import row, table, text
+from ..files import write_json, write_text
 from ..repository import Repository
-from ..run import cache
+from ..run.cache import hardware
 
 PLACE = '<div id="rebuilt-page-weight"></div>'
-VISITS = 3
+VISITS = 3  # of the first and the heaviest chapter's page, for a spread; the others are visited once
 WEIGHT = """() => {
   const own = performance.getEntriesByType("navigation").concat(performance.getEntriesByType("resource"));
   const paint = performance.getEntriesByName("first-contentful-paint")[0];
@@ -23,34 +22,37 @@ WEIGHT = """() => {
 }"""
 
 
-def record(repository: Repository, html: Path) -> dict:
-    """Measure every page of the book, keep it as `_build/page-weight.json`, write it into the status page."""
-    with chromium.site(html) as address, chromium.browser() as browser:
-        pages = {name: _visits(browser, address, name) for name in repository.toc_files}
-        version = browser.version
+def record(repository: Repository, html: Path, address: str, browser: object) -> dict:
+    """Measure every page of the book, keep it as `_build/page-weight.json`, write it into the status page.
+
+    `browser` visits the pages of the folder `html` at `address`.
+    """
+    pages = {name: _visits(browser, address, name, 1) for name in repository.toc_files}
+    heaviest = max(pages, key=lambda name: pages[name]["bytes"])
+    for name in {repository.toc_files[0], heaviest}:
+        pages[name] = _visits(browser, address, name, VISITS)
     found = {
-        "schema": 1,
+        "schema": 2,
         "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "machine": {"cpu": cache.hardware()["cpu"], "system": platform.system(), "chromium": version},
-        "visits": VISITS,
+        "machine": {"cpu": hardware()["cpu"], "system": platform.system(), "chromium": browser.version},
         "pages": pages,
     }
     write_json(repository.build / "page-weight.json", found)
-    for page in html.rglob("*.html"):
+    for page in (html / "book").glob("*.html"):
         before = page.read_text(encoding="utf-8")
         if PLACE in before:
             write_text(page, before.replace(PLACE, shown(found)))
-    return read_json(repository.build / "page-weight.json")
+    return found
 
 
-def _visits(browser, address: str, name: str) -> dict:
+def _visits(browser: object, address: str, name: str, visits: int) -> dict:
     """Weight and paint of one page, each visit in a window that has cached nothing."""
     found = []
-    for visit in range(VISITS):
+    for visit in range(visits):
         window = browser.new_context(viewport={"width": 1400, "height": 900})
         page = chromium.page(window, address)
         page.goto(f"{address}{name}.html", wait_until="load")
-        page.wait_for_function("performance.getEntriesByName('first-contentful-paint').length", timeout=20_000)
+        page.wait_for_function("performance.getEntriesByName('first-contentful-paint').length", timeout=60_000)
         if not visit:  # what comes late counts as weight; it takes half a second to be sure
             page.wait_for_load_state("networkidle")
         found.append(page.evaluate(WEIGHT))
@@ -59,6 +61,7 @@ def _visits(browser, address: str, name: str) -> dict:
     paints = [one["paint_ms"] for one in found]
     return {
         "title": title,
+        "visits": visits,
         "bytes": max(one["bytes"] for one in found),
         "requests": max(one["requests"] for one in found),
         "paint_ms": round(statistics.median(paints), 1),
@@ -71,11 +74,11 @@ def shown(found: dict) -> str:
     """The table of the status page; the numbers are those of the record."""
     rows = []
     for name, page in found["pages"].items():
-        seconds = [number(page[key] / 1e3, "s") for key in ("paint_ms", "paint_low_ms", "paint_high_ms")]
-        spread = f"{seconds[0]} ({seconds[1]} to {seconds[2]})"
-        title = f'<a href="../{name}.html">{text(page["title"])}</a>'
+        middle, low, high = (number(page[key] / 1e3, "s") for key in ("paint_ms", "paint_low_ms", "paint_high_ms"))
+        spread = f"{middle} ({low} to {high}, {page['visits']} visits)" if page["visits"] > 1 else middle
+        title = tag("a", page["title"], href=f"../{name}.html")
         rows.append(row(title, number(float(page["bytes"]), "B"), str(page["requests"]), spread))
     machine = found["machine"]
     told = f"Pages of this build, {found['date'][:10]}: {machine['cpu']}, Chromium {machine['chromium']}"
     head = ["page", "weight", "files", "first paint"]
-    return table(told, head, [f"<tbody>{''.join(rows)}</tbody>"], "rebuilt-table rebuilt-weights")
+    return html_table(told, head, [rows], "rebuilt-table rebuilt-weights")

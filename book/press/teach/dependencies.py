@@ -10,6 +10,7 @@ import ast
 import builtins
 import symtable
 from collections.abc import Iterable
+from functools import cache
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 BRANCHES = (ast.If, ast.While, ast.Try)
@@ -45,17 +46,32 @@ def wanted(cells: list[str], uses: list[str]) -> set[str]:
 
 
 def _statements(sources: Iterable[str]) -> list[ast.stmt]:
-    return [node for source in sources for node in ast.parse(source).body]
+    return [node for source in sources for node in _parsed(source)]
+
+
+@cache
+def _parsed(source: str) -> list[ast.stmt]:
+    """The statements of a cell: one tree for one text, so that what is found in it is found once.
+
+    A chapter asks for each of its sections in turn. Without this, and the caches below, the price grows with the square
+    of the chapter.
+    """
+    return ast.parse(source).body
 
 
 def _deferred(sources: list[str]) -> dict[str, set[str]]:
     """For each name that may hold a function: what that reads when it is called."""
     found: dict[str, set[str]] = {}
     for node in _statements(sources):
-        lazy = isinstance(node, (*FUNCTIONS, ast.ClassDef)) or any(isinstance(x, ast.Lambda) for x in ast.walk(node))
-        for name in _touched([node]) if lazy else ():
+        for name in _touched([node]) if _is_lazy(node) else ():
             found.setdefault(name, set()).update(_reads(node))
     return found
+
+
+@cache
+def _is_lazy(node: ast.stmt) -> bool:
+    """Whether the statement makes something that reads names later: a function, a class, a lambda."""
+    return isinstance(node, (*FUNCTIONS, ast.ClassDef)) or any(isinstance(x, ast.Lambda) for x in ast.walk(node))
 
 
 def _live(statements: list[ast.stmt], after: set[str], deferred: dict[str, set[str]]) -> set[str]:
@@ -101,13 +117,17 @@ def _closed(names: set[str], deferred: dict[str, set[str]]) -> set[str]:
 
 def _reads(*nodes: ast.AST) -> set[str]:
     """The names that the code reads from outside, inside its functions too."""
+    return set().union(*map(_read_by, nodes))
 
+
+@cache
+def _read_by(node: ast.AST) -> frozenset[str]:
     def outer(table: symtable.SymbolTable) -> set[str]:
         top = table.get_type() == "module"
         own = {one.get_name() for one in table.get_symbols() if one.is_referenced() and (top or one.is_global())}
         return own.union(*map(outer, table.get_children()))
 
-    return set().union(*(outer(symtable.symtable(ast.unparse(node), "cell", "exec")) for node in nodes))
+    return frozenset(outer(symtable.symtable(ast.unparse(node), "cell", "exec")))
 
 
 def _stored(nodes: ast.AST | list) -> set[str]:
@@ -116,26 +136,29 @@ def _stored(nodes: ast.AST | list) -> set[str]:
     return {inner.id for inner in every if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store)}
 
 
-def _bound(node: ast.stmt) -> set[str]:
+@cache
+def _bound(node: ast.stmt) -> frozenset[str]:
     """The names that a simple statement gives a new value, whatever they held before."""
     if isinstance(node, ast.AugAssign):
-        return set()
+        return frozenset()
     aliases = {(a.asname or a.name).split(".")[0] for a in ast.walk(node) if isinstance(a, ast.alias)}
-    return aliases | _stored(node)
+    return frozenset(aliases | _stored(node))
 
 
 def _touched(statements: list[ast.stmt]) -> set[str]:
     """The names that the statements bind or change at their top level, in blocks too."""
-    touched: set[str] = set()
-    for node in statements:
-        if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
-            touched.add(node.name)
-            continue
-        touched |= _bound(node) | _stored(node)
-        for inner in ast.walk(node):
-            if isinstance(inner, (ast.Subscript, ast.Attribute)) and isinstance(inner.ctx, ast.Store):
-                touched.add(_root(inner))
-    return touched - {""}
+    return set().union(*map(_touched_by, statements))
+
+
+@cache
+def _touched_by(node: ast.stmt) -> frozenset[str]:
+    if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+        return frozenset({node.name})
+    touched = set(_bound(node)) | _stored(node)
+    for inner in ast.walk(node):
+        if isinstance(inner, (ast.Subscript, ast.Attribute)) and isinstance(inner.ctx, ast.Store):
+            touched.add(_root(inner))
+    return frozenset(touched - {""})
 
 
 def _root(node: ast.expr) -> str:

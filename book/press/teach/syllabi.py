@@ -1,17 +1,16 @@
 """Syllabi for `book/teaching.md`, made from the cards: they grow as chapters land."""
 
 from ..errors import PressError
-from ..ledger import Ledger
-from ..ledger.tables import link, row, table, text
-from ..repository import Chapter, Repository
+from ..ledger.tables import html_table, link, row, tag
+from ..repository import Chapter
 from .workshop.schedule import Block, Plan, content, plan
 
 HOURS = (2, 4, 8)
 
 
-def syllabi(repository: Repository, ledger: Ledger) -> str:
+def syllabi(chapters: list[Chapter]) -> str:
     """One table for each length: when, what, how; and what remains open while the book is small."""
-    return "\n".join(part for hours in HOURS for part in _syllabus(repository.chapters, hours))
+    return "\n".join(part for hours in HOURS for part in _syllabus(chapters, hours))
 
 
 def chosen(chapters: list[Chapter], minutes: int) -> tuple[list[Chapter], Plan | None]:
@@ -34,7 +33,7 @@ def _syllabus(chapters: list[Chapter], hours: int) -> list[str]:
     rows, at = [], 0.0
     for chapter, blocks in _grouped(timetable.blocks):
         took = sum(block.minutes for block in blocks)
-        name = next((link(one) for one in taken if str(one) == chapter), text(blocks[0].title))
+        name = next((link(one) for one in taken if str(one) == chapter), blocks[0].title)
         sections = [block.title for block in blocks if block.kind == "section"]
         exercises = [block.title for block in blocks if block.kind == "exercise"]
         told = "; ".join(filter(None, [_count(sections, "section"), _count(exercises, "exercise")])) if chapter else ""
@@ -42,8 +41,8 @@ def _syllabus(chapters: list[Chapter], hours: int) -> list[str]:
         at += took
     left = ", ".join(f"{block.title} ({block.minutes:g} min)" for block in timetable.left_out)
     caption = f"{hours} hours, {len(taken)} chapter{'s' * (len(taken) != 1)}"
-    shown = [table(caption, ["at", "takes", "what", "of it"], [f"<tbody>{''.join(rows)}</tbody>"])]
-    return [*shown, f"<p>Left out of the {hours} hours: {text(left)}.</p>"] if left else shown
+    shown = [html_table(caption, ["at", "takes", "what", "of it"], [rows])]
+    return [*shown, tag("p", f"Left out of the {hours} hours: {left}.")] if left else shown
 
 
 def _count(names: list[str], what: str) -> str:
@@ -61,14 +60,14 @@ def _grouped(blocks: list[Block]) -> list[tuple[str, list[Block]]]:
     return groups
 
 
-def by_audience(repository: Repository, ledger: Ledger) -> str:
+def by_audience(chapters: list[Chapter]) -> str:
     """Each chapter with what its learners should know, what they take away, and its minutes."""
     rows = []
-    for chapter in repository.chapters:
+    for chapter in chapters:
         card = chapter.card
         minutes = sum(block.minutes for block in content(chapter))
         least = minutes - sum(block.minutes for block in content(chapter) if block.cut)
         facts = (", ".join(card["prerequisites"]), "; ".join(card["objectives"]), f"{least:g} to {minutes:g} min")
-        rows.append(row(link(chapter), *map(text, facts)))
+        rows.append(row(link(chapter), *facts))
     head = ["chapter", "they should know", "afterwards they can", "takes"]
-    return table("Chapters for a class", head, [f"<tbody>{''.join(rows)}</tbody>"])
+    return html_table("Chapters for a class", head, [rows])

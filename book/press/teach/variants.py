@@ -9,6 +9,7 @@ instructor's. The page is made by `run`; the other three are made here, from tag
 Each section of all three begins with a checkpoint (see `checkpoints`). Cells tagged `talk` are for slides alone.
 """
 
+import copy
 from pathlib import Path
 
 import nbformat
@@ -27,21 +28,24 @@ HIDDEN = {
 
 def write(chapter: Chapter, folder: Path) -> list[Path]:
     """The paths of the three notebooks, written whole into the folder; the same bytes for the same source."""
-    written = []
+    written, late = [], checkpoints.cells(chapter)
     for kind in KINDS:
         path = folder / f"{chapter.stem}.{kind}.ipynb"
-        text = nbformat.writes(variant(chapter, kind)) + "\n"
+        text = nbformat.writes(variant(chapter, kind, late)) + "\n"
         write_bytes(path, text.encode("utf-8"))
         written.append(path)
     return written
 
 
-def variant(chapter: Chapter, kind: str) -> nbformat.NotebookNode:
-    """The notebook of one kind, without outputs; ValueError for a kind that is none of `KINDS`."""
+def variant(chapter: Chapter, kind: str, late: dict[str, list] | None = None) -> nbformat.NotebookNode:
+    """The notebook of one kind, without outputs; ValueError for a kind that is none of `KINDS`.
+
+    `late` are the chapter's checkpoints, where somebody has them already.
+    """
     if kind not in KINDS:
         raise ValueError(f"no variant {kind!r}; there are {', '.join(KINDS)}")
-    source = nbformat.read(chapter.notebook, as_version=4)
-    late = checkpoints.cells(chapter)
+    source = copy.deepcopy(chapter.content)
+    late = checkpoints.cells(chapter) if late is None else late
     cells = []
     for cell in source.cells:
         if not HIDDEN[kind] & set(tags(cell)):

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ... import chromium
 from ...errors import PressError
 from ...files import lock, remove, write_text
-from ...ledger import Ledger
+from ...ledger import gather
 from ...repository import Chapter, Repository, read_notebook
 from .. import variants
 from . import handout, runsheet, wheels
@@ -34,8 +34,8 @@ class Options(NamedTuple):
     index: str = ""
 
 
-def make(repository: Repository, chapters: list[Chapter], options: Options) -> Path:
-    """The path of the zip in `_build/workshop`; the book must be built.
+def make(repository: Repository, chapters: list[Chapter], options: Options, html: Path) -> Path:
+    """The path of the zip in `_build/workshop`, with the built book that lies in `html`.
 
     Raises PressError when the minutes do not suffice, a chapter lacks what the bundle shows, or Chromium is missing.
     """
@@ -48,7 +48,7 @@ def make(repository: Repository, chapters: list[Chapter], options: Options) -> P
         folder.mkdir(parents=True)
         _notebooks(repository, chapters, folder)
         _paper(repository, chapters, plans, options, folder)
-        _book(repository, folder)
+        _book(html, folder)
         _data(repository, chapters, folder)
         asked = wheels.requirements(repository, chapters)
         write_text(folder / "room" / "requirements.txt", "\n".join(asked) + "\n")
@@ -97,23 +97,23 @@ def _notebooks(repository: Repository, chapters: list[Chapter], folder: Path) ->
 
 def _paper(repository: Repository, chapters: list[Chapter], plans: list, options: Options, folder: Path) -> None:
     """Slides, run-sheet and handouts."""
-    ledger = Ledger(repository)
     shutil.copytree(HERE / "reveal", folder / "slides" / "reveal")
     write_text(folder / "instructor" / "run-sheet.html", runsheet.run_sheet(chapters, plans, options.start))
     if not chromium.find():
         raise PressError(f"the handouts cannot be printed: {chromium.WANTED}")
-    for chapter in chapters:
-        shown = slides(chapter, read_notebook(chapter.executed), "../book/_static/mathjax/tex-mml-chtml.js")
-        write_text(folder / "slides" / f"{chapter.stem}.html", shown)
-        base = str(repository.config.get("html", {}).get("baseurl") or repository.url).rstrip("/")
-        address = f"{base}/{chapter.document}.html"
-        pages = [handout.handout(chapter, ledger, address, size) for size in handout.SIZES]
-        handout.print_pdf(pages, folder / "handout" / f"{chapter.stem}.pdf")
+    base = str(repository.config.get("html", {}).get("baseurl") or repository.url).rstrip("/")
+    with chromium.browser() as browser:
+        for entry in gather(repository, chapters).entries:
+            chapter = entry.chapter
+            shown = slides(chapter, read_notebook(chapter.executed), "../book/_static")
+            write_text(folder / "slides" / f"{chapter.stem}.html", shown)
+            address = f"{base}/{chapter.document}.html"
+            pages = [handout.handout(entry, address, size) for size in handout.SIZES]
+            handout.print_pdf(pages, folder / "handout" / f"{chapter.stem}.pdf", browser)
 
 
-def _book(repository: Repository, folder: Path) -> None:
+def _book(html: Path, folder: Path) -> None:
     """The built book: the executed chapters as their readers see them."""
-    html = repository.build / "html"
     if not (html / "index.html").exists():
         raise PressError("the book is not built yet; `python book/press build` builds it")
     shutil.copytree(html, folder / "book", ignore=shutil.ignore_patterns("_sources", "*.pdf", ".nojekyll"))

@@ -4,17 +4,18 @@ import html
 import re
 from pathlib import Path
 
-from ... import chromium
+from helpers.show import html_table
+
 from ...errors import PressError
 from ...files import write_bytes
-from ...ledger import Ledger
+from ...ledger import Entry
 from ...ledger.tables import measured
 from ...repository import Chapter
 from . import paper
 
 CSS = """\
 @page { size: A4; margin: 14mm; }
-body { font: SIZEpt/1.35 system-ui, sans-serif; color: #1f1f1f; margin: 0; }
+body { font: SIZEpt/1.35 var(--rebuilt-sans); color: #1f1f1f; margin: 0; }
 h1 { font-size: 1.8em; margin: 0 0 .2em; } h2 { font-size: 1.15em; margin: .9em 0 .2em; color: #0057a0; }
 p, ul, ol { margin: .2em 0; } ul, ol { padding-left: 1.3em; }
 table { border-collapse: collapse; width: 100%; font-size: .9em; } caption { text-align: left; color: #555; }
@@ -25,9 +26,9 @@ th, td { padding: .15em .5em .15em 0; border-bottom: 1px solid #ccc; }
 SIZES = (11, 10, 9.5, 9, 8.5, 8)  # points, the first that fits on one page is taken
 
 
-def handout(chapter: Chapter, ledger: Ledger, address: str, size: float) -> str:
+def handout(entry: Entry, address: str, size: float) -> str:
     """The page as HTML with its letters in `size` points; `address` is where the chapter is on the web."""
-    card, article = chapter.card, chapter.card["article"]
+    chapter, card, article = entry.chapter, entry.chapter.card, entry.chapter.card["article"]
     title, publisher = html.escape(article["title"]), html.escape(article["publisher"])
     by = f"{html.escape(', '.join(article['authors']))}: <em>{title}</em>. {publisher}"
     aims = "".join(f"<li>{html.escape(one)}</li>" for one in card["objectives"])
@@ -40,13 +41,14 @@ def handout(chapter: Chapter, ledger: Ledger, address: str, size: float) -> str:
         f'<p class="quiet">After {by}, {article["year"]}.</p>',
         f"<h2>Afterwards you can</h2><ul>{aims}</ul>",
         f"<h2>To remember</h2>{paper.markdown(recap(chapter))}",
-        f"<h2>What the article claimed, and what was measured</h2>{_claims(chapter, ledger)}",
+        f"<h2>What the article claimed, and what was measured</h2>{_claims(entry)}",
         f"<h2>Exercises</h2><ol>{tasks}</ol>",
         "<h2>When something fails</h2><p>Read the last line of the error: it names what to change. After a restart, "
         "run the first cells and the folded <em>Starting here</em> cell of your section.</p>",
         f'<p class="quiet">The chapter: {html.escape(address)}. Text and figures: CC BY 4.0, code: BSD-3-Clause.</p>',
     ]
-    return paper.page(f"{card['title']}: handout", "\n".join(body), CSS.replace("SIZE", f"{size:g}"))
+    css = paper.letters() + CSS.replace("SIZE", f"{size:g}")
+    return paper.page(f"{card['title']}: handout", "\n".join(body), css)
 
 
 def recap(chapter: Chapter) -> str:
@@ -58,27 +60,30 @@ def recap(chapter: Chapter) -> str:
     raise PressError(f"{chapter} has no section `## Recap`, which the handout prints")
 
 
-def _claims(chapter: Chapter, ledger: Ledger) -> str:
+def _claims(entry: Entry) -> str:
     rows = []
-    for finding in ledger.findings:
-        if finding.chapter == chapter:
-            where = f", {html.escape(str(finding.run.machine))}, {finding.run.date}" if finding.run else ""
-            got = html.escape(measured(finding.metric(finding.run)))
-            rows.append([f"“{html.escape(finding.claim['quote'])}”", f"{got}{where}", finding.verdict])
-    return paper.table("", ["the article says", "measured", "verdict"], rows).replace("<caption></caption>", "")
+    for finding in entry.findings:
+        run = finding.run
+        where = f", {run.machine}, {run.date}" if run else ""
+        rows.append([f"“{finding.claim['quote']}”", f"{measured(finding.metric(run))}{where}", finding.verdict])
+    caption = "Each decided by the newest run on hardware that can test it"
+    return html_table(caption, ["the article says", "measured", "verdict"], [rows])
 
 
-def print_pdf(pages: list[str], target: Path) -> int:
-    """The number of the first of `pages` that Chromium prints on one sheet, written to `target`.
+def print_pdf(pages: list[str], target: Path, browser: object) -> int:
+    """The number of the first of `pages` that the browser prints on one sheet, written to `target`.
 
     Raises PressError when none does.
     """
-    with chromium.browser() as browser:
-        tab = browser.new_page()
+    tab = browser.new_page()
+    try:
         for number, text in enumerate(pages):
             tab.set_content(text, wait_until="load")
+            tab.evaluate("document.fonts.ready.then(() => true)")
             made = tab.pdf(prefer_css_page_size=True, print_background=True, tagged=True)
             if len(re.findall(rb"/Type\s*/Page\b", made)) == 1:
                 write_bytes(target, made)
                 return number
+    finally:
+        tab.close()
     raise PressError(f"{target.name} does not fit on one page even in small letters: shorten the recap or the claims")

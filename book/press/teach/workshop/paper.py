@@ -1,8 +1,12 @@
-"""HTML for screens and paper that needs no network: Markdown to HTML, and a page around it."""
+"""HTML for screens and paper that needs no network: Markdown to HTML, the book's letters, and a page around it."""
 
+import base64
 import html
 import re
 from functools import cache
+from pathlib import Path
+
+FONTS = Path(__file__).resolve().parents[3] / "_static" / "fonts"
 
 ROLE = re.compile(r"\{(?:cite(?::\w+)?|term|ref|doc|numref)\}`([^`<]*?)\s*(?:<[^`]*>)?`")
 MATHJAX = """\
@@ -12,7 +16,8 @@ MathJax = {{tex: {{inlineMath: [['\\\\(', '\\\\)']], displayMath: [['\\\\[', '\\
 <script defer src="{path}"></script>"""
 CSS = """\
 :root { color-scheme: light; }
-body { font: 16px/1.5 system-ui, sans-serif; color: #1f1f1f; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+body { font: 16px/1.5 var(--rebuilt-sans, system-ui), sans-serif; color: #1f1f1f; }
+body { max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.7rem; line-height: 1.2; } h2 { font-size: 1.25rem; margin-top: 2rem; }
 table { border-collapse: collapse; width: 100%; } caption { text-align: left; color: #555; padding: .3rem 0; }
 th, td { text-align: left; vertical-align: top; padding: .35rem .6rem; border-bottom: 1px solid #ddd; }
@@ -44,6 +49,18 @@ def page(title: str, body: str, css: str = CSS, head: str = "") -> str:
     return PAGE.format(title=html.escape(title), body=body, css=css, head=head)
 
 
+@cache
+def letters() -> str:
+    """Styles that hold the book's fonts, so that a page lays its lines out alike on every machine."""
+    css = (FONTS / "fonts.css").read_text(encoding="utf-8")
+
+    def held(match: re.Match) -> str:
+        font = base64.b64encode((FONTS / match.group(1)).read_bytes()).decode()
+        return f'url("data:font/woff2;base64,{font}")'
+
+    return re.sub(r'url\("([\w-]+\.woff2)"\)', held, css)
+
+
 def mathjax(path: str) -> str:
     """The lines of a page's head that draw its formulas with the MathJax at `path`."""
     return MATHJAX.format(path=path)
@@ -68,12 +85,3 @@ def _renderer():
         return f"{left}{html.escape(content)}{right}"
 
     return MarkdownIt("commonmark").enable("table").use(dollarmath_plugin, renderer=formula, double_inline=True)
-
-
-def table(caption: str, head: list[str], rows: list[list[str]]) -> str:
-    """A table of ready HTML cells; the first of each row is its header."""
-    columns = "".join(f'<th scope="col">{name}</th>' for name in head)
-    lines = [f"<table><caption>{caption}</caption><thead><tr>{columns}</tr></thead><tbody>"]
-    for first, *rest in rows:
-        lines.append(f'<tr><th scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in rest)}</tr>')
-    return "\n".join([*lines, "</tbody></table>"])

@@ -4,6 +4,8 @@ import html
 
 import nbformat
 
+from helpers.show import Markup, html_table
+
 from ...repository import Chapter, tags
 from . import paper
 from .schedule import LATE, Block, Plan, clock, skips
@@ -38,11 +40,11 @@ def timetable(plan: Plan, start: str) -> str:
     times = clock(plan.blocks, start)
     rows, before = [], None
     for index, (time, block) in enumerate(zip(times, plan.blocks, strict=True)):
-        late = cut_lines(plan.blocks, index)
+        late = Markup(cut_lines(plan.blocks, index))
         said = "as above" if late == before and late else late
         before = late
-        rows.append([time, f"{block.minutes:g}&nbsp;min", html.escape(block.title), KINDS[block.kind], said])
-    return paper.table(f"{plan.minutes} minutes", ["begins", "takes", "what", "how", "if you are late here"], rows)
+        rows.append([time, Markup(f"{block.minutes:g}&nbsp;min"), block.title, KINDS[block.kind], said])
+    return html_table(f"{plan.minutes} minutes", ["begins", "takes", "what", "how", "if you are late here"], [rows])
 
 
 def cut_lines(blocks: list[Block], at: int) -> str:

@@ -15,7 +15,7 @@ from . import paper
 CSS = """\
 :root { --ink: #1f1f1f; --blue: #0057a0; }
 html, body { background: #fff; }
-.reveal { font: 30px/1.35 system-ui, sans-serif; color: var(--ink); }
+.reveal { font: 30px/1.35 var(--rebuilt-sans, system-ui), sans-serif; color: var(--ink); }
 .reveal .slides section { text-align: left; }
 .reveal h1 { font-size: 1.9em; line-height: 1.15; margin: 0 0 .5em; }
 .reveal h2, .reveal h3 { font-size: 1.25em; margin: 0 0 .6em; color: var(--blue); }
@@ -27,7 +27,7 @@ html, body { background: #fff; }
 .reveal figure img { max-width: 100% !important; max-height: 560px; width: auto !important; }
 .reveal figcaption { font-size: .6em; color: #555; }
 .reveal pre { font-size: .62em; background: #f3f4f6; padding: .7em 1em; }
-.reveal code { font-family: ui-monospace, monospace; }
+.reveal code { font-family: var(--rebuilt-code, ui-monospace), monospace; }
 .reveal blockquote { border-left: 6px solid #ccc; margin: 0 0 .6em; padding-left: .8em; }
 .reveal .progress { color: var(--blue); } .reveal .controls { color: var(--blue); }
 .reveal .slide-number { background: none; color: #555; font-size: 16px; }
@@ -42,10 +42,10 @@ Reveal.initialize({ hash: true, slideNumber: "c/t", width: 1120, height: 720, tr
 </script>"""
 
 
-def slides(chapter: Chapter, executed: nbformat.NotebookNode, mathjax: str) -> str:
+def slides(chapter: Chapter, executed: nbformat.NotebookNode, static: str) -> str:
     """The page of slides; PressError when the chapter tags no cell for them.
 
-    `executed` is the notebook as run, `mathjax` the script's place as seen from the page.
+    `executed` is the notebook as run, `static` the place of the book's `_static` as seen from the page.
     """
     shown = [_title(chapter)]
     section = ""
@@ -62,7 +62,9 @@ def slides(chapter: Chapter, executed: nbformat.NotebookNode, mathjax: str) -> s
         raise PressError(f"{chapter}: no cell is tagged `talk` or `slide`, so there is nothing to show on slides")
     shown.append(["<h2>Now you</h2>", _exercises(chapter)])
     body = "\n".join(f"<section>{''.join(parts)}</section>" for parts in shown)
-    head = '<link rel="stylesheet" href="reveal/reveal.css">\n' + paper.mathjax(mathjax)
+    styles = ("reveal/reveal.css", f"{static}/fonts/fonts.css")
+    head = "\n".join(f'<link rel="stylesheet" href="{path}">' for path in styles)
+    head += "\n" + paper.mathjax(f"{static}/mathjax/tex-mml-chtml.js")
     body = f'<main class="reveal"><div class="slides">\n{body}\n</div></main>\n{SHOW}'
     return paper.page(f"{chapter.card['title']}: slides", body, CSS, head)
 

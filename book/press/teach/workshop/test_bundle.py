@@ -10,7 +10,8 @@ import pytest
 
 from press import chromium
 from press.errors import PressError
-from press.ledger import Ledger
+from press.ledger import gather
+from press.print.build import book_of
 from press.repository import HOME, Repository, tags
 from press.teach import variants
 from press.teach.workshop import bundle, handout, offline, runsheet, slides, wheels
@@ -37,7 +38,7 @@ def with_outputs(chapter):
 
 
 def test_slides_show_what_is_tagged_and_say_the_rest_to_the_speaker(chapter):
-    shown = slides.slides(chapter, with_outputs(chapter), "mathjax.js")
+    shown = slides.slides(chapter, with_outputs(chapter), "../book/_static")
     roles = [tag for cell in chapter.cells for tag in tags(cell)]
     assert shown.count("<section>") == 2 + roles.count("talk") + roles.count("slide")
     assert shown.count("<figure>f</figure>") == roles.count("slide")
@@ -47,7 +48,7 @@ def test_slides_show_what_is_tagged_and_say_the_rest_to_the_speaker(chapter):
 
 def test_a_slide_without_output_is_refused():
     with pytest.raises(PressError, match="displays nothing"):
-        slides.slides(CHAPTERS[0], nbformat.read(CHAPTERS[0].notebook, as_version=4), "mathjax.js")
+        slides.slides(CHAPTERS[0], nbformat.read(CHAPTERS[0].notebook, as_version=4), "../book/_static")
 
 
 def test_the_run_sheet_has_every_length_and_the_common_wrong_answers(chapter):
@@ -58,19 +59,22 @@ def test_the_run_sheet_has_every_length_and_the_common_wrong_answers(chapter):
     assert sheet.count("a common wrong answer") == len(wrong)
 
 
-@needs_chromium
-def test_the_handout_is_one_page(chapter, tmp_path):
-    ledger = Ledger(Repository(HOME))
-    pages = [handout.handout(chapter, ledger, "https://example.org", size) for size in handout.SIZES]
-    handout.print_pdf(pages, tmp_path / "one.pdf")
+def test_the_handout_is_one_page_in_the_letters_that_the_book_brings(chapter, browser, tmp_path):
+    (entry,) = gather(Repository(HOME), [chapter]).entries
+    pages = [handout.handout(entry, "https://example.org", size) for size in handout.SIZES]
+    handout.print_pdf(pages, tmp_path / "one.pdf", browser)
     from pypdf import PdfReader
 
-    read = PdfReader(tmp_path / "one.pdf")
-    assert len(read.pages) == 1
-    said = unicodedata.normalize("NFKC", " ".join(read.pages[0].extract_text().split()))  # fl is one letter there
+    (page,) = PdfReader(tmp_path / "one.pdf").pages
+    said = unicodedata.normalize("NFKC", " ".join(page.extract_text().split()))  # fl is one letter there
     assert chapter.card["title"] in said and "To remember" in said
+    fonts = {str(font.get_object()["/BaseFont"]) for font in page["/Resources"]["/Font"].values()}
+    assert all("Rebuilt" in font for font in fonts), fonts
+
+
+def test_a_handout_that_is_too_long_is_refused(browser, tmp_path):
     with pytest.raises(PressError, match="does not fit on one page"):
-        handout.print_pdf([pages[0] + "<p>more</p>" * 500], tmp_path / "two.pdf")
+        handout.print_pdf(["<p>more</p>" * 500], tmp_path / "two.pdf", browser)
 
 
 def test_a_seat_gets_what_colab_has_the_extras_and_a_place_to_open_them(chapter):
@@ -108,7 +112,7 @@ def test_an_entry_that_would_land_elsewhere_is_refused(tmp_path):
         ('<script src="absent.js"></script>', "absent.js"),
     ],
 )
-def test_a_page_that_needs_a_network_or_lacks_a_file_is_seen(tmp_path, head, said):
+def test_a_page_that_needs_a_network_or_lacks_a_file_is_seen(tmp_path, browser, head, said):
     (tmp_path / "START_HERE.html").write_text(f"<!doctype html><title>t</title>{head}")
     with pytest.raises(PressError, match=re.escape(said)):
         offline.browse(tmp_path)
@@ -134,6 +138,7 @@ def test_all_three_notebooks_start_at_any_section(chapter):
 @pytest.mark.skipif(not os.environ.get("REBUILT_WORKSHOP"), reason="minutes; asked for by REBUILT_WORKSHOP=1")
 def test_the_first_chapters_bundle_runs_without_a_network():
     repository = Repository(HOME)
-    made = bundle.make(repository, CHAPTERS[:1], bundle.Options(index=os.environ.get("TORCH_INDEX", "")))
+    html = book_of(repository, CHAPTERS[:1])
+    made = bundle.make(repository, CHAPTERS[:1], bundle.Options(index=os.environ.get("TORCH_INDEX", "")), html)
     steps = [step for step, _ in offline.prove(made)]
     assert "JupyterLab answers" in steps

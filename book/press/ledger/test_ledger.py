@@ -1,0 +1,129 @@
+"""The ledger: which run decides a claim, how it comes out, and what its pages say of it."""
+
+import json
+import re
+
+import pytest
+
+from press import PressError
+from press.ledger import gather
+from press.ledger.pages import claims, status
+from press.ledger.tables import measured
+from press.print import masthead
+from press.print.conftest import executed, receipt
+
+
+@pytest.mark.parametrize(
+    ("value", "tier", "verdict"),
+    [
+        (2100.0, "cpu", "reproduced"),
+        (1910.0, "cpu", "reproduced"),
+        (1500.0, "cpu", "partly"),
+        (900.0, "cpu", "not reproduced"),
+        (2100.0, "gpu", "not testable here"),
+    ],
+)
+def test_the_ledger_gives_every_verdict(small, value, tier, verdict):
+    repository = executed(small, value=value, tier=tier)
+    ledger = gather(repository)
+    assert [finding.verdict for finding in ledger.findings] == [verdict]
+    assert ledger.totals()[verdict] == 1 and sum(ledger.totals().values()) == 1
+    page = claims(ledger.entries)
+    assert page.count("verdict not-measured") == 1, "every verdict has its row in the totals, also at zero"
+    assert "points/s" in page and "one abacus" in page and "more than 2 thousand points per second" in page
+
+
+def test_a_spread_names_its_unit_once(small):
+    metric = {"value": 2100.0, "low": 2000.0, "high": 2200.0, "unit": "points/s"}
+    assert measured(metric) == "2,100 points/s (2,000 to 2,200 points/s)"
+    assert measured(None) == "–"
+
+
+def test_a_claim_without_its_metric_is_not_measured(small):
+    repository = executed(small, metrics={})
+    assert gather(repository).findings[0].verdict == "not measured"
+
+
+def test_the_newest_able_run_of_today_s_code_decides_however_it_came_out(small):
+    executed(small, value=2100.0)
+    worse = receipt(small, 900.0, date="2026-05-01T00:00:00Z")
+    small.write("data/receipts/moving_mean/cpu-newer.json", json.dumps(worse))
+    old = receipt(small, 4000.0, date="2026-06-01T00:00:00Z", code="0" * 64)
+    small.write("data/receipts/moving_mean/cpu-stale.json", json.dumps(old))
+    unable = receipt(small, 9000.0, tier="big", date="2026-07-01T00:00:00Z")
+    small.write("data/receipts/moving_mean/big-x.json", json.dumps(unable))
+    repository = small.repository
+    (finding,) = gather(repository).findings
+    assert finding.verdict == "not reproduced" and finding.run.date == "2026-05-01"
+    assert len(finding.others) == 3
+    page = claims(gather(repository).entries)
+    assert page.count("rebuilt-stale") == 1 and page.count("(recorded: ") == 3
+    assert status(gather(repository).entries).count("changed since") == 1
+
+
+def test_a_benchmark_s_receipt_does_not_hide_the_page_s(small):
+    executed(small, value=2100.0)
+    by_hand = receipt(small, 3000.0, date="2026-01-03T00:00:00Z", seconds=1.0)
+    small.write("_build/receipts/moving_mean.cpu.json", json.dumps(by_hand))
+    ledger = gather(small.repository)
+    (chapter,) = small.repository.chapters
+    assert [run.origin for run in ledger.of(chapter).runs] == ["fresh", "by hand"]
+    assert "12.3&nbsp;s" in masthead.verified(ledger.of(chapter))
+
+
+def test_a_metric_in_another_unit_is_refused(small):
+    repository = executed(small, metrics={"mean_rate": {"value": 1.0, "unit": "kg"}})
+    with pytest.raises(PressError, match="moving_mean.yml.*kg"):
+        gather(repository)
+
+
+def test_a_broken_receipt_is_named(small):
+    executed(small)
+    small.write("data/receipts/moving_mean/cpu-broken.json", "{")
+    with pytest.raises(PressError, match="cpu-broken.json"):
+        gather(small.repository)
+
+
+def test_rows_carry_the_facts_of_their_receipts(small):
+    executed(small)
+    old = receipt(small, tier="big", date="2026-06-01T00:00:00Z", code="0" * 64)
+    old["machine"] = {"cpu": "Test CPU", "gpu": 'GPU "X"'}
+    small.write("data/receipts/moving_mean/big-old.json", json.dumps(old))
+    page = claims(gather(small.repository).entries)
+    fresh, stale = re.findall(r"<tr (data-part[^>]*)>", page)
+    assert 'data-part="signals" data-verdict="reproduced" data-hardware="Test CPU" data-tier="cpu"' in fresh
+    assert 'data-date="2026-01-02" data-code="the same"' in fresh
+    assert "GPU &quot;X&quot;" in stale and 'data-date="2026-06-01" data-code="changed"' in stale
+    assert re.findall(r'data-count="([^"]+)">1<', page) == ["|reproduced", "signals|reproduced"]
+
+
+def test_a_recorded_race_is_named_with_its_machine_and_date_and_tells_how_it_was_made(small):
+    executed(small)
+    race = receipt(small, 4000.0, date="2026-05-01T00:00:00Z")
+    race |= {"sizes": {"points": 6_500_000, "query": 421}, "command": "python -m bench_mean --rounds 20"}
+    race |= {
+        "peers": {"stumpy": "1.14.1"},
+        "threads": 2,
+        "load": {"start": 0.1, "end": 2.0},
+        "curves": {"c": {"x": [1]}},
+    }
+    small.write("data/receipts/moving_mean/cpu-test-cpu-lengths.json", json.dumps(race))
+    (entry,) = gather(small.repository).entries
+    page = status([entry])
+    shown = re.search(r"<tr [^>]*data-date=\"2026-05-01\".*?</tr>", page, re.DOTALL).group()
+    assert "Test CPU" in shown and "recorded: lengths<details>" in shown
+    assert "<dt>sizes</dt><dd>points 6,500,000, query 421</dd>" in shown
+    assert "<dd>python -m bench_mean --rounds 20</dd>" in shown and "stumpy 1.14.1" in shown
+    assert "<dt>threads</dt><dd>2</dd>" in shown and "start 0.1, end 2.0" in shown and "<dt>curves" not in shown
+    assert page.count("<details>") == 1, "the run behind the page tells no more than before"
+    assert "2026-05-01" in claims([entry]) and "(recorded: lengths)" in claims([entry])
+
+
+def test_a_page_from_the_cache_names_machine_and_date_of_its_run_and_says_that_it_was_kept(small):
+    repository = executed(small)
+    (chapter,) = repository.chapters
+    record = json.loads(chapter.run_record.read_text()) | {"cached": True, "date": "2026-11-11T00:00:00Z"}
+    chapter.run_record.write_text(json.dumps(record))
+    said = masthead.verified(gather(small.repository).of(chapter))
+    assert '<time datetime="2026-01-02"' in said and "on Test CPU" in said and "The run was kept" in said
+    assert "2026-11-11" not in said, "the day on which the copy was fetched is not the day of the run"

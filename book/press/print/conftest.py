@@ -1,0 +1,73 @@
+"""The small book as if its notebook had run, and built once for all tests of a session."""
+
+import json
+import shutil
+
+import nbformat
+import pytest
+
+from helpers import receipts
+from press import conftest as small_book
+from press.conftest import code
+from press.print.build import build
+
+
+def executed(small, **metrics):
+    """The small repository as if its notebook had run: an executed copy, a record, a receipt."""
+    repository = small.repository
+    chapter = repository.chapters[0]
+    notebook = nbformat.read(small.notebook_path, as_version=4)
+    injected = code('TIER = "cpu"', "injected-parameters")
+    notebook.cells = [cell for cell in notebook.cells if "wrong" not in cell.metadata.tags]
+    notebook.cells.insert(3, injected)
+    notebook.cells[6].outputs = [nbformat.v4.new_output("stream", text="[1.5, 2.5, 3.5]\n")]
+    chapter.executed.parent.mkdir(parents=True, exist_ok=True)
+    nbformat.write(notebook, chapter.executed)
+    content = receipt(small, **metrics)
+    small.write("_build/receipts/moving_mean.cpu.json", json.dumps(content))
+    record = {"made_of": {}, "receipts": {"moving_mean.cpu.json": content}, "cached": False, "date": content["date"]}
+    chapter.run_record.write_text(json.dumps(record))
+    return small.repository
+
+
+def receipt(small, value=2100.0, **changes):
+    """A receipt of today's code that measured `value`."""
+    content = {
+        "schema": 1,
+        "chapter": "signals/moving_mean",
+        "notebook": "moving_mean",
+        "tier": "cpu",
+        "date": "2026-01-02T03:04:05Z",
+        "commit": "c0ffee",
+        "dirty": False,
+        "code": receipts.code_hash(small.notebook_path),
+        "machine": {"cpu": "Test CPU", "gpu": None, "slug": "test-cpu"},
+        "versions": {},
+        "seconds": 12.34,
+        "peak_memory_bytes": 345e6,
+        "metrics": {"mean_rate": {"value": value, "unit": "points/s"}},
+    }
+    return {**content, **changes}
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory):
+    """The small book, built once: (the small repository, folder of the HTML). Tests leave it as it is."""
+    small = small_book.make(tmp_path_factory.mktemp("built") / "small")
+    page = small.root / "book/welcome.md"
+    page.write_text(page.read_text() + "\n<!-- press:pdf -->\n")
+    page = small.root / "book/status.md"
+    page.write_text(page.read_text() + "\n<!-- press:page-weight -->\n")
+    return small, build(executed(small))
+
+
+@pytest.fixture
+def reprinted(small, built, monkeypatch):
+    """The small repository with an executed copy, to build where what Jupyter Book makes is that of `built`."""
+
+    def copied(repository, source, side):
+        shutil.copytree(built[1], side / "_build" / "html", ignore=shutil.ignore_patterns("_data", "_live", "*.pdf"))
+
+    monkeypatch.setattr("press.print.build._jupyter_book", copied)
+    executed(small)
+    return small

@@ -1,0 +1,76 @@
+"""What the machine writes under a chapter's title: the run behind the page, where to run it, whether it fits.
+
+Each line is HTML without empty lines; each number comes from a card, a receipt or the registry.
+"""
+
+from helpers.show import Markup, html_table, number, row, tag
+
+from ..errors import PressError
+from ..ledger import TESTED, Entry, Run
+from ..ledger.tables import day, joined, memory, seconds, stale
+from ..repository import Repository
+from . import launch
+from .generated import NEEDS
+
+TIERS = {"cpu": "cpu: processor cores", "gpu": "gpu: one 16 GB GPU", "big": "big: one data-centre GPU"}
+
+
+def masthead(repository: Repository, entry: Entry) -> str:
+    """All lines under the title of one chapter."""
+    sets = entry.chapter.card.get("data") or []
+    files = [line for line in repository.registry if line["dataset"] in sets]
+    buttons = launch.buttons(repository, entry.chapter)
+    return "\n".join([verified(entry), buttons, launch.for_class(entry.chapter), fit(entry, files)])
+
+
+def verified(entry: Entry) -> str:
+    """The run behind this page, its machine and date, also where it was kept from then; how the claims came out."""
+    run = entry.behind
+    if run is None:
+        raise PressError(f"{entry.chapter} has no receipt; `python book/press run {entry.chapter}` makes one")
+    told = [f"{many} {verdict}" for verdict, many in entry.totals.items() if many]
+    tested = sum(entry.totals[verdict] for verdict in TESTED)
+    counted = f"Claims tested: {tested} of {len(entry.findings)} ({', '.join(told)})." if told else ""
+    kept = " The run was kept: nothing that it depends on has changed since." if run.origin == "cached" else ""
+    links = (_to("claims", "All claims"), ", ", _to("status", "all runs"), ".")
+    took = (": ran from top to bottom in ", seconds(run), f", peak memory {memory(run)}.")
+    mark = stale(run, "The code has changed since.") or kept
+    words = ("Verified ", day(run), f" on {run.machine}, tier {run.tier}", *took, mark, f" {counted} ", *links)
+    return tag("p", joined(*words), class_="rebuilt-verified")
+
+
+def _to(page: str, words: str) -> Markup:
+    """A link from a chapter to a page of the book."""
+    return tag("a", words, href=f"../../../book/{page}.html")
+
+
+def fit(entry: Entry, files: list[dict]) -> str:
+    """What the chapter took at each tier, from receipts, and what it asks for; `files` are its rows of the registry."""
+    card, needs = entry.chapter.card, entry.chapter.card.get("needs") or {}
+    rows = [_took(entry, tier, name) for tier, name in TIERS.items()]
+    size = number(float(sum(int(line["bytes"]) for line in files)), "B")
+    reading = sum(section["minutes"] for section in card.get("sections") or [])
+    exercises = sum(exercise["minutes"] for exercise in card.get("exercises") or [])
+    told = f"{reading} minutes of your time, {exercises} of them exercises; "
+    told += f"data to download: {size}; " if files else "no data to download; "
+    told += f"needs {needs.get('memory_gb', '?')} GB memory, {needs.get('disk_mb', '?')} MB disk, "
+    told += NEEDS.get(needs.get("gpu"), "")
+    head = ["tier", "time to run", "peak memory", "machine", "measured"]
+    taken = html_table("What it took, by tier", head, [rows], "rebuilt-table rebuilt-fit")
+    return joined(tag("p", f"Does it fit? {told}.", class_="rebuilt-needs"), taken, between="\n")
+
+
+def _took(entry: Entry, tier: str, name: str) -> str:
+    """The row of a tier: the run of today's code if there is one; this machine's before others, the newest first."""
+    runs = [run for run in entry.runs if run.tier == tier]
+    run = min(runs, key=lambda run: run.stale, default=None)
+    if run is None:
+        return row(name, "not measured", "–", "–", "–")
+    when = joined(day(run), stale(run, "the code has changed since"))
+    return row(name, minutes(run), memory(run), run.machine, when)
+
+
+def minutes(run: Run) -> Markup:
+    """The wall time of a run in minutes, or 'not measured'."""
+    took = run.content.get("seconds")
+    return Markup(f"{float(took) / 60:.1f}&nbsp;min" if took else "not measured")
