@@ -127,7 +127,6 @@ def gather(repository: Repository, chapters: list[Chapter] | None = None) -> Led
 
 def _runs(chapter: Chapter) -> list[Run]:
     """The chapter's runs, this machine's first, then the committed ones, each the newest first."""
-    now = receipts.code_hash(chapter.notebook)
     record = read_json(chapter.run_record) or {}
     kind = "cached" if record.get("cached") else "fresh"
     found = [(content, kind, "") for content in record.get("receipts", {}).values()]
@@ -137,7 +136,9 @@ def _runs(chapter: Chapter) -> list[Run]:
         content = _read(path)
         name = path.stem.removeprefix(f"{content['tier']}-").removeprefix(str(content["machine"].get("slug")))
         found.append((content, "recorded", name.strip("-")))
-    return _distinct([Run(content, origin, content["code"] != now, name) for content, origin, name in found])
+    scripts = {content.get("script") for content, *_ in found}  # a race's code is its bench's, not the page's
+    now = {script: receipts.code_hash(chapter.notebook, script) for script in scripts}
+    return _distinct([Run(one, kind, one["code"] != now[one.get("script")], name) for one, kind, name in found])
 
 
 def _finding(chapter: Chapter, claim: dict, runs: list[Run]) -> Finding:

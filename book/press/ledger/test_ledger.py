@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from helpers import receipts
 from press import PressError
 from press.ledger import gather
 from press.ledger.pages import claims, status
@@ -59,6 +60,24 @@ def test_the_newest_able_run_of_today_s_code_decides_however_it_came_out(small):
     page = claims(gather(repository).entries)
     assert page.count("rebuilt-stale") == 1 and page.count("(recorded: ") == 3
     assert status(gather(repository).entries).count("changed since") == 1
+
+
+def test_a_race_is_stale_when_its_bench_changed_and_not_when_the_page_did(small):
+    executed(small, value=2100.0)
+    home = small.write("notebooks/signals/moving_mean/bench_moving_mean.py", "print(1)\n").parent
+    code = receipts.code_hash(home / "moving_mean.ipynb", "bench_moving_mean.py")
+    race = receipt(small, 2000.0, code=code, script="bench_moving_mean.py")
+    small.write("data/receipts/moving_mean/cpu-race.json", json.dumps(race))
+
+    def stale() -> bool:
+        (run,) = [run for run in gather(small.repository).entries[0].runs if run.origin == "recorded"]
+        return run.stale
+
+    assert not stale()
+    small.write_card(summary="Another summary of the same page.")
+    assert not stale()
+    small.write("notebooks/signals/moving_mean/bench_moving_mean.py", "print(2)\n")
+    assert stale()
 
 
 def test_a_benchmark_s_receipt_does_not_hide_the_page_s(small):
