@@ -44,8 +44,8 @@ def live(visited):
     page.emulate_media(media="screen", color_scheme="light", reduced_motion="no-preference")
     page.set_viewport_size({"width": 1400, "height": 900})
     page.evaluate("document.documentElement.dataset.theme = 'light'")
-    page.get_by_label("Time since injection began").press("End")
     page.get_by_role("button", name="Reset").click()
+    page.get_by_label("Time since injection began").press("End")
     summary(page)
     return page, wrong
 
