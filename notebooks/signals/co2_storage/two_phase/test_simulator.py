@@ -47,7 +47,7 @@ def rough():
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_batch_is_its_cases_one_by_one(device):
-    cases = [rough_case(1), rough_case(2, 100.0, (0.0, 90.0), 0.3), rough_case(3, rate=2.0)]
+    cases = [rough_case(1), rough_case(2, 100.0, (0.0, 90.0), 0.3)]
     together = simulate_batch(cases, GRID, device, solver="blocks", **QUICK)
     for case, found in zip(cases, together, strict=True):
         alone = simulate(case, GRID, **QUICK)
@@ -66,7 +66,7 @@ def test_both_solvers_give_the_same_plume(rough):
     torch.testing.assert_close(saturation(blocks), saturation(rough), rtol=0, atol=1e-5)
 
 
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(st.integers(0, 10**6), st.floats(0.05, 1.0), st.floats(70, 200), st.floats(0.01, 1.0))
 def test_no_mass_is_lost(seed, rate, thickness, kv_kh):
     case = rough_case(seed, thickness, (0.0, 66.0), rate, kv_kh=kv_kh)
