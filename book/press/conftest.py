@@ -253,9 +253,9 @@ class Small:
         ]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser():
-    """The one browser of a session; what the press itself opens is this one, too."""
+    """The one browser of a module: a session's would leave its event loop running under later tests."""
     if not chromium.find():
         pytest.skip(chromium.WANTED)
     with chromium.browser() as made:
