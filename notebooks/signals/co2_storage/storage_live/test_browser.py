@@ -53,7 +53,8 @@ def live(visited):
 def first_visit(browser, home):
     """(page, errors told on it) once every member has answered; other addresses are refused."""
     page, wrong = browser.new_page(viewport={"width": 1400, "height": 900}), []
-    page.add_init_script("localStorage.setItem('mode', 'light')")  # the theme calls a browser without it an error
+    # without a mode the theme tells an error
+    page.add_init_script("localStorage.setItem('mode', 'light')")
     page.on("pageerror", lambda error: wrong.append(str(error)))
     page.on("console", lambda said: said.type == "error" and wrong.append(said.text))
     page.route(lambda url: not url.startswith((home, "data:", "blob:")), lambda r: r.abort())
