@@ -96,7 +96,14 @@ def test_imports_are_quick_and_load_nothing_heavy(names):
     ]
     seconds, loaded = zip(*(run.stdout.split(" ", 1) for run in runs), strict=True)
     assert set(loaded) == {"[]\n"}
-    assert min(map(float, seconds)) < 0.2
+    assert min(map(float, seconds)) < 3 * standard_seconds()
+
+
+def standard_seconds():
+    """Processor seconds to import some of the standard library, the least of three: what is quick on this machine."""
+    code = "import time; start = time.process_time(); import asyncio, multiprocessing.pool, unittest.mock"
+    command = [sys.executable, "-c", f"{code}, urllib.request, xml.dom.minidom; print(time.process_time() - start)"]
+    return min(float(subprocess.run(command, capture_output=True, text=True, check=True).stdout) for _ in range(3))
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.name)
