@@ -10,7 +10,7 @@ import pytest
 import helpers
 
 FOLDER = Path(helpers.__file__).parent
-MODULES = [path for path in sorted(FOLDER.rglob("*.py")) if not path.name.startswith("test_")]
+MODULES = sorted(p for p in FOLDER.glob("*.py") if not p.name.startswith(("test_", "conftest")))
 HEAVY = ("torch", "numpy", "matplotlib", "IPython", "yaml", "tqdm", "scipy")
 IMPORT = """
 import importlib, sys, time

@@ -7,20 +7,9 @@ import pytest
 import torch
 
 from helpers import device, preflight
+from helpers.conftest import H200, T4
 
-T4 = SimpleNamespace(name="Tesla T4", total_memory=15.8e9, major=7, minor=5)
-H200 = SimpleNamespace(name="NVIDIA H200", total_memory=150e9, major=9, minor=0)
-
-
-@pytest.fixture(autouse=True)
-def untouched(monkeypatch):
-    monkeypatch.delenv("REBUILT_TIER", raising=False)
-    monkeypatch.setattr(device, "_state", SimpleNamespace(tier=None))
-
-
-@pytest.fixture
-def gpu(monkeypatch):
-    return lambda found: monkeypatch.setattr(device, "gpu", lambda: found)
+pytestmark = pytest.mark.usefixtures("untouched")
 
 
 @pytest.fixture
