@@ -96,10 +96,11 @@ class Chapter:
         return own if proofs else [path for path in own if not is_proof(path)]
 
     def files(self) -> list[Path]:
-        """What lies in the slice beside code, notebooks, cards and maps, such as weights and data, sorted."""
-        left_out = (".py", ".ipynb", ".yml", ".md")
-        found = [path for path in self.home.rglob("*") if path.is_file() and path.suffix not in left_out]
-        return sorted(p for p in found if not any(part[0] in "._" for part in p.relative_to(self.home).parts))
+        """What lies in the slice beside code, notebooks, cards and the map, such as weights and data, sorted."""
+        found = {path: path.relative_to(self.home).parts for path in self.home.rglob("*") if path.is_file()}
+        own = {path for path, parts in found.items() if len(parts) == 1 and path.suffix in (".yml", ".md")}
+        written = {path for path in found if path.suffix in (".py", ".ipynb")}
+        return sorted(path for path in found.keys() - own - written if not _generated(found[path]))
 
     def __str__(self) -> str:
         return f"{self.part}/{self.folder}" if self.folder == self.stem else self.name
@@ -108,7 +109,12 @@ class Chapter:
 def python_files(folder: Path) -> list[Path]:
     """The Python files of a slice, at any depth, sorted; nothing from hidden and generated folders."""
     found = {path: path.relative_to(folder).parts for path in folder.rglob("*.py")}
-    return sorted(path for path, parts in found.items() if not any(p[0] == "." or p == "__pycache__" for p in parts))
+    return sorted(path for path, parts in found.items() if not _generated(parts))
+
+
+def _generated(parts: tuple[str, ...]) -> bool:
+    """Whether a path of these parts is a tool's, not the author's."""
+    return any(part[0] == "." or part == "__pycache__" for part in parts)
 
 
 def is_proof(path: Path) -> bool:

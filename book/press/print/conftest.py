@@ -1,6 +1,8 @@
 """The small book as if its notebook had run, and built once for all tests of a session."""
 
+import fcntl
 import json
+import os
 import shutil
 
 import nbformat
@@ -52,13 +54,30 @@ def receipt(small, value=2100.0, **changes):
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory):
-    """The small book, built once: (the small repository, folder of the HTML). Tests leave it as it is."""
-    small = small_book.make(tmp_path_factory.mktemp("built") / "small")
+    """The small book, built once: (the small repository, folder of the HTML). Tests leave it as it is: other
+    processes read it at the same time."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base  # by the processes of one session
+    small = small_book.Small(shared / "built")
+    with (shared / "built.lock").open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        html = small.root / "_build" / "html"
+        return small, html if html.is_dir() else _build(small.root)
+
+
+def _build(root):
+    small = small_book.make(root)
     page = small.root / "book/welcome.md"
     page.write_text(page.read_text() + "\n<!-- press:pdf -->\n")
     page = small.root / "book/status.md"
     page.write_text(page.read_text() + "\n<!-- press:page-weight -->\n")
-    return small, build(executed(small))
+    return build(executed(small))
+
+
+@pytest.fixture
+def mine(built, tmp_path):
+    """The small repository with its built book, to be changed."""
+    return small_book.Small(shutil.copytree(built[0].root, tmp_path / "mine"))
 
 
 @pytest.fixture

@@ -81,8 +81,18 @@ def too_wide(page, width):
     return [f"{width}: {over} pixels too wide"] * (over > 0) + [f"{width}: {one}" for one in page.evaluate(CUT_OFF)]
 
 
+PLAIN_CODE = """() => {
+  const seen = new Set();
+  for (const part of document.querySelectorAll("div.highlight pre span[class]"))
+    if (seen.has(part.className)) part.replaceWith(...part.childNodes);
+    else seen.add(part.className);
+  for (const code of document.querySelectorAll("div.highlight pre")) code.normalize();
+}"""
+
+
 def inaccessible(page, **options):
-    """What axe finds that is serious."""
+    """What axe finds that is serious. Of the thousands of coloured parts of code it looks at one of each colour."""
+    page.evaluate(PLAIN_CODE)
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
     found = axe.Axe().run(page, **options).response["violations"]
     return [(one["id"], one["nodes"][0]["html"][:120]) for one in found if one["impact"] in ("serious", "critical")]
@@ -326,7 +336,8 @@ def test_the_pdf_is_set_in_the_letters_that_the_book_brings(printed):
 
 def test_the_pdf_keeps_alt_texts_and_solutions_and_leaves_the_buttons_out(printed):
     repository = Repository(HOME)
-    text = unicodedata.normalize("NFKC", " ".join(" ".join(page.extract_text() for page in printed.pages[:60]).split()))
+    text = " ".join(page.extract_text() for page in [*printed.pages[:5], *printed.pages[10:40]])
+    text = unicodedata.normalize("NFKC", " ".join(text.split()))
     alts = {str(one.get_object().get("/Alt")) for one in printed_objects(printed) if "/Alt" in one.get_object()}
     for chapter in repository.chapters:
         page = (HTML / f"{chapter.document}.html").read_text(encoding="utf-8")

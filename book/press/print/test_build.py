@@ -125,29 +125,20 @@ def test_the_verified_line_is_the_machine_s(built):
     assert "Claims tested: 1 of 1 (1 reproduced)" in page and "kept" not in page
 
 
-def test_jupyter_book_executes_nothing(built):
-    assert "raise" not in chapter_page(built[1])
-    small = built[0]
-    config = (small.root / "_config.yml").read_text().replace('"off"', '"auto"')
-    (small.root / "_config.yml").write_text(config)
-    try:
-        with pytest.raises(PressError, match='must be "off"'):
-            build(small.repository)
-    finally:
-        (small.root / "_config.yml").write_text(config.replace('"auto"', '"off"'))
+def test_jupyter_book_executes_nothing(mine):
+    assert "raise" not in chapter_page(mine.root / "_build/html")
+    config = mine.root / "_config.yml"
+    config.write_text(config.read_text().replace('"off"', '"auto"'))
+    with pytest.raises(PressError, match='must be "off"'):
+        build(mine.repository)
 
 
-def test_a_warning_stops_the_build_and_the_old_book_stays(built):
-    small, html = built
-    page = small.root / "book/welcome.md"
-    before = page.read_text()
-    page.write_text(before + "\n\n{ref}`nowhere`\n")
-    try:
-        with pytest.raises(PressError, match="welcome.md.*nowhere"):
-            build(small.repository)
-    finally:
-        page.write_text(before)
-    assert (html / "index.html").exists()
+def test_a_warning_stops_the_build_and_the_old_book_stays(mine):
+    page = mine.root / "book/welcome.md"
+    page.write_text(page.read_text() + "\n\n{ref}`nowhere`\n")
+    with pytest.raises(PressError, match="welcome.md.*nowhere"):
+        build(mine.repository)
+    assert (mine.root / "_build/html/index.html").exists()
 
 
 def test_a_page_without_its_source_link_is_not_published(reprinted, monkeypatch):

@@ -12,11 +12,14 @@ import os
 import platform
 from pathlib import Path
 
+import nbformat
+
 from .. import chromium
 from ..files import sha256, write_bytes, write_json
-from ..repository import Chapter, Repository, is_proof, tags, top_name
+from ..repository import Chapter, Repository, is_proof, top_name
 from . import packages, store
 from .machine import hardware, program
+from .outputs import TOOL_METADATA
 from .packages import pinned as versions
 
 __all__ = ["hardware", "key", "parts", "proof_parts", "restore", "store_run", "versions", "why"]
@@ -28,9 +31,9 @@ TOLD = ("REBUILT_TIER", "CUDA_VISIBLE_DEVICES")  # what the environment may tell
 
 def parts(repository: Repository, chapter: Chapter, tier: str) -> dict[str, str]:
     """One hash for each thing that an execution depends on, so that a new run can say what changed."""
-    cells = [(cell.cell_type, cell.source, tags(cell)) for cell in chapter.cells]
+    cells = [(cell.cell_type, cell.source, _kept(cell)) for cell in chapter.cells]
     written = [path for path in chapter.modules() if not path.name.startswith("bench_")]
-    names = packages.imported("\n".join(source for kind, source, _ in cells if kind == "code"))
+    names = {name for kind, source, _ in cells if kind == "code" for name in packages.imported_by_cell(source)}
     own = {
         "notebook": cells,
         "card": chapter.card_path.read_text(encoding="utf-8"),
@@ -59,6 +62,12 @@ def proof_parts(repository: Repository, chapters: list[Chapter]) -> dict[str, st
         "page": _page(repository, chapters),
     }
     return _hashed(own | _reached(repository, home, set(TEST_TOOLS), everything))
+
+
+def _kept(cell: nbformat.NotebookNode) -> dict:
+    """What the executed copy takes over of a cell beside its source."""
+    told = {name: value for name, value in cell.metadata.items() if name not in TOOL_METADATA}
+    return {"metadata": told, "attachments": cell.get("attachments", {})}
 
 
 def _reached(repository: Repository, chapter: Chapter, names: set[str], written: list[Path]) -> dict:

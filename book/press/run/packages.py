@@ -20,17 +20,28 @@ BY_NAME = ("import_module", "importorskip", "find_spec", "__import__")
 def imported(source: str, package: str = "") -> set[str]:
     """The dotted names that some code imports; `package` is the one that relative imports start from.
 
-    For `from a import b` both `a` and `a.b` are named, since `b` may be a module. Code that does not parse (a cell
-    with magics, a half-written module) names nothing; whoever runs it will hear of it.
+    For `from a import b` both `a` and `a.b` are named, since `b` may be a module. Code that does not parse (a
+    half-written module) names nothing; whoever runs it will hear of it.
 
     >>> sorted(imported("import numpy as np\\nfrom helpers import bench"))
     ['helpers', 'helpers.bench', 'numpy']
     """
     try:
-        tree = ast.parse(re.sub(r"(?m)^\s*[%!].*$", "", source))
+        tree = ast.parse(source)
     except SyntaxError:
         return set()
     return {name for node in ast.walk(tree) for name in _names(node, package)}
+
+
+def imported_by_cell(source: str) -> set[str]:
+    """The dotted names that a notebook's cell imports, whatever of IPython's own signs (`%`, `!`, `?`) it uses.
+
+    The body of a cell magic counts where it is Python, as that of `%%time` is.
+    """
+    from IPython.core.inputtransformer2 import TransformerManager
+
+    first, _, body = source.lstrip().partition("\n")
+    return imported(TransformerManager().transform_cell(body if first.startswith("%%") else source))
 
 
 def _names(node: ast.AST, package: str) -> Iterator[str]:
@@ -40,10 +51,12 @@ def _names(node: ast.AST, package: str) -> Iterator[str]:
         above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
         base = ".".join([*above, node.module or ""]).strip(".")
         yield from (name for name in (base, *(f"{base}.{alias.name}" for alias in node.names)) if base)
-    elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+    elif isinstance(node, ast.Call):
         called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-        if called in BY_NAME and isinstance(node.args[0].value, str):
-            yield node.args[0].value
+        given = [*node.args[:1], *(word.value for word in node.keywords if word.arg == "name")]
+        texts = [one.value for one in given if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+        for text in texts if called in BY_NAME else ():
+            yield (f"{package}{text}" if package else text.lstrip(".")) if text.startswith(".") else text
 
 
 @functools.lru_cache(maxsize=4096)

@@ -13,6 +13,7 @@ import pytest
 
 from press import Repository, run
 from press.cli import main
+from press.conftest import code
 from press.run import Options, cache, machine, packages, store
 
 HOME = "notebooks/signals/moving_mean"
@@ -39,6 +40,9 @@ def changed(small, act):
         (f"{HOME}/moving_mean.yml", "card"),
         (f"{HOME}/weights.safetensors", "files"),
         (f"{HOME}/samples/index.json", "files"),
+        (f"{HOME}/_fixtures/notes.md", "files"),
+        (f"{HOME}/samples/options.yml", "files"),
+        (f"{HOME}/.ipynb_checkpoints/moving_mean.json", None),
         (f"{HOME}/__pycache__/moving_mean.pyc", None),
         (f"{HOME}/test_moving_mean.py", None),
         (f"{HOME}/windows/test_inner.py", None),
@@ -74,6 +78,12 @@ def test_a_bench_is_in_the_key_where_a_module_or_a_cell_imports_it(small):
     small.write(f"{HOME}/bench_moving_mean.py", "ROUNDS = 1\n")
     small.write(f"{HOME}/moving_mean.py", "def race():\n    from bench_moving_mean import ROUNDS\n    return ROUNDS\n")
     assert changed(small, lambda: small.write(f"{HOME}/bench_moving_mean.py", "ROUNDS = 2\n")) == ["slice"]
+
+
+@pytest.mark.parametrize("odd", ["files = !ls", "%%bash\nls | wc -l", "if more:\n    !ls", "moving_mean?"])
+def test_a_cell_that_is_not_python_hides_no_import_of_the_others(small, odd):
+    small.write_notebook([*small.cells(), code(odd)])
+    assert changed(small, lambda: small.write("helpers/data.py", "A = 2\n")) == ["helpers"]
 
 
 def test_helpers_reached_by_other_helpers_are_in_the_key(small):
@@ -121,12 +131,23 @@ def test_a_notebook_s_outputs_do_not_change_the_key_but_its_source_does(small):
     before = parts(small)
     notebook = nbformat.read(small.notebook_path, as_version=4)
     notebook.cells[5].execution_count = 7
+    notebook.cells[5].outputs = [nbformat.v4.new_output("stream", text="[1]\n")]
     nbformat.write(notebook, small.notebook_path)
     assert parts(small) == before
     assert parts(small, "cpu")["parameters"] != before["parameters"]
     notebook.cells[5].source += "  # more"
     nbformat.write(notebook, small.notebook_path)
     assert parts(small)["notebook"] != before["notebook"]
+
+
+@pytest.mark.parametrize("name", ["metadata", "attachments"])
+def test_what_the_executed_copy_keeps_of_a_cell_is_in_the_key(small, name):
+    def act():
+        notebook = nbformat.read(small.notebook_path, as_version=4)
+        notebook.cells[3][name] = {"mystnb": {"x": 1}} if name == "metadata" else {"a.png": {"image/png": "AAAA"}}
+        nbformat.write(notebook, small.notebook_path)
+
+    assert changed(small, act) == ["notebook"]
 
 
 def test_tests_depend_on_their_slice_s_tests_and_tools_too(small, monkeypatch):
@@ -161,10 +182,22 @@ def test_tests_of_a_live_model_depend_on_the_built_page_too(small):
 
 
 def test_imports_are_read_at_any_depth_and_by_name():
-    text = "import a.b, c as d\nfrom .e import f\nfrom .. import g\n%magic\n!ls\n"
+    text = "import a.b, c as d\nfrom .e import f\nfrom .. import g\n"
     text += "def h():\n    import i\n    pytest.importorskip('j')\n    importlib.import_module('k.l')\n"
     assert packages.imported(text, "p.q") == {"a.b", "c", "p.q.e", "p.q.e.f", "p", "p.g", "i", "j", "k.l"}
     assert packages.imported("not python at all") == set()
+
+
+def test_what_a_cell_imports_is_read_beside_ipython_s_own_signs():
+    for text in ("%matplotlib inline\n!ls {folder}\nimport a", "%%time\nimport a", "!ls\nif x:\n    import a\n    b?"):
+        assert packages.imported_by_cell(text) == {"a"}
+    assert packages.imported_by_cell("%%bash\nfor one in *; do\nimport shot.png; done") == set()
+
+
+def test_a_relative_name_given_as_text_is_one_of_its_package():
+    text = "importlib.import_module('.deep', __package__)\nimportlib.import_module(name='other')\n"
+    assert packages.imported(text, "p") == {"p.deep", "other"}
+    assert packages.imported("import_module('.y', package)") == {"y"}
 
 
 def test_reached_modules_lie_in_packages_and_circles_end(tmp_path):
