@@ -127,7 +127,7 @@ def _test(options: argparse.Namespace) -> int:
 
 
 def _race(options: argparse.Namespace) -> int:
-    from .run import race
+    from . import race
 
     own = race.Options(options.rounds, options.threads, options.loaded, options.timeout)
     return race.race(Repository(options.root), options.chapters, own)
@@ -199,7 +199,7 @@ def _colab(options: argparse.Namespace) -> int:
 
 def _clean(options: argparse.Namespace) -> int:
     from .files import lock, remove
-    from .run import store
+    from .reuse import store
 
     folder = Repository(options.root).build
     with lock(folder / ".press.lock", "press clean"):

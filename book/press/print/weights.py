@@ -10,7 +10,7 @@ from helpers.show import html_table, number, row, tag
 from .. import chromium
 from ..files import write_json, write_text
 from ..repository import Repository
-from ..run.cache import hardware
+from ..reuse.machine import hardware
 
 PLACE = '<div id="rebuilt-page-weight"></div>'
 VISITS = 3  # of the first and the heaviest chapter's page, for a spread; the others are visited once

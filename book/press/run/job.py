@@ -14,7 +14,8 @@ import nbformat
 
 from ..files import read_json, remove, write_bytes, write_json, write_text
 from ..repository import Chapter, Repository, read_notebook
-from . import cache, calibration, processes
+from ..reuse import cache
+from . import calibration, processes
 from .outputs import stderr_lines, tidy
 from .worker import prepare
 

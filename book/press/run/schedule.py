@@ -10,7 +10,8 @@ from helpers.device import cores
 from ..errors import PressError
 from ..files import lock, read_json, remove
 from ..repository import Chapter, Repository
-from . import cache, processes
+from ..reuse import cache
+from . import processes
 from .job import Job, Outcome, record
 
 UNKNOWN_SECONDS = 90.0  # what a notebook may take on two cores; assumed where no receipt says better

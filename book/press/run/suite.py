@@ -14,7 +14,8 @@ from helpers.device import cores
 
 from ..files import read_json, write_json
 from ..repository import Chapter, Repository
-from . import cache, calibration, store
+from ..reuse import cache, store
+from . import calibration
 
 MOST_PROCESSES = 2
 QUICK = "not slow"  # as in pyproject.toml: what runs unless more is asked for

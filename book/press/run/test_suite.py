@@ -9,7 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from press.run import cache, store, suite
+from press.reuse import cache, store
+from press.run import suite
 
 PRESS = Path(__file__).resolve().parents[1]
 HOME = "notebooks/signals/moving_mean"

@@ -14,7 +14,8 @@ import pytest
 from press import Repository, run
 from press.cli import main
 from press.conftest import code
-from press.run import Options, cache, machine, packages, store
+from press.reuse import cache, machine, packages, store
+from press.run import Options
 
 HOME = "notebooks/signals/moving_mean"
 

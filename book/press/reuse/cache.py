@@ -19,7 +19,6 @@ from ..files import sha256, write_bytes, write_json
 from ..repository import Chapter, Repository, is_proof, top_name
 from . import packages, store
 from .machine import hardware, program
-from .outputs import TOOL_METADATA
 from .packages import pinned as versions
 
 __all__ = ["hardware", "key", "parts", "proof_parts", "restore", "store_run", "versions", "why"]
@@ -66,8 +65,7 @@ def proof_parts(repository: Repository, chapters: list[Chapter]) -> dict[str, st
 
 def _kept(cell: nbformat.NotebookNode) -> dict:
     """What the executed copy takes over of a cell beside its source."""
-    told = {name: value for name, value in cell.metadata.items() if name not in TOOL_METADATA}
-    return {"metadata": told, "attachments": cell.get("attachments", {})}
+    return {"metadata": dict(cell.metadata), "attachments": cell.get("attachments", {})}
 
 
 def _reached(repository: Repository, chapter: Chapter, names: set[str], written: list[Path]) -> dict:
@@ -118,8 +116,8 @@ def _page(repository: Repository, chapters: list[Chapter]) -> dict:
 
 @functools.cache
 def _output_code() -> dict[str, str]:
-    here = Path(__file__).resolve().parent
-    return {name: sha256((here / name).read_bytes()) for name in OUTPUT_CODE}
+    runner = Path(__file__).resolve().parents[1] / "run"
+    return {name: sha256((runner / name).read_bytes()) for name in OUTPUT_CODE}
 
 
 def _state(path: Path) -> tuple[int, int]:

@@ -11,7 +11,8 @@ import pytest
 
 from press import PressError
 from press.cli import main
-from press.run import peers, race, store
+from press.race import benches, peers
+from press.reuse import store
 
 BENCH = """\
 import argparse, json, os, pathlib, sys
@@ -33,7 +34,7 @@ path.write_text(json.dumps(content))
 def quiet(monkeypatch):
     """A machine that is always quiet, so that a race is about the race."""
     loads = []
-    monkeypatch.setattr(race, "busy_cores", lambda: loads.pop(0) if loads else 0.05)
+    monkeypatch.setattr(benches, "busy_cores", lambda: loads.pop(0) if loads else 0.05)
     return loads
 
 
@@ -108,7 +109,7 @@ def test_a_slice_without_a_bench_says_so(small, quiet, capsys):
     ],
 )
 def test_a_receipt_s_place_names_tier_machine_and_race(small, file, machine, place):
-    found = race.place(small.repository, Path(file), {"machine": machine}, "windows.bench_windows")
+    found = benches.place(small.repository, Path(file), {"machine": machine}, "windows.bench_windows")
     assert found == small.root / "data/receipts" / place
 
 
@@ -116,7 +117,7 @@ def test_the_load_is_that_of_the_cores(monkeypatch):
     spinning = [sys.executable, "-c", "import time\nend = time.time() + 20\nwhile time.time() < end: pass"]
     process = subprocess.Popen(spinning)
     try:
-        assert race.busy_cores(1.0) > 0.3
+        assert benches.busy_cores(1.0) > 0.3
     finally:
         process.kill()
         process.wait()

@@ -15,7 +15,7 @@ from pathlib import Path
 from ..errors import PressError
 from ..files import lock, remove, sha256, write_json, write_text
 from ..repository import Chapter
-from . import store
+from ..reuse import store
 
 INSTALL_SECONDS = 1800.0
 

@@ -18,8 +18,9 @@ import psutil
 from ..errors import PressError
 from ..files import lock, read_json, remove, write_json
 from ..repository import Chapter, Repository
-from . import peers, processes
-from .suite import slices_of
+from ..run import processes
+from ..run.suite import slices_of
+from . import peers
 
 QUIET_CORES = 0.3  # the part of one core that may be busy before a race
 LOOK_SECONDS = 3.0
