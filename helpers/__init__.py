@@ -10,10 +10,7 @@ __all__ = ["bench", "calibration", "cards", "check", "data", "device", "plot", "
 
 
 def root():
-    """The repository's folder (a `Path`), or None where there is no checkout.
-
-    The nearest folder holding `_config.yml` and `data/registry.tsv`, from the current one or from this package up.
-    """
+    """The repository's folder (a `Path`), from the current folder or from this package up; None without a checkout."""
     for origin in (Path.cwd() / "_", Path(__file__).resolve()):
         for folder in origin.parents:
             if (folder / "_config.yml").is_file() and (folder / "data" / "registry.tsv").is_file():

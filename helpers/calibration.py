@@ -7,10 +7,8 @@ UNIT_S = 0.23  # a round, with nothing beside it, on the faster kind of machine 
 
 
 def seconds(rounds=3):
-    """The wall seconds of one round, the median of `rounds` after a short warm-up: `seconds() / UNIT_S` is 1 there.
-
-    A round is the same work everywhere: products of matrices (on as many threads as NumPy's library takes), Fourier
-    transforms, passes over an array that no cache holds, a plain loop; about a quarter of its time each.
+    """The wall seconds of one round, the median of `rounds`: `seconds() / UNIT_S` is 1 there. A quarter each goes to
+    products of matrices (as NumPy's library threads them), Fourier transforms, passes over much memory, a plain loop.
     """
     import numpy as np
 

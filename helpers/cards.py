@@ -1,6 +1,5 @@
 """A notebook's card, the modules of its slice, and the hash of both."""
 
-import contextlib
 import hashlib
 import importlib.metadata
 import json
@@ -11,10 +10,7 @@ from helpers import root
 
 
 def find(stem="*"):
-    """The Path of the card `<stem>.yml`: in the current folder, else below `notebooks/`; "*" is the only one here.
-
-    FileNotFoundError unless there is exactly one.
-    """
+    """The Path of the card `<stem>.yml`, here or below `notebooks/`; "*": the only one here. Else FileNotFoundError."""
     found = [path for path in Path.cwd().glob(f"{stem}.yml") if path.with_suffix(".ipynb").exists()]
     if not found and stem != "*":
         found = list((root() or Path()).glob(f"notebooks/*/*/{stem}.yml"))
@@ -32,12 +28,9 @@ def read(path):
 
 def installed(card):
     """The installed versions of what the card's `packages` and `peers` name ("stumpy==1.14.1"), as a dict."""
-    found = {}
-    for asked in (*(card.get("packages") or ()), *(card.get("peers") or ())):
-        name = re.match(r"[\w.-]+", asked)[0]
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found[name] = importlib.metadata.version(name)
-    return found
+    names = [re.match(r"[\w.-]+", one)[0] for key in ("packages", "peers") for one in card.get(key) or ()]
+    known = {name: importlib.metadata.distributions(name=name) for name in names}
+    return {name: one.version for name, found in known.items() for one in list(found)[:1]}
 
 
 def modules(folder):

@@ -50,8 +50,7 @@ def _registered(dataset, files, registry):
     if not registry.is_file():
         raise ValueError(f"no registry of data sets at {registry}; run inside the book's repository")
     with registry.open(encoding="utf-8", newline="") as text:
-        reader = csv.DictReader(text, delimiter="\t", quoting=csv.QUOTE_NONE)
-        rows = list(reader)
+        rows = list(reader := csv.DictReader(text, delimiter="\t", quoting=csv.QUOTE_NONE))
     if reader.fieldnames != COLUMNS:
         raise ValueError(f"{registry}: columns {reader.fieldnames}; they must be {COLUMNS}")
     found = {}

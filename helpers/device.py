@@ -125,8 +125,7 @@ def machine():
     named = card.name if card else f"{cpu} {cores()} cores"
     facts = {"cpu": cpu, "cores": cores(), "memory_bytes": memory(), "os": platform.platform(terse=True), "gpus": 0}
     facts |= dict.fromkeys(("gpu", "gpu_memory_bytes", "capability", "bf16"))
-    known = [name for name in PACKAGES if importlib.util.find_spec(name)]
-    versions = {name: importlib.metadata.version(name) for name in known}
+    versions = {name: importlib.metadata.version(name) for name in PACKAGES if importlib.util.find_spec(name)}
     facts["versions"] = {"python": platform.python_version()} | versions
     facts["slug"] = re.sub(r"[^a-z0-9]+", "-", named.lower()).strip("-")
     if card:

@@ -16,9 +16,7 @@ from helpers._records import committed, recorded
 from helpers._records import read as read
 from helpers.cards import code_hash as code_hash
 from helpers.show import Table, number
-
-REPRODUCED, PARTLY, NOT_REPRODUCED = "reproduced", "partly", "not reproduced"
-NOT_TESTABLE, NOT_MEASURED = "not testable here", "not measured"
+from helpers.verdicts import NOT_MEASURED, differences, verdict
 
 
 def start(stem, tier=None, threads=None):
@@ -38,22 +36,24 @@ class Receipt:
         self.metrics, self.curves, self._sizes = {}, {}, {}
         self.card, self._began, self._load = cards.read(card), time.perf_counter(), _load()
 
-    def record(self, name, value, unit=None, low=None, high=None, repeats=None, note=None, count=None):
+    def record(self, name, value, unit=None, low=None, high=None, repeats=None, note=None, count=None, device=None):
         """None; records a number: `receipt.record("rate", measurement, "alignments/s", count=N - M + 1)`.
 
-        A Measurement brings seconds and quartiles (with `count`: the rate, count per second), a Ratio its own. Raises
-        ValueError for NaN or infinity, a value outside its spread, a missing unit, a bad name.
+        A Measurement brings seconds, quartiles and its device (with `count`: the rate, count per second), a Ratio its
+        own; say `device` where a GPU did the work. ValueError: NaN, infinity, outside its spread, no unit, a bad name.
         """
         if isinstance(value, bench.Measurement):
-            value, low, high, repeats = value.median_s, value.low_s, value.high_s, len(value.times_s)
+            repeats, device = len(value.times_s), device or value.device
+            value, low, high = value.median_s, value.low_s, value.high_s
             if count is not None:
                 value, low, high = count / value, count / high, count / low
             unit = "s" if unit is None and count is None else unit
         elif isinstance(value, bench.Ratio):
             (value, low, high, repeats), unit = value, unit or "×"
-        spread = {} if low is None or high is None else {"low": float(low), "high": float(high)}
-        rest = {key: item for key, item in (("repeats", repeats), ("note", note)) if item is not None}
-        self.metrics[name] = _records.metric(name, {"value": float(value), "unit": unit} | spread | rest)
+        low, high = (None, None) if None in (low, high) else (float(low), float(high))
+        found = {"value": float(value), "unit": unit, "low": low, "high": high}
+        found |= {"repeats": repeats, "note": note, "device": device and str(device)}
+        self.metrics[name] = _records.metric(name, {key: item for key, item in found.items() if item is not None})
 
     def sizes(self, **sizes):
         """None; keeps sizes, `receipt.sizes(points=6_500_000, heap_mb=2048)`; ValueError unless finite numbers."""
@@ -102,7 +102,8 @@ class Receipt:
         """A Table of the chapter's claims: this run's value and verdict, then those of committed receipts."""
         here, others, rows, told = self.content(), committed(self.path.stem), [], []
         for claim in self.card.get("claims") or ():
-            claimed = (f"“{claim['quote']}”", number(float(claim["value"]), claim["unit"]), claim["hardware"])
+            value = "our goal: " * claim.get("goal", False) + number(float(claim["value"]), claim["unit"])
+            claimed = (f"“{claim['quote']}”", value, claim["hardware"])
             for content in (here, *others):
                 metric = content["metrics"].get(claim["metric"])
                 if metric or content is here:
@@ -111,32 +112,12 @@ class Receipt:
                     place = ("this run: " if content is here else "recorded: ") + _where(content)
                     if content is not here and stale(content, self.path.with_suffix(".ipynb")):
                         place += "; the code has changed since"
-                    judged = f"{found}: {claim['note']}" if claim.get("note") else found
-                    rows.append((*claimed, _text(metric), place, judged))
+                    other = ", ".join(differences(claim, metric, content["tier"]) if metric else ())
+                    judged = (f"{found} (other {other})" if other else found, claim.get("note"))
+                    rows.append((*claimed, _text(metric), place, ": ".join(filter(None, judged))))
         head = ("the article says", "claimed", "its hardware", "measured", "where", "verdict")
         totals = ", ".join(f"{told.count(one)} {one}" for one in dict.fromkeys(told))
         return Table("claims", head, rows, f"This run: {totals or 'no claims'}.")
-
-
-def verdict(claim, metric, tier):
-    """One of the five verdicts on a card's claim, given a receipt's metric (or None) and its tier's name.
-
-    Reproduced: as good as claimed, within `tolerance` (of 1 for a claim of zero); partly: within a factor of two.
-    """
-    better, name, testable = claim["better"], claim.get("id"), tier in claim["tiers"]
-    if metric and metric["unit"] != claim["unit"]:
-        raise ValueError(f"claim {name} has unit {claim['unit']!r}, its metric {metric['unit']!r}; make them equal")
-    if better not in ("higher", "lower", "equal"):
-        raise ValueError(f"claim {name}: better is {better!r}; allowed are higher, lower and equal")
-    if not testable or not metric:
-        return NOT_MEASURED if testable else NOT_TESTABLE
-    claimed, got = float(claim["value"]), metric["value"]
-    slack = claim.get("tolerance", 0) * (abs(claimed) or 1)
-    least, most = sorted((claimed / 2, claimed * 2))
-    for low, high, found in ((claimed - slack, claimed + slack, REPRODUCED), (least, most, PARTLY)):
-        if (better == "lower" or got >= low) and (better == "higher" or got <= high):
-            return found
-    return NOT_REPRODUCED
 
 
 def stale(content, notebook):

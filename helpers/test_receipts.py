@@ -66,9 +66,27 @@ def test_a_claim_may_have_no_tolerance_and_a_value_in_words():
     assert receipts.verdict(bare, metric(99.9), "cpu") == "partly"
 
 
-@pytest.mark.parametrize("measured", [None, metric(1000)])
-def test_another_tiers_hardware_makes_no_verdict(measured):
-    assert receipts.verdict(CLAIM, measured, "gpu") == "not testable here"
+def test_another_tier_s_hardware_makes_no_verdict():
+    assert receipts.verdict(CLAIM, None, "gpu") == "not testable here"
+
+
+@pytest.mark.parametrize(
+    ("changes", "device", "tier", "other"),
+    [
+        ({}, None, "cpu", ""),
+        ({"on": "gpu"}, "cuda:0", "big", ""),
+        ({"on": "any"}, "cpu", "cpu", ""),
+        ({}, None, "gpu", "size"),
+        ({"on": "gpu"}, None, "big", "hardware"),
+        ({"on": "gpu"}, "cpu", "big", "hardware"),
+        ({"differs": ["data", "product"]}, None, "cpu", "product, data"),
+        ({"differs": ["hardware"], "on": "gpu"}, "cpu", "gpu", "hardware, size"),
+    ],
+)
+def test_a_verdict_is_for_like_with_like(changes, device, tier, other):
+    found = metric(1000) | ({"device": device} if device else {})
+    assert ", ".join(receipts.differences(claim(**changes), found, tier)) == other
+    assert receipts.verdict(claim(**changes), found, tier) == ("analogue" if other else "reproduced")
 
 
 def test_what_was_not_measured_is_said():
@@ -143,11 +161,13 @@ def test_a_number_is_recorded_with_its_unit(receipt, value):
 
 
 def test_a_measurement_brings_its_spread(receipt):
-    took = bench.Measurement(0.5, 0.25, 1.0, (0.5,) * 7, None, "cpu")
+    took, on = bench.Measurement(0.5, 0.25, 1.0, (0.5,) * 7, None, "cpu"), {"device": "cpu"}
     receipt.record("time", took)
-    assert receipt.metrics["time"] == {"value": 0.5, "unit": "s", "low": 0.25, "high": 1.0, "repeats": 7}
+    assert receipt.metrics["time"] == {"value": 0.5, "unit": "s", "low": 0.25, "high": 1.0, "repeats": 7} | on
     receipt.record("rate", took, "x/s", count=10)
-    assert receipt.metrics["rate"] == {"value": 20.0, "unit": "x/s", "low": 10.0, "high": 40.0, "repeats": 7}
+    assert receipt.metrics["rate"] == {"value": 20.0, "unit": "x/s", "low": 10.0, "high": 40.0, "repeats": 7} | on
+    receipt.record("rate", 20.0, "x/s", device=torch.device("cuda", 1))
+    assert receipt.metrics["rate"]["device"] == "cuda:1"
 
 
 def test_a_rate_needs_its_unit(receipt):

@@ -1,5 +1,5 @@
-// Filters for the tables of the ledger and of the runs. Without this script the whole tables stand.
-// The state stands after the # of the address, so a filtered table can be linked: claims.html#verdict=partly
+// Filters for the ledger's cards and the table of the runs. Without this script everything stands.
+// The state stands after the # of the address, so what is filtered can be linked: claims.html#verdict=partly
 const NAMES = {
   part: "Part", verdict: "Verdict", hardware: "Machine", tier: "Tier", code: "Code", since: "Measured since", sort: "Order",
 };
@@ -10,7 +10,7 @@ document.addEventListener("DOMContentLoaded", () => {
 });
 
 function filtered(box) {
-  const rows = [...box.querySelectorAll("tbody tr[data-part]")];
+  const rows = [...box.querySelectorAll("[data-part]")];
   const fields = box.dataset.rebuiltFilter.split(" ");
   const form = document.createElement("form");
   form.className = "rebuilt-filter";
@@ -79,23 +79,18 @@ function apply(box, rows, controls) {
     rows[0]?.parentNode.append(...(key ? [...rows].sort(order) : rows));
     return;
   }
-  let chapter = null;
-  for (const group of box.querySelectorAll("tbody")) { // a claim goes with its rows, a chapter with its claims
-    if (group.classList.contains("chapter")) (chapter = group).hidden = true;
-    else {
-      group.hidden = ![...group.querySelectorAll("tr[data-part]")].some((row) => !row.hidden);
-      if (!group.hidden && chapter) chapter.hidden = false;
-    }
-  }
+  const some = (group, what) => [...group.querySelectorAll(what)].some((one) => !one.hidden);
+  box.querySelectorAll(".rebuilt-claim").forEach((claim) => { claim.hidden = !some(claim, "[data-part]"); });
+  box.querySelectorAll(".rebuilt-chapter").forEach((chapter) => { chapter.hidden = !some(chapter, ".rebuilt-claim"); });
 }
 
 function told(box, rows) {
   const noun = box.dataset.noun;
   const seen = rows.filter((row) => !row.hidden).length;
   if (noun === "run") return `${seen} of ${rows.length} runs shown.`;
-  const groups = [...box.querySelectorAll("tbody:not(.chapter)")];
+  const groups = [...box.querySelectorAll(".rebuilt-claim")];
   const left = groups.filter((group) => !group.hidden).length;
-  return `${left} of ${groups.length} ${noun}s shown, in ${seen} of ${rows.length} rows.`;
+  return `${left} of ${groups.length} ${noun}s shown, with ${seen} of ${rows.length} measurements.`;
 }
 
 function linkTotals(box) { // a number in the totals leads to its claims

@@ -112,6 +112,7 @@ CARD = {
             "value": 2000,
             "unit": "points/s",
             "hardware": "one abacus",
+            "on": "any",
             "metric": "mean_rate",
             "better": "higher",
             "tolerance": 0.05,

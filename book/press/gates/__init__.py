@@ -4,7 +4,8 @@ A gate is a function from the repository to the problems that it sees. Each says
 allowed, where; the gate says once why, and how to mend it.
 
 `notebooks` (outputs, the first cells, length, tags), `cards` (schema, exercises, numbers that YAML misreads),
-`figures` (alt texts), `numbers` (typed measurements), `registry` (data), `live` (models in the page), `links`, `code`
+`figures` (alt texts), `numbers` (typed measurements), `results` (typed comparisons),
+`registry` (data), `live` (models in the page), `links`, `code`
 (names, rooms, imports, lines), `versions` (pins, the release), `words` (spelling, style). `markdown` and `python` read
 texts for all of them.
 """
@@ -21,6 +22,7 @@ MODULES = [
     "cards",
     "figures",
     "numbers",
+    "results",
     "registry",
     "live",
     "links",

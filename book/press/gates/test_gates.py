@@ -10,6 +10,7 @@ from press.gates import code as code_gates
 from press.gates.notebooks import fix
 from press.gates.numbers import typed
 from press.gates.registry import safe_name
+from press.gates.results import told
 
 ALL = gates.load()
 SLICE = "notebooks/signals/moving_mean/moving_mean.py"
@@ -43,9 +44,47 @@ def test_the_small_book_passes(small, name):
 
 
 def test_there_are_the_gates_that_the_book_promises():
-    promised = "outputs opening length redefinition tags card alt numbers data live links names rooms imports lines"
+    promised = (
+        "outputs opening length redefinition tags card alt numbers results data live links names rooms imports lines"
+    )
     assert list(ALL) == [*promised.split(), "pins", "release", "budgets", "spelling", "lint"]
     assert all(gate.why and gate.mend for gate in ALL.values())
+
+
+@pytest.mark.parametrize(
+    ("text", "results"),
+    [
+        ("Ours is faster than SciPy's.", 1),
+        ("The transform wins. It beats the sum on long queries.", 2),
+        ("- Short blocks take much less\n- One query finds far better shapes", 1),
+        ("Which of the two is faster? Predict which wins:", 0),
+        ("It may lose a word, if the network is slower.", 0),
+        ("The article says that it is ten times faster.", 0),
+        ("A sum over the stream is slower: it reads all. <!-- known: it reads n times as many bytes -->", 0),
+        ("A sum is slower. <!-- known: yes -->", 1),
+        ("> The new one is faster.", 0),
+        ("`x` wins where it is short.", 1),
+    ],
+)
+def test_a_told_comparison_is_seen(text, results):
+    assert len(told(text)) == results
+
+
+def test_a_comparison_beside_a_check_is_no_problem(small):
+    cells = [markdown("Ours wins."), code("check.that(ours < theirs, 'slower')"), markdown("So it is faster.")]
+    assert problems_with(small, cells, "results") == ""
+    said = problems_with(small, [markdown("Ours wins."), code("1"), *cells[1:]], "results")
+    assert "“Ours wins.” tells a result that no check beside it holds" in said and "faster" not in said
+
+
+def problems_with(small, cells, name):
+    """What the gate says once these cells stand before the last one."""
+    edit_notebook(small, lambda notebook: notebook.update(cells=[*notebook.cells[:3], *cells, *notebook.cells[3:]]))
+    said = problems(small, name)
+    edit_notebook(
+        small, lambda notebook: notebook.update(cells=[*notebook.cells[:3], *notebook.cells[3 + len(cells) :]])
+    )
+    return said
 
 
 @pytest.mark.parametrize(

@@ -5,18 +5,19 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from helpers import receipts
+from helpers import receipts, verdicts
 
 from ..errors import PressError
 from ..files import read_json
 from ..repository import Chapter, Repository
 
 VERDICTS = (
-    receipts.REPRODUCED,
-    receipts.PARTLY,
-    receipts.NOT_REPRODUCED,
-    receipts.NOT_TESTABLE,
-    receipts.NOT_MEASURED,
+    verdicts.REPRODUCED,
+    verdicts.PARTLY,
+    verdicts.NOT_REPRODUCED,
+    verdicts.ANALOGUE,
+    verdicts.NOT_TESTABLE,
+    verdicts.NOT_MEASURED,
 )
 TESTED = VERDICTS[:3]
 
@@ -151,10 +152,10 @@ def _finding(chapter: Chapter, claim: dict, runs: list[Run]) -> Finding:
     ranked = sorted(able or measured, key=lambda run: (run.stale, _back(run.content["date"])))
     if not ranked:
         tested = any(run.tier in claim["tiers"] for run in runs) or not runs
-        return Finding(chapter, claim, receipts.NOT_MEASURED if tested else receipts.NOT_TESTABLE, None, [])
+        return Finding(chapter, claim, verdicts.NOT_MEASURED if tested else verdicts.NOT_TESTABLE, None, [])
     chosen = ranked[0]
     try:
-        verdict = receipts.verdict(claim, chosen.content["metrics"][claim["metric"]], chosen.tier)
+        verdict = verdicts.verdict(claim, chosen.content["metrics"][claim["metric"]], chosen.tier)
     except ValueError as error:
         raise PressError(f"{chapter.card_path.relative_to(chapter.root)}: {error}") from None
     return Finding(chapter, claim, verdict, chosen, [run for run in measured if run is not chosen])

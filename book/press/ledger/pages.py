@@ -1,10 +1,10 @@
-"""The pages of the ledger and of the runs: tables that stand alone, with the facts by which a script filters them.
+"""The pages of the ledger and of the runs: cards and a table that stand alone, with the facts a script filters by.
 
-Each row carries `data-part`, `data-verdict`, `data-hardware`, `data-tier`, `data-date` and `data-code` from its
-receipt; `book/_static/filter.js` makes labelled controls of them. Without the script the whole tables stand.
+A run's line carries `data-part`, `data-verdict`, `data-hardware`, `data-tier`, `data-date` and `data-code` from its
+receipt; `book/_static/filter.js` makes labelled controls of them. Without the script everything stands.
 """
 
-from helpers import receipts
+from helpers import verdicts
 from helpers.show import number
 
 from ..repository import Chapter
@@ -33,11 +33,9 @@ def claims(entries: list[Entry]) -> str:
     sums = _totals(claimed)
     if not claimed:
         return sums
-    head = ["verdict", "measured", "machine", "when"]
-    bodies = [part for entry in claimed for part in _claims_of(entry)]
-    whole = html_table("Every claim, measured", head, bodies, "rebuilt-claims every")
-    kept = tag("div", whole, data_rebuilt_filter="part verdict hardware tier since code", data_noun="claim")
-    return f"{sums}\n{kept}"
+    cards = joined(*(_claims_of(entry) for entry in claimed), between="\n")
+    asked = {"data_rebuilt_filter": "part verdict hardware tier since code", "data_noun": "claim"}
+    return f"{sums}\n{tag('div', cards, class_='rebuilt-ledger', **asked)}"
 
 
 def _totals(entries: list[Entry]) -> Markup:
@@ -52,38 +50,49 @@ def _totals(entries: list[Entry]) -> Markup:
     return html_table(caption, ["part", "claims", *map(badge, VERDICTS)], [rows], "rebuilt-claims totals")
 
 
-def _heading(words: Markup, css: str | None = None) -> Markup:
-    """A row that heads those below it."""
-    return tag("tr", tag("th", words, scope="rowgroup", colspan=4), class_=css)
-
-
-def _claims_of(entry: Entry) -> list[Markup]:
+def _claims_of(entry: Entry) -> Markup:
+    """The cards of a chapter's claims under its name."""
     told = ", ".join(f"{many} {verdict}" for verdict, many in entry.totals.items() if many)
-    title = _heading(joined(link(entry.chapter), note(told), between=" "))
-    return [tag("tbody", title, class_="chapter"), *map(_claim, entry.findings)]
+    title = tag("p", joined(link(entry.chapter), note(told), between=" "), class_="chapter")
+    return tag("div", joined(title, *map(_claim, entry.findings)), class_="rebuilt-chapter")
 
 
 def _claim(finding: Finding) -> Markup:
-    """What the article says in one row, then a row for each run that measured it; the first decides."""
-    claim = finding.claim
-    said = [tag("q", claim["quote"]), " ", tag("span", number(float(claim["value"]), claim["unit"]), class_="claimed")]
-    said += [Markup("<br>"), note(f"its hardware: {claim['hardware']}")]
-    said += [Markup("<br>"), note(claim["note"])] if claim.get("note") else []
-    lines = [_heading(joined(*said), "claim")]
-    for index, run in enumerate([finding.run, *finding.others]):
-        verdict = finding.verdict
-        if index:
-            verdict = receipts.verdict(claim, finding.metric(run), run.tier)
-        machine = f"{run.machine}, tier {run.tier}" if run else "no run has measured it"
-        cells = (tag("td", badge(verdict)), measured(finding.metric(run)), machine, _when(run))
-        lines.append(row(*cells, **facts(finding.chapter, run, finding.verdict)))
-    return tag("tbody", joined(*lines))
+    """One claim: its verdict first, what the article says, then a line for each run that measured it."""
+    claim, metric = finding.claim, finding.metric(finding.run)
+    other = verdicts.differences(claim, metric, finding.run.tier) if metric else []
+    first = joined(badge(finding.verdict), f" other {', '.join(other)}" * bool(other))
+    said = [tag("q", claim["quote"]), " ", tag("span", claim_value(claim), class_="claimed")]
+    told = {"its hardware": claim["hardware"], "note": claim.get("note")}
+    rest = [tag("div", joined(tag("dt", name), tag("dd", words))) for name, words in told.items() if words]
+    lines = [_run_of(finding, run) for run in (finding.run, *finding.others)]
+    parts = [tag("p", first, class_="judged"), tag("p", joined(*said))]
+    parts += [tag("ul", joined(*lines)), tag("dl", joined(*rest))]
+    return tag(
+        "div", joined(*parts), class_="rebuilt-claim", role="group", aria_label=f"{claim['id']}, {finding.verdict}"
+    )
 
 
-def _when(run: Run | None) -> Markup | str:
-    """The day of a run; which recorded one it is; a mark when the code has changed since."""
+def claim_value(claim: dict) -> str:
+    """What the article says as a number; a limit that the book has set itself is called its goal."""
+    told = number(float(claim["value"]), claim["unit"])
+    return f"our goal: {told}" if claim.get("goal") else f"claimed: {told}"
+
+
+def _run_of(finding: Finding, run: Run | None) -> Markup:
+    """What one run measured, where and when; its own verdict where another run decides."""
+    about = facts(finding.chapter, run, finding.verdict)
     if run is None:
-        return "–"
+        return tag("li", "no run has measured it", **about)
+    told = [tag("strong", measured(finding.metric(run))), f" {run.machine}, tier {run.tier}, ", _when(run)]
+    if run is not finding.run:
+        own = verdicts.verdict(finding.claim, finding.metric(run), run.tier)
+        told += [f": {own}"] * (own != finding.verdict)
+    return tag("li", joined("measured: ", *told), **about)
+
+
+def _when(run: Run) -> Markup:
+    """The day of a run; which recorded one it is; a mark when the code has changed since."""
     kind = f" ({_origin(run)})" if run.origin == "recorded" else ""
     return joined(day(run), kind, stale(run, "stale: the code has changed since"))
 

@@ -21,7 +21,7 @@ from press.print.conftest import executed, receipt
         (1910.0, "cpu", "reproduced"),
         (1500.0, "cpu", "partly"),
         (900.0, "cpu", "not reproduced"),
-        (2100.0, "gpu", "not testable here"),
+        (2100.0, "gpu", "analogue"),
     ],
 )
 def test_the_ledger_gives_every_verdict(small, value, tier, verdict):
@@ -109,7 +109,7 @@ def test_rows_carry_the_facts_of_their_receipts(small):
     old["machine"] = {"cpu": "Test CPU", "gpu": 'GPU "X"'}
     small.write("data/receipts/moving_mean/big-old.json", json.dumps(old))
     page = claims(gather(small.repository).entries)
-    fresh, stale = re.findall(r"<tr (data-part[^>]*)>", page)
+    fresh, stale = re.findall(r"<li (data-part[^>]*)>", page)
     assert 'data-part="signals" data-verdict="reproduced" data-hardware="Test CPU" data-tier="cpu"' in fresh
     assert 'data-date="2026-01-02" data-code="the same"' in fresh
     assert "GPU &quot;X&quot;" in stale and 'data-date="2026-06-01" data-code="changed"' in stale
