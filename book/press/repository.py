@@ -214,9 +214,11 @@ class Repository:
 
     @cached_property
     def chapters(self) -> list[Chapter]:
-        """Every notebook three folders deep under `notebooks/`, in the order of its path."""
-        found = sorted((self.root / "notebooks").glob("*/*/*.ipynb"))
-        return [Chapter(self.root, path.parts[-3], path.parts[-2], path.stem) for path in found]
+        """Every notebook three folders deep under `notebooks/`, in the book's order, what it lacks last."""
+        paths = sorted((self.root / "notebooks").glob("*/*/*.ipynb"))
+        found = [Chapter(self.root, path.parts[-3], path.parts[-2], path.stem) for path in paths]
+        order = {name: place for place, name in enumerate(self.toc_files)}
+        return sorted(found, key=lambda chapter: order.get(chapter.document, len(order)))
 
     def select(self, names: list[str] | None) -> list[Chapter]:
         """The chapters that the names mean (part, part/folder, part/folder/stem, stem or a path); all for none."""

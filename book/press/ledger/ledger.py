@@ -1,5 +1,6 @@
 """Claims, receipts and verdicts of the book as plain data: `gather` reads all of it once, pages print what they get."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,6 +21,8 @@ VERDICTS = (
     verdicts.NOT_MEASURED,
 )
 TESTED = VERDICTS[:3]
+BUSY_CORES = 0.5  # from here on a timing is one of the other work, too
+TIMING = re.compile(r"(ns|µs|ms|s|min|h|×|times as (long|fast))|.*(/s|per second)")  # the units of what time decides
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,11 @@ class Run:
     def tier(self) -> str:
         """The tier that it ran at."""
         return self.content["tier"]
+
+    @property
+    def busy_cores(self) -> float:
+        """How many cores other work kept busy beside it, at most; 0 where nobody looked."""
+        return max((self.content.get("busy_cores") or {}).values(), default=0.0)
 
     @property
     def date(self) -> str:
@@ -143,22 +151,34 @@ def _runs(chapter: Chapter) -> list[Run]:
 
 
 def _finding(chapter: Chapter, claim: dict, runs: list[Run]) -> Finding:
-    """The verdict comes from the newest run on hardware that can test the claim, of today's code if there is one.
+    """The verdict comes from the newest run on hardware that can test the claim, of today's code if there is one, and
+    a timing's from a quiet machine if there is one.
 
     Which run decides does not depend on how it came out.
     """
     measured = [run for run in runs if claim["metric"] in run.content["metrics"]]
     able = [run for run in measured if run.tier in claim["tiers"]]
-    ranked = sorted(able or measured, key=lambda run: (run.stale, _back(run.content["date"])))
+    ranked = sorted(able or measured, key=lambda run: (run.stale, _beside(run, claim), _back(run.content["date"])))
     if not ranked:
         tested = any(run.tier in claim["tiers"] for run in runs) or not runs
         return Finding(chapter, claim, verdicts.NOT_MEASURED if tested else verdicts.NOT_TESTABLE, None, [])
     chosen = ranked[0]
     try:
-        verdict = verdicts.verdict(claim, chosen.content["metrics"][claim["metric"]], chosen.tier)
+        verdict = judged(claim, chosen)
     except ValueError as error:
         raise PressError(f"{chapter.card_path.relative_to(chapter.root)}: {error}") from None
     return Finding(chapter, claim, verdict, chosen, [run for run in measured if run is not chosen])
+
+
+def _beside(run: Run, claim: dict) -> bool:
+    """Whether the run measured other work as well: a timing on a machine that was busy."""
+    return run.busy_cores >= BUSY_CORES and bool(TIMING.fullmatch(claim["unit"]))
+
+
+def judged(claim: dict, run: Run) -> str:
+    """The verdict that a run gives on a claim that it measured; none on a timing beside other work."""
+    verdict = verdicts.verdict(claim, run.content["metrics"][claim["metric"]], run.tier)
+    return verdicts.NOT_MEASURED if _beside(run, claim) and verdict in TESTED else verdict
 
 
 def _read(path: Path) -> dict:

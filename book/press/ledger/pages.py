@@ -8,8 +8,23 @@ from helpers import verdicts
 from helpers.show import number
 
 from ..repository import Chapter
-from .ledger import VERDICTS, Entry, Finding, Run, count
-from .tables import Markup, badge, day, html_table, joined, link, measured, memory, note, row, seconds, stale, tag
+from .ledger import VERDICTS, Entry, Finding, Run, count, judged
+from .tables import (
+    Markup,
+    badge,
+    beside,
+    day,
+    html_table,
+    joined,
+    link,
+    measured,
+    memory,
+    note,
+    row,
+    seconds,
+    stale,
+    tag,
+)
 
 DETAILS = ("sizes", "command", "peers", "threads", "load")  # of how a race or a study was run
 
@@ -86,7 +101,7 @@ def _run_of(finding: Finding, run: Run | None) -> Markup:
         return tag("li", "no run has measured it", **about)
     told = [tag("strong", measured(finding.metric(run))), f" {run.machine}, tier {run.tier}, ", _when(run)]
     if run is not finding.run:
-        own = verdicts.verdict(finding.claim, finding.metric(run), run.tier)
+        own = judged(finding.claim, run)
         told += [f": {own}"] * (own != finding.verdict)
     return tag("li", joined("measured: ", *told), **about)
 
@@ -94,7 +109,7 @@ def _run_of(finding: Finding, run: Run | None) -> Markup:
 def _when(run: Run) -> Markup:
     """The day of a run; which recorded one it is; a mark when the code has changed since."""
     kind = f" ({_origin(run)})" if run.origin == "recorded" else ""
-    return joined(day(run), kind, stale(run, "stale: the code has changed since"))
+    return joined(day(run), kind, beside(run), stale(run, "stale: the code has changed since"))
 
 
 def _origin(run: Run) -> str:
@@ -110,7 +125,15 @@ def status(entries: list[Entry]) -> str:
         chapter = entry.chapter
         for run in entry.runs:
             code = stale(run, "changed since") or "the same"
-            cells = (run.tier, run.machine, day(run), seconds(run), memory(run), joined(_origin(run), _how(run)), code)
+            cells = (
+                run.tier,
+                run.machine,
+                day(run),
+                seconds(run),
+                memory(run),
+                joined(_origin(run), beside(run), _how(run)),
+                code,
+            )
             rows.append(row(link(chapter), *cells, **facts(chapter, run)))
         if not entry.runs:
             rows.append(row(link(chapter), "–", "–", "not run", "–", "–", "–", "–", **facts(chapter, None)))

@@ -6,7 +6,7 @@ import re
 from helpers.show import Markup, html_table, number, row, tag
 
 from ..repository import Chapter, Repository
-from .ledger import Run
+from .ledger import BUSY_CORES, Run
 
 __all__ = ["Markup", "html_table", "row", "tag"]
 UP = "../"  # the pages with markers lie in book/
@@ -40,6 +40,12 @@ def note(words: object) -> Markup:
 def stale(run: Run, words: str) -> Markup:
     """The words as a mark for a run of other code than today's; nothing for a run of today's."""
     return Markup(f" {tag('span', words, class_='rebuilt-stale')}" if run.stale else "")
+
+
+def beside(run: Run) -> Markup:
+    """A mark for a run on a machine that other work kept busy; nothing for a quiet one."""
+    words = f"beside other work on {run.busy_cores:.1f} cores: its timings are of both"
+    return Markup(f" {tag('span', words, class_='rebuilt-stale')}" if run.busy_cores >= BUSY_CORES else "")
 
 
 def measured(metric: dict | None) -> str:

@@ -146,3 +146,27 @@ def test_a_page_from_the_cache_names_machine_and_date_of_its_run_and_says_that_i
     said = masthead.verified(gather(small.repository).of(chapter))
     assert '<time datetime="2026-01-02"' in said and "on Test CPU" in said and "The run was kept" in said
     assert "2026-11-11" not in said, "the day on which the copy was fetched is not the day of the run"
+
+
+def test_a_timing_beside_other_work_is_marked_and_gives_no_verdict(small):
+    executed(small, value=2100.0)
+    (chapter,) = small.repository.chapters
+    record = json.loads(chapter.run_record.read_text())
+    record["receipts"]["moving_mean.cpu.json"]["busy_cores"] = {"during": 1.2}
+    chapter.run_record.write_text(json.dumps(record))
+    (entry,) = gather(small.repository).entries
+    assert entry.findings[0].verdict == "not measured", "points/s is a timing"
+    for page in (claims([entry]), status([entry]), masthead.verified(entry)):
+        assert "beside other work on 1.2 cores" in page
+    quiet = receipt(small, 900.0, date="2025-05-01T00:00:00Z", busy_cores={"before": 0.1, "after": 0.2})
+    small.write("data/receipts/moving_mean/cpu-quiet.json", json.dumps(quiet))
+    (finding,) = gather(small.repository).findings
+    assert (finding.verdict, finding.run.date) == ("not reproduced", "2025-05-01"), (
+        "a quiet one goes before a newer one"
+    )
+    small.write_card(claims=[{**small.card["claims"][0], "unit": "points"}])
+    for name in ("moving_mean/cpu-quiet.json",):
+        (small.root / "data/receipts" / name).unlink()
+    record["receipts"]["moving_mean.cpu.json"]["metrics"]["mean_rate"]["unit"] = "points"
+    chapter.run_record.write_text(json.dumps(record))
+    assert gather(small.repository).findings[0].verdict == "reproduced", "a count is one on any machine"

@@ -21,7 +21,7 @@ from .edition import Edition
 NEEDS = {"none": "no GPU", "optional": "a GPU is optional", "required": "a GPU is required"}
 
 
-def markers(repository: Repository, ledger: Ledger) -> dict[str, Callable[[], str]]:
+def markers(repository: Repository, ledger: Ledger) -> dict[str, Callable[..., str]]:
     """What stands at each marker, by its name; it is written when it is asked for."""
     entries, chapters = ledger.entries, [entry.chapter for entry in ledger.entries]
     whole = bool(chromium.find()) and not isinstance(repository, Edition)
@@ -31,11 +31,27 @@ def markers(repository: Repository, ledger: Ledger) -> dict[str, Callable[[], st
         "start-by-interest": partial(start_by_interest, chapters),
         "start-by-hardware": partial(start_by_hardware, entries),
         "datasets": partial(datasets, repository.registry, chapters),
+        "chapter": partial(named, chapters),
+        "count": partial(standing, chapters),
         "syllabi": partial(syllabi.syllabi, chapters),
         "by-audience": partial(syllabi.by_audience, chapters),
         "pdf": partial(pdf, pdf_name(repository) if whole else ""),
         "page-weight": partial(weight, repository, whole),
     }
+
+
+def named(chapters: list[Chapter], words: str = "") -> str:
+    """Where to read on, from `part/stem its name`: a link once the chapter stands, else its name and "planned"."""
+    path, _, name = words.partition(" ")
+    part, _, stem = path.partition("/")
+    found = next((one for one in chapters if (one.part, one.stem) == (part, stem)), None)
+    return link(found) if found else f"*{name or stem.replace('_', ' ')}* ({part}, planned)"
+
+
+def standing(chapters: list[Chapter]) -> str:
+    """How many chapters the book has, with links."""
+    many = f"{len(chapters)} chapter{'s stand' if len(chapters) != 1 else ' stands'} today"
+    return joined(f"{many}: ", joined(*map(link, chapters), between=", "), ".")
 
 
 def start_by_interest(chapters: list[Chapter]) -> str:

@@ -7,7 +7,7 @@ from helpers.show import Markup, html_table, number, row, tag
 
 from ..errors import PressError
 from ..ledger import TESTED, Entry, Run
-from ..ledger.tables import day, joined, memory, seconds, stale
+from ..ledger.tables import beside, day, joined, memory, seconds, stale
 from ..repository import Repository
 from . import launch
 from .generated import NEEDS
@@ -35,7 +35,16 @@ def verified(entry: Entry) -> str:
     links = (_to("claims", "All claims"), ", ", _to("status", "all runs"), ".")
     took = (": ran from top to bottom in ", seconds(run), f", peak memory {memory(run)}.")
     mark = stale(run, "The code has changed since.") or kept
-    words = ("Verified ", day(run), f" on {run.machine}, tier {run.tier}", *took, mark, f" {counted} ", *links)
+    words = (
+        "Verified ",
+        day(run),
+        f" on {run.machine}, tier {run.tier}",
+        *took,
+        beside(run),
+        mark,
+        f" {counted} ",
+        *links,
+    )
     return tag("p", joined(*words), class_="rebuilt-verified")
 
 

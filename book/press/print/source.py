@@ -23,7 +23,7 @@ from .edition import elsewhere
 from .generated import markers
 from .masthead import masthead
 
-MARKER = re.compile(r"<!--\s*press:([\w-]+)\s*-->")
+MARKER = re.compile(r"<!--\s*press:([\w-]+)(?:\s+([^<>]+?))?\s*-->")
 FOLDED = {"setup", "solution", "checker"}
 FOR_CLASS = {"instructor", "talk"}  # notes of an instructor and the words on slides: no page shows them
 
@@ -65,14 +65,17 @@ def contents(repository: Repository) -> str:
     return yaml.safe_dump(toc, sort_keys=False, allow_unicode=True)
 
 
-def fill(page: str, written: Mapping[str, Callable[[], str]]) -> str:
-    """The page with every marker `<!-- press:NAME -->` replaced by what the machine writes there."""
+def fill(page: str, written: Mapping[str, Callable[..., str]]) -> str:
+    """The page with every marker `<!-- press:NAME -->` replaced by what the machine writes there.
+
+    `<!-- press:NAME words -->` hands it the words.
+    """
 
     def text(match: re.Match) -> str:
         name = match.group(1)
         if name not in written:
             raise PressError(f"no marker is called press:{name}; there are: {', '.join(written)}")
-        return written[name]()
+        return written[name](*filter(None, [match.group(2)]))
 
     return MARKER.sub(text, page)
 

@@ -258,3 +258,12 @@ def test_clean_forgets_everything_but_the_data(small, capsys):
     assert main(["--root", str(small.root), "clean"]) == 0
     assert [path.name for path in (small.root / "_build").iterdir()] == ["data"]
     assert "cache" in capsys.readouterr().out
+
+
+def test_a_note_links_a_chapter_that_stands_and_calls_another_planned(small):
+    repository = executed(small)
+    written = generated.markers(repository, gather(repository))
+    text = "Read <!-- press:chapter signals/moving_mean the mean --> or <!-- press:chapter signals/sum <b>sums -->."
+    said = source.fill(text.replace("<b>", ""), written)
+    assert 'href="../notebooks/signals/moving_mean/moving_mean.html"' in said and "*sums* (signals, planned)." in said
+    assert source.fill("<!-- press:count -->", written).startswith("1 chapter stands today: <a href=")

@@ -68,7 +68,7 @@ class Job:
         self._done = False
         self._kernel: float | None = None  # when its start began
         self._first: float | None = None  # when the first cell began
-        self._seconds = 0.0
+        self._seconds = self._busy_cores = 0.0
         self._calibration: dict[str, float] = {}
         self._read = 0
         self._peak_bytes, self._weighed = 0, 0.0
@@ -188,7 +188,7 @@ class Job:
             self.cell_id = event["id"]
             self.cell = self.order.get(event["id"], self.cell)
         elif kind == "done":
-            self._done, self._seconds = True, event["seconds"]
+            self._done, self._seconds, self._busy_cores = True, event["seconds"], event["busy_cores"]
         elif kind == "failed":
             self._failure = event
 
@@ -224,6 +224,7 @@ class Job:
     def _succeeded(self, seconds: float, receipts: dict, notes: list[str]) -> Outcome:
         """Write receipts, the executed copy and the record, each whole, and keep them in the cache."""
         measured = {"seconds": round(seconds, 2), "peak_memory_bytes": self._peak_bytes, "threads": self.threads}
+        measured |= {"busy_cores": {"during": round(self._busy_cores, 2)}}
         measured |= {"calibration": self._calibration} if self._calibration else {}
         for name, content in receipts.items():
             if content.get("tier") != "cpu":  # the notebook's own number is the GPU's memory

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import nbformat
 import psutil
@@ -13,7 +14,7 @@ import pytest
 
 from press import PressError, run
 from press.conftest import code
-from press.run import Options, calibration, processes
+from press.run import Options, calibration, processes, worker
 from press.run import job as jobs
 from press.run import schedule as schedules
 
@@ -154,6 +155,27 @@ def test_the_machine_s_speed_beside_the_run_is_kept_in_the_receipt(small, monkey
     assert receipt["calibration"] == {"before_s": 0.75, "after_s": 0.75, "unit_s": 0.5}
     assert calibration.slowness(receipt["calibration"]) == 1.5
     assert not outcomes[0].notes
+
+
+def test_other_work_beside_the_run_is_seen_and_its_own_is_not(tmp_path, monkeypatch):
+    """With a clock of processor time that is ours: 3 s of the machine's 5 were this process's and its children's."""
+    clock = iter(
+        [
+            SimpleNamespace(_asdict=lambda: {"user": 10.0, "system": 1.0, "idle": 99.0, "guest": 7.0}),
+            SimpleNamespace(_asdict=lambda: {"user": 14.0, "system": 2.0, "idle": 0.0, "guest": 9.0}),
+        ]
+    )
+    own = iter([(1.0, 1.0, 0.0, 0.0, 0.0), (1.5, 1.5, 1.0, 1.0, 9.0)])
+    monkeypatch.setattr("psutil.cpu_times", lambda: next(clock))
+    monkeypatch.setattr(worker.os, "times", lambda: next(own))
+    before = worker._other_seconds()
+    assert worker._other_seconds() - before == 2.0
+
+
+def test_how_busy_the_machine_was_beside_the_run_is_in_the_receipt(small, monkeypatch):
+    pressed(small)
+    receipt = json.loads((small.root / "_build/receipts/moving_mean.cpu.json").read_text())
+    assert 0 <= receipt["busy_cores"]["during"] <= 64
 
 
 def test_a_calibration_that_fails_is_told_and_stops_nothing(small):

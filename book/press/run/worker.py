@@ -24,7 +24,8 @@ def execute(task: dict) -> int:
 
     `task`: `root`, `cwd`, `parameters`, `cell_timeout`, `start_timeout`; the scratch folder holds `input.ipynb` and
     receives `output.ipynb` and `events.jsonl`. Events: calibrated (before), kernel, cell …, done or failed, calibrated
-    (after); `done` says how long the notebook took, its kernel's start included.
+    (after); `done` says how long the notebook took, its kernel's start included, and how many cores other work
+    kept busy meanwhile.
     """
     with Path("events.jsonl").open("a", encoding="utf-8") as events:
 
@@ -35,15 +36,25 @@ def execute(task: dict) -> int:
         threading.Thread(target=_die_with_parent, daemon=True).start()
         tell("calibrated", when="before", **calibration.measure(Path(task["root"])))
         tell("kernel")
-        began = time.monotonic()
+        began, others = time.monotonic(), _other_seconds()
         try:
             _papermill(task, tell)
         except Exception as error:  # whatever went wrong, the press has to hear it
             tell("failed", **_facts(error))
             return 1
-        tell("done", seconds=time.monotonic() - began)
+        seconds = time.monotonic() - began
+        tell("done", seconds=seconds, busy_cores=max(0.0, (_other_seconds() - others) / seconds))
         tell("calibrated", when="after", **calibration.measure(Path(task["root"])))
     return 0
+
+
+def _other_seconds() -> float:
+    """Seconds of processor time that this machine has spent on anything but this process and its ended children."""
+    import psutil
+
+    idle = ("idle", "iowait", "guest", "guest_nice")  # what guests took is counted under user
+    busy = sum(took for name, took in psutil.cpu_times()._asdict().items() if name not in idle)
+    return busy - sum(os.times()[:4])
 
 
 def _papermill(task: dict, tell) -> None:

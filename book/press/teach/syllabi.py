@@ -36,17 +36,13 @@ def _syllabus(chapters: list[Chapter], hours: int) -> list[str]:
         name = next((link(one) for one in taken if str(one) == chapter), blocks[0].title)
         sections = [block.title for block in blocks if block.kind == "section"]
         exercises = [block.title for block in blocks if block.kind == "exercise"]
-        told = "; ".join(filter(None, [_count(sections, "section"), _count(exercises, "exercise")])) if chapter else ""
+        told = "; ".join([*sections, *(f"exercise: {title}" for title in exercises)]) if chapter else ""
         rows.append(row(f"{int(at) // 60}:{int(at) % 60:02d}", f"{took:g} min", name, told))
         at += took
     left = ", ".join(f"{block.title} ({block.minutes:g} min)" for block in timetable.left_out)
     caption = f"{hours} hours, {len(taken)} chapter{'s' * (len(taken) != 1)}"
     shown = [html_table(caption, ["at", "takes", "what", "of it"], [rows])]
     return [*shown, tag("p", f"Left out of the {hours} hours: {left}.")] if left else shown
-
-
-def _count(names: list[str], what: str) -> str:
-    return f"{len(names)} {what}{'s' * (len(names) != 1)}" if names else ""
 
 
 def _grouped(blocks: list[Block]) -> list[tuple[str, list[Block]]]:
