@@ -74,13 +74,13 @@ def test_another_tier_s_hardware_makes_no_verdict():
     ("changes", "device", "tier", "other"),
     [
         ({}, None, "cpu", ""),
-        ({"on": "gpu"}, "cuda:0", "big", ""),
-        ({"on": "any"}, "cpu", "cpu", ""),
+        ({"runs_on": "gpu"}, "cuda:0", "big", ""),
+        ({"runs_on": "any"}, "cpu", "cpu", ""),
         ({}, None, "gpu", "size"),
-        ({"on": "gpu"}, None, "big", "hardware"),
-        ({"on": "gpu"}, "cpu", "big", "hardware"),
+        ({"runs_on": "gpu"}, None, "big", "hardware"),
+        ({"runs_on": "gpu"}, "cpu", "big", "hardware"),
         ({"differs": ["data", "product"]}, None, "cpu", "product, data"),
-        ({"differs": ["hardware"], "on": "gpu"}, "cpu", "gpu", "hardware, size"),
+        ({"differs": ["hardware"], "runs_on": "gpu"}, "cpu", "gpu", "hardware, size"),
     ],
 )
 def test_a_verdict_is_for_like_with_like(changes, device, tier, other):

@@ -112,7 +112,7 @@ CARD = {
             "value": 2000,
             "unit": "points/s",
             "hardware": "one abacus",
-            "on": "any",
+            "runs_on": "any",
             "metric": "mean_rate",
             "better": "higher",
             "tolerance": 0.05,
