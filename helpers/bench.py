@@ -58,14 +58,16 @@ class Race(Table):
 
     def table(self):
         """The parts of its table (see `show.Table`), fastest first."""
-        rows = []
+        rows, base, odd = [], self.results[self.reference].median_s, ""
         for name, found in sorted(self.results.items(), key=lambda item: item[1].median_s):
             ratio = self.ratios[name]
+            if not 0.8 < base / found.median_s / ratio.median < 1.25:
+                odd = " Some medians say otherwise, since the machine's speed changed between rounds."
             against = f"{number(ratio.low)} to {number(ratio.high)}"
             rows.append((name, number(found.median_s, "s"), _range(found), number(ratio.median, "×"), against))
         head = ("contestant", "median time", "quartiles", "times as fast", "quartiles of the ratio")
         caption = f"{ratio.repeats} interleaved rounds on {found.device}; ratios, taken round by round, are "
-        return "race", head, rows, f"{caption}{self.reference}'s time over the contestant's."
+        return "race", head, rows, f"{caption}{self.reference}'s time over the contestant's.{odd}"
 
 
 def measure(fn, repeats=20, warmup=3, bytes=None, flops=None, device=None):

@@ -133,3 +133,13 @@ def test_a_gpu_is_timed_by_its_events():
     found = bench.measure(lambda: x @ x, device="cuda", flops=2 * 4096**3)
     assert 0.05 < found.flops_per_s / bench.peak("cuda").matmul_flops_per_s < 1.5
     assert found.peak_bytes >= 2 * x.nbytes
+
+
+@pytest.mark.parametrize(("median_s", "odd"), [(0.5, False), (0.45, False), (0.3, True), (0.9, True)])
+def test_a_race_s_table_says_where_medians_and_ratios_disagree(median_s, odd):
+    def took(median_s):
+        return bench.Measurement(median_s, median_s, median_s, (median_s,), None, "cpu")
+
+    ratios = {"ours": bench.Ratio(2.0, 1.0, 3.0, 1), "theirs": bench.Ratio(1.0, 1.0, 1.0, 1)}
+    race = bench.Race({"ours": took(median_s), "theirs": took(1.0)}, ratios, "theirs")
+    assert ("Some medians say otherwise" in race.table()[-1]) == odd
