@@ -22,15 +22,24 @@ windows a block, W windows.
 """
 
 import numpy as np
+import overlap_save
 import torch
 from match_ranking import Matches, top_matches
-from overlap_save import CentredBlocks, Workspace, empty, over_blocks, query_spectrum
+from overlap_save import (
+    CentredBlocks,
+    Workspace,
+    compiles,
+    empty,
+    over_blocks,
+    query_spectrum,
+)
 from stream_inputs import as_tensor, check_lengths, normalise, queries_of
 
 __all__ = ["Matches", "mdist", "rolling_mean_std", "sdist", "top_matches", "zdist"]
 __all__ += ["mdist_reference", "sdist_reference", "zdist_reference"]
 
-CROSSOVER = 28  # query length from which `auto` takes the FFT, as measured in the chapter
+# query length from which `auto` takes the FFT, as measured on two cores
+CROSSOVER = {"compiled": 96, "torch": 28}
 # a squared distance (or energy) that rounding may put off by more than this share is
 # computed again, directly
 EXACT_TO = {torch.float32: 2e-3, torch.float64: 1e-8}
@@ -153,7 +162,8 @@ def _distances(measure, query, stream, mode):
     check_lengths(window, len(stream_N))
     if mode not in ("auto", "naive", "fft"):
         raise ValueError(f'mode must be "auto", "naive" or "fft", got {mode!r}')
-    use_fft = mode == "fft" or (mode == "auto" and window >= CROSSOVER)
+    passes = "compiled" if compiles(stream_N.device) else "torch"
+    use_fft = mode == "fft" or (mode == "auto" and window >= CROSSOVER[passes])
     out_KW = empty(
         len(queries), len(stream_N) - window + 1, dtype=dtype, device=stream_N.device
     )
@@ -167,47 +177,65 @@ def _distances(measure, query, stream, mode):
                 factors = factors or [query_spectrum(q.unit_M, length) for q in queries]
                 spectrum = block.spectrum()
             for k, q in enumerate(queries):
-                dots_BJ = (
+                dots = (
                     block.correlate(spectrum, factors[k])
                     if use_fft
                     else block.correlate_directly(q.unit_M)
                 )
-                _finish(measure, q, block, dots_BJ, _part(out_KW[k], first, block))
+                _finish(measure, q, block, dots, _part(out_KW[k], first, block))
                 _repair(measure, q, block, stream_N, first, out_KW[k])
 
     over_blocks(work, stream_N, window)
     return give_back(out_KW[0] if single else out_KW)
 
 
-def _finish(measure, q, block, dots_BJ, out_BJ):
+def _finish(measure, q, block, dots_BL, out_BJ):
     """Squared distances from dot products with the unit query, by the equations at the
     top."""
-    window = block.window
     if block.flat_BJ is not None:
-        dots_BJ.masked_fill_(block.flat_BJ, 0.0)
+        dots_BL[:, : out_BJ.shape[1]].masked_fill_(block.flat_BJ, 0.0)
+    if block.compiled and q.norm > 0:
+        _finish_compiled(measure, q, block, dots_BL, out_BJ)
+    else:
+        _finish_by_torch(measure, q, block, dots_BL[:, : out_BJ.shape[1]], out_BJ)
+    if measure == "zdist" and block.flat_BJ is not None:
+        out_BJ.masked_fill_(block.flat_BJ, 0.0 if q.norm == 0 else block.window)
+    if block.lost_BJ is not None:
+        out_BJ.masked_fill_(block.lost_BJ, torch.inf)
+
+
+def _finish_compiled(measure, q, block, dots_BL, out_BJ):
+    passes = overlap_save.compiled_passes
+    dots, energy, out = dots_BL.numpy(), block.energy_BJ.numpy(), out_BJ.numpy()
+    if measure == "zdist":
+        passes.zdist(dots, energy, block.window, out)
+    elif measure == "mdist":
+        passes.mdist(dots, energy, q.norm, out)
+    else:
+        offset_B = (block.centre_B1.double() - q.mean).view(-1).numpy()
+        passes.sdist(dots, energy, q.norm, block.sum_BJ.numpy(), offset_B, block.window, out)
+
+
+def _finish_by_torch(measure, q, block, dots_BJ, out_BJ):
+    window = block.window
     if measure == "zdist":
         out_BJ.copy_(block.energy_BJ).rsqrt_().mul_(dots_BJ).mul_(-2 * window).add_(2 * window)
         if q.norm == 0:
             out_BJ.fill_(window)
-        if block.flat_BJ is not None:
-            out_BJ.masked_fill_(block.flat_BJ, 0.0 if q.norm == 0 else window)
-    else:
-        wide_BJ = (dots_BJ.double() * (-2 * q.norm)).add_(block.energy_BJ).add_(q.norm**2)
-        if measure == "sdist":
-            offset_BJ = block.mean_BJ().sub_(q.mean)
-            wide_BJ.addcmul_(offset_BJ, offset_BJ, value=window)
-        out_BJ.copy_(wide_BJ)
-    if block.lost_BJ is not None:
-        out_BJ.masked_fill_(block.lost_BJ, torch.inf)
+        return
+    wide_BJ = (dots_BJ.double() * (-2 * q.norm)).add_(block.energy_BJ).add_(q.norm**2)
+    if measure == "sdist":
+        offset_BJ = block.mean_BJ().sub_(q.mean)
+        wide_BJ.addcmul_(offset_BJ, offset_BJ, value=window)
+    out_BJ.copy_(wide_BJ)
 
 
 def _repair(measure, q, block, stream_N, first, out_W):
     """Compute again, by direct differences, the windows of `block` that rounding may have
     put off too far."""
     found_BJ, exact_to = _part(out_W, first, block), EXACT_TO[out_W.dtype]
-    if (
-        _error(measure, q, block, block.least_B1) <= exact_to * found_BJ.amin(1, keepdim=True)
-    ).all():
+    bound_B1 = _error(measure, q, block, block.least_B1)
+    if (bound_B1 <= exact_to * found_BJ.amin(1, keepdim=True)).all():
         return
     trusted_BJ = _error(measure, q, block, block.energy_BJ) <= exact_to * found_BJ
     for at_W, windows_WM in _chosen(

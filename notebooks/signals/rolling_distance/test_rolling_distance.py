@@ -4,6 +4,7 @@ about what they refuse."""
 import warnings
 
 import numpy as np
+import overlap_save
 import pytest
 import rolling_distance as rd
 import torch
@@ -23,6 +24,16 @@ DEVICES = [
 # after the square root, as the race compares: float32 keeps 7 digits, of which the sums of
 # M terms use up to three
 RELATIVE = {np.float64: 1e-8, np.float32: 1e-3}
+
+
+@pytest.fixture(params=["compiled", "torch"])
+def passes(request, monkeypatch):
+    """A test that asks for this runs with compiled passes over blocks, and with torch's."""
+    if request.param == "torch":
+        monkeypatch.setattr(overlap_save, "compiled_passes", None)
+    elif overlap_save.compiled_passes is None:
+        pytest.skip("numba is not installed here")
+    return request.param
 
 
 def both(measure, query, stream, **kwargs):
@@ -45,6 +56,7 @@ def walk(length, seed=0, offset=0.0):
     return np.random.default_rng(seed).standard_normal(length).cumsum() + offset
 
 
+@pytest.mark.usefixtures("passes")
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("measure", MEASURES)
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -70,6 +82,7 @@ def test_long_query_takes_longer_blocks(measure, mode):
     assert_close(got, want, np.float64)
 
 
+@pytest.mark.usefixtures("passes")
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("measure", MEASURES)
 def test_a_large_offset_costs_no_digits(measure, dtype):
@@ -90,6 +103,7 @@ def test_float32_statistics_survive_20_million_points():
         assert abs(std[j] / window.std(correction=0) - 1) < 1e-6
 
 
+@pytest.mark.usefixtures("passes")
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("measure", MEASURES)
 def test_quiet_windows_beside_an_outlier_stay_exact(measure, dtype):
@@ -108,6 +122,7 @@ def test_a_copy_of_the_query_has_distance_zero(measure, dtype):
     assert got[9000] == 0 and got.argmin() == 9000 and (got >= 0).all()
 
 
+@pytest.mark.usefixtures("passes")
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("measure", MEASURES)
 def test_constant_windows_have_no_shape(measure, mode):
@@ -119,6 +134,7 @@ def test_constant_windows_have_no_shape(measure, mode):
         assert (got[100:651] == 50).all()
 
 
+@pytest.mark.usefixtures("passes")
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("measure", MEASURES)
 def test_constant_query(measure, mode):
@@ -257,15 +273,15 @@ def test_working_memory_does_not_grow_with_the_stream(monkeypatch):
     assert biggest[0] == biggest[1] < 40e6
 
 
-def test_auto_picks_by_the_query_length(monkeypatch):
+def test_auto_picks_by_the_query_length(monkeypatch, passes):
     seen = []
     for name in ("correlate", "correlate_directly"):
         method = getattr(rd.CentredBlocks, name)
         monkeypatch.setattr(
             rd.CentredBlocks, name, lambda *a, n=name, f=method: seen.append(n) or f(*a)
         )
-    rd.zdist(walk(rd.CROSSOVER - 1), walk(100))
-    rd.zdist(walk(rd.CROSSOVER), walk(100))
+    rd.zdist(walk(rd.CROSSOVER[passes] - 1), walk(100))
+    rd.zdist(walk(rd.CROSSOVER[passes]), walk(100))
     assert seen == ["correlate_directly", "correlate"]
 
 
@@ -307,6 +323,7 @@ def test_laws_hold_for_any_lengths(m, extra, seed):
         )
 
 
+@pytest.mark.usefixtures("passes")
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_rolling_statistics_equal_numpy(dtype):
     stream = walk(9000, 20, offset=300).astype(dtype)

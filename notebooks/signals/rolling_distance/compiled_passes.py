@@ -1,0 +1,108 @@
+"""The element-wise passes over blocks on a CPU, each compiled (numba) to one walk over a block
+that stays in cache.
+
+torch walks once an operation: about fifteen walks for the statistics and the distances of a
+block, beside the two transforms. Here the statistics are two walks and the distances one.
+What is computed is the same, and `overlap_save` and `rolling_distance` do it with torch on
+GPUs, where numba is missing, and for blocks with non-finite points.
+
+Legend: B blocks, L block length, N points, M window length, J = L - M + 1 windows a block.
+"""
+
+import math
+
+import numba
+import numpy as np
+
+# sums may be taken in another order, divisions become products; NaN and infinity keep their
+# meaning
+_fused = numba.njit(
+    nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "nsz", "arcp", "contract"}
+)
+
+
+@_fused
+def centre_and_sum(points_N, step, window, centre_B, values_BL, sum_BJ, energy_BJ, total_B):
+    """None; fills in, for blocks that begin every `step` points, their mean, their points less
+    that mean, every window's sum and squared deviation, and the sum of all squares.
+
+    Sums are float64; a window's follow from its left neighbour's: add the point that enters,
+    take off the one that leaves.
+    """
+    length = values_BL.shape[1]
+    for b in range(len(values_BL)):
+        points, values, total = points_N[b * step : b * step + length], values_BL[b], 0.0
+        for i in range(length):
+            total += points[i]
+        centre_B[b] = total / length
+        centre = centre_B[b]  # rounded to the dtype of the values
+        for i in range(length):
+            values[i] = points[i] - centre
+        total = 0.0
+        for i in range(length):
+            total += np.float64(values[i]) ** 2
+        total_B[b] = total
+        _slide(values, window, sum_BJ[b], energy_BJ[b])
+
+
+@_fused
+def _slide(values, window, sums, energy):
+    one, two, share = 0.0, 0.0, 1.0 / window
+    for i in range(window):
+        one += values[i]
+        two += np.float64(values[i]) ** 2
+    sums[0], energy[0] = one, max(two - one * one * share, 0.0)
+    entering = values[window:]
+    for j in range(len(sums) - 1):
+        old, new = np.float64(values[j]), np.float64(entering[j])
+        one += new - old
+        two += new * new - old * old
+        sums[j + 1] = one
+        energy[j + 1] = max(two - one * one * share, 0.0)
+
+
+@_fused
+def correlate(query_M, values_BL, dots_BJ):
+    """None; fills in the dot products of every window with the query, four points a walk."""
+    whole = len(query_M) - len(query_M) % 4
+    for b in range(len(values_BL)):
+        values, dots = values_BL[b], dots_BJ[b]
+        dots[:] = 0
+        for i in range(0, whole, 4):
+            q0, q1, q2, q3 = query_M[i], query_M[i + 1], query_M[i + 2], query_M[i + 3]
+            v = values[i:]
+            for j in range(len(dots)):
+                dots[j] += q0 * v[j] + q1 * v[j + 1] + q2 * v[j + 2] + q3 * v[j + 3]
+        for i in range(whole, len(query_M)):
+            for j in range(len(dots)):
+                dots[j] += query_M[i] * values[i + j]
+
+
+@_fused
+def zdist(dots_BL, energy_BJ, window, out_BJ):
+    """None; fills in 2 M (1 - dot / sqrt(energy)), for a query of length 1."""
+    scale = out_BJ.dtype.type(2 * window)
+    for b in range(len(out_BJ)):
+        dots, energy, out = dots_BL[b], energy_BJ[b], out_BJ[b]
+        for j in range(len(out)):
+            out[j] = scale - scale * dots[j] / math.sqrt(out_BJ.dtype.type(energy[j]))
+
+
+@_fused
+def mdist(dots_BL, energy_BJ, norm, out_BJ):
+    """None; fills in norm² + energy - 2 norm dot."""
+    for b in range(len(out_BJ)):
+        dots, energy, out = dots_BL[b], energy_BJ[b], out_BJ[b]
+        for j in range(len(out)):
+            out[j] = energy[j] + norm * norm - 2 * norm * dots[j]
+
+
+@_fused
+def sdist(dots_BL, energy_BJ, norm, sum_BJ, offset_B, window, out_BJ):
+    """None; fills in `mdist` + M (sum / M + offset)², offset: block's mean less query's."""
+    for b in range(len(out_BJ)):
+        dots, energy, sums, out = dots_BL[b], energy_BJ[b], sum_BJ[b], out_BJ[b]
+        for j in range(len(out)):
+            apart = sums[j] / window + offset_B[b]
+            wide = energy[j] + norm * norm - 2 * norm * dots[j]
+            out[j] = wide + window * apart * apart
