@@ -1,10 +1,10 @@
-"""Judge ranked matches against the cardiologists' beat labels: precision and recall of
-finding one kind of beat.
+"""Judge ranked matches against the cardiologists' beat labels: precision and recall of finding
+one kind of beat.
 
-A match counts as a hit when a beat of the wanted kind is marked within 150 ms of its
-centre, the window that the standard for ECG algorithms uses (ANSI/AAMI EC57). As there, the
-first five minutes of a record may be used to adapt to the patient: here they set the one
-free number, the largest distance that still counts as a match.
+A match counts as a hit when a beat of the wanted kind is marked within 150 ms of its centre,
+the window that the standard for ECG algorithms uses (ANSI/AAMI EC57). As there, the first five
+minutes of a record may be used to adapt to the patient: here they set the one free number, the
+largest distance that still counts as a match.
 """
 
 from typing import NamedTuple
@@ -43,8 +43,7 @@ def labels_at(positions, record):
 
 
 def score(matches, length, record, kind="V"):
-    """`Retrieval` of the beats `kind` by ranked matches whose windows have `length`
-    points."""
+    """`Retrieval` of the beats `kind` by ranked matches whose windows have `length` points."""
     centres = matches.positions + length // 2
     hits = labels_at(centres, record) == kind
     border = LEARNING_S * record.rate_hz
@@ -91,8 +90,8 @@ def shape_correlations(distances, length, record, kind="V"):
 
 
 def precision_recall(hits, wanted):
-    """Precision and recall after each ranked match, two arrays (P,): hits is boolean,
-    wanted the number to find."""
+    """Precision and recall after each ranked match, two arrays (P,): hits is boolean, wanted
+    the number to find."""
     found = np.cumsum(hits)
     return found / np.arange(1, len(hits) + 1), found / np.float64(wanted)
 
@@ -103,8 +102,8 @@ def average_precision(hits, wanted):
 
 
 def best_threshold(hits, distances, wanted):
-    """The distance at which the harmonic mean of precision and recall (F1) is best; -inf
-    when nothing hits."""
+    """The distance at which the harmonic mean of precision and recall (F1) is best; -inf when
+    nothing hits."""
     if not hits.any():
         return -np.inf
     f1 = 2 * np.cumsum(hits) / (np.arange(1, len(hits) + 1) + wanted)

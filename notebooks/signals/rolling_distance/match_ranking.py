@@ -2,8 +2,8 @@
 so on.
 
 Greedy selection with an exclusion zone, as `match` of stumpy does it (Law 2019). A match
-closes the 2 E - 1 positions less than E from it. So before the k-th choice at most (k - 1)
-(2 E - 1) positions are closed, and the choice is among the (k - 1) (2 E - 1) + 1 smallest
+closes the 2 E - 1 positions less than E from it. So before the k-th choice at most (k - 1) (2
+E - 1) positions are closed, and the choice is among the (k - 1) (2 E - 1) + 1 smallest
 distances: nothing else need be kept, however long the stream.
 """
 
@@ -21,8 +21,7 @@ class Matches(NamedTuple):
 
 
 def top_matches(distances, k, exclusion):
-    """The k smallest distances, ranked, no two closer than `exclusion` positions:
-    `Matches`.
+    """The k smallest distances, ranked, no two closer than `exclusion` positions: `Matches`.
 
     >>> top_matches(np.array([5.0, 1.0, 2.0, 9.0, 3.0]), k=2, exclusion=2)
     Matches(positions=array([1, 4]), distances=array([1., 3.]))
@@ -51,20 +50,18 @@ def enough(k, exclusion):
     return max(k - 1, 0) * (2 * exclusion - 1) + 1
 
 
-def nearest(distances, count, first=0, known=None):
+def nearest(distances, count, first=0, known=Matches(np.empty(0, np.int64), np.empty(0))):
     """The `count` smallest finite distances as `Matches`, ranked, neighbours included.
 
     distances (W,), NumPy, of the windows from position `first` on; known: what this returned
     for the windows before, to be ranked with them.
     """
-    full = known is not None and len(known.positions) == count
+    full = len(known.positions) == count
     few = np.flatnonzero(distances < (known.distances[-1] if full else np.inf))
     if count < len(few):
         few = few[distances[few] <= np.partition(distances[few], count)[count]]
-    positions, values = few + first, distances[few]
-    if known is not None:
-        positions = np.concatenate([known.positions, positions])
-        values = np.concatenate([known.distances, values])
+    positions = np.concatenate([known.positions, few + first])
+    values = np.concatenate([known.distances, distances[few]])
     order = np.argsort(values, kind="stable")[:count]  # of equal ones the first stays first
     return Matches(positions[order], values[order])
 

@@ -3,8 +3,8 @@ cache.
 
 A block of L points holds J = L - M + 1 whole windows of M points; the next block starts J
 points later, so that every window lies in one block (overlap-save: Stockham 1966). Inside a
-block everything is local: its mean is subtracted first, its prefix sums run over L points,
-not N, and its transform has length L, so that error and memory do not grow with the stream.
+block everything is local: its mean is subtracted first, its prefix sums run over L points, not
+N, and its transform has length L, so that error and memory do not grow with the stream.
 
 Memory traffic a point, float64: read 8 bytes and write 8 in main memory; in cache, where a
 group of blocks fits, the centred copy, the transform out and back, sums and energies: about
@@ -35,8 +35,8 @@ DOT_ULPS, SUM_ULPS = 16, 64
 
 
 def blocks(stream_N, window):
-    """Pairs (index of the first window, blocks (B, L)) that cover every window of the
-    stream at least once.
+    """Pairs (index of the first window, blocks (B, L)) that cover every window of the stream
+    at least once.
 
     The blocks are overlapping views of the stream, not copies. The last one ends with the
     stream, so it may repeat windows of the one before.
@@ -58,10 +58,8 @@ def over_blocks(work, stream_N, window):
     """None, once `work(pairs)` has had all pairs of `blocks`; on a CPU in as many threads as
     torch uses, each of which computes alone and wants its own `Workspace`.
 
-    So the threads meet once a call. Left to itself torch splits every operation, and its
-    threads meet hundreds of times a call: where other programs want the cores, each meeting
-    waits for a thread that has none. Which thread does what does not change the results: a
-    last pair that repeats windows follows the one it repeats.
+    So the threads meet once a call; torch's own would meet at every operation. Which thread
+    does what changes no result: a last pair that repeats windows follows the one it repeats.
     """
     pairs, threads = list(blocks(stream_N, window)), torch.get_num_threads()
     count = min(threads, len(pairs) - 1)
@@ -105,8 +103,7 @@ class Workspace:
         self._device, self._buffers = device, {}
 
     def take(self, name, *shape, dtype):
-        """The buffer `name`, uninitialised, cut to `shape`; the first use must be the
-        largest."""
+        """The buffer `name`, uninitialised, cut to `shape`; the first use is the largest."""
         if name not in self._buffers:
             self._buffers[name] = empty(*shape, dtype=dtype, device=self._device)
         return self._buffers[name][: shape[0]]
@@ -216,15 +213,15 @@ class CentredBlocks:
         return torch.fft.rfft(self.values_BL, out=out)
 
     def correlate(self, spectrum, query_spectrum):
-        """Dot products with one query from two spectra: O(log L) a window. The first J of
-        each row, (B, L), are those of whole windows."""
+        """Dot products with one query from two spectra: O(log L) a window. The first J of each
+        row, (B, L), are those of whole windows."""
         product = torch.mul(spectrum, query_spectrum, out=self._take_complex("product"))
         dots_BL = self._work.take("dots", *self.values_BL.shape, dtype=self.values_BL.dtype)
         return torch.fft.irfft(product, n=self.values_BL.shape[1], out=dots_BL)
 
     def correlate_directly(self, query_M):
-        """Dot products with one query, (B, J), one shifted multiply-add a query point: O(M)
-        a window."""
+        """Dot products with one query, (B, J), one shifted multiply-add a query point: O(M) a
+        window."""
         kept = self.shape_BJ[1]
         dots_BJ = self._work.take("direct", *self.shape_BJ, dtype=self.values_BL.dtype)
         if self.compiled:
@@ -242,6 +239,6 @@ class CentredBlocks:
 
 
 def query_spectrum(query_M, length):
-    """The factor of `CentredBlocks.correlate` for a query: its conjugated transform, padded
-    to the block length."""
+    """The factor of `CentredBlocks.correlate` for a query: its conjugated transform, padded to
+    the block length."""
     return torch.fft.rfft(query_M, n=length).conj().resolve_conj()

@@ -3,13 +3,13 @@ points past its end, a piece at a time.
 
 The distances need no communication at all, and are not kept: of each piece only those go on
 that could still be among the k matches (see `match_ranking`), so that memory does not grow
-with the stream. The ranking needs one small message a match: every rank offers its best
-free window for each query, the smallest wins, and all close the zone around it. That is the
-same greedy choice that one process makes, so the result is the same, also where a zone
-crosses a border.
+with the stream. The ranking needs one small message a match: every rank offers its best free
+window for each query, the smallest wins, and all close the zone around it. That is the same
+greedy choice that one process makes, so the result is the same, also where a zone crosses a
+border.
 
-Run by itself it is the job of one rank; `torchrun` starts as many as there are cores, GPUs
-or machines:
+Run by itself it is the job of one rank; `torchrun` starts as many as there are cores, GPUs or
+machines:
 
     torchrun --nproc-per-node 2 rolling_distance_sharded.py \\
         --stream s.npy --query q.npy --out o.npz
@@ -30,8 +30,8 @@ PIECE = 1 << 20  # distances in memory at once, over all queries
 
 
 def shard(windows, rank, ranks):
-    """The windows that `rank` of `ranks` owns, as a range: contiguous, sizes differing by
-    one at most.
+    """The windows that `rank` of `ranks` owns, as a range: contiguous, sizes differing by one
+    at most.
 
     >>> [shard(10, rank, 3) for rank in range(3)]
     [range(0, 3), range(3, 6), range(6, 10)]
@@ -40,15 +40,15 @@ def shard(windows, rank, ranks):
 
 
 def candidates(measure, query, read, windows, count, device="cpu"):
-    """The `count` windows of the range `windows` nearest to each query, neighbours included:
-    a list of `Matches` whose positions count from the start of the stream.
+    """The `count` windows of the range `windows` nearest to each query, neighbours included: a
+    list of `Matches` whose positions count from the start of the stream.
 
-    measure: "sdist", "mdist" or "zdist"; query (M,) or (K, M); read(start, stop) returns
-    those points of the stream, from a file or a network. About PIECE / K + M points are
-    asked for at once, and count K candidates are kept: memory does not grow with `windows`.
+    measure: "sdist", "mdist" or "zdist"; query (M,) or (K, M); read(start, stop) returns those
+    points of the stream, from a file or a network. About PIECE / K + M points are asked for at
+    once, and count K candidates are kept: memory does not grow with `windows`.
     """
     queries = torch.atleast_2d(torch.as_tensor(query, dtype=torch.float64, device=device))
-    known = [None] * len(queries)
+    known = [Matches(np.empty(0, np.int64), np.empty(0))] * len(queries)
     step = max(1, PIECE // len(queries))
     for first in range(windows.start, windows.stop, step):
         last = min(first + step, windows.stop)
@@ -85,8 +85,7 @@ def ranked_matches(known, k, exclusion):
 
 
 def main(argv=None):
-    """Compute this rank's share, rank the matches together, and let rank 0 write
-    `--out`."""
+    """Compute this rank's share, rank the matches together, and let rank 0 write `--out`."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument(
         "--stream",

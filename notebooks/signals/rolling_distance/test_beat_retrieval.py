@@ -27,11 +27,7 @@ def test_a_beat_counts_within_150_ms_and_not_beyond():
 def test_closed_answers():
     hits = np.array([True, False, True])
     precision, recall = precision_recall(hits, 4)
-    assert precision.tolist() == [1, 1 / 2, 2 / 3] and recall.tolist() == [
-        1 / 4,
-        1 / 4,
-        2 / 4,
-    ]
+    assert precision.tolist() == [1, 1 / 2, 2 / 3] and recall.tolist() == [1 / 4, 1 / 4, 2 / 4]
     assert average_precision(hits, 4) == pytest.approx((1 + 2 / 3) / 4)
     assert average_precision(np.ones(5, bool), 5) == 1
 
@@ -47,8 +43,7 @@ def test_the_threshold_comes_from_the_first_five_minutes_and_the_score_from_the_
     # beat nearer than the other
     beats = record([1000, 2000, 40_000, 50_000, 60_000], "VNVVN")
     matches = Matches(
-        np.array([1000, 40_000, 60_000, 2000, 50_000]) - 5,
-        np.array([1.0, 1.0, 0.5, 3.0, 2.0]),
+        np.array([1000, 40_000, 60_000, 2000, 50_000]) - 5, np.array([1.0, 1.0, 0.5, 3.0, 2.0])
     )
     matches = Matches(
         matches.positions[order := matches.distances.argsort()], matches.distances[order]

@@ -37,6 +37,8 @@ def test_pieces_keep_the_nearest_windows_of_the_whole(monkeypatch):
         np.testing.assert_array_equal(np.sort(found.positions), np.sort(order) + 123)
         np.testing.assert_allclose(found.distances, whole[order], atol=1e-9)
     assert max(asked) == 1000 + 31
+    (nothing, _) = candidates("zdist", queries, read, range(0), 500)  # a rank without windows
+    assert len(nothing.positions) == 0
 
 
 def test_memory_does_not_grow_with_the_stream(monkeypatch):
