@@ -50,12 +50,13 @@ def enough(k, exclusion):
     return max(k - 1, 0) * (2 * exclusion - 1) + 1
 
 
-def nearest(distances, count, first=0, known=Matches(np.empty(0, np.int64), np.empty(0))):
+def nearest(distances, count, first=0, known=None):
     """The `count` smallest finite distances as `Matches`, ranked, neighbours included.
 
     distances (W,), NumPy, of the windows from position `first` on; known: what this returned
     for the windows before, to be ranked with them.
     """
+    known = known or Matches(np.empty(0, np.int64), np.empty(0))
     full = len(known.positions) == count
     few = np.flatnonzero(distances < (known.distances[-1] if full else np.inf))
     if count < len(few):
