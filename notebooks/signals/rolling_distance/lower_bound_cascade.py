@@ -41,25 +41,32 @@ def nearest(query, stream, skip=range(0)):
     query_M = query.double()
     query_M = (query_M - query_M.mean()) / (query_M.std(correction=0) or 1.0)
     order = query_M.abs().argsort(descending=True).tolist()
-    at_W, partial_W = torch.arange(len(mean_W), device=stream.device), torch.zeros_like(mean_W)
-    keep_W = std_W.isfinite() & ((at_W < skip.start) | (at_W >= skip.stop))
+    at_W = torch.arange(len(mean_W), device=stream.device)
+    allowed_W = std_W.isfinite() & ((at_W < skip.start) | (at_W >= skip.stop))
+    partial_W = torch.where(allowed_W, mean_W.new_zeros(()), torch.inf)
     best, done = Nearest(-1, float("inf"), 0), 0
     while True:
-        chosen = keep_W.nonzero().view(-1)
-        alive = (x.index_select(0, chosen) for x in (at_W, partial_W, mean_W, scale_W))
-        at_W, partial_W, mean_W, scale_W = alive
-        if len(at_W) == 0:
-            return best
-        if done:  # the most promising, computed in full, tightens the bound for all the others
-            likely = int(at_W[partial_W.argmin()])
-            distance = float(zdist(query, stream[likely : likely + len(query)], mode="naive"))
+        if done:
+            # the most promising, computed in full, tightens the bound for all the others
+            partial_W.nan_to_num_(nan=torch.inf)
+            likely = int(partial_W.argmin())
+            if partial_W[likely] >= best.distance:
+                return best
+            at, partial_W[likely] = int(at_W[likely]), torch.inf
+            distance = float(zdist(query, stream[at : at + len(query)], mode="naive"))
             best = best._replace(compared=best.compared + len(order))
             if distance < best.distance:
-                best = best._replace(position=likely, distance=distance)
-            partial_W[at_W == likely] = torch.inf
+                best = best._replace(position=at, distance=distance)
+            chosen = (partial_W < best.distance).nonzero().view(-1)
+            alive = (x.index_select(0, chosen) for x in (at_W, partial_W, mean_W, scale_W))
+            at_W, partial_W, mean_W, scale_W = alive
+            if len(at_W) == 0:
+                return best
         step = order[done : 2 * done or FIRST_STEP]
         for i in step:
-            shifted_W = stream.index_select(0, at_W + i) - mean_W
+            # the first step takes every window: slices, where the later ones gather
+            points_W = stream.index_select(0, at_W + i) if done else stream[i : i + len(at_W)]
+            shifted_W = points_W - mean_W
             partial_W += shifted_W.mul_(scale_W).sub_(query_M[i]).square_()
         best = best._replace(compared=best.compared + len(at_W) * len(step))
-        keep_W, done = partial_W < best.distance, min(done + len(step), len(order))
+        done = min(done + len(step), len(order))
