@@ -128,16 +128,11 @@ def contestants(query, stream, device="cpu", peers=True):
         query_M, stream_N = (
             torch.as_tensor(x, dtype=dtype, device=device) for x in (query, stream)
         )
-        pairs[LABELS[f"ours_{name}"]] = functools.partial(rd.zdist, query_M, stream_N)
+        ways = {"ours": rd.zdist, "transforms": transforms_alone, "whole": whole_length_zdist}
         if overlap_save.compiles(stream_N.device):
-            pairs[LABELS[f"torch_{name}"]] = functools.partial(
-                by_torch(rd.zdist), query_M, stream_N
-            )
-        alone = functools.partial(transforms_alone, query_M, stream_N)
-        pairs[LABELS[f"transforms_{name}"]] = alone
-        pairs[LABELS[f"whole_{name}"]] = functools.partial(
-            whole_length_zdist, query_M, stream_N
-        )
+            ways["torch"] = by_torch(rd.zdist)
+        for way, call in ways.items():
+            pairs[LABELS[f"{way}_{name}"]] = functools.partial(call, query_M, stream_N)
     if str(device) == "cpu":
         pairs[LABELS["scipy"]] = functools.partial(scipy_zdist, query, stream)
         pairs |= stumpy_ready(query, stream) if peers else {}

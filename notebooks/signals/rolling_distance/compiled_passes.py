@@ -3,7 +3,7 @@ that stays in cache.
 
 torch walks over a whole group of blocks, 2 MB an array, once an operation: eleven times for
 the statistics, six for the distances. Here a block of 32 KB is fetched once and all is done
-with it, four walks and one, in the nearest cache. What is computed is the same, and
+with it, five walks and one, in the nearest cache. What is computed is the same, and
 `overlap_save` and `rolling_distance` do it with torch on GPUs, where numba is missing, and for
 blocks with non-finite points.
 
@@ -23,43 +23,36 @@ _fused = numba.njit(
 
 
 @_fused
-def centre_and_sum(points_N, step, window, centre_B, values_BL, sum_BJ, energy_BJ, total_B):
-    """None; fills in, for blocks that begin every `step` points, their mean, their points less
-    that mean, every window's sum and squared deviation, and the sum of all squares.
+def centre_and_sum(window, rows_BL, values_BL, centre_B1, sum_BJ, energy_BJ, total_B1):
+    """None; fills in the points of each block less their mean, the mean, every window's sum and
+    squared deviation, and the sum of all squares.
 
     Sums are float64; a window's follow from its left neighbour's: add the point that enters,
     take off the one that leaves.
     """
-    length = values_BL.shape[1]
+    length, share = values_BL.shape[1], 1.0 / window
     for b in range(len(values_BL)):
-        points, values, total = points_N[b * step : b * step + length], values_BL[b], 0.0
+        values, sums, energy, total = values_BL[b], sum_BJ[b], energy_BJ[b], 0.0
+        values[:] = rows_BL[b]
         for i in range(length):
-            total += points[i]
-        centre_B[b] = total / length
-        centre = centre_B[b]  # rounded to the dtype of the values
+            total += values[i]
+        centre_B1[b, 0] = total / length
+        centre, total = centre_B1[b, 0], 0.0  # the mean as rounded to the values' dtype
         for i in range(length):
-            values[i] = points[i] - centre
-        total = 0.0
+            values[i] -= centre
         for i in range(length):
             total += np.float64(values[i]) ** 2
-        total_B[b] = total
-        _slide(values, window, sum_BJ[b], energy_BJ[b])
-
-
-@_fused
-def _slide(values, window, sums, energy):
-    one, two, share = 0.0, 0.0, 1.0 / window
-    for i in range(window):
-        one += values[i]
-        two += np.float64(values[i]) ** 2
-    sums[0], energy[0] = one, max(two - one * one * share, 0.0)
-    entering = values[window:]
-    for j in range(len(sums) - 1):
-        old, new = np.float64(values[j]), np.float64(entering[j])
-        one += new - old
-        two += new * new - old * old
-        sums[j + 1] = one
-        energy[j + 1] = max(two - one * one * share, 0.0)
+        total_B1[b, 0], one, two = total, 0.0, 0.0
+        for i in range(window):
+            one += values[i]
+            two += np.float64(values[i]) ** 2
+        sums[0], energy[0] = one, max(two - one * one * share, 0.0)
+        entering = values[window:]
+        for j in range(len(sums) - 1):
+            old, new = np.float64(values[j]), np.float64(entering[j])
+            one += new - old
+            two += new * new - old * old
+            sums[j + 1], energy[j + 1] = one, max(two - one * one * share, 0.0)
 
 
 @_fused

@@ -144,20 +144,11 @@ class CentredBlocks:
 
     def _centre_and_sum_compiled(self, rows_BL):
         """Fill in values, sums and energies; returns the sums of all squares, (B, 1)."""
-        count, step = len(rows_BL), rows_BL.stride(0)
-        if rows_BL.stride(1) != 1:
-            rows_BL, step = rows_BL.contiguous(), rows_BL.shape[1]
-        points_N = rows_BL.as_strided(((count - 1) * step + rows_BL.shape[1],), (1,))
-        self.centre_B1 = rows_BL.new_empty(count, 1)
-        total_B1 = torch.empty(count, 1, dtype=torch.float64)
-        compiled_passes.centre_and_sum(
-            points_N.numpy(),
-            step,
-            self.window,
-            self.centre_B1.view(-1).numpy(),
-            *(x.numpy() for x in (self.values_BL, self.sum_BJ, self.energy_BJ)),
-            total_B1.view(-1).numpy(),
-        )
+        self.centre_B1 = rows_BL.new_empty(len(rows_BL), 1)
+        total_B1 = self.centre_B1.double()
+        filled = (self.values_BL, self.centre_B1, self.sum_BJ, self.energy_BJ, total_B1)
+        arrays = (x.numpy() for x in (rows_BL, *filled))
+        compiled_passes.centre_and_sum(self.window, *arrays)
         return total_B1
 
     def _centre_and_sum(self, rows_BL):

@@ -87,20 +87,16 @@ def ranked_matches(known, k, exclusion):
 def main(argv=None):
     """Compute this rank's share, rank the matches together, and let rank 0 write `--out`."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument(
-        "--stream",
-        required=True,
-        help=".npy file with the stream, of which every rank reads its own stretch",
-    )
-    parser.add_argument("--query", required=True, help=".npy file with a query or a stack")
+    files = {
+        "--stream": ".npy file with the stream, of which every rank reads its own stretch",
+        "--query": ".npy file with a query (M,) or a stack (K, M)",
+        "--out": ".npz file for positions and distances, (k,) or (K, k) with -1 and inf where a "
+        "query found fewer, and peak_bytes, the memory that each rank took at most",
+    }
+    for name, told in files.items():
+        parser.add_argument(name, required=True, help=told)
     parser.add_argument("--measure", default="zdist", choices=["sdist", "mdist", "zdist"])
     parser.add_argument("--matches", type=int, default=10)
-    parser.add_argument(
-        "--out",
-        required=True,
-        help=".npz file for positions and distances, (k,) or (K, k) with -1 and inf where a"
-        " query found fewer, and peak_bytes, the memory that each rank took at most",
-    )
     args = parser.parse_args(argv)
     cuda = torch.cuda.is_available()
     if cuda:
