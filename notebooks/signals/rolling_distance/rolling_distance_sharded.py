@@ -90,8 +90,8 @@ def main(argv=None):
     files = {
         "--stream": ".npy file with the stream, of which every rank reads its own stretch",
         "--query": ".npy file with a query (M,) or a stack (K, M)",
-        "--out": ".npz file for positions and distances, (k,) or (K, k) with -1 and inf where a "
-        "query found fewer, and peak_bytes, the memory that each rank took at most",
+        "--out": ".npz file for positions and distances, (k,) or (K, k), with -1 and inf where "
+        "a query found fewer, and peak_bytes, the memory that each rank took at most",
     }
     for name, told in files.items():
         parser.add_argument(name, required=True, help=told)
