@@ -145,7 +145,7 @@ class CentredBlocks:
     def _centre_and_sum_compiled(self, rows_BL):
         """Fill in values, sums and energies; returns the sums of all squares, (B, 1)."""
         self.centre_B1 = rows_BL.new_empty(len(rows_BL), 1)
-        total_B1 = self.centre_B1.double()
+        total_B1 = torch.empty(len(rows_BL), 1, dtype=torch.float64)
         filled = (self.values_BL, self.centre_B1, self.sum_BJ, self.energy_BJ, total_B1)
         arrays = (x.numpy() for x in (rows_BL, *filled))
         compiled_passes.centre_and_sum(self.window, *arrays)
