@@ -4,8 +4,8 @@ data in the same run.
     python -m bench_rolling_distance               # this machine's size, 20 rounds; a receipt
     python -m bench_rolling_distance --points 1000000 --rounds 5 --threads 1
 
-Contestants return z-normalised distances of every window, their statistics included unless
-the name says otherwise. They must agree before they are timed. stumpy takes part where it is
+Contestants return z-normalised distances of every window, their statistics included unless the
+name says otherwise. They must agree before they are timed. stumpy takes part where it is
 installed; the chapter's page shows the recorded race, and runs the others for a few rounds.
 """
 
@@ -13,9 +13,11 @@ import argparse
 import contextlib
 import functools
 import os
+from unittest import mock
 
 import mitbih
 import numpy as np
+import overlap_save
 import rolling_distance as rd
 import scipy.fft
 import scipy.ndimage
@@ -27,6 +29,10 @@ QUERY = slice(300_000, 300_421)  # as long as the article's
 LABELS = {
     "ours_float64": "ours, float64",
     "ours_float32": "ours, float32",
+    "torch_float64": "ours, float64, passes by torch",
+    "torch_float32": "ours, float32, passes by torch",
+    "transforms_float64": "the transforms alone, float64",
+    "transforms_float32": "the transforms alone, float32",
     "whole_float64": "whole-length FFT, float64",
     "whole_float32": "whole-length FFT, float32",
     "scipy": "SciPy, float64",
@@ -36,8 +42,7 @@ LABELS = {
 
 
 def scipy_zdist(query, stream):
-    """Overlap-add convolution and running means, as SciPy offers them; distances, not
-    squared."""
+    """Overlap-add convolution and running means, as SciPy offers them; not squared."""
     length = len(query)
     kept = slice(length // 2, length // 2 + len(stream) - length + 1)
     stream = stream - stream.mean()
@@ -52,8 +57,8 @@ def scipy_zdist(query, stream):
 
 
 def whole_length_zdist(query_M, stream_N):
-    """The article's formulation: one FFT of the whole padded stream, prefix sums from end
-    to end; squared."""
+    """The article's formulation: one FFT of the whole padded stream, prefix sums from end to
+    end; squared."""
     length, total = len(query_M), len(stream_N)
     padded = -(-total // 10_000) * 10_000
     unit_M = (query_M - query_M.mean()) / query_M.std(correction=0)
@@ -83,6 +88,35 @@ def stumpy_ready(query, stream):
     return {}
 
 
+def by_torch(call):
+    """The same call without `compiled_passes`: every pass over the blocks is torch's."""
+
+    @functools.wraps(call)
+    def run(*args):
+        with mock.patch.object(overlap_save, "compiled_passes", None):
+            return call(*args)
+
+    return run
+
+
+def transforms_alone(query_M, stream_N):
+    """None; the two transforms and the product of every block, with nothing before or after:
+    what `zdist` would take if all its passes were free."""
+
+    def work(pairs):
+        spectra = None
+        for _, rows_BL in pairs:
+            length = rows_BL.shape[1]
+            if spectra is None or len(spectra) != len(rows_BL):
+                values, out = rows_BL.contiguous(), torch.empty_like(rows_BL)
+                factor = overlap_save.query_spectrum(query_M, length)
+                spectra = torch.fft.rfft(values)
+            torch.fft.rfft(values, out=spectra)
+            torch.fft.irfft(spectra.mul_(factor), n=length, out=out)
+
+    overlap_save.over_blocks(work, stream_N, len(query_M))
+
+
 def contestants(query, stream, device="cpu", peers=True):
     """The functions to race by name, for a query (M,) and a stream (N,), NumPy float64.
 
@@ -94,10 +128,11 @@ def contestants(query, stream, device="cpu", peers=True):
         query_M, stream_N = (
             torch.as_tensor(x, dtype=dtype, device=device) for x in (query, stream)
         )
-        pairs[LABELS[f"ours_{name}"]] = functools.partial(rd.zdist, query_M, stream_N)
-        pairs[LABELS[f"whole_{name}"]] = functools.partial(
-            whole_length_zdist, query_M, stream_N
-        )
+        ways = {"ours": rd.zdist, "transforms": transforms_alone, "whole": whole_length_zdist}
+        if overlap_save.compiles(stream_N.device):
+            ways["torch"] = by_torch(rd.zdist)
+        for way, call in ways.items():
+            pairs[LABELS[f"{way}_{name}"]] = functools.partial(call, query_M, stream_N)
     if str(device) == "cpu":
         pairs[LABELS["scipy"]] = functools.partial(scipy_zdist, query, stream)
         pairs |= stumpy_ready(query, stream) if peers else {}
@@ -137,19 +172,19 @@ def record_rates(receipt, query_M, stream_N, rounds):
 
 def record_race(receipt, race, points):
     """Record every contestant's time, our rates in alignments a second, and how many times as
-    fast as stumpy each of ours is, round by round."""
+    fast as stumpy and as with torch's passes each of ours is, round by round."""
     for key, label in LABELS.items():
         if label in race.results:
             receipt.record(f"time_{key}", race.results[label])
     for name in ("float64", "float32"):
         ours = race.results[LABELS[f"ours_{name}"]]
         receipt.record(f"zdist_{name}_rate", ours, "alignments/s", count=points)
-        for peer in ("stumpy", "ready_stumpy"):
+        for peer in ("stumpy", "ready_stumpy", f"torch_{name}", f"transforms_{name}"):
             if LABELS[peer] in race.results:
                 rounds = zip(race.results[LABELS[peer]].times_s, ours.times_s, strict=True)
                 ratios = [theirs / mine for theirs, mine in rounds]
                 low, median, high = np.quantile(ratios, [0.25, 0.5, 0.75])
-                metric = f"speedup_over_{peer}_{name}"
+                metric = f"speedup_over_{peer.removesuffix(f'_{name}')}_{name}"
                 receipt.record(metric, median, "×", low, high, len(ratios))
 
 
@@ -168,7 +203,8 @@ def recorded_race(content):
     told = f"Recorded on {content['date'][:10]}, not measured here: {machine['cpu']}, "
     told += f"{content['threads']} threads, {sizes['rounds']} interleaved rounds, "
     told += f"{sizes['points']:,} points, stumpy {content['peers'].get('stumpy', '')}; "
-    told += f"load {content['load']['start']} before."
+    busy = content["busy_cores"]
+    told += f"{busy['before']} cores busy before, {busy['after']} after."
     return show.Table("replay", head, rows, told)
 
 
@@ -198,7 +234,7 @@ def main(argv=None):
     record_race(receipt, race, points)
     query_M, stream_N = (torch.as_tensor(x, device=tier.device) for x in (query, stream))
     record_rates(receipt, query_M, stream_N, args.rounds)
-    print(receipt.write("race"))
+    print(receipt.write("race" if args.threads == device.cores() else f"race_{args.threads}"))
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
-"""Ranked matches from a row of distances: the nearest, then the nearest that does not
-overlap it, and so on.
+"""Ranked matches from distances: the nearest, then the nearest that does not overlap it, and
+so on.
 
-Greedy selection with an exclusion zone, as `match` of stumpy does it (Law 2019), in one
-pass over the distances and a heap over buckets instead of one pass a match.
+Greedy selection with an exclusion zone, as `match` of stumpy does it (Law 2019). A match
+closes the 2 E - 1 positions less than E from it. So before the k-th choice at most (k - 1) (2
+E - 1) positions are closed, and the choice is among the (k - 1) (2 E - 1) + 1 smallest
+distances: nothing else need be kept, however long the stream.
 """
 
-import heapq
 from typing import NamedTuple
 
 import numpy as np
@@ -20,76 +21,68 @@ class Matches(NamedTuple):
 
 
 def top_matches(distances, k, exclusion):
-    """The k smallest distances, ranked, no two closer than `exclusion` positions:
-    `Matches`.
+    """The k smallest distances, ranked, no two closer than `exclusion` positions: `Matches`.
 
     >>> top_matches(np.array([5.0, 1.0, 2.0, 9.0, 3.0]), k=2, exclusion=2)
     Matches(positions=array([1, 4]), distances=array([1., 3.]))
 
-    distances (W,), as the functions above return them; fewer than k come back when no room
-    is left. Infinite and NaN distances never match; of equal ones the first position wins.
-    Exact greedy selection in O(W + k exclusion). Raises ValueError for k < 0 or exclusion <
-    1.
+    distances (W,), as `zdist` returns them; fewer than k come back when no room is left.
+    Infinite and NaN distances never match; of equal ones the first position wins. Raises
+    ValueError for k < 0 or exclusion < 1.
     """
-    if k < 0:
-        raise ValueError(f"k must be 0 or more, the number of matches wanted, got {k}")
-    ranking, picked = Ranking(distances, exclusion), []
+    values_W = as_tensor(distances, "distances")[0].cpu().numpy()
+    ranking, picked = Ranking(nearest(values_W, enough(k, exclusion)), exclusion), []
     while len(picked) < k and (best := ranking.best())[0] < np.inf:
         picked.append(best)
         ranking.close(best[1])
-    found = np.array([value for value, _ in picked], dtype=ranking.dtype)
+    found = np.array([value for value, _ in picked], dtype=values_W.dtype)
     return Matches(np.array([at for _, at in picked], dtype=np.int64), found)
 
 
-class Ranking:
-    """The smallest distance still free, again and again, while zones around earlier picks
-    are closed.
-
-    Positions lie in buckets of `exclusion`, and a heap holds the best of each. Closing a
-    zone touches at most three buckets; their heap entries are corrected when they come up.
-    """
-
-    def __init__(self, distances, exclusion):
-        if exclusion < 1:
-            raise ValueError(
-                f"exclusion must be 1 or more (1: neighbours may match), got {exclusion}"
-            )
-        values_W = as_tensor(distances, "distances")[0].cpu().numpy()
-        self.dtype, self._size = values_W.dtype, exclusion
-        spare = -len(values_W) % exclusion
-        self._left = np.pad(
-            values_W.astype(np.float64), (0, spare), constant_values=np.inf
-        ).reshape(-1, exclusion)
-        self._left[np.isnan(self._left)] = np.inf
-        best = self._left.argmin(1)
-        values = np.take_along_axis(self._left, best[:, None], 1)[:, 0]
-        self._heap = list(
-            zip(
-                values.tolist(),
-                (best + np.arange(len(best)) * exclusion).tolist(),
-                strict=True,
-            )
+def enough(k, exclusion):
+    """How many of the smallest distances suffice to choose k matches, by the count above."""
+    if k < 0:
+        raise ValueError(f"k must be 0 or more, the number of matches wanted, got {k}")
+    if exclusion < 1:
+        raise ValueError(
+            f"exclusion must be 1 or more (1: neighbours may match), got {exclusion}"
         )
-        heapq.heapify(self._heap)
+    return max(k - 1, 0) * (2 * exclusion - 1) + 1
+
+
+def nearest(distances, count, first=0, known=None):
+    """The `count` smallest finite distances as `Matches`, ranked, neighbours included.
+
+    distances (W,), NumPy, of the windows from position `first` on; known: what this returned
+    for the windows before, to be ranked with them.
+    """
+    known = known or Matches(np.empty(0, np.int64), np.empty(0))
+    full = len(known.positions) == count
+    few = np.flatnonzero(distances < (known.distances[-1] if full else np.inf))
+    if count < len(few):
+        few = few[distances[few] <= np.partition(distances[few], count)[count]]
+    positions = np.concatenate([known.positions, few + first])
+    values = np.concatenate([known.distances, distances[few]])
+    order = np.argsort(values, kind="stable")[:count]  # of equal ones the first stays first
+    return Matches(positions[order], values[order])
+
+
+class Ranking:
+    """The nearest candidate still free, again and again, while zones around matches close."""
+
+    def __init__(self, candidates, exclusion):
+        self._positions, self._distances = (x.tolist() for x in candidates)
+        self._exclusion, self._next, self._closed = exclusion, 0, set()
 
     def best(self):
-        """(distance, position) of the nearest free one, the first of equals; (inf, -1) when
-        none is free."""
-        while self._heap and self._heap[0][0] < np.inf:
-            value, at = self._heap[0]
-            if self._left.flat[at] == value:
-                return value, at
-            bucket = at // self._size
-            inside = int(self._left[bucket].argmin())
-            heapq.heapreplace(
-                self._heap,
-                (float(self._left[bucket, inside]), bucket * self._size + inside),
-            )
+        """(distance, position) of the nearest free one; (inf, -1) when none is free."""
+        for at in range(self._next, len(self._positions)):
+            if self._positions[at] not in self._closed:
+                self._next = at
+                return self._distances[at], self._positions[at]
+        self._next = len(self._positions)
         return np.inf, -1
 
     def close(self, position):
-        """Take `position`, which may lie outside, and all less than `exclusion` from it out
-        of the ranking."""
-        self._left.reshape(-1)[
-            max(0, position - self._size + 1) : max(0, position + self._size)
-        ] = np.inf
+        """Close the zone around a match, a candidate or not."""
+        self._closed.update(range(position - self._exclusion + 1, position + self._exclusion))

@@ -1,14 +1,13 @@
-"""The MIT-BIH Arrhythmia Database as arrays: two-lead ECG and the cardiologists' beat
-labels.
+"""The MIT-BIH Arrhythmia Database as arrays: two-lead ECG and the cardiologists' beat labels.
 
 Each record is three files. `100.hea` is text: sampling rate, length, gain, baseline and a
 checksum for each lead. `100.dat` packs two 12-bit samples in three bytes ("format 212").
-`100.atr` holds the annotations: 16-bit words, six bits of label and ten bits of time since
-the last one.
+`100.atr` holds the annotations: 16-bit words, six bits of label and ten bits of time since the
+last one.
 
 Sources: Moody and Mark 2001; the WFDB file-format pages `header(5)`, `signal(5)` and
-`annot(5)` of PhysioNet. We read format 212 with one segment, which is all this database
-uses, and refuse the rest.
+`annot(5)` of PhysioNet. We read format 212 with one segment, which is all this database uses,
+and refuse the rest.
 """
 
 from dataclasses import dataclass
@@ -18,36 +17,12 @@ import numpy as np
 
 # annotation codes of annot(5) that stand for a beat, with the letter that cardiologists'
 # tables use
-BEATS = {
-    1: "N",
-    2: "L",
-    3: "R",
-    4: "a",
-    5: "V",
-    6: "F",
-    7: "J",
-    8: "A",
-    9: "S",
-    10: "E",
-    11: "j",
-    12: "/",
-}
-BEATS |= {13: "Q", 34: "e", 38: "f"}
+BEATS = dict(enumerate("NLRaVFJASEj/Q", start=1)) | {34: "e", 38: "f"}
 _SKIP, _NUM, _SUB, _CHN, _AUX = 59, 60, 61, 62, 63
 
 
-RECORDS = (
-    "100",
-    "105",
-    "106",
-    "119",
-    "200",
-    "208",
-    "213",
-    "221",
-    "228",
-    "233",
-)  # those in our registry
+# those in our registry
+RECORDS = ("100", "105", "106", "119", "200", "208", "213", "221", "228", "233")
 
 
 @dataclass(frozen=True)
@@ -58,29 +33,24 @@ class Record:
     rate_hz: float
     leads_mv: dict[str, np.ndarray]
     beat_samples: np.ndarray  # (B,) int64, where each beat was marked
-    beat_labels: (
-        np.ndarray
-    )  # (B,) one letter each: N normal, V ventricular, A atrial premature, ...
+    beat_labels: np.ndarray  # (B,) one letter each: N normal, V ventricular, A atrial, ...
     notes: str = ""  # what the cardiologists wrote into the header
 
 
 def read_record(folder, name):
-    """One record with its beats, from the three files `name.hea`, `name.dat` and
-    `name.atr`.
+    """One record with its beats, from the three files `name.hea`, `name.dat` and `name.atr`.
 
     >>> record = read_record("mitbih", "100")
     >>> record.leads_mv["MLII"].shape, record.beat_labels[:3]
     ((650000,), array(['N', 'N', 'N'], dtype='<U1'))
 
-    Raises `FileNotFoundError` for a missing file; `ValueError` for another format, a file
-    of the wrong length, or a lead whose samples do not add up to the checksum in its
-    header.
+    Raises `FileNotFoundError` for a missing file; `ValueError` for another format, a file of
+    the wrong length, or a lead whose samples do not add up to the checksum in its header.
     """
     folder = Path(folder)
     head, leads = _read_header(folder / f"{name}.hea")
-    raw_2N = (
-        unpack_212((folder / f"{name}.dat").read_bytes(), 2 * head["length"]).reshape(-1, 2).T
-    )
+    packed = (folder / f"{name}.dat").read_bytes()
+    raw_2N = unpack_212(packed, 2 * head["length"]).reshape(-1, 2).T
     leads_mv = {}
     for samples, lead in zip(raw_2N, leads, strict=True):
         total = int(samples.sum(dtype=np.int64)) & 0xFFFF
@@ -98,8 +68,8 @@ def read_record(folder, name):
 
 
 def long_stream(folder, points, lead="MLII"):
-    """One lead of all `RECORDS`, one after the other, float64 millivolts of shape
-    (points,); repeated if need be."""
+    """One lead of all `RECORDS`, one after the other, float64 millivolts of shape (points,);
+    repeated if need be."""
     whole = np.concatenate([read_record(folder, name).leads_mv[lead] for name in RECORDS])
     return np.resize(whole, points)
 
@@ -111,8 +81,8 @@ def unpack_212(packed, count):
     array([308,  -1], dtype=int16)
 
     Byte 0 is the low part of the first sample, byte 2 that of the second; byte 1 holds both
-    high parts, the first in its low half. Raises `ValueError` when `packed` is not exactly
-    as long as `count` needs.
+    high parts, the first in its low half. Raises `ValueError` when `packed` is not exactly as
+    long as `count` needs.
     """
     want = (count + 1) // 2 * 3
     if len(packed) != want:
@@ -160,30 +130,20 @@ def _read_header(path):
     text = [line for line in path.read_text().splitlines() if line.strip()]
     lines = [line for line in text if not line.startswith("#")]
     first = lines[0].split()
-    head = {
-        "leads": int(first[1]),
-        "rate_hz": float(first[2].split("/")[0]),
-        "length": int(first[3]),
-    }
-    head["notes"] = " ".join(line[1:].strip() for line in text if line.startswith("#"))
-    leads = []
-    for line in lines[1 : 1 + head["leads"]]:
+    leads, rate_hz, length = int(first[1]), float(first[2].split("/")[0]), int(first[3])
+    notes = " ".join(line[1:].strip() for line in text if line.startswith("#"))
+    head, found = {"rate_hz": rate_hz, "length": length, "notes": notes}, []
+    for line in lines[1 : 1 + leads]:
         _, form, gain, _, zero, _, checksum, _, name = line.split(maxsplit=8)
-        if form != "212" or head["leads"] != 2:
+        if form != "212" or leads != 2:
             raise ValueError(
-                f"{path.name}: {head['leads']} leads of format {form}; "
+                f"{path.name}: {leads} leads of format {form}; "
                 "only two leads of format 212 are read"
             )
         # gain 200 is written "200", "200/mV" or "200(baseline)/mV"; without a baseline, the
         # ADC zero is it
         value, _, rest = gain.partition("/")[0].partition("(")
         base = int(rest.rstrip(")")) if rest else int(zero)
-        leads.append(
-            {
-                "name": name,
-                "gain": float(value),
-                "baseline": base,
-                "checksum": int(checksum),
-            }
-        )
-    return head, leads
+        gain, checksum = float(value), int(checksum)
+        found.append({"name": name, "gain": gain, "baseline": base, "checksum": checksum})
+    return head, found

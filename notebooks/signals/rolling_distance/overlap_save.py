@@ -3,12 +3,12 @@ cache.
 
 A block of L points holds J = L - M + 1 whole windows of M points; the next block starts J
 points later, so that every window lies in one block (overlap-save: Stockham 1966). Inside a
-block everything is local: its mean is subtracted first, its prefix sums run over L points,
-not N, and its transform has length L, so that error and memory do not grow with the stream.
+block everything is local: its mean is subtracted first, its prefix sums run over L points, not
+N, and its transform has length L, so that error and memory do not grow with the stream.
 
-Memory traffic a point, float64: read 8 bytes, write the centred copy, transform out and
-back, two prefix sums and a few element-wise passes: about 200 bytes, nearly all of it from
-cache when a group of blocks fits there.
+Memory traffic a point, float64: read 8 bytes and write 8 in main memory; in cache, where a
+group of blocks fits, the centred copy, the transform out and back, sums and energies: about
+100 bytes in compiled passes (`compiled_passes`), 200 with torch.
 
 Legend: B blocks, L block length, N stream length, M window length, J windows a block.
 """
@@ -17,6 +17,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import torch
+
+try:
+    import compiled_passes
+except ImportError:  # without numba torch does everything
+    compiled_passes = None
 
 POINTS_AT_ONCE = {
     "cpu": 1 << 18,
@@ -30,8 +35,8 @@ DOT_ULPS, SUM_ULPS = 16, 64
 
 
 def blocks(stream_N, window):
-    """Pairs (index of the first window, blocks (B, L)) that cover every window of the
-    stream at least once.
+    """Pairs (index of the first window, blocks (B, L)) that cover every window of the stream
+    at least once.
 
     The blocks are overlapping views of the stream, not copies. The last one ends with the
     stream, so it may repeat windows of the one before.
@@ -53,10 +58,8 @@ def over_blocks(work, stream_N, window):
     """None, once `work(pairs)` has had all pairs of `blocks`; on a CPU in as many threads as
     torch uses, each of which computes alone and wants its own `Workspace`.
 
-    So the threads meet once a call. Left to itself torch splits every operation, and its
-    threads meet hundreds of times a call: where other programs want the cores, each meeting
-    waits for a thread that has none. Which thread does what does not change the results: a
-    last pair that repeats windows follows the one it repeats.
+    So the threads meet once a call; torch's own would meet at every operation. Which thread
+    does what changes no result: a last pair that repeats windows follows the one it repeats.
     """
     pairs, threads = list(blocks(stream_N, window)), torch.get_num_threads()
     count = min(threads, len(pairs) - 1)
@@ -77,6 +80,11 @@ def over_blocks(work, stream_N, window):
         torch.set_num_threads(threads)
 
 
+def compiles(device):
+    """Whether blocks on this device go through `compiled_passes`: on a CPU where numba is."""
+    return compiled_passes is not None and device.type == "cpu"
+
+
 def empty(*shape, dtype, device):
     """An uninitialised tensor; on a CPU from NumPy, which asks the kernel for huge pages.
 
@@ -95,8 +103,7 @@ class Workspace:
         self._device, self._buffers = device, {}
 
     def take(self, name, *shape, dtype):
-        """The buffer `name`, uninitialised, cut to `shape`; the first use must be the
-        largest."""
+        """The buffer `name`, uninitialised, cut to `shape`; the first use is the largest."""
         if name not in self._buffers:
             self._buffers[name] = empty(*shape, dtype=dtype, device=self._device)
         return self._buffers[name][: shape[0]]
@@ -105,33 +112,29 @@ class Workspace:
 class CentredBlocks:
     """Blocks less their own mean, with the sums of every window in float64.
 
-    values_BL (in `dtype`, non-finite points replaced by 0), energy_BJ (squared deviations
-    from the window's mean, float64) and least_B1 (the smallest of a block); energy_error_B1
-    and dot_error_B1: how far off rounding may put an energy, and a dot product with a query
-    of length 1. lost_BJ (windows with a non-finite point) and flat_BJ (windows of one
-    repeated value): masks, or None where the group has no such window. All live in `work`
-    and hold until the next group is made there.
+    values_BL (in `dtype`, non-finite points replaced by 0), sum_BJ (of a window's values),
+    energy_BJ (squared deviations from the window's mean) and least_B1 (the smallest of a
+    block), all float64; energy_error_B1 and dot_error_B1: how far off rounding may put an
+    energy, and a dot product with a query of length 1. lost_BJ (windows with a non-finite
+    point) and flat_BJ (windows of one repeated value): masks, or None where the group has no
+    such window. All live in `work` and hold until the next group is made there.
     """
 
     def __init__(self, rows_BL, window, dtype, work):
         self.window, self._work = window, work
         self.shape_BJ = len(rows_BL), rows_BL.shape[1] - window + 1
-        self.centre_B1 = rows_BL.to(dtype).mean(1, keepdim=True)
         self.lost_BJ = self.flat_BJ = None
         self.values_BL = work.take("values", *rows_BL.shape, dtype=dtype)
-        if self.centre_B1.isfinite().all():
-            torch.sub(rows_BL, self.centre_B1, out=self.values_BL)
-        else:
-            self._drop_non_finite(rows_BL, dtype)
-        wide_BL = work.take("wide", *rows_BL.shape, dtype=torch.float64)
-        self._sum_BJ, _ = self._window_sums(self.values_BL, "sums")
-        self.energy_BJ, total_B1 = self._window_sums(
-            wide_BL.copy_(self.values_BL).square_(), "energy"
-        )
-        self.energy_BJ.addcmul_(self._sum_BJ, self._sum_BJ, value=-1 / window).clamp_(min=0)
+        self.sum_BJ = work.take("sums", *self.shape_BJ, dtype=torch.float64)
+        self.energy_BJ = work.take("energy", *self.shape_BJ, dtype=torch.float64)
+        rows_BL = rows_BL.to(dtype)
+        self.compiled = compiles(rows_BL.device)
+        total_B1 = self._centre_and_sum_compiled(rows_BL) if self.compiled else None
+        if total_B1 is None or not total_B1.isfinite().all():
+            total_B1 = self._centre_and_sum(rows_BL)
         self.least_B1 = self.energy_BJ.amin(1, keepdim=True)
         self.energy_error_B1 = total_B1 * (SUM_ULPS * torch.finfo(torch.float64).eps)
-        self.dot_error_B1 = (total_B1 / rows_BL.shape[1]).sqrt_() * (
+        self.dot_error_B1 = (total_B1 / rows_BL.shape[1]).sqrt() * (
             DOT_ULPS * torch.finfo(dtype).eps
         )
         if (self.least_B1 <= self.energy_error_B1).any():
@@ -139,24 +142,44 @@ class CentredBlocks:
             self.flat_BJ = self._window_counts(changes_BL) == changes_BL[:, : self.shape_BJ[1]]
             self.energy_BJ.masked_fill_(self.flat_BJ, 0.0)
 
-    def _drop_non_finite(self, rows_BL, dtype):
+    def _centre_and_sum_compiled(self, rows_BL):
+        """Fill in values, sums and energies; returns the sums of all squares, (B, 1)."""
+        self.centre_B1 = rows_BL.new_empty(len(rows_BL), 1)
+        total_B1 = torch.empty(len(rows_BL), 1, dtype=torch.float64)
+        filled = (self.values_BL, self.centre_B1, self.sum_BJ, self.energy_BJ, total_B1)
+        arrays = (x.numpy() for x in (rows_BL, *filled))
+        compiled_passes.centre_and_sum(self.window, *arrays)
+        return total_B1
+
+    def _centre_and_sum(self, rows_BL):
+        self.centre_B1 = rows_BL.mean(1, keepdim=True)
+        if self.centre_B1.isfinite().all():
+            torch.sub(rows_BL, self.centre_B1, out=self.values_BL)
+        else:
+            self._drop_non_finite(rows_BL)
+        wide_BL = self._work.take("wide", *rows_BL.shape, dtype=torch.float64)
+        self._window_sums(self.values_BL, self.sum_BJ)
+        total_B1 = self._window_sums(wide_BL.copy_(self.values_BL).square_(), self.energy_BJ)
+        self.energy_BJ.addcmul_(self.sum_BJ, self.sum_BJ, value=-1 / self.window).clamp_(min=0)
+        return total_B1
+
+    def _drop_non_finite(self, rows_BL):
         finite_BL = rows_BL.isfinite()
         known_BL = rows_BL.double().where(finite_BL, 0.0)
         self.centre_B1 = (
             known_BL.sum(1, keepdim=True) / finite_BL.sum(1, keepdim=True).clamp(min=1)
-        ).to(dtype)
+        ).to(rows_BL.dtype)
         torch.sub(rows_BL, self.centre_B1, out=self.values_BL).masked_fill_(~finite_BL, 0.0)
         self.lost_BJ = self._window_counts(~finite_BL) > 0
 
-    def _window_sums(self, values_BL, name):
-        """Sums of every window (B, J), and of every block (B, 1), as differences of one
-        prefix sum."""
+    def _window_sums(self, values_BL, sums_BJ):
+        """Fill in the sums of every window, as differences of one prefix sum a block; returns
+        those of whole blocks, (B, 1)."""
         prefix_BL = self._work.take("prefix", *values_BL.shape, dtype=torch.float64)
         torch.cumsum(values_BL, 1, out=prefix_BL)
-        sums_BJ = self._work.take(name, *self.shape_BJ, dtype=torch.float64)
         sums_BJ[:, 0] = prefix_BL[:, self.window - 1]
         torch.sub(prefix_BL[:, self.window :], prefix_BL[:, : -self.window], out=sums_BJ[:, 1:])
-        return sums_BJ, prefix_BL[:, -1:].clone()
+        return prefix_BL[:, -1:].clone()
 
     def _window_counts(self, mask_BL):
         """How many points of every window are marked, (B, J) int64."""
@@ -165,7 +188,7 @@ class CentredBlocks:
 
     def mean_BJ(self):
         """Mean of every window, float64."""
-        return self._sum_BJ / self.window + self.centre_B1
+        return self.sum_BJ / self.window + self.centre_B1
 
     def without_flat_and_lost(self, mask_BJ):
         """The windows of a mask that can be computed again: neither flat, which is exact
@@ -177,40 +200,36 @@ class CentredBlocks:
 
     def spectrum(self):
         """Transform of every block, to be shared by all queries."""
-        out = self._work.take(
-            "spectrum",
-            len(self.values_BL),
-            self.values_BL.shape[1] // 2 + 1,
-            dtype=self._complex(),
-        )
+        out = self._take_complex("spectrum")
         return torch.fft.rfft(self.values_BL, out=out)
 
     def correlate(self, spectrum, query_spectrum):
-        """Dot products with one query, (B, J), from two spectra: O(log L) a window."""
-        product = torch.mul(
-            spectrum,
-            query_spectrum,
-            out=self._work.take("product", *spectrum.shape, dtype=self._complex()),
-        )
+        """Dot products with one query from two spectra: O(log L) a window. The first J of each
+        row, (B, L), are those of whole windows."""
+        product = torch.mul(spectrum, query_spectrum, out=self._take_complex("product"))
         dots_BL = self._work.take("dots", *self.values_BL.shape, dtype=self.values_BL.dtype)
-        return torch.fft.irfft(product, n=self.values_BL.shape[1], out=dots_BL)[
-            :, : self.shape_BJ[1]
-        ]
+        return torch.fft.irfft(product, n=self.values_BL.shape[1], out=dots_BL)
 
     def correlate_directly(self, query_M):
-        """Dot products with one query, (B, J), one shifted multiply-add a query point: O(M)
-        a window."""
+        """Dot products with one query, (B, J), one shifted multiply-add a query point: O(M) a
+        window."""
         kept = self.shape_BJ[1]
-        dots_BJ = self._work.take("direct", *self.shape_BJ, dtype=self.values_BL.dtype).zero_()
+        dots_BJ = self._work.take("direct", *self.shape_BJ, dtype=self.values_BL.dtype)
+        if self.compiled:
+            compiled_passes.correlate(*(x.numpy() for x in (query_M, self.values_BL, dots_BJ)))
+            return dots_BJ
+        dots_BJ.zero_()
         for shift, weight in enumerate(query_M.tolist()):
             dots_BJ.add_(self.values_BL[:, shift : shift + kept], alpha=weight)
         return dots_BJ
 
-    def _complex(self):
-        return torch.complex64 if self.values_BL.dtype == torch.float32 else torch.complex128
+    def _take_complex(self, name):
+        count, length = self.values_BL.shape
+        dtype = self.values_BL.dtype.to_complex()
+        return self._work.take(name, count, length // 2 + 1, dtype=dtype)
 
 
 def query_spectrum(query_M, length):
-    """The factor of `CentredBlocks.correlate` for a query: its conjugated transform, padded
-    to the block length."""
+    """The factor of `CentredBlocks.correlate` for a query: its conjugated transform, padded to
+    the block length."""
     return torch.fft.rfft(query_M, n=length).conj().resolve_conj()

@@ -1,36 +1,43 @@
 """Rolling distances: how far a short query is from every window of a long stream.
 
-Article: "Aligning Time Series at the Speed of Light" (rapidAligner, NVIDIA). Three
-lock-step measures, all *squared*: `sdist` compares raw values, `mdist` removes each
-window's mean, `zdist` also divides by its standard deviation. With q0 = q - mean(q), C_j =
-sum_i q0_i s_(j+i), and mean mu_j and squared deviation V_j = sum_i (s_(j+i) - mu_j)^2 of
-the window that starts at j:
+Article: "Aligning Time Series at the Speed of Light" (rapidAligner, NVIDIA). Three lock-step
+measures, all *squared*: `sdist` compares raw values, `mdist` removes each window's mean,
+`zdist` also divides by its standard deviation. With q0 = q - mean(q), C_j = sum_i q0_i
+s_(j+i), and mean mu_j and squared deviation V_j = sum_i (s_(j+i) - mu_j)^2 of the window that
+starts at j:
 
     mdist_j = |q0|^2 + V_j - 2 C_j        sdist_j = mdist_j + M (mu_j - mu_q)^2
     zdist_j = 2 M (1 - C_j / sqrt(|q0|^2 V_j))
 
 We differ from the article's library in four ways. C comes from short overlapping blocks
 (overlap-save; Stockham 1966) that stay in cache, not from one FFT of the whole stream. Each
-block is centred on its own mean, which changes neither C nor V, so that a large offset
-costs no digits. Sums run inside a block, in float64, so that a float32 stream of any length
-keeps accurate statistics. Windows where rounding could still matter (near-copies of the
-query, quiet windows beside a loud outlier) are found by an error bound and computed again
-by direct differences.
+block is centred on its own mean, which changes neither C nor V, so that a large offset costs
+no digits. Sums run inside a block, in float64, so that a float32 stream of any length keeps
+accurate statistics. Windows where rounding could still matter (near-copies of the query, quiet
+windows beside a loud outlier) are found by an error bound and computed again by direct
+differences.
 
 Legend: B blocks, L block length, N stream length, M query length, K queries, J = L - M + 1
 windows a block, W windows.
 """
 
-import numpy as np
 import torch
 from match_ranking import Matches, top_matches
-from overlap_save import CentredBlocks, Workspace, empty, over_blocks, query_spectrum
+from overlap_save import (
+    CentredBlocks,
+    Workspace,
+    compiled_passes,
+    compiles,
+    empty,
+    over_blocks,
+    query_spectrum,
+)
 from stream_inputs import as_tensor, check_lengths, normalise, queries_of
 
-__all__ = ["Matches", "mdist", "rolling_mean_std", "sdist", "top_matches", "zdist"]
-__all__ += ["mdist_reference", "sdist_reference", "zdist_reference"]
+__all__ = ["Matches", "finish", "mdist", "rolling_mean_std", "sdist", "top_matches", "zdist"]
 
-CROSSOVER = 28  # query length from which `auto` takes the FFT, as measured in the chapter
+# query length from which `auto` takes the FFT, as measured on two cores
+CROSSOVER = {"compiled": 96, "torch": 28}
 # a squared distance (or energy) that rounding may put off by more than this share is
 # computed again, directly
 EXACT_TO = {torch.float32: 2e-3, torch.float64: 1e-8}
@@ -43,12 +50,11 @@ def sdist(query, stream, mode="auto"):
     >>> sdist(np.array([1.0, 2.0]), np.array([1.0, 2.0, 4.0]))
     array([0., 5.])
 
-    query (M,), or (K, M) for many at once, giving (K, N-M+1); stream (N,); both NumPy
-    arrays, torch tensors or anything with DLPack, on one device. The result has the
-    stream's kind, device and dtype: float32 or float64; integers count as float64, half
-    floats as float32. A window that touches a NaN or infinite sample gets infinity. mode:
-    `naive` costs O(N M), `fft` O(N log M), `auto` picks by M; memory beyond the result is
-    bounded.
+    query (M,), or (K, M) for many at once, giving (K, N-M+1); stream (N,); both NumPy arrays,
+    torch tensors or anything with DLPack, on one device. The result has the stream's kind,
+    device and dtype: float32 or float64; integers count as float64, half floats as float32. A
+    window that touches a NaN or infinite sample gets infinity. mode: `naive` costs O(N M),
+    `fft` O(N log M), `auto` picks by M; memory beyond the result is bounded.
 
     Raises ValueError for an empty or non-finite query, M > N, another number of axes, two
     devices, another mode.
@@ -57,8 +63,8 @@ def sdist(query, stream, mode="auto"):
 
 
 def mdist(query, stream, mode="auto"):
-    """Squared Euclidean distance after both sides lose their mean, shape (N-M+1,);
-    arguments as `sdist`.
+    """Squared Euclidean distance after both sides lose their mean, shape (N-M+1,); arguments
+    as `sdist`.
 
     >>> mdist(np.array([1.0, 2.0]), np.array([11.0, 12.0, 14.0])).round(6)
     array([0. , 0.5])
@@ -67,14 +73,14 @@ def mdist(query, stream, mode="auto"):
 
 
 def zdist(query, stream, mode="auto"):
-    """Squared Euclidean distance after both sides are z-normalised (ddof 0), shape
-    (N-M+1,); arguments as `sdist`.
+    """Squared Euclidean distance after both sides are z-normalised (ddof 0), shape (N-M+1,);
+    arguments as `sdist`.
 
     >>> zdist(np.array([1.0, 2.0, 1.0]), np.array([10.0, 30.0, 10.0, 10.0])).round(6)
     array([0., 9.])
 
-    Lies between 0 and 4 M. A constant window or query has no shape: it normalises to zeros,
-    so that the distance is M to anything else and 0 to another constant.
+    Lies between 0 and 4 M. A constant window or query has no shape: it normalises to zeros, so
+    that the distance is M to anything else and 0 to another constant.
     """
     return _distances("zdist", query, stream, mode)
 
@@ -87,8 +93,8 @@ def rolling_mean_std(stream, window):
     [[2.0, 3.0], [1.0, 0.0]]
 
     The statistics inside `zdist`: accurate in float32 whatever the offset and the length of
-    the stream. A window with a non-finite sample gets infinity. window is a length in
-    samples; the rest as `sdist`.
+    the stream. A window with a non-finite sample gets infinity. window is a length in samples;
+    the rest as `sdist`.
     """
     stream_N, dtype, give_back = as_tensor(stream, "stream")
     check_lengths(window, len(stream_N))
@@ -117,35 +123,6 @@ def _statistics(stream_N, first, block, mean_W, std_W):
         _part(out_W, first, block).masked_fill_(block.lost_BJ, torch.inf)
 
 
-def sdist_reference(query, stream):
-    """`sdist` by the definition, one window at a time in float64: the oracle of the tests,
-    O(N M)."""
-    return _reference(query, stream, lambda x: x)
-
-
-def mdist_reference(query, stream):
-    """`mdist` by the definition; see `sdist_reference`."""
-    return _reference(query, stream, lambda x: x - x.mean())
-
-
-def zdist_reference(query, stream):
-    """`zdist` by the definition; see `sdist_reference`."""
-    return _reference(
-        query, stream, lambda x: 0 * x if np.ptp(x) == 0 else (x - x.mean()) / x.std()
-    )
-
-
-def _reference(query, stream, normalise):
-    query, stream = np.asarray(query, np.float64), np.asarray(stream, np.float64)
-    distances = np.full(len(stream) - len(query) + 1, np.inf)
-    finite, wanted = np.isfinite(stream), normalise(query)
-    for j in range(len(distances)):
-        window = slice(j, j + len(query))
-        if finite[window].all():
-            distances[j] = np.sum((normalise(stream[window]) - wanted) ** 2)
-    return distances
-
-
 def _distances(measure, query, stream, mode):
     stream_N, dtype, give_back = as_tensor(stream, "stream")
     queries, single = queries_of(query, stream_N.device, dtype)
@@ -153,7 +130,8 @@ def _distances(measure, query, stream, mode):
     check_lengths(window, len(stream_N))
     if mode not in ("auto", "naive", "fft"):
         raise ValueError(f'mode must be "auto", "naive" or "fft", got {mode!r}')
-    use_fft = mode == "fft" or (mode == "auto" and window >= CROSSOVER)
+    passes = "compiled" if compiles(stream_N.device) else "torch"
+    use_fft = mode == "fft" or (mode == "auto" and window >= CROSSOVER[passes])
     out_KW = empty(
         len(queries), len(stream_N) - window + 1, dtype=dtype, device=stream_N.device
     )
@@ -167,28 +145,33 @@ def _distances(measure, query, stream, mode):
                 factors = factors or [query_spectrum(q.unit_M, length) for q in queries]
                 spectrum = block.spectrum()
             for k, q in enumerate(queries):
-                dots_BJ = (
+                dots = (
                     block.correlate(spectrum, factors[k])
                     if use_fft
                     else block.correlate_directly(q.unit_M)
                 )
-                _finish(measure, q, block, dots_BJ, _part(out_KW[k], first, block))
+                finish(measure, q, block, dots, _part(out_KW[k], first, block))
                 _repair(measure, q, block, stream_N, first, out_KW[k])
 
     over_blocks(work, stream_N, window)
     return give_back(out_KW[0] if single else out_KW)
 
 
-def _finish(measure, q, block, dots_BJ, out_BJ):
-    """Squared distances from dot products with the unit query, by the equations at the
-    top."""
-    window = block.window
+def finish(measure, q, block, dots_BL, out_BJ):
+    """None; fills in squared distances, from dot products with the unit query, by the
+    equations at the top."""
+    window, dots_BJ = block.window, dots_BL[:, : out_BJ.shape[1]]
     if block.flat_BJ is not None:
         dots_BJ.masked_fill_(block.flat_BJ, 0.0)
     if measure == "zdist":
-        out_BJ.copy_(block.energy_BJ).rsqrt_().mul_(dots_BJ).mul_(-2 * window).add_(2 * window)
         if q.norm == 0:
             out_BJ.fill_(window)
+        elif block.compiled:
+            arrays = (x.numpy() for x in (dots_BL, block.energy_BJ, out_BJ))
+            compiled_passes.zdist(window, *arrays)
+        else:
+            out_BJ.copy_(block.energy_BJ).rsqrt_().mul_(dots_BJ).mul_(-2 * window)
+            out_BJ.add_(2 * window)
         if block.flat_BJ is not None:
             out_BJ.masked_fill_(block.flat_BJ, 0.0 if q.norm == 0 else window)
     else:
@@ -202,12 +185,11 @@ def _finish(measure, q, block, dots_BJ, out_BJ):
 
 
 def _repair(measure, q, block, stream_N, first, out_W):
-    """Compute again, by direct differences, the windows of `block` that rounding may have
-    put off too far."""
+    """Compute again, by direct differences, the windows of `block` that rounding may have put
+    off too far."""
     found_BJ, exact_to = _part(out_W, first, block), EXACT_TO[out_W.dtype]
-    if (
-        _error(measure, q, block, block.least_B1) <= exact_to * found_BJ.amin(1, keepdim=True)
-    ).all():
+    bound_B1 = _error(measure, q, block, block.least_B1)
+    if (bound_B1 <= exact_to * found_BJ.amin(1, keepdim=True)).all():
         return
     trusted_BJ = _error(measure, q, block, block.energy_BJ) <= exact_to * found_BJ
     for at_W, windows_WM in _chosen(
@@ -229,8 +211,7 @@ def _error(measure, q, block, energy):
 
 
 def _chosen(stream_N, window, first, mask_BJ):
-    """Positions and float64 windows (W, M) of the marked windows, a bounded number at a
-    time."""
+    """Positions and float64 windows (W, M) of the marked windows, a bounded number at once."""
     for at_W in (first + mask_BJ.reshape(-1).nonzero().view(-1)).split(
         max(1, POINTS_REPAIRED_AT_ONCE // window)
     ):

@@ -1,13 +1,15 @@
 """Rolling distances over several processes: each owns a stretch of windows and reads M - 1
-points past its end.
+points past its end, a piece at a time.
 
-The distances need no communication at all. The ranked matches need one small message a
-match: every rank offers its best free window, the smallest wins, and all close the zone
-around it. That is the same greedy choice that one process makes, so the result is the same,
-also where a zone crosses a border.
+The distances need no communication at all, and are not kept: of each piece only those go on
+that could still be among the k matches (see `match_ranking`), so that memory does not grow
+with the stream. The ranking needs one small message a match: every rank offers its best free
+window for each query, the smallest wins, and all close the zone around it. That is the same
+greedy choice that one process makes, so the result is the same, also where a zone crosses a
+border.
 
-Run by itself it is the job of one rank; `torchrun` starts as many as there are cores, GPUs
-or machines:
+Run by itself it is the job of one rank; `torchrun` starts as many as there are cores, GPUs or
+machines:
 
     torchrun --nproc-per-node 2 rolling_distance_sharded.py \\
         --stream s.npy --query q.npy --out o.npz
@@ -21,15 +23,15 @@ import numpy as np
 import rolling_distance
 import torch
 import torch.distributed as dist
-from match_ranking import Matches, Ranking
+from helpers import bench
+from match_ranking import Matches, Ranking, enough, nearest
 
-# windows whose points are read at once: what a rank keeps in memory besides its distances
-PIECE = 1 << 22
+PIECE = 1 << 20  # distances in memory at once, over all queries
 
 
 def shard(windows, rank, ranks):
-    """The windows that `rank` of `ranks` owns, as a range: contiguous, sizes differing by
-    one at most.
+    """The windows that `rank` of `ranks` owns, as a range: contiguous, sizes differing by one
+    at most.
 
     >>> [shard(10, rank, 3) for rank in range(3)]
     [range(0, 3), range(3, 6), range(6, 10)]
@@ -37,64 +39,64 @@ def shard(windows, rank, ranks):
     return range(windows * rank // ranks, windows * (rank + 1) // ranks)
 
 
-def distances(measure, query, read, windows, device="cpu"):
-    """Distances of the windows in the range `windows`, float64 NumPy, shape (len(windows),)
-    or (K, len(windows)).
+def candidates(measure, query, read, windows, count, device="cpu"):
+    """The `count` windows of the range `windows` nearest to each query, neighbours included: a
+    list of `Matches` whose positions count from the start of the stream.
 
-    measure: "sdist", "mdist" or "zdist"; query (M,) or (K, M); read(start, stop) returns
-    those points of the stream, from a memory map, a file or a network: at most PIECE + M -
-    1 points are asked for at once, so the stream may be longer than memory.
+    measure: "sdist", "mdist" or "zdist"; query (M,) or (K, M); read(start, stop) returns those
+    points of the stream, from a file or a network. About PIECE / K + M points are asked for at
+    once, and count K candidates are kept: memory does not grow with `windows`.
     """
-    length = query.shape[-1]
-    query = torch.as_tensor(query, dtype=torch.float64, device=device)
-    out = np.empty((*query.shape[:-1], len(windows)))
-    for first in range(windows.start, windows.stop, PIECE):
-        last = min(first + PIECE, windows.stop)
-        points = torch.as_tensor(np.array(read(first, last + length - 1)), device=device)
-        found = getattr(rolling_distance, measure)(query, points)
-        out[..., first - windows.start : last - windows.start] = found.cpu().numpy()
-    return out
+    queries = torch.atleast_2d(torch.as_tensor(query, dtype=torch.float64, device=device))
+    known = [Matches(np.empty(0, np.int64), np.empty(0))] * len(queries)
+    step = max(1, PIECE // len(queries))
+    for first in range(windows.start, windows.stop, step):
+        last = min(first + step, windows.stop)
+        points = read(first, last + queries.shape[1] - 1)
+        points = torch.as_tensor(np.array(points), device=device)
+        found_KW = getattr(rolling_distance, measure)(queries, points).cpu().numpy()
+        known = [nearest(d, count, first, k) for d, k in zip(found_KW, known, strict=True)]
+    return known
 
 
-def ranked_matches(own, windows, k, exclusion):
-    """The k best non-overlapping matches over all ranks: `Matches`, the same on every rank.
+def ranked_matches(known, k, exclusion):
+    """For each query the k best non-overlapping matches over all ranks: a list of `Matches`,
+    the same on every rank.
 
-    own (len(windows),): this rank's distances of the windows in the range `windows`. Must
-    be called by all ranks of the default process group with equal k and exclusion; costs
-    one all-gather of two numbers a rank and match.
+    known: this rank's `candidates`. Must be called by all ranks of the default process group
+    with equal k and exclusion; costs k all-gathers of two numbers a rank and query.
     """
-    ranking = Ranking(own, exclusion)
+    rankings = [Ranking(one, exclusion) for one in known]
     device = "cuda" if dist.get_backend() == "nccl" else "cpu"
-    picked = []
-    while len(picked) < k:
-        value, at = ranking.best()
-        offer = torch.tensor([value, at + windows.start], dtype=torch.float64, device=device)
+    picked = [[] for _ in rankings]
+    for _ in range(k):
+        offer = torch.tensor([r.best() for r in rankings], dtype=torch.float64, device=device)
         offers = [torch.empty_like(offer) for _ in range(dist.get_world_size())]
         dist.all_gather(offers, offer)
-        best = min((float(v), int(p)) for v, p in offers)
-        if best[0] == float("inf"):
-            break
-        picked.append(best)
-        ranking.close(best[1] - windows.start)
-    values, positions = np.array(picked, dtype=np.float64).reshape(-1, 2).T
-    return Matches(positions.astype(np.int64), values)
+        for own, ranking, pairs in zip(
+            picked, rankings, torch.stack(offers, 1).tolist(), strict=True
+        ):
+            value, at = min(map(tuple, pairs))
+            if value < np.inf:
+                own.append((int(at), value))
+                ranking.close(int(at))
+    columns = [np.array(own, dtype=np.float64).reshape(-1, 2).T for own in picked]
+    return [Matches(at.astype(np.int64), values) for at, values in columns]
 
 
 def main(argv=None):
-    """Compute this rank's share, rank the matches together, and let rank 0 write
-    `--out`."""
+    """Compute this rank's share, rank the matches together, and let rank 0 write `--out`."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument(
-        "--stream",
-        required=True,
-        help=".npy file with the stream, memory-mapped by every rank",
-    )
-    parser.add_argument("--query", required=True, help=".npy file with the query")
+    files = {
+        "--stream": ".npy file with the stream, of which every rank reads its own stretch",
+        "--query": ".npy file with a query (M,) or a stack (K, M)",
+        "--out": ".npz file for positions and distances, (k,) or (K, k), with -1 and inf where "
+        "a query found fewer, and peak_bytes, the memory that each rank took at most",
+    }
+    for name, told in files.items():
+        parser.add_argument(name, required=True, help=told)
     parser.add_argument("--measure", default="zdist", choices=["sdist", "mdist", "zdist"])
     parser.add_argument("--matches", type=int, default=10)
-    parser.add_argument(
-        "--out", required=True, help=".npz file for the positions and distances"
-    )
     args = parser.parse_args(argv)
     cuda = torch.cuda.is_available()
     if cuda:
@@ -107,14 +109,28 @@ def main(argv=None):
 
 
 def _run(args, device):
-    stream, query = np.load(args.stream, mmap_mode="r"), np.load(args.query)
-    windows = shard(len(stream) - len(query) + 1, dist.get_rank(), dist.get_world_size())
-    own = distances(
-        args.measure, query, lambda start, stop: stream[start:stop], windows, device
-    )
-    matches = ranked_matches(own, windows, args.matches, len(query))
+    query = np.load(args.query)
+    total = len(np.load(args.stream, mmap_mode="r"))
+    windows = shard(total - query.shape[-1] + 1, dist.get_rank(), dist.get_world_size())
+    exclusion = query.shape[-1]
+
+    def read(start, stop):
+        # mapped anew each time: pages once touched would count as memory until the end
+        return np.load(args.stream, mmap_mode="r")[start:stop]
+
+    count = enough(args.matches, exclusion)
+    known = candidates(args.measure, query, read, windows, count, device)
+    matches = ranked_matches(known, args.matches, exclusion)
+    peaks = [None] * dist.get_world_size()
+    dist.all_gather_object(peaks, bench.peak_memory())
     if dist.get_rank() == 0:
-        np.savez(args.out, positions=matches.positions, distances=matches.distances)
+        most = max(len(one.positions) for one in matches)
+        found = {}
+        for name, fill in (("positions", -1), ("distances", np.inf)):
+            rows = [getattr(one, name) for one in matches]
+            padded = [np.pad(x, (0, most - len(x)), constant_values=fill) for x in rows]
+            found[name] = np.stack(padded) if query.ndim == 2 else padded[0]
+        np.savez(args.out, **found, peak_bytes=[peak or 0 for peak in peaks])
 
 
 if __name__ == "__main__":

@@ -35,12 +35,9 @@ def queries_of(query, device, dtype):
             "query must hold at least one point and finite values only, "
             f"got shape {tuple(raw_KM.shape)}"
         )
-    centred_KM = normalise("mdist", raw_KM)
     queries = []
-    for raw_M, centred_M in zip(
-        torch.atleast_2d(raw_KM), torch.atleast_2d(centred_KM), strict=True
-    ):
-        norm = float(centred_M.norm())
+    for raw_M in torch.atleast_2d(raw_KM):
+        norm = float((centred_M := normalise("mdist", raw_M)).norm())
         unit_M = (centred_M / (norm or 1.0)).to(dtype)
         queries.append(Query(raw_M, float(raw_M.mean()), norm, unit_M))
     return queries, raw_KM.ndim == 1

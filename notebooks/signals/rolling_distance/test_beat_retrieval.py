@@ -6,8 +6,10 @@ from beat_retrieval import (
     average_precision,
     best_threshold,
     labels_at,
+    paired,
     precision_recall,
     score,
+    shape_correlations,
 )
 from match_ranking import Matches
 from mitbih import Record
@@ -25,11 +27,7 @@ def test_a_beat_counts_within_150_ms_and_not_beyond():
 def test_closed_answers():
     hits = np.array([True, False, True])
     precision, recall = precision_recall(hits, 4)
-    assert precision.tolist() == [1, 1 / 2, 2 / 3] and recall.tolist() == [
-        1 / 4,
-        1 / 4,
-        2 / 4,
-    ]
+    assert precision.tolist() == [1, 1 / 2, 2 / 3] and recall.tolist() == [1 / 4, 1 / 4, 2 / 4]
     assert average_precision(hits, 4) == pytest.approx((1 + 2 / 3) / 4)
     assert average_precision(np.ones(5, bool), 5) == 1
 
@@ -45,8 +43,7 @@ def test_the_threshold_comes_from_the_first_five_minutes_and_the_score_from_the_
     # beat nearer than the other
     beats = record([1000, 2000, 40_000, 50_000, 60_000], "VNVVN")
     matches = Matches(
-        np.array([1000, 40_000, 60_000, 2000, 50_000]) - 5,
-        np.array([1.0, 1.0, 0.5, 3.0, 2.0]),
+        np.array([1000, 40_000, 60_000, 2000, 50_000]) - 5, np.array([1.0, 1.0, 0.5, 3.0, 2.0])
     )
     matches = Matches(
         matches.positions[order := matches.distances.argsort()], matches.distances[order]
@@ -60,3 +57,19 @@ def test_the_threshold_comes_from_the_first_five_minutes_and_the_score_from_the_
 def test_nothing_wanted_is_nan_not_a_crash():
     found = score(Matches(np.array([40_000]), np.array([1.0])), 10, record([40_000], "N"))
     assert np.isnan(found.recall) and np.isnan(found.precision)
+
+
+def test_pairs_show_what_a_median_hides():
+    before, after = np.array([0.1, 0.5, 0.5, 0.9]), np.array([0.4, 0.5, 0.5, 0.8])
+    assert np.median(before) == np.median(after) and paired(before, after) == (1, 2, 1)
+    assert paired(before, after, slack=0.2) == (1, 3, 0)
+
+
+def test_a_beats_likeness_is_its_best_window_nearby():
+    # the first that counts has its nearest window 0.1 s late, the second is unlike the query
+    distances = np.full(50_000, 20.0)
+    distances[30_000 + 10], distances[30_000 + 16], distances[29_000] = 4.0, 0.0, 0.0
+    beats = record(
+        [1000, 30_005, 40_000, 45_000, 49_999], "VVVNV"
+    )  # too early, two that count, no V, too late
+    assert shape_correlations(distances, 10, beats).tolist() == [0.8, 0.0]

@@ -5,7 +5,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from match_ranking import top_matches
+from match_ranking import enough, nearest, top_matches
 
 
 def top_matches_reference(distances, k, exclusion):
@@ -21,8 +21,7 @@ def top_matches_reference(distances, k, exclusion):
 @settings(max_examples=200, deadline=None)
 @given(
     st.lists(
-        st.one_of(st.integers(0, 6).map(float), st.sampled_from([np.inf, np.nan])),
-        max_size=60,
+        st.one_of(st.integers(0, 6).map(float), st.sampled_from([np.inf, np.nan])), max_size=60
     ),
     st.integers(0, 12),
     st.integers(1, 70),
@@ -63,3 +62,23 @@ def test_refuses_with_a_reason(k, exclusion, said):
 def test_refuses_what_is_not_one_row():
     with pytest.raises(ValueError, match="1 axis"):
         top_matches(np.zeros((2, 2)), 1, 1)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.integers(0, 3).map(float), max_size=60), st.integers(1, 9), st.integers(1, 25)
+)
+def test_pieces_keep_the_nearest_of_all(distances, count, step):
+    known, whole = nearest(np.empty(0), count), np.array(distances, dtype=float)
+    for first in range(0, len(whole), step):
+        known = nearest(whole[first : first + step], count, first, known)
+    want = sorted(range(len(whole)), key=lambda j: (whole[j], j))[:count]
+    assert known.positions.tolist() == want
+
+
+def test_the_last_choice_may_need_the_last_candidate():
+    distances = np.full(50, 9.0)
+    distances[8:13], distances[40] = 1.0, 2.0  # the first match and all that it closes, 3 wide
+    distances[10] = 0.0
+    assert enough(2, 3) == 6
+    assert top_matches(distances, 2, 3).positions.tolist() == [10, 40]

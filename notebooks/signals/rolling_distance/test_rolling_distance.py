@@ -4,6 +4,7 @@ about what they refuse."""
 import warnings
 
 import numpy as np
+import overlap_save
 import pytest
 import rolling_distance as rd
 import torch
@@ -16,8 +17,7 @@ DTYPES = [np.float64, np.float32]
 DEVICES = [
     "cpu",
     pytest.param(
-        "cuda",
-        marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here"),
+        "cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
     ),
 ]
 # after the square root, as the race compares: float32 keeps 7 digits, of which the sums of
@@ -25,19 +25,41 @@ DEVICES = [
 RELATIVE = {np.float64: 1e-8, np.float32: 1e-3}
 
 
+def reference(measure, query, stream):
+    """A measure by the definition, one window at a time in float64, O(N M)."""
+    query, stream = np.asarray(query, np.float64), np.asarray(stream, np.float64)
+
+    def normalised(x):
+        if measure == "zdist":
+            return 0 * x if np.ptp(x) == 0 else (x - x.mean()) / x.std()
+        return x - x.mean() if measure == "mdist" else x
+
+    distances = np.full(len(stream) - len(query) + 1, np.inf)
+    for j in range(len(distances)):
+        window = stream[j : j + len(query)]
+        if np.isfinite(window).all():
+            distances[j] = np.sum((normalised(window) - normalised(query)) ** 2)
+    return distances
+
+
+@pytest.fixture(params=["compiled", "torch"])
+def passes(request, monkeypatch):
+    """A test that asks for this runs with compiled passes over blocks, and with torch's."""
+    if request.param == "torch":
+        monkeypatch.setattr(overlap_save, "compiled_passes", None)
+    elif overlap_save.compiled_passes is None:
+        pytest.skip("numba is not installed here")
+    return request.param
+
+
 def both(measure, query, stream, **kwargs):
-    return getattr(rd, measure)(query, stream, **kwargs), getattr(rd, measure + "_reference")(
-        query, stream
-    )
+    return getattr(rd, measure)(query, stream, **kwargs), reference(measure, query, stream)
 
 
 def assert_close(got, want, dtype):
     scale = np.sqrt(want[np.isfinite(want)].max(initial=0))
     np.testing.assert_allclose(
-        np.sqrt(got),
-        np.sqrt(want),
-        rtol=RELATIVE[dtype],
-        atol=RELATIVE[dtype] * scale * 1e-2,
+        np.sqrt(got), np.sqrt(want), rtol=RELATIVE[dtype], atol=RELATIVE[dtype] * scale * 1e-2
     )
 
 
@@ -45,6 +67,7 @@ def walk(length, seed=0, offset=0.0):
     return np.random.default_rng(seed).standard_normal(length).cumsum() + offset
 
 
+@pytest.mark.usefixtures("passes")
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("measure", MEASURES)
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -58,9 +81,7 @@ def test_equals_the_definition(n, m, device, dtype, measure, mode):
         torch.tensor(query, device=device), torch.tensor(stream, device=device), mode
     )
     assert got.device.type == device and got.numpy(force=True).dtype == dtype
-    assert_close(
-        got.numpy(force=True), getattr(rd, measure + "_reference")(query, stream), dtype
-    )
+    assert_close(got.numpy(force=True), reference(measure, query, stream), dtype)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -70,6 +91,7 @@ def test_long_query_takes_longer_blocks(measure, mode):
     assert_close(got, want, np.float64)
 
 
+@pytest.mark.usefixtures("passes")
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("measure", MEASURES)
 def test_a_large_offset_costs_no_digits(measure, dtype):
@@ -90,6 +112,7 @@ def test_float32_statistics_survive_20_million_points():
         assert abs(std[j] / window.std(correction=0) - 1) < 1e-6
 
 
+@pytest.mark.usefixtures("passes")
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("measure", MEASURES)
 def test_quiet_windows_beside_an_outlier_stay_exact(measure, dtype):
@@ -108,6 +131,7 @@ def test_a_copy_of_the_query_has_distance_zero(measure, dtype):
     assert got[9000] == 0 and got.argmin() == 9000 and (got >= 0).all()
 
 
+@pytest.mark.usefixtures("passes")
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("measure", MEASURES)
 def test_constant_windows_have_no_shape(measure, mode):
@@ -119,6 +143,7 @@ def test_constant_windows_have_no_shape(measure, mode):
         assert (got[100:651] == 50).all()
 
 
+@pytest.mark.usefixtures("passes")
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("measure", MEASURES)
 def test_constant_query(measure, mode):
@@ -149,8 +174,7 @@ def test_integers_and_strides_need_no_preparation(measure):
         assert_close(got, want, np.float64)
     torch_strided = torch.tensor(raw)[:, 1]
     assert torch.equal(
-        getattr(rd, measure)(torch_strided[:40], torch_strided),
-        rd_copy(measure, torch_strided),
+        getattr(rd, measure)(torch_strided[:40], torch_strided), rd_copy(measure, torch_strided)
     )
 
 
@@ -177,10 +201,7 @@ class ThroughDlpack:
     methods."""
 
     def __init__(self, tensor):
-        self.__dlpack__, self.__dlpack_device__ = (
-            tensor.__dlpack__,
-            tensor.__dlpack_device__,
-        )
+        self.__dlpack__, self.__dlpack_device__ = (tensor.__dlpack__, tensor.__dlpack_device__)
 
 
 def test_dlpack_in_tensor_out():
@@ -257,15 +278,15 @@ def test_working_memory_does_not_grow_with_the_stream(monkeypatch):
     assert biggest[0] == biggest[1] < 40e6
 
 
-def test_auto_picks_by_the_query_length(monkeypatch):
+def test_auto_picks_by_the_query_length(monkeypatch, passes):
     seen = []
     for name in ("correlate", "correlate_directly"):
         method = getattr(rd.CentredBlocks, name)
         monkeypatch.setattr(
             rd.CentredBlocks, name, lambda *a, n=name, f=method: seen.append(n) or f(*a)
         )
-    rd.zdist(walk(rd.CROSSOVER - 1), walk(100))
-    rd.zdist(walk(rd.CROSSOVER), walk(100))
+    rd.zdist(walk(rd.CROSSOVER[passes] - 1), walk(100))
+    rd.zdist(walk(rd.CROSSOVER[passes]), walk(100))
     assert seen == ["correlate_directly", "correlate"]
 
 
@@ -307,6 +328,7 @@ def test_laws_hold_for_any_lengths(m, extra, seed):
         )
 
 
+@pytest.mark.usefixtures("passes")
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_rolling_statistics_equal_numpy(dtype):
     stream = walk(9000, 20, offset=300).astype(dtype)

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import rolling_distance as rd
 import torch
-from rolling_distance_sharded import distances, main, shard
+from helpers import bench
+from rolling_distance_sharded import candidates, main, shard
 
 
 @pytest.mark.parametrize("windows, ranks", [(10, 3), (1, 1), (2, 5), (97, 8)])
@@ -20,8 +21,8 @@ def test_shards_cover_every_window_once(windows, ranks):
     )
 
 
-def test_pieces_equal_the_whole(monkeypatch):
-    monkeypatch.setattr("rolling_distance_sharded.PIECE", 1000)
+def test_pieces_keep_the_nearest_windows_of_the_whole(monkeypatch):
+    monkeypatch.setattr("rolling_distance_sharded.PIECE", 2000)
     stream = np.random.default_rng(0).standard_normal(9000).cumsum()
     asked = []
 
@@ -30,9 +31,28 @@ def test_pieces_equal_the_whole(monkeypatch):
         return stream[start:stop]
 
     queries = np.stack([stream[50:82], stream[4000:4032]])
-    got = distances("zdist", queries, read, range(123, 8123))
-    np.testing.assert_allclose(got, rd.zdist(queries, stream)[:, 123:8123], atol=1e-9)
+    got = candidates("zdist", queries, read, range(123, 8123), 500)
+    for found, whole in zip(got, rd.zdist(queries, stream)[:, 123:8123], strict=True):
+        order = np.argsort(whole)[:500]
+        np.testing.assert_array_equal(np.sort(found.positions), np.sort(order) + 123)
+        np.testing.assert_allclose(found.distances, whole[order], atol=1e-9)
     assert max(asked) == 1000 + 31
+    (nothing, _) = candidates("zdist", queries, read, range(0), 500)  # a rank without windows
+    assert len(nothing.positions) == 0
+
+
+def test_memory_does_not_grow_with_the_stream(monkeypatch):
+    monkeypatch.setattr("rolling_distance_sharded.PIECE", 1 << 18)
+    part = np.random.default_rng(2).standard_normal(1 << 19).cumsum()
+
+    def read(start, stop):
+        return np.take(part, np.arange(start, stop), mode="wrap")
+
+    rises = []
+    for windows in (1 << 19, 1 << 21):  # at 8 bytes a window the second would take 12 MB more
+        run = lambda n=windows: candidates("zdist", part[:64], read, range(n), 5000)  # noqa: E731
+        rises.append(bench.measure(run, repeats=1, warmup=1).peak_bytes)
+    assert rises[1] < rises[0] + 6e6
 
 
 @pytest.fixture
@@ -62,14 +82,20 @@ def assert_found(path, want):
         np.testing.assert_allclose(got["distances"], want.distances, atol=1e-9)
 
 
-def test_two_processes_equal_one(planted):
+def test_two_processes_equal_one_for_many_queries(planted):
     arguments, want, out = planted
+    query, stream = (np.load(out.with_name(f"{name}.npy")) for name in ("query", "stream"))
+    queries = np.stack([query, stream[200:301]])
+    np.save(out.with_name("query.npy"), queries)
+    other = rd.top_matches(rd.zdist(queries[1], stream), 20, 101)
+    want = (np.stack(pair) for pair in zip(want, other, strict=True))
     launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
     launch += ["--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:0"]
     script = Path(__file__).with_name("rolling_distance_sharded.py")
     launch += [str(script), *arguments]
     subprocess.run(launch, check=True, timeout=120, cwd=script.parent, capture_output=True)
-    assert_found(out, want)
+    assert_found(out, rd.Matches(*want))
+    assert len(np.load(out)["peak_bytes"]) == 2
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="gloo in this process")
