@@ -66,6 +66,15 @@ def race(raw, engines=ENGINES, rounds=1, limit_s=600, own=None, **options):
     return found
 
 
+def local_spark(threads, heap="1g", conf=()):
+    """The environment in which PySpark starts on this machine alone."""
+    words = ["--master", f"local[{threads}]", "--driver-memory", heap]
+    for setting in ("spark.ui.enabled=false", *conf):
+        words += ["--conf", setting]
+    words = " ".join([*words, "pyspark-shell"])
+    return {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_SUBMIT_ARGS": words}
+
+
 def missing(engine):
     """Why an engine cannot run here, in words; "" if it can."""
     if engine == "spark" and not find_spec("pyspark"):
@@ -86,10 +95,11 @@ def _java():
     return ""
 
 
-def run(engine, raw, out, limit_s=600, threads=None, **options):
+def run(engine, raw, out, limit_s=600, threads=None, heap="2g", conf=(), **options):
     """A dict of what one run of an engine took, in a process of its own; see `race`.
 
-    threads: as many for each engine; None leaves them their own choice. options: of `build`.
+    threads: as many for each engine; None leaves them their own choice. heap, conf: Spark's
+    ("name=value"). options: of `build`.
     """
     code = f"import sys, json; from click_features import with_{engine} as engine; "
     code += "engine.build(sys.argv[1], sys.argv[2], **json.loads(sys.argv[3]))"
@@ -97,7 +107,8 @@ def run(engine, raw, out, limit_s=600, threads=None, **options):
     env = {"OMP_WAIT_POLICY": "PASSIVE"} | os.environ
     if threads:
         env |= {"OMP_NUM_THREADS": str(threads), "POLARS_MAX_THREADS": str(threads)}
-        options |= {"threads": threads} if engine == "spark" else {}
+    if engine == "spark":
+        env |= local_spark(threads or "*", heap, conf)
     line = [sys.executable, "-c", code, str(raw), str(out), json.dumps(options)]
     with tempfile.TemporaryFile("w+") as said:
         began = time.perf_counter()

@@ -17,23 +17,22 @@ from .folder import begin, finish
 from .polars_tables import days_since, in_order, tables_of
 
 
-def build(raw, out, spec=None, check=True, bad="raise", batch_rows=250_000):
+def build(raw, out, spec=None, check=True, batch_rows=250_000):
     """The report, a dict, of the features of folder `raw`, written to folder `out`.
 
     >>> build("outbrain", "features")["rows"]
     {'train': 209344, 'valid': 99858}
 
-    check: read the files through `outbrain.load` (with `bad`), which refuses or drops what is
-    wrong with them and reads them once more for it; False trusts them. A finished folder is
-    left as it is, a killed run is gone on with. Raises what `outbrain.load` and
-    `folder.begin` raise.
+    check: read the files through `outbrain.load`, which refuses what is wrong with them and
+    reads them once more for it; False trusts them. A finished folder is left as it is, a killed
+    run is gone on with. Raises what `outbrain.load` and `folder.begin` raise.
     """
     spec = spec or fs.Spec()
-    output = begin(out, raw, spec, "polars", bad=bad, batch_rows=batch_rows)
+    output = begin(out, raw, spec, "polars", batch_rows=batch_rows)
     if output.report:
         return output.report
     with output.stage("check"):
-        log = outbrain.load(raw, bad) if check else outbrain.scan(raw)
+        log = outbrain.load(raw) if check else outbrain.scan(raw)
     with output.stage("tables"):
         tables = tables_of(log, spec)
     with output.stage("counts"):

@@ -1,30 +1,30 @@
-"""The features of `spec` with PySpark, the article's engine for CPUs, local or not.
+"""The features of `spec` with PySpark, the article's engine for CPUs, on a cluster or not.
 
-The plan is that of `with_polars`: facts of displays, pages and ads in tables, then look-ups
-for each row. Displays are joined as Spark sees fit; the tables of pages and ads are sent to all
-workers. Nothing runs in Python but the plan: no UDF, and only histograms come to the driver.
-Similarities are sums over the page's list of look-ups in the map of the ad's page.
+The plan is that of `with_polars`: facts of displays, pages and ads in tables, then look-ups for
+each row. Spark decides how to join: small tables are sent to all workers, large ones and rows
+meet by key. Nothing runs in Python but the plan: no UDF, and only histograms come to the
+driver. Similarities are sums over the page's list of look-ups in the map of the ad's page.
 
-    python -m click_features.with_spark --master spark://… RAW OUT
+    spark-submit --master spark://… --driver-memory 4g click_features/submit.py RAW OUT
 
-`RAW` and `OUT` are folders that all workers see. PySpark is a peer: `race.missing` says whether
-it can run here; without it this module can be read, not called.
+`RAW` and `OUT` are addresses that all workers read: paths, hdfs://…, s3a://…. Who starts Spark
+chooses master, heap and settings; `python -m click_features.with_spark RAW OUT` takes them from
+PYSPARK_SUBMIT_ARGS, or else this machine's cores. PySpark is a peer: `race.missing` says
+whether it can run here; without it this module can be read, not called.
 """
 
 import argparse
 import json
-import shutil
-from contextlib import ExitStack
+import time
 
 from outbrain import DAY_MS, START_MS
 
 from . import spec as fs
-from .folder import begin, finish
+from .folder import begin
 from .spark_log import (
-    SETTINGS,
     F,
+    HadoopStore,
     Window,
-    heap,
     load,
     scan,
     session,
@@ -34,46 +34,43 @@ from .spark_log import (
 )
 
 
-def build(raw, out, spec=None, spark=None, check=True, bad="raise", parts=8, threads=None):
+def build(raw, out, spec=None, check=True, parts=8):
     """The report, a dict, of the features of folder `raw`, written to folder `out`.
 
-    >>> build("outbrain", "features", spark=session())["rows"]
+    >>> build("outbrain", "features")["rows"]
     {'train': 209332, 'valid': 99870}
 
-    spark: a session, whose time zone and joins are set here; None starts a local one with so
-    many `threads`, its heap by the size of the log, and stops it. parts: ranges of displays, a
-    task each. check: look for bad rows, in one more pass, and refuse them, or with bad="drop"
-    leave them out; False trusts the files. A killed run leaves hidden files at most, and is
-    begun again. Raises
-    ValueError for bad rows, clicks without event or ad, timestamps that are no milliseconds of
-    the log, and as `folder.begin`.
+    The session is `spark_log.session`'s and is left running. parts: ranges of displays, a task
+    each. check: look for what is wrong with the files, in one more pass; False trusts them. A
+    killed run leaves hidden files at most, and is begun again. Raises what `spark_log.load` and
+    `folder.begin` raise.
     """
-    if bad not in ("raise", "drop"):
-        raise ValueError(f"bad={bad!r}; allowed are 'raise' and 'drop'")
-    spec = spec or fs.Spec()
-    output = begin(out, raw, spec, "spark", bad=bad, parts=parts)
+    spec, began = spec or fs.Spec(), time.perf_counter()
+    spark = session()
+    raw, out = HadoopStore(spark, raw), HadoopStore(spark, out)
+    output = begin(out, raw, spec, "spark", parts=parts)
     if output.report:
         return output.report
-    with ExitStack() as stack:
-        with output.stage("start"):
-            if spark is None:
-                spark = session(memory=heap(raw), threads=threads)
-                stack.callback(spark.stop)
-            for name, value in SETTINGS.items():
-                spark.conf.set(name, value)
-        with output.stage("check"):
-            log = load(spark, raw, bad) if check else scan(spark, raw)
-        with output.stage("tables"):
-            displays, pages, ads = _tables(log, spec)
-        with output.stage("counts"):
-            ads, fit = _counted(log["clicks_train"], displays, ads, spec)
-            output.json("statistics.json", fit)
-        with output.stage("write"):
-            rows = _features(log["clicks_train"], displays, pages, ads, fit, parts)
-            _write(rows, output)
-        for frame in (displays, pages, ads):
-            frame.unpersist()
-    return finish(output, "spark")
+    output.seconds["start"] = time.perf_counter() - began
+    with output.stage("check"):
+        log = load(spark, raw) if check else scan(spark, raw)
+    with output.stage("fit"):
+        displays, pages, ads = _tables(log, spec)
+        ads, fit = _counted(log["clicks_train"], displays, ads, spec)
+        output.json("statistics.json", fit)
+    with output.stage("write"):
+        rows = _features(log["clicks_train"], displays, pages, ads, fit, parts)
+        _write(rows, out)
+    for frame in (displays, pages, ads):
+        frame.unpersist()
+    held = {
+        name: out.has(name) and spark.read.parquet(f"{out.path}/{name}").count()
+        for name in fs.SETS
+    }
+    rows = {name: int(count) for name, count in held.items()}
+    heap = spark.sparkContext.getConf().get("spark.driver.memory", "1g")
+    started = {"master": spark.sparkContext.master, "heap": heap}
+    return output.finish(engine="spark", seconds=output.seconds, rows=rows, **started)
 
 
 def _tables(log, spec):
@@ -110,9 +107,7 @@ def _displays(events, spec):
     keys = {name: text_key(text) for name, text in cut.items()}
     places = with_buckets(places, keys, spec.sizes())
     platform = {"platform": F.coalesce("platform", F.lit(1))}
-    found = with_buckets(
-        events.join(F.broadcast(places), "geo_location"), platform, spec.sizes()
-    )
+    found = with_buckets(events.join(places, "geo_location"), platform, spec.sizes())
     found = with_hashes(found, {"lot": number + fs.SPLIT_SALT, "fold": number + fs.FOLD_SALT})
     early = F.floor(F.col("timestamp") / DAY_MS) <= fs.TRAIN_DAYS
     train = early & (F.col("lot") % fs.TRAIN_SHARE != 0)
@@ -232,12 +227,14 @@ def _with_rate(counted, key, least, folds):
 
 
 def _features(clicks, displays, pages, ads, fit, parts):
-    """The finished rows and `train`, in ranges of displays, sorted in each by set and row."""
+    """The finished rows and their `set`, in ranges of displays, sorted in each."""
     low, high = displays.agg(F.min("display_id"), F.max("display_id")).first()
-    part = F.floor((F.col("display_id") - low).cast("bigint") * parts / (high - low + 1))
-    rows = clicks.join(displays, "display_id").repartitionById(parts, part.cast("int"))
-    rows = rows.join(F.broadcast(ads), ["ad_id", "fold"], "left")  # no shuffle
-    rows = rows.join(F.broadcast(pages), "document_id", "left")
+    part = F.floor((F.col("display_id") - low).cast("bigint") * parts / (high - low + 1)).cast(
+        "int"
+    )
+    rows = clicks.join(displays, "display_id").join(ads, ["ad_id", "fold"], "left")
+    rows = rows.join(pages, "document_id", "left")
+    kind = F.when(F.col("train"), F.lit(fs.SETS[0])).otherwise(F.lit(fs.SETS[1])).alias("set")
     found = [F.col(name).cast("bigint").alias(name) for name in fs.KEYS] + [F.col("clicked")]
     found += [F.col(name) for name in fs.CATEGORIES]
     found += [F.coalesce(name, F.lit(0)).alias(name) for name in fs.MULTI_HOT]
@@ -249,7 +246,8 @@ def _features(clicks, displays, pages, ads, fit, parts):
     ):
         days = F.coalesce(days.cast("double"), F.lit(fit[f"{name}_median"]))
         found.append(F.log1p(days).cast("float").alias(f"{name}_age"))
-    return rows.select("train", *found).sortWithinPartitions("train", *fs.KEYS)
+    found = rows.select(kind, *found).repartitionById(parts, part)  # narrow by now
+    return found.sortWithinPartitions("set", *fs.KEYS)
 
 
 def _cosine(name):
@@ -264,29 +262,24 @@ def _cosine(name):
     return F.coalesce(found, F.lit(0.0))
 
 
-def _write(rows, output):
-    """Writes both sets in one pass; the folders get their names when all is written."""
-    with output.file("train") as train, output.file("valid") as valid:
-        temp = output.path / ".sets.partial"
-        rows.write.partitionBy("train").parquet(str(temp.resolve()))
-        for path, value in ((train, "true"), (valid, "false")):
-            found = temp / f"train={value}"
-            found.rename(path) if found.is_dir() else path.mkdir()
-        shutil.rmtree(temp)
+def _write(rows, out):
+    """Writes both sets in one pass; they get their names when all is written."""
+    rows.write.mode("overwrite").partitionBy("set").parquet(f"{out.path}/.sets.partial")
+    for name in fs.SETS:
+        if out.has(f".sets.partial/set={name}"):
+            out.publish(f".sets.partial/set={name}", name)
+    out.remove(".sets.partial")
 
 
 def main(argv=None):
-    """Build on a cluster, or on this machine, and print the report."""
+    """Build with the master that Spark was started with, and print the report."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("raw")
     parser.add_argument("out")
-    parser.add_argument("--master", help="of a cluster; default: this machine's cores")
     parser.add_argument("--parts", type=int, default=8)
     parser.add_argument("--trust", action="store_true", help="do not check the files first")
     args = parser.parse_args(argv)
-    spark = session(args.master) if args.master else None
-    report = build(args.raw, args.out, spark=spark, check=not args.trust, parts=args.parts)
-    print(json.dumps(report))
+    print(json.dumps(build(args.raw, args.out, check=not args.trust, parts=args.parts)))
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from .torch_lookups import Lookup, cosines, slabs_of, slots_of
 NEVER = -(2**62)  # the time of publication where unknown
 
 
-def build(raw, out, spec=None, device="cpu", check=True, bad="raise", batch_rows=250_000):
+def build(raw, out, spec=None, device="cpu", check=True, batch_rows=250_000):
     """The report, a dict, of the features of folder `raw`, written to folder `out`.
 
     >>> build("outbrain", "features", device="cuda")["rows"]
@@ -30,11 +30,11 @@ def build(raw, out, spec=None, device="cpu", check=True, bad="raise", batch_rows
     All else is as in `with_polars.build`.
     """
     spec, device = spec or fs.Spec(), torch.device(device)
-    output = begin(out, raw, spec, "torch", bad=bad, batch_rows=batch_rows)
+    output = begin(out, raw, spec, "torch", batch_rows=batch_rows)
     if output.report:
         return output.report
     with output.stage("check"):
-        log = outbrain.load(raw, bad) if check else outbrain.scan(raw)
+        log = outbrain.load(raw) if check else outbrain.scan(raw)
     with output.stage("tables"):
         tables = tables_of(log, spec, device)
         clicks = in_order(log["clicks_train"].collect(engine="streaming"))
