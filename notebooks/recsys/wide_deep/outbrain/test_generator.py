@@ -257,3 +257,10 @@ def test_a_killed_run_leaves_no_log_and_the_next_one_writes_it(tmp_path):
     assert not (tmp_path / "log").exists()
     outbrain.generate(tmp_path / "log", 50)
     assert outbrain.load(tmp_path / "log")["events"].collect().height == 50
+
+
+def test_what_is_seen_and_what_is_hidden_make_the_appeal(tmp_path):
+    world = outbrain.generate(tmp_path / "log", 60)
+    hidden = world.seen(("hour", "segment"))
+    np.testing.assert_allclose(world.seen() + hidden, world.appeal, rtol=1e-5, atol=1e-5)
+    assert np.abs(hidden).max() > 0
