@@ -1,10 +1,11 @@
 """Raw files to features, each engine in a process of its own, timed from outside.
 
 The interpreter's start, Java's and the engine's count, as they do for who waits. Peak memory is
-the largest sum over the process and all its descendants, looked at every 50 ms, of proportional
-set sizes: a page that processes share is counted once. (Java forks to run small commands, and
-the fork, for a moment, looks as large as Java; where only resident sizes are known, these are
-taken.) Features are compared before a number is believed.
+the largest sum over the process and all its descendants, looked at every 50 ms, or less often
+where looking takes long, of proportional set sizes: a page that processes share is counted
+once. (Java forks to run small commands, and the fork, for a moment, looks as large as Java;
+where only resident sizes are known, these are taken.) Features are compared before a number is
+believed.
 """
 
 import ast
@@ -149,13 +150,13 @@ def watch(child, deadline):
         late = time.perf_counter() > deadline
         with contextlib.suppress(psutil.NoSuchProcess):
             seen |= {p.pid: p for p in seen[child.pid].children(recursive=True)}
-        held = 0
+        held, began = 0, time.perf_counter()
         for pid, process in seen.items():
             with contextlib.suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
                 held += held_bytes(process)
                 spent[pid] = sum(process.cpu_times()[:2])
         peak = max(peak, held)
-        time.sleep(LOOK_S)
+        time.sleep(max(LOOK_S, 40 * (time.perf_counter() - began)))  # at most 2 % of a core
     for process in seen.values():
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()

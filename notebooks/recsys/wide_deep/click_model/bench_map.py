@@ -28,6 +28,7 @@ TOLD_BY = {  # a term of the utility: the numbers that are to tell of it
     "match": [name for name in spec.NUMBERS if name.startswith("sim_")],
     "quality": [name for name in spec.NUMBERS if name.endswith(("_ctr", "_count"))],
 }
+TOGETHER = ("platform", "state", "site")  # told by pairs of categories, by no number
 
 
 def data_of(displays, folder):
@@ -48,7 +49,9 @@ def best_line(columns, wanted):
 
 
 def ceilings(world, train, valid):
-    """MAP@12 by name: of the terms that features see, and of what the features tell of them."""
+    """MAP@12 by name: of the terms that features `seen`; of these through the features' noise;
+    of what numbers tell `alone`, without the terms of pairs; of the whole appeal.
+    """
     label = valid["clicked"], valid["display_id"]
     shown = world.rows(valid["display_id"].numpy(), valid["ad_id"].numpy())
     numbers = valid["numbers"].double().numpy()
@@ -57,7 +60,8 @@ def ceilings(world, train, valid):
         true = world.seen((term,))[shown]
         line = best_line(numbers[:, [spec.NUMBERS.index(name) for name in names]], true)
         told[term] = line - true
-    scores = {"seen": seen, "noisy": seen + sum(told.values())}
+    noisy = seen + sum(told.values())
+    scores = {"seen": seen, "noisy": noisy, "alone": noisy - world.seen(TOGETHER)[shown]}
     scores |= {f"noisy_{term}": seen + change for term, change in told.items()}
     scores |= {"appeal": world.appeal[shown]}
     found = {name: map_at_k(torch.from_numpy(x), *label) for name, x in scores.items()}

@@ -68,6 +68,8 @@ def record(receipt, found, gpu=False):
             _record(receipt, f"preprocess_{kind}_spark_over_{name}", ratios, "×")
             if gpu and (name, kind) == ("torch", "time"):
                 _record(receipt, "gpu_preprocessing_gain", ratios, "×")
+            if gpu and (name, kind) == ("torch", "memory"):
+                _record(receipt, "gpu_preprocessing_memory_gain", ratios, "×")
         gains = [(a["seconds"] + a["behind"]) / (b["seconds"] + b["behind"]) for a, b in pairs]
         _record(receipt, f"end_to_end_spark_over_{name}", gains, "×")
 

@@ -21,7 +21,6 @@ Shapes: `B` rows of a batch, `N` rows of a data set. A data set is a dict of ten
 clicked (N,) float32, display_id and ad_id (N,).
 """
 
-import contextlib
 import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -31,7 +30,9 @@ from click_features import Folder
 from torch import distributed
 from torch.nn import functional
 
+from . import processes
 from .optimisers import Ftrl, RmsProp
+from .precision import autocast, float32_products, half
 from .ranking import map_at_k
 
 INPUTS = ("categories", "multi_hot", "numbers")
@@ -130,22 +131,6 @@ def whole(batches):
     return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
 
 
-def over_processes(values):
-    """`values`, summed over all processes of the group in place, where there is a group."""
-    if distributed.is_initialized():
-        distributed.all_reduce(values)
-    return values
-
-
-def gathered(value):
-    """The values of all processes of the group, or the only one's."""
-    found = [value]
-    if distributed.is_initialized():
-        found *= distributed.get_world_size()
-        distributed.all_gather_object(found, value)
-    return found
-
-
 class Trainer:
     """One model with its two optimisers: `trainer.step(batch)` takes a step, returns the loss.
 
@@ -193,7 +178,7 @@ class Trainer:
         )
         self.rows = rows = len(logits)
         if distributed.is_initialized():
-            self.rows = over_processes(torch.tensor(float(rows), device=self.device))
+            self.rows = processes.summed(torch.tensor(float(rows), device=self.device))
             rows = self.rows / distributed.get_world_size()  # their average is to be a sum
         self.scaler.scale(loss / rows).backward()
         for optimiser in self.optimisers:
@@ -219,33 +204,6 @@ def _inputs(batch, device, dtype):
     """The model's arguments on its device; numbers in its precision."""
     found = (batch[name].to(device, non_blocking=True) for name in INPUTS)
     return [x.to(dtype) if x.is_floating_point() else x for x in found]
-
-
-def half(device):
-    """The 16-bit dtype of matrix products on a device: bfloat16, whose range needs no scaled
-    losses, or float16 on a GPU whose cores do not have it (a T4, a V100).
-    """
-    if device.type == "cuda" and not torch.cuda.is_bf16_supported(including_emulation=False):
-        return torch.float16
-    return torch.bfloat16
-
-
-def autocast(options, device):
-    """A context in which matrix products have the precision that `options.amp` says."""
-    if not options.amp:
-        return contextlib.nullcontext()
-    return torch.autocast(device.type, half(device))
-
-
-@contextlib.contextmanager
-def float32_products(options):
-    """A context in which `options.tf32` decides on float32 products; then it is as before."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high" if options.tf32 else "highest")
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)
 
 
 def predict(model, data, batch=65_536, options=None):
@@ -279,7 +237,7 @@ def evaluate(model, data, options=None):
     own = {"score": predict(model, data, options=options)}
     own |= {name: data[name].to(own["score"].device) for name in ("clicked", "display_id")}
     if distributed.is_initialized():
-        own = whole(gathered({name: x.cpu() for name, x in own.items()}))
+        own = whole(processes.gathered({name: x.cpu() for name, x in own.items()}))
     return map_at_k(own["score"], own["clicked"], own["display_id"])
 
 
@@ -298,40 +256,26 @@ def fit(model, batches, valid, options=None, folder=None, forward=None):
     """
     options, curve = options or Options(), []
     trainer = Trainer(model, options, len(batches), forward)
-    torch.manual_seed(options.seed + 1000 * _rank())
+    torch.manual_seed(options.seed + 1000 * processes.rank())
     kept = None
-    if folder and not _rank():
+    if folder and not processes.rank():
         kept = Folder(folder, options=asdict(options), steps=len(batches))
-    if gathered(bool(kept and kept.has("state.pt")))[0]:
+    if processes.gathered(bool(kept and kept.has("state.pt")))[0]:
         state = torch.load(Path(folder, "state.pt"), weights_only=True)
         trainer.restore(state)
         curve, batches.epoch = [Epoch(**one) for one in state["curve"]], state["epoch"]
-        _set_chance(state["chance"][_rank()])
+        processes.set_chance(state["chance"][processes.rank()])
     for number in range(len(curve) + 1, options.epochs + 1):
         one = _epoch(trainer, batches, number)
         if not torch.isfinite(torch.tensor(one.loss)):
             raise FloatingPointError(f"epoch {number}: the loss is {one.loss}; lower the rates")
         curve.append(replace(one, map_at_12=evaluate(model, valid, options)))
-        state = {"epoch": batches.epoch, "chance": gathered(_chance())}
+        state = {"epoch": batches.epoch, "chance": processes.gathered(processes.chance())}
         state["curve"] = [asdict(one) for one in curve]
         if kept:
             with kept.file("state.pt") as path:
                 torch.save(trainer.state() | state, path)
     return curve
-
-
-def _rank():
-    return distributed.get_rank() if distributed.is_initialized() else 0
-
-
-def _chance():
-    """The states of torch's generators, from which dropout is drawn."""
-    return [torch.get_rng_state(), *torch.cuda.get_rng_state_all()]
-
-
-def _set_chance(states):
-    torch.set_rng_state(states[0])
-    torch.cuda.set_rng_state_all(states[1:])
 
 
 def _epoch(trainer, batches, number):
@@ -344,6 +288,6 @@ def _epoch(trainer, batches, number):
             total[0] += trainer.step(batch) * trainer.rows
             rows += len(batch["clicked"])
     total[1] = rows
-    loss, rows = over_processes(total).tolist()  # waits for the device
+    loss, rows = processes.summed(total).tolist()  # waits for the device
     seconds = time.perf_counter() - began
     return Epoch(number, loss / rows, float("nan"), seconds, round(rows), deep_lr)
