@@ -13,6 +13,6 @@ Engines are imported by name, `from click_features import with_polars`: each cos
 
 from . import spec
 from .folder import Folder, paths
-from .spec import CATEGORIES, MULTI_HOT, NUMBERS, SETS, Spec
+from .spec import CATEGORIES, MULTI_HOT, NUMBERS, SETS
 
-__all__ = ["CATEGORIES", "MULTI_HOT", "NUMBERS", "SETS", "Folder", "Spec", "paths", "spec"]
+__all__ = ["CATEGORIES", "MULTI_HOT", "NUMBERS", "SETS", "Folder", "paths", "spec"]

@@ -17,7 +17,6 @@ import json
 import os
 import shutil
 import time
-from dataclasses import asdict
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -130,11 +129,14 @@ class Folder:
         return report
 
 
-def begin(out, raw, spec, engine, **options):
+def begin(out, raw, engine, folds, **options):
     """The Folder that an engine fills with the features of the folder `raw`, stores or paths.
 
-    Raises FileNotFoundError for missing raw files and as `Folder`.
+    Raises FileNotFoundError for missing raw files, ValueError for folds below 0 or of 1, and as
+    `Folder`.
     """
+    if folds < 0 or folds == 1:
+        raise ValueError(f"{folds} folds; 0 counts a row's own click, 2 or more leave it out")
     if not hasattr(raw, "stamp"):
         if not Path(raw).is_dir():
             raise FileNotFoundError(
@@ -146,7 +148,7 @@ def begin(out, raw, spec, engine, **options):
             f"{raw.path} lacks {', '.join(missing)}; `outbrain.generate` writes such a log"
         )
     stamps = [[name, *raw.stamp(f"{name}.csv")] for name in SCHEMAS]
-    return Folder(out, engine=engine, spec=asdict(spec), raw=stamps, **options)
+    return Folder(out, engine=engine, folds=folds, raw=stamps, **options)
 
 
 def finish(folder, engine):

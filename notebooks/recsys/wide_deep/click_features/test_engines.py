@@ -31,7 +31,6 @@ from . import (
 )
 from . import spec as fs
 
-SPEC = fs.Spec(buckets=0.05)
 DISPLAYS = 301
 EFFECTS = [field.name for field in dataclasses.fields(catalogue.Effects)]
 HASHED = {0: 0, 1: 774006306, 2**31: 2671511798, 2**32 + 5: 2277334536}
@@ -57,9 +56,9 @@ def raw(tmp_path_factory):
 
 
 @functools.cache
-def features_reference(raw, spec):
+def features_reference(raw, folds=0):
     """The reference's features of a log that no test has changed, made once."""
-    return reference.features_reference(raw, spec)
+    return reference.features_reference(raw, folds)
 
 
 def edit(folder, name, change):
@@ -122,9 +121,8 @@ def build(request):
 
 @pytest.mark.parametrize("folds", [0, 3])
 def test_engines_equal_the_reference(build, folds, raw, tmp_path):
-    spec = fs.Spec(0.05, folds)
-    report = build(raw, tmp_path / "out", spec)
-    wanted, fit = features_reference(raw, spec)
+    report = build(raw, tmp_path / "out", folds)
+    wanted, fit = features_reference(raw, folds)
     for name in fs.SETS:
         found = read(tmp_path / "out", name)
         check_equal(found, wanted[name])
@@ -135,7 +133,7 @@ def test_engines_equal_the_reference(build, folds, raw, tmp_path):
 
 KILLED = """
 import os, signal, sys
-from click_features import spec as fs, with_polars
+from click_features import with_polars
 raw, out = sys.argv[1:]
 write, parts = with_polars.write_part, []
 
@@ -146,7 +144,7 @@ def killed(features, path):
     parts.append(write(features, path))
 
 with_polars.write_part = killed
-with_polars.build(raw, out, fs.Spec(0.05), batch_rows=307)
+with_polars.build(raw, out, batch_rows=307)
 """
 
 
@@ -169,14 +167,14 @@ def check_goes_on(build, out, tmp_path):
 
 
 def test_a_killed_run_leaves_whole_parts_and_goes_on(raw, tmp_path):
-    out, build = tmp_path / "out", partial(with_polars.build, raw, spec=SPEC, batch_rows=307)
+    out, build = tmp_path / "out", partial(with_polars.build, raw, batch_rows=307)
     done = subprocess.run([sys.executable, "-c", KILLED, raw, out], cwd=race.SLICE)
     assert done.returncode == -signal.SIGKILL
     check_goes_on(build, out, tmp_path)
 
 
 def test_an_interrupted_run_of_torch_goes_on(raw, tmp_path, monkeypatch):
-    out, build = tmp_path / "out", partial(with_torch.build, raw, spec=SPEC, batch_rows=307)
+    out, build = tmp_path / "out", partial(with_torch.build, raw, batch_rows=307)
     write, parts = with_polars.write_part, []
 
     def interrupted(features, path):
@@ -193,7 +191,7 @@ def test_an_interrupted_run_of_torch_goes_on(raw, tmp_path, monkeypatch):
 
 KILLED_SPARK = """
 import os, signal, sys
-from click_features import spark_log, spec as fs, with_spark
+from click_features import spark_log, with_spark
 publish = spark_log.HadoopStore.publish
 
 def killed(store, hidden, name):
@@ -202,7 +200,7 @@ def killed(store, hidden, name):
         os.killpg(0, signal.SIGKILL)
 
 spark_log.HadoopStore.publish = killed
-with_spark.build(*sys.argv[1:], fs.Spec(0.05), check=False, parts=3)
+with_spark.build(*sys.argv[1:], check=False, parts=3)
 """
 
 
@@ -214,10 +212,10 @@ def test_a_killed_run_of_spark_is_begun_again(raw, spark, tmp_path):
     assert list(out.glob("train/*.parquet")) and not list(out.glob("valid/*.parquet"))
     with pytest.raises(FileNotFoundError, match=r"no report\.json"):
         folder.paths(out, "train")
-    report = with_spark.build(raw, out, SPEC, check=False, parts=3)
-    assert with_spark.build(raw, out, SPEC, check=False, parts=3) == report
+    report = with_spark.build(raw, out, check=False, parts=3)
+    assert with_spark.build(raw, out, check=False, parts=3) == report
     assert not list(out.glob(".*.partial"))
-    for name, wanted in features_reference(raw, SPEC)[0].items():
+    for name, wanted in features_reference(raw)[0].items():
         check_equal(read(out, name), wanted)
 
 
@@ -235,7 +233,7 @@ def test_the_documented_command_uses_the_cluster(raw, spark, tmp_path):
     assert done.returncode == 0, done.stderr[-3000:]
     report = json.loads(done.stdout.splitlines()[-1])
     assert report["master"] == "local-cluster[2,1,1024]"
-    for name, wanted in features_reference(raw, fs.Spec())[0].items():
+    for name, wanted in features_reference(raw)[0].items():
         check_equal(read(tmp_path / "out", name), wanted)
 
 
@@ -246,29 +244,29 @@ def test_a_master_that_does_not_exist_is_an_error(raw, spark, tmp_path):
 
 
 def test_a_finished_folder_is_left_as_it_is(raw, tmp_path):
-    report = with_polars.build(raw, tmp_path, SPEC)
+    report = with_polars.build(raw, tmp_path)
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
-    assert with_polars.build(raw, tmp_path, SPEC) == report
+    assert with_polars.build(raw, tmp_path) == report
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
 
 
 def test_a_folder_of_something_else_is_refused(raw, tmp_path):
-    with_polars.build(raw, tmp_path / "out", SPEC)
-    with pytest.raises(ValueError, match="another spec"):
-        with_polars.build(raw, tmp_path / "out", fs.Spec(0.05, folds=2))
+    with_polars.build(raw, tmp_path / "out")
+    with pytest.raises(ValueError, match="another folds"):
+        with_polars.build(raw, tmp_path / "out", folds=2)
     with pytest.raises(ValueError, match="another engine"):
-        with_torch.build(raw, tmp_path / "out", SPEC)
+        with_torch.build(raw, tmp_path / "out")
     changed = shutil.copytree(raw, tmp_path / "raw")
     edit(changed, "events", lambda lines: lines)
     with pytest.raises(ValueError, match="another raw"):
-        with_polars.build(changed, tmp_path / "out", SPEC)
+        with_polars.build(changed, tmp_path / "out")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").touch()
     with pytest.raises(ValueError, match="thesis.txt"):
-        with_polars.build(raw, tmp_path / "mine", SPEC)
+        with_polars.build(raw, tmp_path / "mine")
     (changed / "events.csv").unlink()
     with pytest.raises(FileNotFoundError, match=r"events\.csv"):
-        with_polars.build(changed, tmp_path / "new", SPEC)
+        with_polars.build(changed, tmp_path / "new")
 
 
 @pytest.fixture
@@ -332,7 +330,7 @@ def test_a_file_cut_inside_its_last_number_is_refused_by_every_engine(broken, lo
 
 
 def test_an_unseen_ad_has_a_bucket_no_clicks_and_no_views(raw, tmp_path):
-    with_polars.build(raw, tmp_path, SPEC)
+    with_polars.build(raw, tmp_path)
     train, valid = read(tmp_path, "train"), read(tmp_path, "valid")
     fit = json.loads((tmp_path / "statistics.json").read_text())
     unseen = ~np.isin(valid["ad_id"], train["ad_id"])
@@ -340,7 +338,7 @@ def test_an_unseen_ad_has_a_bucket_no_clicks_and_no_views(raw, tmp_path):
     assert (valid["ad_id_ctr"][unseen] == 0).all()
     count = np.float32((0 - fit["ad_id_mean"]) / fit["ad_id_deviation"])
     assert (valid["ad_id_count"][unseen] == count).all()
-    assert (valid["ad_id_hash"] < SPEC.sizes()["ad_id"]).all()
+    assert (valid["ad_id_hash"] < fs.BUCKETS["ad_id"]).all()
 
 
 def test_the_ctr_of_a_train_row_counts_its_own_click_unless_folded(tmp_path):
@@ -350,7 +348,7 @@ def test_the_ctr_of_a_train_row_counts_its_own_click_unless_folded(tmp_path):
     gap = {}
     for folds in (0, 4):
         out = tmp_path / str(folds)
-        with_polars.build(tmp_path / "raw", out, fs.Spec(folds=folds), check=False)
+        with_polars.build(tmp_path / "raw", out, folds, check=False)
         train = read(out, "train")
         rate, clicked = train["ad_id_ctr"].astype(float), train["clicked"] == 1
         known = rate > 0
@@ -400,10 +398,16 @@ def test_cosines_of_lists_that_are_longer_than_a_slab():
 
 
 def test_lists_with_more_keys_than_slots_are_joined(raw, tmp_path, monkeypatch):
-    wanted = features_reference(raw, SPEC)[0]["train"]
+    wanted = features_reference(raw)[0]["train"]
     monkeypatch.setattr(polars_tables, "SLOTS", 3)
-    with_polars.build(raw, tmp_path, SPEC)
+    with_polars.build(raw, tmp_path)
     check_equal(read(tmp_path, "train"), wanted)
+
+
+@pytest.mark.parametrize("folds", [-1, 1])
+def test_folds_that_make_no_sense_are_refused(raw, tmp_path, folds):
+    with pytest.raises(ValueError, match=f"{folds} folds; 0 counts"):
+        with_polars.build(raw, tmp_path, folds)
 
 
 def test_nothing_to_fit_on_gives_zeros():

@@ -34,7 +34,7 @@ from .spark_log import (
 )
 
 
-def build(raw, out, spec=None, check=True, parts=8):
+def build(raw, out, folds=0, check=True, parts=8):
     """The report, a dict, of the features of folder `raw`, written to folder `out`.
 
     >>> build("outbrain", "features")["rows"]
@@ -45,18 +45,18 @@ def build(raw, out, spec=None, check=True, parts=8):
     killed run leaves hidden files at most, and is begun again. Raises what `spark_log.load` and
     `folder.begin` raise.
     """
-    spec, began = spec or fs.Spec(), time.perf_counter()
+    began = time.perf_counter()
     spark = session()
     raw, out = HadoopStore(spark, raw), HadoopStore(spark, out)
-    output = begin(out, raw, spec, "spark", parts=parts)
+    output = begin(out, raw, "spark", folds, parts=parts)
     if output.report:
         return output.report
     output.seconds["start"] = time.perf_counter() - began
     with output.stage("check"):
         log = load(spark, raw) if check else scan(spark, raw)
     with output.stage("fit"):
-        displays, pages, ads = _tables(log, spec)
-        ads, fit = _counted(log["clicks_train"], displays, ads, spec)
+        displays, pages, ads = _tables(log, folds)
+        ads, fit = _counted(log["clicks_train"], displays, ads, folds)
         output.json("statistics.json", fit)
     with output.stage("write"):
         rows = _features(log["clicks_train"], displays, pages, ads, fit, parts)
@@ -73,7 +73,7 @@ def build(raw, out, spec=None, check=True, parts=8):
     return output.finish(engine="spark", seconds=output.seconds, rows=rows, **started)
 
 
-def _tables(log, spec):
+def _tables(log, folds):
     """(displays, pages, ads), cached: a row each of these."""
     meta = log["documents_meta"].withColumn(
         "published",
@@ -82,8 +82,8 @@ def _tables(log, spec):
     meta = meta.drop("publish_time")
     last = meta.agg(F.max("publisher_id")).first()[0] or 0
     events = log["events"].join(meta.select("document_id", "published"), "document_id", "left")
-    displays = _displays(events, spec).cache()
-    lists = {name: _lists(_items(log, name), name, spec) for name in fs.ATTRIBUTES}
+    displays = _displays(events, folds).cache()
+    lists = {name: _lists(_items(log, name), name) for name in fs.ATTRIBUTES}
     pages = _published(displays.select("document_id").distinct(), meta, last, "")
     ads = log["promoted_content"].withColumnRenamed("document_id", "document_id_promo")
     ads = _published(ads, meta, last, "_promo")
@@ -92,26 +92,26 @@ def _tables(log, spec):
         pages = pages.join(found.drop(f"{name}_map"), "document_id", "left")
         promo = found.select(F.col("document_id").alias("document_id_promo"), f"{name}_map")
         ads = ads.join(promo, "document_id_promo", "left")
-    size, own = spec.sizes(), ("document_id", "source_id", "publisher_id")
+    size, own = fs.BUCKETS, ("document_id", "source_id", "publisher_id")
     pages = with_buckets(pages, {key: F.col(key) for key in own}, size)
     ads = with_buckets(ads, {key: F.col(key) for key in fs.CTR}, size)
     return displays, pages.drop("source_id", "publisher_id", "published").cache(), ads.cache()
 
 
-def _displays(events, spec):
+def _displays(events, folds):
     """display_id, document_id, timestamp, train, fold, publish_time (days), four buckets."""
     place, number = F.coalesce("geo_location", F.lit("")), F.col("display_id").cast("bigint")
     events = events.withColumn("geo_location", place)
     cut = {name: F.substring("geo_location", 1, n or 99) for name, n in fs.GEO.items()}
     places = events.select("geo_location").distinct()
     keys = {name: text_key(text) for name, text in cut.items()}
-    places = with_buckets(places, keys, spec.sizes())
+    places = with_buckets(places, keys, fs.BUCKETS)
     platform = {"platform": F.coalesce("platform", F.lit(1))}
-    found = with_buckets(events.join(places, "geo_location"), platform, spec.sizes())
+    found = with_buckets(events.join(places, "geo_location"), platform, fs.BUCKETS)
     found = with_hashes(found, {"lot": number + fs.SPLIT_SALT, "fold": number + fs.FOLD_SALT})
     early = F.floor(F.col("timestamp") / DAY_MS) <= fs.TRAIN_DAYS
     train = early & (F.col("lot") % fs.TRAIN_SHARE != 0)
-    fold = F.when(train & F.lit(spec.folds > 0), F.col("fold") % max(spec.folds, 1))
+    fold = F.when(train & F.lit(folds > 0), F.col("fold") % max(folds, 1))
     return found.select(
         "display_id",
         "document_id",
@@ -158,9 +158,9 @@ def _items(log, name):
     return found.withColumn("weight", F.try_divide("weight", length))
 
 
-def _lists(items, name, spec):
+def _lists(items, name):
     """A row a document: `NAME_0` …, and its weights as `NAME_list` and as `NAME_map`."""
-    items = with_buckets(items, {name: F.col("key")}, {name: spec.hot_sizes()[name] - 1})
+    items = with_buckets(items, {name: F.col("key")}, {name: fs.HOT_BUCKETS[name] - 1})
     both = F.struct("key", F.coalesce("weight", F.lit(0.0)).alias("weight"))
     best = F.struct((-F.col("confidence")).alias("order"), "key", f"{name}_hash")
     found = items.groupBy("document_id").agg(
@@ -180,7 +180,7 @@ def _lists(items, name, spec):
     )
 
 
-def _counted(clicks, displays, ads, spec):
+def _counted(clicks, displays, ads, folds):
     """(Ads by fold with CTRs and counts, what is fitted on train)."""
     train = clicks.join(displays.where("train"), "display_id")
     train = train.join(ads.select("ad_id", "published_promo"), "ad_id").select(
@@ -194,11 +194,11 @@ def _counted(clicks, displays, ads, spec):
     seen = train.groupBy("ad_id", "fold")
     seen = seen.agg(F.count("*").alias("views"), F.sum("clicked").alias("clicks"))
     days = {name: dict(train.groupBy(name).count().collect()) for name in fs.AGES}
-    folds = F.explode(F.array(*(F.lit(fold) for fold in range(-1, spec.folds))))
-    counted = ads.select("ad_id", *fs.CTR.keys() - {"ad_id"}, folds.alias("fold"))
+    every = F.explode(F.array(*(F.lit(fold) for fold in range(-1, folds))))
+    counted = ads.select("ad_id", *fs.CTR.keys() - {"ad_id"}, every.alias("fold"))
     counted = counted.join(seen, ["ad_id", "fold"], "left").fillna(0, ["views", "clicks"])
     for key, least in fs.CTR.items():
-        counted = _with_rate(counted, key, least, spec.folds)
+        counted = _with_rate(counted, key, least, folds)
     counted = counted.cache()
     views = {}
     for key in fs.COUNTS:

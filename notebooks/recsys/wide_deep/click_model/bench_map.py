@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import outbrain
 import torch
-from click_features import Spec, paths, spec, with_polars
+from click_features import paths, spec, with_polars
 from helpers import device, receipts
 
 from .batches import Batches, write_batches
@@ -34,7 +34,7 @@ TOGETHER = ("platform", "state", "site")  # told by pairs of categories, by no n
 def data_of(displays, folder):
     """(World, train, valid) of a drawn log: click rates out of fold, data sets in memory."""
     world = outbrain.generate(folder / "raw", displays)
-    with_polars.build(folder / "raw", folder / "features", Spec(folds=5), check=False)
+    with_polars.build(folder / "raw", folder / "features", folds=5, check=False)
     sets = []
     for name in spec.SETS:
         write_batches(paths(folder / "features", name), folder / name, rows=65_536)
