@@ -65,7 +65,7 @@ def main(argv=None):
     parser.add_argument("--rounds", type=int, default=1, help="ignored: one run a point")
     parser.add_argument("--threads", type=int, default=device.cores(), help="of each engine")
     parser.add_argument("--displays", nargs="+", type=int, default=[20_000, 200_000])
-    parser.add_argument("--heaps", nargs="*", default=["1g", "3g"])
+    parser.add_argument("--heaps", nargs="*", default=["1g", "4g"])
     args = parser.parse_args(argv)
     tier = device.tier()
     receipt = receipts.start("wide_deep", tier, args.threads)
