@@ -65,7 +65,7 @@ def main(argv=None):
     parser.add_argument("--rounds", type=int, default=1, help="ignored: one run a point")
     parser.add_argument("--threads", type=int, default=device.cores(), help="of each engine")
     parser.add_argument("--displays", nargs="+", type=int, default=[20_000, 200_000])
-    parser.add_argument("--heaps", nargs="*", default=["1g", "4g"])
+    parser.add_argument("--heaps", nargs="*", default=["1g"])
     args = parser.parse_args(argv)
     tier = device.tier()
     receipt = receipts.start("wide_deep", tier, args.threads)
@@ -80,6 +80,8 @@ def main(argv=None):
             raw = log_of(displays, folder)
             grown += race(raw, ENGINES, own=own, **options)
         by_heap = [] if missing("spark") else heaps(raw, args.heaps, **options)
+    largest = [one for one in grown if one["engine"] == "spark"][-1:]  # with `race`'s own heap
+    by_heap += [one | {"heap_mb": 2048, "broadcast": 1} for one in largest]
     receipt.sizes(displays=displays, rows=grown[-1]["rows"])
     for engine in ENGINES:
         runs = [run for run in grown if run["engine"] == engine]
