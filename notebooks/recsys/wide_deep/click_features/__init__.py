@@ -6,13 +6,13 @@
 - `with_torch`, `torch_lookups`: joins and sums as tensors, for a GPU
 - `with_spark`, `spark_log`: the engine for a cluster (a peer: PySpark and Java)
 - `folder`: what lies in a folder of features, and how does it survive a kill?
-- `race`, `bench_features`: how long does each engine take, and how much memory?
+- `race`, `bench_scaling`: how long does each engine take, and how much memory?
 
 Engines are imported by name, `from click_features import with_polars`: each costs its library.
 """
 
 from . import spec
 from .folder import Folder, paths
-from .spec import CATEGORIES, MULTI_HOT, NUMBERS, SETS, Spec
+from .spec import CATEGORIES, MULTI_HOT, NUMBERS, SETS
 
-__all__ = ["CATEGORIES", "MULTI_HOT", "NUMBERS", "SETS", "Folder", "Spec", "paths", "spec"]
+__all__ = ["CATEGORIES", "MULTI_HOT", "NUMBERS", "SETS", "Folder", "paths", "spec"]

@@ -12,7 +12,7 @@ from . import spec as fs
 SLOTS = 6  # of a document's keys that have a column; the others cost a join
 
 
-def tables_of(log, spec):
+def tables_of(log, folds):
     """The small tables by name: displays, pages, ads, and `unit_*`, weights of documents."""
     meta = log["documents_meta"].select(
         "document_id",
@@ -21,24 +21,24 @@ def tables_of(log, spec):
         published=pl.col("publish_time").dt.epoch("ms"),
     )
     meta = meta.collect(engine="streaming")
-    displays = _displays(log["events"], spec)
+    displays = _displays(log["events"], folds)
     pages = _published(displays.select("document_id").unique(), meta, "")
-    pages = pages.with_columns(_hashes(("document_id", "source_id", "publisher_id"), spec))
+    pages = pages.with_columns(_hashes(("document_id", "source_id", "publisher_id")))
     pages = pages.drop("source_id", "publisher_id")
     ads = log["promoted_content"].rename({"document_id": "document_id_promo"})
     ads = _published(ads.collect(engine="streaming"), meta, "_promo")
-    ads = ads.with_columns(_hashes(fs.CTR, spec))
+    ads = ads.with_columns(_hashes(fs.CTR))
     tables = {"displays": displays, "ads": ads}
     for name, (file, column) in fs.ATTRIBUTES.items():
         items = items_of(log[file], column).collect(engine="streaming")
-        pages = pages.join(_top(items, name, spec), on="document_id", how="left")
+        pages = pages.join(_top(items, name), on="document_id", how="left")
         unit = unit_weights(items)
         tables[f"unit_{name}"] = unit, _slots(unit)
     return tables | {"pages": pages.with_columns(pl.col(fs.MULTI_HOT).fill_null(0))}
 
 
-def _hashes(keys, spec):
-    return [bucket(pl.col(key), spec.sizes()[key]).alias(f"{key}_hash") for key in keys]
+def _hashes(keys):
+    return [bucket(pl.col(key), fs.BUCKETS[key]).alias(f"{key}_hash") for key in keys]
 
 
 def bucket(key, size):
@@ -46,10 +46,10 @@ def bucket(key, size):
     return (fs.hash32(key.cast(pl.Int64).fill_null(0)) % size).cast(pl.Int32)
 
 
-def _displays(events, spec):
+def _displays(events, folds):
     """A row a display, sorted: its page, timestamp, set (`train`), fold and four buckets."""
-    size, number = spec.sizes(), pl.col("display_id").cast(pl.Int64)
-    fold = fs.hash32(number + fs.FOLD_SALT) % max(spec.folds, 1)
+    size, number = fs.BUCKETS, pl.col("display_id").cast(pl.Int64)
+    fold = fs.hash32(number + fs.FOLD_SALT) % max(folds, 1)
     displays = events.select(
         "display_id",
         "document_id",
@@ -59,7 +59,7 @@ def _displays(events, spec):
         train=fs.in_train(number, pl.col("timestamp")),
         fold=fold.cast(pl.Int32),
     )
-    fold = pl.when(pl.col("train") & (spec.folds > 0)).then("fold").otherwise(-1)
+    fold = pl.when(pl.col("train") & pl.lit(folds > 0)).then("fold").otherwise(-1)
     displays = displays.with_columns(fold=fold.cast(pl.Int32)).collect(engine="streaming")
     places = displays.select("geo_location").unique()
     for name, length in fs.GEO.items():
@@ -99,10 +99,10 @@ def items_of(frame, column):
     return items.group_by("document_id", "key").agg(pl.col("confidence").max())
 
 
-def _top(items, name, spec):
+def _top(items, name):
     """A row a document: `NAME_0` … of its keys of highest confidence."""
     order = items.sort(["document_id", "confidence", "key"], descending=[False, True, False])
-    hot = 1 + bucket(pl.col("key"), spec.hot_sizes()[name] - 1)
+    hot = 1 + bucket(pl.col("key"), fs.HOT_BUCKETS[name] - 1)
     lists = order.group_by("document_id", maintain_order=True).agg(
         hot.head(fs.SLOTS).alias("hot")
     )

@@ -1,12 +1,14 @@
 """Raw files to features, each engine in a process of its own, timed from outside.
 
 The interpreter's start, Java's and the engine's count, as they do for who waits. Peak memory is
-the largest sum over the process and all its descendants, looked at every 50 ms, of proportional
-set sizes: a page that processes share is counted once. (Java forks to run small commands, and
-the fork, for a moment, looks as large as Java; where only resident sizes are known, these are
-taken.) Features are compared before a number is believed.
+the largest sum over the process and all its descendants, looked at every 50 ms, or less often
+where looking takes long, of proportional set sizes: a page that processes share is counted
+once. (Java forks to run small commands, and the fork, for a moment, looks as large as Java;
+where only resident sizes are known, these are taken.) Features are compared before a number is
+believed.
 """
 
+import ast
 import contextlib
 import json
 import os
@@ -26,44 +28,55 @@ from . import spec as fs
 from .folder import paths
 
 SLICE = Path(__file__).resolve().parents[1]
-MODULES = {  # an engine's own; torch also uses functions of Polars' modules
-    "spark": ("with_spark", "spark_log"),
-    "polars": ("with_polars", "polars_tables"),
-    "torch": ("with_torch", "torch_lookups"),
+CODE = {  # from raw files to features, with the checks of the files
+    "spark": ("click_features/with_spark", "click_features/spark_log"),
+    "polars": ("click_features/with_polars", "click_features/polars_tables", "outbrain/files"),
 }
-ENGINES = tuple(MODULES)
+ENGINES = ("spark", "polars", "torch")
 LOOK_S = 0.05
 OLDEST_JAVA = 17
 
 
-def race(raw, engines=ENGINES, rounds=1, limit_s=600, own=None, **options):
+def race(raw, engines=ENGINES, rounds=1, limit_s=600, own=None, behind=None, **options):
     """A list of dicts, one a run: what it took, by engine, over rounds.
 
     >>> race("outbrain", ("polars", "torch"))[0]["engine"]
     'polars'
 
     A dict has engine, round, rows (of train and valid together), seconds, cpu_s, peak_bytes and
-    stages (seconds by name, as the engine reports them). Engines take turns, another begins
-    each round; those that cannot run here (`missing`) are left out. options: handed to `run`,
-    with what `own` has for an engine.
+    stages (seconds by name, as the engine reports them; Spark computes when it must, so its
+    stages say where it waited). Engines take turns, another begins each round; those that
+    cannot run here (`missing`) are left out. behind: a function of a folder of features that is
+    called once a round; what it returns stands under `behind`. options: handed to `run`, with
+    what `own` has for an engine.
     Raises RuntimeError, with what it said, for an engine that fails or takes longer than
     `limit_s`, and AssertionError if features differ.
     """
     if unknown := set(engines) - set(ENGINES):
         raise ValueError(f"no engine {sorted(unknown)}; allowed are {ENGINES}")
-    able, found, first = [name for name in engines if not missing(name)], [], {}
+    able, found = [name for name in engines if not missing(name)], []
     with tempfile.TemporaryDirectory(prefix="race-") as temp:
-        for turn in range(rounds):
-            at = turn % max(len(able), 1)
+        for turn in range(rounds if able else 0):
+            at, runs = turn % len(able), []
             for engine in able[at:] + able[:at]:
                 out = Path(temp, engine)
                 shutil.rmtree(out, ignore_errors=True)
                 given = options | (own or {}).get(engine, {})
-                found.append({"round": turn} | run(engine, raw, out, limit_s, **given))
-                if turn == 0:
-                    first[engine] = out
-                    check_same(first[able[0]], out)
+                runs.append({"round": turn} | run(engine, raw, out, limit_s, **given))
+            for engine in able if turn == 0 else ():
+                check_same(Path(temp, able[0]), Path(temp, engine))
+            later = {"behind": behind(Path(temp, able[0]))} if behind else {}
+            found += [one | later for one in runs]
     return found
+
+
+def local_spark(threads, heap="1g", conf=()):
+    """The environment in which PySpark starts on this machine alone."""
+    words = ["--master", f"local[{threads}]", "--driver-memory", heap]
+    for setting in ("spark.ui.enabled=false", *conf):
+        words += ["--conf", setting]
+    words = " ".join([*words, "pyspark-shell"])
+    return {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_SUBMIT_ARGS": words}
 
 
 def missing(engine):
@@ -86,10 +99,11 @@ def _java():
     return ""
 
 
-def run(engine, raw, out, limit_s=600, threads=None, **options):
+def run(engine, raw, out, limit_s=600, threads=None, heap="2g", conf=(), **options):
     """A dict of what one run of an engine took, in a process of its own; see `race`.
 
-    threads: as many for each engine; None leaves them their own choice. options: of `build`.
+    threads: as many for each engine; None leaves them their own choice. heap, conf: Spark's
+    ("name=value"). options: of `build`.
     """
     code = f"import sys, json; from click_features import with_{engine} as engine; "
     code += "engine.build(sys.argv[1], sys.argv[2], **json.loads(sys.argv[3]))"
@@ -97,7 +111,8 @@ def run(engine, raw, out, limit_s=600, threads=None, **options):
     env = {"OMP_WAIT_POLICY": "PASSIVE"} | os.environ
     if threads:
         env |= {"OMP_NUM_THREADS": str(threads), "POLARS_MAX_THREADS": str(threads)}
-        options |= {"threads": threads} if engine == "spark" else {}
+    if engine == "spark":
+        env |= local_spark(threads or "*", heap, conf)
     line = [sys.executable, "-c", code, str(raw), str(out), json.dumps(options)]
     with tempfile.TemporaryFile("w+") as said:
         began = time.perf_counter()
@@ -135,13 +150,13 @@ def watch(child, deadline):
         late = time.perf_counter() > deadline
         with contextlib.suppress(psutil.NoSuchProcess):
             seen |= {p.pid: p for p in seen[child.pid].children(recursive=True)}
-        held = 0
+        held, began = 0, time.perf_counter()
         for pid, process in seen.items():
             with contextlib.suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
                 held += held_bytes(process)
                 spent[pid] = sum(process.cpu_times()[:2])
         peak = max(peak, held)
-        time.sleep(LOOK_S)
+        time.sleep(max(LOOK_S, 40 * (time.perf_counter() - began)))  # at most 2 % of a core
     for process in seen.values():
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
@@ -170,8 +185,15 @@ def check_same(one, other):
 
 
 def lines(engine):
-    """How many lines of an engine's modules are not blank."""
-    texts = [
-        (SLICE / f"click_features/{name}.py").read_text("utf-8") for name in MODULES[engine]
-    ]
-    return sum(bool(line.strip()) for text in texts for line in text.splitlines())
+    """How many lines of code an engine's modules have, one a statement, whatever their layout.
+
+    Comments, docstrings and imports are left out; so is what all engines share.
+    """
+    found = 0
+    for name in CODE[engine]:
+        tree = ast.parse((SLICE / f"{name}.py").read_text("utf-8"))
+        for node in ast.walk(tree):
+            told = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+            found += isinstance(node, ast.stmt) and not told
+            found -= isinstance(node, (ast.Import, ast.ImportFrom))
+    return found

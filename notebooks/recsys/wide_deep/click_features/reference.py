@@ -16,13 +16,12 @@ from outbrain import DAY_MS, START_MS
 from . import spec as fs
 
 
-def features_reference(raw, spec=None):
+def features_reference(raw, folds=0):
     """(features by set, each a dict of lists; what is fitted), of the files in `raw`.
 
     >>> features_reference("outbrain")[0]["train"]["clicked"][:3]
     [0, 0, 1]
     """
-    spec = spec or fs.Spec()
     rows, items = _joined(Path(raw)), _items(Path(raw))
     rows.sort(key=lambda row: (row["display_id"], row["ad_id"]))
     train = [row for row in rows if row["train"]]
@@ -34,12 +33,12 @@ def features_reference(raw, spec=None):
         squares = [(x - fit[f"{key}_mean"]) ** 2 for x in logs]
         fit[f"{key}_deviation"] = math.sqrt(sum(squares) / max(len(logs), 1)) or 1.0
     weights = {name: _weights(found) for name, found in items.items()}
-    tables = {key: _views_and_clicks(train, key, spec) for key in fs.CTR}
+    tables = {key: _views_and_clicks(train, key, folds) for key in fs.CTR}
     found = {name: {column: [] for column in fs.COLUMNS} for name in fs.SETS}
     for row in rows:
         values = {name: row[name] for name in (*fs.KEYS, "clicked")}
-        values |= _categories(row, spec) | _multi_hot(row, items, spec)
-        values |= _numbers(row, weights, tables, fit, spec)
+        values |= _categories(row) | _multi_hot(row, items)
+        values |= _numbers(row, weights, tables, fit, folds)
         for column in fs.COLUMNS:
             found["train" if row["train"] else "valid"][column].append(values[column])
     return found, fit
@@ -119,37 +118,37 @@ def _weights(items):
     return found
 
 
-def _views_and_clicks(train, key, spec):
+def _views_and_clicks(train, key, folds):
     """(key, fold) -> [views, clicks]; fold None is all of train."""
     found = defaultdict(lambda: [0, 0])
     for row in train:
-        for fold in {None, _fold(row, spec)}:
+        for fold in {None, _fold(row, folds)}:
             found[row[key], fold][0] += 1
             found[row[key], fold][1] += row["clicked"]
     return found
 
 
-def _fold(row, spec):
-    inside = row["train"] and spec.folds
-    return fs.hash32(row["display_id"] + fs.FOLD_SALT) % spec.folds if inside else None
+def _fold(row, folds):
+    inside = row["train"] and folds
+    return fs.hash32(row["display_id"] + fs.FOLD_SALT) % folds if inside else None
 
 
-def _ctr(row, key, table, spec):
+def _ctr(row, key, table, folds):
     views, clicks = table.get((row[key], None), (0, 0)) if row[key] is not None else (0, 0)
-    if (fold := _fold(row, spec)) is not None and row[key] is not None:
+    if (fold := _fold(row, folds)) is not None and row[key] is not None:
         own = table.get((row[key], fold), (0, 0))
         views, clicks = views - own[0], clicks - own[1]
     return clicks / views if views >= fs.CTR[key] else 0.0
 
 
-def _categories(row, spec):
+def _categories(row):
     keys = {key: int(row[key] or 0) for key in fs.BUCKETS}
-    return {f"{key}_hash": fs.hash32(keys[key]) % size for key, size in spec.sizes().items()}
+    return {f"{key}_hash": fs.hash32(keys[key]) % size for key, size in fs.BUCKETS.items()}
 
 
-def _multi_hot(row, items, spec):
+def _multi_hot(row, items):
     values = {}
-    for name, size in spec.hot_sizes().items():
+    for name, size in fs.HOT_BUCKETS.items():
         page = items[name].get(int(row["document_id"]), {})
         order = sorted(page, key=lambda key: (-page[key], key)) + [None] * fs.SLOTS
         for slot, key in enumerate(order[: fs.SLOTS]):
@@ -157,8 +156,8 @@ def _multi_hot(row, items, spec):
     return values
 
 
-def _numbers(row, weights, tables, fit, spec):
-    values = {f"{key}_ctr": _ctr(row, key, tables[key], spec) for key in fs.CTR}
+def _numbers(row, weights, tables, fit, folds):
+    values = {f"{key}_ctr": _ctr(row, key, tables[key], folds) for key in fs.CTR}
     for name, of in weights.items():
         page, promo = (of.get(int(row[d]), {}) for d in ("document_id", "document_id_promo"))
         values[f"sim_{name}"] = sum(w * promo.get(key, 0.0) for key, w in page.items())

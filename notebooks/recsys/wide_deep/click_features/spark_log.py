@@ -1,12 +1,10 @@
-"""The log as Spark reads it: a session, the files with their types, the checks of
-`outbrain.load`, and the hashes of `spec`.
+"""The log as Spark reads it: a session, the file systems that Spark knows, the files with their
+types, the checks of `outbrain.load`, and the hashes of `spec`.
 """
-
-from pathlib import Path
 
 import outbrain
 import polars as pl
-from helpers import device
+from outbrain import files
 
 from . import spec as fs
 
@@ -25,101 +23,160 @@ TYPES = {
     outbrain.SCHEMAS["documents_meta"]["publish_time"]: "string",
 }
 
-LOCAL = {
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-}
-
-SETTINGS = {
-    "spark.sql.session.timeZone": "UTC",
+SETTINGS = {  # where whoever starts Spark has set nothing else
     "spark.sql.shuffle.partitions": "8",
     "spark.sql.autoBroadcastJoinThreshold": "256m",
     "spark.sql.adaptive.autoBroadcastJoinThreshold": "256m",
 }
 
 
-def session(master=None, memory="2g", threads=None):
-    """A SparkSession: that of a `master`, or local, with so much heap and so many threads.
-
-    threads: None means all that this process may use.
+def session():
+    """The SparkSession that is there, or one of the master and the heap that Spark was started
+    with: by `spark-submit`, by PYSPARK_SUBMIT_ARGS, or else Spark's own choice, this machine.
     """
-    builder = SparkSession.builder.master(master or f"local[{threads or device.cores()}]")
-    local = LOCAL | {"spark.driver.memory": memory}
-    for name, value in (SETTINGS if master else SETTINGS | local).items():
-        builder = builder.config(name, value)
-    found = builder.getOrCreate()
-    found.sparkContext.setLogLevel("ERROR")
-    return found
+    spark = SparkSession.builder.getOrCreate()
+    given = spark.sparkContext.getConf()
+    for name, value in SETTINGS.items():
+        if not given.contains(name):
+            spark.conf.set(name, value)
+    spark.conf.set("spark.sql.session.timeZone", "UTC")
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
 
 
-def heap(raw):
-    """The heap that a local session needs for a folder of files: `session(memory=heap(raw))`.
+class HadoopStore:
+    """A `folder.Store` at any address that Spark reads: a path, `hdfs://…`, `s3a://…`.
 
-    A gigabyte for each 25 MB of clicks, two at least: the tables of ads and pages are sent to
-    all workers whole, and those of five million clicks do not fit into two.
+    Raises OSError where a file cannot get its name.
     """
-    clicks = Path(raw, "clicks_train.csv")
-    size = clicks.stat().st_size if clicks.is_file() else 0
-    return f"{max(2, -(-size // 25_000_000))}g"
+
+    def __init__(self, spark, path):
+        self.hadoop = spark._jvm.org.apache.hadoop
+        self.path, conf = str(path).rstrip("/"), spark._jsc.hadoopConfiguration()
+        root = self.hadoop.fs.Path(self.path)
+        self.fs = root.getFileSystem(conf)
+        self.path = self.fs.makeQualified(root).toString()
+
+    def at(self, name):
+        """The Java path of a name."""
+        return self.hadoop.fs.Path(f"{self.path}/{name}")
+
+    def names(self):
+        """As in `Store`."""
+        self.fs.mkdirs(self.at(""))
+        found = (status.getPath().getName() for status in self.fs.listStatus(self.at("")))
+        return sorted(name for name in found if name[0] != ".")
+
+    def has(self, name):
+        """As in `Store`."""
+        return self.fs.exists(self.at(name))
+
+    def read(self, name, first=0, count=None):
+        """The text of a file, or of `count` bytes from `first` on."""
+        stream = self.fs.open(self.at(name))
+        try:
+            stream.seek(first)
+            found = stream.readNBytes(2**31 - 1 if count is None else count)
+        finally:
+            stream.close()
+        return bytes(found).decode("utf-8", "replace")
+
+    def write(self, name, text):
+        """As in `Store`."""
+        stream = self.fs.create(self.at(name), True)
+        stream.write(bytearray(text.encode()))
+        stream.close()
+
+    def publish(self, hidden, name):
+        """As in `Store`; a file system of objects, such as s3a, copies."""
+        self.remove(name)
+        if not self.fs.rename(self.at(hidden), self.at(name)):
+            raise OSError(f"{self.path}/{hidden} could not be renamed to {name}")
+
+    def remove(self, name):
+        """As in `Store`."""
+        self.fs.delete(self.at(name), True)
+
+    def stamp(self, name):
+        """As in `Store`."""
+        found = self.fs.getFileStatus(self.at(name))
+        return [found.getLen(), found.getModificationTime()]
 
 
-def scan(spark, raw, text=False):
-    """The files of `raw` by name, with the types of `outbrain.SCHEMAS` or as text."""
+def scan(spark, raw, mark=()):
+    """The files of the store `raw` by name, with the types of `outbrain.SCHEMAS`.
+
+    mark: names of columns that are added, true for a line whose fields are too many, too few
+    or of other types.
+    """
     frames = {}
     for name, schema in outbrain.SCHEMAS.items():
-        path = Path(raw) / f"{name}.csv"
-        with path.open(encoding="utf-8") as file:
-            header = file.readline().rstrip("\r\n").split(",")
-        if missing := [column for column in schema if column not in header]:
-            raise ValueError(f"{path.name} lacks the columns {missing}; its header is {header}")
-        kinds = {column: "string" if text else TYPES[kind] for column, kind in schema.items()}
-        kinds = ", ".join(f"`{column}` {kinds.get(column, 'string')}" for column in header)
-        reader = spark.read.schema(kinds).options(header=True, quote="", nullValue="\\N")
-        frames[name] = reader.csv(str(path.resolve())).select(*schema)
+        header = raw.read(f"{name}.csv", 0, 4096).partition("\n")[0].rstrip("\r")
+        files.check_header(name, header)
+        kinds = [
+            f"`{column}` {TYPES.get(schema.get(column), 'string')}"
+            for column in header.split(",")
+        ]
+        kinds += [f"`{column}` string" for column in mark]
+        reader = spark.read.schema(", ".join(kinds)).options(
+            header=True,
+            quote="",
+            nullValue="\\N",
+            columnNameOfCorruptRecord="".join(mark) or None,
+        )
+        frames[name] = reader.csv(f"{raw.path}/{name}.csv").select(*schema, *mark)
     return frames
 
 
-def load(spark, raw, bad="raise"):
-    """As `scan`, checked as `outbrain.load` checks; bad rows are refused or left out.
-
-    Raises ValueError that says what is wrong.
-    """
-    frames, problems = {}, []
-    for name, frame in scan(spark, raw, text=True).items():
-        wrong, columns = F.lit(False), []
+def load(spark, raw):
+    """As `scan`, checked as `outbrain.load` checks; ValueError says what is wrong."""
+    raw = raw if hasattr(raw, "stamp") else HadoopStore(spark, raw)
+    problems = []
+    for name, frame in scan(spark, raw, ("unread",)).items():
+        wrong = F.col("unread").isNotNull()
         for column, kind in outbrain.SCHEMAS[name].items():
-            text = F.when(F.col(column) != "", F.col(column))
-            value = text if TYPES[kind] == "string" else text.try_cast(TYPES[kind])
-            fits = value.isNotNull()
+            value = F.col(column)
             if column == "clicked":
-                fits = fits & value.isin(0, 1)
-            elif TYPES[kind] != "string":
-                fits = fits & (value >= 0) & (value < float("inf"))
-            fits = F.coalesce(fits, F.lit(False))
-            wrong = wrong | ~(fits | text.isNull() if column in outbrain.MAY_MISS else fits)
-            columns.append(value.alias(column))
+                fits = value.isin(0, 1)
+            elif TYPES[kind] == "string":
+                fits = value.isNotNull()
+            else:
+                fits = (value >= 0) & (value < float("inf"))
+            known = value.isNull() if column in outbrain.MAY_MISS else F.lit(False)
+            wrong = wrong | ~F.coalesce(fits | known, known)
         rows, count = frame.agg(F.count("*"), F.count_if(wrong)).first()
         if count:
             problems.append(f"{name}.csv: {count:,} of {rows:,} rows are bad")
-        frames[name] = (frame.where(~wrong) if count else frame).select(columns)
-    if problems and bad == "raise":
-        raise ValueError("; ".join(problems) + '. bad="drop" leaves bad rows out')
+        elif raw.read(f"{name}.csv", raw.stamp(f"{name}.csv")[0] - 1, 1) != "\n":
+            problems.append(files.cut_short(name))
+    if problems:
+        raise ValueError("\n".join(problems))
+    frames = scan(spark, raw)
+    files.check_times(*frames["events"].agg(F.min("timestamp"), F.max("timestamp")).first())
     _check_together(frames)
     return frames
 
 
 def _check_together(frames):
-    clicks, last = frames["clicks_train"], frames["events"].agg(F.max("timestamp")).first()[0]
-    if last is None or not outbrain.LAST_MS // 1000 < last <= outbrain.LAST_MS:
-        raise ValueError(
-            f"events.csv: timestamps end at {last}; allowed are milliseconds since "
-            f"{outbrain.START_MS}, up to {outbrain.LAST_MS:,}. Are these seconds?"
-        )
-    for name, key in (("events", "display_id"), ("promoted_content", "ad_id")):
-        if lost := clicks.join(frames[name], key, "left_anti").count():
-            raise ValueError(f"{lost:,} clicks have a {key} that {name}.csv lacks")
+    clicks, counts = frames["clicks_train"], {}
+    for name, key, what in (
+        ("events", "display_id", "clicks of displays"),
+        ("promoted_content", "ad_id", "clicks on ads"),
+    ):
+        lost = clicks.join(frames[name].select(key), key, "left_anti").count()
+        counts[f"{what} that {name}.csv lacks"] = lost
+    shown = clicks.groupBy("display_id").agg(
+        F.max("clicked").alias("clicked"),
+        (F.count("*") - F.countDistinct("ad_id")).alias("again"),
+    )
+    silent, again = shown.agg(
+        F.count_if(F.col("clicked") == 0), F.count_if(F.col("again") > 0)
+    ).first()
+    counts |= {"displays without a click": silent, "displays that show an ad twice": again}
+    for name, key, what in files.ONCE:
+        twice = frames[name].groupBy(key).count().where("count > 1").count()
+        counts[f"{what} that {name}.csv has twice"] = twice
+    files.check_counts(counts)
 
 
 def with_hashes(frame, keys):

@@ -27,7 +27,6 @@ publisher, which the code published later takes from its row in the file.
 """
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from outbrain import DAY_MS
@@ -93,37 +92,6 @@ FOLD, FIRST, SECOND = 0x1E3779B1, 0x7FEB352D, 0x31848BAB  # below 2³¹, so no p
 SPLIT_SALT, FOLD_SALT = 1 << 32, 2 << 32  # added to a display_id for other hashes than its own
 TEXT_CHARACTERS, TEXT_BASE, TEXT_MODULUS = 12, 1_000_003, 2**31 - 1
 ENTITY_DIGITS = 15  # of 32 hexadecimal ones: 60 bits
-
-
-@dataclass(frozen=True)
-class Spec:
-    """What may be chosen: sizes of the hash tables, and whether a CTR may see its own row.
-
-    >>> Spec(buckets=0.01).sizes()["document_id"]
-    3000
-
-    buckets: so many times the published ones, rounded, 2 at least, as in
-    `click_model.Sizes.scaled`. folds: 0 computes the CTR of a train row from all of train, its
-    own click included, as the article's code does; k ≥ 2 from the k - 1 other folds.
-    """
-
-    buckets: float = 1.0
-    folds: int = 0
-
-    def __post_init__(self):
-        if not self.buckets > 0 or self.folds < 0 or self.folds == 1:
-            raise ValueError(
-                f"buckets={self.buckets}, folds={self.folds}: buckets must be above 0, folds 0 "
-                "(a row's CTR counts its own click) or at least 2"
-            )
-
-    def sizes(self):
-        """The buckets of the categories by key."""
-        return {key: max(2, round(n * self.buckets)) for key, n in BUCKETS.items()}
-
-    def hot_sizes(self):
-        """The buckets of the multi-hot features by name, the empty one included."""
-        return {name: max(2, round(n * self.buckets)) for name, n in HOT_BUCKETS.items()}
 
 
 def hash32(key):

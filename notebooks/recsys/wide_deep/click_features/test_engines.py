@@ -31,7 +31,6 @@ from . import (
 )
 from . import spec as fs
 
-SPEC = fs.Spec(buckets=0.05)
 DISPLAYS = 301
 EFFECTS = [field.name for field in dataclasses.fields(catalogue.Effects)]
 HASHED = {0: 0, 1: 774006306, 2**31: 2671511798, 2**32 + 5: 2277334536}
@@ -57,9 +56,9 @@ def raw(tmp_path_factory):
 
 
 @functools.cache
-def features_reference(raw, spec):
+def features_reference(raw, folds=0):
     """The reference's features of a log that no test has changed, made once."""
-    return reference.features_reference(raw, spec)
+    return reference.features_reference(raw, folds)
 
 
 def edit(folder, name, change):
@@ -104,7 +103,8 @@ def spark():
     if why := race.missing("spark"):
         pytest.skip(why)
     os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-    found = spark_log.session(memory="1g", threads=2)
+    os.environ |= race.local_spark(2)
+    found = spark_log.session()
     yield found
     found.stop()
 
@@ -113,17 +113,16 @@ def spark():
 def build(request):
     """Each engine's `build`, in small batches."""
     if request.param == "spark":
-        session = request.getfixturevalue("spark")
-        return partial(with_spark.build, spark=session, parts=3)
+        request.getfixturevalue("spark")
+        return partial(with_spark.build, parts=3)
     module = {"polars": with_polars, "torch": with_torch}[request.param]
     return partial(module.build, batch_rows=307)
 
 
 @pytest.mark.parametrize("folds", [0, 3])
 def test_engines_equal_the_reference(build, folds, raw, tmp_path):
-    spec = fs.Spec(0.05, folds)
-    report = build(raw, tmp_path / "out", spec)
-    wanted, fit = features_reference(raw, spec)
+    report = build(raw, tmp_path / "out", folds)
+    wanted, fit = features_reference(raw, folds)
     for name in fs.SETS:
         found = read(tmp_path / "out", name)
         check_equal(found, wanted[name])
@@ -134,7 +133,7 @@ def test_engines_equal_the_reference(build, folds, raw, tmp_path):
 
 KILLED = """
 import os, signal, sys
-from click_features import spec as fs, with_polars
+from click_features import with_polars
 raw, out = sys.argv[1:]
 write, parts = with_polars.write_part, []
 
@@ -145,7 +144,7 @@ def killed(features, path):
     parts.append(write(features, path))
 
 with_polars.write_part = killed
-with_polars.build(raw, out, fs.Spec(0.05), batch_rows=307)
+with_polars.build(raw, out, batch_rows=307)
 """
 
 
@@ -168,14 +167,14 @@ def check_goes_on(build, out, tmp_path):
 
 
 def test_a_killed_run_leaves_whole_parts_and_goes_on(raw, tmp_path):
-    out, build = tmp_path / "out", partial(with_polars.build, raw, spec=SPEC, batch_rows=307)
+    out, build = tmp_path / "out", partial(with_polars.build, raw, batch_rows=307)
     done = subprocess.run([sys.executable, "-c", KILLED, raw, out], cwd=race.SLICE)
     assert done.returncode == -signal.SIGKILL
     check_goes_on(build, out, tmp_path)
 
 
 def test_an_interrupted_run_of_torch_goes_on(raw, tmp_path, monkeypatch):
-    out, build = tmp_path / "out", partial(with_torch.build, raw, spec=SPEC, batch_rows=307)
+    out, build = tmp_path / "out", partial(with_torch.build, raw, batch_rows=307)
     write, parts = with_polars.write_part, []
 
     def interrupted(features, path):
@@ -190,48 +189,84 @@ def test_an_interrupted_run_of_torch_goes_on(raw, tmp_path, monkeypatch):
     check_goes_on(build, out, tmp_path)
 
 
-@pytest.mark.parametrize(
-    "size, told", [(None, "2g"), (10, "2g"), (75_977_073, "4g"), (10**9, "40g")]
-)
-def test_a_larger_log_gets_a_larger_heap(tmp_path, size, told):
-    if size is not None:
-        with open(tmp_path / "clicks_train.csv", "wb") as file:
-            file.truncate(size)
-    assert spark_log.heap(tmp_path) == told
+KILLED_SPARK = """
+import os, signal, sys
+from click_features import spark_log, with_spark
+publish = spark_log.HadoopStore.publish
+
+def killed(store, hidden, name):
+    publish(store, hidden, name)
+    if name == "train":
+        os.killpg(0, signal.SIGKILL)
+
+spark_log.HadoopStore.publish = killed
+with_spark.build(*sys.argv[1:], check=False, parts=3)
+"""
 
 
-def test_spark_gives_a_folder_its_name_when_all_is_written(raw, spark, tmp_path, monkeypatch):
-    monkeypatch.setattr(with_spark.shutil, "rmtree", lambda path: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        with_spark.build(raw, tmp_path / "out", SPEC, spark=spark, check=False, parts=2)
-    assert not list(tmp_path.glob("out/[tv]*/*.parquet"))
-    assert not (tmp_path / "out" / "report.json").exists()
+def test_a_killed_run_of_spark_is_begun_again(raw, spark, tmp_path):
+    out, code = tmp_path / "out", [sys.executable, "-c", KILLED_SPARK, raw, tmp_path / "out"]
+    env = os.environ | race.local_spark(2)
+    done = subprocess.run(code, cwd=race.SLICE, env=env, start_new_session=True)
+    assert done.returncode == -signal.SIGKILL
+    assert list(out.glob("train/*.parquet")) and not list(out.glob("valid/*.parquet"))
+    with pytest.raises(FileNotFoundError, match=r"no report\.json"):
+        folder.paths(out, "train")
+    report = with_spark.build(raw, out, check=False, parts=3)
+    assert with_spark.build(raw, out, check=False, parts=3) == report
+    assert not list(out.glob(".*.partial"))
+    for name, wanted in features_reference(raw)[0].items():
+        check_equal(read(out, name), wanted)
+
+
+def submitted(raw, out, master, timeout=300):
+    """What the documented command did with a master."""
+    command = [Path(sys.executable).with_name("spark-submit"), "--master", master]
+    command += [race.SLICE / "click_features/submit.py", raw.as_uri(), out.as_uri()]
+    env = os.environ | {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=timeout)
+
+
+def test_the_documented_command_uses_the_cluster(raw, spark, tmp_path):
+    """Two workers, each a Java of its own, and the files by their addresses."""
+    done = submitted(raw, tmp_path / "out", "local-cluster[2,1,1024]")
+    assert done.returncode == 0, done.stderr[-3000:]
+    report = json.loads(done.stdout.splitlines()[-1])
+    assert report["master"] == "local-cluster[2,1,1024]"
+    for name, wanted in features_reference(raw)[0].items():
+        check_equal(read(tmp_path / "out", name), wanted)
+
+
+def test_a_master_that_does_not_exist_is_an_error(raw, spark, tmp_path):
+    done = submitted(raw, tmp_path / "out", "spark:/no-such-host")
+    assert done.returncode and "no-such-host" in done.stderr
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_finished_folder_is_left_as_it_is(raw, tmp_path):
-    report = with_polars.build(raw, tmp_path, SPEC)
+    report = with_polars.build(raw, tmp_path)
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
-    assert with_polars.build(raw, tmp_path, SPEC) == report
+    assert with_polars.build(raw, tmp_path) == report
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
 
 
 def test_a_folder_of_something_else_is_refused(raw, tmp_path):
-    with_polars.build(raw, tmp_path / "out", SPEC)
-    with pytest.raises(ValueError, match="another spec"):
-        with_polars.build(raw, tmp_path / "out", fs.Spec(0.05, folds=2))
+    with_polars.build(raw, tmp_path / "out")
+    with pytest.raises(ValueError, match="another folds"):
+        with_polars.build(raw, tmp_path / "out", folds=2)
     with pytest.raises(ValueError, match="another engine"):
-        with_torch.build(raw, tmp_path / "out", SPEC)
+        with_torch.build(raw, tmp_path / "out")
     changed = shutil.copytree(raw, tmp_path / "raw")
     edit(changed, "events", lambda lines: lines)
     with pytest.raises(ValueError, match="another raw"):
-        with_polars.build(changed, tmp_path / "out", SPEC)
+        with_polars.build(changed, tmp_path / "out")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").touch()
     with pytest.raises(ValueError, match="thesis.txt"):
-        with_polars.build(raw, tmp_path / "mine", SPEC)
+        with_polars.build(raw, tmp_path / "mine")
     (changed / "events.csv").unlink()
     with pytest.raises(FileNotFoundError, match=r"events\.csv"):
-        with_polars.build(changed, tmp_path / "new", SPEC)
+        with_polars.build(changed, tmp_path / "new")
 
 
 @pytest.fixture
@@ -247,42 +282,55 @@ def load(request):
     return partial(spark_log.load, request.getfixturevalue("spark"))
 
 
-def test_bad_rows_are_refused_or_left_out(broken, raw, load):
-    bad = ["17,3,2", "18,x,0", "-5,3,1", "19,,0"]
-    edit(broken, "clicks_train", lambda lines: lines + bad)
-    with pytest.raises(ValueError, match=r"clicks_train\.csv: 4 of"):
+FAULTS = {  # file, change of its lines, what is said
+    "values that cannot be": (
+        "clicks_train",
+        lambda x: [*x, "17,3,2", "18,x,0", "-5,3,1", "19,,0"],
+        r"clicks_train\.csv: 4 of",
+    ),
+    "an event twice": ("events", lambda x: [*x, x[7]], "1 displays that events.csv has twice"),
+    "an ad twice": ("promoted_content", lambda x: [*x, x[7]], "1 ads that promoted_content"),
+    "a page twice": ("documents_meta", lambda x: [*x, x[7]], "1 documents that documents_meta"),
+    "an ad twice in a display": ("clicks_train", lambda x: [*x, x[7]], "1 displays that show"),
+    "too many fields": (
+        "events",
+        lambda x: [*x[:50], x[50] + ",1,2", *x[51:]],
+        r"events\.csv: .*",
+    ),
+    "no click": (
+        "clicks_train",
+        lambda x: [line[:-1] + "0" if line.startswith("7,") else line for line in x],
+        "1 displays without a click",
+    ),
+    "events that are missing": ("events", lambda x: x[: len(x) // 2], r"events\.csv lacks"),
+    "ads that are missing": ("promoted_content", lambda x: x[::2], r"content\.csv lacks"),
+    "seconds": (
+        "events",
+        lambda x: [
+            ",".join([*f[:3], f[3][:-3] or "0", *f[4:]]) for f in (y.split(",") for y in x)
+        ],
+        "seconds",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_faults_are_refused_by_every_engine(fault, broken, load):
+    name, change, told = FAULTS[fault]
+    edit(broken, name, change)
+    with pytest.raises(ValueError, match=told):
         load(broken)
-    frame = load(broken, bad="drop")["clicks_train"]
-    rows = frame.collect().rows() if isinstance(frame, pl.LazyFrame) else frame.collect()
-    wanted = outbrain.load(raw)["clicks_train"].collect().rows()
-    assert sorted(map(tuple, rows)) == sorted(wanted)
 
 
-def test_a_dropped_row_is_as_if_it_had_not_been(broken, raw, tmp_path):
-    edit(broken, "clicks_train", lambda lines: [*lines, "17,3,2"])
-    with_polars.build(broken, tmp_path / "out", SPEC, bad="drop")
-    wanted = features_reference(raw, SPEC)[0]
-    check_equal(read(tmp_path / "out", "train"), wanted["train"])
-
-
-def test_timestamps_in_seconds_are_refused(broken, load):
-    def seconds(line):
-        cells = line.split(",")
-        return ",".join([*cells[:3], str(int(cells[3]) // 1000), *cells[4:]])
-
-    edit(broken, "events", lambda lines: [seconds(line) for line in lines])
-    with pytest.raises(ValueError, match="seconds"):
-        load(broken)
-
-
-def test_clicks_without_event_or_ad_are_refused(broken, load):
-    edit(broken, "promoted_content", lambda lines: lines[: len(lines) // 2])
-    with pytest.raises(ValueError, match=r"promoted_content\.csv lacks"):
+def test_a_file_cut_inside_its_last_number_is_refused_by_every_engine(broken, load):
+    path = broken / "documents_topics.csv"
+    path.write_bytes(path.read_bytes()[:-2])  # a shorter number is a number
+    with pytest.raises(ValueError, match=r"topics\.csv: does not end with a line end"):
         load(broken)
 
 
 def test_an_unseen_ad_has_a_bucket_no_clicks_and_no_views(raw, tmp_path):
-    with_polars.build(raw, tmp_path, SPEC)
+    with_polars.build(raw, tmp_path)
     train, valid = read(tmp_path, "train"), read(tmp_path, "valid")
     fit = json.loads((tmp_path / "statistics.json").read_text())
     unseen = ~np.isin(valid["ad_id"], train["ad_id"])
@@ -290,7 +338,7 @@ def test_an_unseen_ad_has_a_bucket_no_clicks_and_no_views(raw, tmp_path):
     assert (valid["ad_id_ctr"][unseen] == 0).all()
     count = np.float32((0 - fit["ad_id_mean"]) / fit["ad_id_deviation"])
     assert (valid["ad_id_count"][unseen] == count).all()
-    assert (valid["ad_id_hash"] < SPEC.sizes()["ad_id"]).all()
+    assert (valid["ad_id_hash"] < fs.BUCKETS["ad_id"]).all()
 
 
 def test_the_ctr_of_a_train_row_counts_its_own_click_unless_folded(tmp_path):
@@ -300,7 +348,7 @@ def test_the_ctr_of_a_train_row_counts_its_own_click_unless_folded(tmp_path):
     gap = {}
     for folds in (0, 4):
         out = tmp_path / str(folds)
-        with_polars.build(tmp_path / "raw", out, fs.Spec(folds=folds), check=False)
+        with_polars.build(tmp_path / "raw", out, folds, check=False)
         train = read(out, "train")
         rate, clicked = train["ad_id_ctr"].astype(float), train["clicked"] == 1
         known = rate > 0
@@ -329,10 +377,8 @@ def test_train_is_four_fifths_of_displays_until_day_ten():
     assert not fs.in_train(display, display * 0 + 11 * outbrain.DAY_MS).any()
 
 
-def test_look_ups_by_address_and_by_search_agree(monkeypatch):
+def test_look_ups_by_address():
     ids, wanted = torch.tensor([7, 3, 90, 0]), torch.tensor([3, 4, 7, 0, 1000, -1, 90])
-    assert torch_lookups.Lookup(ids)(wanted).tolist() == [1, -1, 0, 3, -1, -1, 2]
-    monkeypatch.setattr(torch_lookups, "DIRECT", 0)
     assert torch_lookups.Lookup(ids)(wanted).tolist() == [1, -1, 0, 3, -1, -1, 2]
     assert torch_lookups.Lookup(ids[:0])(wanted).tolist() == [-1] * 7
 
@@ -352,10 +398,16 @@ def test_cosines_of_lists_that_are_longer_than_a_slab():
 
 
 def test_lists_with_more_keys_than_slots_are_joined(raw, tmp_path, monkeypatch):
-    wanted = features_reference(raw, SPEC)[0]["train"]
+    wanted = features_reference(raw)[0]["train"]
     monkeypatch.setattr(polars_tables, "SLOTS", 3)
-    with_polars.build(raw, tmp_path, SPEC)
+    with_polars.build(raw, tmp_path)
     check_equal(read(tmp_path, "train"), wanted)
+
+
+@pytest.mark.parametrize("folds", [-1, 1])
+def test_folds_that_make_no_sense_are_refused(raw, tmp_path, folds):
+    with pytest.raises(ValueError, match=f"{folds} folds; 0 counts"):
+        with_polars.build(raw, tmp_path, folds)
 
 
 def test_nothing_to_fit_on_gives_zeros():

@@ -5,13 +5,12 @@ import subprocess
 import sys
 import time
 
-import numpy as np
 import outbrain
 import polars as pl
 import psutil
 import pytest
 
-from . import bench_features as bench
+from . import bench_scaling as bench
 from . import race
 from . import spec as fs
 from .folder import paths
@@ -143,45 +142,39 @@ def test_other_features_are_noticed(raced, tmp_path, column):
         race.check_same(raced[1], other)
 
 
-def test_exponents_are_slopes():
-    rows = np.array([10, 100, 1000])
-    assert bench.exponent(rows, 3 * rows**1.5) == pytest.approx(1.5)
-    runs = [
-        {
-            "engine": "polars",
-            "rows": n,
-            "seconds": 0.1 * n,
-            "stages": {"fit": 0.2, "tiny": 0.001},
-        }
-        for n in (10, 100)
-    ]
-    found = bench.exponents(runs)
-    assert found == pytest.approx({("polars", "fit"): 0, ("polars", "total"): 1})
+def test_what_comes_behind_is_timed_once_a_round(raced, monkeypatch):
+    monkeypatch.setattr(race, "missing", lambda engine: "")
+    monkeypatch.setattr(race, "run", lambda engine, *rest: {"engine": engine})
+    monkeypatch.setattr(race, "check_same", lambda one, other: None)
+    calls = []
+    rows = race.race(
+        raced[0], ("polars", "torch"), 2, behind=lambda out: calls.append(out) or 3
+    )
+    assert len(calls) == 2 and [row["behind"] for row in rows] == [3] * 4
 
 
-def test_one_size_has_no_exponent():
-    with pytest.raises(ValueError, match="two sizes"):
-        bench.exponent([10], [1.0])
+def test_spark_gets_its_threads_heap_and_settings():
+    env = race.local_spark(3, "1g", ("a=b",))
+    words = "--master local[3] --driver-memory 1g --conf spark.ui.enabled=false --conf a=b"
+    assert env["PYSPARK_SUBMIT_ARGS"] == f"{words} pyspark-shell"
 
 
-def test_ratios_are_taken_round_by_round():
-    class Receipt:
-        def __init__(self):
-            self.found = {}
+def test_a_heap_that_is_too_small_is_left_out(raced, monkeypatch, capsys):
+    def run(raw, engines, heap, conf):
+        if heap == "1m":
+            raise RuntimeError("OutOfMemoryError")
+        return [{"engine": "spark"}]
 
-        def record(self, name, value, unit, low=None, high=None, repeats=None):
-            self.found[name] = value
+    monkeypatch.setattr(bench, "race", run)
+    found = bench.heaps(raced[0], ["1m", "2g"])
+    assert [(one["heap_mb"], one["broadcast"]) for one in found] == [(2048, 1), (2048, 0)]
+    assert "OutOfMemoryError" in capsys.readouterr().out
 
-    def row(engine, seconds):
-        rest = {"rows": 5, "cpu_s": 1, "peak_bytes": 1e9, "stages": {"join": 1}}
-        return rest | {"engine": engine, "seconds": seconds}
 
-    receipt = Receipt()
-    pairs = [(30, 3), (20, 1), (50, 5)]
-    runs = [
-        row(name, s) for pair in pairs for name, s in zip(("spark", "torch"), pair, strict=True)
-    ]
-    bench.record(receipt, runs)
-    assert receipt.found["preprocess_time_spark_over_torch"] == 10
-    assert receipt.found["preprocess_time_spark"] == 30
-    assert receipt.found["preprocess_stage_torch_join"] == 1
+def test_lines_are_statements_whatever_their_layout(tmp_path, monkeypatch):
+    (tmp_path / "one.py").write_text(
+        '"""Words."""\nimport os\n\n# why\nx = [\n 1,\n 2]\ny = 2\n'
+    )
+    monkeypatch.setattr(race, "SLICE", tmp_path)
+    monkeypatch.setitem(race.CODE, "spark", ("one",))
+    assert race.lines("spark") == 2

@@ -12,7 +12,6 @@ import torch
 from . import spec as fs
 
 SLAB = 8
-DIRECT = 2**27  # the largest id that a table is addressed by
 
 
 class Lookup:
@@ -21,24 +20,17 @@ class Lookup:
     >>> Lookup(torch.tensor([7, 3]))(torch.tensor([3, 4, 7]))
     tensor([ 1, -1,  0])
 
-    ids: int64, different, 0 or more. Where they are below `DIRECT` they are addresses.
+    ids: int64, different, 0 or more. They are addresses of a table, so the largest is its size.
     """
 
     def __init__(self, ids):
         self.last = int(ids.max()) if len(ids) else -1
-        self.direct = self.last < DIRECT
-        if self.direct:
-            self.table = ids.new_full((self.last + 2,), -1)
-            self.table[ids] = torch.arange(len(ids), device=ids.device)
-        else:
-            self.table, self.order = ids.sort()
+        self.table = ids.new_full((self.last + 2,), -1)
+        self.table[ids] = torch.arange(len(ids), device=ids.device)
 
     def __call__(self, wanted):
-        if self.direct:
-            inside = (wanted >= 0) & (wanted <= self.last)
-            return self.table[torch.where(inside, wanted, self.last + 1)]
-        at = torch.searchsorted(self.table, wanted).clamp_(max=len(self.table) - 1)
-        return torch.where(self.table[at] == wanted, self.order[at], -1)
+        inside = (wanted >= 0) & (wanted <= self.last)
+        return self.table[torch.where(inside, wanted, self.last + 1)]
 
 
 @dataclass(frozen=True)

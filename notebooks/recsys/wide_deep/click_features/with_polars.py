@@ -17,28 +17,28 @@ from .folder import begin, finish
 from .polars_tables import days_since, in_order, tables_of
 
 
-def build(raw, out, spec=None, check=True, bad="raise", batch_rows=250_000):
+def build(raw, out, folds=0, check=True, batch_rows=250_000):
     """The report, a dict, of the features of folder `raw`, written to folder `out`.
 
     >>> build("outbrain", "features")["rows"]
     {'train': 209344, 'valid': 99858}
 
-    check: read the files through `outbrain.load` (with `bad`), which refuses or drops what is
-    wrong with them and reads them once more for it; False trusts them. A finished folder is
-    left as it is, a killed run is gone on with. Raises what `outbrain.load` and
-    `folder.begin` raise.
+    folds: 0 computes the CTR of a train row from all of train, its own click included, as the
+    article's code does; k ≥ 2 from the k - 1 other folds of displays.
+    check: read the files through `outbrain.load`, which refuses what is wrong with them and
+    reads them once more for it; False trusts them. A finished folder is left as it is, a killed
+    run is gone on with. Raises what `outbrain.load` and `folder.begin` raise.
     """
-    spec = spec or fs.Spec()
-    output = begin(out, raw, spec, "polars", bad=bad, batch_rows=batch_rows)
+    output = begin(out, raw, "polars", folds, batch_rows=batch_rows)
     if output.report:
         return output.report
     with output.stage("check"):
-        log = outbrain.load(raw, bad) if check else outbrain.scan(raw)
+        log = outbrain.load(raw) if check else outbrain.scan(raw)
     with output.stage("tables"):
-        tables = tables_of(log, spec)
+        tables = tables_of(log, folds)
     with output.stage("counts"):
         clicks = in_order(log["clicks_train"].collect(engine="streaming"))
-        ads, fit = _counted(clicks.lazy(), tables, spec)
+        ads, fit = _counted(clicks.lazy(), tables, folds)
         output.json("statistics.json", fit)
     for number, batch in enumerate(clicks.iter_slices(batch_rows)):
         with output.stage("join"):
@@ -59,7 +59,7 @@ def write_part(features, path):
     features.write_parquet(path, compression="lz4", statistics=False)
 
 
-def _counted(clicks, tables, spec):
+def _counted(clicks, tables, folds):
     """(Finished ads by fold, what is fitted on train)."""
     displays, ads = tables["displays"].lazy().filter("train"), tables["ads"].lazy()
     displays = displays.join(tables["pages"].lazy(), on="document_id")
@@ -80,11 +80,11 @@ def _counted(clicks, tables, spec):
     totals = {key: _sums(counted, key) for key in fs.CTR}
     fit = fs.fitted({key: totals[key]["views"] for key in fs.COUNTS}, days)
     ads = _with_counts(tables["ads"], totals, fit)
-    folds = [_with_rates(ads, totals, -1)]
-    for fold in range(spec.folds):
+    finished = [_with_rates(ads, totals, -1)]
+    for fold in range(folds):
         others = counted.filter(pl.col("fold") != fold)
-        folds.append(_with_rates(ads, {key: _sums(others, key) for key in fs.CTR}, fold))
-    return pl.concat(folds), fit
+        finished.append(_with_rates(ads, {key: _sums(others, key) for key in fs.CTR}, fold))
+    return pl.concat(finished), fit
 
 
 def _sums(counted, key):

@@ -1,30 +1,30 @@
-"""The features of `spec` with PySpark, the article's engine for CPUs, local or not.
+"""The features of `spec` with PySpark, the article's engine for CPUs, on a cluster or not.
 
-The plan is that of `with_polars`: facts of displays, pages and ads in tables, then look-ups
-for each row. Displays are joined as Spark sees fit; the tables of pages and ads are sent to all
-workers. Nothing runs in Python but the plan: no UDF, and only histograms come to the driver.
-Similarities are sums over the page's list of look-ups in the map of the ad's page.
+The plan is that of `with_polars`: facts of displays, pages and ads in tables, then look-ups for
+each row. Spark decides how to join: small tables are sent to all workers, large ones and rows
+meet by key. Nothing runs in Python but the plan: no UDF, and only histograms come to the
+driver. Similarities are sums over the page's list of look-ups in the map of the ad's page.
 
-    python -m click_features.with_spark --master spark://… RAW OUT
+    spark-submit --master spark://… --driver-memory 4g click_features/submit.py RAW OUT
 
-`RAW` and `OUT` are folders that all workers see. PySpark is a peer: `race.missing` says whether
-it can run here; without it this module can be read, not called.
+`RAW` and `OUT` are addresses that all workers read: paths, hdfs://…, s3a://…. Who starts Spark
+chooses master, heap and settings; `python -m click_features.with_spark RAW OUT` takes them from
+PYSPARK_SUBMIT_ARGS, or else this machine's cores. PySpark is a peer: `race.missing` says
+whether it can run here; without it this module can be read, not called.
 """
 
 import argparse
 import json
-import shutil
-from contextlib import ExitStack
+import time
 
 from outbrain import DAY_MS, START_MS
 
 from . import spec as fs
-from .folder import begin, finish
+from .folder import begin
 from .spark_log import (
-    SETTINGS,
     F,
+    HadoopStore,
     Window,
-    heap,
     load,
     scan,
     session,
@@ -34,49 +34,46 @@ from .spark_log import (
 )
 
 
-def build(raw, out, spec=None, spark=None, check=True, bad="raise", parts=8, threads=None):
+def build(raw, out, folds=0, check=True, parts=8):
     """The report, a dict, of the features of folder `raw`, written to folder `out`.
 
-    >>> build("outbrain", "features", spark=session())["rows"]
+    >>> build("outbrain", "features")["rows"]
     {'train': 209332, 'valid': 99870}
 
-    spark: a session, whose time zone and joins are set here; None starts a local one with so
-    many `threads`, its heap by the size of the log, and stops it. parts: ranges of displays, a
-    task each. check: look for bad rows, in one more pass, and refuse them, or with bad="drop"
-    leave them out; False trusts the files. A killed run leaves hidden files at most, and is
-    begun again. Raises
-    ValueError for bad rows, clicks without event or ad, timestamps that are no milliseconds of
-    the log, and as `folder.begin`.
+    The session is `spark_log.session`'s and is left running. parts: ranges of displays, a task
+    each. check: look for what is wrong with the files, in one more pass; False trusts them. A
+    killed run leaves hidden files at most, and is begun again. Raises what `spark_log.load` and
+    `folder.begin` raise.
     """
-    if bad not in ("raise", "drop"):
-        raise ValueError(f"bad={bad!r}; allowed are 'raise' and 'drop'")
-    spec = spec or fs.Spec()
-    output = begin(out, raw, spec, "spark", bad=bad, parts=parts)
+    began = time.perf_counter()
+    spark = session()
+    raw, out = HadoopStore(spark, raw), HadoopStore(spark, out)
+    output = begin(out, raw, "spark", folds, parts=parts)
     if output.report:
         return output.report
-    with ExitStack() as stack:
-        with output.stage("start"):
-            if spark is None:
-                spark = session(memory=heap(raw), threads=threads)
-                stack.callback(spark.stop)
-            for name, value in SETTINGS.items():
-                spark.conf.set(name, value)
-        with output.stage("check"):
-            log = load(spark, raw, bad) if check else scan(spark, raw)
-        with output.stage("tables"):
-            displays, pages, ads = _tables(log, spec)
-        with output.stage("counts"):
-            ads, fit = _counted(log["clicks_train"], displays, ads, spec)
-            output.json("statistics.json", fit)
-        with output.stage("write"):
-            rows = _features(log["clicks_train"], displays, pages, ads, fit, parts)
-            _write(rows, output)
-        for frame in (displays, pages, ads):
-            frame.unpersist()
-    return finish(output, "spark")
+    output.seconds["start"] = time.perf_counter() - began
+    with output.stage("check"):
+        log = load(spark, raw) if check else scan(spark, raw)
+    with output.stage("fit"):
+        displays, pages, ads = _tables(log, folds)
+        ads, fit = _counted(log["clicks_train"], displays, ads, folds)
+        output.json("statistics.json", fit)
+    with output.stage("write"):
+        rows = _features(log["clicks_train"], displays, pages, ads, fit, parts)
+        _write(rows, out)
+    for frame in (displays, pages, ads):
+        frame.unpersist()
+    held = {
+        name: out.has(name) and spark.read.parquet(f"{out.path}/{name}").count()
+        for name in fs.SETS
+    }
+    rows = {name: int(count) for name, count in held.items()}
+    heap = spark.sparkContext.getConf().get("spark.driver.memory", "1g")
+    started = {"master": spark.sparkContext.master, "heap": heap}
+    return output.finish(engine="spark", seconds=output.seconds, rows=rows, **started)
 
 
-def _tables(log, spec):
+def _tables(log, folds):
     """(displays, pages, ads), cached: a row each of these."""
     meta = log["documents_meta"].withColumn(
         "published",
@@ -85,8 +82,8 @@ def _tables(log, spec):
     meta = meta.drop("publish_time")
     last = meta.agg(F.max("publisher_id")).first()[0] or 0
     events = log["events"].join(meta.select("document_id", "published"), "document_id", "left")
-    displays = _displays(events, spec).cache()
-    lists = {name: _lists(_items(log, name), name, spec) for name in fs.ATTRIBUTES}
+    displays = _displays(events, folds).cache()
+    lists = {name: _lists(_items(log, name), name) for name in fs.ATTRIBUTES}
     pages = _published(displays.select("document_id").distinct(), meta, last, "")
     ads = log["promoted_content"].withColumnRenamed("document_id", "document_id_promo")
     ads = _published(ads, meta, last, "_promo")
@@ -95,28 +92,26 @@ def _tables(log, spec):
         pages = pages.join(found.drop(f"{name}_map"), "document_id", "left")
         promo = found.select(F.col("document_id").alias("document_id_promo"), f"{name}_map")
         ads = ads.join(promo, "document_id_promo", "left")
-    size, own = spec.sizes(), ("document_id", "source_id", "publisher_id")
+    size, own = fs.BUCKETS, ("document_id", "source_id", "publisher_id")
     pages = with_buckets(pages, {key: F.col(key) for key in own}, size)
     ads = with_buckets(ads, {key: F.col(key) for key in fs.CTR}, size)
     return displays, pages.drop("source_id", "publisher_id", "published").cache(), ads.cache()
 
 
-def _displays(events, spec):
+def _displays(events, folds):
     """display_id, document_id, timestamp, train, fold, publish_time (days), four buckets."""
     place, number = F.coalesce("geo_location", F.lit("")), F.col("display_id").cast("bigint")
     events = events.withColumn("geo_location", place)
     cut = {name: F.substring("geo_location", 1, n or 99) for name, n in fs.GEO.items()}
     places = events.select("geo_location").distinct()
     keys = {name: text_key(text) for name, text in cut.items()}
-    places = with_buckets(places, keys, spec.sizes())
+    places = with_buckets(places, keys, fs.BUCKETS)
     platform = {"platform": F.coalesce("platform", F.lit(1))}
-    found = with_buckets(
-        events.join(F.broadcast(places), "geo_location"), platform, spec.sizes()
-    )
+    found = with_buckets(events.join(places, "geo_location"), platform, fs.BUCKETS)
     found = with_hashes(found, {"lot": number + fs.SPLIT_SALT, "fold": number + fs.FOLD_SALT})
     early = F.floor(F.col("timestamp") / DAY_MS) <= fs.TRAIN_DAYS
     train = early & (F.col("lot") % fs.TRAIN_SHARE != 0)
-    fold = F.when(train & F.lit(spec.folds > 0), F.col("fold") % max(spec.folds, 1))
+    fold = F.when(train & F.lit(folds > 0), F.col("fold") % max(folds, 1))
     return found.select(
         "display_id",
         "document_id",
@@ -163,9 +158,9 @@ def _items(log, name):
     return found.withColumn("weight", F.try_divide("weight", length))
 
 
-def _lists(items, name, spec):
+def _lists(items, name):
     """A row a document: `NAME_0` …, and its weights as `NAME_list` and as `NAME_map`."""
-    items = with_buckets(items, {name: F.col("key")}, {name: spec.hot_sizes()[name] - 1})
+    items = with_buckets(items, {name: F.col("key")}, {name: fs.HOT_BUCKETS[name] - 1})
     both = F.struct("key", F.coalesce("weight", F.lit(0.0)).alias("weight"))
     best = F.struct((-F.col("confidence")).alias("order"), "key", f"{name}_hash")
     found = items.groupBy("document_id").agg(
@@ -185,7 +180,7 @@ def _lists(items, name, spec):
     )
 
 
-def _counted(clicks, displays, ads, spec):
+def _counted(clicks, displays, ads, folds):
     """(Ads by fold with CTRs and counts, what is fitted on train)."""
     train = clicks.join(displays.where("train"), "display_id")
     train = train.join(ads.select("ad_id", "published_promo"), "ad_id").select(
@@ -199,11 +194,11 @@ def _counted(clicks, displays, ads, spec):
     seen = train.groupBy("ad_id", "fold")
     seen = seen.agg(F.count("*").alias("views"), F.sum("clicked").alias("clicks"))
     days = {name: dict(train.groupBy(name).count().collect()) for name in fs.AGES}
-    folds = F.explode(F.array(*(F.lit(fold) for fold in range(-1, spec.folds))))
-    counted = ads.select("ad_id", *fs.CTR.keys() - {"ad_id"}, folds.alias("fold"))
+    every = F.explode(F.array(*(F.lit(fold) for fold in range(-1, folds))))
+    counted = ads.select("ad_id", *fs.CTR.keys() - {"ad_id"}, every.alias("fold"))
     counted = counted.join(seen, ["ad_id", "fold"], "left").fillna(0, ["views", "clicks"])
     for key, least in fs.CTR.items():
-        counted = _with_rate(counted, key, least, spec.folds)
+        counted = _with_rate(counted, key, least, folds)
     counted = counted.cache()
     views = {}
     for key in fs.COUNTS:
@@ -232,12 +227,14 @@ def _with_rate(counted, key, least, folds):
 
 
 def _features(clicks, displays, pages, ads, fit, parts):
-    """The finished rows and `train`, in ranges of displays, sorted in each by set and row."""
+    """The finished rows and their `set`, in ranges of displays, sorted in each."""
     low, high = displays.agg(F.min("display_id"), F.max("display_id")).first()
-    part = F.floor((F.col("display_id") - low).cast("bigint") * parts / (high - low + 1))
-    rows = clicks.join(displays, "display_id").repartitionById(parts, part.cast("int"))
-    rows = rows.join(F.broadcast(ads), ["ad_id", "fold"], "left")  # no shuffle
-    rows = rows.join(F.broadcast(pages), "document_id", "left")
+    part = F.floor((F.col("display_id") - low).cast("bigint") * parts / (high - low + 1)).cast(
+        "int"
+    )
+    rows = clicks.join(displays, "display_id").join(ads, ["ad_id", "fold"], "left")
+    rows = rows.join(pages, "document_id", "left")
+    kind = F.when(F.col("train"), F.lit(fs.SETS[0])).otherwise(F.lit(fs.SETS[1])).alias("set")
     found = [F.col(name).cast("bigint").alias(name) for name in fs.KEYS] + [F.col("clicked")]
     found += [F.col(name) for name in fs.CATEGORIES]
     found += [F.coalesce(name, F.lit(0)).alias(name) for name in fs.MULTI_HOT]
@@ -249,7 +246,8 @@ def _features(clicks, displays, pages, ads, fit, parts):
     ):
         days = F.coalesce(days.cast("double"), F.lit(fit[f"{name}_median"]))
         found.append(F.log1p(days).cast("float").alias(f"{name}_age"))
-    return rows.select("train", *found).sortWithinPartitions("train", *fs.KEYS)
+    found = rows.select(kind, *found).repartitionById(parts, part)  # narrow by now
+    return found.sortWithinPartitions("set", *fs.KEYS)
 
 
 def _cosine(name):
@@ -264,29 +262,24 @@ def _cosine(name):
     return F.coalesce(found, F.lit(0.0))
 
 
-def _write(rows, output):
-    """Writes both sets in one pass; the folders get their names when all is written."""
-    with output.file("train") as train, output.file("valid") as valid:
-        temp = output.path / ".sets.partial"
-        rows.write.partitionBy("train").parquet(str(temp.resolve()))
-        for path, value in ((train, "true"), (valid, "false")):
-            found = temp / f"train={value}"
-            found.rename(path) if found.is_dir() else path.mkdir()
-        shutil.rmtree(temp)
+def _write(rows, out):
+    """Writes both sets in one pass; they get their names when all is written."""
+    rows.write.mode("overwrite").partitionBy("set").parquet(f"{out.path}/.sets.partial")
+    for name in fs.SETS:
+        if out.has(f".sets.partial/set={name}"):
+            out.publish(f".sets.partial/set={name}", name)
+    out.remove(".sets.partial")
 
 
 def main(argv=None):
-    """Build on a cluster, or on this machine, and print the report."""
+    """Build with the master that Spark was started with, and print the report."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("raw")
     parser.add_argument("out")
-    parser.add_argument("--master", help="of a cluster; default: this machine's cores")
     parser.add_argument("--parts", type=int, default=8)
     parser.add_argument("--trust", action="store_true", help="do not check the files first")
     args = parser.parse_args(argv)
-    spark = session(args.master) if args.master else None
-    report = build(args.raw, args.out, spark=spark, check=not args.trust, parts=args.parts)
-    print(json.dumps(report))
+    print(json.dumps(build(args.raw, args.out, check=not args.trust, parts=args.parts)))
 
 
 if __name__ == "__main__":

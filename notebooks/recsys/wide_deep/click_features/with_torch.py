@@ -21,7 +21,7 @@ from .torch_lookups import Lookup, cosines, slabs_of, slots_of
 NEVER = -(2**62)  # the time of publication where unknown
 
 
-def build(raw, out, spec=None, device="cpu", check=True, bad="raise", batch_rows=250_000):
+def build(raw, out, folds=0, device="cpu", check=True, batch_rows=250_000):
     """The report, a dict, of the features of folder `raw`, written to folder `out`.
 
     >>> build("outbrain", "features", device="cuda")["rows"]
@@ -29,20 +29,20 @@ def build(raw, out, spec=None, device="cpu", check=True, bad="raise", batch_rows
 
     All else is as in `with_polars.build`.
     """
-    spec, device = spec or fs.Spec(), torch.device(device)
-    output = begin(out, raw, spec, "torch", bad=bad, batch_rows=batch_rows)
+    device = torch.device(device)
+    output = begin(out, raw, "torch", folds, batch_rows=batch_rows)
     if output.report:
         return output.report
     with output.stage("check"):
-        log = outbrain.load(raw, bad) if check else outbrain.scan(raw)
+        log = outbrain.load(raw) if check else outbrain.scan(raw)
     with output.stage("tables"):
-        tables = tables_of(log, spec, device)
+        tables = tables_of(log, folds, device)
         clicks = in_order(log["clicks_train"].collect(engine="streaming"))
     batches = list(clicks.iter_slices(batch_rows))
     with output.stage("counts"):
-        seen = [_counts(_rows(batch, tables), tables, spec) for batch in batches]
+        seen = [_counts(_rows(batch, tables), tables, folds) for batch in batches]
         views, clicked, *days = (sum(found) for found in zip(*seen, strict=True))
-        ctr, count, fit = _finish_ads(tables, views, clicked, days, spec)
+        ctr, count, fit = _finish_ads(tables, views, clicked, days, folds)
         output.json("statistics.json", fit)
     for number, batch in enumerate(batches):
         with output.stage("join"):
@@ -59,7 +59,7 @@ def build(raw, out, spec=None, device="cpu", check=True, bad="raise", batch_rows
     return finish(output, "torch")
 
 
-def tables_of(log, spec, device):
+def tables_of(log, folds, device):
     """What is known of displays, ads and documents: a dict of tensors, look-ups and `Items`."""
     meta, ads = (
         _tensors(log["documents_meta"], device),
@@ -74,13 +74,13 @@ def tables_of(log, spec, device):
     keys, published = _about(ids, meta)
     ad_keys = {key: ads[key] for key in ("ad_id", "campaign_id", "advertiser_id")}
     ad_keys |= {f"{key}_promo": values[promo] for key, values in keys.items()}
-    size, of_pages = spec.sizes(), _hashes(keys, spec.sizes())
+    of_pages = _hashes(keys)
     items = {}
     for name, (of, key, confidence) in attributes.items():
         of, last = document(of), int(of.max()) if len(of) else 0
-        of_pages |= slots_of(of, key, confidence, len(ids), name, spec.hot_sizes()[name])
+        of_pages |= slots_of(of, key, confidence, len(ids), name, fs.HOT_BUCKETS[name])
         items[name] = slabs_of(of, key, confidence, len(ids), 1 + last)
-    return _displays(events, _places(log["events"], device), spec) | {
+    return _displays(events, _places(log["events"], device), folds) | {
         "display": Lookup(events["display_id"]),
         "ad": Lookup(ads["ad_id"]),
         "page": page,
@@ -88,7 +88,7 @@ def tables_of(log, spec, device):
         "published": published,
         "ad_keys": ad_keys,
         "pages": of_pages,
-        "ads": _hashes(ad_keys, size),
+        "ads": _hashes(ad_keys),
         "items": items,
     }
 
@@ -106,24 +106,24 @@ def _about(ids, meta):
     return {"document_id": ids, "source_id": source, "publisher_id": publisher}, published
 
 
-def _displays(events, places, spec):
+def _displays(events, places, folds):
     """By name: timestamp, train, fold (-1 outside train), and a dict of buckets."""
-    display, size = events["display_id"], spec.sizes()
+    display = events["display_id"]
     train = fs.in_train(display, events["timestamp"])
-    fold = fs.hash32(display + fs.FOLD_SALT) % max(spec.folds, 1)
+    fold = fs.hash32(display + fs.FOLD_SALT) % max(folds, 1)
     platform = torch.where(events["platform"] < 0, 1, events["platform"])
     return {
         "timestamp": events["timestamp"],
         "train": train,
-        "fold": torch.where(train & (spec.folds > 0), fold, -1),
-        "displays": _hashes({"platform": platform} | places, size),
+        "fold": torch.where(train & (folds > 0), fold, -1),
+        "displays": _hashes({"platform": platform} | places),
     }
 
 
-def _hashes(keys, size):
+def _hashes(keys):
     """int32 buckets by column, of keys by name; -1 is hashed as key 0."""
     return {
-        f"{key}_hash": (fs.hash32(values.clamp(min=0)) % size[key]).int()
+        f"{key}_hash": (fs.hash32(values.clamp(min=0)) % fs.BUCKETS[key]).int()
         for key, values in keys.items()
     }
 
@@ -181,11 +181,11 @@ def _days(rows, tables, at):
     return torch.where(published == NEVER, -1, days)
 
 
-def _counts(rows, tables, spec):
+def _counts(rows, tables, folds):
     """Train rows by (fold, ad) and their clicks, then rows by 1 + days for both ages."""
     train, ads = rows["train"], len(tables["promo"])
     at = rows["fold"][train].clamp(min=0) * ads + rows["ad"][train]
-    length = max(spec.folds, 1) * ads
+    length = max(folds, 1) * ads
     views = torch.bincount(at, minlength=length)
     clicks = torch.bincount(at[rows["clicked"][train] > 0], minlength=length)
     found = [views.view(-1, ads), clicks.view(-1, ads)]
@@ -195,7 +195,7 @@ def _counts(rows, tables, spec):
     return found
 
 
-def _finish_ads(tables, views_FA, clicks_FA, days, spec):
+def _finish_ads(tables, views_FA, clicks_FA, days, folds):
     """(CTRs by column, (1 + folds, A); counts by column, (A,); what is fitted on train)."""
     days = dict(zip(fs.AGES, (found.tolist() for found in days), strict=True))
     days = {
@@ -209,7 +209,7 @@ def _finish_ads(tables, views_FA, clicks_FA, days, spec):
         for found in (views_FA, clicks_FA):
             own = found.new_zeros((len(found), len(keys))).index_add_(1, group, found)
             total = own.sum(0, keepdim=True)
-            sums.append(torch.cat([total - own, total]) if spec.folds else total)
+            sums.append(torch.cat([total - own, total]) if folds else total)
         views[key] = sums[0][-1]
         rate = sums[1].double() / sums[0].clamp(min=1)
         rate = torch.where(sums[0] >= least, rate, 0).float()[:, group]

@@ -80,7 +80,7 @@ def write_batches(source, folder, layout=FEATURES, rows=131_072, per_file=8, see
                 part = table.take(pa.array(order[first:last]))
             with output.file(names[-1]) as path:
                 _write_file(path, part, layout, rows)
-    files = [{"name": name} | _facts(output.path / name) for name in names]
+    files = [{"name": name} | _facts(output.store.path / name) for name in names]
     return output.finish(**options, batches=-(-table.num_rows // rows), files=files)
 
 

@@ -1,9 +1,11 @@
-"""The whole way: raw files to features by each engine, then the same training behind them.
+"""The race: raw files to features by each engine, and the same training behind all of them.
 
-    python -m click_model.bench_pipeline               # 200,000 displays, 20 rounds; a receipt
-    python -m click_model.bench_pipeline --displays 10000 --rounds 1 --epochs 2
+    python -m click_model.bench_pipeline               # 20,000 displays, 20 rounds; a receipt
+    python -m click_model.bench_pipeline --displays 5000 --rounds 1 --epochs 2
 
-PySpark is a peer: without it, or without Java, it is left out, and no gain is recorded.
+Engines take turns. Their features are equal, so each round trains once, and the whole way is an
+engine's time plus the training's. PySpark is a peer: without it, or without Java, it is left
+out, and no gain is recorded.
 """
 
 import argparse
@@ -12,9 +14,9 @@ import time
 from pathlib import Path
 
 import numpy as np
-import outbrain
 import torch
 from click_features import paths, race
+from click_features.bench_scaling import log_of
 from helpers import device, receipts
 
 from .batches import Batches, write_batches
@@ -23,66 +25,89 @@ from .network import Sizes, WideDeep
 from .training import Options, Trainer
 
 HIDDEN = (64, 64)
+KINDS = {"time": ("seconds", "s"), "cpu_time": ("cpu_s", "s"), "memory": ("peak_bytes", "B")}
 
 
-def train_s(features, folder, epochs, place="cpu", batch=4096):
-    """Seconds to write a folder of features as batches into `folder`, and to train on them."""
-    began = time.perf_counter()
-    write_batches(paths(features, "train"), folder, rows=batch, seed=0)
-    loader = Loader(Batches(folder), place, seed=0)
-    model = WideDeep(Sizes.published().scaled(dims=1 / 16, hidden=HIDDEN), sparse=True)
-    options = Options(epochs=epochs, warmup_epochs=0.5)
-    trainer = Trainer(model.to(place), options, len(loader))
-    for _ in range(epochs):
-        for part in loader:
-            trainer.step(part)
-    device.synchronize(place)
-    return time.perf_counter() - began
+def train_s(features, epochs, place="cpu", batch=4096):
+    """Seconds to write a folder of features as batches, and to train on them."""
+    with tempfile.TemporaryDirectory(prefix="batches-") as folder:
+        began = time.perf_counter()
+        write_batches(paths(features, "train"), folder, rows=batch, seed=0)
+        loader = Loader(Batches(folder), place, seed=0)
+        model = WideDeep(Sizes.published().scaled(dims=1 / 16, hidden=HIDDEN), sparse=True)
+        options = Options(epochs=epochs, warmup_epochs=0.5)
+        trainer = Trainer(model.to(place), options, len(loader))
+        for _ in range(epochs):
+            for part in loader:
+                trainer.step(part)
+        device.synchronize(place)
+        return time.perf_counter() - began
 
 
-def ways(raw, engines, rounds, threads, epochs, place="cpu"):
-    """By engine, seconds of features and training together, a list over rounds.
+def record(receipt, found, gpu=False):
+    """Records medians of every engine, and its ratios round by round to Spark's.
 
-    Engines take turns; the first to run is another in each round.
+    found: as of `race.race`, each run with the seconds of the training `behind` it. gpu: the
+    torch engine ran on one.
     """
-    found = {engine: [] for engine in engines}
-    for turn in range(rounds):
-        at = turn % max(len(engines), 1)
-        for engine in engines[at:] + engines[:at]:
-            with tempfile.TemporaryDirectory(prefix="way-") as temp:
-                features, batches = Path(temp, "features"), Path(temp, "batches")
-                seconds = race.run(engine, raw, features, 1800, threads)["seconds"]
-                found[engine].append(seconds + train_s(features, batches, epochs, place))
-    return found
+    runs = {
+        row["engine"]: [one for one in found if one["engine"] == row["engine"]] for row in found
+    }
+    for name, own in runs.items():
+        for kind, (metric, unit) in KINDS.items():
+            _record(receipt, f"preprocess_{kind}_{name}", [row[metric] for row in own], unit)
+        whole = np.array([row["seconds"] + row["behind"] for row in own])
+        _record(receipt, f"end_to_end_time_{name}", whole, "s")
+        shares = [100 * row["seconds"] for row in own] / whole
+        _record(receipt, f"preprocessing_share_{name}", shares, "%")
+        if name == "spark" or "spark" not in runs:
+            continue
+        pairs = list(zip(runs["spark"], own, strict=True))
+        for kind, (metric, _) in KINDS.items():
+            ratios = [theirs[metric] / ours[metric] for theirs, ours in pairs]
+            _record(receipt, f"preprocess_{kind}_spark_over_{name}", ratios, "×")
+            if gpu and (name, kind) == ("torch", "time"):
+                _record(receipt, "gpu_preprocessing_gain", ratios, "×")
+            if gpu and (name, kind) == ("torch", "memory"):
+                _record(receipt, "gpu_preprocessing_memory_gain", ratios, "×")
+        gains = [(a["seconds"] + a["behind"]) / (b["seconds"] + b["behind"]) for a, b in pairs]
+        _record(receipt, f"end_to_end_spark_over_{name}", gains, "×")
+
+
+def _record(receipt, name, values, unit):
+    low, middle, high = np.quantile(values, [0.25, 0.5, 0.75])
+    print(f"{name:42}{middle:12.5g} {unit}, {low:.5g} to {high:.5g}")
+    receipt.record(name, middle, unit, low, high, len(values))
 
 
 def main(argv=None):
     """Time the whole way behind each engine and write the receipt."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--threads", type=int, default=device.cores())
-    parser.add_argument("--displays", type=int, default=200_000)
-    parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--threads", type=int, default=device.cores(), help="of each engine")
+    parser.add_argument("--displays", type=int, default=20_000)
+    parser.add_argument("--epochs", type=int, default=5)
+    parser.add_argument("--heap", default="2g", help="of Spark")
     args = parser.parse_args(argv)
     torch.set_num_threads(args.threads)
     tier = device.tier()
     receipt = receipts.start("wide_deep", tier, args.threads)
-    receipt.sizes(displays=args.displays, epochs=args.epochs)
     for engine in race.ENGINES:
         if why := race.missing(engine):
             print(f"{engine} is left out: {why}")
-    engines = [engine for engine in race.ENGINES if not race.missing(engine)]
-    with tempfile.TemporaryDirectory(prefix="log-") as raw:
-        outbrain.generate(raw, args.displays)
-        found = ways(raw, engines, args.rounds, args.threads, args.epochs, tier.device)
-    for engine, times in found.items():
-        low, middle, high = np.quantile(times, [0.25, 0.5, 0.75])
-        print(f"{engine:8}{middle:9.2f} s, {low:.2f} to {high:.2f}")
-        receipt.record(f"end_to_end_time_{engine}", middle, "s", low, high, len(times))
-    if "spark" in found:
-        gains = np.array(found["spark"]) / found["polars"]
-        low, middle, high = np.quantile(gains, [0.25, 0.5, 0.75])
-        receipt.record("end_to_end_gain", middle, "×", low, high, len(gains))
+    with tempfile.TemporaryDirectory(prefix="log-") as folder:
+        found = race.race(
+            log_of(args.displays, Path(folder)),
+            rounds=args.rounds,
+            behind=lambda features: train_s(features, args.epochs, tier.device),
+            own={"torch": {"device": str(tier.device)}, "spark": {"heap": args.heap}},
+            threads=args.threads,
+        )
+    heap_mb = int(args.heap[:-1]) * {"g": 1024, "m": 1}[args.heap[-1]]
+    receipt.sizes(
+        displays=args.displays, rows=found[0]["rows"], heap_mb=heap_mb, epochs=args.epochs
+    )
+    record(receipt, found, gpu=tier.device == "cuda")
     print(receipt.write(name="pipeline"))
 
 

@@ -8,12 +8,14 @@ Data and model are the same for all: 13 categories with the published buckets an
 at tier cpu), 13 numbers, no multi-hot features, which the peer lacks; before the clock starts
 its logits are held against ours with equal weights. Buckets are drawn from a power law. The
 peer comes twice: as its `Trainer` runs it, which fetches row by row, and its bare model in our
-loop. It trains with torch's RMSprop throughout; ours with FTRL for the wide part. What the peer
-imports for texts and images may be absent; where it is absent itself, ours race alone.
+loop. It trains with torch's RMSprop; ours with FTRL for the wide part, with dense and
+sparse gradients, and compiled by Inductor. What the peer imports for texts and images may be
+absent; where it is absent itself, ours race alone.
 """
 
 import argparse
 import functools
+import shutil
 import sys
 from dataclasses import replace
 from unittest import mock
@@ -117,11 +119,14 @@ def copy_weights(ours, peer):
 def training(sizes, data, batch, place="cpu"):
     """The functions to race by name: each trains one pass over the data set."""
     rows = Rows(data, batch, device=place)
-    pairs = {}
-    for name, kind in (("dense", False), ("sparse", True)):
+    pairs, kinds = {}, {"dense gradients": (False, False), "sparse gradients": (True, False)}
+    if shutil.which("c++"):  # Inductor's own on a CPU
+        kinds["dense gradients, compiled"] = (False, True)
+    for name, (sparse, compiled) in kinds.items():
         torch.manual_seed(0)
-        trainer = Trainer(WideDeep(sizes, sparse=kind).to(place), Options(), len(rows))
-        pairs[f"ours, {name} gradients"] = lambda t=trainer: [t.step(part) for part in rows]
+        model = WideDeep(sizes, sparse=sparse).to(place)
+        trainer = Trainer(model, Options(compile=compiled), len(rows))
+        pairs[f"ours, {name}"] = lambda t=trainer: [t.step(part) for part in rows]
     if found := peer_modules():
         models, PeerTrainer = found
         pairs["pytorch-widedeep, model alone"] = _peer_loop(models, sizes, data, batch, place)

@@ -1,11 +1,9 @@
 """Wide & Deep over several processes, GPUs or machines, equal to one process.
 
 torch's DistributedDataParallel keeps a whole model in every process. Each takes its own part of
-every batch (`loader.Loader(rank, ranks)`); after the backward pass the gradients are
-averaged over processes, so all take the same step. DDP averages; we want the gradient of the
-mean over the whole batch, also where the parts differ in rows, so each process weighs its sum
-of losses by ranks / rows of the batch. With dropout 0 the result is that of one process up to
-the order of additions; with dropout each process draws its own.
+every batch (`loader.Loader(rank, ranks)`); after the backward pass the gradients are averaged
+over processes, so all take the same step, that of `training`. With dropout 0 the result is that
+of one process up to the order of additions; with dropout each process draws its own.
 
 Every step moves the gradients of all tables, 367 MB at the published size: the article's
 repository does the same (`sparse_as_dense`). DDP sums sparse gradients only of torch's own
@@ -37,30 +35,31 @@ from torch.nn.parallel import DistributedDataParallel
 from .batches import Batches
 from .loader import Loader
 from .network import Sizes, WideDeep
-from .ranking import map_at_k
-from .training import Options, Trainer, float32_products, predict, whole
+from .training import Options, fit, whole
 
 SLICE = Path(__file__).resolve().parents[1]
 STOP_S = 45  # torchrun gives its workers 30 s to end
 
 
-def write_run(path, train, valid, out, sizes, options=None, **model):
+def write_run(path, train, valid, out, sizes, options=None, folder=None, **model):
     """The path of a JSON file that says what to train, on what, and where the result goes.
 
-    train, valid: folders of `write_batches`. out: the .pt file that rank 0 writes. model: parts
-    and dropout of `WideDeep`; `dtype`, "float32" or "float64". Raises ValueError for
-    sparse=True.
+    train, valid: folders of `write_batches`. out: the .pt file that rank 0 writes. folder:
+    where every process keeps its state after each epoch, so that the same run goes on after a
+    kill. model: parts and dropout of `WideDeep`; `dtype`, "float32" or "float64". Raises
+    ValueError for sparse=True.
     """
     if model.get("sparse"):
         raise ValueError("sparse=True: processes exchange dense gradients; allowed is False")
     names = {"train": str(train), "valid": str(valid), "out": str(out)}
     run = names | {"sizes": asdict(sizes), "options": asdict(options or Options())}
+    run |= {"folder": folder and str(folder)}
     Path(path).write_text(json.dumps(run | {"model": model}, indent=1), encoding="utf-8")
     return Path(path)
 
 
 def launch(run, ranks=2, timeout_s=300, script=None):
-    """What rank 0 wrote: a dict with `curve`, `weights`, `seconds`, `ranks`.
+    """What rank 0 wrote: a dict with `curve`, `weights`, `ranks`.
 
     >>> launch(write_run("run.json", "train", "valid", "model.pt", sizes))["curve"][-1]
 
@@ -108,17 +107,29 @@ def _stop(process):
         process.communicate()
 
 
+def placed(local_rank, local_ranks, gpus):
+    """(backend, device) of a process: NCCL with a GPU for each one of this machine, else gloo.
+
+    NCCL refuses two processes on one GPU, so where there are fewer GPUs than processes these
+    share them and talk through gloo.
+
+    >>> placed(1, 2, gpus=2), placed(1, 2, gpus=1), placed(1, 2, gpus=0)
+    (('nccl', 'cuda:1'), ('gloo', 'cuda:0'), ('gloo', 'cpu'))
+    """
+    device = f"cuda:{local_rank % gpus}" if gpus else "cpu"
+    return "nccl" if gpus >= local_ranks else "gloo", device
+
+
 @contextmanager
 def process_group(timeout_s):
-    """The device of this process, in a group of all; NCCL with GPUs, else gloo."""
-    cuda = torch.cuda.is_available()
-    device = torch.device("cpu")
-    if cuda:
-        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
+    """The device of this process, in a group of all."""
+    ranks = (int(os.environ[name]) for name in ("LOCAL_RANK", "LOCAL_WORLD_SIZE"))
+    backend, device = placed(*ranks, torch.cuda.device_count())
+    if device != "cpu":
         torch.cuda.set_device(device)
-    dist.init_process_group("nccl" if cuda else "gloo", timeout=timedelta(seconds=timeout_s))
+    dist.init_process_group(backend, timeout=timedelta(seconds=timeout_s))
     try:
-        yield device
+        yield torch.device(device)
     finally:
         dist.destroy_process_group()
 
@@ -135,43 +146,9 @@ def train(run, device):
     wrapped = DistributedDataParallel(model, gradient_as_bucket_view=True)
     loader = Loader(Batches(run["train"]), device, 2, options.seed, rank, ranks)
     valid = whole(Loader(Batches(run["valid"]), "cpu", 0, None, rank, ranks))
-    trainer = Trainer(model, options, len(loader), wrapped, ranks)
-    torch.manual_seed(options.seed + 1000 * rank)  # dropout of its own
-    curve, seconds = [], 0.0
-    for number in range(1, options.epochs + 1):
-        loss = _epoch(trainer, loader, dtype)
-        seconds += loader.report.seconds
-        curve.append({"epoch": number, "loss": loss, "map_at_12": _score(model, valid, dtype)})
+    curve = fit(model, loader, valid, options, folder=run["folder"], forward=wrapped)
     weights = {name: weight.cpu() for name, weight in model.state_dict().items()}
-    return {"curve": curve, "weights": weights, "seconds": seconds, "ranks": ranks}
-
-
-def _epoch(trainer, loader, dtype):
-    """The mean training loss over all processes."""
-    trainer.model.train()
-    total = torch.zeros(2, dtype=torch.float64, device=trainer.device)
-    with float32_products(trainer.options):
-        for batch in loader:
-            rows = torch.tensor(float(len(batch["clicked"])), device=trainer.device)
-            dist.all_reduce(rows)
-            loss = trainer.step(_cast(batch, dtype), rows)
-            total += torch.stack([loss * rows, rows / trainer.ranks]).double()
-    dist.all_reduce(total)
-    return float(total[0] / total[1])
-
-
-def _score(model, valid, dtype):
-    """MAP@12 over the rows of all processes; displays may be cut between them."""
-    own = {"score": predict(model, _cast(valid, dtype)).cpu()}
-    own |= {name: valid[name] for name in ("clicked", "display_id")}
-    parts = [None] * dist.get_world_size()
-    dist.all_gather_object(parts, own)
-    joined = whole(parts)
-    return map_at_k(joined["score"], joined["clicked"], joined["display_id"])
-
-
-def _cast(batch, dtype):
-    return {n: x.to(dtype) if x.is_floating_point() else x for n, x in batch.items()}
+    return {"curve": [asdict(one) for one in curve], "weights": weights, "ranks": ranks}
 
 
 def main(argv=None):

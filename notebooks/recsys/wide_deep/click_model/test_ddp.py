@@ -12,7 +12,7 @@ from .batches import Batches, Layout, write_batches
 from .loader import Loader
 from .network import WideDeep
 from .test_training import SIZES, TRAIN, VALID
-from .training import Options, Trainer, evaluate
+from .training import Options, fit
 
 LAYOUT = Layout(("a", "b"), ("t0", "t1", "t2"), ("x", "y", "z"))
 OPTIONS = Options(epochs=2, warmup_epochs=0.5, deep_lr=0.01)
@@ -39,38 +39,46 @@ def folders(tmp_path_factory):
     return place / "train", place / "valid"
 
 
-def run_of(folder, folders, **model):
+def run_of(place, folders, **given):
     return ddp.write_run(
-        folder / "run.json", *folders, folder / "model.pt", SIZES, OPTIONS, **model
+        place / "run.json", *folders, place / "model.pt", SIZES, OPTIONS, **given
     )
 
 
 def alone(train):
-    """(weights, MAP@12, last loss) of one process, in float64."""
+    """(weights, curve) of one process, in float64."""
     torch.manual_seed(OPTIONS.seed)
     model = WideDeep(SIZES, dropout=0).double()
-    loader = Loader(Batches(train), "cpu", 0, OPTIONS.seed)
-    trainer = Trainer(model, OPTIONS, len(loader))
-    for _ in range(OPTIONS.epochs):
-        total = sum(
-            float(trainer.step(ddp._cast(batch, torch.float64))) * len(batch["clicked"])
-            for batch in loader
-        )
-    valid = ddp._cast(VALID, torch.float64)
-    return model.state_dict(), evaluate(model, valid), total / 3000
+    curve = fit(model, Loader(Batches(train), "cpu", 0, OPTIONS.seed), VALID, OPTIONS)
+    return model.state_dict(), curve
 
 
 def test_two_processes_equal_one(tmp_path, folders):
-    run = run_of(tmp_path, folders, dropout=0, dtype="float64")
+    run = run_of(tmp_path, folders, folder=tmp_path / "kept", dropout=0, dtype="float64")
     found = ddp.launch(run, ranks=2, timeout_s=120)
-    weights, score, loss = alone(folders[0])
-    assert found["ranks"] == 2 and found["seconds"] > 0
+    weights, curve = alone(folders[0])
+    assert found["ranks"] == 2
     # only the order of additions differs; rmsprop divides by √v, so tiny gradients show it
     torch.testing.assert_close(found["weights"], dict(weights), rtol=1e-7, atol=1e-9)
     last = found["curve"][-1]
-    assert last["epoch"] == 2 and last["map_at_12"] == pytest.approx(score, abs=1e-12)
-    assert last["loss"] == pytest.approx(loss, rel=1e-9)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["model.pt", "run.json"]
+    assert last["number"] == 2 and last["rows"] == curve[-1].rows == 3000
+    assert last["map_at_12"] == pytest.approx(curve[-1].map_at_12, abs=1e-12)
+    assert last["loss"] == pytest.approx(curve[-1].loss, rel=1e-9)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["kept", "model.pt", "run.json"]
+    assert len(torch.load(tmp_path / "kept/state.pt")["chance"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("ranks", "gpus", "wanted"),
+    [
+        (2, 2, [("nccl", "cuda:0"), ("nccl", "cuda:1")]),
+        (2, 1, [("gloo", "cuda:0"), ("gloo", "cuda:0")]),
+        (3, 2, [("gloo", "cuda:0"), ("gloo", "cuda:1"), ("gloo", "cuda:0")]),
+        (2, 0, [("gloo", "cpu"), ("gloo", "cpu")]),
+    ],
+)
+def test_nccl_never_has_two_processes_on_a_gpu(ranks, gpus, wanted):
+    assert [ddp.placed(rank, ranks, gpus) for rank in range(ranks)] == wanted
 
 
 def script(tmp_path, line):

@@ -12,30 +12,37 @@ schedule is asked, uses the full rate; ours is the first of the warm-up. Its los
 float16's; on a card with bfloat16 units ours needs none. After each epoch the validation rows
 are scored and MAP@12 is taken over displays.
 
+In a group of processes (`ddp`) each takes its part of every batch. Gradients are averaged over
+processes, and we want the gradient of the mean over the whole batch, also where the parts
+differ in rows: so each process weighs its sum of losses by ranks / rows of the batch.
+
 Shapes: `B` rows of a batch, `N` rows of a data set. A data set is a dict of tensors as
 `loader.Loader` gives: categories (N, C) and multi_hot (N, H, K) int64, numbers (N, F) and
 clicked (N,) float32, display_id and ad_id (N,).
 """
 
-import contextlib
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 
 import torch
+from click_features import Folder
+from torch import distributed
 from torch.nn import functional
 
+from . import processes
 from .optimisers import Ftrl, RmsProp
+from .precision import autocast, float32_products, half
 from .ranking import map_at_k
 
 INPUTS = ("categories", "multi_hot", "numbers")
-AMP = (None, "bfloat16", "float16")
 
 
 @dataclass(frozen=True)
 class Options:
     """How to train; the defaults are the article's: `Options(epochs=3, deep_lr=2e-3)`.
 
-    amp: None, "bfloat16" or "float16" (with loss scaling; GPUs only). tf32: matrix products of
+    amp: matrix products in 16 bits, of the kind that `half` says. tf32: matrix products of
     float32 on a GPU's tensor cores. compile: through `torch.compile`, which takes no sparse
     gradients. seed: of dropout.
     """
@@ -45,14 +52,12 @@ class Options:
     deep_lr: float = 1.2e-4
     wide_lr: float = 0.02
     rho: float = 0.5
-    amp: str | None = None
+    amp: bool = False
     tf32: bool = True
     compile: bool = False
     seed: int = 0
 
     def __post_init__(self):
-        if self.amp not in AMP:
-            raise ValueError(f"amp={self.amp!r}; allowed are {AMP}")
         if self.epochs < 1 or not 0 <= self.warmup_epochs <= self.epochs:
             raise ValueError(
                 f"{self.warmup_epochs} epochs of warm-up in {self.epochs}: at least one epoch "
@@ -89,8 +94,9 @@ class Rows:
 
     >>> for batch in Rows(data, batch=2048, seed=0): ...
 
-    The rows are copied to `device` once. `seed=None` keeps their order. The last batch may be
-    shorter. Raises ValueError for a data set without rows or of unequal lengths.
+    The rows are copied to `device` once. `seed=None` keeps their order; with one, the order
+    follows from it and from `epoch`, which counts the passes. The last batch may be shorter.
+    Raises ValueError for a data set without rows or of unequal lengths.
     """
 
     def __init__(self, data, batch, seed=None, device="cpu"):
@@ -101,8 +107,8 @@ class Rows:
                 "batches of at least one are needed"
             )
         self.data = {name: values.to(device) for name, values in data.items()}
-        self.rows, self.batch, self.seed = next(iter(lengths.values())), batch, seed
-        self.generator = torch.Generator().manual_seed(seed or 0)
+        self.rows, self.batch = next(iter(lengths.values())), batch
+        self.seed, self.epoch = seed, 0
 
     def __len__(self):
         return -(-self.rows // self.batch)
@@ -110,9 +116,11 @@ class Rows:
     def __iter__(self):
         data = self.data
         if self.seed is not None:
-            order = torch.randperm(self.rows, generator=self.generator)
+            draw = torch.Generator().manual_seed(1_000_003 * self.seed + self.epoch)
+            order = torch.randperm(self.rows, generator=draw)
             order = order.to(next(iter(data.values())).device)
             data = {name: values[order] for name, values in data.items()}
+        self.epoch += 1
         for first in range(0, self.rows, self.batch):
             yield {name: values[first : first + self.batch] for name, values in data.items()}
 
@@ -127,27 +135,26 @@ class Trainer:
     """One model with its two optimisers: `trainer.step(batch)` takes a step, returns the loss.
 
     model: a `WideDeep`, which the optimisers change in place. forward: what is called in its
-    stead, e.g. the model wrapped for several processes. ranks: of so many processes, which
-    share each batch and whose gradients are averaged; a step then asks for `total`.
+    stead, e.g. the model wrapped for several processes.
     """
 
-    def __init__(self, model, options, steps_per_epoch, forward=None, ranks=1):
+    def __init__(self, model, options, steps_per_epoch, forward=None):
         self.model, self.options, self.per_epoch = model, options, steps_per_epoch
-        self.device = next(model.parameters()).device
-        if options.amp == "float16" and self.device.type != "cuda":
-            raise ValueError(f'amp="float16" on {self.device}: it needs a GPU; use "bfloat16"')
+        first = next(model.parameters())
+        self.device, self.dtype = first.device, first.dtype
         if options.compile and model.sparse:
             raise ValueError(
                 "compile=True with sparse=True: torch.compile has no sparse gradients"
             )
         self.forward = forward or (torch.compile(model) if options.compile else model)
-        self.ranks, self.steps, self.optimisers = ranks, 0, []
+        self.steps, self.rows, self.optimisers = 0, 0, []  # rows of the last batch, over all
         if model.wide is not None:
             self.optimisers.append(Ftrl(model.wide.parameters(), lr=options.wide_lr))
         if model.deep is not None:
             deep = RmsProp(model.deep.parameters(), lr=options.deep_lr, rho=options.rho)
             self.optimisers.append(deep)
-        self.scaler = torch.amp.GradScaler(self.device.type, enabled=options.amp == "float16")
+        scaled = options.amp and half(self.device) == torch.float16
+        self.scaler = torch.amp.GradScaler(self.device.type, enabled=scaled)
 
     @property
     def deep_lr(self):
@@ -156,61 +163,65 @@ class Trainer:
         factor = schedule(self.steps + 1, self.per_epoch, options.epochs, options.warmup_epochs)
         return options.deep_lr * factor
 
-    def step(self, batch, total=None):
-        """The batch's mean loss before the step, a tensor on the device.
-
-        total: the rows of the batch over all processes (a number or a tensor); what comes back
-        is then this one's part of the loss, and the parts add up to the mean.
+    def step(self, batch):
+        """The mean loss before the step of the batch of all processes, a tensor on the device:
+        this process's part of it, and the parts add up.
         """
         for optimiser in self.optimisers:
             optimiser.zero_grad(set_to_none=True)
             if isinstance(optimiser, RmsProp):
                 optimiser.param_groups[0]["lr"] = self.deep_lr
         with autocast(self.options, self.device):
-            logits = self.forward(*(batch[name] for name in INPUTS))
+            logits = self.forward(*_inputs(batch, self.device, self.dtype))
         loss = functional.binary_cross_entropy_with_logits(
-            logits, batch["clicked"], reduction="sum"
+            logits, batch["clicked"].to(logits.dtype), reduction="sum"
         )
-        loss = loss / (len(logits) if total is None else total)
-        scaled = loss * self.ranks  # the average over processes is to be their sum
-        self.scaler.scale(scaled).backward()
+        self.rows = rows = len(logits)
+        if distributed.is_initialized():
+            self.rows = processes.summed(torch.tensor(float(rows), device=self.device))
+            rows = self.rows / distributed.get_world_size()  # their average is to be a sum
+        self.scaler.scale(loss / rows).backward()
         for optimiser in self.optimisers:
             self.scaler.step(optimiser)
         self.scaler.update()
         self.steps += 1
-        return loss.detach()
+        return loss.detach() / self.rows
+
+    def state(self):
+        """All that a step depends on, but for the batch and chance: what `restore` takes."""
+        parts = (self.model, self.scaler, *self.optimisers)
+        return {"steps": self.steps, "parts": [part.state_dict() for part in parts]}
+
+    def restore(self, state):
+        """None; the trainer goes on from a `state`."""
+        parts = (self.model, self.scaler, *self.optimisers)
+        for part, held in zip(parts, state["parts"], strict=True):
+            part.load_state_dict(held)
+        self.steps = state["steps"]
 
 
-def autocast(options, device):
-    """A context in which matrix products have the precision that `options.amp` says."""
-    if options.amp is None:
-        return contextlib.nullcontext()
-    return torch.autocast(device.type, getattr(torch, options.amp))
-
-
-@contextlib.contextmanager
-def float32_products(options):
-    """A context in which `options.tf32` decides on float32 products; then it is as before."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high" if options.tf32 else "highest")
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)
+def _inputs(batch, device, dtype):
+    """The model's arguments on its device; numbers in its precision."""
+    found = (batch[name].to(device, non_blocking=True) for name in INPUTS)
+    return [x.to(dtype) if x.is_floating_point() else x for x in found]
 
 
 def predict(model, data, batch=65_536, options=None):
-    """The logits (N,) float32 of a data set, on the model's device.
+    """The logits (N,) of a data set, on the model's device and in its precision.
 
     Dropout is off meanwhile. Raises ValueError for buckets that are not the model's.
     """
     options, training = options or Options(), model.training
-    device = next(model.parameters()).device
+    first = next(model.parameters())
     model.eval()
     try:
-        with torch.inference_mode(), autocast(options, device), float32_products(options):
+        with (
+            torch.inference_mode(),
+            autocast(options, first.device),
+            float32_products(options),
+        ):
             found = [
-                model(*(part[name].to(device, non_blocking=True) for name in INPUTS))
+                model(*_inputs(part, first.device, first.dtype))
                 for part in Rows({name: data[name] for name in INPUTS}, batch)
             ]
     finally:
@@ -219,38 +230,64 @@ def predict(model, data, batch=65_536, options=None):
 
 
 def evaluate(model, data, options=None):
-    """MAP@12 of the model on a data set with clicked and display_id, a float."""
-    logits = predict(model, data, options=options)
-    return map_at_k(logits, data["clicked"].to(logits), data["display_id"].to(logits.device))
+    """MAP@12 of the model on a data set with clicked and display_id, a float.
+
+    In a group each process has its part of the rows; displays may be cut between them.
+    """
+    own = {"score": predict(model, data, options=options)}
+    own |= {name: data[name].to(own["score"].device) for name in ("clicked", "display_id")}
+    if distributed.is_initialized():
+        own = whole(processes.gathered({name: x.cpu() for name, x in own.items()}))
+    return map_at_k(own["score"], own["clicked"], own["display_id"])
 
 
-def fit(model, batches, valid, options=None, report=None):
+def fit(model, batches, valid, options=None, folder=None, forward=None):
     """A list of one `Epoch` an epoch, the learning curve; the model has been trained.
 
     >>> torch.manual_seed(0); model = WideDeep.build(buckets=0.01, dims=1 / 8, hidden=(64,))
     >>> curve = fit(model, Rows(train, 2048, seed=0), valid, Options(epochs=3))
 
     batches: a `Rows` or a `loader.Loader`, on the model's device. valid: a data set.
-    report: a function that is called with each Epoch. The weights are those that the caller
-    drew; `options.seed` fixes dropout. Raises FloatingPointError when a loss is not finite.
+    folder: where the state is kept after each epoch, whole or not at all, so that the same call
+    goes on after a kill and takes the steps that it would have taken. forward: as in `Trainer`.
+    The weights are those that the caller drew; `options.seed` fixes dropout. Raises
+    FloatingPointError when a loss is not finite, and ValueError for the folder of another
+    training.
     """
-    options = options or Options()
-    trainer = Trainer(model, options, len(batches))
-    torch.manual_seed(options.seed)
-    curve = []
-    for number in range(1, options.epochs + 1):
-        model.train()
-        start, total, rows, deep_lr = time.perf_counter(), 0.0, 0, trainer.deep_lr
-        with float32_products(options):
-            for batch in batches:
-                count = len(batch["clicked"])
-                total, rows = total + trainer.step(batch) * count, rows + count
-        loss = float(total) / rows  # waits for the device
-        seconds = time.perf_counter() - start
-        if not torch.isfinite(torch.tensor(loss)):
-            raise FloatingPointError(f"epoch {number}: the loss is {loss}; lower the rates")
-        found = evaluate(model, valid, options)
-        curve.append(Epoch(number, loss, found, seconds, rows, deep_lr))
-        if report is not None:
-            report(curve[-1])
+    options, curve = options or Options(), []
+    trainer = Trainer(model, options, len(batches), forward)
+    torch.manual_seed(options.seed + 1000 * processes.rank())
+    kept = None
+    if folder and not processes.rank():
+        kept = Folder(folder, options=asdict(options), steps=len(batches))
+    if processes.gathered(bool(kept and kept.has("state.pt")))[0]:
+        state = torch.load(Path(folder, "state.pt"), weights_only=True)
+        trainer.restore(state)
+        curve, batches.epoch = [Epoch(**one) for one in state["curve"]], state["epoch"]
+        processes.set_chance(state["chance"][processes.rank()])
+    for number in range(len(curve) + 1, options.epochs + 1):
+        one = _epoch(trainer, batches, number)
+        if not torch.isfinite(torch.tensor(one.loss)):
+            raise FloatingPointError(f"epoch {number}: the loss is {one.loss}; lower the rates")
+        curve.append(replace(one, map_at_12=evaluate(model, valid, options)))
+        state = {"epoch": batches.epoch, "chance": processes.gathered(processes.chance())}
+        state["curve"] = [asdict(one) for one in curve]
+        if kept:
+            with kept.file("state.pt") as path:
+                torch.save(trainer.state() | state, path)
     return curve
+
+
+def _epoch(trainer, batches, number):
+    """The Epoch of a pass over the batches, its MAP@12 yet to come."""
+    trainer.model.train()
+    began, deep_lr = time.perf_counter(), trainer.deep_lr
+    total, rows = torch.zeros(2, dtype=torch.float64, device=trainer.device), 0
+    with float32_products(trainer.options):
+        for batch in batches:
+            total[0] += trainer.step(batch) * trainer.rows
+            rows += len(batch["clicked"])
+    total[1] = rows
+    loss, rows = processes.summed(total).tolist()  # waits for the device
+    seconds = time.perf_counter() - began
+    return Epoch(number, loss / rows, float("nan"), seconds, round(rows), deep_lr)

@@ -8,10 +8,10 @@
 """
 
 from .catalogue import Effects
-from .files import check, load, scan
+from .files import load, scan
 from .generator import World, generate
 from .schemas import DAY_MS, LAST_MS, MAY_MISS, SCHEMAS, START_MS
-from .world import draw
+from .world import SEEN, draw
 
 __all__ = ["DAY_MS", "LAST_MS", "MAY_MISS", "SCHEMAS", "START_MS", "Effects", "World"]
-__all__ += ["check", "draw", "generate", "load", "scan"]
+__all__ += ["SEEN", "draw", "generate", "load", "scan"]

@@ -23,7 +23,7 @@ import polars as pl
 
 from .catalogue import TOPICS, Effects, catalogue, heaps, zipf_draws
 from .schemas import START_MS
-from .world import chunks, splitmix64
+from .world import SEEN, chunks, splitmix64
 
 _TRUTH = {
     "appeal": np.float32,
@@ -39,8 +39,8 @@ class World:
     """A generated log and what is true of it.
 
     The arrays follow the rows of clicks_train.csv, memory-mapped: `appeal` (what the reader
-    likes about an ad, the place on the page aside), `probability` (of a click, the place
-    included) and `ad_id`. `first_row` has the first row of each display, and the end.
+    likes about an ad, the position on the page aside), `probability` (of a click, the
+    position included) and `ad_id`. `first_row` has the first row of each display, and the end.
     """
 
     folder: Path
@@ -72,6 +72,11 @@ class World:
     def catalogue(self):
         """The Catalogue of pages, ads and effects, drawn again from the seed."""
         return catalogue(self.displays, self.seed, self.effects)
+
+    def seen(self, terms=SEEN):
+        """The sum of terms of the utility, drawn again: float64, in the rows' order."""
+        drawn = chunks(self.catalogue())
+        return np.concatenate([sum(one.terms[name] for name in terms) for one in drawn])
 
     def _truth(self, name):
         return np.memmap(self.folder / "truth" / f"{name}.bin", _TRUTH[name], "r")

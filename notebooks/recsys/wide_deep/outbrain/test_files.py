@@ -144,14 +144,6 @@ def test_a_bad_value_is_refused_with_its_line(log, name, column, value, words):
         outbrain.load(log)
 
 
-def test_bad_rows_can_be_dropped(log):
-    want = outbrain.load(log)["documents_topics"].collect()
-    edit(log, "documents_topics", one(4, 1, "sports"))
-    got = outbrain.load(log, bad="drop")["documents_topics"].collect()
-    assert got.equals(pl.concat([want[:2], want[3:]]))
-    assert outbrain.check(log)["documents_topics"].bad == 1
-
-
 def test_all_bad_files_are_reported_at_once(log):
     edit(log, "documents_topics", one(4, 1, "sports"))
     edit(log, "documents_categories", one(9, 2, "much"))
@@ -180,11 +172,6 @@ def test_relative_seconds_are_refused(log):
         outbrain.load(log)
 
 
-def test_a_short_piece_of_the_log_is_taken_when_said_so(log):
-    edit(log, "events", each(3, lambda ms: int(ms) // 1000))
-    assert outbrain.load(log, partial=True)["events"].collect().height == DISPLAYS
-
-
 def test_absolute_milliseconds_are_refused(log):
     edit(log, "events", each(3, lambda ms: int(ms) + outbrain.START_MS))
     with pytest.raises(ValueError, match="These are absolute: subtract 1465876799998"):
@@ -211,9 +198,6 @@ def test_a_file_cut_before_its_last_line_end_is_refused(log):
         ValueError, match=r"documents_topics\.csv: does not end with a line end"
     ):
         outbrain.load(log)
-    rows = outbrain.check(log)["documents_topics"].rows
-    frames = outbrain.load(log, bad="drop")
-    assert frames["documents_topics"].collect().height == rows - 1
 
 
 @pytest.mark.parametrize(
@@ -236,13 +220,6 @@ def test_a_file_cut_between_lines_is_refused(log, name, words):
         outbrain.load(log)
 
 
-def test_clicks_without_event_are_left_out_of_a_piece(log):
-    edit(log, "events", lambda lines: lines[:101])
-    clicks = outbrain.load(log, partial=True)["clicks_train"].collect()
-    assert set(clicks["display_id"]) == set(range(1, 101))
-    assert clicks["display_id"].is_sorted()
-
-
 @pytest.mark.parametrize(
     ("name", "words"),
     [
@@ -262,8 +239,3 @@ def test_unseen_categories_pass_as_they_are(log):
     edit(log, "documents_categories", one(5, 1, "987654321"))
     found = outbrain.load(log)["documents_categories"].collect()
     assert found["category_id"][3] == 987654321
-
-
-def test_options_are_checked(log):
-    with pytest.raises(ValueError, match="bad='keep'; allowed are 'raise' and 'drop'"):
-        outbrain.load(log, bad="keep")

@@ -99,7 +99,7 @@ def test_every_effect_is_found_again_from_clicks(drawn):
     assert (abs(beta - wanted) < 4 * errors).all()
 
 
-def test_appeal_ranks_best_without_the_place(drawn):
+def test_appeal_ranks_best_without_the_position(drawn):
     """Places are independent of appeal: no gain from knowing it is left among equal ones."""
     _, chunk, of = drawn
     centred = chunk.appeal - (np.bincount(of, chunk.appeal) / chunk.size)[of]
@@ -113,7 +113,7 @@ def test_displays_have_as_many_ads_as_the_real_log(drawn):
     assert chunk.size.mean() == pytest.approx(87_141_731 / 16_874_593, abs=0.06)
 
 
-def test_places_of_a_display_count_from_one(drawn):
+def test_positions_of_a_display_count_from_one(drawn):
     _, chunk, of = drawn
     want = np.bincount(of, np.arange(1, len(of) + 1) - np.searchsorted(of, of))
     assert (np.bincount(of, chunk.position) == want).all()
@@ -256,4 +256,11 @@ def test_a_killed_run_leaves_no_log_and_the_next_one_writes_it(tmp_path):
     running.wait(30)
     assert not (tmp_path / "log").exists()
     outbrain.generate(tmp_path / "log", 50)
-    assert outbrain.load(tmp_path / "log", partial=True)["events"].collect().height == 50
+    assert outbrain.load(tmp_path / "log")["events"].collect().height == 50
+
+
+def test_what_is_seen_and_what_is_hidden_make_the_appeal(tmp_path):
+    world = outbrain.generate(tmp_path / "log", 60)
+    hidden = world.seen(("hour", "segment"))
+    np.testing.assert_allclose(world.seen() + hidden, world.appeal, rtol=1e-5, atol=1e-5)
+    assert np.abs(hidden).max() > 0

@@ -10,11 +10,11 @@ conditional logit (McFadden 1974):
         - age * ln(1 + days since the ad's page appeared)
         + tables[platform, state, hour, segment of readers][category of the ad's page]
         + <site vector, advertiser vector>               which sites suit which advertisers
-        - position * ln(place on the page)               never written to a file
+        - position * ln(position on the page)            never written to a file
 
-The first five lines are the ad's *appeal*. Places are drawn at random, so ranking by appeal is
-the best that anyone can do who does not know the place (the expected probability rises with
-appeal). The place's bias follows Craswell et al. 2008 in spirit: odds fall as a power of it.
+The first five lines are the ad's *appeal*. Positions are drawn at random, so ranking by appeal
+is the best that anyone can do who does not know them (the expected probability rises with
+appeal). Their bias follows Craswell et al. 2008 in spirit: odds fall as a power of it.
 
 A display has 5.16 ads on average, as in the real log. Pages, ads and readers come from
 `catalogue`.
@@ -29,6 +29,7 @@ import numpy as np
 from .catalogue import DAYS, SEGMENTS, TOPICS_A_DOCUMENT, by_share, zipf_draws
 from .schemas import DAY_MS
 
+SEEN = ("quality", "match", "age", "platform", "state", "site")  # terms some feature tells of
 CHUNK = 50_000  # displays drawn at once: bounds memory, and is part of what a seed means
 SPARE = 6  # slots beyond a display's size, for repeated and inactive ads
 _SIZES = np.arange(2, 13)
@@ -56,7 +57,7 @@ class Displays:
     appeal: np.ndarray
     probability: np.ndarray
     clicked: np.ndarray
-    terms: dict  # what each line of u adds, the place's aside, by the name in Effects
+    terms: dict  # what each line of u adds, the position's aside, by the name in Effects
 
 
 def chunks(world):
@@ -121,7 +122,7 @@ def splitmix64(values, seed=0):
 
 
 def _terms(world, seen, page, when, ad):
-    """The summands of u without the place, by name, float64 of shape (R,)."""
+    """The summands of u without the position, by name, float64 of shape (R,)."""
     documents, ads, effects = world.documents, world.ads, world.effects
     target = ads.document[ad]
     category = documents.category[target]
@@ -139,7 +140,7 @@ def _terms(world, seen, page, when, ad):
 
 
 def _shown(rng, world, page, when, size):
-    """(display, ad, place) of each row, sorted by display and ad_id; ads differ in a display.
+    """(display, ad, position) of each row, by display and ad_id; no ad comes twice in one.
 
     Half of the slots look for ads on a topic of the page, the others for popular ads. Repeated
     ads and those that have not begun make room for spare slots; the last two, always active,
@@ -167,10 +168,10 @@ def _shown(rng, world, page, when, size):
     turn = np.arange(len(good)) - np.searchsorted(of[good], of[good])
     good = good[turn < size[of[good]]]
     shuffled = np.lexsort((rng.random(len(good)), of[good]))  # repeats had moved some forward
-    place = np.empty(len(good), np.int64)
-    place[shuffled] = 1 + np.arange(len(good)) - np.searchsorted(of[good], of[good])
+    position = np.empty(len(good), np.int64)
+    position[shuffled] = 1 + np.arange(len(good)) - np.searchsorted(of[good], of[good])
     order = np.lexsort((ads.ids[ad[good]], of[good]))
-    return of[good][order], ad[good][order], place[order]
+    return of[good][order], ad[good][order], position[order]
 
 
 def _timestamps(rng, first, count, total):
