@@ -47,6 +47,7 @@ class Heard:
     late_sends_ms: list = field(default_factory=list)  # the generator's own lateness
     notices: list = field(default_factory=list)  # throttled, late, error
     stream: str = ""
+    port: int = 0  # where the process listens that holds the stream
     acked: int = 0  # the number of the last message that was acknowledged
     done: str = ""  # why the server ended the stream; "" if it did not
 
@@ -55,39 +56,31 @@ class Heard:
         return " ".join(" ".join(self.finals).split())
 
 
-async def speak(
-    address,
-    signal_N,
-    packet_ms=20,
-    speed=1.0,
-    resume=None,
-    start_at=None,
-    stop_after_s=None,
-    heard=None,
-    **start,
-):
+async def speak(address, signal_N, packet_ms=20, speed=1.0, start_at=None, resume=None, **more):
     """What one client Heard, who says signal_N (N,) in real time, `speed` times as fast.
 
     `start_at`: time.perf_counter() of the first packet. `resume`: what the client Heard whose
     stream goes on, from the sample that the server names. `stop_after_s`: then the connection
-    breaks without an end. `heard`: filled as it goes. `start`: more for the first message, such
-    as `phrases={"nine": 1.0}`. `address` is host:port, or begins with wss:// for TLS, with a
-    certificate that the environment's SSL_CERT_FILE knows.
+    breaks without an end. `heard`: filled as it goes. What else is given goes into the first
+    message, such as `phrases={"nine": 1.0}`. `address` is host:port, or begins with wss:// for
+    TLS, with a certificate that the environment's SSL_CERT_FILE knows.
     """
-    heard, packet = heard or Heard(), RATE_HZ * packet_ms // 1000
-    url = f"{address if '://' in address else f'ws://{address}'}/v1/stream"
+    heard, stop_after_s = more.pop("heard", None) or Heard(), more.pop("stop_after_s", None)
+    url, packet = (
+        address if "://" in address else f"ws://{address}",
+        RATE_HZ * packet_ms // 1000,
+    )
     await asyncio.sleep((start_at or 0) - 0.15 - time.perf_counter())  # dials, then speaks
-    async with websockets.connect(
-        url, ping_interval=None, max_queue=256, close_timeout=1
-    ) as socket:
+    how = {"ping_interval": None, "max_queue": 256, "close_timeout": 1}
+    async with websockets.connect(f"{url}/v1/stream", **how) as socket:
         if resume is not None:
-            start |= {"resume": resume.stream, "ack": resume.acked}
-        await socket.send(json.dumps({"type": "start"} | start))
+            more |= {"resume": resume.stream, "ack": resume.acked}
+        await socket.send(json.dumps({"type": "start"} | more))
         hello = json.loads(await socket.recv())
         if hello["type"] != "ready":
             heard.notices.append(hello)
             return _counted(heard, len(signal_N), StreamOptions.chunk_ms)
-        heard.stream, first = hello["stream"], hello["samples"]
+        heard.stream, heard.port, first = hello["stream"], hello["port"], hello["samples"]
         began = (start_at or time.perf_counter()) - first / RATE_HZ / speed
         reader = asyncio.create_task(_listen(socket, heard, hello, (began, packet_ms, speed)))
         until = first + RATE_HZ * stop_after_s if stop_after_s else len(signal_N)
@@ -100,9 +93,8 @@ async def speak(
         if stop_after_s is not None:
             socket.transport.abort()  # no farewell: the cable is cut
         await asyncio.gather(reader, return_exceptions=True)
-    return (
-        heard if stop_after_s or resume else _counted(heard, len(signal_N), hello["chunk_ms"])
-    )
+    whole = stop_after_s is None and resume is None
+    return _counted(heard, len(signal_N), hello["chunk_ms"]) if whole else heard
 
 
 def as_pcm16(signal_N):
@@ -142,8 +134,8 @@ async def _listen(socket, heard, hello, clock):
             heard.responses_ms.append(response_ms)
             waited_ms = told["heard_ms"] - told["to_ms"] + hello["chunk_ms"]
             heard.felt_ms.append(waited_ms + response_ms)
-            for name, kept in (("queue_ms", heard.queue_ms), ("compute_ms", heard.compute_ms)):
-                kept.append(told[name])
+            heard.queue_ms.append(told["queue_ms"])
+            heard.compute_ms.append(told["compute_ms"])
             heard.batches.append(told["batch"])
             continue
         if told["type"] == "done":
@@ -164,12 +156,9 @@ async def load(address, signals, packet_ms=20, spread_s=1.0):
     the golden ratio, since real callers do not speak in step, and chunks should not either.
     """
     start = time.perf_counter() + 0.2 + 0.004 * len(signals)
-    return await asyncio.gather(
-        *(
-            speak(address, s, packet_ms, start_at=start + spread_s * (n * GOLDEN % 1))
-            for n, s in enumerate(signals)
-        )
-    )
+    starts = (start + spread_s * (n * GOLDEN % 1) for n in range(len(signals)))
+    pairs = zip(signals, starts, strict=True)
+    return await asyncio.gather(*(speak(address, s, packet_ms, start_at=at) for s, at in pairs))
 
 
 def percentiles(all_heard, what="responses_ms", points=(50, 95, 99)):

@@ -38,15 +38,9 @@ class Server:
     it never does. `ports` is what it printed."""
 
     def __init__(self, module="streaming.server", *flags, **options):
-        flags = [
-            *flags,
-            *(f"--{key.replace('_', '-')}={value}" for key, value in options.items()),
-        ]
-        self.command, self.process, self.ports = (
-            [sys.executable, "-m", module, *flags],
-            None,
-            {},
-        )
+        more = [f"--{key.replace('_', '-')}={value}" for key, value in options.items()]
+        self.command = [sys.executable, "-m", module, *flags, *more]
+        self.process, self.ports = None, {}
 
     def start(self):
         """The server, its process begun but perhaps not ready."""

@@ -64,7 +64,7 @@ def parsed(kind, text, code):
     """The message as a `kind`, Start or Later; Refused for whatever else came, however deep or
     long."""
     try:
-        return kind.model_validate_json(text or "")
+        return kind.model_validate_json(text)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"]))[:80] or "the message"

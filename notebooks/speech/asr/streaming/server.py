@@ -17,64 +17,55 @@ import argparse
 import asyncio
 import contextlib
 import json
-import logging
 import signal
+import ssl
 import sys
 from pathlib import Path
 
 import torch
-import uvicorn
 from ctc import WordNGram
 from quartznet import VARIANTS
+from websockets.asyncio.server import serve
 
 from . import fronts
 from .access import Accounts
 from .protocol import LONGEST_MESSAGE_BYTES
-from .service import WIDTH, Service, make_app
+from .service import WIDTH, Service
 from .session import SessionLimits
 from .windows import StreamOptions
 from .worker import WorkerPool
 
-__all__ = ["front", "main"]
+__all__ = ["main", "serving"]
 
 
-class _Server(uvicorn.Server):
-    """uvicorn without its own handling of signals: it would cut the streams off."""
-
-    @contextlib.contextmanager
-    def capture_signals(self):
+@contextlib.asynccontextmanager
+async def serving(service, listeners, certificate=None, private_key=None):
+    """A service that serves on these sockets, with TLS where a certificate is given."""
+    tls = None
+    if certificate:
+        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        tls.load_cert_chain(certificate, private_key)
+    how = {"process_request": service.answer, "max_size": 2 * LONGEST_MESSAGE_BYTES, "ssl": tls}
+    how |= {"compression": None, "ping_interval": None, "close_timeout": 2}
+    service.batcher.start()
+    async with contextlib.AsyncExitStack() as stack:
+        stack.push_async_callback(service.batcher.stop)
+        for listener in listeners:
+            await stack.enter_async_context(serve(service.connection, sock=listener, **how))
         yield
 
 
-def front(app, certificate=None, private_key=None):
-    """A uvicorn server of the application, not yet serving; it leaves signals to others."""
-    sizes = {"ws_max_size": 2 * LONGEST_MESSAGE_BYTES, "ws_ping_interval": None}
-    tls = {"ssl_certfile": certificate or None, "ssl_keyfile": private_key or None}
-    config = uvicorn.Config(app, log_level="warning", **sizes, **tls)
-    garbage = (
-        "Invalid UTF-8 sequence"  # of a client is told to it, and counted, and no traceback
-    )
-    logging.getLogger("uvicorn.error").addFilter(lambda told: garbage not in told.getMessage())
-    return _Server(config)
-
-
-async def run(service, server, listeners, drain_s):
+async def run(service, listeners, tls, drain_s):
     """None; serves until SIGTERM or SIGINT, then drains."""
     stop = asyncio.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(name, stop.set)
-    serving = asyncio.create_task(server.serve(sockets=listeners))
-    while not server.started and not serving.done():
-        await asyncio.sleep(0.01)
-    ports = dict(
-        zip(("port", "own"), (one.getsockname()[1] for one in listeners), strict=False)
-    )
-    print(json.dumps(ports), flush=True)
-    stopping = asyncio.create_task(stop.wait())
-    await asyncio.wait([stopping, serving], return_when=asyncio.FIRST_COMPLETED)
-    await service.drain(drain_s)
-    server.should_exit = True
-    await serving
+    async with serving(service, listeners, *tls):
+        ports = [one.getsockname()[1] for one in listeners]
+        told = dict(zip(("port", "own"), ports, strict=False))
+        print(json.dumps(told), flush=True)
+        await stop.wait()
+        await service.drain(drain_s)
 
 
 def parse(argv):
@@ -130,45 +121,35 @@ def main(argv=None):
         listeners.append(fronts.listening(o.host, 0))
     options = StreamOptions(o.chunk_ms, right_ms=o.right_ms, endpoint_ms=o.endpoint_ms)
     limits = SessionLimits(o.ahead_ms, idle_s=o.idle_s, keep_s=o.keep_s)
-    given = {
-        name: getattr(o, name)
-        for name in ("max_batch", "max_delay_ms", "max_queue", "deadline_ms")
-    }
-    given |= {
-        "pad_to": options.window_frames,
-        "width": o.beam_width,
-        "port": listeners[-1].getsockname()[1],
-    }
+    given = {"width": o.beam_width, "port": listeners[-1].getsockname()[1]}
+    given |= {"max_batch": o.max_batch, "max_delay_ms": o.max_delay_ms}
+    given |= {"max_queue": o.max_queue, "deadline_ms": o.deadline_ms}
+    given |= {"pad_to": options.window_frames}
     given["words"] = WordNGram(Path(o.words).read_text().splitlines()) if o.words else None
     given["prior"] = torch.load(o.prior, weights_only=True) if o.prior else None
     given["accounts"] = Accounts.of(o.accounts) if o.accounts else None
+    given["origins"] = tuple(filter(None, o.origins.split(",")))
     with contextlib.ExitStack() as stack:
-        infer, alive, refresh = _backend(o, options, stack)
-        service = Service(infer, options, limits, o.max_streams, **given)
-        app = make_app(service, alive, refresh, tuple(filter(None, o.origins.split(","))))
-        asyncio.run(
-            run(service, front(app, o.certificate, o.private_key), listeners, o.drain_s)
-        )
+        given |= _backend(o, options, stack)
+        service = Service(options=options, limits=limits, max_streams=o.max_streams, **given)
+        asyncio.run(run(service, listeners, (o.certificate, o.private_key), o.drain_s))
     return 0
 
 
 def _backend(o, options, stack):
-    """(infer, alive, refresh) of our workers or of a Triton, which the stack closes."""
+    """`infer`, `alive`, `refresh` of our workers or of a Triton, which the stack closes."""
     if o.backend != "local":
         from .triton_backend import TritonBackend
 
         backend = stack.enter_context(TritonBackend(o.backend, o.deadline_ms / 1e3))
-        return backend.infer, backend.alive, lambda metrics: None
-    warm = o.max_batch, options.window_frames
-    pool = WorkerPool(
-        o.variant, o.spares, o.checkpoint, o.device, warm, answer_s=o.deadline_ms / 2e3
-    )
-    stack.enter_context(pool)
+        return {"infer": backend.infer, "alive": backend.alive}
+    common = o.variant, o.spares, o.checkpoint, o.device, (o.max_batch, options.window_frames)
+    pool = stack.enter_context(WorkerPool(*common, answer_s=o.deadline_ms / 2e3))
 
     def refresh(metrics):
         metrics.restarts.set(pool.restarts), metrics.ready.set(pool.ready)
 
-    return pool.infer, lambda: pool.alive, refresh
+    return {"infer": pool.infer, "alive": lambda: pool.ready > 0, "refresh": refresh}
 
 
 if __name__ == "__main__":

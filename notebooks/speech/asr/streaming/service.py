@@ -14,9 +14,8 @@ import json
 import time
 
 from ctc import PhraseBoost, PrefixBeam
-from fastapi import FastAPI, Response, WebSocket
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
-from starlette.websockets import WebSocketDisconnect, WebSocketState
+from websockets import ConnectionClosed
 
 from .access import Account
 from .batcher import Batcher, Metrics
@@ -24,15 +23,10 @@ from .protocol import Refused, Start, parsed
 from .session import Displaced, Session, SessionLimits
 from .windows import StreamOptions
 
-__all__ = ["Service", "make_app"]
+__all__ = ["Service"]
 
-TRY_LATER, GOING_AWAY, UNSUPPORTED, POLICY, DISPLACED = (
-    1013,
-    1001,
-    1003,
-    1008,
-    4001,
-)  # close codes of RFC 6455
+# close codes of RFC 6455, the last one ours
+TRY_LATER, GOING_AWAY, UNSUPPORTED, POLICY, DISPLACED = 1013, 1001, 1003, 1008, 4001
 CLOSES = {"draining": TRY_LATER, "full": TRY_LATER, "quota": POLICY, "no_account": POLICY}
 WIDTH = 16  # of the beam, where phrases or words ask for one
 
@@ -44,29 +38,16 @@ class Service:
     the beam (0: greedy).
     """
 
-    def __init__(
-        self,
-        infer,
-        options=None,
-        limits=None,
-        max_streams=256,
-        prior=None,
-        accounts=None,
-        **more,
-    ):
-        self.width, self.words, self.port = (
-            more.pop(name, None) for name in ("width", "words", "port")
-        )
+    def __init__(self, infer, options=None, limits=None, max_streams=256, **more):
+        for name in ("prior", "accounts", "width", "words", "port"):
+            setattr(self, name, more.pop(name, None))
+        self.origins, self.alive = more.pop("origins", ()), more.pop("alive", lambda: True)
+        self.refresh = more.pop("refresh", lambda metrics: None)  # called before each scrape
         self.metrics = Metrics()
         self.batcher = Batcher(infer, metrics=self.metrics, **more)
         self.options, self.limits = options or StreamOptions(), limits or SessionLimits()
-        self.max_streams, self.prior, self.accounts = max_streams, prior, accounts
-        self.sessions, self.open, self.draining, self.anybody = (
-            {},
-            {},
-            False,
-            Account(name="anybody"),
-        )
+        self.max_streams, self.anybody = max_streams, Account(name="anybody")
+        self.sessions, self.open, self.draining = {}, {}, False
 
     def admit(self, start):
         """The Session to serve, a kept one or a new one; Refused with the reason."""
@@ -84,12 +65,58 @@ class Service:
             words = f"{self.max_streams} streams are open, the most allowed: try again later"
             raise Refused("full", words)
         account.enter()
-        common = self.batcher, self.metrics, self.options, self.limits, self.prior
-        session = Session(*common, self._decoder(start.phrases), account, self.port)
+        session = Session(self, account, self._decoder(start.phrases))
         self.sessions[session.id] = session
         return session
 
-    async def serve(self, socket, session, acked=0):
+    async def answer(self, connection, request):
+        """The answer to whoever asks for no stream; None lets one begin."""
+        path, origin = request.path.partition("?")[0], request.headers.get("Origin")
+        if path == "/metrics":
+            self.refresh(self.metrics)
+            text = generate_latest(self.metrics.registry).decode()
+            found = connection.respond(200, text)
+            del found.headers["Content-Type"]
+            found.headers["Content-Type"] = CONTENT_TYPE_LATEST
+            return found
+        if path == "/health":
+            alive = await asyncio.to_thread(self.alive)
+            state = "draining" if self.draining else "ready" if alive else "no worker"
+            return connection.respond(200 if state == "ready" else 503, state)
+        if path != "/v1/stream":
+            return connection.respond(404, "streams are at /v1/stream")
+        if origin not in (None, *self.origins):
+            self.metrics.refused.labels("origin").inc()
+            return connection.respond(403, "pages of this site may not call")
+        return None
+
+    async def connection(self, socket):
+        """None; one connection from its first message to its last."""
+        try:
+            start = await self._first_message(socket)
+            session = self.admit(start)
+            await self._serve(socket, session, start.ack)
+            await socket.close(GOING_AWAY if session.reason == "draining" else 1000)
+        except Refused as refused:
+            self.metrics.refused.labels(refused.code).inc()
+            code = CLOSES.get(refused.code, UNSUPPORTED)
+            await _refuse(socket, refused.code, str(refused), code)
+        except Displaced as displaced:
+            await socket.close(DISPLACED, str(displaced))
+        except TimeoutError:
+            await _refuse(socket, "too_slow", "answers were not read in time", TRY_LATER)
+        except (ConnectionError, ConnectionClosed):
+            pass  # the session waits for its client
+
+    async def _first_message(self, socket):
+        try:
+            message = await asyncio.wait_for(socket.recv(), self.limits.idle_s)
+        except TimeoutError:
+            words = f"no start message came within {self.limits.idle_s:g} s"
+            raise Refused("bad_start", words) from None
+        return parsed(Start, message, "bad_start")
+
+    async def _serve(self, socket, session, acked):
         """None; one connection of a session, counted."""
         connection = object()
         self.open[connection] = session
@@ -134,84 +161,8 @@ class Service:
             session.account.leave()
 
 
-class _Socket:
-    """The two coroutines that a Session needs, of a Starlette WebSocket."""
-
-    def __init__(self, socket):
-        self.receive, self.send = socket.receive, socket.send_text
-
-
-def make_app(service, alive=lambda: True, refresh=lambda metrics: None, origins=()):
-    """The ASGI application of a Service: sockets, metrics, health."""
-
-    @contextlib.asynccontextmanager
-    async def running(_):
-        service.batcher.start()
-        yield
-        await service.batcher.stop()
-
-    app = FastAPI(lifespan=running, docs_url=None, redoc_url=None, openapi_url=None)
-
-    @app.get("/metrics")
-    def metrics():
-        refresh(service.metrics)
-        return Response(
-            generate_latest(service.metrics.registry), media_type=CONTENT_TYPE_LATEST
-        )
-
-    @app.get("/health")
-    def health():
-        state = "draining" if service.draining else "ready" if alive() else "no worker"
-        return Response(state, 200 if state == "ready" else 503, media_type="text/plain")
-
-    @app.websocket("/v1/stream")
-    async def stream(socket: WebSocket):
-        if socket.headers.get("origin") in (None, *origins):
-            await socket.accept()
-            return await _connection(service, socket)
-        service.metrics.refused.labels("origin").inc()
-        return await socket.close()  # before it is accepted: the page gets a 403
-
-    return app
-
-
-async def _connection(service, socket):
-    """None; one connection from its first message to its last."""
-    try:
-        start = await _first_message(socket, service.limits.idle_s)
-        session = service.admit(start)
-        await service.serve(_Socket(socket), session, start.ack)
-        await _close(socket, GOING_AWAY if session.reason == "draining" else 1000)
-    except Refused as refused:
-        code = refused.code
-        service.metrics.refused.labels(code).inc()
-        await _tell(socket, code, str(refused), CLOSES.get(code, UNSUPPORTED))
-    except Displaced as displaced:
-        await _close(socket, DISPLACED, str(displaced))
-    except (WebSocketDisconnect, ConnectionError):
-        pass  # the session waits for its client
-    except TimeoutError:
-        await _tell(socket, "too_slow", "answers were not read in time", TRY_LATER)
-
-
-async def _first_message(socket, seconds):
-    try:
-        message = await asyncio.wait_for(socket.receive(), seconds)
-    except TimeoutError:
-        raise Refused("bad_start", f"no start message came within {seconds:g} s") from None
-    if message["type"] == "websocket.disconnect":
-        raise WebSocketDisconnect(message.get("code", 1006))
-    return parsed(Start, message.get("text"), "bad_start")
-
-
-async def _tell(socket, code, words, close_code):
-    with contextlib.suppress(RuntimeError, OSError, WebSocketDisconnect, TimeoutError):
+async def _refuse(socket, code, words, close_code):
+    with contextlib.suppress(ConnectionClosed, TimeoutError):
         message = json.dumps({"type": "error", "code": code, "message": words})
-        await asyncio.wait_for(socket.send_text(message), 2)
-        await _close(socket, close_code, words)
-
-
-async def _close(socket, code, words=""):
-    if socket.application_state is WebSocketState.CONNECTED:
-        with contextlib.suppress(RuntimeError, OSError, WebSocketDisconnect):
-            await socket.close(code, words.encode()[:120].decode(errors="ignore"))
+        await asyncio.wait_for(socket.send(message), 2)
+    await socket.close(close_code, words.encode()[:120].decode(errors="ignore"))

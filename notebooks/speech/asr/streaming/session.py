@@ -17,8 +17,8 @@ from collections import deque
 from dataclasses import asdict, dataclass
 
 import torch
+from websockets import ConnectionClosed
 
-from .access import Account
 from .batcher import DeadlineMissed, QueueFull, WorkerFailed
 from .protocol import RATE_HZ, Later, Refused, parsed, pcm16
 from .stream_state import StreamState
@@ -53,45 +53,24 @@ class Session:
 
     `attach(socket, acked)` serves one connection until the stream is done; it raises
     ConnectionError where the client went away, who may come back, Displaced where it has. The
-    socket has `receive` and `send`, coroutines as in ASGI's WebSocket. `batcher.submit`
+    socket has the coroutines `recv` and `send` of the library websockets. `batcher.submit`
     computes; a window that fails is taken as silence, and the client is told. Once the
     `account` has no sound left, the stream ends, and what was heard is answered.
     """
 
-    def __init__(
-        self,
-        batcher,
-        metrics,
-        options=None,
-        limits=None,
-        prior=None,
-        decoder=None,
-        account=None,
-        port=0,
-    ):
-        self.id, self.port, self.account = (
-            secrets.token_urlsafe(12),
-            port,
-            account or Account(name="anybody"),
-        )
-        self.state = StreamState(options, prior, decoder)
-        self.batcher, self.metrics, self.limits = batcher, metrics, limits or SessionLimits()
+    def __init__(self, service, account, decoder=None):
+        self.id, self.service, self.account = secrets.token_urlsafe(12), service, account
+        self.batcher, self.metrics = service.batcher, service.metrics
+        self.limits = service.limits
+        self.state = StreamState(service.options, service.prior, decoder)
         self.more, self.reason, self.left_at, self.told = asyncio.Event(), "end", None, False
-        self.journal, self.last, self.sent = (
-            [],
-            0,
-            0,
-        )  # messages not acknowledged; numbers of the last two kinds
-        self.done, self.settled = (
-            None,
-            asyncio.Event(),
-        )  # the number of the last message; whether it is acknowledged
+        self.journal, self.last, self.sent = [], 0, 0  # not acknowledged; two numbers
+        self.done, self.settled = None, asyncio.Event()  # the last message; is it acknowledged?
         self.arrivals, self.ended_at = deque(), 0.0  # (ms of sound, when they were here)
         self.turn, self.serving = asyncio.Lock(), None
 
     async def attach(self, socket, acked=0):
-        """Serves a connection: reads sound and writes text, side by side; whoever was there
-        before must go."""
+        """Serves a connection: sound in, text out; whoever was there before must go."""
         if self.serving is not None:
             self.serving.cancel()
         task = self.serving = asyncio.create_task(self._converse(socket, acked))
@@ -115,21 +94,20 @@ class Session:
             self.left_at, self.began = None, time.monotonic() - self.state.samples / RATE_HZ
             self._acknowledged(acked)
             self.sent, o = acked, self.state.options
-            hello = {
-                "type": "ready",
-                "stream": self.id,
-                "samples": self.state.samples,
-                "port": self.port,
-            }
+            hello = {"type": "ready", "stream": self.id, "samples": self.state.samples}
+            hello |= {"chunk_ms": o.chunk_ms, "right_ms": o.right_ms, "port": self.service.port}
             both = []
             try:
-                await self._send(
-                    socket, hello | {"chunk_ms": o.chunk_ms, "right_ms": o.right_ms}
-                )
+                await self._send(socket, hello)
                 both = [asyncio.create_task(work(socket)) for work in (self._read, self._write)]
                 done, _ = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
                 for task in done:
                     task.result()  # raises what ended it
+            except ConnectionClosed as closed:
+                if closed.sent is not None and closed.sent.code in BROKEN:
+                    words = "a frame that no WebSocket client may send"
+                    raise Refused("bad_frame", words) from None
+                raise ConnectionError("the client went away") from None
             finally:
                 for task in both:
                     task.cancel()
@@ -141,21 +119,17 @@ class Session:
         while not self.settled.is_set():
             try:
                 async with asyncio.timeout(None if self.state.ended else self.limits.idle_s):
-                    message = await socket.receive()
+                    message = await socket.recv()
             except TimeoutError:
                 self.stop("idle")
                 continue
-            if message["type"] == "websocket.disconnect":
-                if message.get("code") in BROKEN:
-                    raise Refused("bad_frame", "a frame that no WebSocket client may send")
-                raise ConnectionError("the client went away")
-            if message.get("bytes") is None:
-                later = parsed(Later, message.get("text"), "bad_message")
+            if isinstance(message, str):
+                later = parsed(Later, message, "bad_message")
                 self._acknowledged(later.n) if later.type == "ack" else self.stop("end")
             elif not self.state.ended:  # else it ended from our side, and this comes too late
-                await self._hear(socket, pcm16(message["bytes"]))
+                await self._hear(pcm16(message))
 
-    async def _hear(self, socket, signal_N):
+    async def _hear(self, signal_N):
         try:
             self.account.spend(len(signal_N) / RATE_HZ)
         except Refused as refused:
@@ -187,22 +161,18 @@ class Session:
             await asyncio.sleep(0.02)
 
     async def _write(self, socket):
-        """Windows to the batcher and its answers to the client, until nothing is left to
-        say."""
+        """Windows to the batcher, answers to the client, until nothing is left to say."""
         while True:
             for message in [one for one in self.journal if one["n"] > self.sent]:
                 await self._send(socket, message)
                 self.sent = message["n"]
-            if (
-                self.done is not None
-            ):  # who never acknowledges may still come back within `keep_s`
+            if self.done is not None:  # who does not acknowledge may come back within `keep_s`
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self.settled.wait(), self.limits.send_s)
                 return
             if self.state.finished:
-                self._tell(
-                    {"type": "done", "samples": self.state.samples, "reason": self.reason}
-                )
+                done = {"samples": self.state.samples, "reason": self.reason}
+                self._tell({"type": "done"} | done)
                 self.done = self.last
             elif windows := self._due():
                 await self._answer(windows)
@@ -211,24 +181,20 @@ class Session:
                 await self.more.wait()
 
     def _due(self):
-        """The windows to compute next, as many as chunks fit into the delay: at a stream's end
-        so many fall due together. Those that were taken for a connection that is gone come
-        first."""
+        """The windows to compute next, as many as chunks fit into the delay: so many fall due
+        together at a stream's end. Those taken for a connection that is gone come first."""
         most = self.state.options.delay_ms // self.state.options.chunk_ms
         while len(self.state.pending) < most and self.state.next_window():
             pass
         return self.state.pending[:most]
 
     async def _answer(self, windows):
-        """Messages about these windows, put out in order; a failure is told and counts as
-        silence."""
+        """Messages about these windows, in order; a failure is told and counts as silence."""
         submitted = (self.batcher.submit(window.features_FT.numpy()) for window in windows)
         answers = await asyncio.gather(*submitted, return_exceptions=True)
         for window, answer in zip(windows, answers, strict=True):
             response_s = self._response_s(window)
-            self.metrics.response_s.observe(
-                response_s
-            )  # a failure counts with the time it was waited for
+            self.metrics.response_s.observe(response_s)  # of a failure, too
             if isinstance(answer, (DeadlineMissed, QueueFull, WorkerFailed)):
                 span = f"{window.to_ms - self.state.options.chunk_ms} to {window.to_ms} ms"
                 words = f"the sound from {span} was not recognised: {answer}"
@@ -237,18 +203,14 @@ class Session:
             elif isinstance(answer, BaseException):
                 raise answer
             else:
-                times = {
-                    "response_ms": response_s,
-                    "queue_ms": answer.queue_s,
-                    "compute_ms": answer.compute_s,
-                }
+                times = {"response_ms": response_s, "queue_ms": answer.queue_s}
+                times |= {"compute_ms": answer.compute_s}
                 times = {key: round(1e3 * value, 3) for key, value in times.items()}
                 log_probs_SV = torch.from_numpy(answer.log_probs_SV)
                 self._put(self.state.accept(log_probs_SV), times | {"batch": answer.batch})
 
     def _response_s(self, window):
-        """The time since the window was complete: its sound was here, or the stream had
-        ended."""
+        """The time since the window's sound was here, or the stream had ended before."""
         right_ms = self.state.options.right_ms
         if right_ms is None or window.heard_ms < window.to_ms + right_ms:
             return time.monotonic() - self.ended_at
@@ -262,18 +224,14 @@ class Session:
             self._tell({"type": told.pop("kind")} | told | (extra or {}))
 
     def _tell(self, message):
-        """None; numbers a message and keeps it. A partial text that was sent is of no use
-        beside a newer one."""
+        """None; numbers a message and keeps it; a new text replaces a partial that was sent."""
         self.last += 1
         kept = [one for one in self.journal if one["type"] != "partial" or one["n"] > self.sent]
         self.journal = [*kept, {"n": self.last} | message][-self.limits.journal :]
 
     def _acknowledged(self, n):
         if n > self.last:
-            raise Refused(
-                "bad_ack",
-                f"message {n} is acknowledged, but the last one has the number {self.last}",
-            )
+            raise Refused("bad_ack", f"message {n}: the last one had the number {self.last}")
         self.journal = [one for one in self.journal if one["n"] > n]
         if self.done is not None and n >= self.done:
             self.settled.set()

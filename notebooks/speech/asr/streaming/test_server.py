@@ -13,16 +13,18 @@ import signal
 import threading
 import time
 
+import psutil
 import pytest
 import torch
 import websockets
 from quartznet import save_model
 
+from . import server
 from .clients import load, speak
 from .fronts import listening
 from .launch import Server, scrape, worker_pids
-from .server import front, parse
-from .service import Service, make_app
+from .server import parse
+from .service import Service
 from .session import SessionLimits
 from .stream_state import transcribe
 from .windows import StreamOptions, computed
@@ -51,20 +53,28 @@ class Tracebacks(logging.Handler):
 
 
 @contextlib.contextmanager
-def serving(model, limits=LIMITS, infer=None, origins=(), tls=(), **more):
+def serving(model, limits=LIMITS, infer=None, tls=(), **more):
     """(address, service) of a front in a thread, its network in the batcher's threads."""
     options = {"max_delay_ms": 2.0, "pad_to": StreamOptions().window_frames}
     infer = infer or (lambda *batch: computed(model, *batch))
     service, kept = Service(infer, None, limits, **options | more), Tracebacks()
-    with listening("127.0.0.1", 0) as listener:
-        server = front(make_app(service, origins=origins), *tls)
-        logging.getLogger("uvicorn.error").addHandler(kept)
-        thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
-        thread.start()
-        yield f"127.0.0.1:{listener.getsockname()[1]}", service
-        server.should_exit = True
-        thread.join(PATIENCE_S)
-        logging.getLogger("uvicorn.error").removeHandler(kept)
+    started, log, box = threading.Event(), logging.getLogger("websockets.server"), []
+    listener = listening("127.0.0.1", 0)
+
+    async def go():
+        box.extend((asyncio.get_running_loop(), asyncio.Event()))
+        async with server.serving(service, [listener], *tls):
+            started.set()
+            await box[1].wait()
+
+    log.addHandler(kept)
+    thread = threading.Thread(target=asyncio.run, args=(go(),), daemon=True)
+    thread.start()
+    started.wait(PATIENCE_S)
+    yield f"127.0.0.1:{listener.getsockname()[1]}", service
+    box[0].call_soon_threadsafe(box[1].set)
+    thread.join(PATIENCE_S)
+    log.removeHandler(kept)
     assert not kept.found
 
 
@@ -212,7 +222,7 @@ def test_metrics_are_read_by_prometheus_own_parser(loud_model):
         run(speak(address, sound(0.6), speed=4))
         series = scrape(address)
     assert series["asr_request_success_total"] == series["asr_count_total"] == 10
-    assert series["asr_queue_seconds_count"] == 10 and series["asr_streams"] == 0
+    assert series["asr_queue_duration_us_total"] > 0 and series["asr_streams"] == 0
     assert series["asr_batch_size_sum"] == series["asr_response_seconds_count"] == 10
     assert 0 < series["asr_response_seconds_sum"] < 10
     assert series["asr_audio_seconds_total"] == pytest.approx(0.6)
@@ -267,46 +277,72 @@ def test_a_server_that_cannot_start_says_why():
 
 
 @pytest.fixture(scope="module")
-def server(loud_model, tmp_path_factory):
+def processes(loud_model, tmp_path_factory):
     checkpoint = save_model(loud_model, tmp_path_factory.mktemp("model") / "small.safetensors")
     options = {"checkpoint": checkpoint, "max_batch": 4, "ahead_ms": 60_000, "drain_s": 0.5}
-    with Server(**options, deadline_ms=4000) as server:
-        yield server
+    with Server(**options, deadline_ms=4000) as processes:
+        yield processes
 
 
 @pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGSTOP])
-def test_a_killed_or_stopped_worker_costs_no_stream_a_letter(server, loud_model, by):
+def test_a_killed_or_stopped_worker_costs_no_stream_a_letter(processes, loud_model, by):
     signals = [sound(1.5, seed) for seed in range(4)]
-    spare = until(lambda: scrape(server.address)["asr_workers_ready"] == 2, "no spare is ready")
-    run(spare)
-    before = scrape(server.address)
+    address = processes.address
+    run(until(lambda: scrape(address)["asr_workers_ready"] == 2, "no spare is ready"))
+    before = scrape(processes.address)
 
     def answered():
-        now = scrape(server.address)
+        now = scrape(processes.address)
         return now["asr_count_total"] > before["asr_count_total"] + 8
 
     async def go():
-        speaking = asyncio.create_task(load(server.address, signals, spread_s=0.2))
+        speaking = asyncio.create_task(load(processes.address, signals, spread_s=0.2))
         await until(answered, "no window was answered")
-        os.kill(worker_pids(server)[0], by)
+        os.kill(worker_pids(processes)[0], by)
         return await speaking
 
     heard = run(go())
     assert [one.text for one in heard] == transcribe(loud_model, signals)
     assert not any(one.notices for one in heard)
-    assert scrape(server.address)["asr_worker_restarts"] == before["asr_worker_restarts"] + 1
+    assert scrape(processes.address)["asr_worker_restarts"] == before["asr_worker_restarts"] + 1
 
 
-def test_sigterm_drains_and_ends_the_process(server):
-    assert server.get("/health") == (200, "ready")
+@pytest.mark.slow
+def test_fronts_share_a_port_and_a_stream_resumes_where_it_began(loud_model, tmp_path):
+    checkpoint = save_model(loud_model, tmp_path / "small.safetensors")
+    options = {"checkpoint": checkpoint, "spares": 0, "ahead_ms": 60_000}
+    signals = [sound(0.6, seed) for seed in range(12)]
+    wanted = transcribe(loud_model, signals)
+    with Server(**options, fronts=2) as many:
+        own = [f"127.0.0.1:{many.ports[f'front_{n}']}" for n in range(2)]
+        assert [one.text for one in run(load(many.address, signals, spread_s=0.5))] == wanted
+        assert all(scrape(one)["asr_audio_seconds_total"] > 0 for one in own)
+        first = run(speak(many.address, signals[0], stop_after_s=0.3))
+        second = run(speak(f"127.0.0.1:{first.port}", signals[0], resume=first))
+        assert second.stream == first.stream and second.done == "end"
+        front = next(one for one in psutil.Process(many.process.pid).children())
+        front.kill()
+        front.wait(PATIENCE_S)
+
+        def again():
+            found = len(psutil.Process(many.process.pid).children())
+            return found == 2 and many.get("/health")[0] == 200
+
+        run(until(again, "the front was not started again"))
+        assert [one.text for one in run(load(many.address, signals, spread_s=0.5))] == wanted
+        assert many.terminate() == 0
+
+
+def test_sigterm_drains_and_ends_the_process(processes):
+    assert processes.get("/health") == (200, "ready")
 
     async def go():
-        speaking = asyncio.create_task(speak(server.address, sound(30.0, seed=1)))
-        await until(lambda: scrape(server.address)["asr_streams"] == 1, "no stream came")
-        server.process.send_signal(signal.SIGTERM)
-        await until(lambda: server.get("/health") == (503, "draining"), "it does not say so")
+        speaking = asyncio.create_task(speak(processes.address, sound(30.0, seed=1)))
+        await until(lambda: scrape(processes.address)["asr_streams"] == 1, "no stream came")
+        processes.process.send_signal(signal.SIGTERM)
+        await until(lambda: processes.get("/health") == (503, "draining"), "it does not say so")
         return await speaking
 
     long = run(go())
     assert long.done == "draining" and long.finals, "ended early, its text not lost"
-    assert server.process.wait(PATIENCE_S) == 0
+    assert processes.process.wait(PATIENCE_S) == 0

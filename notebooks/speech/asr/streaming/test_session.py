@@ -10,10 +10,11 @@ import pytest
 import websockets
 from ctc import PhraseBoost, PrefixBeam, WordNGram
 
-from .batcher import Metrics, WorkerFailed
+from .batcher import WorkerFailed
 from .clients import as_pcm16, load, percentiles, speak
 from .faults import vanishes
 from .launch import scrape
+from .service import Service
 from .session import Session, SessionLimits
 from .stream_state import transcribe
 from .test_server import run, serving, sound, until
@@ -124,15 +125,10 @@ def test_a_client_that_never_starts_is_cut_off(address):
 
 
 class Deaf:
-    """A socket that takes sound and never a word."""
+    """A socket that takes no word."""
 
-    def __init__(self, *messages):
-        self.messages = list(messages)
-
-    async def receive(self):
-        while not self.messages:
-            await asyncio.sleep(60)
-        return {"type": "websocket.receive"} | self.messages.pop(0)
+    async def recv(self):
+        await asyncio.sleep(60)
 
     async def send(self, text):
         await asyncio.sleep(60)
@@ -142,7 +138,7 @@ def test_a_client_that_does_not_read_is_cut_off():
     session_of = SessionLimits(send_s=0.1)
 
     async def go():
-        await Session(None, Metrics(), limits=session_of).attach(Deaf())
+        await Session(Service(None, limits=session_of), None).attach(Deaf())
 
     began = time.monotonic()
     with pytest.raises(TimeoutError):
@@ -152,7 +148,7 @@ def test_a_client_that_does_not_read_is_cut_off():
 
 def test_a_client_that_never_acknowledges_keeps_the_newest_messages_alone():
     async def go():
-        session = Session(None, Metrics(), limits=SessionLimits(journal=20))
+        session = Session(Service(None, limits=SessionLimits(journal=20)), None)
         for n in range(100):
             session._tell({"type": "final", "text": str(n)})
         return session.journal

@@ -28,7 +28,7 @@ from .windows import computed
 
 __all__ = ["WorkerPool", "main", "warmed"]
 
-START_S, ANSWER_S = 60.0, 1.0  # a worker that takes longer counts as dead
+START_S, ANSWER_S = 100.0, 1.0  # a worker that takes longer counts as dead
 
 
 class WorkerPool:
@@ -40,7 +40,7 @@ class WorkerPool:
     Start it with `start()` or `with`. `infer` blocks, so call it from a thread; one call at a
     time is served, others wait. A batch whose worker dies is tried once more on the next one;
     then WorkerFailed is raised, so that a poisonous batch cannot kill for ever. `restarts`
-    counts the dead, `pid` is the worker's. `name` is one of `quartznet.VARIANTS`.
+    counts the dead. `name` is one of `quartznet.VARIANTS`.
     `warm` is the largest batch and the frames to be met: a library chooses its kernels when it
     first sees a shape, which takes longer than many windows, so a worker sees them all before.
     """
@@ -72,17 +72,8 @@ class WorkerPool:
         self.close()
 
     @property
-    def pid(self):
-        return next((worker.process.pid for worker in list(self._workers)), None)
-
-    @property
-    def alive(self):
-        """Whether a worker is there to answer, or at least one is starting."""
-        return any(worker.process.poll() is None for worker in list(self._workers))
-
-    @property
     def ready(self):
-        """How many workers could answer at once."""
+        """How many workers could answer at once: the one that does, and spares."""
         return sum(
             one.process.poll() is None and (one.is_ready or one.pipe.poll())
             for one in list(self._workers)
@@ -142,9 +133,8 @@ class _Worker:
             self.is_ready = True
 
     def ask(self, question, seconds):
-        """The answer; OSError or EOFError where the worker dies, or hangs and is killed after
-        so many seconds: a watch, since a pipe that nobody empties blocks already whoever fills
-        it."""
+        """The answer; OSError or EOFError where the worker dies, or hangs and is killed by
+        a watch, since a pipe that nobody empties blocks whoever fills it."""
         self.ready()
         watch = threading.Timer(seconds, self.process.kill)
         watch.start()
