@@ -12,9 +12,9 @@ none stands beside ours."""
 import argparse
 import asyncio
 import functools
+import itertools
 import math
 import time
-from itertools import chain
 
 import digit_speech
 import jiwer
@@ -62,11 +62,13 @@ def race(model, batch=8, names=VARIANTS, rounds=20, where="cpu"):
 
 def raced(receipt, model, rounds, where):
     """Records the gain at two sizes of batch, and what torch.compile costs and brings."""
-    names = VARIANTS if where == "cpu" else VARIANTS[:3]
-    for batch in (1, 8):
+    names, threads = VARIANTS if where == "cpu" else VARIANTS[:3], torch.get_num_threads()
+    for batch, used in itertools.product((1, 8), sorted({1, threads})):
+        torch.set_num_threads(used)
         found, gain, best = race(model, batch, names, rounds, where)
         print(found)
-        receipt.record(f"gain_batch_{batch}", gain, note=f"{best}, over one by one")
+        note = f"{best}, over one by one"
+        receipt.record(f"gain_batch_{batch}_threads_{used}", gain, note=note)
     began = time.perf_counter()
     try:
         contestants(model, 8, ["compiled"], where)
@@ -82,7 +84,7 @@ def talkers(folder, count, seconds, seed=0):
     style = digit_speech.Style(digits=(int(1.6 * seconds), int(1.8 * seconds)))
     each, speakers = -(-count // 2), ("jackson", "theo")
     spoken = digit_speech.utterances(folder, "test", speakers, each, seed=seed, style=style)
-    mixed = list(chain(*zip(spoken[:each], spoken[each:], strict=True)))[:count]
+    mixed = list(itertools.chain(*zip(spoken[:each], spoken[each:], strict=True)))[:count]
     return [one.signal for one in mixed], [one.text for one in mixed]
 
 

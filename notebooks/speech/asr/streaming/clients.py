@@ -61,15 +61,14 @@ async def speak(address, signal_N, packet_ms=20, speed=1.0, start_at=None, resum
 
     `start_at`: time.perf_counter() of the first packet. `resume`: what the client Heard whose
     stream goes on, from the sample that the server names. `stop_after_s`: then the connection
-    breaks without an end. `heard`: filled as it goes. What else is given goes into the first
-    message, such as `phrases={"nine": 1.0}`. `address` is host:port, or begins with wss:// for
-    TLS, with a certificate that the environment's SSL_CERT_FILE knows.
+    breaks without an end, or is `silent` from then on. `heard`: filled as it goes. What else is
+    given goes into the first message, such as `phrases={"nine": 1.0}`. `address` is host:port,
+    or begins with wss:// for TLS, with a certificate that the environment's SSL_CERT_FILE
+    knows.
     """
     heard, stop_after_s = more.pop("heard", None) or Heard(), more.pop("stop_after_s", None)
-    url, packet = (
-        address if "://" in address else f"ws://{address}",
-        RATE_HZ * packet_ms // 1000,
-    )
+    silent, packet = more.pop("silent", False), RATE_HZ * packet_ms // 1000
+    url = address if "://" in address else f"ws://{address}"
     await asyncio.sleep((start_at or 0) - 0.15 - time.perf_counter())  # dials, then speaks
     how = {"ping_interval": None, "max_queue": 256, "close_timeout": 1}
     async with websockets.connect(f"{url}/v1/stream", **how) as socket:
@@ -90,7 +89,7 @@ async def speak(address, signal_N, packet_ms=20, speed=1.0, start_at=None, resum
                 await _send_due(socket, piece, heard, began + (at + packet) / RATE_HZ / speed)
             if stop_after_s is None:
                 await socket.send(json.dumps({"type": "end"}))
-        if stop_after_s is not None:
+        if stop_after_s is not None and not silent:
             socket.transport.abort()  # no farewell: the cable is cut
         await asyncio.gather(reader, return_exceptions=True)
     whole = stop_after_s is None and resume is None

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 import websockets
 
-from .clients import Heard, as_pcm16, load, speak
+from .clients import Heard, load, speak
 from .launch import worker_pids
 
 __all__ = [
@@ -77,9 +77,8 @@ class Cable:
         far_reader, far_writer = await asyncio.open_connection(self.host, self.port)
         self.writers += [near_writer, far_writer]
         with contextlib.suppress(OSError):
-            await asyncio.gather(
-                self._carry(near_reader, far_writer), self._carry(far_reader, near_writer)
-            )
+            both = self._carry(near_reader, far_writer), self._carry(far_reader, near_writer)
+            await asyncio.gather(*both)
 
     async def _carry(self, reader, writer):
         while data := await reader.read(65_536):
@@ -92,19 +91,7 @@ class Cable:
 
 async def stops(address, signal_N, after_s):
     """The Verdict on a client that speaks for `after_s` seconds and then falls silent."""
-    heard = Heard()
-    async with websockets.connect(f"ws://{address}/v1/stream", ping_interval=None) as socket:
-        await socket.send(json.dumps({"type": "start"}))
-        for piece_N in signal_N[: int(after_s * 16_000)].split(320):
-            await socket.send(as_pcm16(piece_N))
-            await asyncio.sleep(0.02)
-        async for message in socket:
-            told = json.loads(message)
-            if told["type"] == "final":
-                heard.finals.append(told["text"])
-            if told["type"] == "done":
-                heard.done = told["reason"]
-                await socket.send(json.dumps({"type": "ack", "n": told["n"]}))
+    heard = await speak(address, signal_N, stop_after_s=after_s, silent=True)
     return Verdict("stops mid-word", f"stream ended: {heard.done}", heard.text)
 
 
