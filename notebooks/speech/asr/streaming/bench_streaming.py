@@ -129,7 +129,7 @@ def served(folder, count, seconds, **options):
 def variants_served(receipt, folder, seconds, count=8):
     """Records what a stream costs in processor time by variant: its inverse is both streams a
     core and the real-time factor, seconds of speech for a second of one core."""
-    for name in ("folded", "int8", "compiled"):
+    for name in ("folded", "linear", "int8", "compiled"):
         try:
             found = served(folder, count, seconds, variant=name, max_batch=8, spares=0)
         except (

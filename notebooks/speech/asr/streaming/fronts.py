@@ -34,14 +34,15 @@ def keep(argv, host, port, count, drain_s):
     stop = threading.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, lambda *_: stop.set())
-    with (
-        socket.socket() as held
-    ):  # bound, never listening: it keeps the port between two fronts' lives
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        held.bind((host, port))
-        port = held.getsockname()[1]
-        ours = [*argv, "--fronts=1", "--shared", f"--port={port}"]
-        running = [Server("streaming.server", *ours).start() for _ in range(count)]
+    held = (
+        socket.socket()
+    )  # bound, never listening: it keeps the port between two fronts' lives
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    held.bind((host, port))
+    port = held.getsockname()[1]
+    ours = [*argv, "--fronts=1", "--shared", f"--port={port}"]
+    running = [Server("streaming.server", *ours).start() for _ in range(count)]
+    try:
         ports = {f"front_{n}": one.wait_ready().ports["own"] for n, one in enumerate(running)}
         print(json.dumps({"port": port} | ports), flush=True)
         while not stop.wait(0.2):
@@ -49,7 +50,8 @@ def keep(argv, host, port, count, drain_s):
                 if one.process.poll() is not None:
                     running[n] = Server("streaming.server", *ours).start()
                     threading.Thread(target=running[n].wait_ready, daemon=True).start()
+    finally:
         for one in running:
             one.process.terminate()
         codes = {one.process.wait(drain_s + 15) for one in running}
-        return int(not codes <= {0, -signal.SIGTERM})  # that of one which did not serve yet
+    return int(not codes <= {0, -signal.SIGTERM})  # that of one which did not serve yet
