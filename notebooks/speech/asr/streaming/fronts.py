@@ -34,9 +34,7 @@ def keep(argv, host, port, count, drain_s):
     stop = threading.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, lambda *_: stop.set())
-    held = (
-        socket.socket()
-    )  # bound, never listening: it keeps the port between two fronts' lives
+    held = socket.socket()  # bound, never listening: it keeps the port
     held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     held.bind((host, port))
     port = held.getsockname()[1]
