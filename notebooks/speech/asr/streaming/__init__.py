@@ -10,7 +10,7 @@ protocol         what client and server say to each other
 session          one client's stream across its connections
 access           keys and quotas
 service          who is served; sockets, metrics, health
-server, fronts   the front process behind its port, and several behind one
+server           the front process behind its port, which others may share
 launch           servers as processes: started, awaited, scraped, ended
 clients          many clients in real time, and what each of them waited
 faults           clients that misbehave on purpose, and a worker that is killed or stopped

@@ -11,6 +11,7 @@ none stands beside ours."""
 
 import argparse
 import asyncio
+import contextlib
 import functools
 import itertools
 import math
@@ -88,21 +89,24 @@ def talkers(folder, count, seconds, seed=0):
     return [one.signal for one in mixed], [one.text for one in mixed]
 
 
-def cpu_seconds(server):
-    """Processor time that a server's processes have used so far, in s: (its fronts, all)."""
-    fronts, total, parent = 0.0, 0.0, psutil.Process(server.process.pid)
-    for one in (parent, *parent.children(recursive=True)):
-        spent = sum(one.cpu_times()[:2])  # user, system
-        total += spent
-        fronts += spent * ("streaming.worker" not in one.cmdline())
+def cpu_seconds(servers):
+    """Processor time that servers have used so far, in s: (without workers, with them)."""
+    fronts, total = 0.0, 0.0
+    for parent in (psutil.Process(server.process.pid) for server in servers):
+        for one in (parent, *parent.children(recursive=True)):
+            spent = sum(one.cpu_times()[:2])  # user, system
+            total += spent
+            fronts += spent * (one == parent)
     return fronts, total
 
 
-async def rung(server, signals, packet_ms=20):
-    """A dict: what `len(signals)` streams felt, and the core share that each of them took."""
-    before, seconds = cpu_seconds(server), sum(len(s) for s in signals) / RATE_HZ
+async def rung(server, signals, packet_ms=20, beside=()):
+    """A dict: what `len(signals)` streams felt, and the core share that each of them took;
+    `beside`: servers that share the port."""
+    servers, seconds = (server, *beside), sum(len(s) for s in signals) / RATE_HZ
+    before = cpu_seconds(servers)
     heard = await load(server.address, signals, packet_ms)
-    spent = [(b - a) / seconds for a, b in zip(before, cpu_seconds(server), strict=True)]
+    spent = [(b - a) / seconds for a, b in zip(before, cpu_seconds(servers), strict=True)]
     sizes = [size for one in heard for size in one.batches]
     found = {
         "streams": len(signals),
@@ -156,13 +160,18 @@ def chunks_swept(receipt, folder, seconds, count=8):
     receipt.curve("chunks", **dict(zip(names, zip(*rows, strict=True), strict=True)))
 
 
-def ladder(receipt, name, folder, seconds, most, **options):
+def ladder(receipt, name, folder, seconds, most, fronts=1, **options):
     """Records the most streams, of 8, 16, 32 ..., whose p95 of the felt delay keeps the budget,
     and the curve up to there."""
     rows, held = [], 0
-    with Server(**options) as server:
+    with contextlib.ExitStack() as stack:
+        first = stack.enter_context(Server("streaming.server", "--shared", **options))
+        same = {"port": first.ports["port"]} | options
+        beside = [Server("streaming.server", "--shared", **same) for _ in range(fronts - 1)]
+        beside = [stack.enter_context(one) for one in beside]
         for count in (8 * 2**n for n in range(10) if 8 * 2**n <= most):
-            found = asyncio.run(rung(server, talkers(folder, count, seconds)[0]))
+            signals, _ = talkers(folder, count, seconds)
+            found = asyncio.run(rung(first, signals, beside=beside))
             print(
                 name, {key: value for key, value in found.items() if key != "heard"}, flush=True
             )

@@ -6,7 +6,12 @@ which lists what a deployment needs: streaming, resource management, serving, mo
 The front process holds every stream's state and computes features and text (`service`); the
 network runs in another (`worker`), or behind Triton (`--backend`, see `triton_backend`).
 SIGTERM drains: no new streams, those under way get `drain_s` seconds to end, then they are
-ended and answered. `--fronts 4` starts four behind one port, see `fronts`.
+ended and answered.
+
+One event loop fills one core. Past that, start more with `--shared` on one port: Linux deals
+the connections out (SO_REUSEPORT), and systemd or Kubernetes starts again what dies. A stream's
+state lives in one of them, so that each listens on a port of its own, too: there a client
+resumes, and there Prometheus scrapes.
 
     python -m streaming.server --max-batch 16    # prints {"port": ...} when it is ready
     python -m streaming.server --beam-width 16 --words sentences.txt    # a word model
@@ -18,8 +23,8 @@ import asyncio
 import contextlib
 import json
 import signal
+import socket
 import ssl
-import sys
 from pathlib import Path
 
 import torch
@@ -27,7 +32,6 @@ from ctc import WordNGram
 from quartznet import VARIANTS
 from websockets.asyncio.server import serve
 
-from . import fronts
 from .access import Accounts
 from .protocol import LONGEST_MESSAGE_BYTES
 from .service import WIDTH, Service
@@ -35,7 +39,17 @@ from .session import SessionLimits
 from .windows import StreamOptions
 from .worker import WorkerPool
 
-__all__ = ["main", "serving"]
+__all__ = ["listening", "main", "serving"]
+
+DEAD_MS = 20_000  # a client that confirms no byte for so long is gone, though no farewell came
+
+
+def listening(host, port, shared=False):
+    """A socket that listens, on a free port where it is 0."""
+    made = socket.create_server((host, port), backlog=512, reuse_port=shared)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux; connections inherit it
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, DEAD_MS)
+    return made
 
 
 @contextlib.asynccontextmanager
@@ -75,7 +89,6 @@ def parse(argv):
     for name, default, words in (
         ("host", "127.0.0.1", "where to listen"),
         ("port", 0, "0: a free one"),
-        ("fronts", 1, "processes behind the port"),
         ("checkpoint", "", "of the network; the shipped one"),
         ("device", "cpu", "where the network runs"),
         ("backend", "local", "local, or host:port of a Triton"),
@@ -103,22 +116,17 @@ def parse(argv):
         parser.add_argument(
             "--" + name.replace("_", "-"), type=type(default), default=default, help=words
         )
-    parser.add_argument(
-        "--shared", action="store_true", help="others listen on this port, too: set by --fronts"
-    )
+    parser.add_argument("--shared", action="store_true", help="others listen on this port, too")
     return parser.parse_args(argv)
 
 
 def main(argv=None):
     """Serves as the command line says."""
-    argv = sys.argv[1:] if argv is None else argv
     o = parse(argv)
-    if o.fronts > 1:
-        return fronts.keep(argv, o.host, o.port, o.fronts, o.drain_s)
     torch.set_num_threads(1)
-    listeners = [fronts.listening(o.host, o.port, o.shared)]
+    listeners = [listening(o.host, o.port, o.shared)]
     if o.shared:
-        listeners.append(fronts.listening(o.host, 0))
+        listeners.append(listening(o.host, 0))
     options = StreamOptions(o.chunk_ms, right_ms=o.right_ms, endpoint_ms=o.endpoint_ms)
     limits = SessionLimits(o.ahead_ms, idle_s=o.idle_s, keep_s=o.keep_s)
     given = {"width": o.beam_width, "port": listeners[-1].getsockname()[1]}
@@ -133,7 +141,6 @@ def main(argv=None):
         given |= _backend(o, options, stack)
         service = Service(options=options, limits=limits, max_streams=o.max_streams, **given)
         asyncio.run(run(service, listeners, (o.certificate, o.private_key), o.drain_s))
-    return 0
 
 
 def _backend(o, options, stack):
@@ -153,4 +160,4 @@ def _backend(o, options, stack):
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

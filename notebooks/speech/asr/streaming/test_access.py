@@ -12,9 +12,9 @@ from pydantic import ValidationError
 from . import access
 from .access import Accounts
 from .clients import speak
-from .fronts import listening
 from .launch import scrape
 from .protocol import Refused
+from .server import listening
 from .session import SessionLimits
 from .stream_state import transcribe
 from .test_server import LIMITS, run, serving, sound
