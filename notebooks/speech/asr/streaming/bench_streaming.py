@@ -160,10 +160,10 @@ def chunks_swept(receipt, folder, seconds, count=8):
     receipt.curve("chunks", **dict(zip(names, zip(*rows, strict=True), strict=True)))
 
 
-def ladder(receipt, name, folder, seconds, most, fronts=1, **options):
+def ladder(name, receipt, folder, seconds, most, fronts=1, **options):
     """Records the most streams, of 8, 16, 32 ..., whose p95 of the felt delay keeps the budget,
     and the curve up to there."""
-    rows, held = [], 0
+    rows, held, options = [], 0, {"max_streams": 1024, "spares": 0} | options
     with contextlib.ExitStack() as stack:
         first = stack.enter_context(Server("streaming.server", "--shared", **options))
         same = {"port": first.ports["port"]} | options
@@ -186,7 +186,7 @@ def ladder(receipt, name, folder, seconds, most, fronts=1, **options):
     receipt.curve(name, **dict(zip(names, zip(*rows, strict=True), strict=True)))
 
 
-def behind_triton(receipt, folder, count, seconds):
+def behind_triton(receipt, folder, seconds, count=4):
     """Records what streams feel whose network runs in Triton, after a check that they hear the
     same."""
     alone = [one.text for one in served(folder, count, seconds)["heard"]]
@@ -213,23 +213,19 @@ def main(argv=None):
     torch.set_num_threads(o.threads)
     tier = device.tier("auto")
     receipt = receipts.start("asr_streaming", tier, threads=o.threads)
-    raced(receipt, load_model(device=tier.device), o.rounds, tier.device)
-    if o.most:
-        folder = data.fetch("fsdd")
-        variants_served(receipt, folder, o.seconds)
-        chunks_swept(receipt, folder, o.seconds)
-        for name, options in (
-            ("batched", {}),
-            ("unbatched", {"max_batch": 1}),
-            ("two_fronts", {"fronts": 2}),
-        ):
-            ladder(
-                receipt, name, folder, o.seconds, o.most, max_streams=1024, spares=0, **options
-            )
-        absent = available()
-        print(f"Triton: {absent}") if absent else behind_triton(receipt, folder, 4, o.seconds)
     receipt.sizes(seconds=o.seconds, most=o.most)
-    print(receipt.write(name="streaming"))
+    parts = [lambda: raced(receipt, load_model(device=tier.device), o.rounds, tier.device)]
+    if o.most:
+        common = receipt, data.fetch("fsdd"), o.seconds
+        parts += [lambda: variants_served(*common), lambda: chunks_swept(*common)]
+        for name, more in (("batched", {}), ("two_fronts", {"fronts": 2})):
+            parts.append(functools.partial(ladder, name, *common, o.most, **more))
+        parts.append(functools.partial(ladder, "unbatched", *common, o.most, max_batch=1))
+        parts += [] if available() else [lambda: behind_triton(*common)]
+    for part in parts:
+        part()
+        path = receipt.write(name="streaming")  # a race that is ended early keeps what it found
+    print(path, available())
 
 
 if __name__ == "__main__":
