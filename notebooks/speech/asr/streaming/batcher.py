@@ -14,6 +14,7 @@ The names of the metrics follow Triton's, with `asr_` in place of `nv_inference_
     asr_count_total / asr_exec_count_total                          mean batch size
     asr_queue_duration_us_total, asr_compute_infer_duration_us_total
     asr_pending_request_count                                       windows that wait
+    asr_response_seconds_bucket{le}         from a window's last sound to its text, or failure
 
 Legend: B batch, F mel bands, T frames.
 """
@@ -38,7 +39,7 @@ class QueueFull(RuntimeError):
 
 
 class DeadlineMissed(RuntimeError):
-    """A window waited longer than its deadline: its answer would be of no use."""
+    """A window has no answer within its deadline: a later one would be of no use."""
 
 
 class WorkerFailed(RuntimeError):
@@ -59,50 +60,48 @@ class Metrics:
     """The series of one server, in a registry of their own."""
 
     def __init__(self):
-        self.registry = registry = CollectorRegistry()
-        options = {"registry": registry}
-        self.success = Counter("asr_request_success", "Windows answered", **options)
-        self.failure = Counter("asr_request_failure", "Windows failed", ["reason"], **options)
-        self.count = Counter("asr_count", "Windows computed", **options)
-        self.exec_count = Counter("asr_exec_count", "Batches computed", **options)
-        self.queue_us = Counter("asr_queue_duration_us", "Time in the queue", **options)
-        self.compute_us = Counter("asr_compute_infer_duration_us", "Network's time", **options)
-        self.pending = Gauge("asr_pending_request_count", "Windows that wait", **options)
-        self.queue_s = Histogram("asr_queue_seconds", "In queue", buckets=SECONDS, **options)
-        self.compute_s = Histogram("asr_compute_seconds", "A batch", buckets=SECONDS, **options)
-        self.batch_size = Histogram("asr_batch_size", "Batch size", buckets=SIZES, **options)
-        self.streams = Gauge("asr_streams", "Streams open", **options)
-        self.refused = Counter("asr_streams_refused", "Not served", ["reason"], **options)
-        self.throttled = Counter("asr_streams_throttled", "Sound came too fast", **options)
-        self.audio_s = Counter("asr_audio_seconds", "Sound received", **options)
-        self.restarts = Gauge("asr_worker_restarts", "Workers that died", **options)
+        self.registry = CollectorRegistry()
+
+        def made(kind, name, words, *labels, **more):
+            return kind(f"asr_{name}", words, labels, registry=self.registry, **more)
+
+        self.success = made(Counter, "request_success", "Windows answered")
+        self.failure = made(Counter, "request_failure", "Windows failed", "reason")
+        self.count = made(Counter, "count", "Windows computed")
+        self.exec_count = made(Counter, "exec_count", "Batches computed")
+        self.queue_us = made(Counter, "queue_duration_us", "Time in the queue")
+        self.compute_us = made(Counter, "compute_infer_duration_us", "Network's time")
+        self.pending = made(Gauge, "pending_request_count", "Windows that wait")
+        self.response_s = made(Histogram, "response_seconds", "To the text", buckets=SECONDS)
+        self.batch_size = made(Histogram, "batch_size", "Batch size", buckets=SIZES)
+        self.streams = made(Gauge, "streams", "Streams open")
+        self.refused = made(Counter, "streams_refused", "Not served, or cut off", "reason")
+        self.throttled = made(Counter, "streams_throttled", "Sound came too fast")
+        self.audio_s = made(Counter, "audio_seconds", "Sound received")
+        self.restarts = made(Gauge, "worker_restarts", "Workers that died or hung")
+        self.ready = made(Gauge, "workers_ready", "Workers that can answer")
 
 
 class Batcher:
     """The queue and the loop: `answer = await batcher.submit(features_FT)`.
 
     `infer(batch_BFT, frames_B)` is a blocking function of NumPy arrays; it runs in a thread.
-    `submit` raises QueueFull beyond `max_queue`, DeadlineMissed for a window that waited longer
-    than `deadline_ms`, and WorkerFailed where the network failed on this window; the windows
-    beside it are computed again one by one, so that none suffers for another.
+    `submit` raises QueueFull beyond `max_queue`, DeadlineMissed for a window that has no answer
+    within `deadline_ms`, wherever it hangs, and WorkerFailed where the network failed on this
+    window; the windows beside it are computed again one by one, so that none suffers for
+    another.
     """
 
     def __init__(
-        self,
-        infer,
-        max_batch=16,
-        max_delay_ms=2.0,
-        max_queue=256,
-        deadline_ms=2000,
-        metrics=None,
-        pad_to=0,
+        self, infer, max_batch=16, max_delay_ms=2.0, max_queue=256, deadline_ms=2000, **more
     ):
         if max_batch < 1 or max_queue < 1 or max_delay_ms < 0 or deadline_ms <= 0:
             raise ValueError(
                 f"max_batch={max_batch}, max_queue={max_queue}, max_delay_ms={max_delay_ms}, "
                 f"deadline_ms={deadline_ms}: at least 1, 1, 0 and above 0 are allowed"
             )
-        self.infer, self.metrics, self.pad_to = infer, metrics or Metrics(), pad_to
+        self.infer, self.pad_to = infer, more.pop("pad_to", 0)
+        self.metrics = more.pop("metrics", None) or Metrics()
         self.max_batch, self.max_delay_s = max_batch, max_delay_ms / 1e3
         self.deadline_s = deadline_ms / 1e3
         self.queue = asyncio.Queue(max_queue)
@@ -132,21 +131,19 @@ class Batcher:
             limit = self.queue.maxsize
             raise QueueFull(f"{limit} windows wait already: the server is overloaded") from None
         self.metrics.pending.set(self.queue.qsize())
-        return await item.future
+        try:
+            return await asyncio.wait_for(item.future, self.deadline_s)
+        except TimeoutError:
+            self.metrics.failure.labels("deadline").inc()
+            raise DeadlineMissed(f"no answer within {self.deadline_s * 1e3:.0f} ms") from None
 
     async def _run(self):
         while True:
-            items = await self._gather()
-            began = time.perf_counter()
-            for item in [i for i in items if began - i.came > self.deadline_s]:
-                items.remove(item)
-                late = DeadlineMissed(
-                    f"waited over {self.deadline_s * 1e3:.0f} ms for its turn"
-                )
-                self._fail(item, late, "deadline")
-            items = [item for item in items if not item.future.done()]
+            items = [
+                item for item in await self._gather() if not item.future.done()
+            ]  # else nobody waits any more
             if items:
-                await self._compute(items, began)
+                await self._compute(items, time.perf_counter())
 
     async def _gather(self):
         """The next batch: the oldest window, and those that come before it must leave."""
@@ -173,7 +170,7 @@ class Batcher:
         except Exception as error:  # whatever the engine raises is these windows' failure
             if len(items) == 1:
                 return self._fail(items[0], WorkerFailed(str(error)), "inference")
-            for item in items:
+            for item in (one for one in items if not one.future.done()):
                 await self._compute([item], time.perf_counter())
             return None
         took = time.perf_counter() - began
@@ -188,13 +185,8 @@ class Batcher:
     def _count(self, items, began, took):
         m = self.metrics
         m.success.inc(len(items)), m.count.inc(len(items)), m.exec_count.inc()
-        (
-            m.compute_us.inc(took * 1e6),
-            m.compute_s.observe(took),
-            m.batch_size.observe(len(items)),
-        )
-        for item in items:
-            m.queue_us.inc((began - item.came) * 1e6), m.queue_s.observe(began - item.came)
+        m.compute_us.inc(took * 1e6), m.batch_size.observe(len(items))
+        m.queue_us.inc(sum(began - item.came for item in items) * 1e6)
 
     def _fail(self, item, error, reason):
         self.metrics.failure.labels(reason).inc()

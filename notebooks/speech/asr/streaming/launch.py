@@ -33,17 +33,14 @@ def environment(**more):
 class Server:
     """A server process: `with Server(max_batch=1) as server: ... server.address`.
 
-    Options become flags of the module's command line. `start()` returns at once, `wait_ready()`
-    when the server answers; RuntimeError with its last words if it never does. `ports` is what
-    it printed."""
+    Options become flags of the module's command line, behind `flags` as they are. `start()`
+    returns at once, `wait_ready()` when the server answers; RuntimeError with its last words if
+    it never does. `ports` is what it printed."""
 
-    def __init__(self, module="streaming.server", **options):
-        flags = [f"--{key.replace('_', '-')}={value}" for key, value in options.items()]
-        self.command, self.process, self.ports = (
-            [sys.executable, "-m", module, *flags],
-            None,
-            {},
-        )
+    def __init__(self, module="streaming.server", *flags, **options):
+        more = [f"--{key.replace('_', '-')}={value}" for key, value in options.items()]
+        self.command = [sys.executable, "-m", module, *flags, *more]
+        self.process, self.ports = None, {}
 
     def start(self):
         """The server, its process begun but perhaps not ready."""

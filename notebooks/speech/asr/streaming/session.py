@@ -1,21 +1,11 @@
-"""One client's stream on the server: its sound, its text, and what it is told.
+"""One client's stream on the server: its sound, its text, and what it is told (`protocol` says
+in which words).
 
 Article: "Solving Automatic Speech Recognition Deployment Challenges" (NVIDIA Technical Blog).
-The protocol, over one WebSocket; text messages are JSON, binary ones 16-bit little-endian PCM
-at 16 kHz:
-
-    client  {"type": "start"} or {"type": "start", "resume": "<stream>"}
-    server  {"type": "ready", "stream", "samples", "chunk_ms", "right_ms"}
-    client  binary sound, in pieces of any size up to a second ...
-    server  {"type": "partial" | "final", "text", "start_ms", "to_ms", "heard_ms",
-             "queue_ms", "compute_ms", "batch"}                     for every chunk
-    client  {"type": "end"}
-    server  {"type": "done", "samples", "reason"}, and closes
-    server  {"type": "throttled" | "late" | "error", "code", "message"}    where need be
-
 Sound may run ahead of real time by `ahead_ms`; then the server says so once and stops reading,
 so that TCP slows the client down and nobody else. A client that vanishes may resume within
-`keep_s`; "samples", the number heard so far, tells it where to go on.
+`keep_s`. It may do so while its old connection still seems open, for a network that dies sends
+no farewell: whoever knows the stream's name displaces the connection that was there.
 """
 
 import asyncio
@@ -23,17 +13,23 @@ import contextlib
 import json
 import secrets
 import time
+from collections import deque
 from dataclasses import asdict, dataclass
 
-import numpy as np
 import torch
+from websockets import ConnectionClosed
 
 from .batcher import DeadlineMissed, QueueFull, WorkerFailed
+from .protocol import RATE_HZ, Later, Refused, parsed, pcm16
 from .stream_state import StreamState
 
-__all__ = ["Refused", "Session", "SessionLimits", "pcm16"]
+__all__ = ["Displaced", "Session", "SessionLimits"]
 
-RATE_HZ, LONGEST_MESSAGE_BYTES = 16_000, 32_000
+BROKEN = {
+    1002,
+    1007,
+    1009,
+}  # close codes of RFC 6455: a broken frame, text that is no UTF-8, too long a message
 
 
 @dataclass(frozen=True)
@@ -44,99 +40,108 @@ class SessionLimits:
     backlog_ms: float = 15_000.0  # sound that waits for a slow server before reading stops
     idle_s: float = 10.0
     keep_s: float = 10.0
-    send_s: float = 5.0  # a client that does not read its answers for so long is cut off
+    send_s: float = 5.0  # a client that does not read or acknowledge for so long is cut off
+    journal: int = 256  # messages kept for a client that does not acknowledge
 
 
-class Refused(Exception):
-    """A message the server will not take: `code` for programs, words for people."""
-
-    def __init__(self, code, message):
-        super().__init__(message)
-        self.code = code
-
-
-def pcm16(message):
-    """The samples of one binary message, float32 (N,) in [-1, 1); Refused for half a sample."""
-    if not message or len(message) % 2 or len(message) > LONGEST_MESSAGE_BYTES:
-        raise Refused(
-            "bad_audio",
-            f"a message of {len(message)} bytes: 16-bit samples are wanted, so an even number, "
-            f"from 2 to {LONGEST_MESSAGE_BYTES} (one second)",
-        )
-    return torch.from_numpy(np.frombuffer(message, "<i2").astype(np.float32) / 32768)
+class Displaced(ConnectionError):
+    """The client has come back on another connection, and this one is of no use."""
 
 
 class Session:
     """The state of one stream across its connections.
 
-    `attach(socket)` serves one connection until the stream is done; it raises ConnectionError
-    where the client went away, who may come back. The socket has `receive` and `send`,
-    coroutines as in ASGI's WebSocket. `batcher.submit` computes; a window that fails is taken
-    as silence, and the client is told.
+    `attach(socket, acked)` serves one connection until the stream is done; it raises
+    ConnectionError where the client went away, who may come back, Displaced where it has. The
+    socket has the coroutines `recv` and `send` of the library websockets. `batcher.submit`
+    computes; a window that fails is taken as silence, and the client is told. Once the
+    `account` has no sound left, the stream ends, and what was heard is answered.
     """
 
-    def __init__(self, batcher, metrics, options=None, limits=None, prior=None, decoder=None):
-        self.id = secrets.token_urlsafe(12)
-        self.state = StreamState(options, prior, decoder)
-        self.batcher, self.metrics, self.limits = batcher, metrics, limits or SessionLimits()
-        self.more, self.reason, self.left_at = asyncio.Event(), "end", None
-        self.told, self.outbox = False, []  # messages stay there until they are sent
+    def __init__(self, service, account, decoder=None):
+        self.id, self.service, self.account = secrets.token_urlsafe(12), service, account
+        self.batcher, self.metrics = service.batcher, service.metrics
+        self.limits = service.limits
+        self.state = StreamState(service.options, service.prior, decoder)
+        self.more, self.reason, self.left_at, self.told = asyncio.Event(), "end", None, False
+        self.journal, self.last, self.sent = [], 0, 0  # not acknowledged; two numbers
+        self.done, self.settled = None, asyncio.Event()  # the last message; is it acknowledged?
+        self.arrivals, self.ended_at = deque(), 0.0  # (ms of sound, when they were here)
+        self.turn, self.serving = asyncio.Lock(), None
 
-    async def attach(self, socket):
-        """Serves a connection: reads sound and writes text, side by side."""
-        self.left_at, self.began = None, time.monotonic() - self.state.samples / RATE_HZ
-        o = self.state.options
-        hello = {"stream": self.id, "samples": self.state.samples, "chunk_ms": o.chunk_ms}
-        await self._send(socket, {"type": "ready"} | hello | {"right_ms": o.right_ms})
-        reader = asyncio.create_task(self._read(socket))
-        writer = asyncio.create_task(self._write(socket))
+    async def attach(self, socket, acked=0):
+        """Serves a connection: sound in, text out; whoever was there before must go."""
+        if self.serving is not None:
+            self.serving.cancel()
+        task = self.serving = asyncio.create_task(self._converse(socket, acked))
         try:
-            done, _ = await asyncio.wait({reader, writer}, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()  # raises what ended it
-            await writer
+            await asyncio.wait({task})
         finally:
-            for task in (reader, writer):
-                task.cancel()
-            await asyncio.gather(reader, writer, return_exceptions=True)
-            self.left_at = time.monotonic()
+            task.cancel()
+        if task.cancelled():
+            raise Displaced("the stream goes on over another connection")
+        task.result()
 
     def stop(self, reason):
         """None; ends the stream from the server's side: what was heard is still answered."""
         if not self.state.ended:
-            self.reason = reason
+            self.reason, self.ended_at = reason, time.monotonic()
             self._put(self.state.end())
             self.more.set()
 
-    async def _read(self, socket):
-        """Sound into the state, until the client ends, leaves or falls silent."""
-        while not self.state.ended:
+    async def _converse(self, socket, acked):
+        async with self.turn:
+            self.left_at, self.began = None, time.monotonic() - self.state.samples / RATE_HZ
+            self._acknowledged(acked)
+            self.sent, o = acked, self.state.options
+            hello = {"type": "ready", "stream": self.id, "samples": self.state.samples}
+            hello |= {"chunk_ms": o.chunk_ms, "right_ms": o.right_ms, "port": self.service.port}
+            both = []
             try:
-                async with asyncio.timeout(self.limits.idle_s):
-                    message = await socket.receive()
+                await self._send(socket, hello)
+                both = [asyncio.create_task(work(socket)) for work in (self._read, self._write)]
+                done, _ = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    task.result()  # raises what ended it
+            except ConnectionClosed as closed:
+                if closed.sent is not None and closed.sent.code in BROKEN:
+                    words = "a frame that no WebSocket client may send"
+                    raise Refused("bad_frame", words) from None
+                raise ConnectionError("the client went away") from None
+            finally:
+                for task in both:
+                    task.cancel()
+                await asyncio.gather(*both, return_exceptions=True)
+                self.left_at = time.monotonic()
+
+    async def _read(self, socket):
+        """Sound into the state, until the last message is acknowledged or the client leaves."""
+        while not self.settled.is_set():
+            try:
+                async with asyncio.timeout(None if self.state.ended else self.limits.idle_s):
+                    message = await socket.recv()
             except TimeoutError:
-                return self.stop("idle")
-            if message["type"] == "websocket.disconnect":
-                raise ConnectionError("the client went away")
-            if self.state.ended:  # the server drains; what comes now is too late
-                return None
-            if message.get("bytes") is None:
-                self._command(message.get("text"))
+                self.stop("idle")
                 continue
-            signal_N = pcm16(message["bytes"])
-            self.state.push(signal_N)
-            self.metrics.audio_s.inc(len(signal_N) / RATE_HZ)
-            self.more.set()
-            await self._keep_pace(socket)
-        return None
+            if isinstance(message, str):
+                later = parsed(Later, message, "bad_message")
+                self._acknowledged(later.n) if later.type == "ack" else self.stop("end")
+            elif not self.state.ended:  # else it ended from our side, and this comes too late
+                await self._hear(pcm16(message))
 
-    def _command(self, text):
-        with contextlib.suppress(ValueError, TypeError):
-            if json.loads(text)["type"] == "end":
-                return self.stop("end")
-        raise Refused("bad_message", 'only {"type": "end"} may come as text once sound flows')
+    async def _hear(self, signal_N):
+        try:
+            self.account.spend(len(signal_N) / RATE_HZ)
+        except Refused as refused:
+            self.metrics.refused.labels(refused.code).inc()
+            return self.stop(refused.code)
+        self.state.push(signal_N)
+        self.arrivals.append((self.state.samples * 1000 / RATE_HZ, time.monotonic()))
+        self.metrics.audio_s.inc(len(signal_N) / RATE_HZ)
+        self.more.set()
+        return await self._keep_pace()
 
-    async def _keep_pace(self, socket):
+    async def _keep_pace(self):
         """Waits while the client is too far ahead of real time or the server too far behind."""
         while not self.state.ended:
             ahead_ms = (self.state.samples / RATE_HZ - (time.monotonic() - self.began)) * 1e3
@@ -149,50 +154,87 @@ class Session:
             if too_fast and not self.told:
                 self.told = True
                 self.metrics.throttled.inc()
-                words = (
-                    f"sound is {ahead_ms:.0f} ms ahead of real time, {self.limits.ahead_ms:.0f}"
-                )
-                words += " ms are allowed: send at the speed of speech; reading slows to it"
-                await self._send(
-                    socket, {"type": "throttled", "code": "pace", "message": words}
-                )
+                words = f"sound is {ahead_ms:.0f} ms ahead of real time, the most allowed are "
+                words += f"{self.limits.ahead_ms:.0f}: reading slows to the speed of speech"
+                self._tell({"type": "throttled", "code": "pace", "message": words})
+                self.more.set()
             await asyncio.sleep(0.02)
 
     async def _write(self, socket):
-        """Windows to the batcher and its answers to the client, one window at a time."""
+        """Windows to the batcher, answers to the client, until nothing is left to say."""
         while True:
-            while self.outbox:
-                await self._send(socket, self.outbox[0])
-                self.outbox.pop(0)
+            for message in [one for one in self.journal if one["n"] > self.sent]:
+                await self._send(socket, message)
+                self.sent = message["n"]
+            if self.done is not None:  # who does not acknowledge may come back within `keep_s`
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self.settled.wait(), self.limits.send_s)
+                return
             if self.state.finished:
-                done = {"type": "done", "samples": self.state.samples, "reason": self.reason}
-                return await self._send(socket, done)
-            window = self.state.pending[0] if self.state.pending else self.state.next_window()
-            if window is None:
+                done = {"samples": self.state.samples, "reason": self.reason}
+                self._tell({"type": "done"} | done)
+                self.done = self.last
+            elif windows := self._due():
+                await self._answer(windows)
+            else:
                 self.more.clear()
-                if not self.state.finished:
-                    await self.more.wait()
-                continue
-            await self._answer(window)
+                await self.more.wait()
 
-    async def _answer(self, window):
-        """Messages about one window, put out; a failure is told and counts as silence."""
-        try:
-            answer = await self.batcher.submit(window.features_FT.numpy())
-        except (DeadlineMissed, QueueFull, WorkerFailed) as error:
-            span = f"{window.to_ms - self.state.options.chunk_ms} to {window.to_ms} ms"
-            words = f"the sound from {span} was not recognised: {error}"
-            self.outbox.append({"type": "late", "code": type(error).__name__, "message": words})
-            return self._put(self.state.skip())
-        times = {"queue_ms": answer.queue_s * 1e3, "compute_ms": answer.compute_s * 1e3}
-        times = {key: round(value, 3) for key, value in times.items()}
-        log_probs_SV = torch.from_numpy(answer.log_probs_SV)
-        return self._put(self.state.accept(log_probs_SV), times | {"batch": answer.batch})
+    def _due(self):
+        """The windows to compute next, as many as chunks fit into the delay: so many fall due
+        together at a stream's end. Those taken for a connection that is gone come first."""
+        most = self.state.options.delay_ms // self.state.options.chunk_ms
+        while len(self.state.pending) < most and self.state.next_window():
+            pass
+        return self.state.pending[:most]
+
+    async def _answer(self, windows):
+        """Messages about these windows, in order; a failure is told and counts as silence."""
+        submitted = (self.batcher.submit(window.features_FT.numpy()) for window in windows)
+        answers = await asyncio.gather(*submitted, return_exceptions=True)
+        for window, answer in zip(windows, answers, strict=True):
+            response_s = self._response_s(window)
+            self.metrics.response_s.observe(response_s)  # of a failure, too
+            if isinstance(answer, (DeadlineMissed, QueueFull, WorkerFailed)):
+                span = f"{window.to_ms - self.state.options.chunk_ms} to {window.to_ms} ms"
+                words = f"the sound from {span} was not recognised: {answer}"
+                self._tell({"type": "late", "code": type(answer).__name__, "message": words})
+                self._put(self.state.skip())
+            elif isinstance(answer, BaseException):
+                raise answer
+            else:
+                times = {"response_ms": response_s, "queue_ms": answer.queue_s}
+                times |= {"compute_ms": answer.compute_s}
+                times = {key: round(1e3 * value, 3) for key, value in times.items()}
+                log_probs_SV = torch.from_numpy(answer.log_probs_SV)
+                self._put(self.state.accept(log_probs_SV), times | {"batch": answer.batch})
+
+    def _response_s(self, window):
+        """The time since the window's sound was here, or the stream had ended before."""
+        right_ms = self.state.options.right_ms
+        if right_ms is None or window.heard_ms < window.to_ms + right_ms:
+            return time.monotonic() - self.ended_at
+        while self.arrivals[0][0] < window.heard_ms:
+            self.arrivals.popleft()
+        return time.monotonic() - self.arrivals[0][1]
 
     def _put(self, events, extra=None):
         for event in events:
             told = asdict(event)
-            self.outbox.append({"type": told.pop("kind")} | told | (extra or {}))
+            self._tell({"type": told.pop("kind")} | told | (extra or {}))
+
+    def _tell(self, message):
+        """None; numbers a message and keeps it; a new text replaces a partial that was sent."""
+        self.last += 1
+        kept = [one for one in self.journal if one["type"] != "partial" or one["n"] > self.sent]
+        self.journal = [*kept, {"n": self.last} | message][-self.limits.journal :]
+
+    def _acknowledged(self, n):
+        if n > self.last:
+            raise Refused("bad_ack", f"message {n}: the last one had the number {self.last}")
+        self.journal = [one for one in self.journal if one["n"] > n]
+        if self.done is not None and n >= self.done:
+            self.settled.set()
 
     async def _send(self, socket, message):
         async with asyncio.timeout(self.limits.send_s):

@@ -71,8 +71,19 @@ def test_windows_past_their_deadline_are_dropped():
         time.sleep(0.08)
         return echo(batch_BFT)
 
-    answers, value = run(together([1, 2]), slow, max_batch=1, deadline_ms=40)
+    answers, value = run(together([1, 2]), slow, max_batch=1, deadline_ms=140)
     assert answers[0].batch == 1 and isinstance(answers[1], DeadlineMissed)
+    assert value("asr_request_failure_total", {"reason": "deadline"}) == 1
+
+
+def test_the_deadline_holds_while_the_network_hangs():
+    async def timed(batcher):
+        began = time.perf_counter()
+        (answer,) = await asyncio.gather(batcher.submit(window(1)), return_exceptions=True)
+        return answer, time.perf_counter() - began
+
+    (answer, took_s), value = run(timed, lambda *_: time.sleep(1.0), deadline_ms=100)
+    assert isinstance(answer, DeadlineMissed) and took_s < 0.9
     assert value("asr_request_failure_total", {"reason": "deadline"}) == 1
 
 

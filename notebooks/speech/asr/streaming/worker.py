@@ -3,8 +3,9 @@
 Article: "Solving Automatic Speech Recognition Deployment Challenges" (NVIDIA Technical Blog).
 A native crash or a kill takes a whole process. The process that runs the network therefore
 holds nothing: a window goes in, log-probabilities come out, and what a stream said so far lives
-in the front process. A worker that dies is replaced by a spare that already has the network in
-memory, the batch under way is computed again, and a new spare is started behind.
+in the front process. A worker that dies, or hangs and is killed for it, is replaced by a spare
+that already has the network in memory, the batch under way is computed again, and a new spare
+is started behind.
 
     python -m streaming.worker 17 plain    # started by `WorkerPool`; 17 is the pipe's number
 
@@ -27,7 +28,7 @@ from .windows import computed
 
 __all__ = ["WorkerPool", "main", "warmed"]
 
-START_S, ANSWER_S = 60.0, 10.0  # a worker that takes longer counts as dead
+START_S, ANSWER_S = 100.0, 1.0  # a worker that takes longer counts as dead
 
 
 class WorkerPool:
@@ -39,21 +40,21 @@ class WorkerPool:
     Start it with `start()` or `with`. `infer` blocks, so call it from a thread; one call at a
     time is served, others wait. A batch whose worker dies is tried once more on the next one;
     then WorkerFailed is raised, so that a poisonous batch cannot kill for ever. `restarts`
-    counts the dead, `pid` is the worker's. `variant_name` is one of `quartznet.VARIANTS`.
+    counts the dead. `name` is one of `quartznet.VARIANTS`.
     `warm` is the largest batch and the frames to be met: a library chooses its kernels when it
     first sees a shape, which takes longer than many windows, so a worker sees them all before.
     """
 
     def __init__(
         self,
-        variant_name="plain",
+        name="plain",
         spares=1,
         checkpoint="",
         device="cpu",
         warm=(1, 90),
         answer_s=ANSWER_S,
     ):
-        self.arguments = [variant_name, str(checkpoint), device, *map(str, warm)]
+        self.arguments = [name, str(checkpoint), device, *map(str, warm)]
         self.spares = spares
         self.answer_s, self.restarts = answer_s, 0
         self._lock, self._workers, self._closed = threading.Lock(), [], False
@@ -71,13 +72,12 @@ class WorkerPool:
         self.close()
 
     @property
-    def pid(self):
-        return next((worker.process.pid for worker in list(self._workers)), None)
-
-    @property
-    def alive(self):
-        """Whether a worker is there to answer, or at least one is starting."""
-        return any(worker.process.poll() is None for worker in list(self._workers))
+    def ready(self):
+        """How many workers could answer at once: the one that does, and spares."""
+        return sum(
+            one.process.poll() is None and (one.is_ready or one.pipe.poll())
+            for one in list(self._workers)
+        )
 
     def infer(self, batch_BFT, frames_B=None):
         """Log-probabilities (B, S, V), float32; `frames_B` as in `QuartzNet.forward`."""
@@ -87,7 +87,7 @@ class WorkerPool:
                     break
                 try:
                     return self._workers[0].ask((batch_BFT, frames_B), self.answer_s)
-                except (EOFError, OSError, TimeoutError) as error:
+                except (EOFError, OSError) as error:  # TimeoutError is one
                     reason = error
                     self._replace()
             raise WorkerFailed("the pool is closed" if self._closed else _told(reason))
@@ -127,17 +127,24 @@ class _Worker:
 
     def ready(self):
         if not self.is_ready:
-            self._receive(START_S)
+            if not self.pipe.poll(START_S):
+                raise TimeoutError(f"no worker was ready within {START_S:g} s")
+            self._received()
             self.is_ready = True
 
     def ask(self, question, seconds):
+        """The answer; OSError or EOFError where the worker dies, or hangs and is killed by
+        a watch, since a pipe that nobody empties blocks whoever fills it."""
         self.ready()
-        self.pipe.send(question)
-        return self._receive(seconds)
+        watch = threading.Timer(seconds, self.process.kill)
+        watch.start()
+        try:
+            self.pipe.send(question)
+            return self._received()
+        finally:
+            watch.cancel()
 
-    def _receive(self, seconds):
-        if not self.pipe.poll(seconds):
-            raise TimeoutError(f"no answer within {seconds:g} s")
+    def _received(self):
         found = self.pipe.recv()
         if isinstance(found, str):
             raise WorkerFailed(found)
