@@ -47,15 +47,14 @@ def test_wide_beam_equals_the_sum_over_all_alignments(steps, seed):
 
 
 def test_word_model_and_phrases_add_what_the_text_alone_earns():
-    model, boost = WordNGram(SENTENCES, order=2), PhraseBoost(["ab", "b a"], weight=0.7)
+    model = WordNGram([*SENTENCES, "bba"], order=2)  # "bb" is cut: letters of a word, and none
+    boost = PhraseBoost(["ab", "b a"], weight=0.7)
 
     def extra(text):
         state, total = model.start(), 0.0
         for word in text.split():
             score, state = model.score(state, word)
-            total += ALPHA * score + BETA
-            hopeless = [n for n in range(len(word)) if not model.is_prefix(word[: n + 1])]
-            total += model.unknown_score * bool(hopeless)
+            total += ALPHA * score + BETA + model.unknown_score * (word not in model.words)
         return total + ALPHA * model.end(state) + boost.bonus(text)
 
     log_probs = random_log_probs(6, seed=3)
