@@ -20,7 +20,7 @@ from .features import (
     log_mel,
     mel_filters,
 )
-from .manifest import read_manifest, read_sounds, write_manifest
+from .manifest import read_manifest, read_sound, read_sounds, write_manifest
 from .nemo import load_nemo
 from .network import BLANK, VOCABULARY, Block, QuartzNet, Step
 from .novograd import cosine_rate, novograd_reference
@@ -54,6 +54,7 @@ __all__ += [
     "mixed_precision",
     "novograd_reference",
     "read_manifest",
+    "read_sound",
     "read_sounds",
 ]
 __all__ += [
