@@ -1,13 +1,15 @@
 """QuartzNet: from sound to the probabilities of letters, and how to train it.
 
-features     64 numbers for every 10 ms of sound, as NeMo computes them network      the
-network: separable convolutions in blocks, masks for padding novograd     the optimiser, and the
-learning rate over time training     what one update does: batches, cutouts, CTC; which weights
-may move; recognition exchange     what several processes tell each other; `sharded` is the
-script that they run manifest     which recordings a training reads, one line each checkpoint
-a network in one file; `digits_base.safetensors` is the one that `train_digits` makes nemo
-a `.nemo` checkpoint read without NeMo, held against `nemo_fixture/` variants     the same
-network folded, with 8-bit weights, compiled"""
+features     64 numbers for every 10 ms of sound, as NeMo computes them
+network      separable convolutions in blocks, masks for padding
+novograd     the optimiser, and the learning rate over time
+training     what one update does: batches, cutouts, CTC; which weights may move; recognition
+exchange     what several processes tell each other; `sharded` is the script that they run
+manifest     which recordings a training reads, one line each; sounds at 16 kHz
+checkpoint   a network in one file; `train_digits` makes the shipped one, `digits_base.safetensors`
+nemo         a `.nemo` checkpoint read without NeMo, held against `nemo_fixture/`
+variants     the same network folded, with 8-bit weights, compiled
+"""
 
 from .checkpoint import DIGITS_BASE, load_model, save_model
 from .exchange import share, sum_of_processes
