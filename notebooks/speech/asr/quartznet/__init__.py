@@ -6,7 +6,7 @@ novograd     the optimiser, and the learning rate over time
 training     what one update does: batches, cutouts, CTC; which weights may move; recognition
 exchange     what several processes tell each other; `sharded` is the script that they run
 manifest     which recordings a training reads, one line each; sounds at 16 kHz
-checkpoint   a network in one file; `train_digits` makes the shipped one, `digits_base.safetensors`
+checkpoint   a network in one file; `train_digits` makes the shipped `digits_base.safetensors`
 nemo         a `.nemo` checkpoint read without NeMo, held against `nemo_fixture/`
 variants     the same network folded, with 8-bit weights, compiled
 """

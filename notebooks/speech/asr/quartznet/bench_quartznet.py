@@ -6,8 +6,8 @@ a check that all agree.
 
 librosa gets its fastest road to the same numbers: the whole batch as one array, complex64, its
 transform and filters, the same pre-emphasis and normalisation in NumPy. PyTorch and the library
-behind NumPy's products get the same threads: one, then `--threads`. On a GPU ours runs there, on
-resident samples, and librosa on the CPU. The network's step at this tier is timed, too."""
+behind NumPy's products get the same threads: one, then `--threads`. On a GPU ours runs there,
+on resident samples, librosa on the CPU. The network's step at this tier is timed, too."""
 
 import argparse
 
