@@ -13,15 +13,7 @@ variants     the same network folded, with 8-bit weights, compiled
 
 from .checkpoint import DIGITS_BASE, load_model, save_model
 from .exchange import share, sum_of_processes
-from .features import (
-    DEVIATION_GUARD,
-    HOP,
-    MELS,
-    SAMPLE_RATE_HZ,
-    log_bands,
-    log_mel,
-    mel_filters,
-)
+from .features import DEVIATION_GUARD, HOP, MELS, SAMPLE_RATE_HZ, log_mel, mel_filters
 from .manifest import read_manifest, read_sound, read_sounds, write_manifest
 from .nemo import load_nemo
 from .network import BLANK, VOCABULARY, Block, QuartzNet, Step
@@ -29,42 +21,8 @@ from .novograd import cosine_rate, novograd_reference
 from .training import Recipe, encode, mixed_precision, recognise, train
 from .variants import VARIANTS, variant
 
-__all__ = [
-    "BLANK",
-    "DEVIATION_GUARD",
-    "DIGITS_BASE",
-    "HOP",
-    "MELS",
-    "SAMPLE_RATE_HZ",
-    "VARIANTS",
-    "VOCABULARY",
-]
-__all__ += [
-    "Block",
-    "QuartzNet",
-    "Recipe",
-    "Step",
-    "cosine_rate",
-    "encode",
-    "load_model",
-    "load_nemo",
-    "log_bands",
-]
-__all__ += [
-    "log_mel",
-    "mel_filters",
-    "mixed_precision",
-    "novograd_reference",
-    "read_manifest",
-    "read_sound",
-    "read_sounds",
-]
-__all__ += [
-    "recognise",
-    "save_model",
-    "share",
-    "sum_of_processes",
-    "train",
-    "variant",
-    "write_manifest",
-]
+__all__ = ["BLANK", "DEVIATION_GUARD", "DIGITS_BASE", "HOP", "MELS", "SAMPLE_RATE_HZ"]
+__all__ += ["VARIANTS", "VOCABULARY", "Block", "QuartzNet", "Recipe", "Step", "cosine_rate"]
+__all__ += ["encode", "load_model", "load_nemo", "log_mel", "mel_filters", "mixed_precision"]
+__all__ += ["novograd_reference", "read_manifest", "read_sound", "read_sounds", "recognise"]
+__all__ += ["save_model", "share", "sum_of_processes", "train", "variant", "write_manifest"]

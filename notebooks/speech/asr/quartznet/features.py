@@ -91,47 +91,34 @@ def normalise_features(features, frames):
     features (B, F, T); frames (B,) int64. The deviation divides by N - 1 and gets 1e-5 added;
     one frame alone has deviation 0, so it becomes zeros.
     """
-    inside_B1T = (torch.arange(features.shape[2], device=features.device) < frames[:, None])[
-        :, None
-    ]
+    place_T = torch.arange(features.shape[2], device=features.device)
+    inside_B1T = (place_T < frames[:, None])[:, None]
     kept_BFT = features.where(inside_B1T, 0.0)
     mean_BF1 = kept_BFT.sum(2, keepdim=True) / frames[:, None, None]
     centred_BFT = (features - mean_BF1).where(inside_B1T, 0.0)
-    variance_BF1 = centred_BFT.square().sum(2, keepdim=True) / (
-        frames[:, None, None] - 1
-    ).clamp(min=1)
+    others_B11 = (frames - 1).clamp(min=1)[:, None, None]
+    variance_BF1 = centred_BFT.square().sum(2, keepdim=True) / others_B11
     return centred_BFT / (variance_BF1.sqrt() + DEVIATION_GUARD)
 
 
-@functools.lru_cache(maxsize=8)
-def mel_filters(bands=MELS, fft=FFT, rate_hz=SAMPLE_RATE_HZ):
-    """Triangular filters of equal area on Slaney's mel scale, from 0 Hz to half the rate:
-    (bands, fft/2+1) float64.
-
-    >>> mel_filters().shape
-    torch.Size([64, 257])
+@functools.cache
+def mel_filters():
+    """64 triangular filters of equal area on Slaney's mel scale, from 0 Hz to half the rate:
+    (64, 257) float64.
 
     The scale is linear below 1 kHz (200/3 Hz a mel) and logarithmic above (27 mels for a factor
     of 6.4): Slaney, Auditory Toolbox, 1998. The same as `librosa.filters.mel`. The tensor is
     shared: do not write into it.
     """
     knee_hz, step_hz, growth = 1000.0, 200.0 / 3, math.log(6.4) / 27
-    top_mel = (
-        knee_hz / step_hz + math.log(rate_hz / 2 / knee_hz) / growth
-        if rate_hz > 2 * knee_hz
-        else None
-    )
-    mels = torch.linspace(
-        0, rate_hz / 2 / step_hz if top_mel is None else top_mel, bands + 2, dtype=torch.float64
-    )
+    top_mel = knee_hz / step_hz + math.log(SAMPLE_RATE_HZ / 2 / knee_hz) / growth
+    mels = torch.linspace(0, top_mel, MELS + 2, dtype=torch.float64)
     above = ((mels - knee_hz / step_hz) * growth).exp() * knee_hz
     edges_hz = torch.where(mels < knee_hz / step_hz, mels * step_hz, above)
-    bins_hz = torch.linspace(0, rate_hz / 2, fft // 2 + 1, dtype=torch.float64)
-    low_hz, centre_hz, high_hz = (edges_hz[i : i + bands, None] for i in range(3))
-    rising, falling = (
-        (bins_hz - low_hz) / (centre_hz - low_hz),
-        (high_hz - bins_hz) / (high_hz - centre_hz),
-    )
+    bins_hz = torch.linspace(0, SAMPLE_RATE_HZ / 2, FFT // 2 + 1, dtype=torch.float64)
+    low_hz, centre_hz, high_hz = (edges_hz[i : i + MELS, None] for i in range(3))
+    rising = (bins_hz - low_hz) / (centre_hz - low_hz)
+    falling = (high_hz - bins_hz) / (high_hz - centre_hz)
     return torch.minimum(rising, falling).clamp(min=0) * 2 / (high_hz - low_hz)
 
 
