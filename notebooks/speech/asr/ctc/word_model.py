@@ -28,7 +28,7 @@ class WordNGram:
 
     `order` words make one n-gram. A word never seen gets what the uniform part leaves it;
     `unknown_score` is what the beam adds once its letters, or the space behind them, leave the
-    trie of the words: for "sevn" at the n, for the cut "thre" at its end. Raises ValueError for
+    trie of the words: for "sevn" at the n, for the cut "eigh" at its end. Raises ValueError for
     no words or an order below 1.
     """
 
