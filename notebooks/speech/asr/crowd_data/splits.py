@@ -13,13 +13,11 @@ __all__ = ["Leaks", "leaks", "random_split", "speaker_split"]
 
 @dataclass(frozen=True)
 class Leaks:
-    """What two parts of a split share: `speakers`; `test_share`, the part of the test rows
-    whose speaker is also in training; `recordings`, how many single recordings both were
-    composed from."""
+    """What two parts of a split share: `speakers`, and `test_share`, the part of the test rows
+    whose speaker is also in training."""
 
     speakers: tuple
     test_share: float
-    recordings: int
 
 
 def random_split(entries, test_fraction=0.1, seed=1):
@@ -70,10 +68,4 @@ def leaks(train, test):
         entry.get("speaker") for entry in test
     } - {None}
     known = sum(entry.get("speaker") in speakers for entry in test)
-    of_train, of_test = (
-        {name for entry in part for name in entry.get("recordings", ())}
-        for part in (train, test)
-    )
-    return Leaks(
-        tuple(sorted(speakers)), known / len(test) if test else 0.0, len(of_train & of_test)
-    )
+    return Leaks(tuple(sorted(speakers)), known / len(test) if test else 0.0)

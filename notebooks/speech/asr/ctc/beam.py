@@ -164,14 +164,10 @@ class PrefixBeam:
         model_state, boost_state = parent.model_state, parent.boost_state
         if self.boost:
             boost_state, bonus = self.boost.step(boost_state, letter)
+        if self.model and word + letter != " ":
+            bonus += self._unknown(word, letter)
         if letter != " ":
             word += letter
-            if (
-                self.model
-                and not self.model.is_prefix(word)
-                and self.model.is_prefix(word[:-1])
-            ):
-                bonus += self.model.unknown_score  # paid once, when the word leaves the trie
         elif word:
             if self.model:
                 score, model_state = self.model.score(model_state, word)
@@ -186,9 +182,14 @@ class PrefixBeam:
         if self.model:
             if prefix.word:
                 score, state = self.model.score(state, prefix.word)
-                bonus += self.alpha * score + self.beta
+                bonus += self.alpha * score + self.beta + self._unknown(prefix.word, " ")
             bonus += self.alpha * self.model.end(state)
         return bonus + (self.boost.end(prefix.boost_state) if self.boost else 0.0)
+
+    def _unknown(self, word, letter):
+        """What a word pays, once, when this letter or the space behind it leaves the trie."""
+        left = self.model.is_prefix(word) and not self.model.is_prefix(word + letter)
+        return self.model.unknown_score if left else 0.0
 
     def _text(self, prefix):
         letters = []

@@ -7,10 +7,10 @@ back where the walk fails (on-the-fly rescoring; Zhao et al., Interspeech 2019).
 text earns depends on the text alone:
 
     bonus(text) = sum over the phrases in it of weight * letters
-                  (+ the longest phrase begun at a word's start and not yet broken off)
+                  (+ the most promising begun at a word's start and not yet broken off)
 
-A phrase counts as whole words: "six" earns nothing inside "sixty". Phrases found do not
-overlap; of two, the one that is complete first counts.
+A phrase counts as whole words, wherever it stands: "six" earns nothing inside "sixty", and "new
+york" earns its own bonus and that of "new", where both are expected.
 """
 
 from collections import Counter
@@ -52,13 +52,12 @@ class PhraseBoost:
     def step(self, state, letter):
         """(state, change of the bonus) after one more letter."""
         walks, held = state
-        if letter == " " and (whole := self._whole(walks)):
-            return (((self.root, 0),), 0.0), whole - held
-        moved = [(node[letter], n + 1) for node, n in walks if letter in node]
+        moved, earned = [(node[letter], n + 1) for node, n in walks if letter in node], 0.0
         if letter == " ":
             moved.append((self.root, 0))  # a phrase may begin with the next word
-        now = self._held(moved)
-        return (tuple(moved), now), now - held
+            earned = self._whole(walks)
+        now = max((n * node.get("weight", 0.0) for node, n in moved), default=0.0)
+        return (tuple(moved), now), earned + now - held
 
     def end(self, state):
         """The change of the bonus when the text ends here: unfinished phrases give it back."""
@@ -74,12 +73,8 @@ class PhraseBoost:
         return total + self.end(state)
 
     def _whole(self, walks):
-        return max(
-            (n * node["whole"] for node, n in walks if "whole" in node), default=0.0, key=abs
-        )
-
-    def _held(self, walks):
-        return max((n * node.get("weight", 0.0) for node, n in walks), default=0.0)
+        """What the phrases earn that are complete if the word ends here."""
+        return sum(n * node["whole"] for node, n in walks if "whole" in node)
 
     def _spread(self, node):
         """Each node's `weight`: the largest of the phrases through it, paid on the way; at

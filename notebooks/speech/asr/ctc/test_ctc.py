@@ -47,15 +47,14 @@ def test_wide_beam_equals_the_sum_over_all_alignments(steps, seed):
 
 
 def test_word_model_and_phrases_add_what_the_text_alone_earns():
-    model, boost = WordNGram(SENTENCES, order=2), PhraseBoost(["ab", "b a"], weight=0.7)
+    model = WordNGram([*SENTENCES, "bba"], order=2)  # "bb" is cut: letters of a word, and none
+    boost = PhraseBoost(["ab", "b a"], weight=0.7)
 
     def extra(text):
         state, total = model.start(), 0.0
         for word in text.split():
             score, state = model.score(state, word)
-            total += ALPHA * score + BETA
-            hopeless = [n for n in range(len(word)) if not model.is_prefix(word[: n + 1])]
-            total += model.unknown_score * bool(hopeless)
+            total += ALPHA * score + BETA + model.unknown_score * (word not in model.words)
         return total + ALPHA * model.end(state) + boost.bonus(text)
 
     log_probs = random_log_probs(6, seed=3)
@@ -189,11 +188,23 @@ def test_a_negative_weight_counts_at_the_end_of_the_phrase():
     assert before == [0, 0, 0] and boost.end(state) == -3
 
 
+def test_a_short_phrase_leaves_the_long_one_its_bonus():
+    long, both = PhraseBoost(["new york"]), PhraseBoost(["new", "new york"])
+    assert long.bonus("new york") == 8 and both.bonus("new york") == 8 + 3
+    assert both.bonus("a new yorker") == both.bonus("new") == 3
+
+
 @given(st.text("ab ", max_size=14))
 @settings(deadline=None, max_examples=100)
 def test_bonus_is_found_by_plain_search(text):
-    boost = PhraseBoost(["ab"], weight=1.0)
-    assert boost.bonus(text) == 2 * text.split(" ").count("ab")
+    weights = {"ab": 1.0, "ab a": 0.5, "a": -0.25}
+    wanted = sum(
+        weight * len(phrase)
+        for phrase, weight in weights.items()
+        for at in range(len(text))
+        if f" {text} "[at:].startswith(f" {phrase} ")
+    )
+    assert PhraseBoost(weights).bonus(text) == wanted
 
 
 @pytest.mark.parametrize("phrases", [[], [" "]])

@@ -27,8 +27,9 @@ class WordNGram:
     0.815
 
     `order` words make one n-gram. A word never seen gets what the uniform part leaves it;
-    `unknown_score` is what the beam adds once its letters leave the vocabulary's trie. Raises
-    ValueError for no words or an order below 1.
+    `unknown_score` is what the beam adds once its letters, or the space behind them, leave the
+    trie of the words: for "sevn" at the n, for the cut "eigh" at its end. Raises ValueError for
+    no words or an order below 1.
     """
 
     def __init__(self, sentences, order=3, unknown_score=-10.0):
@@ -46,6 +47,7 @@ class WordNGram:
             raise ValueError("the sentences hold no words: a model needs at least one")
         self.totals = {history: found.total() for history, found in self.counts.items()}
         self.prefixes = {word[:n] for word in self.words for n in range(len(word) + 1)}
+        self.prefixes |= {word + " " for word in self.words}
         self._known = {}
 
     def start(self):
@@ -65,7 +67,7 @@ class WordNGram:
         return math.log(self.probability(state, END))
 
     def is_prefix(self, letters):
-        """Whether a known word begins with these letters; the beam then hopes on."""
+        """Whether a known word begins with these letters, or is all of them up to a space."""
         return letters in self.prefixes
 
     def probability(self, history, word):

@@ -5,28 +5,6 @@ utterance   recordings joined to utterances with pauses, words placed in time, w
 room        the reverberation and the noise around them
 """
 
-from .utterance import (
-    ACCENTS,
-    SPLITS,
-    WORDS,
-    Style,
-    Utterance,
-    Word,
-    compose,
-    read_digit,
-    save,
-    utterances,
-)
+from .utterance import ACCENTS, WORDS, Style, save, utterances
 
-__all__ = [
-    "ACCENTS",
-    "SPLITS",
-    "WORDS",
-    "Style",
-    "Utterance",
-    "Word",
-    "compose",
-    "read_digit",
-    "save",
-    "utterances",
-]
+__all__ = ["ACCENTS", "WORDS", "Style", "save", "utterances"]

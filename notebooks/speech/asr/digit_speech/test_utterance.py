@@ -164,10 +164,6 @@ def test_saved_sounds_are_those_composed(recordings, tmp_path):
         sound, rate = soundfile.read(entry["audio_filepath"], dtype="float32")
         assert rate == 16_000 and np.abs(sound - one.signal.numpy()).max() <= 1 / 32768
         assert entry["text"] == one.text and entry["duration"] == len(sound) / rate
-        for word, (text, start_s, end_s) in zip(one.words, entry["words"], strict=True):
-            assert (text, start_s) == (word.text, pytest.approx(word.start_s, abs=5e-5))
-            assert end_s == pytest.approx(word.end_s, abs=5e-5)
-        assert entry["recordings"] == [word.recording for word in one.words]
 
 
 @pytest.mark.parametrize(

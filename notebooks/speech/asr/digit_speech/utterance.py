@@ -164,9 +164,7 @@ def compose(folder, recordings, rng, style=None, name="utterance"):
 
 def save(spoken, folder):
     """Manifest entries of the utterances, in their order, written as 16-bit
-    `folder/<name>.wav`. Beside the fields of a manifest they have `words`, the text, start and
-    end in seconds of each word, and `recordings`, the files that they are composed from.
-    """
+    `folder/<name>.wav`."""
     folder, entries = Path(folder), []
     folder.mkdir(parents=True, exist_ok=True)
     for one in spoken:
@@ -174,8 +172,6 @@ def save(spoken, folder):
         soundfile.write(path, one.signal.numpy(), RATE_HZ, subtype="PCM_16")
         entry = {"audio_filepath": str(path), "duration": one.duration_s, "text": one.text}
         entry |= {"speaker": one.speaker, "accent": one.accent}
-        entry["words"] = [[w.text, round(w.start_s, 4), round(w.end_s, 4)] for w in one.words]
-        entry["recordings"] = [word.recording for word in one.words]
         entries.append(entry)
     return entries
 

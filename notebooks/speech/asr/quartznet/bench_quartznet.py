@@ -6,8 +6,8 @@ a check that all agree.
 
 librosa gets its fastest road to the same numbers: the whole batch as one array, complex64, its
 transform and filters, the same pre-emphasis and normalisation in NumPy. PyTorch and the library
-behind NumPy's products get the same `--threads`. On a GPU ours runs there, on resident samples,
-and librosa on the CPU. The script also times the network's step at this tier."""
+behind NumPy's products get the same threads: one, then `--threads`. On a GPU ours runs there,
+on resident samples, librosa on the CPU. The network's step at this tier is timed, too."""
 
 import argparse
 
@@ -19,7 +19,7 @@ from helpers import bench, check, device, receipts
 from scipy.signal.windows import hann
 
 from .checkpoint import load_model
-from .features import log_mel
+from .features import _features, log_mel
 from .network import QuartzNet
 from .training import mixed_precision
 
@@ -57,6 +57,8 @@ def contestants(signal_BN, device="cpu"):
         "librosa": lambda: librosa_log_mel(signal_BN),
         "librosa, one by one": lambda: one_by_one(signal_BN),
     }
+    if device == "cpu" and torch.get_num_threads() > 1:  # what torch does by itself
+        pairs["ours, each step shared out"] = lambda: _features(resident_BN, lengths_B, True)
     # a quiet band's logarithm carries the rounding of the whole frame's energy
     check.close(pairs["ours"]().cpu(), pairs["librosa"](), atol=5e-3, why="float32")
     return pairs
@@ -78,32 +80,41 @@ def main(argv=None):
     parser.add_argument("--threads", type=int, default=device.cores())
     args = parser.parse_args(argv)
     tier = device.tier()
-    torch.set_num_threads(args.threads)
     receipt = receipts.start("asr_finetuning", tier, threads=args.threads)
     utterances = args.utterances or tier.pick(cpu=16, gpu=128, big=512)
     signal_BN = noise_and_tones(utterances, args.seconds)
-    with threadpoolctl.threadpool_limits(args.threads):
-        pairs = contestants(signal_BN, tier.device)
-        race = bench.race(pairs, args.rounds, reference="librosa, one by one")
-    print(race)
-    record_race(receipt, race, utterances * args.seconds)
+    for threads in sorted({1, args.threads}):
+        race = race_at(threads, signal_BN, args.rounds, tier.device)
+        print(race)
+        record_race(receipt, race, utterances * args.seconds, threads)
+    torch.set_num_threads(args.threads)
     net = load_model() if str(tier) == "cpu" else QuartzNet.build("15x5")
     print(record_step(receipt, net.to(tier.device), signal_BN, tier, args.rounds))
     receipt.sizes(utterances=utterances, seconds=args.seconds)
     print(receipt.write(name="features"))
 
 
-def record_race(receipt, race, seconds):
-    """Record seconds of speech a second, ours and librosa's, and how many times as fast ours is
-    in each round."""
-    receipt.record("features_rate", race.results["ours"], "s of speech/s", count=seconds)
-    for name in ("librosa", "librosa, one by one"):
+def race_at(threads, signal_BN, rounds, device="cpu"):
+    """The Race of all contestants with that many threads each."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        with threadpoolctl.threadpool_limits(threads):
+            return bench.race(contestants(signal_BN, device), rounds, reference="librosa")
+    finally:
+        torch.set_num_threads(before)
+
+
+def record_race(receipt, race, seconds, threads):
+    """Record seconds of speech a second, and how many times as fast ours is in each round, as
+    `features_speedup_2_threads` and the like."""
+    at = f"{threads}_threads"
+    receipt.record(f"features_rate_{at}", race.results["ours"], "s of speech/s", count=seconds)
+    for name, metric in (("librosa", "speedup"), ("librosa, one by one", "speedup_one_by_one")):
         rounds = zip(race.results[name].times_s, race.results["ours"].times_s, strict=True)
-        low, median, high = np.quantile(
-            [theirs / mine for theirs, mine in rounds], [0.25, 0.5, 0.75]
-        )
-        metric = "features_speedup" if name == "librosa" else "features_speedup_one_by_one"
-        receipt.record(metric, median, "×", low, high, len(race.results[name].times_s))
+        ratios = [theirs / mine for theirs, mine in rounds]
+        low, median, high = np.quantile(ratios, [0.25, 0.5, 0.75])
+        receipt.record(f"features_{metric}_{at}", median, "×", low, high, len(ratios))
 
 
 def record_step(receipt, net, signal_BN, tier, rounds):

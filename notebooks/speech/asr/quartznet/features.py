@@ -17,7 +17,11 @@ Legend: B batch, N samples, T frames, F mel bands, K frequencies.
 """
 
 import functools
+import itertools
 import math
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import torch
 
@@ -28,6 +32,7 @@ HOP = 160  # samples: 10 ms
 WINDOW = 320  # samples: 20 ms
 FFT = 512
 MELS = 64
+STRETCH = 512  # frames that a CPU computes at once
 PRE_EMPHASIS = 0.97
 LOG_GUARD = 2.0**-24  # NeMo's: keeps the logarithm of silence finite
 DEVIATION_GUARD = 1e-5
@@ -55,17 +60,28 @@ def log_mel(signal, lengths=None, normalise=True, dither=0.0, generator=None):
     if dither:
         noise_BN = torch.empty_like(signal_BN).normal_(generator=generator)
         signal_BN = signal_BN + dither * noise_BN
+    threads = 1 if signal_BN.is_cuda else torch.get_num_threads()
+    if threads == 1:
+        return _features(signal_BN, lengths_B, normalise), frames_B
+    some = max(1, STRETCH // (total // HOP))
+    jobs = signal_BN.split(some), lengths_B.split(some), itertools.repeat(normalise)
+    return torch.cat(list(_lanes(threads, os.getpid()).map(_features, *jobs))), frames_B
+
+
+def _features(signal_BN, lengths_B, normalise):
+    """The features (B, F, T) of `log_mel`; T counts all samples."""
+    frames_B, (_, total) = lengths_B // HOP, signal_BN.shape
     if int(lengths_B.min()) < total:
         # no valid frame weighs what stands beyond, but its weight 0 times NaN is NaN
-        inside_BN = torch.arange(total, device=signal.device) < lengths_B[:, None]
+        inside_BN = torch.arange(total, device=signal_BN.device) < lengths_B[:, None]
         signal_BN = signal_BN.where(inside_BN, 0.0)
     emphasised_BN = signal_BN.clone()
     emphasised_BN[:, 1:] -= PRE_EMPHASIS * signal_BN[:, :-1]
     features_BFT = log_bands(emphasised_BN, total // HOP)
     if normalise:
-        return normalise_features(features_BFT, frames_B), frames_B
-    inside_BT = torch.arange(total // HOP, device=signal.device) < frames_B[:, None]
-    return features_BFT.where(inside_BT[:, None], 0.0), frames_B
+        return normalise_features(features_BFT, frames_B)
+    inside_BT = torch.arange(total // HOP, device=signal_BN.device) < frames_B[:, None]
+    return features_BFT.where(inside_BT[:, None], 0.0)
 
 
 def normalise_features(features, frames):
@@ -75,74 +91,84 @@ def normalise_features(features, frames):
     features (B, F, T); frames (B,) int64. The deviation divides by N - 1 and gets 1e-5 added;
     one frame alone has deviation 0, so it becomes zeros.
     """
-    inside_B1T = (torch.arange(features.shape[2], device=features.device) < frames[:, None])[
-        :, None
-    ]
+    place_T = torch.arange(features.shape[2], device=features.device)
+    inside_B1T = (place_T < frames[:, None])[:, None]
     kept_BFT = features.where(inside_B1T, 0.0)
     mean_BF1 = kept_BFT.sum(2, keepdim=True) / frames[:, None, None]
     centred_BFT = (features - mean_BF1).where(inside_B1T, 0.0)
-    variance_BF1 = centred_BFT.square().sum(2, keepdim=True) / (
-        frames[:, None, None] - 1
-    ).clamp(min=1)
+    others_B11 = (frames - 1).clamp(min=1)[:, None, None]
+    variance_BF1 = centred_BFT.square().sum(2, keepdim=True) / others_B11
     return centred_BFT / (variance_BF1.sqrt() + DEVIATION_GUARD)
 
 
-@functools.lru_cache(maxsize=8)
-def mel_filters(bands=MELS, fft=FFT, rate_hz=SAMPLE_RATE_HZ):
-    """Triangular filters of equal area on Slaney's mel scale, from 0 Hz to half the rate:
-    (bands, fft/2+1) float64.
-
-    >>> mel_filters().shape
-    torch.Size([64, 257])
+@functools.cache
+def mel_filters():
+    """64 triangular filters of equal area on Slaney's mel scale, from 0 Hz to half the rate:
+    (64, 257) float64.
 
     The scale is linear below 1 kHz (200/3 Hz a mel) and logarithmic above (27 mels for a factor
     of 6.4): Slaney, Auditory Toolbox, 1998. The same as `librosa.filters.mel`. The tensor is
     shared: do not write into it.
     """
     knee_hz, step_hz, growth = 1000.0, 200.0 / 3, math.log(6.4) / 27
-    top_mel = (
-        knee_hz / step_hz + math.log(rate_hz / 2 / knee_hz) / growth
-        if rate_hz > 2 * knee_hz
-        else None
-    )
-    mels = torch.linspace(
-        0, rate_hz / 2 / step_hz if top_mel is None else top_mel, bands + 2, dtype=torch.float64
-    )
+    top_mel = knee_hz / step_hz + math.log(SAMPLE_RATE_HZ / 2 / knee_hz) / growth
+    mels = torch.linspace(0, top_mel, MELS + 2, dtype=torch.float64)
     above = ((mels - knee_hz / step_hz) * growth).exp() * knee_hz
     edges_hz = torch.where(mels < knee_hz / step_hz, mels * step_hz, above)
-    bins_hz = torch.linspace(0, rate_hz / 2, fft // 2 + 1, dtype=torch.float64)
-    low_hz, centre_hz, high_hz = (edges_hz[i : i + bands, None] for i in range(3))
-    rising, falling = (
-        (bins_hz - low_hz) / (centre_hz - low_hz),
-        (high_hz - bins_hz) / (high_hz - centre_hz),
-    )
+    bins_hz = torch.linspace(0, SAMPLE_RATE_HZ / 2, FFT // 2 + 1, dtype=torch.float64)
+    low_hz, centre_hz, high_hz = (edges_hz[i : i + MELS, None] for i in range(3))
+    rising = (bins_hz - low_hz) / (centre_hz - low_hz)
+    falling = (high_hz - bins_hz) / (high_hz - centre_hz)
     return torch.minimum(rising, falling).clamp(min=0) * 2 / (high_hz - low_hz)
 
 
 def log_bands(emphasised_BN, frames):
     """The logarithms S of the equations, (B, F, T), for T = `frames`.
 
-    On a CPU a stretch of 512 frames is windowed, transformed, squared and filtered before the
-    next one: 2 MB that stay in cache, where a whole batch would go through main memory at each
-    step. On a GPU one stretch holds all. Real and imaginary squares are not added: each filter
-    weight stands twice, so that the matrix product adds them. Sixteen neighbouring filters
-    touch a few bins only, so four small products do a quarter of the work of one large one.
+    On a CPU a stretch of frames is windowed, transformed, squared and filtered before the next
+    one: 2 MB that stay in cache, where a whole batch would go through main memory at each step.
+    On a GPU one stretch holds all. Real and imaginary squares are not added: each filter weight
+    stands twice, so that the matrix product adds them. Sixteen neighbouring filters touch a few
+    bins only, so four small products do a quarter of the work of one large one.
     """
     window_W, groups = _tables(emphasised_BN.dtype, str(emphasised_BN.device))
     room = WINDOW // 2, FFT - WINDOW // 2
     frames_BTW = torch.nn.functional.pad(emphasised_BN, room).unfold(1, FFT, HOP)[:, :frames]
-    if emphasised_BN.is_cuda:
-        stretches = [frames_BTW]
-    else:
-        stretches = [part_TW for row_TW in frames_BTW for part_TW in row_TW.split(512)]
-    found = []
-    for part_TW in stretches:
-        spectrum_TK = torch.fft.rfft(part_TW * window_W)
-        squares_TQ = torch.view_as_real(spectrum_TK).flatten(-2).square_()
-        bands = [squares_TQ[..., low:high] @ filters_QF for low, high, filters_QF in groups]
-        found.append(torch.cat(bands, -1).view(-1, MELS))
+    stretches, found = [frames_BTW], []
+    if not emphasised_BN.is_cuda:
+        stretches = [part_TW for row_TW in frames_BTW for part_TW in row_TW.split(STRETCH)]
+    with torch.autocast(emphasised_BN.device.type, enabled=False):  # products stay float32
+        for part_TW in stretches:
+            spectrum_TK = torch.fft.rfft(part_TW * window_W)
+            squares_TQ = torch.view_as_real(spectrum_TK).flatten(-2).square_()
+            bands = [squares_TQ[..., low:high] @ filters_QF for low, high, filters_QF in groups]
+            found.append(torch.cat(bands, -1).view(-1, MELS))
     bands_BTF = torch.cat(found).view(-1, frames, MELS)
     return bands_BTF.add_(LOG_GUARD).log_().transpose(1, 2)
+
+
+@functools.lru_cache(maxsize=2)
+def _lanes(threads, process):
+    """Threads that each compute whole utterances alone, and so wait for each other once.
+
+    Left to itself, torch shares out every small step of an utterance between all threads. Each
+    then waits for the slowest, a dozen times an utterance, and when something else holds a
+    core, a wait can last a turn of the scheduler. `process` is its id: a fork has none of its
+    parent's threads.
+    """
+    before, ready = torch.get_num_threads(), threading.Barrier(threads + 1)
+
+    def alone():
+        torch.get_num_threads()  # a new thread takes over the process's number, now or later
+        torch.set_num_threads(1)
+        ready.wait()
+
+    lanes = ThreadPoolExecutor(threads, "features", alone)
+    for _ in range(threads):
+        lanes.submit(int)
+    ready.wait()
+    torch.set_num_threads(before)  # for threads yet to come
+    return lanes
 
 
 @functools.lru_cache(maxsize=8)

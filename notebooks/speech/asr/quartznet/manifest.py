@@ -15,11 +15,14 @@ from pathlib import Path
 
 import soundfile
 import torch
+from scipy.signal import resample_poly
 
 from .features import SAMPLE_RATE_HZ
 from .network import VOCABULARY
 
-__all__ = ["read_manifest", "read_sounds", "write_manifest"]
+__all__ = ["read_manifest", "read_sound", "read_sounds", "write_manifest"]
+
+LOWEST_HZ = 8000  # telephone speech
 
 
 def write_manifest(entries, path):
@@ -79,19 +82,26 @@ def read_manifest(path, audio=True):
 
 
 def read_sounds(entries):
-    """The signals of manifest entries, float32 tensors (N,), and their texts: what `train`
-    takes.
+    """The signals of manifest entries, as `read_sound` gives them, and their texts: what
+    `train` takes."""
+    return [read_sound(entry["audio_filepath"]) for entry in entries], [
+        entry["text"] for entry in entries
+    ]
 
-    Raises ValueError for a sound that is not mono at 16 kHz: read as if it were, it would be
-    heard at another pitch."""
-    signals = []
-    for entry in entries:
-        signal_N, rate_hz = soundfile.read(entry["audio_filepath"], dtype="float32")
-        if rate_hz != SAMPLE_RATE_HZ or signal_N.ndim != 1:
-            wrong = f"{entry['audio_filepath']}: {rate_hz} Hz, shape {signal_N.shape}"
-            raise ValueError(f"{wrong}; needed is one channel at {SAMPLE_RATE_HZ} Hz")
-        signals.append(torch.from_numpy(signal_N))
-    return signals, [entry["text"] for entry in entries]
+
+def read_sound(path):
+    """The sound of a file at 16 kHz, a float32 tensor (N,); another rate is resampled, since
+    read as if it were 16 kHz it would be heard at another pitch.
+
+    Raises ValueError for more than one channel, and below 8 kHz, where words lose consonants.
+    """
+    signal_N, rate_hz = soundfile.read(path, dtype="float32")
+    if rate_hz < LOWEST_HZ or signal_N.ndim != 1:
+        wrong = f"{path}: {rate_hz} Hz, shape {signal_N.shape}"
+        raise ValueError(f"{wrong}; needed is one channel at {LOWEST_HZ} Hz or more")
+    if rate_hz != SAMPLE_RATE_HZ:
+        signal_N = resample_poly(signal_N, SAMPLE_RATE_HZ, rate_hz)
+    return torch.from_numpy(signal_N)
 
 
 def _problem(entry):

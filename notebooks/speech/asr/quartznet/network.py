@@ -27,13 +27,8 @@ __all__ = ["BLANK", "VOCABULARY", "BlockSpec", "QuartzNet", "block_specs"]
 
 VOCABULARY = tuple(" abcdefghijklmnopqrstuvwxyz'")
 BLANK = len(VOCABULARY)  # 28: NeMo puts it last
-GROUPS = (
-    (33, 256),
-    (39, 256),
-    (51, 512),
-    (63, 512),
-    (75, 512),
-)  # (kernel, channels) of B1...B5
+# (kernel, channels) of B1...B5
+GROUPS = ((33, 256), (39, 256), (51, 512), (63, 512), (75, 512))
 
 
 @dataclass(frozen=True)
@@ -128,16 +123,11 @@ class QuartzNet(nn.Module):
         for another number of bands, an empty batch of frames or lengths beyond T.
         """
         self._check(features_BFT, frames_B)
+        x_BCT, mask, (batch, _, total) = features_BFT, None, features_BFT.shape
         if frames_B is None:
-            frames_B = torch.full(
-                features_BFT.shape[:1], features_BFT.shape[2], device=features_BFT.device
-            )
-            x_BCT, mask = features_BFT, None
+            frames_B = torch.full((batch,), total, device=x_BCT.device)
         else:
-            x_BCT, mask = (
-                features_BFT,
-                mask_of(frames_B, features_BFT.shape[2], features_BFT.dtype),
-            )
+            mask = mask_of(frames_B, total, x_BCT.dtype)
         for block in self.blocks:
             x_BCT, frames_B, mask = block(x_BCT, frames_B, mask)
         x_BVS = self.decoder(x_BCT)
@@ -159,28 +149,19 @@ class QuartzNet(nn.Module):
         return field
 
     def _check(self, features_BFT, frames_B):
-        if (
-            features_BFT.ndim != 3
-            or features_BFT.shape[1] != self.n_mels
-            or not features_BFT.shape[2]
-        ):
+        shape = tuple(features_BFT.shape)
+        if len(shape) != 3 or shape[1] != self.n_mels or not shape[2]:
             raise ValueError(
-                f"features must be (B, {self.n_mels}, T) with T at least 1, got "
-                f"{tuple(features_BFT.shape)}"
+                f"features must be (B, {self.n_mels}, T) with T at least 1, got {shape}"
             )
-        if frames_B is not None and frames_B.shape != features_BFT.shape[:1]:
+        if frames_B is None:
+            return
+        if frames_B.shape != shape[:1]:
+            came = tuple(frames_B.shape)
+            raise ValueError(f"one length for each of {shape[0]} utterances, got {came}")
+        if frames_B.device.type == "cpu" and int(frames_B.max()) > shape[2]:
             raise ValueError(
-                f"one length for each of {len(features_BFT)} utterances, got "
-                f"{tuple(frames_B.shape)}"
-            )
-        if (
-            frames_B is not None
-            and frames_B.device.type == "cpu"
-            and int(frames_B.max()) > features_BFT.shape[2]
-        ):
-            raise ValueError(
-                f"a length of {int(frames_B.max())} frames exceeds the features' "
-                f"{features_BFT.shape[2]}"
+                f"a length of {int(frames_B.max())} frames exceeds the features' {shape[2]}"
             )
 
 

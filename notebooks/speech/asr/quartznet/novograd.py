@@ -48,17 +48,12 @@ class NovoGrad(torch.optim.Optimizer):
         )
 
     @torch.no_grad()
-    def step(self, closure=None):
-        """The closure's loss, if there is one; moves the weights."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
+    def step(self):
+        """None; moves the weights."""
         for group in self.param_groups:
             weights = [w for w in group["params"] if w.grad is not None]
             if weights:
                 self._move(weights, group)
-        return loss
 
     def _move(self, weights, group):
         beta1, beta2 = group["betas"]
@@ -101,9 +96,9 @@ def novograd_reference(
     return path
 
 
-def cosine_rate(step, steps, peak, warmup=0, floor=0.0):
+def cosine_rate(step, steps, peak, warmup=0):
     """The learning rate of update `step` (from 0): a linear rise over `warmup` updates, then
-    half a cosine to `floor`.
+    half a cosine to zero.
 
     >>> [round(cosine_rate(step, 5, 1.0, warmup=1), 3) for step in range(5)]
     [0.5, 1.0, 0.854, 0.5, 0.146]
@@ -118,6 +113,4 @@ def cosine_rate(step, steps, peak, warmup=0, floor=0.0):
         )
     if step < warmup:
         return peak * (step + 1) / (warmup + 1)
-    return floor + (peak - floor) * 0.5 * (
-        1 + math.cos(math.pi * (step - warmup) / (steps - warmup))
-    )
+    return peak * 0.5 * (1 + math.cos(math.pi * (step - warmup) / (steps - warmup)))

@@ -2,12 +2,15 @@
 slice's folder:
 
     python -m torch.distributed.run --nproc-per-node 2 -m quartznet.sharded \\
-        --manifest train.json --base base.safetensors --out tuned.safetensors --mode decoder
+        --manifest train.json --base base.safetensors --out tuned.safetensors \\
+        --recipe '{"mode": "decoder", "warmup": 100}'
 
-Every process trains by `training.train`, on its share of each batch; process 0 saves.
+Every process runs `training.train` with all its checks, on its share of each batch; process 0
+saves.
 """
 
 import argparse
+import json
 import os
 
 import torch
@@ -25,11 +28,7 @@ def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     for name in ("manifest", "base", "out"):
         parser.add_argument(f"--{name}", required=True)
-    parser.add_argument("--mode", default="full")
-    parser.add_argument("--rate", type=float, default=1e-3)
-    parser.add_argument(
-        "--plain", action="store_true", help="no cutouts, no dither: comparable"
-    )
+    parser.add_argument("--recipe", type=json.loads, default={}, help="a Recipe's fields, JSON")
     args = parser.parse_args(argv)
     local, beside = int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"])
     on_gpus = torch.cuda.device_count() >= beside  # one each, or none: NCCL shares no GPU
@@ -38,8 +37,7 @@ def main(argv=None):
     dist.init_process_group("nccl" if on_gpus else "gloo")
     try:
         rank, processes = dist.get_rank(), dist.get_world_size()
-        plain = {"cutouts": 0, "dither": 0.0} if args.plain else {}
-        recipe = Recipe(mode=args.mode, rate=args.rate, **plain)
+        recipe = Recipe(**args.recipe)
         model = load_model(args.base, f"cuda:{local}" if on_gpus else "cpu")
         sounds = read_sounds(read_manifest(args.manifest))
         losses = train(model, *sounds, recipe, rank=rank, processes=processes)

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from .manifest import read_manifest, read_sounds, write_manifest
+from .manifest import read_manifest, read_sound, read_sounds, write_manifest
 
 
 def entry(name="a.wav", duration=1.5, text="three one four", **more):
@@ -120,8 +120,19 @@ def test_sounds_come_with_their_texts(tmp_path):
     )
 
 
-@pytest.mark.parametrize("sound, rate", [(np.zeros(800), 8000), (np.zeros((1600, 2)), 16_000)])
-def test_a_sound_at_another_rate_or_of_two_channels_is_refused(tmp_path, sound, rate):
+@pytest.mark.parametrize("rate_hz", [8_000, 11_025, 44_100])
+def test_a_sound_at_another_rate_keeps_its_pitch_and_length(tmp_path, rate_hz):
+    tone = np.sin(2 * np.pi * 1000 * np.arange(rate_hz) / rate_hz)
+    soundfile.write(tmp_path / "a.wav", tone, rate_hz, subtype="FLOAT")
+    found = read_sound(tmp_path / "a.wav")
+    wanted = torch.sin(2 * torch.pi * 1000 * torch.arange(16_000) / 16_000)
+    assert found.dtype == torch.float32 and found.shape == wanted.shape
+    inside = slice(200, -200)  # the ends ring
+    torch.testing.assert_close(found[inside], wanted[inside], rtol=0, atol=1e-2)
+
+
+@pytest.mark.parametrize("sound, rate", [(np.zeros(800), 4000), (np.zeros((1600, 2)), 16_000)])
+def test_a_sound_below_8_khz_or_of_two_channels_is_refused(tmp_path, sound, rate):
     soundfile.write(tmp_path / "a.wav", sound, rate)
-    with pytest.raises(ValueError, match="one channel at 16000 Hz"):
+    with pytest.raises(ValueError, match="one channel at 8000 Hz or more"):
         read_sounds([entry(str(tmp_path / "a.wav"))])

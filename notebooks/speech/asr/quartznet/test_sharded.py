@@ -1,5 +1,6 @@
 """Two processes fine-tune as one does, where batch normalisation holds its statistics."""
 
+import json
 import os
 import socket
 import subprocess
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 import soundfile
 import torch
+import torch.distributed as dist
 
 from . import sharded
 from .checkpoint import load_model, save_model
@@ -42,11 +44,21 @@ def as_torchrun_does(rank, port):
     return {key: str(value) for key, value in told.items()}
 
 
+def test_a_loss_that_is_not_finite_in_one_process_stops_all(monkeypatch):
+    signals = [torch.randn(3200), torch.randn(3200)]
+    message = torch.tensor([torch.nan])  # what the other process adds to the sum
+    monkeypatch.setattr(dist, "all_reduce", lambda x: x.add_(message))
+    with pytest.raises(RuntimeError, match="lower the rate"):
+        train(QuartzNet.build("5x1", width=0.06), signals, ["a", "b"], rank=0, processes=2)
+
+
 def test_two_processes_equal_one(tmp_path, monkeypatch):
     entries = spoken(tmp_path)  # 11 rows: the last batch has shares of unlike size
     torch.manual_seed(0)
     base = QuartzNet.build("5x1", width=0.06, field=0.12)
-    options = ["--mode=decoder", "--plain", "--rate=0.01", f"--out={tmp_path / 'two'}"]
+    plain = {"mode": "decoder", "rate": 0.01, "epochs": 2, "warmup": 2, "cutouts": 0}
+    plain["dither"] = 0
+    options = [f"--recipe={json.dumps(plain)}", f"--out={tmp_path / 'two'}"]
     options += [f"--manifest={write_manifest(entries, tmp_path / 'a.json')}"]
     options += [f"--base={save_model(base, tmp_path / 'base')}"]
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -61,11 +73,8 @@ def test_two_processes_equal_one(tmp_path, monkeypatch):
         monkeypatch.setenv(name, value)
     sharded.main(options)  # this process is the first
     assert other.wait(120) == 0
-    two, recipe = (
-        load_model(tmp_path / "two"),
-        Recipe("decoder", rate=0.01, cutouts=0, dither=0),
-    )
-    losses = train(base, *read_sounds(entries), recipe)
+    two = load_model(tmp_path / "two")
+    losses = train(base, *read_sounds(entries), Recipe(**plain))
     assert two.notes["processes"] == 2 and two.notes["losses"] == pytest.approx(
         losses, rel=1e-5
     )

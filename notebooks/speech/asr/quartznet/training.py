@@ -18,6 +18,7 @@ Legend: B batch, N samples, F mel bands, T frames, S output steps, V letters and
 """
 
 import contextlib
+import itertools
 import math
 from dataclasses import dataclass
 
@@ -128,9 +129,8 @@ def set_mode(model, mode):
     norms = [module for module in model.modules() if isinstance(module, torch.nn.BatchNorm1d)]
     free = list(model.parameters()) if mode == "full" else []
     free += list(model.decoder.parameters()) if mode.startswith("decoder") else []
-    free += (
-        [p for norm in norms for p in norm.parameters()] if mode.endswith("batch-norm") else []
-    )
+    if mode.endswith("batch-norm"):
+        free += [p for norm in norms for p in norm.parameters()]
     model.requires_grad_(False)
     model.train(mode != "decoder")  # in eval mode the running statistics stay as they are
     for parameter in free:
@@ -143,17 +143,10 @@ def ctc_loss(model, features_BFT, frames_B, targets):
     of letter ids each."""
     with mixed_precision(features_BFT.device):
         log_probs_BSV, steps_B = model(features_BFT, frames_B)
-    flat = torch.tensor(
-        [letter for target in targets for letter in target], device=log_probs_BSV.device
-    )
-    sizes_B = torch.tensor([len(target) for target in targets])
+    flat = torch.tensor(sum(targets, []), device=log_probs_BSV.device)
+    lengths = steps_B.cpu(), torch.tensor([len(target) for target in targets])
     losses_B = torch.nn.functional.ctc_loss(
-        log_probs_BSV.transpose(0, 1),
-        flat,
-        steps_B.cpu(),
-        sizes_B,
-        blank=BLANK,
-        reduction="none",
+        log_probs_BSV.transpose(0, 1), flat, *lengths, blank=BLANK, reduction="none"
     )
     return losses_B.mean()
 
@@ -166,11 +159,8 @@ def recognise(model, signals, batch=32):
     Signals of like length share a batch; lengths and masks keep them apart. The model is used
     in eval mode and left in the mode it came in.
     """
-    device, training, found = (
-        next(model.parameters()).device,
-        model.training,
-        [None] * len(signals),
-    )
+    device, training = next(model.parameters()).device, model.training
+    found = [None] * len(signals)
     model.eval()
     try:
         order = sorted(range(len(signals)), key=lambda row: len(signals[row]))
@@ -178,9 +168,8 @@ def recognise(model, signals, batch=32):
             signal_BN, lengths_B = pad([signals[row] for row in rows], device)
             with mixed_precision(device):
                 log_probs_BSV, steps_B = model(*log_mel(signal_BN, lengths_B))
-            for row, probs_SV, steps in zip(
-                rows, log_probs_BSV.cpu(), steps_B.tolist(), strict=True
-            ):
+            cut = zip(rows, log_probs_BSV.cpu(), steps_B.tolist(), strict=True)
+            for row, probs_SV, steps in cut:
                 found[row] = probs_SV[:steps]
     finally:
         model.train(training)
@@ -245,9 +234,8 @@ def pad(signals, device="cpu"):
     """Signals (N,) as one batch (B, N) with zeros behind, and their lengths (B,), on the
     device."""
     lengths_B = torch.tensor([len(signal) for signal in signals])
-    return torch.nn.utils.rnn.pad_sequence(signals, batch_first=True).to(device), lengths_B.to(
-        device
-    )
+    signal_BN = torch.nn.utils.rnn.pad_sequence(signals, batch_first=True)
+    return signal_BN.to(device), lengths_B.to(device)
 
 
 def mixed_precision(device):
@@ -265,9 +253,7 @@ def _check_alignable(signals, targets, frames_per_step):
             f"least one"
         )
     for row, (signal, target) in enumerate(zip(signals, targets, strict=True)):
-        repeats = sum(
-            a == b for a, b in zip(target, target[1:], strict=False)
-        )  # need a blank between them
+        repeats = sum(a == b for a, b in itertools.pairwise(target))  # each needs a blank
         steps = -(-(len(signal) // 160) // frames_per_step)
         if steps < max(1, len(target) + repeats):
             raise ValueError(
