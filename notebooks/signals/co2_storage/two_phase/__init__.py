@@ -11,8 +11,6 @@ What do I ask, and of which file?
     linear      the linear system of one iteration, two ways
     estimate    how hard a well would press, before any simulation
     validation  exact answers and sums that the simulator is held against
-
-`python -m two_phase.bench_two_phase` races grids, batches and linear solvers.
 """
 
 from .aquifer import Fluids, aquifer_of, hydrostatic_bar

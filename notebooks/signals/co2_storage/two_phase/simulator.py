@@ -29,10 +29,10 @@ import torch
 from . import fluids
 from .aquifer import aquifer_of, hydrostatic_bar
 from .estimate import estimated_buildup_bar
-from .linear import solve_blocks, solve_sparse
+from .linear import solve_banded, solve_blocks
 from .newton import STEP_FRACTION, Run
 
-SOLVERS = {"blocks": solve_blocks, "scipy": solve_sparse}
+SOLVERS = {"blocks": solve_blocks, "banded": solve_banded}
 FIELDS = (("permeability", 1e-4, 1e5, "mD"), ("porosity", 0.005, 0.6, "of the volume"))
 NUMBERS = (
     ("depth_m", 800, 4000, "m: shallower CO₂ is no dense fluid, deeper the correlations end"),
@@ -100,8 +100,8 @@ def simulate_batch(
     """A `Result` for each case, advanced together on `device`; equal to one at a time up to
     rounding.
 
-    `solver`: "blocks" (torch, any device) or "scipy" (SuperLU on the CPU); None takes the one
-    that is faster: "scipy" on a CPU. `step_fraction`: the longest step as a
+    `solver`: "blocks" (torch, any device) or "banded" (LAPACK, on the CPU); None takes the one
+    that is faster: "banded" on a CPU. `step_fraction`: the longest step as a
     share of the time passed; halving it halves the error of time stepping. `fluid`: a `Fluids`
     in place of the real ones. Cost of "blocks": about 16 Z³ R operations a Newton iteration
     and case, a few hundred iterations; Z is the batch's thickest aquifer in rows, so cases of
@@ -110,7 +110,7 @@ def simulate_batch(
     even in steps of a second.
     """
     cases = list(cases)
-    solver = solver or ("scipy" if torch.device(device).type == "cpu" else "blocks")
+    solver = solver or ("banded" if torch.device(device).type == "cpu" else "blocks")
     if not cases or solver not in SOLVERS:
         raise ValueError(
             f"{len(cases)} cases, solver {solver!r}: at least one case and one of the solvers "
