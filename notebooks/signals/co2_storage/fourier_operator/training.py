@@ -16,8 +16,8 @@ import math
 
 import torch
 
-from .inputs import encode
-from .surrogate import FLOOR, check_cases, pick, pressure_unit
+from .inputs import FLOOR, encode, pressure_unit
+from .surrogate import check_cases, pick
 
 
 def targets(cases, grid):

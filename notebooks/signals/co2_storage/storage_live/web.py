@@ -38,9 +38,8 @@ COLOURS = {"saturation": "viridis", "pressure": "inferno", "spread": "cividis"}
 class WebMember(nn.Module):
     """One member as the page runs it: `WebMember(scene, predict)(pattern_2ZR, knobs_k)`.
 
-    Gives saturation and pressure build-up in bar, (T, Z, R) each and zero below the aquifer,
-    and the `pressed` of its scene, (1,). `predict` maps a case's dict to both fields, with a
-    batch axis.
+    Gives saturation and pressure build-up in bar, (T, Z, R) each, as `predict` gives them with
+    a batch axis from a case's dict, and the `pressed` of its scene, (1,).
     """
 
     def __init__(self, scene, predict):
@@ -51,12 +50,7 @@ class WebMember(nn.Module):
         """Saturation, pressure build-up, share."""
         case = self.scene(pattern_2ZR, knobs_k)
         saturation, pressure = self.predict(case)
-        inside = case["mask"][0].to(saturation.dtype)
-        return (
-            saturation[0].clamp(0, 1) * inside,
-            pressure[0] * inside,
-            self.scene.pressed(case),
-        )
+        return saturation[0], pressure[0], self.scene.pressed(case)
 
 
 def web_members(surrogates, grid, bits=8):
