@@ -50,9 +50,10 @@ class Knob(NamedTuple):
 
 def knobs(grid, ranges=TRAINING):
     """The six `Knob`s, within what a network has seen in training on `grid`."""
-    row, thickest = grid.row_m, grid.rows * grid.row_m
-    thinnest = math.ceil(ranges.thickness_m[0] / row - 1e-9) * row
-    usual = round(0.75 * grid.rows) * row
+    # a step rounded up would leave the last row out of a slider's reach; `Scene` rounds to rows
+    row, thickest = math.floor(grid.row_m * 1e4) / 1e4, grid.rows * grid.row_m
+    thinnest = math.ceil(ranges.thickness_m[0] / grid.row_m - 1e-9) * grid.row_m
+    usual = thinnest + (round(0.75 * grid.rows) - round(thinnest / row)) * row
     depth, rate, mean = ranges.depth_m, ranges.rate_mt, ranges.log10_mean_md
     return (
         Knob("depth", "Depth of the aquifer’s top", "Site", *depth, 50, 1500, "m"),

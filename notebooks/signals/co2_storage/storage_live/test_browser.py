@@ -171,6 +171,30 @@ def test_a_well_that_no_member_has_seen_is_refused_with_the_reason(live):
     assert summary(page).startswith("After 30 years")
 
 
+def test_the_thickest_aquifer_can_be_chosen(live):
+    page, _ = live
+    move(page, "Thickness", ["End"])
+    summary(page)
+    slider = page.locator("#storage-thickness")
+    assert slider.get_attribute("aria-valuetext") == "200 m"
+
+
+def test_a_failure_after_the_start_is_told_and_no_old_picture_stays(browser, home):
+    page, _ = first_visit(browser, home)
+    page.evaluate(
+        "Worker.prototype.postMessage = () => { throw new Error('out of memory, say') }"
+    )
+    move(page, "CO₂ injected", ["ArrowRight"])
+    page.wait_for_selector(".storage-refused")
+    assert "stopped: out of memory, say" in summary(page)
+    pixels = page.evaluate(
+        """() => { const one = document.querySelector('.storage-mean canvas');
+        return [...one.getContext('2d').getImageData(100, 60, 1, 1).data] }"""
+    )
+    assert max(pixels[:3]) - min(pixels[:3]) < 12, "grey, not a colour of the scale"
+    page.close()
+
+
 def test_the_ends_of_the_open_interval_push_each_other(live):
     page, wrong = live
     top, bottom = (
