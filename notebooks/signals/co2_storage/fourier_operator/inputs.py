@@ -1,9 +1,8 @@
 """What a neural operator of a storage site reads: twelve channels over depth, radius and time,
 and the padding around them.
 
-Article: "Accelerating Climate Change Mitigation with Machine Learning: The Case of Carbon
-Storage" (NVIDIA Technical Blog, 2022); the channels are those of Wen et al., U-FNO (2022), our
-own scaling.
+The channels are those of Wen et al., U-FNO (2022), our own scaling. Pressure is foretold in
+units of rate over permeability times thickness, as radial flow has it, for all networks alike.
 
 Legend: B batch, Z rows, R rings, T report times.
 """

@@ -13,8 +13,7 @@ no cell has a saturation of `GAS`. λ is found by Newton's method: the mass is a
 straight pieces in λ.
 
 Density comes from a table over depth and build-up, within 0.3 % of the equation of state; the
-resting pressure is taken as hydrostatic. Both are the same in every graph that this becomes
-part of: PyTorch's, ONNX Runtime's, the browser's.
+resting pressure is taken as hydrostatic.
 
 Legend: B batch, Z rows, R rings, T times; D, U nodes of the table.
 """
@@ -67,11 +66,12 @@ class MassBalance(nn.Module):
         return pores[:, None] * swollen * density
 
     def forward(self, cases, saturation_BTZR, pressure_BTZR):
-        """(B, T, Z, R): the nearest saturation that is possible."""
+        """(B, T, Z, R): the nearest possible saturation, to one that is nowhere negative and
+        zero outside of the rock."""
         full = self.capacity(cases, pressure_BTZR)
         brought = (cases["rate"].float()[:, None] * self.years_T)[..., None, None]
         most = (1 - cases["swi"].float()).view(-1, 1, 1, 1)
-        s = torch.minimum(saturation_BTZR.clamp(min=0), most) * cases["mask"][:, None]
+        s = torch.minimum(saturation_BTZR, most)
         dry = (s.amax(2, keepdim=True) < GAS).float()
         plume = (s > 0) & (dry.cumsum(3) == 0)
         shift = torch.zeros_like(brought)

@@ -1,11 +1,10 @@
 """A spectral layer over several processes: pencils of the field, repartitioned between
 transforms, forward and backward.
 
-Article: "Accelerating Climate Change Mitigation with Machine Learning: The Case of Carbon
-Storage" (NVIDIA Technical Blog, 2022), its last part, about Grady et al. (arXiv:2204.01205): a
-field too large for one GPU is divided, and so are weights and gradients. A transform over d
-axes is d transforms over one. Each needs its own axis whole, so the field is cut along two
-others into pencils, and between transforms an all-to-all exchange turns them:
+The article's last part, about Grady et al. (arXiv:2204.01205): a field too large for one GPU is
+divided, and so are weights and gradients. A transform over d axes is d transforms over one.
+Each needs its own axis whole, so the field is cut along two others into pencils, and between
+transforms an all-to-all exchange turns them:
 
     X/p Y/q Z  –rfft Z, cut–  X/p Y/q K_z  ⇄  X/p Y K_z/q  –fft Y, cut–  ⇄  X K_y/p K_z/q
 

@@ -42,7 +42,7 @@ def ratios(cases, saturation, pressure):
 def test_a_network_alone_makes_gas_and_its_answer_does_not(sites, shipped):
     with torch.inference_mode():
         saturation, pressure = shipped.unbalanced(sites)
-    alone = ratios(sites, saturation.clamp(0, 1) * sites["mask"][:, None], pressure)
+    alone = ratios(sites, saturation, pressure)
     assert np.median(alone[:, -1]) > 2, "if networks conserve mass, why hold them to it?"
     np.testing.assert_allclose(ratios(sites, *shipped.predict(sites)), 1, atol=ALLOWED)
 
@@ -90,6 +90,7 @@ def test_gas_stops_at_the_first_ring_without_any(sites):
     torn = sites["saturation"].clone()
     torn[..., 5] = 0.0
     torn[..., 20:] = 0.3
+    torn = torn * sites["mask"][:, None]
     found = BALANCE(sites, torn, sites["pressure"])
     assert not found[..., 5:].any() and found[..., :5].any()
     most = (1 - sites["swi"]).view(-1, 1, 1, 1)

@@ -11,9 +11,7 @@ simulated when first needed, and kept beside the networks, so that an interrupte
 where it stopped. The three U-FNOs and the first FNO and CNN come to lie in `weights/`, 16 bits
 a number.
 
-`training_receipt.json` there holds the errors of the networks' own fields (`test_plume` and so
-on), and of the shipped ones those of the answers that hold the injected gas, with the gas that
-either has in place, summed by the simulator's books (`deployed`).
+`training_receipt.json` there holds what `measured` gives of each.
 """
 
 import argparse
@@ -65,56 +63,40 @@ def tests_of(folder, grid):
     return found
 
 
-def listed(values):
-    """Mean and single values, ready for JSON."""
-    values = [float(value) for value in values]
-    return {"mean": round(sum(values) / len(values), 6), "cases": [round(v, 5) for v in values]}
-
-
-def measured(surrogate, tests):
-    """The errors of a network's own fields on each set of test cases."""
-    found = {}
+def measured(surrogate, tests, shipped=False):
+    """The receipt's numbers on each set of test cases: errors of a network's own fields; of a
+    shipped one also those of its answers (`deployed`), with the gas that either holds."""
+    found, grid = {"deployed": {}} if shipped else {}, surrogate.grid
     for name in ("test", "outside"):
+        cases = tests[name]
         with torch.inference_mode():
-            saturation, pressure = surrogate.unbalanced(tests[name])
-        inside = tests[name]["mask"][:, None]
-        errors = case_errors(saturation.clamp(0, 1) * inside, pressure, tests[name])
-        for field in ("plume", "pressure"):
-            told = listed(getattr(errors, field))
-            found |= {f"{name}_{field}": told["mean"], f"{name}_{field}_cases": told["cases"]}
+            own = surrogate.unbalanced(cases)
+        for field, values in vars(case_errors(*own, cases)).items():
+            found[f"{name}_{field}"] = round(values.mean().item(), 6)
+            found[f"{name}_{field}_cases"] = rounded(values)
+        if shipped:
+            fields = surrogate.predict(cases, trained=name == "test")
+            reach, true = (reach_m(s, grid)[:, -1] for s in (fields[0], cases["saturation"]))
+            columns = vars(case_errors(*fields, cases)) | {
+                "reach": (reach - true).abs() / true,
+                "gas_in_place_ratio": gas_ratios(cases, grid, *fields),
+                "own_gas_in_place_ratio": gas_ratios(cases, grid, *own),
+            }
+            found["deployed"][name] = {key: rounded(values) for key, values in columns.items()}
     return found
+
+
+def rounded(values):
+    """Five digits of each number, for JSON."""
+    return [round(float(value), 5) for value in values]
 
 
 def gas_ratios(cases, grid, saturation, pressure):
     """The gas in place at the end over what was injected, a number a case."""
     made = [to_case(cases, i) for i in range(len(cases["mask"]))]
+    held = map(co2_in_place_mt, made, [grid] * len(made), saturation, pressure)
     brought = grid.times_days[-1] / 365
-    return [
-        co2_in_place_mt(case, grid, saturation[i], pressure[i])[-1] / (case.rate_mt * brought)
-        for i, case in enumerate(made)
-    ]
-
-
-def deployed(surrogate, tests):
-    """What `predict` answers: errors, gas in place, reach; and the gas of the own fields."""
-    found, grid = {}, surrogate.grid
-    for name in ("test", "outside"):
-        cases = tests[name]
-        fields = surrogate.predict(cases, trained=name == "test")
-        errors = case_errors(*fields, cases)
-        reach, true = (reach_m(s, grid)[:, -1] for s in (fields[0], cases["saturation"]))
-        with torch.inference_mode():
-            saturation, pressure = surrogate.unbalanced(cases)
-        own = saturation.clamp(0, 1) * cases["mask"][:, None]
-        columns = {
-            "plume": errors.plume,
-            "pressure": errors.pressure,
-            "reach": (reach - true).abs() / true,
-            "gas_in_place_ratio": gas_ratios(cases, grid, *fields),
-            "own_gas_in_place_ratio": gas_ratios(cases, grid, own, pressure),
-        }
-        found[name] = {key: listed(values) for key, values in columns.items()}
-    return found
+    return [mt[-1] / (case.rate_mt * brought) for mt, case in zip(held, made, strict=True)]
 
 
 def calibrated(members, tests):
@@ -156,9 +138,12 @@ def trained(kind, seed, share, training, grid, epochs, folder):
     if entry.items() <= found.items():
         return found, path
     began = time.perf_counter()
-    losses = train(
-        net, pick(training, slice(0, number)), grid, rounds, seed, tell=tell(path.stem)
-    )
+
+    def tell(epoch, loss):
+        print(f"{path.stem} epoch {epoch}: {loss:.3f}", flush=True)
+
+    some = pick(training, slice(0, number))
+    losses = train(net, some, grid, rounds, seed, tell=tell)
     Surrogate(net, grid).save(path)
     entry |= {"losses": [round(x, 4) for x in losses]}
     entry |= {"seconds": round(time.perf_counter() - began, 1)}
@@ -169,36 +154,23 @@ def trained(kind, seed, share, training, grid, epochs, folder):
     return entry, path
 
 
-def tell(name):
-    """A function that prints an epoch's loss."""
-    return lambda epoch, loss: print(f"{name} epoch {epoch}: {loss:.3f}", flush=True)
-
-
-def described(args, tests):
-    """What the receipt says of data, simulator and machine."""
+def all_trained(args, grid, tests):
+    """The receipt of every network of the plan, trained now or found."""
+    cases, made = load(args.cases, limit=TRAINING), []
+    for one in plan():
+        entry, path = trained(*one, cases, grid, args.epochs, args.keep)
+        surrogate = Surrogate.load(path, KINDS[entry["kind"]].reduced(), grid)
+        made.append(entry | measured(surrogate, tests))
     return {
-        "training": args.training,
-        "test": len(tests["test"]["mask"]),
-        "outside": len(tests["outside"]["mask"]),
+        "training": TRAINING,
         "epochs": args.epochs,
         "seed": SEED,
         "simulator": json.loads((args.cases / "index.json").read_text())["code"],
         "torch": torch.__version__,
         "machine": device.machine()["cpu"],
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        "networks": made,
     }
-
-
-def all_trained(args, grid, tests):
-    """The receipt of every network of the plan, trained now or found."""
-    cases, made = load(args.cases, limit=args.training), []
-    for one in plan():
-        entry, path = trained(*one, cases, grid, args.epochs, args.keep)
-        surrogate = Surrogate.load(path, KINDS[entry["kind"]].reduced(), grid)
-        made.append(entry | measured(surrogate, tests))
-        told = f"{made[-1]['test_plume']:.4f} {made[-1]['test_pressure']:.4f}"
-        print(path.stem, told, flush=True)
-    return described(args, tests) | {"networks": made}
 
 
 def main(argv=None):
@@ -208,7 +180,6 @@ def main(argv=None):
     parser.add_argument("--cases", type=Path, default=build / "co2_cases")
     parser.add_argument("--keep", type=Path, default=build / "co2_networks")
     parser.add_argument("--epochs", type=int, default=EPOCHS)
-    parser.add_argument("--training", type=int, default=TRAINING, help="cases")
     parser.add_argument(
         "--measure", action="store_true", help="train nothing, measure the shipped"
     )
@@ -223,9 +194,7 @@ def main(argv=None):
         for seed, surrogate in zip(seeds, load_shipped(grid, kind), strict=True):
             for entry in content["networks"]:
                 if (entry["kind"], entry["seed"], entry["share"]) == (kind, seed, 1):
-                    entry |= measured(surrogate, tests) | {
-                        "deployed": deployed(surrogate, tests)
-                    }
+                    entry |= measured(surrogate, tests, shipped=True)
     content["ensemble"] = calibrated(load_shipped(grid), tests)
     content["measured"] = content.get("measured", {}) | {
         "simulator": code_hash(generate.CODE),

@@ -1,9 +1,7 @@
 """Training a neural operator on simulated storage sites.
 
-Article: "Accelerating Climate Change Mitigation with Machine Learning: The Case of Carbon
-Storage" (NVIDIA Technical Blog, 2022); loss and optimiser as in Wen et al., U-FNO (2022):
-relative L2 of the field plus half of that of its derivative along the radius, over the rock
-alone; Adam with weight decay and a rate that falls.
+Loss and optimiser as in Wen et al., U-FNO (2022): relative L2 of the field plus half of that of
+its derivative along the radius, over the rock alone; Adam with weight decay and a falling rate.
 
 Where we differ: one network gives both fields, where the paper trains one a field; the rate
 rises for a tenth of the updates and falls on a cosine; the derivative is taken from ring to

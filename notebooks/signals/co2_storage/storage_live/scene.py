@@ -6,9 +6,8 @@ The page offers six numbers and a kind of rock. What the training cases draw bes
 is a seeded field by the recipe of `storage_sites.rock`, standardised, that the slider of
 permeability lifts or lowers as a whole.
 
-A well that would press too hard (over half of the resting pressure by the simulator's own
-estimate) is not among the training cases. `Scene.pressed` is that share by the same formula, so
-that the page can refuse what no network has seen.
+A well that would press too hard by the simulator's own estimate is not among the training
+cases. `Scene.pressed` is that share, so that the page can refuse what no network has seen.
 
 Legend: Z rows, R rings; k knobs of the page.
 """

@@ -7,9 +7,7 @@ and the pictures: the rock, the case (`Scene`), the encoding, the networks. So w
 does is what the tests compare.
 
 `fourier_operator.as_matrices` makes the networks' layers such that this runtime has them, and
-keeps their weights small. The browser is compared with PyTorch on the same small weights,
-`CHECK_EVERY`-th numbers of which travel with the page; what the rounding itself changes is
-another number, and the chapter measures it.
+keeps their weights small. The browser is compared with PyTorch on the same small weights.
 
 Legend: Z rows, R rings, T report times; k knobs of the page.
 """
@@ -88,16 +86,16 @@ class LivePage:
         return {"text/html": html, "text/plain": self.words, MIME: pack}
 
 
-def export(members, grid, words, patterns=None, sliders=None):
+def export(members, grid, words, patterns=None):
     """The `LivePage` of an ensemble: `export([WebMember(…), …], grid, "Words for where no
     script runs.")`.
 
-    patterns: name to (2, Z, R), by default `rocks(grid)`; sliders: by default `knobs(grid)`.
+    patterns: name to (2, Z, R), by default `rocks(grid)`.
     The pack holds the models and every 17th number that PyTorch computes for the first pattern
     and the sliders' first values, so that the page can check itself. Raises ValueError for no
     member, a pattern of another shape or one that is not finite.
     """
-    patterns, sliders = patterns or rocks(grid), sliders or knobs(grid)
+    patterns, sliders = patterns or rocks(grid), knobs(grid)
     stacked = torch.stack([*patterns.values()]).float()
     if not members or stacked.shape[1:] != (2, *grid.shape) or not stacked.isfinite().all():
         told = f"shape {tuple(stacked.shape[1:])}, finite: {bool(stacked.isfinite().all())}"

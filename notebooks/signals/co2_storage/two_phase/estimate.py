@@ -5,9 +5,8 @@ whole aquifer to √(2.25 η t), where Theis' solution has fallen to nothing, η
 
     Δp = Q μ / (2π ρ) · (ln(h/r_w) / Σ_open k Δz + ln(√(2.25 η t)/h) / Σ k Δz)
 
-One formula serves the simulator, which refuses sites by it, the networks, which were trained on
-sites that it let pass, and the live page, whose graph it becomes a part of: `buildup_bar` is
-tensor arithmetic alone.
+One formula serves the simulator, which refuses sites by it, the networks, which learnt from
+sites that it let pass, and the live page: `buildup_bar` is tensor arithmetic alone.
 
 Legend: B cases, Z rows, R rings.
 """

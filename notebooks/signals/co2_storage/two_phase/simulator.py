@@ -2,15 +2,7 @@
 well.
 
 This is the simulator that the article's network stands in for: two phases, finite volumes on
-rings around the well, fully implicit in time, many cases side by side. The parts:
-
-    grid       rings, rows, report times, conductances between cells
-    fluids     densities, viscosities, relative permeability, capillary pressure
-    aquifer    from a site to the arrays of a batch
-    equations  what cells hold, what passes faces, the well; with all derivatives
-    newton     time steps and Newton's method
-    linear     the linear system of a Newton iteration
-    estimate   how hard a well would press, before any simulation
+rings around the well, fully implicit in time, many cases side by side.
 
 Where we differ from the article's simulator (Schlumberger ECLIPSE e300): CO₂ and brine do not
 dissolve in each other, no salt falls out, the temperature does not change, and the relative

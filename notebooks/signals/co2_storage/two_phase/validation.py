@@ -8,9 +8,6 @@ Pressure    Theis (1935): one slightly compressible fluid from a line well raise
             pressure by Q μ/(4π ρ k h) · E₁(r²/(4 η t)), η = k/(φ μ c). Both fluids get the same
             properties and straight relative permeabilities, so there is only one.
 Sum         the mass in place, summed again from the fields that a run returns.
-
-Each function returns numbers; the tests and the page say how small they must be. The tests also
-refine the grid, whose rings and rows split the coarser one's.
 """
 
 from dataclasses import replace
