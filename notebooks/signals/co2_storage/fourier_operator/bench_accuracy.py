@@ -1,7 +1,6 @@
 """The race at equal accuracy: what a site costs the network and a simulator, coarsened.
 
-    python -m fourier_operator.bench_accuracy                 # 20 rounds, all cores
-    python -m fourier_operator.bench_accuracy --threads 1     # a receipt of its own
+    python -m fourier_operator.bench_accuracy --threads 1     # each number has its own receipt
 
 A network is off, so a simulator need not be better. The truth for both is the simulator on a
 grid twice as fine each way with steps half as long, averaged back, on eight sites that no

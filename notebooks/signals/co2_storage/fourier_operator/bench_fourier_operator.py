@@ -1,7 +1,6 @@
 """The race of one spectral layer's three ways.
 
     python -m fourier_operator.bench_fourier_operator     # this machine's tier, 20 rounds
-    python -m fourier_operator.bench_fourier_operator --rounds 5 --batch 4
 
 A layer: fast transforms, products with the kept rows of the transforms' matrices, and
 neuraloperator's layer (skipped where it is not installed), on the same weights and checked for

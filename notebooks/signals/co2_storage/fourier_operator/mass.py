@@ -20,8 +20,9 @@ Legend: B batch, Z rows, R rings, T times; D, U nodes of the table.
 
 import numpy as np
 import torch
+from storage_sites import to_case
 from torch import nn
-from two_phase import fluids, hydrostatic_bar
+from two_phase import co2_in_place_mt, fluids, hydrostatic_bar
 from two_phase.equations import look_up
 
 BAR_PA, KG_PER_MT = 1e5, 1e9
@@ -89,3 +90,11 @@ def reach_m(saturation_NTZR, grid, threshold=GAS):
     wet_NTR = (saturation_NTZR > threshold).any(2)
     edges = torch.tensor(grid.edges_m[1:], dtype=torch.float32)
     return (wet_NTR * edges).amax(2)
+
+
+def gas_ratios(cases, grid, saturation_NTZR, pressure_NTZR):
+    """A list of N: gas in place at the end over gas injected, by the simulator's own books."""
+    made = [to_case(cases, i) for i in range(len(cases["mask"]))]
+    held = map(co2_in_place_mt, made, [grid] * len(made), saturation_NTZR, pressure_NTZR)
+    brought = grid.times_days[-1] / 365
+    return [mt[-1] / (case.rate_mt * brought) for mt, case in zip(held, made, strict=True)]

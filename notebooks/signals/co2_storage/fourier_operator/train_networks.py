@@ -23,10 +23,10 @@ from pathlib import Path
 import numpy as np
 import torch
 from helpers import device, root
-from storage_sites import code_hash, generate, load, simulate_shard, sites, to_case
-from two_phase import Grid, co2_in_place_mt
+from storage_sites import code_hash, generate, load, simulate_shard, sites
+from two_phase import Grid
 
-from .mass import reach_m
+from .mass import gas_ratios, reach_m
 from .networks import parameters
 from .shipped import KINDS, RECEIPT, SEEDS, SHIPPED, load_shipped, shipped_path
 from .surrogate import GAS, Surrogate, case_errors, pick
@@ -89,14 +89,6 @@ def measured(surrogate, tests, shipped=False):
 def rounded(values):
     """Five digits of each number, for JSON."""
     return [round(float(value), 5) for value in values]
-
-
-def gas_ratios(cases, grid, saturation, pressure):
-    """The gas in place at the end over what was injected, a number a case."""
-    made = [to_case(cases, i) for i in range(len(cases["mask"]))]
-    held = map(co2_in_place_mt, made, [grid] * len(made), saturation, pressure)
-    brought = grid.times_days[-1] / 365
-    return [mt[-1] / (case.rate_mt * brought) for mt, case in zip(held, made, strict=True)]
 
 
 def calibrated(members, tests):
