@@ -6,7 +6,7 @@ A network is off, so a simulator need not be better. The truth for both is the s
 grid twice as fine each way with steps half as long, averaged back, on eight sites that no
 network has seen; it takes minutes, and is kept in `_build`. The simulator runs with the data
 set's settings, with longer steps, and on rings twice as wide. The clock runs for one site of
-middling thickness, then for all eight together.
+middling thickness.
 """
 
 import argparse
@@ -116,18 +116,12 @@ def main(argv=None):
         for name, value in accuracy(fields, wanted, sites).items():
             receipt.record(f"{way}_{name}_{args.threads}_threads", value, "%")
             print(f"{way} {name} {value:.2f} %")
-    nets = {"network": member, "compiled": compiled}
-    for count, chosen, some, arrays in ((1, coarse, lone, one), (8, coarse[2:], cases, sites)):
-        ways = {way: functools.partial(simulated, some, way) for way in chosen}
-        ways |= {way: functools.partial(net.predict, arrays) for way, net in nets.items()}
-        race = bench.race(ways, repeats=args.rounds, warmup=1, reference="steps_10")
-        print(f"{count} at a time\n{race}\n")
-        for way, timed in race.results.items():
-            receipt.record(
-                f"{way}_s_{count}_sites_{args.threads}_threads",
-                timed.median_s / count, "s", timed.low_s / count, timed.high_s / count,
-                args.rounds, note="per site",
-            )  # fmt: skip
+    ways = {way: functools.partial(simulated, lone, way) for way in coarse}
+    ways |= {"network": lambda: member.predict(one), "compiled": lambda: compiled.predict(one)}
+    race = bench.race(ways, repeats=args.rounds, warmup=1, reference="steps_10")
+    print(race)
+    for way, timed in race.results.items():
+        receipt.record(f"{way}_s_{args.threads}_threads", timed)
     print(receipt.write(f"accuracy-{args.threads}"))
 
 
