@@ -15,7 +15,7 @@ What do I ask, and of which file?
     darcy           Darcy flow: train coarse, ask fine
     pencil_fft      one layer over many processes: `torchrun -m fourier_operator.pencil_fft`
 
-`python -m fourier_operator.bench_fourier_operator` races layers and networks,
+`python -m fourier_operator.bench_fourier_operator` races spectral layers,
 `python -m fourier_operator.bench_accuracy` simulator and network at equal accuracy.
 """
 
