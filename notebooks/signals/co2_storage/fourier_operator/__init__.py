@@ -6,6 +6,7 @@ What do I ask, and of which file?
     networks        FNO, U-FNO and U-Net, as published and reduced
     inputs          the twelve channels that a network reads
     training        the loss, and following its gradient
+    mass            the injected gas, which every answer is held to
     surrogate       a trained network in physical units, its errors, what it refuses
     shipped         the networks in `../weights`, and their receipt
     train_networks  the script that made them: `python -m fourier_operator.train_networks`
@@ -14,7 +15,8 @@ What do I ask, and of which file?
     darcy           Darcy flow: train coarse, ask fine
     pencil_fft      one layer over many processes: `torchrun -m fourier_operator.pencil_fft`
 
-`python -m fourier_operator.bench_fourier_operator` races layers and networks.
+`python -m fourier_operator.bench_fourier_operator` races spectral layers,
+`python -m fourier_operator.bench_accuracy` simulator and network at equal accuracy.
 """
 
 from .inputs import CHANNELS, encode

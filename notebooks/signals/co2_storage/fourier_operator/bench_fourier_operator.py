@@ -1,31 +1,22 @@
-"""The races of the operators: one spectral layer three ways, and whole networks by batch.
+"""The race of one spectral layer's three ways.
 
     python -m fourier_operator.bench_fourier_operator     # this machine's tier, 20 rounds
-    python -m fourier_operator.bench_fourier_operator --rounds 5 --batch 4
 
 A layer: fast transforms, products with the kept rows of the transforms' matrices, and
 neuraloperator's layer (skipped where it is not installed), on the same weights and checked for
-equality before the clock starts. Networks: U-FNO, FNO and CNN of equal size, and the U-FNO
-compiled. The processor's arithmetic peak is measured, not looked up.
+equality before the clock starts. The processor's arithmetic peak is measured, not looked up.
 """
 
 import argparse
 import importlib.util
 import math
-from pathlib import Path
 
-import storage_sites
 import torch
 from helpers import bench, device, receipts
-from two_phase import Grid
 
 from . import spectral_conv
-from .runtime import Compiled
-from .shipped import KINDS, load_shipped
 from .spectral_conv import SpectralConv
-from .surrogate import pick
 
-HERE = Path(__file__).resolve().parents[1]
 LAYERS = {  # points an axis, kept modes, channels
     "reduced": ((24, 56), (4, 8), 20),
     "darcy": ((32, 32), (8, 8), 24),
@@ -101,20 +92,6 @@ def layer_race(points, modes, channels, batch, where, rounds):
     return bench.race(made, repeats=rounds, warmup=2, reference="fast transforms", device=where)
 
 
-def network_race(batch, rounds):
-    """Race of `Surrogate.predict` of the shipped networks over `batch` sites."""
-    grid = Grid.reduced()
-    sites = storage_sites.load(HERE / "sample_cases")
-    many = pick(sites, torch.arange(batch) % len(sites["mask"]))
-    nets = {kind: load_shipped(grid, kind)[0] for kind in KINDS}
-    nets["ufno_compiled"] = Compiled(nets["ufno"], sites)
-    pairs = zip(nets["ufno_compiled"].predict(many), nets["ufno"].predict(many), strict=True)
-    if not all(torch.allclose(one, other, rtol=1e-4, atol=1e-3) for one, other in pairs):
-        raise AssertionError("the compiled U-FNO differs from PyTorch's")
-    ways = {kind: (lambda net=net: net.predict(many)) for kind, net in nets.items()}
-    return bench.race(ways, repeats=rounds, warmup=2, reference="cnn")
-
-
 def main(argv=None):
     """Race at this machine's size and write the receipt."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
@@ -139,11 +116,6 @@ def main(argv=None):
         share = rate / bench.peak(tier.device).matmul_flops_per_s
         receipt.record(f"layer_{name}_matrices_share_of_peak", share, "")
         print(f"matrices: {rate / 1e9:.1f} GFLOP/s, {share:.0%} of this device's products\n")
-    for batch in (1, 16):
-        race = network_race(batch, args.rounds)
-        print(f"networks, {batch} sites at once\n{race}\n")
-        for kind, timed in race.results.items():
-            receipt.record(f"predict_{kind}_batch_{batch}", timed.median_s / batch, "s")
     print(receipt.write("operators"))
 
 

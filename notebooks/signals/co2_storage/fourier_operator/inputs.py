@@ -1,9 +1,8 @@
 """What a neural operator of a storage site reads: twelve channels over depth, radius and time,
 and the padding around them.
 
-Article: "Accelerating Climate Change Mitigation with Machine Learning: The Case of Carbon
-Storage" (NVIDIA Technical Blog, 2022); the channels are those of Wen et al., U-FNO (2022), our
-own scaling.
+The channels are those of Wen et al., U-FNO (2022), our own scaling. Pressure is foretold in
+units of rate over permeability times thickness, as radial flow has it, for all networks alike.
 
 Legend: B batch, Z rows, R rings, T report times.
 """
@@ -19,6 +18,8 @@ SCALES = (  # (what counts as 0, what as 1) of the first nine channels
     (0.5, 0.2),
 )  # fmt: skip
 HALVINGS = 3  # that the U path makes
+BAR_PER_FLOW = 4e5  # bar · mD · m / (Mt/yr): about the largest build-up of a median case
+FLOOR = 1e-6
 
 
 def encode(cases, grid, moving=True):
@@ -65,6 +66,14 @@ def encode(cases, grid, moving=True):
     T = len(times)
     clock = times.expand(B, 1, Z, R, T)
     return torch.cat([still[..., None].expand(B, still.shape[1], Z, R, T), clock], 1)
+
+
+def pressure_unit(cases, grid):
+    """(N,): the build-up in bar that a network calls 1, rate / (permeability · thickness) times
+    a constant: the scale of steady radial flow. Tensor arithmetic alone."""
+    k_NZR = cases["permeability"].float() * cases["mask"].float()
+    conductance = k_NZR.mean((1, 2)) * (grid.rows * grid.row_m)
+    return BAR_PER_FLOW * cases["rate"].float() / conductance.clamp(min=FLOOR)
 
 
 def padded(x_BCs, pad):

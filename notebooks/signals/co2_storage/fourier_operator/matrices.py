@@ -66,14 +66,14 @@ class MatrixSpectral(nn.Module):
 class Stored(nn.Module):
     """A constant (2, K, C, C) kept small: called, it gives back the tensor in float32.
 
-    `bits` 8: a scale for each of the K modes, so that a weak mode keeps its digits; 16: half
-    precision; 32: as it is. Raises ValueError for another width."""
+    `bits` 8: a scale for each of the K modes, so that a weak mode keeps its digits; 32: as it
+    is. Raises ValueError for another width."""
 
     def __init__(self, tensor, bits):
         super().__init__()
-        if bits not in (8, 16, 32):
-            raise ValueError(f"bits={bits!r}: 8, 16 or 32 are allowed")
-        scale, kept = torch.ones(1), tensor.half() if bits == 16 else tensor.float()
+        if bits not in (8, 32):
+            raise ValueError(f"bits={bits!r}: 8 or 32 are allowed")
+        scale, kept = torch.ones(1), tensor.float()
         if bits == 8:
             largest = tensor.abs().amax((0, 2, 3), keepdim=True)
             scale = largest.clamp_min(1e-30) / 127

@@ -34,10 +34,10 @@ from .spectral_conv import SpectralConv
 
 INPUTS = len(CHANNELS)
 REDUCED = {
-    "fno": {"width": 25, "modes": (4, 8), "layers": 4, "pad": (0, 8, 0), "head": 64},
-    "ufno": {"width": 22, "modes": (3, 5), "layers": 3, "pad": (0, 8, 0), "head": 64,
+    "FNO": {"width": 25, "modes": (4, 8), "layers": 4, "pad": (0, 8, 0), "head": 64},
+    "UFNO": {"width": 22, "modes": (3, 5), "layers": 3, "pad": (0, 8, 0), "head": 64,
              "u_layers": 3, "inner": 24, "normalise": False},
-    "unet": {"width": 14, "pad": (0, 0, 0), "head": 64, "axes": 2},
+    "UNet": {"width": 14, "pad": (0, 0, 0), "head": 64, "axes": 2},
 }  # fmt: skip
 
 
@@ -135,13 +135,17 @@ class FNO(nn.Module):
 
     @classmethod
     def published(cls):
-        """Six Fourier layers in the shape of `UFNO.published`."""
+        """The article's shape, for 96 × 200 × 24 points: width 36, 10 modes an axis, six
+        layers. A `UFNO`, with U paths in three, has 33,097,829 parameters, a complex one
+        counted once."""
         return cls()
 
     @classmethod
     def reduced(cls, outputs=2, times=12):
-        """For 24 × 48 points on two cores, time folded; both fields from one network."""
-        return cls(outputs=outputs, times=times, **REDUCED["fno"])
+        """For 24 × 48 points on two cores, time folded; both fields from one network. All kinds
+        have about as many real numbers: a U-FNO's fewer modes pay for its U paths. It has no
+        batch normalisation, whose statistics four cases hardly give."""
+        return cls(outputs=outputs, times=times, **REDUCED[cls.__name__])
 
 
 class UFNO(FNO):
@@ -159,19 +163,6 @@ class UFNO(FNO):
             )
         for layer in self.layers[-u_layers:]:
             layer.unet = UPath(width, inner, normalise, len(modes))
-
-    @classmethod
-    def published(cls):
-        """The article's network: width 36, 10 modes an axis, three Fourier and three
-        U-Fourier layers, for 96 × 200 × 24 points: 33,097,829 parameters with a complex one
-        counted once."""
-        return cls()
-
-    @classmethod
-    def reduced(cls, outputs=2, times=12):
-        """About as many real numbers as `FNO.reduced`: fewer modes pay for the U paths.
-        Without batch normalisation, whose statistics four cases hardly give."""
-        return cls(outputs=outputs, times=times, **REDUCED["ufno"])
 
 
 class UNet(nn.Module):
@@ -208,10 +199,7 @@ class UNet(nn.Module):
             v = join(torch.cat([passed.pop(), up(v)], 1))
         return self.head(v, x_BCZRT.shape[2:])
 
-    @classmethod
-    def reduced(cls, outputs=2, times=12):
-        """About as many real numbers as `UFNO.reduced`, time folded."""
-        return cls(outputs=outputs, times=times, **REDUCED["unet"])
+    reduced = classmethod(FNO.reduced.__func__)
 
 
 class Head(nn.Module):

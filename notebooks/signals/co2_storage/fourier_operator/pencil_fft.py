@@ -1,11 +1,10 @@
 """A spectral layer over several processes: pencils of the field, repartitioned between
 transforms, forward and backward.
 
-Article: "Accelerating Climate Change Mitigation with Machine Learning: The Case of Carbon
-Storage" (NVIDIA Technical Blog, 2022), its last part, about Grady et al. (arXiv:2204.01205): a
-field too large for one GPU is divided, and so are weights and gradients. A transform over d
-axes is d transforms over one. Each needs its own axis whole, so the field is cut along two
-others into pencils, and between transforms an all-to-all exchange turns them:
+The article's last part, about Grady et al. (arXiv:2204.01205): a field too large for one GPU is
+divided, and so are weights and gradients. A transform over d axes is d transforms over one.
+Each needs its own axis whole, so the field is cut along two others into pencils, and between
+transforms an all-to-all exchange turns them:
 
     X/p Y/q Z  –rfft Z, cut–  X/p Y/q K_z  ⇄  X/p Y K_z/q  –fft Y, cut–  ⇄  X K_y/p K_z/q
 
@@ -129,17 +128,28 @@ class PencilSpectralConv(nn.Module):
         """(B, C_out, X/p, Y/q, Z)."""
         (X, Y, Z), (m_x, m_y, m_z) = sizes, self.modes
         turn = self.pencils.turn
-        v = torch.fft.rfft(x, dim=4)[..., :m_z]
+        v = along(torch.fft.rfft, x, 4)[..., :m_z]
         v = turn(v, 4, 3, Y, True)
-        v = ends(torch.fft.fft(v, dim=3), 3, m_y)
+        v = ends(along(torch.fft.fft, v, 3), 3, m_y)
         v = turn(v, 3, 2, X, False)
-        v = ends(torch.fft.fft(v, dim=2), 2, m_x)
+        v = ends(along(torch.fft.fft, v, 2), 2, m_x)
         v = torch.einsum("bixyz,ioxyz->boxyz", v, self.weight)
-        v = torch.fft.ifft(spread(v, 2, m_x, X), dim=2)
+        v = along(torch.fft.ifft, spread(v, 2, m_x, X), 2)
         v = turn(v, 2, 3, 2 * m_y, False)
-        v = torch.fft.ifft(spread(v, 3, m_y, Y), dim=3)
+        v = along(torch.fft.ifft, spread(v, 3, m_y, Y), 3)
         v = turn(v, 3, 4, m_z, True)
-        return torch.fft.irfft(v, n=Z, dim=4)
+        return along(torch.fft.irfft, v, 4, n=Z)
+
+
+def along(transform, v, axis, **options):
+    """One axis transformed. With more processes than waves some own none, and libraries refuse
+    empty fields; the empty answer hangs on the field, so that backward meets every exchange."""
+    if v.numel():
+        return transform(v, dim=axis, **options)
+    one, shape = transform(v.new_zeros(v.shape[axis]), **options), list(v.shape)
+    shape[axis] = len(one)
+    nothing = v.sum() if one.is_complex() else v.sum().real
+    return one.new_zeros(shape) * nothing
 
 
 def own_modes(whole, pencils):
@@ -200,8 +210,10 @@ def compare(p, q, sizes=(20, 18, 14), modes=(4, 3, 5), channels=3, batch=2):
         "field gradient": (field.grad, pencils.local(whole.grad)),
         "weight gradient": (mine.weight.grad, own_modes(joined(gradients.weight), pencils)),
     }
-    found = [(a - b).abs().max() / b.abs().max() for a, b in pairs.values()]
-    worst = torch.stack(found).detach()
+    scaled = (
+        (a - b).abs() / b.abs().max() if b.numel() else b.abs() for a, b in pairs.values()
+    )
+    worst = torch.tensor([max([0.0, *gap.flatten().tolist()]) for gap in scaled])
     dist.all_reduce(worst, dist.ReduceOp.MAX)
     totals = torch.tensor([sent, mine.weight.numel(), field.numel()], dtype=torch.float64)
     dist.all_reduce(totals)

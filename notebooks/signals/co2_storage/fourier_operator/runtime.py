@@ -45,10 +45,8 @@ class Compiled:
         self.alone, self.beside = _session(graph, self.threads), _session(graph, 1)
 
     def predict(self, cases, trained=True):
-        """Saturation in [0, 1] and build-up in bar, (N, T, Z, R), zero outside of the rock.
-
-        As `Surrogate.predict`, which also says what is refused.
-        """
+        """Saturation and build-up in bar, (N, T, Z, R), as `Surrogate.predict`, which also says
+        what is refused."""
         fed = {name: cases[name].numpy() for name in READ}
         check_cases(fed, self.grid, trained)  # on arrays, whose small operations cost half
         if len(fed["mask"]) == 1:
@@ -153,10 +151,7 @@ class _Named(nn.Module):
 
     def forward(self, *values):
         """Saturation and build-up (N, T, Z, R)."""
-        cases = dict(zip(READ, values, strict=True))
-        saturation, pressure = self.surrogate(cases)
-        inside = cases["mask"][:, None].to(saturation.dtype)
-        return saturation.clamp(0, 1) * inside, pressure * inside
+        return self.surrogate(dict(zip(READ, values, strict=True)))
 
 
 def _session(graph, threads):

@@ -1,10 +1,7 @@
 """A trained network that speaks in physical units, and what its errors are.
 
-Article: "Accelerating Climate Change Mitigation with Machine Learning: The Case of Carbon
-Storage" (NVIDIA Technical Blog, 2022); the measures as in Wen et al., U-FNO (2022): the plume
-error over cells with gas, the pressure error relative to the largest build-up. Pressure is
-foretold in units of rate over permeability times thickness, as radial flow has it, for every
-contestant alike.
+The measures are those of Wen et al., U-FNO (2022): the plume error over cells with gas, the
+pressure error relative to the largest build-up.
 
 Legend: N cases, B batch, Z rows, R rings, T times.
 """
@@ -13,36 +10,29 @@ import math
 from dataclasses import dataclass
 
 import torch
+from storage_sites import BUILD_UP_SHARE, TRAINING, rock
 from torch import nn
+from two_phase import Depth, at_depth, buildup_bar
 
-from .inputs import encode
+from .inputs import FLOOR, encode, pressure_unit
+from .mass import GAS, MassBalance
 
-BAR_PER_FLOW = 4e5  # bar · mD · m / (Mt/yr): about the largest build-up of a median case
-GAS = 0.01  # saturation above which a cell belongs to the plume
-FLOOR = 1e-6
-RANGES = {
-    "permeability": (1e-4, 1e5, "mD"),
-    "porosity": (0.0, 0.5, ""),
-    "kv_kh": (0.01, 1.0, ""),
-    "thickness": (25.0, 200.0, "m"),
-    "depth": (1000.0, 2500.0, "m"),
-    "rate": (0.2, 2.0, "Mt/yr"),
-    "swi": (0.1, 0.3, ""),
-    "lam": (0.3, 0.7, ""),
+RANGES = {  # that the training sites lie in; the last two of every cell
+    "kv_kh": (*(10**power for power in TRAINING.log10_kv_kh), ""),
+    "thickness": (*TRAINING.thickness_m, "m"),
+    "depth": (*TRAINING.depth_m, "m"),
+    "rate": (*TRAINING.rate_mt, "Mt/yr"),
+    "swi": (*TRAINING.irreducible, ""),
+    "lam": (*TRAINING.lam, ""),
+    "permeability": (rock.SLOWEST_MD, rock.FASTEST_MD, "mD"),
+    "porosity": (*rock.POROSITY, ""),
 }
+MEAN_MD = (15.0, 2250.0)  # geometric means of the training sites' permeability
 
 
 def pick(cases, which):
     """The dict of the cases numbered `which` (an index tensor, slice or list of N)."""
     return {name: values[which] for name, values in cases.items()}
-
-
-def pressure_unit(cases, grid):
-    """(N,): the build-up in bar that a network calls 1, rate / (permeability · thickness) times
-    a constant: the scale of steady radial flow. Tensor arithmetic alone."""
-    k_NZR = cases["permeability"].float() * cases["mask"].float()
-    conductance = k_NZR.mean((1, 2)) * (grid.rows * grid.row_m)
-    return BAR_PER_FLOW * cases["rate"].float() / conductance.clamp(min=FLOOR)
 
 
 @dataclass
@@ -69,36 +59,40 @@ def case_errors(saturation_NTZR, pressure_NTZR, cases):
 class Surrogate(nn.Module):
     """A trained network that speaks in physical units: `Surrogate(net, grid).predict(cases)`.
 
-    Called with a case's dict it gives saturation and build-up in bar, (B, T, Z, R) each, in
-    tensor arithmetic alone; `predict` also checks the cases and keeps to the rock.
+    Called with a case's dict it gives saturation and build-up in bar, (B, T, Z, R) each, zero
+    outside of the rock and with all the gas that was injected (`mass`), in tensor arithmetic
+    alone; `predict` also checks the cases.
     """
 
     def __init__(self, net, grid):
         super().__init__()
-        self.net, self.grid = net, grid
+        self.net, self.grid, self.balance = net, grid, MassBalance(grid)
 
     def forward(self, cases):
         """Saturation (B, T, Z, R) and pressure build-up in bar (B, T, Z, R)."""
+        saturation, pressure = self.unbalanced(cases)
+        return self.balance(cases, saturation, pressure), pressure
+
+    def unbalanced(self, cases):
+        """Both fields as the network has them, cut to the rock and to [0, 1], mass or not."""
         x = encode(cases, self.grid, self.net.head.times is None)
         saturation, pressure = self.net(x).movedim(-1, 2).unbind(1)
-        return saturation, pressure * pressure_unit(cases, self.grid).view(-1, 1, 1, 1)
+        unit = pressure_unit(cases, self.grid).view(-1, 1, 1, 1)
+        inside = cases["mask"][:, None].float()
+        return saturation.clamp(0, 1) * inside, pressure * unit * inside
 
     @torch.inference_mode()
     def predict(self, cases, batch=16, trained=True):
-        """Saturation in [0, 1] and build-up in bar, zero outside of the rock.
+        """Saturation and build-up in bar, (N, T, Z, R) each.
 
         Raises ValueError for cases that `check_cases` refuses; `trained=False` lets cases
         outside of the training's ranges pass, for those who know what they ask.
         """
         check_cases(cases, self.grid, trained)
-        parts = []
-        for chosen in torch.arange(len(cases["mask"])).split(batch):
-            some = pick(cases, chosen)
-            saturation, pressure = self(some)
-            inside = some["mask"][:, None]
-            parts.append((saturation.clamp(0, 1) * inside, pressure * inside))
-        saturations, pressures = zip(*parts, strict=True)
-        return torch.cat(saturations), torch.cat(pressures)
+        parts = [
+            self(pick(cases, some)) for some in torch.arange(len(cases["mask"])).split(batch)
+        ]
+        return tuple(torch.cat(fields) for fields in zip(*parts, strict=True))
 
     def save(self, path):
         """Write the weights as safetensors, 16 bits each, complex ones as pairs."""
@@ -134,23 +128,25 @@ def check_cases(cases, grid, trained=True):
     """None where the cases (tensors, or arrays of NumPy) can be foretold; else ValueError says
     which, what and why.
 
-    Refused are fields of another grid, numbers that are not finite, porosity below zero or
-    over a half, permeability that is not positive, a well outside of the aquifer or without
-    one, and with `trained` whatever lies outside of the ranges that the training drew from.
+    Refused are fields of another grid, numbers that are not finite or not positive, porosity
+    over a half, a well outside of the aquifer or without one, and with `trained` whatever lies
+    outside of what the training drew from: each number, each cell, the mean of the rock, and
+    how hard the well would press.
     """
     shape = tuple(cases["permeability"].shape[1:])
     if shape != grid.shape:
         raise ValueError(f"fields of {shape} cells: this grid has {grid.shape}")
     mask, opened = cases["mask"], cases["perforation_mask"]
     for name, (low, high, unit) in RANGES.items():
-        values, allowed = cases[name], f"{low:g} to {high:g} {unit}"
+        values, allowed = cases[name], f"training drew from {low:g} to {high:g} {unit}"
+        if not trained:
+            low, high = FLOOR, 0.5 if name == "porosity" else math.inf
+            allowed = f"it must be positive, and at most {high:g}"
+        fine = (
+            (values >= low * (1 - FLOOR)) & (values <= high * (1 + FLOOR)) & (values < math.inf)
+        )
         if values.ndim == 3:  # a comparison is false for what is not a number
-            fine = ((values > low) & (values <= high)) | ~mask
-        elif trained:
-            fine = (values >= low - FLOOR) & (values <= high + FLOOR)
-            allowed = "training drew from " + allowed
-        else:
-            fine, allowed = (values > 0) & (values < math.inf), "it must be positive"
+            fine |= ~mask
         if not fine.all():
             first = values[~fine].flatten()[0].item()
             allowed = allowed if math.isfinite(first) else "every number must be finite"
@@ -160,3 +156,25 @@ def check_cases(cases, grid, trained=True):
         raise ValueError("a well is open over no row: CO₂ needs a way into the rock")
     if (opened & ~mask[:, :, 0]).any():
         raise ValueError("a well is open below the aquifer: its rows must lie in the rock")
+    if trained:
+        check_pressing({name: torch.as_tensor(cases[name]) for name in PRESSED}, grid)
+
+
+PRESSED = ("permeability", "porosity", "perforation_mask", "mask", "rate", "depth")
+
+
+def check_pressing(cases, grid):
+    """None where rock and well are, as a whole, like those of the training; else ValueError."""
+    k_NZR, mask = cases["permeability"], cases["mask"]
+    means = (k_NZR.clamp(min=FLOOR).log() * mask).sum((1, 2)) / mask.sum((1, 2))
+    for mean in means.exp().tolist():
+        if not MEAN_MD[0] <= mean <= MEAN_MD[1]:
+            had = f"the training sites have {MEAN_MD[0]:g} to {MEAN_MD[1]:g}"
+            raise ValueError(f"permeability with a geometric mean of {mean:.3g} mD: {had}")
+    depth = Depth(*map(torch.as_tensor, at_depth(cases["depth"].numpy())))
+    share = (buildup_bar(cases, depth, grid) / depth.start_bar).max()
+    if not share <= BUILD_UP_SHARE * (1 + 1e-3):
+        raise ValueError(
+            f"this well would raise the pressure by about {share:.0%} of what rests there: the "
+            f"training has at most {BUILD_UP_SHARE:.0%}; inject less, or open more rows"
+        )

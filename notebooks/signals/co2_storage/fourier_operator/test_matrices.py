@@ -99,7 +99,7 @@ def test_eight_bits_change_the_answer_by_about_a_thousandth():
     assert 1e-5 < apart.item() < 0.01, "half a step of 1/127 in each weight, averaged over many"
 
 
-@pytest.mark.parametrize(("bits", "bound"), [(8, 0.5 / 127), (16, 2**-11), (32, 0)])
+@pytest.mark.parametrize(("bits", "bound"), [(8, 0.5 / 127), (32, 0)])
 def test_a_stored_number_is_off_by_half_a_step_of_its_mode_s_largest(bits, bound):
     weak_and_strong = torch.randn(2, 2, 9, 9) * torch.tensor([1.0, 1e-4])[None, :, None, None]
     found = Stored(weak_and_strong, bits)()
@@ -113,5 +113,5 @@ def test_a_mode_of_zeros_stays_zero():
 
 
 def test_other_widths_are_refused():
-    with pytest.raises(ValueError, match="bits=4: 8, 16 or 32"):
+    with pytest.raises(ValueError, match="bits=4: 8 or 32"):
         Stored(torch.ones(2, 1, 1, 1), 4)

@@ -15,6 +15,7 @@ from .pencil_fft import Pencils, PencilSpectralConv, exchange_bytes, memory_byte
 from .spectral_conv import SpectralConv
 
 SIZES, MODES, CHANNELS, BATCH = (20, 18, 14), (4, 3, 5), 3, 2  # the defaults of `compare`
+FEW = (4, 1, 1)  # two waves along Y, one along Z: fewer than processes
 
 
 @pytest.fixture
@@ -28,15 +29,17 @@ def several(rank, meet, size, results):
     """One of `size` processes: the first puts the comparison of every grid into `results`."""
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=meet, rank=rank, world_size=size)
-    found = [pencil_fft.compare(p, size // p) for p in range(1, size + 1) if size % p == 0]
+    grids = [(p, size // p) for p in range(1, size + 1) if size % p == 0]
+    found = [pencil_fft.compare(*grid) for grid in grids]
+    few = [pencil_fft.compare(*grid, modes=FEW) for grid in grids]
     if rank == 0:
-        results.put(found)
+        results.put((found, few))
     dist.destroy_process_group()
 
 
 @pytest.fixture(scope="module")
 def compared(tmp_path_factory):
-    """The comparisons of four processes, by grid."""
+    """The comparisons of four processes, by grid: of many waves, and of `FEW`."""
     start = multiprocessing.get_context("forkserver")
     start.set_forkserver_preload(["fourier_operator.pencil_fft"])
     results, meet = start.SimpleQueue(), f"file://{tmp_path_factory.mktemp('meet')}/4"
@@ -48,7 +51,7 @@ def compared(tmp_path_factory):
     for worker in workers:
         worker.join(120)
     assert [worker.exitcode for worker in workers] == [0] * 4
-    return {tuple(one["grid"]): one for one in results.get()}
+    return [{tuple(one["grid"]): one for one in found} for found in results.get()]
 
 
 @pytest.mark.parametrize("length, parts", [(7, 3), (3, 4), (8, 2), (5, 1)])
@@ -65,17 +68,24 @@ def test_one_process_equals_the_layer(alone):
 
 @pytest.mark.parametrize("p, q", [(1, 4), (2, 2), (4, 1)])
 def test_several_processes_equal_one(compared, p, q):
-    found = compared[p, q]
+    found = compared[0][p, q]
     worst = max(found[key] for key in ("answer", "field gradient", "weight gradient"))
     assert worst < 1e-12, "float64, sums of some thousand terms"
     assert found["weights"] == CHANNELS**2 * 2 * MODES[0] * 2 * MODES[1] * MODES[2]
     assert found["cells"] == BATCH * CHANNELS * 20 * 18 * 14
 
 
+@pytest.mark.parametrize("p, q", [(1, 4), (2, 2), (4, 1)])
+def test_processes_that_own_no_wave_take_part(compared, p, q):
+    found = compared[1][p, q]
+    worst = max(found[key] for key in ("answer", "field gradient", "weight gradient"))
+    assert worst < 1e-12 and found["weights"] == CHANNELS**2 * 2 * FEW[0] * 2 * FEW[1] * FEW[2]
+
+
 def test_what_is_sent_is_what_the_count_says(compared):
     once = exchange_bytes(SIZES, MODES, CHANNELS, 2, 2, BATCH)  # pieces of about one size
     # complex128 is twice the count's 8 bytes
-    assert compared[2, 2]["bytes"] == pytest.approx(2 * 4 * once, rel=0.11)
+    assert compared[0][2, 2]["bytes"] == pytest.approx(2 * 4 * once, rel=0.11)
 
 
 @pytest.mark.slow

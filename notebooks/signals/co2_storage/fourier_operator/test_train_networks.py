@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import storage_sites
+from storage_sites import generate
 from two_phase import Grid
 
 from . import shipped
@@ -70,3 +71,21 @@ def test_the_receipt_names_the_code_that_trains_now():
     assert now == {storage_sites.code_hash(script.CODE)}, (
         "the training has changed: train again, or show that the weights do not, and note it"
     )
+
+
+def test_the_receipt_names_the_simulator_of_today():
+    told = json.loads(shipped.RECEIPT.read_text())
+    assert told["measured"]["simulator"] == storage_sites.code_hash(generate.CODE), (
+        "the simulator has changed: python -m fourier_operator.train_networks --measure"
+    )
+
+
+def test_the_shipped_answers_hold_the_injected_gas_on_every_unseen_site():
+    told = json.loads(shipped.RECEIPT.read_text())
+    ratios = [
+        ratio
+        for net in told["networks"]
+        for one in net.get("deployed", {}).values()
+        for ratio in one["gas_in_place_ratio"]
+    ]
+    assert len(ratios) == 5 * 150 and min(ratios) > 0.99 and max(ratios) < 1.01

@@ -111,7 +111,8 @@ def test_training_learns():
     data, one = cases(), surrogate()
     losses = train(one.net, data, GRID, 60, batch=3, rate=0.02)
     assert losses[-1] < losses[0] / 2
-    errors = case_errors(*one.predict(data), data)
+    with torch.inference_mode():
+        errors = case_errors(*one.unbalanced(data), data)  # these fields hold any mass
     assert errors.plume.mean() < 0.1
 
 
@@ -158,7 +159,8 @@ def test_a_file_of_another_network_is_refused(tmp_path):
 @pytest.mark.parametrize(
     "name, value, told",
     [
-        ("porosity", -0.1, "porosity = -0.1: 0 to 0.5"),
+        ("porosity", -0.1, "porosity = -0.1: training drew from 0.05 to 0.35"),
+        ("permeability", 1e-3, "permeability = 0.001: training drew from 0.01"),
         ("porosity", float("nan"), "every number must be finite"),
         ("permeability", 0.0, "permeability = 0"),
         ("rate", 3.0, "training drew from 0.2 to 2"),
@@ -172,6 +174,20 @@ def test_cases_that_no_network_should_answer_are_refused(name, value, told):
     data[name][2] = value
     with pytest.raises(ValueError, match=told):
         surrogate().predict(data)
+
+
+@pytest.mark.parametrize(
+    "change, told",
+    [
+        ({"permeability": 0.1}, "geometric mean of 9.33 mD"),
+        ({"permeability": 50.0}, "geometric mean of [0-9.e+]+ mD"),
+        ({"permeability": 0.3, "rate": 1.05}, "would raise the pressure by about"),
+    ],
+)
+def test_rock_and_wells_unlike_all_of_training_are_refused(change, told):
+    data = cases()
+    with pytest.raises(ValueError, match=told):
+        surrogate().predict(data | {name: data[name] * by for name, by in change.items()})
 
 
 def test_cases_outside_of_training_pass_when_asked_for():

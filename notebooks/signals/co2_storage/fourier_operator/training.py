@@ -1,9 +1,7 @@
 """Training a neural operator on simulated storage sites.
 
-Article: "Accelerating Climate Change Mitigation with Machine Learning: The Case of Carbon
-Storage" (NVIDIA Technical Blog, 2022); loss and optimiser as in Wen et al., U-FNO (2022):
-relative L2 of the field plus half of that of its derivative along the radius, over the rock
-alone; Adam with weight decay and a rate that falls.
+Loss and optimiser as in Wen et al., U-FNO (2022): relative L2 of the field plus half of that of
+its derivative along the radius, over the rock alone; Adam with weight decay and a falling rate.
 
 Where we differ: one network gives both fields, where the paper trains one a field; the rate
 rises for a tenth of the updates and falls on a cosine; the derivative is taken from ring to
@@ -16,8 +14,8 @@ import math
 
 import torch
 
-from .inputs import encode
-from .surrogate import FLOOR, check_cases, pick, pressure_unit
+from .inputs import FLOOR, encode, pressure_unit
+from .surrogate import check_cases, pick
 
 
 def targets(cases, grid):

@@ -6,20 +6,11 @@ What do I ask, and of which file?
     web               the networks as ONNX files, and the pack that the page gets
     storage_live.js   the page itself: sliders, pictures, the worker that computes
     storage_live.css  its look
-
-`python -m storage_live.bench_storage_live` times the built page in Chromium.
 """
 
 from .scene import Scene, knobs, rocks
 from .web import LivePage, WebMember, ensemble, export, web_members
 
 __all__ = [
-    "LivePage",
-    "Scene",
-    "WebMember",
-    "ensemble",
-    "export",
-    "knobs",
-    "rocks",
-    "web_members",
-]
+    "LivePage", "Scene", "WebMember", "ensemble", "export", "knobs", "rocks", "web_members",
+]  # fmt: skip

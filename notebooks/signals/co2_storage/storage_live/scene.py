@@ -6,9 +6,8 @@ The page offers six numbers and a kind of rock. What the training cases draw bes
 is a seeded field by the recipe of `storage_sites.rock`, standardised, that the slider of
 permeability lifts or lowers as a whole.
 
-A well that would press too hard (over half of the resting pressure by the simulator's own
-estimate) is not among the training cases. `Scene.pressed` is that share by the same formula, so
-that the page can refuse what no network has seen.
+A well that would press too hard by the simulator's own estimate is not among the training
+cases. `Scene.pressed` is that share, so that the page can refuse what no network has seen.
 
 Legend: Z rows, R rings; k knobs of the page.
 """
@@ -20,7 +19,7 @@ import numpy as np
 import torch
 from storage_sites import TRAINING, rock
 from torch import nn
-from two_phase import Depth, at_depth, radial_buildup_bar
+from two_phase import Depth, at_depth, buildup_bar
 
 SEED = 1
 ROCKS = {
@@ -50,9 +49,10 @@ class Knob(NamedTuple):
 
 def knobs(grid, ranges=TRAINING):
     """The six `Knob`s, within what a network has seen in training on `grid`."""
-    row, thickest = grid.row_m, grid.rows * grid.row_m
-    thinnest = math.ceil(ranges.thickness_m[0] / row - 1e-9) * row
-    usual = round(0.75 * grid.rows) * row
+    # a step rounded up would leave the last row out of a slider's reach; `Scene` rounds to rows
+    row, thickest = math.floor(grid.row_m * 1e4) / 1e4, grid.rows * grid.row_m
+    thinnest = math.ceil(ranges.thickness_m[0] / grid.row_m - 1e-9) * grid.row_m
+    usual = thinnest + (round(0.75 * grid.rows) - round(thinnest / row)) * row
     depth, rate, mean = ranges.depth_m, ranges.rate_mt, ranges.log10_mean_md
     return (
         Knob("depth", "Depth of the aquifer’s top", "Site", *depth, 50, 1500, "m"),
@@ -115,7 +115,7 @@ class Scene(nn.Module):
         kv_kh, swi, lam = self.held[:, None].unbind()
         return {
             "permeability": (log_k_ZR.exp() * mask_ZR)[None],
-            "porosity": (porosity_ZR.clamp(0.05, 0.35) * mask_ZR)[None],
+            "porosity": (porosity_ZR.clamp(*rock.POROSITY) * mask_ZR)[None],
             "kv_kh": kv_kh,
             "thickness": thickness[None],
             "depth": depth[None],
@@ -127,17 +127,9 @@ class Scene(nn.Module):
         }
 
     def pressed(self, case):
-        """(1,): `two_phase.estimated_buildup_bar` over the resting pressure, in tensors."""
+        """(1,): the estimate `two_phase.buildup_bar` over the resting pressure."""
         place = (case["depth"][0] / DEPTH_STEP_M).clamp(0, len(self.table) - 1.001)
         low = place.floor().long()
-        depth = Depth(
-            *(self.table[low] + (place - low) * (self.table[low + 1] - self.table[low]))
-        )
-        k_ZR, rows = case["permeability"][0], case["mask"][0, :, :1].sum()
-        share = rows / len(self.rows_Z)  # of the grid's rows; fields are zero below the aquifer
-        opened = (k_ZR[:, 0] * case["perforation_mask"][0]).sum()
-        means = k_ZR.mean() / share, case["porosity"].mean() / share
-        built = radial_buildup_bar(
-            depth, case["rate"], opened, *means, case["thickness"][0], self.grid
-        )
-        return built / depth.start_bar
+        here = self.table[low] + (place - low) * (self.table[low + 1] - self.table[low])
+        depth = Depth(*here.view(3, 1))
+        return buildup_bar(case, depth, self.grid) / depth.start_bar

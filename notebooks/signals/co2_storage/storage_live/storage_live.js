@@ -41,9 +41,13 @@ rebuiltLive.start("storage", async (element, tools) => {
     if (data.error) reject(new Error(data.error));
     else resolve(data);
   };
+  const crashed = (event) => {
+    waiting.forEach(({ reject }) => reject(new Error(event.message || "its worker ended")));
+    waiting.clear();
+  };
   const ask = async (message, transfer = []) => {
     const worker = await starting;
-    worker.onmessage = hear;
+    [worker.onmessage, worker.onerror] = [hear, crashed];
     return new Promise((resolve, reject) => {
       asked += 1;
       waiting.set(asked, { resolve, reject });
@@ -155,9 +159,16 @@ rebuiltLive.start("storage", async (element, tools) => {
         top = Math.max(top, average[at]);
         wide = Math.max(wide, spread[at]);
       }
-      result[key] = { mean: average, spread, top: { mean: key === "saturation" ? 1 : nice(top), spread: nice(wide) } };
+      const most = key === "saturation" ? 1 : nice(usual(average));
+      result[key] = { mean: average, spread, top: { mean: most, spread: nice(wide) }, beyond: top > most };
     }
     return result;
+  }
+
+  // A few cells beside the well rise far above all others at first; on their scale the rest would be one dark colour.
+  function usual(values) {
+    const drawn = values.filter((_, at) => edges[(at % rings) + 1] > nearest && Math.floor((at % cells) / rings) < active());
+    return drawn.sort()[Math.floor(0.98 * (drawn.length - 1))];
   }
 
   const nice = (top) => {
@@ -214,7 +225,8 @@ rebuiltLive.start("storage", async (element, tools) => {
         }
       }
       if (key === "saturation" && kind === "mean") outlines(paint, x, y);
-      bar(paint, box, colour, top[kind], key === "saturation" ? "" : "bar", ink);
+      const more = kind === "mean" && mean[key].beyond ? "≥ " : "";
+      bar(paint, box, colour, more + short(top[kind]), key === "saturation" ? "" : "bar", ink);
     }
     axes(paint, box, x, y, ink);
   }
@@ -259,7 +271,7 @@ rebuiltLive.start("storage", async (element, tools) => {
     paint.font = "12px sans-serif";
     paint.textAlign = "left";
     paint.textBaseline = "top";
-    paint.fillText(short(top), left + width + 4, box.y);
+    paint.fillText(top, left + width + 4, box.y);
     if (unit) paint.fillText(unit, left + width + 4, box.y + 14);
     paint.textBaseline = "bottom";
     paint.fillText("0", left + width + 4, box.y + box.h + 2);
@@ -466,9 +478,14 @@ rebuiltLive.start("storage", async (element, tools) => {
     compute().catch(failed);
   }
 
+  // After the start as well an error is told where the answer would stand, and no old picture stays beside it.
   function failed(error) {
     busy = false;
-    tools.status.textContent = `The live model stopped: ${error.message}.`;
+    answers.clear();
+    mean = null;
+    drawAll();
+    note.textContent = "";
+    speak(`The live model stopped: ${error.message}. Move a slider to try again.`, true);
   }
 
   function later() {

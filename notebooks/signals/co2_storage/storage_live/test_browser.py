@@ -1,17 +1,44 @@
 """The live model in the built page, in a browser with no network: numbers, knobs, readers."""
 
+import contextlib
+import functools
+import http.server
 import re
+import shutil
+import threading
+from pathlib import Path
 
 import pytest
 
-from .bench_storage_live import CHROMIUM, HTML, OPTIONS, PAGE, site
-
+HTML = Path(__file__).resolve().parents[4] / "_build" / "html"
+PAGE = "notebooks/signals/co2_storage/co2_storage.html"
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 LARGEST_BYTES, LARGEST_COMPRESSED = 20e6, 6e6
 pytest.importorskip("playwright")
 pytestmark = [
     pytest.mark.skipif(not (HTML / PAGE).is_file(), reason="the page is not built: make book"),
     pytest.mark.skipif(not CHROMIUM, reason="no Chromium"),
 ]
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    """Serves files and says nothing."""
+
+    def log_message(self, *arguments):
+        """Print nothing."""
+
+
+@contextlib.contextmanager
+def site(folder):
+    """The address of a server of the folder on this machine, while the block runs."""
+    handler = functools.partial(Quiet, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/"
+        finally:
+            server.shutdown()
 
 
 @pytest.fixture(scope="module")
@@ -169,6 +196,30 @@ def test_a_well_that_no_member_has_seen_is_refused_with_the_reason(live):
     assert "Refused" in label and wrong == []
     page.get_by_role("button", name="Reset").click()
     assert summary(page).startswith("After 30 years")
+
+
+def test_the_thickest_aquifer_can_be_chosen(live):
+    page, _ = live
+    move(page, "Thickness", ["End"])
+    summary(page)
+    slider = page.locator("#storage-thickness")
+    assert slider.get_attribute("aria-valuetext") == "200 m"
+
+
+def test_a_failure_after_the_start_is_told_and_no_old_picture_stays(browser, home):
+    page, _ = first_visit(browser, home)
+    page.evaluate(
+        "Worker.prototype.postMessage = () => { throw new Error('out of memory, say') }"
+    )
+    move(page, "CO₂ injected", ["ArrowRight"])
+    page.wait_for_selector(".storage-refused")
+    assert "stopped: out of memory, say" in summary(page)
+    pixels = page.evaluate(
+        """() => { const one = document.querySelector('.storage-mean canvas');
+        return [...one.getContext('2d').getImageData(100, 60, 1, 1).data] }"""
+    )
+    assert max(pixels[:3]) - min(pixels[:3]) < 12, "grey, not a colour of the scale"
+    page.close()
 
 
 def test_the_ends_of_the_open_interval_push_each_other(live):

@@ -91,6 +91,12 @@ def test_the_knobs_stay_within_what_was_drawn_for_training():
         assert steps == pytest.approx(round(steps)), "or the browser would move the first value"
 
 
+def test_each_slider_reaches_its_end():
+    for knob in knobs(GRID):  # a browser goes in whole steps from the least value
+        steps = (knob.max - knob.min) / knob.step
+        assert steps >= round(steps), f"{knob.name}: the last step would pass the end"
+
+
 def test_the_knobs_start_at_a_case_that_is_not_refused():
     values = {knob.name: knob.value for knob in knobs(GRID)}
     for pattern in rocks(GRID).values():

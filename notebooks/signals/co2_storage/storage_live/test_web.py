@@ -6,8 +6,17 @@ import json
 
 import numpy as np
 import pytest
+import storage_sites
 import torch
-from fourier_operator import UFNO, SpectralConv, Surrogate, as_matrices, to_onnx
+import two_phase
+from fourier_operator import (
+    UFNO,
+    SpectralConv,
+    Surrogate,
+    as_matrices,
+    load_shipped,
+    to_onnx,
+)
 from torch import nn
 from two_phase import Grid
 
@@ -110,23 +119,25 @@ def test_the_file_holds_weights_as_small_as_they_are_stored(exported):
     assert wide - narrow > 2 * numbers, "8 or 16 bits a number in place of 32"
 
 
-def test_the_answer_is_zero_below_the_aquifer_and_saturation_a_share():
-    saturation, pressure, _ = member(2)(rocks(GRID)["smooth"], START)
-    rows = round(START[1].item() / GRID.row_m)
-    assert rows < GRID.rows and pressure[:, :rows].abs().min() > 0
-    assert (saturation[:, rows:] == 0).all() and (pressure[:, rows:] == 0).all()
-    assert saturation.min() >= 0 and saturation.max() <= 1
-
-
-def test_saturation_beyond_its_range_is_cut():
-    case = Scene(GRID)(rocks(GRID)["even"], START)
-    wild = torch.linspace(-2, 2, 6 * 8 * 12).view(1, 6, 8, 12)
-    saturation, pressure, _ = WebMember(Scene(GRID), lambda _: (wild, wild))(
-        rocks(GRID)["even"], START
-    )
-    inside = case["mask"].expand_as(saturation)
-    assert saturation.min() == 0 and saturation.max() <= 1
-    assert torch.equal(pressure[inside], wild[0][inside]), "a pressure may fall"
+def test_what_the_page_draws_holds_the_injected_gas():
+    grid = Grid.reduced()
+    (one,) = web_members(load_shipped(grid)[:1], grid)
+    start = torch.tensor([knob.value for knob in knobs(grid)], dtype=torch.float32)
+    run = session(to_onnx(one, (rocks(grid)["even"], start), *NAMES))
+    for rock, rate in (("layered", 0.4), ("sand and shale", 1.5)):
+        pattern, values = rocks(grid)[rock], start.clone()
+        values[3] = rate
+        fed = {"pattern": pattern.numpy(), "knobs": values.numpy()}
+        saturation, pressure, _ = run.run(None, fed)
+        drawn = {key: value.numpy() for key, value in one.scene(pattern, values).items()}
+        top = np.flatnonzero(drawn["perforation_mask"][0]) * grid.row_m
+        opened = np.array([[top[0], top[-1] + grid.row_m]])
+        case = storage_sites.to_case(drawn | {"perforation": opened}, 0)
+        held = two_phase.co2_in_place_mt(case, grid, saturation, pressure)
+        np.testing.assert_allclose(held * 365 / rate / grid.times_days, 1, atol=0.003)
+        below = ~drawn["mask"][0]
+        assert not saturation[:, below].any() and not pressure[:, below].any()
+        assert saturation.min() >= 0 and saturation.max() <= 0.8 + 1e-6  # of brine 0.2 stay
 
 
 @pytest.fixture(scope="module")

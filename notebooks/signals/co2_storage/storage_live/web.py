@@ -7,9 +7,7 @@ and the pictures: the rock, the case (`Scene`), the encoding, the networks. So w
 does is what the tests compare.
 
 `fourier_operator.as_matrices` makes the networks' layers such that this runtime has them, and
-keeps their weights small. The browser is compared with PyTorch on the same small weights,
-`CHECK_EVERY`-th numbers of which travel with the page; what the rounding itself changes is
-another number, and the chapter measures it.
+keeps their weights small. The browser is compared with PyTorch on the same small weights.
 
 Legend: Z rows, R rings, T report times; k knobs of the page.
 """
@@ -38,9 +36,8 @@ COLOURS = {"saturation": "viridis", "pressure": "inferno", "spread": "cividis"}
 class WebMember(nn.Module):
     """One member as the page runs it: `WebMember(scene, predict)(pattern_2ZR, knobs_k)`.
 
-    Gives saturation and pressure build-up in bar, (T, Z, R) each and zero below the aquifer,
-    and the `pressed` of its scene, (1,). `predict` maps a case's dict to both fields, with a
-    batch axis.
+    Gives saturation and pressure build-up in bar, (T, Z, R) each, as `predict` gives them with
+    a batch axis from a case's dict, and the `pressed` of its scene, (1,).
     """
 
     def __init__(self, scene, predict):
@@ -51,12 +48,7 @@ class WebMember(nn.Module):
         """Saturation, pressure build-up, share."""
         case = self.scene(pattern_2ZR, knobs_k)
         saturation, pressure = self.predict(case)
-        inside = case["mask"][0].to(saturation.dtype)
-        return (
-            saturation[0].clamp(0, 1) * inside,
-            pressure[0] * inside,
-            self.scene.pressed(case),
-        )
+        return saturation[0], pressure[0], self.scene.pressed(case)
 
 
 def web_members(surrogates, grid, bits=8):
@@ -94,16 +86,16 @@ class LivePage:
         return {"text/html": html, "text/plain": self.words, MIME: pack}
 
 
-def export(members, grid, words, patterns=None, sliders=None):
+def export(members, grid, words, patterns=None):
     """The `LivePage` of an ensemble: `export([WebMember(…), …], grid, "Words for where no
     script runs.")`.
 
-    patterns: name to (2, Z, R), by default `rocks(grid)`; sliders: by default `knobs(grid)`.
+    patterns: name to (2, Z, R), by default `rocks(grid)`.
     The pack holds the models and every 17th number that PyTorch computes for the first pattern
     and the sliders' first values, so that the page can check itself. Raises ValueError for no
     member, a pattern of another shape or one that is not finite.
     """
-    patterns, sliders = patterns or rocks(grid), sliders or knobs(grid)
+    patterns, sliders = patterns or rocks(grid), knobs(grid)
     stacked = torch.stack([*patterns.values()]).float()
     if not members or stacked.shape[1:] != (2, *grid.shape) or not stacked.isfinite().all():
         told = f"shape {tuple(stacked.shape[1:])}, finite: {bool(stacked.isfinite().all())}"

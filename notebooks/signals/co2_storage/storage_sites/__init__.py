@@ -11,7 +11,7 @@ What do I ask, and of which file?
 """
 
 from . import rock
-from .shards import code_hash, grid_of, load
+from .shards import code_hash, load
 from .sites import (
     BUILD_UP_SHARE,
     OUTSIDE,
@@ -24,6 +24,6 @@ from .sites import (
 )
 
 __all__ = [
-    "BUILD_UP_SHARE", "OUTSIDE", "TRAINING", "Ranges", "code_hash", "draw", "grid_of", "load",
-    "rock", "simulate_shard", "to_arrays", "to_case",
+    "BUILD_UP_SHARE", "OUTSIDE", "TRAINING", "Ranges", "code_hash", "draw", "load", "rock",
+    "simulate_shard", "to_arrays", "to_case",
 ]  # fmt: skip

@@ -23,6 +23,7 @@ import numpy as np
 
 KINDS = ("layered", "continuous", "smooth", "facies")
 SLOWEST_MD, FASTEST_MD = 0.01, 10_000.0
+POROSITY = (0.05, 0.35)
 
 
 def permeability(
@@ -47,7 +48,7 @@ def permeability(
 def porosity(grid, rng, permeability_ZR, vertical_m=30.0, radial_m=2000.0, kind="continuous"):
     """(Z, R) porosity that goes with a permeability, between 0.05 and 0.35."""
     scatter = 0.01 * gaussian(grid, rng, vertical_m, radial_m, kind)
-    return (0.2 + 0.05 * np.log10(np.asarray(permeability_ZR) / 100) + scatter).clip(0.05, 0.35)
+    return (0.2 + 0.05 * np.log10(np.asarray(permeability_ZR) / 100) + scatter).clip(*POROSITY)
 
 
 def gaussian(grid, rng, vertical_m, radial_m, kind="continuous"):

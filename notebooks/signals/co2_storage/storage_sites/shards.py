@@ -15,10 +15,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from two_phase import Grid
 
 
-def load(folder, verify=True, limit=None):
+def load(folder, limit=None):
     """A dict of tensors, first axis N, of all finished shards, or of the first `limit`
     cases.
 
@@ -39,8 +38,7 @@ def load(folder, verify=True, limit=None):
     for name, entry in json.loads(path.read_text())["shards"].items():
         if limit is not None and found >= limit:
             break
-        if verify:
-            verify_shard(folder / name, entry)
+        verify_shard(folder / name, entry)
         with np.load(folder / name) as file:
             parts.append({key: file[key] for key in file.files})
         found += entry["cases"]
@@ -48,12 +46,6 @@ def load(folder, verify=True, limit=None):
         raise ValueError(f"{path}: no shard is finished yet")
     joined = {key: np.concatenate([part[key] for part in parts])[:limit] for key in parts[0]}
     return {key: torch.from_numpy(array) for key, array in joined.items()}
-
-
-def grid_of(folder):
-    """The `Grid` that a data set was made on."""
-    kept = json.loads((Path(folder) / "index.json").read_text())["grid"]
-    return Grid(tuple(kept["edges_m"]), kept["rows"], kept["row_m"], tuple(kept["times_days"]))
 
 
 def open_index(folder, made):

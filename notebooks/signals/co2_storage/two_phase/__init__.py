@@ -11,18 +11,16 @@ What do I ask, and of which file?
     linear      the linear system of one iteration, two ways
     estimate    how hard a well would press, before any simulation
     validation  exact answers and sums that the simulator is held against
-
-`python -m two_phase.bench_two_phase` races grids, batches and linear solvers.
 """
 
 from .aquifer import Fluids, aquifer_of, hydrostatic_bar
-from .estimate import Depth, at_depth, estimated_buildup_bar, radial_buildup_bar
+from .estimate import Depth, at_depth, buildup_bar, estimated_buildup_bar
 from .grid import Grid
 from .simulator import Case, Result, check, simulate, simulate_batch
 from .validation import buckley_leverett, co2_in_place_mt, theis
 
 __all__ = [
     "Case", "Depth", "Fluids", "Grid", "Result", "aquifer_of", "at_depth", "buckley_leverett",
-    "check", "co2_in_place_mt", "estimated_buildup_bar",
-    "hydrostatic_bar", "radial_buildup_bar", "simulate", "simulate_batch", "theis",
+    "buildup_bar", "check", "co2_in_place_mt", "estimated_buildup_bar",
+    "hydrostatic_bar", "simulate", "simulate_batch", "theis",
 ]  # fmt: skip

@@ -5,10 +5,10 @@ whole aquifer to √(2.25 η t), where Theis' solution has fallen to nothing, η
 
     Δp = Q μ / (2π ρ) · (ln(h/r_w) / Σ_open k Δz + ln(√(2.25 η t)/h) / Σ k Δz)
 
-One formula serves the simulator, which refuses sites by it, and the live page, whose graph it
-becomes a part of: `radial_buildup_bar` is tensor arithmetic alone.
+One formula serves the simulator, which refuses sites by it, the networks, which learnt from
+sites that it let pass, and the live page: `buildup_bar` is tensor arithmetic alone.
 
-Legend: Z rows, R rings.
+Legend: B cases, Z rows, R rings.
 """
 
 import math
@@ -41,26 +41,34 @@ def at_depth(depth_m):
     return Depth(start_bar, volume * viscosity / MD_M2 / BAR, springs * viscosity)
 
 
-def radial_buildup_bar(depth, rate_mt, open_md, mean_md, porosity, thickness_m, grid):
-    """Bar of build-up in the well at the last report time, from tensors that broadcast.
+def buildup_bar(cases, depth, grid):
+    """(B,) bar of build-up in each case's well at the last report time, were brine pushed.
 
-    open_md: the sum over the open rows of the first ring's permeability; mean_md, porosity:
-    means over the aquifer, which has thickness_m / grid.row_m rows.
+    cases: tensors as `storage_sites.to_arrays` names them, fields zero below the aquifer;
+    depth: the `Depth` of their tops, tensors (B,).
     """
-    seconds = grid.times_days[-1] * DAY_S
-    far = (2.25 * mean_md * MD_M2 / (porosity * depth.storage) * seconds).sqrt() / thickness_m
-    near = (thickness_m / WELL_RADIUS_M).log() / open_md
-    through = far.clamp(min=1).log() * grid.row_m / (mean_md * thickness_m)
-    return rate_mt * depth.push / (2 * math.pi * grid.row_m) * (near + through)
+    k_BZR, open_BZ = cases["permeability"], cases["perforation_mask"]
+    rows = cases["mask"][:, :, 0].sum(1)
+    cells, thickness = rows * k_BZR.shape[2], rows * grid.row_m
+    mean_md, porosity = (
+        cases[name].sum((1, 2)) / cells for name in ("permeability", "porosity")
+    )
+    diffusivity = mean_md * MD_M2 / (porosity * depth.storage)
+    far = (2.25 * diffusivity * grid.times_days[-1] * DAY_S).sqrt() / thickness
+    near = (thickness / WELL_RADIUS_M).log() / (k_BZR[:, :, 0] * open_BZ).sum(1)
+    through = far.clamp(min=1).log() / (mean_md * rows)
+    return cases["rate"] * depth.push / (2 * math.pi * grid.row_m) * (near + through)
 
 
 def estimated_buildup_bar(case, grid):
     """A float: bar of build-up in a case's well at the last report time, were brine pushed."""
-    rows = grid.active_rows(case.thickness_m)
-    k, porosity = (
-        np.asarray(f, float)[:rows] for f in (case.permeability_ZR, case.porosity_ZR)
-    )
-    opened = grid.perforated_rows(case.perforation_m, case.thickness_m)[:rows]
-    numbers = (case.rate_mt, k[opened, 0].sum(), k.mean(), porosity.mean(), rows * grid.row_m)
-    tensors = (torch.tensor(number, dtype=torch.float64) for number in numbers)
-    return radial_buildup_bar(Depth(*map(float, at_depth(case.depth_m))), *tensors, grid).item()
+    inside = np.arange(grid.rows)[:, None] < grid.active_rows(case.thickness_m)
+    one = {
+        "permeability": np.where(inside, case.permeability_ZR, 0.0),
+        "porosity": np.where(inside, case.porosity_ZR, 0.0),
+        "perforation_mask": grid.perforated_rows(case.perforation_m, case.thickness_m),
+        "mask": np.broadcast_to(inside, grid.shape),
+        "rate": np.float64(case.rate_mt),
+    }
+    tensors = {name: torch.tensor(np.array(value))[None] for name, value in one.items()}
+    return buildup_bar(tensors, Depth(*map(float, at_depth(case.depth_m))), grid).item()

@@ -2,15 +2,7 @@
 well.
 
 This is the simulator that the article's network stands in for: two phases, finite volumes on
-rings around the well, fully implicit in time, many cases side by side. The parts:
-
-    grid       rings, rows, report times, conductances between cells
-    fluids     densities, viscosities, relative permeability, capillary pressure
-    aquifer    from a site to the arrays of a batch
-    equations  what cells hold, what passes faces, the well; with all derivatives
-    newton     time steps and Newton's method
-    linear     the linear system of a Newton iteration
-    estimate   how hard a well would press, before any simulation
+rings around the well, fully implicit in time, many cases side by side.
 
 Where we differ from the article's simulator (Schlumberger ECLIPSE e300): CO₂ and brine do not
 dissolve in each other, no salt falls out, the temperature does not change, and the relative
@@ -29,10 +21,10 @@ import torch
 from . import fluids
 from .aquifer import aquifer_of, hydrostatic_bar
 from .estimate import estimated_buildup_bar
-from .linear import solve_blocks, solve_sparse
+from .linear import solve_banded, solve_blocks
 from .newton import STEP_FRACTION, Run
 
-SOLVERS = {"blocks": solve_blocks, "scipy": solve_sparse}
+SOLVERS = {"blocks": solve_blocks, "banded": solve_banded}
 FIELDS = (("permeability", 1e-4, 1e5, "mD"), ("porosity", 0.005, 0.6, "of the volume"))
 NUMBERS = (
     ("depth_m", 800, 4000, "m: shallower CO₂ is no dense fluid, deeper the correlations end"),
@@ -100,8 +92,8 @@ def simulate_batch(
     """A `Result` for each case, advanced together on `device`; equal to one at a time up to
     rounding.
 
-    `solver`: "blocks" (torch, any device) or "scipy" (SuperLU on the CPU); None takes the one
-    that is faster: "scipy" on a CPU. `step_fraction`: the longest step as a
+    `solver`: "blocks" (torch, any device) or "banded" (LAPACK, on the CPU); None takes the one
+    that is faster: "banded" on a CPU. `step_fraction`: the longest step as a
     share of the time passed; halving it halves the error of time stepping. `fluid`: a `Fluids`
     in place of the real ones. Cost of "blocks": about 16 Z³ R operations a Newton iteration
     and case, a few hundred iterations; Z is the batch's thickest aquifer in rows, so cases of
@@ -110,7 +102,7 @@ def simulate_batch(
     even in steps of a second.
     """
     cases = list(cases)
-    solver = solver or ("scipy" if torch.device(device).type == "cpu" else "blocks")
+    solver = solver or ("banded" if torch.device(device).type == "cpu" else "blocks")
     if not cases or solver not in SOLVERS:
         raise ValueError(
             f"{len(cases)} cases, solver {solver!r}: at least one case and one of the solvers "

@@ -8,9 +8,6 @@ Pressure    Theis (1935): one slightly compressible fluid from a line well raise
             pressure by Q μ/(4π ρ k h) · E₁(r²/(4 η t)), η = k/(φ μ c). Both fluids get the same
             properties and straight relative permeabilities, so there is only one.
 Sum         the mass in place, summed again from the fields that a run returns.
-
-Each function returns numbers; the tests and the page say how small they must be. The tests also
-refine the grid, whose rings and rows split the coarser one's.
 """
 
 from dataclasses import replace
@@ -101,18 +98,18 @@ def theis(grid=None, millidarcy=50.0, **options):
     return Profile(grid.centres_m, found, exact, float(error))
 
 
-def co2_in_place_mt(case, grid, result):
-    """(T,) Mt of CO₂ in the aquifer at each report time, summed from the fields: Σ φ ρ S
-    V."""
+def co2_in_place_mt(case, grid, saturation_TZR, pressure_buildup_TZR):
+    """(T,) Mt of CO₂ in the aquifer at each report time, summed from fields of a simulator or
+    of a network: Σ φ ρ S V."""
     rows = grid.active_rows(case.thickness_m)
     aquifer = aquifer_of([case], grid, rows)
     start, table = aquifer.start[0, :, None].numpy(), aquifer.co2_density[0].numpy()
-    built = result.pressure_buildup_TZR[:, :rows].cpu().numpy() * BAR
+    built = np.asarray(pressure_buildup_TZR, float)[:, :rows] * BAR
     density = np.stack(
         [np.interp((start + built)[:, z], fluids.PRESSURES_PA, table[z]) for z in range(rows)],
         1,
     )
     pores = np.asarray(case.porosity_ZR)[:rows] * grid.areas_m2 * grid.row_m
-    saturation = result.saturation_TZR[:, :rows].cpu().numpy()
+    saturation = np.asarray(saturation_TZR, float)[:, :rows]
     swollen = 1 + fluids.ROCK_PER_PA * built
     return (pores * swollen * density * saturation).sum((1, 2)) / 1e9
