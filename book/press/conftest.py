@@ -47,6 +47,7 @@ parts:
   # the chapters
   - caption: Signals
     chapters:
+      - file: book/part_signals
       - file: notebooks/signals/moving_mean/moving_mean
   - caption: Ledger
     chapters:
@@ -95,6 +96,8 @@ def start(stem, tier):
 
 CARD = {
     "title": "Smooth a stream",
+    "short": "Moving mean",
+    "question": "What is left of a stream without its noise?",
     "part": "signals",
     "summary": "A moving mean over a stream.",
     "article": {"key": "someone2020", "title": "On means", "authors": ["A. Someone"], "publisher": "P", "year": 2020},
@@ -293,6 +296,7 @@ def make(root: Path) -> Small:
     made.write("requirements.txt", "PyYAML\n")
     made.write("pyproject.toml", PYPROJECT)
     made.write("book/welcome.md", WELCOME)
+    made.write("book/part_signals.md", "# Signals\n\n<!-- press:gallery-signals -->\n")
     made.write("book/claims.md", "# Claims\n\n<!-- press:claims -->\n")
     made.write("book/status.md", "# Status\n\n<!-- press:status -->\n")
     made.write("book/references.bib", BIB)

@@ -96,6 +96,8 @@ def _disagreements(repository: Repository, chapter: Chapter) -> Iterator[str]:
         odd = [f"not in the notebook: {name!r}" for name in listed if name not in said]
         odd += [f"not in the card: {name!r}" for name in said if name not in listed]
         yield f"sections: must be the notebook's '## ' headings, in order; {'; '.join(odd) or 'the order differs'}"
+    if content.get("picture", listed[0]) not in listed:
+        yield f"picture: {content['picture']!r} is no section; there are: {', '.join(listed)}"
     if content["article"]["key"] not in repository.references:
         yield f"article.key: {content['article']['key']} is not in book/references.bib"
     known = {row.get("dataset") for row in repository.registry}

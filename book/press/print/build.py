@@ -8,6 +8,7 @@ from pathlib import Path
 
 from .. import chromium
 from ..errors import PressError
+from ..face import contents, search
 from ..files import lock, remove, swap_folder, write_text
 from ..ledger import gather
 from ..repository import Chapter, Repository
@@ -36,7 +37,7 @@ def build(repository: Repository) -> Path:
         made = side / "_build" / "html"
         _links_to_originals(repository, made)
         write_text(made / ".nojekyll", "")
-        _without_thebe(made)
+        _finish(repository, made)
         shutil.copytree(source / "_data", made / "_data")
         live.copy(source, made)
         if not isinstance(repository, Edition):
@@ -72,11 +73,17 @@ def _with_browser(repository: Repository, made: Path) -> None:
     print(f"printed {path.name}, {path.stat().st_size / 1e6:.1f} MB", flush=True)
 
 
-def _without_thebe(html: Path) -> None:
-    """Take out the theme's live-code scripts: nothing uses them, and written twice they stop with an error."""
+def _finish(repository: Repository, html: Path) -> None:
+    """Write the menus and labels again, take out the theme's live-code scripts (nothing uses them, and written twice
+    they stop with an error), and make the search's index of what is then there."""
+    menu, chapters = contents.menu(repository), {chapter.document: chapter for chapter in repository.chapters}
     for page in html.rglob("*.html"):
-        text = page.read_text(encoding="utf-8")
-        page.write_text(THEBE.sub("", text), encoding="utf-8")
+        name = page.relative_to(html).with_suffix("").as_posix()
+        text = THEBE.sub("", page.read_text(encoding="utf-8"))
+        text = text.replace('<summary aria-label="Toggle hidden content">', "<summary>")  # the label is its name
+        text = menu(name, text)
+        page.write_text(contents.sections(chapters[name], text) if name in chapters else text, encoding="utf-8")
+    search.publish(repository, html)
 
 
 def _never_execute(repository: Repository) -> None:

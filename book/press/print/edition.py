@@ -21,8 +21,13 @@ class Edition(Repository):
         super().__init__(whole.root)
         self.chapters = list(chapters)
         self.left_out = {chapter.document for chapter in whole.chapters} - {one.document for one in chapters}
-        self.toc = _pruned(dict(whole.toc), self.left_out)
+        self.toc = _pruned(dict(whole.toc), self.left_out | self._empty(whole))
         self._name = "-".join(chapter.stem for chapter in chapters)
+
+    def _empty(self, whole: Repository) -> set[str]:
+        """The pages of parts that hold none of the chapters."""
+        parts = {chapter.part for chapter in whole.chapters} - {chapter.part for chapter in self.chapters}
+        return {f"book/part_{part}" for part in parts}
 
     @property
     def build(self) -> Path:

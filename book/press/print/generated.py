@@ -10,20 +10,29 @@ from functools import partial
 from helpers.show import html_table, number, row, tag
 
 from .. import chromium
+from ..face import gallery
+from ..face.hero import hero
 from ..ledger import Entry, Ledger
 from ..ledger.pages import claims, status
 from ..ledger.tables import UP, joined, link, pdf_name, seconds
 from ..repository import Chapter, Repository
 from ..teach import syllabi
-from . import weights
+from . import launch, weights
 from .edition import Edition
 
 NEEDS = {"none": "no GPU", "optional": "a GPU is optional", "required": "a GPU is required"}
 
 
-def markers(repository: Repository, ledger: Ledger) -> dict[str, Callable[..., str]]:
-    """What stands at each marker, by its name; it is written when it is asked for."""
+def markers(
+    repository: Repository, ledger: Ledger, live: dict[str, str] | None = None
+) -> dict[str, Callable[..., str]]:
+    """What stands at each marker, by its name; it is written when it is asked for.
+
+    `live`: the elements of the chapters' live models, by the chapters' names.
+    """
     entries, chapters = ledger.entries, [entry.chapter for entry in ledger.entries]
+    ordered, captions = gallery.in_order(repository, entries), gallery.captions(repository)
+    parts = {f"gallery-{part}": partial(cards, repository, ordered, captions, part) for part in _parts(repository)}
     whole = bool(chromium.find()) and not isinstance(repository, Edition)
     return {
         "claims": partial(claims, entries),
@@ -35,6 +44,10 @@ def markers(repository: Repository, ledger: Ledger) -> dict[str, Callable[..., s
         "count": partial(standing, chapters),
         "syllabi": partial(syllabi.syllabi, chapters),
         "by-audience": partial(syllabi.by_audience, chapters),
+        "hero": partial(hero, ordered, live or {}),
+        "numbers": lambda: gallery.three(gallery.numbers(Ledger(ordered))),
+        "gallery": partial(cards, repository, ordered, captions),
+        **parts,
         "pdf": partial(pdf, pdf_name(repository) if whole else ""),
         "page-weight": partial(weight, repository, whole),
     }
@@ -52,6 +65,22 @@ def standing(chapters: list[Chapter]) -> str:
     """How many chapters the book has, with links."""
     many = f"{len(chapters)} chapter{'s stand' if len(chapters) != 1 else ' stands'} today"
     return joined(f"{many}: ", joined(*map(link, chapters), between=", "), ".")
+
+
+def _parts(repository: Repository) -> list[str]:
+    """The folders of `notebooks/`: the parts, those without a chapter too."""
+    return sorted(path.name for path in (repository.root / "notebooks").glob("*") if path.is_dir())
+
+
+def cards(repository: Repository, entries: list[Entry], captions: dict[str, str], part: str = "") -> str:
+    """The gallery of the book, or of one part."""
+    tiles = []
+    for entry in entries:
+        chapter = entry.chapter
+        if part in ("", chapter.part):
+            colab = launch.addresses(repository, chapter).get("Colab", "")
+            tiles.append(gallery.tile(entry, captions.get(chapter.part, chapter.part.capitalize()), colab))
+    return gallery.gallery(tiles)
 
 
 def start_by_interest(chapters: list[Chapter]) -> str:

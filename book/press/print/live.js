@@ -109,6 +109,22 @@ window.rebuiltLive = (() => {
     }
   }
 
+  // Where a picture stands first, the model is loaded only when its reader touches it.
+  function offer(element) {
+    const button = document.createElement("button");
+    Object.assign(button, { type: "button", className: "rebuilt-touch" });
+    button.textContent = `Touch it: load the live model, ${element.dataset.megabytes} MB`;
+    const go = () => {
+      if (!button.isConnected) return;
+      button.remove();
+      begin(element);
+    };
+    button.addEventListener("click", go);
+    const still = element.querySelector(".still");
+    still.addEventListener("click", go);
+    still.append(button);
+  }
+
   function watch() {
     const seen = new IntersectionObserver((entries) => {
       for (const { isIntersecting, target } of entries) {
@@ -117,7 +133,10 @@ window.rebuiltLive = (() => {
         begin(target);
       }
     }, { rootMargin: NEAR });
-    document.querySelectorAll("[data-live]").forEach((element) => seen.observe(element));
+    document.querySelectorAll(".rebuilt-live[data-live]").forEach((element) => {
+      if ("wait" in element.dataset) offer(element);
+      else seen.observe(element);
+    });
   }
 
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", watch);

@@ -45,8 +45,11 @@ TAKEN = {
 }
 
 
-def publish(notebook: nbformat.NotebookNode, chapter: Chapter, repository: Repository, source: Path) -> None:
+def publish(notebook: nbformat.NotebookNode, chapter: Chapter, repository: Repository, source: Path) -> str:
     """Write the packs of the chapter's live model below `source/_live`; the notebook is changed in place.
+
+    What comes back is the element that another page may show, "\\0" in place of what stands where no script runs, or ""
+    where there is no live model.
 
     The output keeps its HTML as what stands where no script runs. Raises PressError where card and output disagree
     or a hash is wrong.
@@ -57,7 +60,7 @@ def publish(notebook: nbformat.NotebookNode, chapter: Chapter, repository: Repos
         promised = f"promises {card['name']!r}" if card else "promises none"
         raise PressError(f"{chapter}: {len(shown)} outputs are live models, and the card's `live` {promised}")
     if not card:
-        return
+        return ""
     found = shown[0].data.pop(MIME)
     if found.get("name") != card["name"]:
         raise PressError(f"{chapter}: the live model is called {found.get('name')!r}, in the card {card['name']!r}")
@@ -72,10 +75,10 @@ def publish(notebook: nbformat.NotebookNode, chapter: Chapter, repository: Repos
     where = " ".join(f'data-{kind}="../../../{address}"' for kind, address in packs.items())
     sizes = [(source / address.partition("?")[0]).read_bytes() for address in packs.values()]
     where += f' data-megabytes="{sum(len(gzip.compress(size, 6)) for size in sizes) / 1e6:.1f}"'
-    shown[0].data["text/html"] = (
-        f'<div class="rebuilt-live" data-live="{card["name"]}" {where}>{shown[0].data["text/html"]}</div>\n'
-        f'<script defer src="../../../{loader}"></script>'
-    )
+    element = f'<div class="rebuilt-live" data-live="{card["name"]}" {where}>\0</div>'
+    begin = f'<script defer src="../../../{loader}"></script>'
+    shown[0].data["text/html"] = element.replace("\0", shown[0].data["text/html"]) + f"\n{begin}"
+    return element + begin
 
 
 def checked(files: dict[str, dict], chapter: object) -> dict[str, bytes]:

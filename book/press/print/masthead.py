@@ -6,6 +6,7 @@ Each line is HTML without empty lines; each number comes from a card, a receipt 
 from helpers.show import Markup, html_table, number, row, tag
 
 from ..errors import PressError
+from ..face.opening import first_screen
 from ..ledger import TESTED, Entry, Run
 from ..ledger.tables import beside, day, joined, memory, seconds, stale
 from ..repository import Repository
@@ -20,7 +21,8 @@ def masthead(repository: Repository, entry: Entry) -> str:
     sets = entry.chapter.card.get("data") or []
     files = [line for line in repository.registry if line["dataset"] in sets]
     buttons = launch.buttons(repository, entry.chapter)
-    return "\n".join([verified(entry), buttons, launch.for_class(entry.chapter), fit(entry, files)])
+    first = first_screen(entry, buttons)
+    return "\n".join([first, verified(entry), launch.for_class(entry.chapter), fit(entry, files)])
 
 
 def verified(entry: Entry) -> str:
@@ -66,7 +68,8 @@ def fit(entry: Entry, files: list[dict]) -> str:
     told += NEEDS.get(needs.get("gpu"), "")
     head = ["tier", "time to run", "peak memory", "machine", "measured"]
     taken = html_table("What it took, by tier", head, [rows], "rebuilt-table rebuilt-fit")
-    return joined(tag("p", f"Does it fit? {told}.", class_="rebuilt-needs"), taken, between="\n")
+    folded = tag("details", joined(tag("summary", "What it took, by tier"), taken))
+    return joined(tag("p", f"Does it fit? {told}.", class_="rebuilt-needs"), folded, between="\n")
 
 
 def _took(entry: Entry, tier: str, name: str) -> str:

@@ -14,6 +14,7 @@ import nbformat
 import yaml
 
 from ..errors import PressError
+from ..face.opening import label
 from ..files import remove, swap_folder, write_text
 from ..ledger import Entry, Ledger
 from ..repository import Repository, read_notebook, tags
@@ -24,7 +25,6 @@ from .generated import markers
 from .masthead import masthead
 
 MARKER = re.compile(r"<!--\s*press:([\w-]+)(?:\s+([^<>]+?))?\s*-->")
-FOLDED = {"setup", "solution", "checker"}
 FOR_CLASS = {"instructor", "talk"}  # notes of an instructor and the words on slides: no page shows them
 
 
@@ -35,16 +35,15 @@ def assemble(repository: Repository, ledger: Ledger) -> Path:
             raise PressError(f"{entry.chapter} has not been executed; `python book/press run {entry.chapter}` does it")
     source = repository.build / "source"
     new = repository.build / f".source.{uuid.uuid4().hex[:8]}.part"
-    written = markers(repository, ledger)
     try:
         shutil.copytree(repository.root / "book", new / "book", ignore=shutil.ignore_patterns("press", "__pycache__"))
         write_text(new / "_config.yml", configuration(repository))
         write_text(new / "_toc.yml", contents(repository))
+        live = {entry.chapter.name: _chapter(repository, entry, new) for entry in ledger.entries}
+        written = markers(repository, ledger, {name: element for name, element in live.items() if element})
         for page in sorted((new / "book").rglob("*.md")):
             filled = fill(page.read_text(encoding="utf-8"), written)
             page.write_text(elsewhere(repository, filled, page.relative_to(new).as_posix()), encoding="utf-8")
-        for entry in ledger.entries:
-            _chapter(repository, entry, new)
         swap_folder(new, source)
     finally:
         remove(new)
@@ -80,7 +79,8 @@ def fill(page: str, written: Mapping[str, Callable[..., str]]) -> str:
     return MARKER.sub(text, page)
 
 
-def _chapter(repository: Repository, entry: Entry, new: Path) -> None:
+def _chapter(repository: Repository, entry: Entry, new: Path) -> str:
+    """Write one chapter; its live model's element, for another page."""
     chapter = entry.chapter
     folder = new / chapter.home.relative_to(chapter.root)
     for path in [chapter.card_path, *chapter.modules(proofs=True)]:  # what a page may link to
@@ -91,23 +91,27 @@ def _chapter(repository: Repository, entry: Entry, new: Path) -> None:
             cell.source = elsewhere(repository, cell.source, chapter.document)
     figure_pages.publish(notebook, chapter, new)
     variants.write(chapter, (new / "_data" / chapter.name).parent)
-    live.publish(notebook, chapter, repository, new)
+    element = live.publish(notebook, chapter, repository, new)
     nbformat.write(notebook, folder / f"{chapter.stem}.ipynb")
+    return element
 
 
 def page(notebook: nbformat.NotebookNode, top: str) -> nbformat.NotebookNode:
     """The executed notebook as the book prints it, changed in place.
 
-    What the machine writes (`top`) stands under the title; setup, checkers and solutions are folded; the cell that
-    papermill adds for a chosen tier is left out, and so are the cells for a class.
+    What the machine writes (`top`) stands under the title; setup, checkers, solutions and plumbing are folded under a
+    label that says what they hold; the cell that papermill adds for a chosen tier is left out, and so are the cells for
+    a class.
     """
     first = notebook.cells[0]
     first.source = re.sub(r"\A(# .*)$", lambda match: f"{match.group()}\n\n{top}", first.source, flags=re.MULTILINE)
     notebook.cells = [cell for cell in notebook.cells if not FOR_CLASS & set(tags(cell))]
     for cell in notebook.cells:
         found = tags(cell)
-        if FOLDED & set(found):
+        told = label(cell)
+        if told:
             cell.metadata.tags = [*found, "hide-input"]
+            cell.metadata.mystnb = {"code_prompt_show": told, "code_prompt_hide": told}
         if "injected-parameters" in found:
             cell.metadata.tags = [*found, "remove-cell"]
     return notebook

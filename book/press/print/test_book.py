@@ -165,11 +165,66 @@ def test_every_link_and_anchor_inside_the_book_resolves():
     assert missing == []
 
 
-def test_search_finds_a_word_of_a_chapter(visit):
-    page, _ = visit("search.html?q=heartbeat")
-    page.wait_for_selector("#search-results li a", timeout=10_000)
-    found = page.eval_on_selector_all("#search-results li a", "links => links.map(a => a.getAttribute('href'))")
-    assert any("rolling_distance" in href for href in found)
+def found_by(page):
+    """The sections that a search shows: address, heading, and the words around."""
+    page.wait_for_selector("#search-results [role=status]", timeout=10_000)
+    rows = "all => all.map(one => [one.querySelector('a').getAttribute('href'), one.textContent])"
+    return page.eval_on_selector_all("#search-results li", rows)
+
+
+def test_search_finds_sections_by_whole_words(visit):
+    page, wrong = visit("search.html?q=heartbeat")
+    found = found_by(page)
+    assert any("rolling_distance.html#" in href for href, _ in found) and wrong == []
+    assert inaccessible(page) == []
+    page, _ = visit("search.html?q=WER")
+    assert all(re.search(r"(?<!\w)wer(?!\w)", text, re.IGNORECASE) for _, text in found_by(page))
+    page, _ = visit("search.html?q=REBUILT_HOME")  # a word of every setup cell
+    assert not any(href.startswith("notebooks/") for href, _ in found_by(page))
+    page, _ = visit("search.html?q=%3Cb%3Exyzzy")
+    assert found_by(page) == [] and "No sections have" in page.get_by_role("status").inner_text()
+
+
+def test_the_search_works_from_a_folder(browser):
+    page = browser.new_page()
+    page.goto(f"{(HTML / 'search.html').as_uri()}?q=heartbeat")
+    assert found_by(page)
+    page.close()
+
+
+def test_a_chapter_s_first_screen_has_picture_question_and_fit_card(visit):
+    for chapter in Repository(HOME).chapters:
+        page, _ = visit(f"{chapter.document}.html")
+        for what in (".rebuilt-first img", ".question", ".rebuilt-first dl", ".rebuilt-first .rebuilt-launch"):
+            box = page.locator(what).first.bounding_box()
+            assert box["y"] + box["height"] <= 900 and box["width"] > 100, (chapter, what)
+        assert page.get_by_text(chapter.card["question"]).is_visible()
+
+
+def test_the_menu_is_short_and_opens_the_part_of_the_page(visit):
+    chapter = Repository(HOME).chapters[0]
+    page, _ = visit(f"{chapter.document}.html")
+    menu = page.locator("nav.bd-docs-nav")
+    assert menu.locator("details[open]").count() == 1
+    assert menu.locator("[aria-current=page]").inner_text() == chapter.card["short"]
+    assert menu.locator("li a:visible").count() <= 8
+    menu.locator("summary", has_text="Reference").press("Enter")
+    assert menu.get_by_role("link", name="Glossary").is_visible()
+    total = sum(section["minutes"] for section in chapter.card["sections"])
+    contents = page.locator(".bd-sidebar-secondary")
+    assert f"{total} min" in contents.inner_text() and "1 " in contents.locator("a").first.inner_text()
+
+
+def test_the_welcome_page_s_model_is_loaded_when_touched(visit):
+    page, wrong = visit("book/welcome.html")
+    assert (
+        page.evaluate("performance.getEntriesByType('resource').filter(one => one.name.includes('onnx')).length") == 0
+    )
+    page.locator(".rebuilt-hero .still").click()
+    page.wait_for_selector(".rebuilt-live[data-state='running']", timeout=90_000)
+    assert wrong == [] and not page.locator(".rebuilt-live-fallback").is_visible()
+    assert page.locator(".rebuilt-numbers li").count() == 3
+    assert page.locator(".rebuilt-gallery li").count() == len(Repository(HOME).chapters)
 
 
 def test_the_keyboard_reaches_the_text_and_shows_where_it_is(visit):

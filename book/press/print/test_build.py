@@ -267,3 +267,21 @@ def test_a_note_links_a_chapter_that_stands_and_calls_another_planned(small):
     said = source.fill(text.replace("<b>", ""), written)
     assert 'href="../notebooks/signals/moving_mean/moving_mean.html"' in said and "*sums* (signals, planned)." in said
     assert source.fill("<!-- press:count -->", written).startswith("1 chapter stands today: <a href=")
+
+
+def test_the_page_of_a_built_chapter_has_the_book_s_menu_labels_and_contents(built):
+    page = chapter_page(built[1])
+    assert page.count('<details class="rebuilt-part"') == 2 and "Toggle hidden content" not in page
+    labels = re.findall(r'<p class="collapsed admonition-title">(.*?)</p>', page)
+    assert labels[0].startswith("Setup, ") and {"Checker, 3 lines", "Solution, 3 lines"} <= set(labels)
+    assert '<span class="number">1</span> The idea <span class="minutes">5 min</span>' in page
+    assert page.index('class="question"') < page.index("rebuilt-verified") < page.index("rebuilt-needs")
+
+
+def test_the_search_reads_the_book_s_own_index(built):
+    text = (built[1] / "search.html").read_text(encoding="utf-8")
+    assert "_static/search-index.js" in text and "searchtools.js" not in text
+    index = (built[1] / "_static/search-index.js").read_text(encoding="utf-8")
+    assert (
+        "You smooth a stream" in index and "sorted(values)" not in index and not (built[1] / "searchindex.js").exists()
+    )

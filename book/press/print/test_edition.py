@@ -13,7 +13,7 @@ from press.repository import HOME, Repository
 from press.teach.workshop import paper
 
 FONTS = HOME / "book" / "_static" / "fonts"
-FIRST = ("book/welcome", "notebooks/signals/moving_mean/moving_mean")
+FIRST = ("book/welcome", "book/part_signals", "notebooks/signals/moving_mean/moving_mean")
 
 
 @pytest.fixture

@@ -35,7 +35,8 @@ def with_chapter(repository: Repository, chapter: Chapter) -> str:
             rows.insert(own[-1] + 1, f"{indent}- file: {chapter.document}")
         elif caption == caption_of(chapter.part) and not entries:
             indent = re.match(r"\s*", rows[start]).group()
-            rows[start + 1 : end] = [f"{indent}  chapters:", f"{indent}    - file: {chapter.document}"]
+            own = [f"{indent}    - file: {name}" for name in (landing(chapter.part), chapter.document)]
+            rows[start + 1 : end] = [f"{indent}  chapters:", *own]
         else:
             continue
         text = "\n".join(rows) + "\n"
@@ -45,12 +46,19 @@ def with_chapter(repository: Repository, chapter: Chapter) -> str:
 
 
 def _same_but_for(repository: Repository, text: str, document: str) -> bool:
-    """Whether the edited contents are the old ones with one document more."""
+    """Whether the edited contents are the old ones with one document more, and its part's page."""
     try:
         new = documents(yaml.safe_load(text))
     except yaml.YAMLError:
         return False
-    return document in new and [name for name in new if name != document] == repository.toc_files
+    known = repository.toc_files
+    added = {document, landing(document.split("/")[1])} - set(known)
+    return document in new and [name for name in new if name not in added] == known
+
+
+def landing(part: str) -> str:
+    """The page of a part, with the cards of its chapters; it is written with the part's first chapter."""
+    return f"book/part_{part}"
 
 
 def _blocks(rows: list[str]) -> list[tuple[int, int, str]]:

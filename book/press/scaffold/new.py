@@ -15,7 +15,7 @@ from ..errors import PressError
 from ..files import remove, write_text
 from ..gates.code import FLAT, clash, importable, own_modules
 from ..repository import Chapter, Repository
-from .contents import with_chapter, with_part
+from .contents import caption_of, landing, with_chapter, with_part
 
 SCAFFOLD = Path(__file__).resolve().parent
 NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
@@ -115,6 +115,10 @@ def _write(repository: Repository, chapter: Chapter, files: dict[str, str], data
     references = repository.root / "book" / "references.bib"
     known = references.read_text(encoding="utf-8") if references.exists() else ""
     write_text(references, f"{known.rstrip()}\n\n{_bib_entry(chapter)}".lstrip())
+    page = repository.root / f"{landing(chapter.part)}.md"
+    if f"file: {landing(chapter.part)}" in contents and not page.exists():
+        words = f"# {caption_of(chapter.part)}\n\nWhat the chapters of this part are about.\n"
+        made.append(write_text(page, f"{words}\n<!-- press:gallery-{chapter.part} -->\n"))
     return [*made, references, write_text(repository.root / "_toc.yml", contents)]
 
 
@@ -131,6 +135,7 @@ def _filled(template: str, chapter: Chapter, files: dict[str, str], below: bool 
     text = (SCAFFOLD / template).read_text(encoding="utf-8")
     places = {name.upper(): place.format(chapter.stem) for name, place in files.items()}
     marks = {"NAME": chapter.stem, "PART": chapter.part, "KEY": f"{chapter.stem}_article", **places}
+    marks |= {"SHORT": chapter.stem.replace("_", " ").capitalize()[:28]}
     marks |= {"TITLE": f"Rebuild {chapter.stem.replace('_', ' ')}", "LEVEL": "##" if below else "#"}
     marks |= {"BENCH": places["BENCH"].replace("/", "."), "IMPORT": ".sums" if "FACE" in places else chapter.stem}
     for mark, value in marks.items():

@@ -126,7 +126,7 @@ def test_a_chapter_joins_its_part_and_the_rest_of_the_contents_stays(small):
     ]
     assert "# the chapters" in after
     signals = yaml.safe_load(after)["parts"][0]["chapters"]
-    assert [entry["file"].rpartition("/")[2] for entry in signals] == ["moving_mean", "loud_words"]
+    assert [entry["file"].rpartition("/")[2] for entry in signals] == ["part_signals", "moving_mean", "loud_words"]
     assert list(links(small.repository)) == []
 
 
@@ -137,7 +137,10 @@ def test_an_empty_part_stands_after_the_last_part_of_notebooks_and_takes_a_chapt
     assert list(links(small.repository)) == []
     new_chapter(small.repository, "speech_and_sound/loud_words")
     part = small.repository.toc["parts"][1]
-    assert part["chapters"] == [{"file": "notebooks/speech_and_sound/loud_words/loud_words"}]
+    landing, chapter = (entry["file"] for entry in part["chapters"])
+    assert chapter == "notebooks/speech_and_sound/loud_words/loud_words"
+    page = (small.root / f"{landing}.md").read_text()
+    assert landing == "book/part_speech_and_sound" and "<!-- press:gallery-speech_and_sound -->" in page
     assert not (small.root / "notebooks/speech_and_sound/.gitkeep").exists()
 
 
@@ -200,7 +203,8 @@ def test_a_notebook_stands_after_those_of_its_slice_in_contents_and_map(small):
     before = (small.root / "notebooks/signals/moving_mean/README.md").read_text()
     new_notebook(small.repository, "signals/moving_mean/moving_mean_two")
     signals = small.repository.toc["parts"][0]["chapters"]
-    assert [entry["file"].rpartition("/")[2] for entry in signals] == ["moving_mean", "moving_mean_two", "loud_words"]
+    found = [entry["file"].rpartition("/")[2] for entry in signals]
+    assert found == ["part_signals", "moving_mean", "moving_mean_two", "loud_words"]
     after = (small.root / "notebooks/signals/moving_mean/README.md").read_text()
     assert after.startswith(before) and "## Rebuild moving mean two" in after and "`moving_mean_two/sums.py`" in after
 

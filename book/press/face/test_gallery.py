@@ -1,0 +1,204 @@
+"""The gallery and the welcome page's numbers: of the small book, and of made-up cards as many as a full book has."""
+
+import base64
+import io
+import json
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from helpers.show import Markup
+from press import PressError
+from press.conftest import code
+from press.face import gallery
+from press.face.gallery import Tile, decided, in_order, numbers, three, tile
+from press.face.pictures import picture
+from press.ledger import VERDICTS, gather
+from press.print import generated
+from press.print.conftest import executed, receipt
+from press.server import site
+
+STATIC = Path(__file__).resolve().parents[2] / "_static"
+
+
+def drawn(alt):
+    """A code cell whose run has drawn a figure."""
+    from PIL import Image
+
+    file = io.BytesIO()
+    Image.new("RGBA", (900, 450), (200, 0, 0, 255)).save(file, "PNG")
+    source = base64.b64encode(file.getvalue()).decode()
+    cell = code("plot.show(fig)")
+    text = f'<figure class="rebuilt"><img src="data:image/png;base64,{source}" style="a" alt="{alt}"></figure>'
+    cell.outputs = [nbformat.v4.new_output("display_data", data={"text/html": text})]
+    return cell
+
+
+def with_figures(small):
+    """The small book whose notebook has drawn in two sections."""
+    repository = executed(small)
+    path = repository.chapters[0].executed
+    notebook = nbformat.read(path, as_version=4)
+    notebook.cells[-9:-9] = [drawn("The first &quot;mean&quot;")]
+    notebook.cells.append(drawn("The second"))
+    nbformat.write(notebook, path)
+    return repository
+
+
+def test_the_picture_is_the_first_figure_of_the_section_that_the_card_names(small):
+    repository = with_figures(small)
+    assert picture(repository.chapters[0]).alt == 'The first "mean"'
+    small.write_card(picture="Exercises")
+    assert picture(small.repository.chapters[0]).alt == "The second"
+    small.write_card(picture="Nowhere")
+    with pytest.raises(PressError, match="'Nowhere', which the card names as `picture`, has drawn no figure"):
+        picture(small.repository.chapters[0])
+
+
+def test_a_card_s_picture_is_small_and_lies_in_the_page(small):
+    image = picture(with_figures(small).chapters[0]).image("card")
+    assert 'src="data:image/webp;base64,' in image and 'width="480" height="240"' in image and len(image) < 20_000
+    assert 'alt="The first &quot;mean&quot;"' in image
+
+
+def test_a_card_shows_what_the_ledger_and_the_card_say(small):
+    repository = with_figures(small)
+    shown = gallery.gallery([tile(gather(repository).entries[0], "Signals", "https://colab")])
+    for words in (
+        "Moving mean",
+        "Smooth a stream",
+        "2,100 points/s",
+        "2,000 points/s claimed",
+        "15 min",
+        "GPU optional",
+    ):
+        assert words in shown
+    assert 'aria-label="Claims: 1 reproduced"' in shown and "live model" not in shown and "\n" not in shown
+
+
+def test_the_page_of_a_part_has_the_cards_of_its_chapters_alone(small):
+    written = generated.markers(with_figures(small), gather(small.repository))
+    assert "Moving mean" in written["gallery-signals"]() and "Moving mean" in written["gallery"]()
+
+
+def claims(small, **metrics):
+    """The entry of a small book whose run measured these; a claim of 2,000 stands for each, in this order."""
+    found = {name: {"value": value, "unit": "points/s"} for name, value in metrics.items()}
+    repository = executed(small, metrics=found)
+    entry = gather(repository).entries[0].chapter
+    before = small.card["claims"][0]
+    small.write_card(claims=[before | {"id": name, "metric": name} for name in metrics])
+    content = receipt(small, metrics=found)
+    small.write("_build/receipts/moving_mean.cpu.json", json.dumps(content))
+    entry.run_record.write_text(json.dumps({"receipts": {"moving_mean.cpu.json": content}, "cached": False}))
+    return gather(small.repository)
+
+
+def test_a_chapter_s_result_is_its_first_claim_however_that_came_out(small):
+    (entry,) = claims(small, bad=10.0, good=3000.0).entries
+    assert decided(entry).verdict == "not reproduced"
+
+
+def test_the_welcome_page_shows_one_of_each_verdict_a_failure_among_them(small):
+    ledger = claims(small, good=3000.0, better=4000.0, middling=1500.0, bad=10.0, worse=1.0)
+    assert [one.claim["id"] for one in numbers(ledger)] == ["good", "middling", "bad"]
+    shown = three(numbers(ledger))
+    assert shown.count("<li>") == 3 and "not reproduced" in shown and "10 points/s" in shown
+
+
+def test_where_a_verdict_is_missing_others_fill_its_place(small):
+    ledger = claims(small, good=3000.0, better=4000.0, bad=10.0)
+    assert [one.claim["id"] for one in numbers(ledger)] == ["good", "better", "bad"]
+    assert three(numbers(claims(small))) == ""
+
+
+def test_the_order_is_that_of_the_contents(small):
+    entries = gather(executed(small)).entries
+    assert in_order(small.repository, entries) == entries
+
+
+def made_up(count):
+    """Cards such as a book of that many chapters has: long words, all lengths, some live."""
+    image = '<img width="480" height="270" alt="A made-up picture" src="data:image/svg+xml,%3Csvg xmlns=%22http://www.w3.org/2000/svg%22/%3E">'
+    parts = ["Signals", "Speech", "Recommendation", "Vision", "Training", "Language", "Network"]
+    found = []
+    for at in range(count):
+        totals = {verdict: (at + number) % 4 for number, verdict in enumerate(VERDICTS)}
+        title = "Replace an extraordinarily long-winded simulator with something" if at % 5 == 0 else "Find a heartbeat"
+        result = Markup("<strong>4.83 billion multiplications/s</strong> measured, 10 claimed")
+        hardware = ("no GPU", "GPU optional", "GPU required")[at % 3]
+        own = (parts[at % len(parts)], f"Chapter of number {at}", title, f"#{at}", 30 + 17 * (at % 7), hardware)
+        found.append(Tile(*own, at % 4 == 0, result, totals, Markup(image), "https://example.org"))
+    return found
+
+
+@pytest.fixture(scope="module", params=[6, 30])
+def page_of(request, browser, tmp_path_factory):
+    """How many cards, and a function that opens a page of them in a window."""
+    folder = tmp_path_factory.mktemp("gallery")
+    for name in ("custom.css", "face.css", "gallery.js"):
+        (folder / name).write_text((STATIC / name).read_text())
+    styles = "".join(f'<link rel="stylesheet" href="{name}">' for name in ("custom.css", "face.css"))
+    shown = f'<main class="bd-article"><h1>Book</h1>{gallery.gallery(made_up(request.param))}</main>'
+    head = f'<!doctype html><html lang="en" data-theme="light"><head><title>Book</title>{styles}'
+    head += '<script src="gallery.js"></script>'
+    (folder / "index.html").write_text(f'{head}<meta name="viewport" content="width=device-width"></head><body>{shown}')
+    contexts = []
+    with site(folder) as address:
+
+        def opened(width=1400, anchor="", **how):
+            contexts.append(browser.new_context(viewport={"width": width, "height": 900}, **how))
+            page = contexts[-1].new_page()
+            page.goto(f"{address}index.html{anchor}")
+            return page
+
+        yield request.param, opened
+        for context in contexts:
+            context.close()
+
+
+def seen(page):
+    """How many cards a reader sees."""
+    return page.eval_on_selector_all("li", "all => all.filter(one => one.offsetParent !== null).length")
+
+
+def test_a_gallery_looks_right_with_few_and_with_many_chapters(page_of):
+    count, opened = page_of
+    for width, most in ((1400, 6), (768, 3), (360, 1), (320, 1)):
+        page = opened(width)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width and seen(page) == count
+        boxes = page.eval_on_selector_all(
+            "li", "all => all.map(one => one.getBoundingClientRect()).map(b => [b.x, b.y, b.width, b.height])"
+        )
+        rows = {}
+        for x, y, wide, high in boxes:
+            rows.setdefault(round(y), []).append((x, wide, round(high)))
+        assert max(len(row) for row in rows.values()) <= most and min(wide for _, _, wide, _ in boxes) >= 230
+        assert all(len({high for *_, high in row}) == 1 for row in rows.values()), "cards of a row are equally high"
+        inner = "all => all.filter(one => one.scrollWidth > one.clientWidth + 1).length"
+        assert page.eval_on_selector_all("li, li p", inner) == 0, "no word is cut off"
+
+
+def test_chips_filter_and_the_address_keeps_them(page_of):
+    count, opened = page_of
+    page = opened()
+    chip = page.get_by_role("button", name="Speech", exact=True)
+    chip.click()
+    assert 0 < seen(page) < count and page.url.endswith("#part=Speech") and chip.get_attribute("aria-pressed") == "true"
+    assert page.get_by_role("status").inner_text() == f"{seen(page)} of {count} chapters"
+    again = opened(anchor="#part=Speech&strange=%3Cb%3E")
+    assert seen(again) == seen(page)
+    chip.press("Enter")
+    assert seen(page) == count and "#" not in page.url
+    page.get_by_role("button", name="live model").click()
+    page.get_by_role("button", name="GPU required").click()
+    live = [one for one in made_up(count) if one.live and one.hardware == "GPU required"]
+    assert seen(page) == len(live)
+
+
+def test_without_a_script_the_gallery_is_a_plain_list(page_of):
+    count, opened = page_of
+    page = opened(java_script_enabled=False)
+    assert page.locator(".rebuilt-chips").count() == 0 and page.locator("ul > li").count() == count
+    assert all(one.is_visible() for one in page.locator("li").all())

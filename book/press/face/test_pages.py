@@ -1,0 +1,82 @@
+"""Menus, first screens, labels of folded cells and the search, from HTML and cells written by hand."""
+
+import re
+
+import pytest
+
+from press.conftest import code, markdown
+from press.face import contents, opening, search
+from press.ledger import gather
+from press.print.conftest import executed
+
+THEME = '<nav class="bd-links bd-docs-nav" aria-label="Main"><div>the theme\'s</div></nav><p>after</p>'
+CHAPTER = "notebooks/signals/moving_mean/moving_mean"
+
+
+def test_the_menu_folds_its_parts_and_opens_the_one_of_the_page(small):
+    written = contents.menu(small.repository)
+    text = written(CHAPTER, THEME)
+    assert "the theme's" not in text and text.endswith("</nav><p>after</p>")
+    opened = re.findall(r'<details class="rebuilt-part"( open="")?><summary>(.*?)</summary>', text)
+    assert opened == [(' open=""', "Signals"), ("", "Ledger")]
+    assert '<a class="current reference internal" href="#" aria-current="page">Moving mean</a>' in text
+    assert (
+        'href="../../../book/part_signals.html">Overview<' in text
+        and 'href="../../../book/claims.html">Claims<' in text
+    )
+    assert "open=" not in written("search", THEME) and 'href="book/welcome.html">Welcome<' in written("search", THEME)
+
+
+ENTRY = '<li class="toc-h2 nav-item"><a class="nav-link" href="#a">The idea</a></li>'
+
+
+def test_a_chapter_s_contents_are_numbered_with_minutes(small):
+    (chapter,) = small.repository.chapters
+    shown = contents.sections(chapter, ENTRY + ENTRY.replace("The idea", "Exercises"))
+    plain = re.sub(r"<[^>]+>", "", shown)
+    assert plain == "1 The idea 5 min2 Exercises 10 min"
+    assert contents.sections(chapter, ENTRY) == ENTRY, "a page with other sections stays as it is"
+
+
+@pytest.mark.parametrize(
+    ("source", "tags", "wanted"),
+    [
+        ("a = 1\n\nb = 2", ("setup",), "Setup, 2 lines"),
+        ("def check_a(fn):\n    assert fn", ("checker",), "Checker, 2 lines"),
+        ("a = 1", ("solution",), "Solution, 1 line"),
+        ("import a\nimport b\n\nfrom c import (\n    d,\n)", (), "Imports, 5 lines"),
+        ("receipt.record('a', 1)\nreceipt.sizes(a=1)\nreceipt.write()", (), "Recording, 3 lines"),
+        ("fig, ax = plot.figure()\nax.plot(x)\nplot.show(fig, alt='a')", (), "Figure, 3 lines"),
+        (
+            "found = search(stream, query)\nbest = found.argmin()\nfig, ax = plot.figure()\nplot.show(fig, alt='a')",
+            (),
+            "",
+        ),
+        ("import a\nx = f(a)\ny = g(x)\nz = h(y)", (), ""),
+        ("def median(values):\n    return None", ("stub",), ""),
+        ('TIER = "auto"', ("parameters",), ""),
+        ("%pip list\nimport a", (), ""),
+    ],
+)
+def test_what_is_not_the_idea_is_folded_under_a_label(source, tags, wanted):
+    assert opening.label(code(source, *tags)) == wanted
+
+
+def test_text_is_never_folded():
+    assert opening.label(markdown("import a", "setup")) == ""
+
+
+def test_a_first_screen_has_question_minutes_hardware_verdicts_and_buttons(small):
+    shown = opening.first_screen(gather(executed(small)).entries[0], "<p>buttons</p>")
+    assert "What is left of a stream without its noise?" in shown and shown.endswith("<p>buttons</p></div></div>")
+    assert "5 min, and 10 min of exercises" in shown and "GPU optional" in shown and "1 <span class" in shown
+    assert "<figure>" not in shown, "this one drew nothing"
+
+
+ARTICLE = """<h1>Title<a class="headerlink" href="#title" title="Link">#</a></h1><p>A <em>heart</em>beat.</p>
+<details class="admonition hide above-input"><summary>Setup, 2 lines</summary>secret</details>
+<h2>A <code>wer</code> &amp; more<a class="headerlink" href="#more" title="Link">#</a></h2><td>one</td><td>two</td>"""
+
+
+def test_the_index_holds_sections_without_what_is_folded():
+    assert search.sections(ARTICLE) == [["title", "Title", "A heartbeat."], ["more", "A wer & more", "one two"]]
