@@ -1,0 +1,92 @@
+"""A notebook's cells on the pretended device: `python -m rehearsal.chapter task.json`, started by `press rehearse`.
+
+The path is tier gpu's, the sizes are tier cpu's. Each cell runs even when one before it failed, so that one rehearsal
+finds more than one mistake; what fails for want of a name that a failed cell should have made is told apart.
+"""
+
+import asyncio
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+from . import device
+
+SIZES = "cpu"  # of the tiers' sizes; a card's would take the CPU hours
+
+
+def main(path: str) -> int:
+    """Rehearse what the task says: `cells` (index and source), `report` (where to write), `seconds` (limit)."""
+    task = json.loads(Path(path).read_text(encoding="utf-8"))
+    os.environ["MPLBACKEND"] = "agg"
+    sys.path[:0] = [os.getcwd()]
+    device.install()
+    _small()
+    told = rehearse([(cell["index"], cell["source"]) for cell in task["cells"]], task["seconds"])
+    Path(task["report"]).write_text(json.dumps(told, indent=1), encoding="utf-8")
+    return 0
+
+
+def _small() -> None:
+    """Tier gpu with the sizes of tier cpu."""
+    from helpers.device import Tier
+
+    Tier.pick = lambda self, *, cpu, gpu, big: {"cpu": cpu, "gpu": gpu, "big": big}[SIZES]
+
+
+def rehearse(cells: list[tuple[int, str]], seconds: float = 600) -> dict:
+    """What was counted and found: `cells`, one entry each, `findings`, and the sums of `counts`."""
+    from IPython.core.interactiveshell import InteractiveShell
+    from IPython.utils.capture import capture_output
+
+    from .counts import ledger
+
+    asyncio.set_event_loop(asyncio.new_event_loop())
+    shell, found, failed, began = InteractiveShell.instance(), [], [], time.monotonic()
+    for index, source in cells:
+        ledger.cell = index
+        if time.monotonic() - began > seconds:
+            found.append({"cell": index, "error": f"not reached within {seconds:.0f} s", "follows": bool(failed)})
+            continue
+        with device.counted() as counts, capture_output():
+            result = shell.run_cell(source, store_history=True)
+        entry = {"cell": index} | counts.summary() | {"findings": counts.findings()}
+        entry |= {"work": [[*key, calls] for key, calls in counts.work.items()]}
+        entry |= {"links": [[*key, copies] for key, copies in counts.links.items()]}
+        error = result.error_before_exec or result.error_in_exec
+        if error is not None:
+            follows = bool(failed) and isinstance(error, NameError)
+            entry |= {"error": f"{type(error).__name__}: {error}", "at": _at(error), "follows": follows}
+            failed.append(index)
+        found.append(entry)
+    return {"cells": found, "findings": findings(found), "counts": ledger.counts.summary()}
+
+
+def findings(cells: list[dict]) -> list[str]:
+    """All findings in the order of the cells; what merely follows from an earlier one is left out."""
+    told = []
+    for entry in cells:
+        if "error" in entry and not entry["follows"]:
+            told.append(f"cell {entry['cell']}{entry.get('at', '')}: {entry['error']}")
+        told += entry.get("findings", ())
+    return told
+
+
+def _at(error: BaseException) -> str:
+    """The innermost line of our own code in a traceback."""
+    from .counts import CELL, is_ours, short
+
+    places, at = [], error.__traceback__
+    while at:
+        name = at.tb_frame.f_code.co_filename
+        if name.startswith(CELL):
+            places.append(f", line {at.tb_lineno}")
+        elif is_ours(name):
+            places.append(f", {short(name)}:{at.tb_lineno}")
+        at = at.tb_next
+    return places[-1] if places else ""
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,21 @@
+"""`pytest -p rehearsal.plugin …`: tests that ask for a GPU run on the pretended one; the end says what was counted."""
+
+from . import device
+
+device.install()
+
+from .counts import ledger  # noqa: E402  after the device
+
+
+def pytest_report_header(config) -> str:
+    """One line above the tests."""
+    return "rehearsal: torch's CUDA device is pretended; values are the CPU's, seconds mean nothing"
+
+
+def pytest_terminal_summary(terminalreporter) -> None:
+    """What the session did on the device."""
+    counts = ledger.counts
+    if counts.operations:
+        terminalreporter.section("rehearsal")
+        sums = ", ".join(f"{name} {value:,}" for name, value in counts.summary().items())
+        terminalreporter.write_line(f"in this process: {sums}")
