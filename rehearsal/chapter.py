@@ -20,6 +20,8 @@ def main(path: str) -> int:
     """Rehearse what the task says: `cells` (index and source), `report` (where to write), `seconds` (limit)."""
     task = json.loads(Path(path).read_text(encoding="utf-8"))
     os.environ["MPLBACKEND"] = "agg"
+    children = [str(Path(__file__).resolve().parent / "children"), str(Path(__file__).resolve().parents[1])]
+    os.environ["PYTHONPATH"] = os.pathsep.join([*children, *filter(None, [os.environ.get("PYTHONPATH")])])
     sys.path[:0] = [os.getcwd()]
     device.install()
     _small()

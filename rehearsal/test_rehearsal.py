@@ -36,6 +36,9 @@ PLANTED = {
     9: "lost + 1",  # only follows from cell 5
     10: "torch.compile(torch.sin)(x)",
     12: "ok = (x * 2).sum()",
+    13: "import subprocess, sys\ncode = 'import torch; print(torch.ones(2, device=\"cuda\").sum())'\n"
+    "told = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True).stdout\n"
+    "assert told.strip() == \"tensor(2., device='cuda:0')\", told",
 }
 
 
@@ -69,6 +72,10 @@ def test_what_is_right_or_follows_from_a_mistake_is_no_finding(rehearsed):
     told = {entry["cell"]: entry for entry in rehearsed["cells"]}
     assert told[9]["follows"] and "NameError" in told[9]["error"]
     assert "error" not in told[12] and told[12]["operations"] == 2
+
+
+def test_a_process_that_a_cell_starts_has_the_device_too(rehearsed):
+    assert "error" not in {entry["cell"]: entry for entry in rehearsed["cells"]}[13]
 
 
 def test_the_counts_of_a_cell_are_its_own(rehearsed):
