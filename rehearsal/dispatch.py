@@ -1,5 +1,6 @@
 """One operation on the pretended device: refused or computed on the CPU, counted, its results put on the device."""
 
+import threading
 import weakref
 import zlib
 
@@ -18,8 +19,8 @@ SAMPLED = 1 << 22  # bytes of a copy that are looked at to know it again
 _sent: dict[tuple, str] = {}  # fingerprint of bytes that are on both sides -> which way they went
 
 
-class _Now:
-    """What the stand-ins set: the generator of the device and the current stream."""
+class _Now(threading.local):
+    """What the stand-ins set: the generator of the device, for all threads; the current stream, of each thread."""
 
     generator, stream, generators = None, None, weakref.WeakValueDictionary()
 

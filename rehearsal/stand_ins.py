@@ -75,11 +75,12 @@ class Stream:
         return True
 
     def __enter__(self):
-        self.before, now.stream = now.stream, self
+        self.before = [*getattr(self, "before", ()), now.stream]
+        now.stream = self
         return self
 
     def __exit__(self, *_):
-        now.stream = self.before
+        now.stream = self.before.pop()
 
 
 class Event:
@@ -204,8 +205,8 @@ def install() -> None:
         setattr(torch, name, _own_generator(getattr(torch, name)))
     for name in ("normal_", "uniform_", "random_", "bernoulli_", "exponential_"):
         setattr(torch.Tensor, name, _own_generator(getattr(torch.Tensor, name)))
-    now.generator = Generator("cuda")
-    now.stream = default = Stream()
+    type(now).generator = Generator("cuda")
+    type(now).stream = default = Stream()
     in_flight.streams = 1
     for name, value in _Of.items():
         setattr(torch.cuda, name, value)

@@ -6,6 +6,8 @@ pinned memory that is written while its copy may still read it raises; and a ten
 another stream uses it without a wait between them.
 """
 
+import threading
+
 import torch
 
 from .counts import ledger
@@ -26,6 +28,7 @@ class InFlight:
     """The copies in flight and, once a second stream exists, where each storage may be read."""
 
     def __init__(self):
+        self.lock = threading.RLock()  # a loader copies on a thread of its own
         self.copies: list[_Copy] = []
         self.ready: dict[int, set] = {}  # of a storage -> streams that may use it
         self.streams = 1
@@ -34,7 +37,8 @@ class InFlight:
         """The values of a host tensor are on their way: it holds poison until then."""
         kept = target.clone()
         target.fill_(_poison(target.dtype))
-        self.copies.append(_Copy(stream, lambda: target.copy_(kept)))
+        with self.lock:
+            self.copies.append(_Copy(stream, lambda: target.copy_(kept)))
 
     def up(self, source: torch.Tensor, stream) -> None:
         """Pinned memory is being read: it may not change until then."""
@@ -47,22 +51,25 @@ class InFlight:
                     "wait for the copy's event or stream first"
                 )
 
-        self.copies.append(_Copy(stream, finish))
+        with self.lock:
+            self.copies.append(_Copy(stream, finish))
 
     def finish(self, stream=None, only=None) -> None:
         """The host waited for a stream (None: for all), or for the copies `only`."""
-        over = [c for c in self.copies if (c in only if only is not None else stream is None or stream in c.streams)]
-        self.copies = [copy for copy in self.copies if copy not in over]
-        if only is None:
-            for key in [key for key, seen in self.ready.items() if stream is None or stream in seen]:
-                del self.ready[key]  # what the host knows to be written, every later launch may read
+        with self.lock:
+            passed = only if only is not None else [c for c in self.copies if stream is None or stream in c.streams]
+            over = [copy for copy in self.copies if copy in passed]
+            self.copies = [copy for copy in self.copies if copy not in passed]
+            if only is None:
+                for key in [key for key, seen in list(self.ready.items()) if stream is None or stream in seen]:
+                    self.ready.pop(key, None)  # what the host knows to be written, every later launch may read
         for copy in over:
             copy.finish()
 
     def mark(self, stream) -> tuple[list, list]:
         """What an event on this stream stands for: copies and storages."""
         copies = [copy for copy in self.copies if stream in copy.streams]
-        return copies, [key for key, seen in self.ready.items() if stream in seen]
+        return copies, [key for key, seen in list(self.ready.items()) if stream in seen]
 
     def wait(self, stream, mark: tuple[list, list]) -> None:
         """`stream` goes on after what the mark stands for."""
@@ -79,13 +86,15 @@ class InFlight:
 
     def wrote(self, key: int, stream) -> None:
         """A storage was written on a stream."""
-        if self.streams > 1:
+        if torch._C._current_graph_task_id() != -1:
+            self.ready.pop(key, None)  # autograd brings its streams and the caller's together
+        elif self.streams > 1:
             self.ready[key] = {stream}
 
     def uses(self, key: int, stream) -> None:
         """Raise StreamError where a storage was written on another stream and nothing waited."""
         seen = self.ready.get(key)
-        if seen is not None and stream not in seen:
+        if seen is not None and stream not in seen and torch._C._current_graph_task_id() == -1:
             raise StreamError(
                 f"{ledger.place()}: a tensor written on another stream is used without a wait between the streams; "
                 "call wait_stream or wait_event first"

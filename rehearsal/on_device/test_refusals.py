@@ -1,6 +1,7 @@
 """What a card refuses is refused here, and what cannot be rehearsed raises with its reason."""
 
 import io
+import threading
 
 import numpy as np
 import pytest
@@ -126,6 +127,28 @@ def test_an_event_between_streams_is_a_wait(x):
         done = side.record_event()
     torch.cuda.current_stream().wait_event(done)
     assert y.sum().isfinite()
+
+
+def test_each_thread_has_a_current_stream_of_its_own(x):
+    side, seen = torch.cuda.Stream(), []
+    side.wait_stream(torch.cuda.current_stream())
+
+    def reads():
+        with torch.cuda.stream(side):
+            seen.append((x + 1, torch.cuda.current_stream()))
+            entered.set()
+            left.wait(10)
+
+    entered, left = threading.Event(), threading.Event()
+    thread = threading.Thread(target=reads)
+    thread.start()
+    entered.wait(10)
+    assert torch.cuda.current_stream() is torch.cuda.default_stream()
+    left.set()
+    thread.join()
+    assert seen[0][1] is side
+    with pytest.raises(StreamError, match="without a wait"):
+        seen[0][0].sum()
 
 
 @pytest.mark.parametrize(
