@@ -5,6 +5,7 @@ import pytest
 from . import device
 
 device.install()
+MOST = 40  # finds that the end of a session lists
 
 from .counts import ledger  # noqa: E402  after the device
 
@@ -28,3 +29,5 @@ def pytest_terminal_summary(terminalreporter) -> None:
         terminalreporter.section("rehearsal")
         sums = ", ".join(f"{name} {value:,}" for name, value in counts.summary().items())
         terminalreporter.write_line(f"in this process: {sums}")
+        for told in counts.findings()[:MOST]:
+            terminalreporter.write_line(told)
