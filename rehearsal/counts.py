@@ -87,7 +87,9 @@ class Counts:
         """What a reviewer would question, each with its place: reads in a loop, bytes copied again."""
         often = {key: n for key, n in self.waits.most_common() if n >= LOOP and not key[0].startswith(UPLOAD)}
         told = [f"{place}: host read in a loop: {reason}, {n} times" for (reason, place), n in often.items()]
-        return told + [f"{place}: needless transfer: {what}, {n} times" for (what, place), n in self.again.most_common()]
+        return told + [
+            f"{place}: needless transfer: {what}, {n} times" for (what, place), n in self.again.most_common()
+        ]
 
     def summary(self) -> dict[str, int]:
         """The sums by name, ready for JSON."""

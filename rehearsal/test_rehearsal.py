@@ -28,6 +28,41 @@ def test_the_devices_own_tests_pass_on_it():
     assert "skipped" not in done.stdout and "in this process: operations" in done.stdout
 
 
+SLICE = """
+import pytest
+import torch
+
+NO_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
+
+
+@pytest.mark.parametrize("where", ["cpu", pytest.param("cuda", marks=NO_GPU)])
+def test_one(where):
+    assert torch.ones(2).to(where).device.type == where
+
+
+@pytest.mark.card
+@NO_GPU
+def test_time():
+    raise AssertionError("it ran")
+
+
+@NO_GPU
+def test_mixed():
+    for row in torch.ones(4, 2, device="cuda"):
+        row.sum().item()
+    torch.ones(2).cuda() + torch.ones(2)
+"""
+
+
+def test_a_slices_tests_for_a_gpu_run_and_fail_on_the_pretended_one(tmp_path):
+    (tmp_path / "test_slice.py").write_text(SLICE)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = card: a card's\n")
+    done = python("-m", "pytest", "-q", "-n1", "-rs", "-p", "rehearsal.plugin", "--only-gpu", tmp_path, cwd=tmp_path)
+    assert "1 failed, 1 passed, 1 skipped in" in done.stdout, done.stdout
+    for told in ("only a real GPU can show it", "same device", "test_slice.py:22: host read in a loop", "4 times"):
+        assert told in done.stdout
+
+
 PLANTED = {
     3: "import torch\nx = torch.ones(64, 8, device='cuda')\nhost = torch.full((64, 8), 0.5)",
     5: "y = x + 1\nz = y + host\nlost = 1",  # tensors of both devices
