@@ -10,7 +10,7 @@ from . import traffic
 from .counts import UPLOAD, ledger
 from .rules import HOST_OPERANDS, INDEXED, Rule, rule_of
 from .streams import in_flight
-from .tensor import NAME, Pretended
+from .tensor import NAME, Pretended, only_one
 
 CPU = torch.device("cpu")
 HERE = ("cuda", NAME)
@@ -39,6 +39,8 @@ def run(operation, *args, **kwargs):
     own = [x for x in flat if type(x) is Pretended or isinstance(x, Pretended)]
     target = kwargs.get("device")
     here = bool(own) if target is None else torch.device(target).type in HERE
+    if here and target is not None:
+        only_one(torch.device(target))
     if own and not rule.moves:
         _same_device(rule, args, flat)
     generator = kwargs.get("generator")

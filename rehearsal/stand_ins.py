@@ -13,7 +13,7 @@ from .counts import ledger
 from .dispatch import is_pinned, now
 from .refused import refuse
 from .streams import in_flight
-from .tensor import CARD, DEVICE, Pretended
+from .tensor import CARD, DEVICE, Pretended, only_one
 
 _Native = torch._C.Generator
 
@@ -126,6 +126,11 @@ def _pin(self, device=None):
     return made
 
 
+def _cuda(self, device=None, non_blocking=False, memory_format=torch.preserve_format):
+    place = torch.device("cuda", device) if isinstance(device, int) else torch.device(device or "cuda")
+    return self.to(place, non_blocking=non_blocking, memory_format=memory_format)
+
+
 def _synchronize(device=None):
     ledger.wait("the device is synchronised")
     in_flight.finish()
@@ -163,7 +168,7 @@ _Of = {
     "_is_in_bad_fork": lambda: False,
     "device_count": lambda: 1,
     "current_device": lambda: 0,
-    "set_device": lambda device: None,
+    "set_device": lambda device: only_one(torch.device("cuda", device) if isinstance(device, int) else device),
     "device": _device,
     "get_device_properties": lambda device=None: CARD,
     "get_device_name": lambda device=None: CARD.name,
@@ -214,6 +219,7 @@ def install() -> None:
     torch.cuda.default_generators = (now.generator,)
     torch._C._cuda_getDevice = lambda: 0
     torch.Tensor.pin_memory, torch.Tensor.is_pinned = _pin, is_pinned
+    torch.Tensor.cuda = _cuda
     Pretended.record_stream = lambda self, stream: ledger.counts.notes.update(["record_stream"])
     Pretended.data_ptr = lambda self: refuse("a pointer to device memory")
     Pretended.__cuda_array_interface__ = property(lambda self: refuse("a pointer to device memory"))

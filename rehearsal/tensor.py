@@ -166,7 +166,14 @@ def rebuilt(values: torch.Tensor, requires_grad: bool) -> torch.Tensor:
 def _inside(value):
     """A device argument as C++ knows it: this device's own name for "cuda"."""
     if isinstance(value, int) and not isinstance(value, bool):
-        return torch.device(NAME, value)
+        value = torch.device("cuda", value)
     if isinstance(value, str | torch.device) and torch.device(value).type == "cuda":
+        only_one(torch.device(value))
         return torch.device(NAME, 0)
     return value
+
+
+def only_one(device: torch.device) -> None:
+    """Raise where a second card is asked for."""
+    if device.index:
+        raise RuntimeError(f"CUDA error: invalid device ordinal: {device}, and one device is pretended")

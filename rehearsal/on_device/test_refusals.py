@@ -77,6 +77,22 @@ def test_a_generator_of_the_device_draws_nothing_for_the_host():
         torch.randn(3, generator=torch.Generator("cuda"))
 
 
+@pytest.mark.parametrize(
+    "second",
+    [
+        lambda x: torch.ones(2, device="cuda:1"),
+        lambda x: torch.ones(2).to("cuda:1"),
+        lambda x: torch.ones(2).cuda(1),
+        lambda x: x.to(1),
+        lambda x: torch.cuda.set_device(1),
+    ],
+)
+def test_there_is_no_second_card(x, second):
+    with pytest.raises(RuntimeError, match="invalid device ordinal"):
+        second(x)
+    assert torch.ones(2).cuda(0).device == x.to(0).device == torch.device("cuda", 0)
+
+
 def test_only_memory_of_the_host_is_pinned(x):
     with pytest.raises(RuntimeError, match="only dense CPU tensors"):
         x.pin_memory()

@@ -4,6 +4,7 @@ import copy
 
 import pytest
 import torch
+import torch.utils.checkpoint
 
 from rehearsal import autocast
 
@@ -37,6 +38,23 @@ def same(function, *shapes):
 )
 def test_operations_equal_the_hosts(function):
     same(function, (5, 8))
+
+
+def test_a_device_that_is_set_for_a_region_is_the_device():
+    with torch.device("cuda"):
+        assert torch.randn(3).is_cuda and torch.tensor([1.0]).is_cuda and torch.nn.Linear(2, 2).weight.is_cuda
+    assert not torch.ones(1).is_cuda
+
+
+def test_gradient_scaling_and_checkpoints_go_through_the_device():
+    weight = torch.eye(3, device="cuda").requires_grad_()
+    optimiser, scaler = torch.optim.SGD([weight], 0.5), torch.amp.GradScaler("cuda", init_scale=8)
+    with torch.autocast("cuda", dtype=torch.float16):
+        loss = torch.utils.checkpoint.checkpoint(lambda w: (w @ w).sum(), weight, use_reentrant=False)
+    scaler.scale(loss).backward()
+    scaler.step(optimiser)
+    scaler.update()
+    assert torch.equal(weight.detach().cpu(), torch.eye(3) - 1)  # the gradient is two everywhere
 
 
 def test_a_training_equals_the_hosts():
