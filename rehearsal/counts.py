@@ -9,6 +9,7 @@ HERE = str(Path(__file__).resolve().parent)
 CELL = "<ipython-input"  # so begin the names of files that a cell is compiled as
 BLOCK = 512  # bytes: the caching allocator of CUDA rounds up to blocks of this size
 UPLOAD = "a copy to the device"  # so begin the reasons of waits that are no reads
+KINDS = ("work", "links", "waits", "again", "idle", "notes")
 LOOP = 3  # so often from one line, and it stands in a loop
 
 
@@ -32,24 +33,26 @@ class Counts:
     """Sums since the beginning or since `start`.
 
     `work`: (operation, kind of number, bytes, FLOPs) -> calls; `links`: (direction, bytes, pinned) -> copies;
-    `waits`: (reason, Place) -> how often the host waited; `again`: (what, Place) -> copies of bytes already there.
+    `waits`: (reason, Place) -> how often the host waited; `again`: (what, Place) -> copies of bytes already there;
+    `idle`: Place -> what was timed as the device's and did nothing there; `notes`: what else was asked of it.
     """
 
     work: Counter = field(default_factory=Counter)
     links: Counter = field(default_factory=Counter)
     waits: Counter = field(default_factory=Counter)
     again: Counter = field(default_factory=Counter)
+    idle: Counter = field(default_factory=Counter)
     notes: Counter = field(default_factory=Counter)
     peak_bytes: int = 0
 
     def __sub__(self, before: "Counts") -> "Counts":
         """What came after `before`; the peak is this one's own."""
-        pairs = ((getattr(self, name), getattr(before, name)) for name in ("work", "links", "waits", "again", "notes"))
+        pairs = ((getattr(self, name), getattr(before, name)) for name in KINDS)
         return Counts(*(after - then for after, then in pairs), peak_bytes=self.peak_bytes)
 
     def copy(self) -> "Counts":
         """A copy that later counting leaves alone."""
-        own = (getattr(self, name).copy() for name in ("work", "links", "waits", "again", "notes"))
+        own = (getattr(self, name).copy() for name in KINDS)
         return Counts(*own, peak_bytes=self.peak_bytes)
 
     @property
@@ -87,6 +90,7 @@ class Counts:
         """What a reviewer would question, each with its place: reads in a loop, bytes copied again."""
         often = {key: n for key, n in self.waits.most_common() if n >= LOOP and not key[0].startswith(UPLOAD)}
         told = [f"{place}: host read in a loop: {reason}, {n} times" for (reason, place), n in often.items()]
+        told += [f"{place}: timed as a GPU's, and nothing ran there" for place in self.idle]
         return told + [
             f"{place}: needless transfer: {what}, {n} times" for (what, place), n in self.again.most_common()
         ]
@@ -137,8 +141,8 @@ def rounded(size: int) -> int:
 
 
 def is_ours(name: str) -> bool:
-    """Whether a file is the book's or the reader's own: not this package's, not installed, not Python's."""
-    foreign = ("<", f"{sys.base_prefix}/lib", f"{sys.prefix}/")
+    """Whether a file is a chapter's or the reader's own: no helper, not this package's, not installed, not Python's."""
+    foreign = ("<", f"{sys.base_prefix}/lib", f"{sys.prefix}/", f"{Path(HERE).parent}/helpers/")
     return not name.startswith(foreign) and "site-packages" not in name and name.rpartition("/")[0] != HERE
 
 

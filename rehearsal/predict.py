@@ -7,8 +7,8 @@
 Each operation is one kernel, reads and writes each operand once, and does either at the datasheet's rate: a roofline,
 operation by operation (S. Williams, A. Waterman, D. Patterson, Roofline, Communications of the ACM 52(4), 2009). Real
 kernels reach less of both, so a card may be slower than this and hardly faster. Copies that overlap with work are
-added nevertheless. Predicted, not measured: `against_the_cpu` prints how far the formula is off where it can be tried. It is
-near for streams through memory, products and tiny operations; rows gathered from a large table and long Fourier
+added nevertheless. Predicted, not measured: `against_the_cpu` prints how far the formula is off where it can be tried.
+It is near for streams through memory, products and tiny operations; rows gathered from a large table and long Fourier
 transforms take many times what it says, for no datasheet tells the rate of scattered accesses.
 """
 

@@ -70,6 +70,8 @@ PLANTED = {
     8: "for _ in range(2):\n    there = host.to('cuda')",  # the same bytes again
     9: "lost + 1",  # only follows from cell 5
     10: "torch.compile(torch.sin)(x)",
+    11: "from helpers import bench\nbench.measure(lambda: x.sum(), device='cuda')\n"
+    "bench.measure(lambda: host.sum(), device='cuda')\nbench.measure(lambda: host.sum(), device='cpu')",
     12: "ok = (x * 2).sum()",
     13: "import subprocess, sys\ncode = 'import torch; print(torch.ones(2, device=\"cuda\").sum())'\n"
     "told = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True).stdout\n"
@@ -95,6 +97,7 @@ def rehearsed(tmp_path_factory):
         ("cell 5, line 2", "same device"),
         ("cell 6, line 3:", "host read in a loop: a value is read (item, float, bool, print), 64 times"),
         ("cell 8, line 2:", "needless transfer: the same bytes go up again, 1 times"),
+        ("cell 11, line 3:", "timed as a GPU's, and nothing ran there"),
         ("cell 10", "torch.compile cannot be rehearsed without a GPU: its kernels"),
     ],
 )
@@ -103,7 +106,7 @@ def test_a_planted_mistake_is_found_and_named_by_its_cell(rehearsed, cell, says)
 
 
 def test_what_is_right_or_follows_from_a_mistake_is_no_finding(rehearsed):
-    assert len(rehearsed["findings"]) == 4
+    assert len(rehearsed["findings"]) == 5
     told = {entry["cell"]: entry for entry in rehearsed["cells"]}
     assert told[9]["follows"] and "NameError" in told[9]["error"]
     assert "error" not in told[12] and told[12]["operations"] == 2
