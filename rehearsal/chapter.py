@@ -9,6 +9,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from . import device
@@ -26,8 +27,11 @@ def main(path: str) -> int:
     sys.path[:0] = [os.getcwd()]
     device.install()
     _small()
-    told = rehearse([(cell["index"], cell["source"]) for cell in task["cells"]], task["seconds"])
-    Path(task["report"]).write_text(json.dumps(told, indent=1), encoding="utf-8")
+    report = Path(task["report"])
+    for told in rehearse([(cell["index"], cell["source"]) for cell in task["cells"]], task["seconds"]):
+        part = report.with_suffix(".part")  # whole after each cell, also when a later one is ended
+        part.write_text(json.dumps(told), encoding="utf-8")
+        os.replace(part, report)
     return 0
 
 
@@ -58,8 +62,8 @@ def _small() -> None:
     bench.race, bench.peak, bench._memory_of = once, unmeasured, watched
 
 
-def rehearse(cells: list[tuple[int, str]], seconds: float = 600) -> dict:
-    """What was counted and found: `cells`, one entry each, `findings`, and the sums of `counts`."""
+def rehearse(cells: list[tuple[int, str]], seconds: float = 600) -> Iterator[dict]:
+    """What was counted and found after each cell: `cells`, one entry each, `findings`, the sums of `counts`."""
     from IPython.core.interactiveshell import InteractiveShell
     from IPython.utils.capture import capture_output
 
@@ -68,8 +72,9 @@ def rehearse(cells: list[tuple[int, str]], seconds: float = 600) -> dict:
     for index, source in cells:
         ledger.cell = index
         if time.monotonic() - began > seconds:
-            found.append({"cell": index, "error": f"not reached within {seconds:.0f} s", "follows": bool(failed)})
-            continue
+            found.append({"cell": index, "error": f"not reached within {seconds:.0f} s", "follows": False})
+            yield {"cells": found, "findings": findings(found), "counts": ledger.counts.summary()}
+            return
         with device.counted() as counts, capture_output():
             result = shell.run_cell(source, store_history=True)
         entry = {"cell": index} | counts.summary() | {"findings": counts.findings()}
@@ -81,7 +86,7 @@ def rehearse(cells: list[tuple[int, str]], seconds: float = 600) -> dict:
             entry |= {"error": f"{type(error).__name__}: {error}", "at": _at(error), "follows": follows}
             failed.append(index)
         found.append(entry)
-    return {"cells": found, "findings": findings(found), "counts": ledger.counts.summary()}
+        yield {"cells": found, "findings": findings(found), "counts": ledger.counts.summary()}
 
 
 def findings(cells: list[dict]) -> list[str]:

@@ -27,7 +27,7 @@ def rehearse(repository: Repository, names: list[str] | None, timeout: float = T
         told = one(repository, chapter, timeout)
         for line in lines(told):
             print(f"  {line}", flush=True)
-        failed += [str(chapter)] * any("error" in cell for cell in told.get("cells", [{"error": ""}]))
+        failed += [str(chapter)] * (not told["complete"] or any("error" in cell for cell in told["cells"]))
     print(f"cells failed in: {', '.join(failed)}" if failed else "every cell ran on the pretended GPU", flush=True)
     return int(bool(failed))
 
@@ -40,9 +40,11 @@ def one(repository: Repository, chapter: Chapter, timeout: float = TIMEOUT_SECON
     write_json(scratch / "task.json", {"cells": cells(chapter), "report": str(report), "seconds": timeout})
     try:
         problem = _run(repository, chapter, scratch, timeout)
-        told = read_json(report) or {"findings": [problem or "the process left no report"]}
+        told = read_json(report) or {"findings": []}
     finally:
         remove(scratch)
+    told["findings"] += [problem] if problem else []
+    told["complete"] = not problem
     if "cells" in told:
         write_json(repository.build / "rehearsal" / f"{chapter.stem}.json", told)
     return told

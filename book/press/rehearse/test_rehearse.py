@@ -6,7 +6,7 @@ from press import rehearse
 
 CELL = {"cell": 4, "findings": [], "work": [["mm", "float32", 10**9, 0, 2]], "links": [["up", 10**6, False, 1]]}
 COUNTS = {"operations": 2, "bytes_moved": 2 * 10**9, "syncs": 1, "peak_bytes": 10**9}
-TOLD = {"cells": [CELL], "findings": ["cell 4, line 2: needless transfer"], "counts": COUNTS}
+TOLD = {"cells": [CELL], "findings": ["cell 4, line 2: needless transfer"], "counts": COUNTS, "complete": True}
 
 
 def test_tier_gpu_is_chosen_and_wrong_answers_do_not_run(small):
@@ -30,7 +30,8 @@ def test_a_person_is_told_finds_sums_and_predictions_as_predictions():
     [
         (TOLD, 0),
         (TOLD | {"cells": [CELL | {"error": "RuntimeError: two devices", "follows": False}]}, 1),
-        ({"findings": ["the process left no report"]}, 1),
+        (TOLD | {"findings": ["not finished after 9 s"], "complete": False}, 1),
+        ({"findings": ["ended with status 1"], "complete": False}, 1),
     ],
 )
 def test_the_exit_status_says_whether_a_cell_failed(small, monkeypatch, capsys, told, status):
