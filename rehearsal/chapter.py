@@ -15,6 +15,7 @@ from pathlib import Path
 from . import device
 from .counts import CELL, is_ours, ledger, short
 
+NOTHING = "nothing ran on the device in the notebook's own process; what its child processes do is not counted"
 SIZES = "cpu"  # of the tiers' sizes; a card's would take the CPU hours
 
 
@@ -87,6 +88,8 @@ def rehearse(cells: list[tuple[int, str]], seconds: float = 600) -> Iterator[dic
             failed.append(index)
         found.append(entry)
         yield {"cells": found, "findings": findings(found), "counts": ledger.counts.summary()}
+    if not ledger.counts.operations:
+        yield {"cells": found, "findings": [*findings(found), NOTHING], "counts": ledger.counts.summary()}
 
 
 def findings(cells: list[dict]) -> list[str]:

@@ -82,8 +82,17 @@ PLANTED = {
 @pytest.fixture(scope="module")
 def rehearsed(tmp_path_factory):
     """What rehearsing the planted cells told."""
-    folder = tmp_path_factory.mktemp("scratch")
-    cells = [{"index": index, "source": source} for index, source in PLANTED.items()]
+    return rehearsal_of(PLANTED, tmp_path_factory.mktemp("scratch"))
+
+
+def test_a_chapter_that_stays_on_the_cpu_is_told_so(tmp_path):
+    told = rehearsal_of({1: "import torch; torch.ones(3).sum()"}, tmp_path)
+    assert [line for line in told["findings"] if "nothing ran on the device" in line]
+
+
+def rehearsal_of(sources, folder):
+    """The report on cells, given by their places."""
+    cells = [{"index": index, "source": source} for index, source in sources.items()]
     task = {"cells": cells, "report": str(folder / "report.json"), "seconds": 60}
     (folder / "task.json").write_text(json.dumps(task))
     done = python("-W", "ignore", "-m", "rehearsal.chapter", folder / "task.json", cwd=folder)
