@@ -8,7 +8,8 @@ from pathlib import Path
 HERE = str(Path(__file__).resolve().parent)
 CELL = "<ipython-input"  # so begin the names of files that a cell is compiled as
 BLOCK = 512  # bytes: the caching allocator of CUDA rounds up to blocks of this size
-UPLOAD = "a copy to the device"  # so begin the reasons of waits that are no reads
+UPLOAD = "a copy to the device"
+NO_READ = (UPLOAD, "the device is", "a stream is", "an event is")  # so begin reasons of waits that are meant
 KINDS = ("work", "links", "waits", "again", "idle", "notes")
 LOOP = 3  # so often from one line, and it stands in a loop
 
@@ -88,7 +89,7 @@ class Counts:
 
     def findings(self) -> list[str]:
         """What a reviewer would question, each with its place: reads in a loop, bytes copied again."""
-        often = {key: n for key, n in self.waits.most_common() if n >= LOOP and not key[0].startswith(UPLOAD)}
+        often = {key: n for key, n in self.waits.most_common() if n >= LOOP and not key[0].startswith(NO_READ)}
         told = [f"{place}: host read in a loop: {reason}, {n} times" for (reason, place), n in often.items()]
         told += [f"{place}: timed as a GPU's, and nothing ran there" for place in self.idle]
         return told + [

@@ -114,6 +114,14 @@ def test_a_read_in_a_loop_is_found_with_its_line(x):
     assert "test_counting.py" in told and "host read in a loop" in told and "5 times" in told
 
 
+def test_waits_that_are_meant_are_counted_and_no_finding(x):
+    with counted() as found:
+        for _ in range(5):
+            torch.cuda.synchronize()
+            torch.cuda.current_stream().synchronize()
+    assert found.syncs == 10 and not found.findings()
+
+
 def test_two_reads_are_no_loop(x):
     with counted() as found:
         for _ in range(2):
