@@ -84,7 +84,7 @@ def rehearse(cells: list[tuple[int, str]], seconds: float = 600) -> Iterator[dic
         error = result.error_before_exec or result.error_in_exec
         if error is not None:
             follows = bool(failed) and isinstance(error, NameError)
-            entry |= {"error": f"{type(error).__name__}: {error}", "at": _at(error), "follows": follows}
+            entry |= {"error": f"{type(error).__name__}: {_one_line(str(error))}", "at": _at(error), "follows": follows}
             failed.append(index)
         found.append(entry)
         yield {"cells": found, "findings": findings(found), "counts": ledger.counts.summary()}
@@ -100,6 +100,12 @@ def findings(cells: list[dict]) -> list[str]:
             told.append(f"cell {entry['cell']}{entry.get('at', '')}: {entry['error']}")
         told += entry.get("findings", ())
     return told
+
+
+def _one_line(text: str) -> str:
+    """The first and the last line of a message: what lies between is a child's traceback."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return " … ".join(dict.fromkeys([*lines[:1], *lines[-1:]]))
 
 
 def _at(error: BaseException) -> str:

@@ -73,7 +73,8 @@ PLANTED = {
     11: "from helpers import bench\nbench.measure(lambda: x.sum(), device='cuda')\n"
     "bench.measure(lambda: host.sum(), device='cuda')\nbench.measure(lambda: host.sum(), device='cpu')",
     12: "ok = (x * 2).sum()",
-    13: "import subprocess, sys\ncode = 'import torch; print(torch.ones(2, device=\"cuda\").sum())'\n"
+    13: "import subprocess, sys\ncode = 'import importlib.util as u; u.find_spec(\"torch\"); import torch; '\n"
+    "code += 'print(torch.ones(2, device=\"cuda\").sum())'\n"
     "told = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True).stdout\n"
     "assert told.strip() == \"tensor(2., device='cuda:0')\", told",
 }

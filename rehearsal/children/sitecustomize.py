@@ -11,12 +11,17 @@ import sys
 class AfterTorch(importlib.abc.MetaPathFinder):
     """Lets others find torch, and installs the device once it is imported."""
 
+    asking = False
+
     def find_spec(self, name, path=None, target=None):
         """None but for torch, whose own spec comes back with one step more at its end."""
-        if name != "torch":
+        if name != "torch" or self.asking:
             return None
-        sys.meta_path.remove(self)
-        found = importlib.util.find_spec(name)
+        self.asking = True  # others look for torch without importing it, so this stays in place
+        try:
+            found = importlib.util.find_spec(name)
+        finally:
+            self.asking = False
         if found is not None:
             execute = found.loader.exec_module
 
