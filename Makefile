@@ -3,7 +3,7 @@
 #
 #   PYTHON=/path/to/python   use this interpreter for .venv
 #   TORCH_INDEX=URL          take torch from this index (a CPU-only one saves gigabytes)
-#   CHAPTERS="signals/…"     run only these chapters (make run, make race)
+#   CHAPTERS="signals/…"     run only these chapters (make run, make race, make rehearse)
 #   ARGS="-n0 --pdb"         what pytest is told (make test)
 #   ROUNDS=20 THREADS=2      of a race; LOADED=--loaded races although other work runs
 #   TIER=cpu|gpu|big         force a tier (make run, make book)
@@ -12,7 +12,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help book test run race colab workshop check serve env clean distclean
+.PHONY: help book test run race rehearse colab workshop check serve env clean distclean
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -44,6 +44,9 @@ run: env ## run notebooks only: make run CHAPTERS="signals/rolling_distance"
 
 race: env ## run the benches beside their peers and record them: make race CHAPTERS="signals/rolling_distance"
 	@$(PRESS) race $(CHAPTERS) --rounds $(ROUNDS) $(if $(THREADS),--threads $(THREADS)) $(LOADED)
+
+rehearse: env ## run notebooks on a pretended GPU: make rehearse CHAPTERS="signals/rolling_distance"
+	@$(PRESS) rehearse $(CHAPTERS)
 
 colab: env ## run notebooks alone beside what Colab preinstalls: make colab HOLD="numpy==1.26.4"
 	@$(PRESS) colab $(CHAPTERS) $(foreach package,$(HOLD),--hold $(package))

@@ -7,8 +7,9 @@ from helpers import bench
 
 
 @pytest.fixture
-def clock(monkeypatch):
-    """A clock that stands still but for what functions add to it."""
+def clock(monkeypatch, untouched, gpu):
+    """A clock that stands still but for what functions add to it; it is the CPU's, also beside a GPU."""
+    gpu(None)
     now = [0.0]
     monkeypatch.setattr(bench.time, "perf_counter", lambda: now[0])
 
@@ -63,13 +64,13 @@ def test_a_measurement_shows_rates_beside_the_peak(clock, monkeypatch):
 @pytest.mark.skipif(bench.peak_memory() is None, reason="this system keeps no memory mark of a process")
 def test_peak_memory_is_that_of_the_call_and_the_runs_peak_is_kept():
     torch.ones(2**26).sum()  # a higher mark than the call's own
-    found = bench.measure(lambda: torch.ones(2**24), repeats=1, warmup=1)
-    small = bench.measure(lambda: torch.ones(2**4), repeats=1, warmup=1)
+    found = bench.measure(lambda: torch.ones(2**24), repeats=1, warmup=1, device="cpu")
+    small = bench.measure(lambda: torch.ones(2**4), repeats=1, warmup=1, device="cpu")
     assert 0.9 * 2**26 < found.peak_bytes < 3 * 2**26
     assert small.peak_bytes < 2**24
     high = bench.peak_memory()
     assert high > 2**28
-    bench.measure(lambda: None, repeats=1)
+    bench.measure(lambda: None, repeats=1, device="cpu")
     assert high <= bench.peak_memory()
 
 
@@ -118,7 +119,7 @@ def test_pairs_may_name_the_contestants():
     assert list(bench.race([("a", int), ("b", int)], repeats=1).results) == ["a", "b"]
 
 
-@pytest.mark.parametrize("where", ["cpu", "cuda"])
+@pytest.mark.parametrize("where", ["cpu", pytest.param("cuda", marks=pytest.mark.card)])
 def test_the_peak_is_measured_once(where):
     if where == "cuda" and not torch.cuda.is_available():
         pytest.skip("no GPU here")
@@ -127,6 +128,7 @@ def test_the_peak_is_measured_once(where):
     assert bench.peak(where) is first
 
 
+@pytest.mark.card
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
 def test_a_gpu_is_timed_by_its_events():
     x = torch.ones(4096, 4096, device="cuda")

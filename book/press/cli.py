@@ -43,6 +43,8 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("arguments", nargs="*")
     made = command("race", _race, "the benches beside their peers, on a quiet machine; their receipts are recorded")
     _race_options(made)
+    text = "notebooks on a pretended GPU: what a card would refuse, and its work counted"
+    _rehearse_options(command("rehearse", _rehearse, text))
     made = command("check", _check, "the gates: what must hold before anything is published")
     made.add_argument("gates", nargs="*", metavar="GATE", help="only these (default: all)")
     made.add_argument("--fix", action="store_true", help="first empty outputs and write the setup cells")
@@ -56,10 +58,8 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("chapters", nargs="*", metavar="CHAPTER", help="part/chapter, part or stem (default: all)")
     _prove_options(command("prove", _prove, "prove exercises (only solutions pass) and checkpoints (they start alone)"))
     _workshop_options(command("workshop", _workshop, "one zip for a class: notebooks, slides, run-sheet, wheels, data"))
-    made = command("colab", _colab, "run notebooks alone in a bare environment that holds what Colab preinstalls")
-    made.add_argument("chapters", nargs="*", metavar="CHAPTER", help="part/chapter, part or stem (default: all)")
-    made.add_argument("--hold", action="append", default=[], metavar="NAME==VERSION", help="of a preinstalled package")
-    made.add_argument("--as-is", action="store_true", help="with the environment that runs the press")
+    text = "run notebooks alone in a bare environment that holds what Colab preinstalls"
+    _colab_options(command("colab", _colab, text))
     made = command("clean", _clean, "forget executed notebooks and the built book; keep the data and the cache")
     made.add_argument("--cache", action="store_true", help="also empty the cache that all clones share")
     worker = commands.add_parser("worker")  # the process of one notebook; started by `run` only
@@ -99,6 +99,17 @@ def _run_options(made: argparse.ArgumentParser) -> None:
     made.add_argument("--force", action="store_true", help="run again what is unchanged, too")
 
 
+def _rehearse_options(made: argparse.ArgumentParser) -> None:
+    made.add_argument("chapters", nargs="*", metavar="CHAPTER", help="part/chapter, part or stem (default: all)")
+    made.add_argument("--timeout", type=float, default=600, metavar="S", help="seconds each (default: %(default)s)")
+
+
+def _colab_options(made: argparse.ArgumentParser) -> None:
+    made.add_argument("chapters", nargs="*", metavar="CHAPTER", help="part/chapter, part or stem (default: all)")
+    made.add_argument("--hold", action="append", default=[], metavar="NAME==VERSION", help="of a preinstalled package")
+    made.add_argument("--as-is", action="store_true", help="with the environment that runs the press")
+
+
 def _race_options(made: argparse.ArgumentParser) -> None:
     made.add_argument("chapters", nargs="+", metavar="CHAPTER", help="part/chapter, part or stem")
     made.add_argument("--rounds", type=int, default=20, metavar="N", help="interleaved rounds (default: %(default)s)")
@@ -131,6 +142,12 @@ def _race(options: argparse.Namespace) -> int:
 
     own = race.Options(options.rounds, options.threads, options.loaded, options.timeout)
     return race.race(Repository(options.root), options.chapters, own)
+
+
+def _rehearse(options: argparse.Namespace) -> int:
+    from .rehearse import rehearse
+
+    return rehearse(Repository(options.root), options.chapters, options.timeout)
 
 
 def _check(options: argparse.Namespace) -> int:

@@ -15,7 +15,7 @@ from .python import function_lengths, imports, parse, parse_file
 
 HELPERS_TOTAL, HELPERS_MODULE, MODULE, FUNCTION = 1400, 200, 300, 40
 FLAT = 10  # modules of a slice that may lie beside its notebook, tests and benches not counted
-OWN = {"helpers", "press", "book", "notebooks", "data"}
+OWN = {"helpers", "press", "book", "notebooks", "data", "rehearsal"}
 HELPERS_MAY = {"torch", "numpy", "matplotlib", "tqdm", "yaml", "IPython", "helpers"}
 
 
@@ -133,6 +133,10 @@ def imports_point_the_right_way(repository: Repository) -> Iterator[Problem]:
                 yield from _foreign(repository, chapter.notebook, parse(cell.source), slices, index)
     for path in sorted((repository.root / "helpers").rglob("*.py")):
         yield from _helper(repository, path, slices)
+    for path in sorted((repository.root / "rehearsal").rglob("*.py")):
+        for line, name in imports(parse_file(path)):
+            if name in slices or name in ("press", "book", "notebooks"):
+                yield Problem(repository.relative(path), f"imports {name}; a rehearsal knows no chapter", line=line)
     for path in sorted((repository.root / "book" / "press").rglob("*.py")):
         for line, name in imports(parse_file(path)):
             if name in slices or name == "torch":
@@ -180,7 +184,7 @@ def budget(repository: Repository) -> Iterator[Problem]:
     for path in helpers:
         if _lines(path) > HELPERS_MODULE:
             yield Problem(repository.relative(path), f"{_lines(path)} lines; at most {HELPERS_MODULE} are allowed")
-    for path in [*_proper(repository, "notebooks"), *_proper(repository, "book/press")]:
+    for path in [path for folder in ("notebooks", "book/press", "rehearsal") for path in _proper(repository, folder)]:
         if _lines(path) > MODULE:
             yield Problem(repository.relative(path), f"{_lines(path)} lines; at most {MODULE} are allowed")
         for name, line, length in function_lengths(parse_file(path)):

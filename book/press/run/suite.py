@@ -20,6 +20,7 @@ from . import calibration
 MOST_PROCESSES = 2
 QUICK = "not slow"  # as in pyproject.toml: what runs unless more is asked for
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+REHEARSAL = "rehearsal.plugin"
 NARROWING = ("keyword", "lf", "stepwise", "deselect", "maxfail", "collectonly", "ignore_glob")
 
 
@@ -85,6 +86,7 @@ class Measured:
         """Which slices are tested as a whole, and how fast the machine is now."""
         option = session.config.option
         narrow = any(getattr(option, name, None) for name in NARROWING) or option.markexpr not in ("", QUICK)
+        narrow |= REHEARSAL in (getattr(option, "plugins", None) or ())  # a pretended GPU is another machine
         asked = [Path(session.config.invocation_params.dir, argument) for argument in session.config.args]
         whole = [path.resolve() for path in asked if "::" not in path.name]
         if not narrow:

@@ -110,6 +110,7 @@ def session(proved, *args, **changed):
         ([f"{HOME}/test_moving_mean.py"], {}, False),
         ([f"{HOME}/test_moving_mean.py::test_mean"], {}, False),
         ([HOME], {"keyword": "mean"}, False),
+        ([HOME], {"plugins": [suite.REHEARSAL]}, False),
         ([HOME], {"markexpr": "slow"}, False),
         ([HOME], {"lf": True}, False),
         ([HOME], {"maxfail": 1}, False),

@@ -1,0 +1,105 @@
+"""`press rehearse`: chapters on a pretended GPU, in a process of their own; `rehearsal/` is what runs there.
+
+The press imports no torch: it writes the task, starts the process, and tells what came back. No receipt comes from it.
+"""
+
+import os
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+
+from rehearsal.predict import CARDS, predict
+
+from ..files import read_json, remove, write_json
+from ..repository import Chapter, Repository, tags
+from ..run import processes
+
+TIMEOUT_SECONDS = 600.0
+LEFT_OUT = {"wrong"}  # tags of cells that no run executes
+
+
+def rehearse(repository: Repository, names: list[str] | None, timeout: float = TIMEOUT_SECONDS) -> int:
+    """Rehearse the chosen notebooks; the exit status: 1 where a cell failed on the pretended device."""
+    failed = []
+    for chapter in repository.select(names):
+        print(f"{chapter}: on a pretended GPU, at the sizes of tier cpu", flush=True)
+        told = one(repository, chapter, timeout)
+        for line in lines(told):
+            print(f"  {line}", flush=True)
+        failed += [str(chapter)] * (not told["complete"] or any("error" in cell for cell in told["cells"]))
+    print(f"cells failed in: {', '.join(failed)}" if failed else "every cell ran on the pretended GPU", flush=True)
+    return int(bool(failed))
+
+
+def one(repository: Repository, chapter: Chapter, timeout: float = TIMEOUT_SECONDS) -> dict:
+    """The report of one chapter, also kept as `_build/rehearsal/<stem>.json`; {"findings": …} where none came."""
+    scratch = repository.build / "running" / f"rehearsal-{uuid.uuid4().hex[:12]}"
+    scratch.mkdir(parents=True)
+    report = scratch / "report.json"
+    write_json(scratch / "task.json", {"cells": cells(chapter), "report": str(report), "seconds": timeout})
+    try:
+        problem = _run(repository, chapter, scratch, timeout)
+        told = read_json(report) or {"findings": []}
+    finally:
+        remove(scratch)
+    told["findings"] += [problem] if problem else []
+    told["complete"] = not problem
+    if "cells" in told:
+        write_json(repository.build / "rehearsal" / f"{chapter.stem}.json", told)
+    return told
+
+
+def cells(chapter: Chapter) -> list[dict]:
+    """The code cells with their places in the notebook, tier gpu chosen after the parameters."""
+    found = []
+    for index, cell in enumerate(chapter.cells):
+        if cell.cell_type == "code" and not LEFT_OUT & set(tags(cell)):
+            own = '\nTIER = "gpu"' if "parameters" in tags(cell) else ""
+            found.append({"index": index, "source": cell.source + own})
+    return found
+
+
+def lines(told: dict) -> list[str]:
+    """What a person reads of a report: findings, sums, predictions."""
+    said = [f"found: {line}" for line in told["findings"]] or ["found: nothing"]
+    if "cells" not in told:
+        return said
+    sums = ", ".join(f"{value:,} {name.replace('_', ' ')}" for name, value in told["counts"].items())
+    work = [row for cell in told["cells"] for row in cell.get("work", ())]
+    links = [row for cell in told["cells"] for row in cell.get("links", ())]
+    said.append(f"counted: {sums}")
+    for card in (card for tier in CARDS.values() for card in tier):
+        found = predict(card, work, links, told["counts"]["syncs"], told["counts"]["peak_bytes"])
+        said.append(
+            f"predicted, not measured, at these sizes: {card.name} at least {found.seconds:.3g} s, "
+            f"most of it {found.bound}; torch holds {found.peak_bytes / 1e6:,.0f} MB"
+        )
+    return said
+
+
+def _run(repository: Repository, chapter: Chapter, scratch: Path, timeout: float) -> str:
+    """What went wrong with the process; empty if nothing. All that it started is gone afterwards."""
+    marker = ("REBUILT_RUN", scratch.name)
+    path = [str(repository.root), str(Path(__file__).resolve().parents[3]), os.environ.get("PYTHONPATH", "")]
+    own = {"PYTHONPATH": os.pathsep.join(filter(None, path)), "REBUILT_RECEIPTS": str(scratch), marker[0]: marker[1]}
+    own |= {"IPYTHONDIR": str(scratch / "ipython"), "TQDM_DISABLE": "1", "MPLBACKEND": "agg"}
+    with (scratch / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-m", "rehearsal.chapter", str(scratch / "task.json")],
+            cwd=chapter.home,
+            env={**os.environ, **own},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    try:
+        status = process.wait(2 * timeout)
+    except subprocess.TimeoutExpired:
+        return f"not finished after {2 * timeout:.0f} s"
+    finally:
+        processes.end_tree(process.pid, marker)
+        process.wait()
+    last = (scratch / "log").read_text(encoding="utf-8", errors="replace").strip().splitlines()[-1:]
+    return f"ended with status {status}: {' '.join(last)}" if status else ""

@@ -1,0 +1,48 @@
+"""`press rehearse`: which cells run and how, what a person is told, and the exit status."""
+
+import pytest
+
+from press import rehearse
+
+CELL = {"cell": 4, "findings": [], "work": [["mm", "float32", 10**9, 0, 2]], "links": [["up", 10**6, False, 1]]}
+COUNTS = {"operations": 2, "bytes_moved": 2 * 10**9, "syncs": 1, "peak_bytes": 10**9}
+TOLD = {"cells": [CELL], "findings": ["cell 4, line 2: needless transfer"], "counts": COUNTS, "complete": True}
+
+
+def test_tier_gpu_is_chosen_and_wrong_answers_do_not_run(small):
+    chapter = small.repository.chapters[0]
+    found = {cell["index"]: cell["source"] for cell in rehearse.cells(chapter)}
+    assert [source for source in found.values() if source.endswith('TIER = "gpu"')] == [found[2]]
+    assert not any("a wrong answer ran" in source for source in found.values())
+    assert all(chapter.cells[index].cell_type == "code" for index in found)
+
+
+def test_a_person_is_told_finds_sums_and_predictions_as_predictions():
+    said = rehearse.lines(TOLD)
+    assert said[0] == "found: cell 4, line 2: needless transfer"
+    assert "2,000,000,000 bytes moved" in said[1]
+    cards = [line for line in said if line.startswith("predicted, not measured")]
+    assert len(cards) == 3 and "Tesla T4 at least 0.00633 s, most of it memory" in cards[0]
+
+
+@pytest.mark.parametrize(
+    ("told", "status"),
+    [
+        (TOLD, 0),
+        (TOLD | {"cells": [CELL | {"error": "RuntimeError: two devices", "follows": False}]}, 1),
+        (TOLD | {"findings": ["not finished after 9 s"], "complete": False}, 1),
+        ({"findings": ["ended with status 1"], "complete": False}, 1),
+    ],
+)
+def test_the_exit_status_says_whether_a_cell_failed(small, monkeypatch, capsys, told, status):
+    monkeypatch.setattr(rehearse, "one", lambda *_: told)
+    assert rehearse.rehearse(small.repository, None) == status
+    assert told["findings"][0] in capsys.readouterr().out
+
+
+def test_a_process_that_fails_says_why_and_leaves_nothing(small):
+    small.write("helpers/device.py", "")  # no tiers there: it ends at once
+    told = rehearse.one(small.repository, small.repository.chapters[0], 60)
+    assert "cells" not in told and "ended with status 1" in told["findings"][0]
+    assert not list((small.repository.build / "running").iterdir())
+    assert not (small.repository.build / "receipts").exists()

@@ -1,0 +1,219 @@
+"""What a card refuses is refused here, and what cannot be rehearsed raises with its reason."""
+
+import io
+import threading
+
+import numpy as np
+import pytest
+import torch
+
+from rehearsal.refused import REASONS, CannotRehearse
+from rehearsal.streams import StreamError
+
+
+@pytest.fixture
+def x():
+    torch.manual_seed(0)
+    return torch.randn(5, 7, device="cuda")
+
+
+@pytest.mark.parametrize(
+    "mixed",
+    [
+        lambda x, host: x + host,
+        lambda x, host: host * x,
+        lambda x, host: x @ host.T,
+        lambda x, host: torch.cat([x, host]),
+        lambda x, host: torch.where(x > 0, x, host),
+        lambda x, host: x.add_(host),
+        lambda x, host: torch.nn.functional.linear(x, host),
+        lambda x, host: torch.nn.functional.mse_loss(x, host),
+        lambda x, host: torch.stack([host, x]),
+        lambda x, host: host[torch.zeros(2, dtype=torch.long, device="cuda")],
+        lambda x, host: x.index_put_((torch.zeros(5, dtype=torch.long, device="cuda"),), host),
+        lambda x, host: torch.add(x, x, out=host),
+    ],
+)
+def test_tensors_of_both_devices_do_not_mix(x, mixed):
+    with pytest.raises(RuntimeError, match="same device"):
+        mixed(x, torch.ones(5, 7))
+
+
+def test_a_number_of_the_host_and_an_index_of_the_host_are_taken_as_a_card_takes_them(x):
+    assert torch.equal((x * torch.tensor(2.0)).cpu(), 2 * x.cpu())
+    assert torch.equal(x[torch.tensor([3, 1])].cpu(), x.cpu()[[3, 1]])
+
+
+def test_a_module_of_the_host_refuses_an_input_of_the_device(x):
+    with pytest.raises(RuntimeError, match="same device"):
+        torch.nn.Linear(7, 2)(x)
+
+
+@pytest.mark.parametrize(
+    "read", [lambda x: x.numpy(), np.asarray, np.array, lambda x: np.add(x, 1), lambda x: np.ones(7) @ x.T]
+)
+def test_numpy_reads_nothing_of_the_device(x, read):
+    with pytest.raises((TypeError, RuntimeError), match="numpy|same device"):
+        read(x)
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda g: torch.randn(3, device="cuda", generator=g),
+        lambda g: torch.empty(3, device="cuda").normal_(generator=g),
+        lambda g: torch.randperm(3, device="cuda", generator=g),
+        lambda g: torch.multinomial(torch.ones(3, device="cuda"), 2, generator=g),
+    ],
+)
+def test_a_generator_of_the_host_draws_nothing_for_the_device(draw):
+    with pytest.raises(RuntimeError, match="generator"):
+        draw(torch.Generator())
+    assert draw(torch.Generator("cuda").manual_seed(1)).device.type == "cuda"
+
+
+def test_a_generator_of_the_device_draws_nothing_for_the_host():
+    with pytest.raises(RuntimeError, match="generator"):
+        torch.randn(3, generator=torch.Generator("cuda"))
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        lambda x: torch.ones(2, device="cuda:1"),
+        lambda x: torch.ones(2).to("cuda:1"),
+        lambda x: torch.ones(2).cuda(1),
+        lambda x: x.to(1),
+        lambda x: torch.cuda.set_device(1),
+    ],
+)
+def test_there_is_no_second_card(x, second):
+    with pytest.raises(RuntimeError, match="invalid device ordinal"):
+        second(x)
+    assert torch.ones(2).cuda(0).device == x.to(0).device == torch.device("cuda", 0)
+
+
+def test_only_memory_of_the_host_is_pinned(x):
+    with pytest.raises(RuntimeError, match="only dense CPU tensors"):
+        x.pin_memory()
+    host = torch.ones(3)
+    assert not host.is_pinned() and host.pin_memory().is_pinned() and host.pin_memory()[1:].is_pinned()
+
+
+def test_pinned_memory_may_not_change_before_its_copy_is_known_to_be_over():
+    host = torch.ones(8).pin_memory()
+    host.to("cuda", non_blocking=True)
+    host[0] = 2
+    with pytest.raises(StreamError, match="test_refusals.py.*pinned memory was written"):
+        torch.cuda.synchronize()
+
+
+def test_pinned_memory_may_change_after_its_event():
+    host, event = torch.ones(8).pin_memory(), torch.cuda.Event()
+    host.to("cuda", non_blocking=True)
+    event.record()
+    event.synchronize()
+    host[0] = 2
+    torch.cuda.synchronize()
+
+
+def test_a_copy_to_the_host_that_does_not_block_holds_poison_until_somebody_waits(x):
+    found = x.to("cpu", non_blocking=True)
+    assert found.isnan().all()
+    torch.cuda.synchronize()
+    assert torch.equal(found, x.cpu())
+
+
+def test_a_tensor_of_another_stream_needs_a_wait(x):
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        y = x + 1
+    with pytest.raises(StreamError, match="without a wait between the streams"):
+        y.sum()
+    torch.cuda.current_stream().wait_stream(side)
+    assert y.sum().item() == pytest.approx((x.cpu() + 1).sum().item())
+
+
+def test_an_event_between_streams_is_a_wait(x):
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        y = x + 1
+        done = side.record_event()
+    torch.cuda.current_stream().wait_event(done)
+    assert y.sum().isfinite()
+
+
+def test_each_thread_has_a_current_stream_of_its_own(x):
+    side, seen = torch.cuda.Stream(), []
+    side.wait_stream(torch.cuda.current_stream())
+
+    def reads():
+        with torch.cuda.stream(side):
+            seen.append((x + 1, torch.cuda.current_stream()))
+            entered.set()
+            left.wait(10)
+
+    entered, left = threading.Event(), threading.Event()
+    thread = threading.Thread(target=reads)
+    thread.start()
+    entered.wait(10)
+    assert torch.cuda.current_stream() is torch.cuda.default_stream()
+    left.set()
+    thread.join()
+    assert seen[0][1] is side
+    with pytest.raises(StreamError, match="without a wait"):
+        seen[0][0].sum()
+
+
+@pytest.mark.parametrize(
+    ("what", "act"),
+    [
+        ("torch.compile", lambda x: torch.compile(torch.sin)(x)),
+        ("torch.compile", lambda x: torch.compile(torch.nn.Linear(7, 2).cuda())(x)),
+        ("CUDA graphs", lambda x: torch.cuda.CUDAGraph()),
+        ("CUDA graphs", lambda x: torch.cuda.make_graphed_callables(torch.sin, (x,))),
+        ("a pointer to device memory", lambda x: x.data_ptr()),
+        ("DLPack", lambda x: torch.utils.dlpack.to_dlpack(x)),
+        ("DLPack", lambda x: np.from_dlpack(x)),
+        ("a pointer to device memory", lambda x: x.__cuda_array_interface__),
+        ("sharing a device tensor with another process", lambda x: x.share_memory_()),
+        ("NCCL", lambda x: torch.distributed.init_process_group("nccl")),
+        ("cuDNN's recurrent networks", lambda x: torch.nn.GRU(7, 3).cuda()(x)),
+        ("cuDNN's recurrent networks", lambda x: torch.nn.LSTM(7, 3).cuda()(x)),
+        ("cuDNN's recurrent networks", lambda x: torch.nn.RNN(7, 3).cuda()(x)),
+    ],
+)
+def test_what_cannot_be_rehearsed_says_why(x, what, act):
+    with pytest.raises(CannotRehearse, match=what) as error:
+        act(x)
+    assert REASONS[what] in str(error.value)
+
+
+def test_compile_and_gru_go_on_for_the_host():
+    assert torch.nn.GRU(7, 3)(torch.ones(2, 7))[0].shape == (2, 3)
+    assert callable(torch.compile(torch.sin))
+
+
+def test_more_than_the_cards_memory_is_refused(monkeypatch):
+    monkeypatch.setattr(torch.cuda.get_device_properties(0), "total_memory", 1 << 20)
+    with pytest.raises(torch.OutOfMemoryError, match="pretended"):
+        torch.empty(1 << 20, device="cuda")
+
+
+def test_no_receipt_is_written(tmp_path, monkeypatch):
+    from helpers import receipts
+
+    monkeypatch.setenv("REBUILT_RECEIPTS", str(tmp_path))
+    receipt = receipts.Receipt.__new__(receipts.Receipt)
+    assert receipt.write() is None and not list(tmp_path.iterdir())
+
+
+def test_a_file_keeps_a_tensor_of_the_device(x):
+    file = io.BytesIO()
+    torch.save({"x": x}, file)
+    for where, device in (("cpu", "cpu"), (None, "cuda")):
+        file.seek(0)
+        found = torch.load(file, map_location=where)["x"]
+        assert found.device.type == device and torch.equal(found.cpu(), x.cpu())

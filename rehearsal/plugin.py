@@ -1,0 +1,67 @@
+"""`pytest -p rehearsal.plugin …`: tests that ask for a GPU run on the pretended one; the end says what was counted."""
+
+import pytest
+
+from . import device
+
+device.install()
+MOST = 40  # finds of a process that the end of a session lists
+_helpers = []  # what processes beside this one counted
+
+from .counts import ledger  # noqa: E402  after the device
+
+
+def pytest_report_header(config) -> str:
+    """One line above the tests."""
+    return "rehearsal: torch's CUDA device is pretended; values are the CPU's, seconds mean nothing"
+
+
+def pytest_addoption(parser) -> None:
+    """`--only-gpu`."""
+    parser.addoption("--only-gpu", action="store_true", help="only tests that are skipped for want of a GPU")
+
+
+def pytest_collection_modifyitems(config, items) -> None:
+    """Leave out, visibly, what only a card can show; with `--only-gpu` also what needs no GPU."""
+    for item in items:
+        if item.get_closest_marker("card"):
+            item.add_marker(pytest.mark.skip(reason="only a real GPU can show it"))
+    if config.getoption("only_gpu"):
+        wanted = [item for item in items if needs_gpu(item)]
+        config.hook.pytest_deselected(items=[item for item in items if item not in wanted])
+        items[:] = wanted
+
+
+def needs_gpu(item) -> bool:
+    """Whether a test is skipped where there is no GPU, and says so in its reason."""
+    return any("GPU" in mark.kwargs.get("reason", "") for mark in item.iter_markers("skipif"))
+
+
+def pytest_sessionfinish(session) -> None:
+    """A process that only helps tells the one that leads what it counted."""
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output["rehearsal"] = _told()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node, error) -> None:
+    """Take in what a helping process counted."""
+    _helpers.append(getattr(node, "workeroutput", {}).get("rehearsal"))
+
+
+def pytest_terminal_summary(terminalreporter) -> None:
+    """What the session did on the device, process by process, and what is to be questioned."""
+    for sums, found in filter(None, [*_helpers, _told()]):
+        terminalreporter.section("rehearsal")
+        terminalreporter.write_line(f"in this process: {sums}")
+        for line in found[:MOST]:
+            terminalreporter.write_line(line)
+
+
+def _told() -> tuple[str, list[str]] | None:
+    """The sums and the finds of this process; None where nothing ran on the device."""
+    counts = ledger.counts
+    if not counts.operations:
+        return None
+    return ", ".join(f"{name} {value:,}" for name, value in counts.summary().items()), counts.findings()
