@@ -1,12 +1,10 @@
-"""The thin helper package that every notebook of *Accelerated Systems, Rebuilt* imports.
-
-No required dependency: torch, numpy, matplotlib and IPython are imported when first needed, nothing is installed.
-"""
+"""The thin package of helpers for all notebooks: torch, numpy, matplotlib, IPython are imported when first needed."""
 
 from pathlib import Path
 
 __version__ = "0.2.0"
-__all__ = ["bench", "calibration", "cards", "check", "data", "device", "plot", "preflight", "receipts", "root", "show"]
+__all__ = ["bench", "calibration", "cards", "check", "data", "device", "plot", "preflight", "receipts"]
+__all__ += ["root", "show", "verdicts"]
 
 
 def root():

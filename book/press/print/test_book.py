@@ -137,7 +137,7 @@ def test_a_chapter_is_set_in_the_letters_that_the_book_brings(visit):
     places = {
         "article section > p:not([class])": "Serif",
         "article h1": "Sans",
-        "article caption": "Sans",
+        "article .cell_output caption": "Sans",
         "article div.cell:not(.tag_hide-input) div.highlight pre": "Code",
         "nav.bd-links a": "Sans",
     }

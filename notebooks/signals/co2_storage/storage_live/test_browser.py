@@ -209,7 +209,8 @@ def test_the_thickest_aquifer_can_be_chosen(live):
 def test_a_failure_after_the_start_is_told_and_no_old_picture_stays(browser, home):
     page, _ = first_visit(browser, home)
     page.evaluate(
-        "Worker.prototype.postMessage = () => { throw new Error('out of memory, say') }"
+        """() => { Worker.prototype.postMessage =
+        () => { throw new Error('out of memory, say') } }"""
     )
     move(page, "CO₂ injected", ["ArrowRight"])
     page.wait_for_selector(".storage-refused")

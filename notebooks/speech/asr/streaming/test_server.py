@@ -78,7 +78,7 @@ def serving(model, limits=LIMITS, infer=None, tls=(), **more):
 
 @pytest.fixture(scope="module")
 def address(loud_model):
-    with serving(loud_model) as (address, _):
+    with serving(loud_model, deadline_ms=1e3 * PATIENCE_S) as (address, _):
         yield address
 
 
