@@ -6,18 +6,20 @@ import subprocess
 import sys
 from pathlib import Path
 
-from .. import chromium
+from .. import chromium, lean
 from ..errors import PressError
 from ..face import contents, search
 from ..files import lock, remove, swap_folder, write_text
 from ..ledger import gather
 from ..repository import Chapter, Repository
 from ..server import site
+from ..teach import kit
 from . import launch, live, pdf, weights
 from .edition import Edition, is_current, note
 from .source import assemble
 
 THEBE = re.compile(r"<script>\s*const THEBE_JS_URL[^<]*</script>|<script[^>]*sphinx-thebe\.js[^>]*></script>")
+TEMPLATES = "_static/*webpack-macros.html"  # of the theme, which copies them into the book
 NOISE = re.compile(r"\x1b\[[0-9;]*m")
 TELLING = re.compile(r"(WARNING|ERROR|CRITICAL|Exception|Traceback)")
 
@@ -40,8 +42,7 @@ def build(repository: Repository) -> Path:
         _finish(repository, made)
         shutil.copytree(source / "_data", made / "_data")
         live.copy(source, made)
-        if not isinstance(repository, Edition):
-            _with_browser(repository, made)
+        _with_browser(repository, made)
         swap_folder(made, html)
         note(repository)
         remove(side)
@@ -62,20 +63,30 @@ def book_of(repository: Repository, chapters: list[Chapter], *, as_built: bool =
 
 
 def _with_browser(repository: Repository, made: Path) -> None:
-    """Measure the pages and print the PDF, where there is a Chromium; say plainly where there is none."""
+    """Set the formulas, cut what pages ask for, measure them and print the PDF, where there is a Chromium.
+
+    Say plainly where there is none. An edition is neither measured nor printed.
+    """
     if not chromium.find():
-        print(f"{chromium.WANTED}: no PDF is made or linked, and pages are not measured", flush=True)
+        print(f"{chromium.WANTED}: no PDF is made or linked, pages are not measured and set their formulas themselves")
+        lean.slim(made)
         return
-    print("measuring the pages, then printing the PDF, with Chromium", flush=True)
     with site(made) as address, chromium.browser() as browser:
+        lean.slim(made, address, browser, pdf.CLASSES)
+        if isinstance(repository, Edition):
+            return
+        print("measuring the pages, then printing the PDF, with Chromium", flush=True)
         weights.record(repository, made, address, browser)
         path = pdf.print_book(repository, made, address, browser)
+        kit.publish(repository, made)
     print(f"printed {path.name}, {path.stat().st_size / 1e6:.1f} MB", flush=True)
 
 
 def _finish(repository: Repository, html: Path) -> None:
     """Write the menus and labels again, take out the theme's live-code scripts (nothing uses them, and written twice
     they stop with an error), and make the search's index of what is then there."""
+    for template in html.glob(TEMPLATES):
+        template.unlink()
     menu, chapters = contents.menu(repository), {chapter.document: chapter for chapter in repository.chapters}
     for page in html.rglob("*.html"):
         name = page.relative_to(html).with_suffix("").as_posix()

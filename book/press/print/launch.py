@@ -7,6 +7,7 @@ notebook of the release, whose setup cell clones the same.
 from urllib.parse import quote
 
 from ..repository import Chapter, Repository
+from ..teach.kit import downloads
 from ..teach.variants import KINDS
 
 
@@ -33,7 +34,20 @@ def buttons(repository: Repository, chapter: Chapter) -> str:
     return f'<p class="rebuilt-launch">Run it in {" ".join(links)}</p>' if links else ""
 
 
-def for_class(chapter: Chapter) -> str:
-    """A row of links to the chapter's notebooks for a class, which the build puts into `_data`; one line of HTML."""
-    links = [f'<a href="../../../_data/{chapter.name}.{kind}.ipynb" download>{kind}</a>' for kind in KINDS]
-    return f'<p class="rebuilt-launch">Notebooks for a class {" ".join(links)}</p>'
+def for_class(chapter: Chapter, whole: bool = True) -> str:
+    """Rows of links to what a class needs, which the build puts into `_data`; one line of HTML for each row.
+
+    `whole`: with slides, handout, run-sheet and zip, which a book of some chapters leaves out.
+    """
+    found = downloads(chapter, whole)
+    rows = {"Notebooks for a class": list(KINDS), "For the teacher": [name for name in found if name not in KINDS]}
+    shown = []
+    for words, names in rows.items():
+        links = [f'<a href="../../../{found[name]}"{_opened(name)}>{name}</a>' for name in names]
+        shown += [f'<p class="rebuilt-launch">{words} {" ".join(links)}</p>'] if links else []
+    return "\n".join(shown)
+
+
+def _opened(name: str) -> str:
+    """Slides and the run-sheet open in the browser; everything else is saved."""
+    return "" if name in ("slides", "run-sheet") else " download"

@@ -11,6 +11,7 @@ from ..ledger import TESTED, Entry, Run
 from ..ledger.tables import beside, day, joined, memory, seconds, stale
 from ..repository import Repository
 from . import launch
+from .edition import Edition
 from .generated import NEEDS
 
 TIERS = {"cpu": "cpu: processor cores", "gpu": "gpu: one 16 GB GPU", "big": "big: one data-centre GPU"}
@@ -22,7 +23,14 @@ def masthead(repository: Repository, entry: Entry) -> str:
     files = [line for line in repository.registry if line["dataset"] in sets]
     buttons = launch.buttons(repository, entry.chapter)
     first = first_screen(entry, buttons)
-    return "\n".join([first, verified(entry), launch.for_class(entry.chapter), fit(entry, files)])
+    return "\n".join(
+        [
+            first,
+            verified(entry),
+            launch.for_class(entry.chapter, not isinstance(repository, Edition)),
+            fit(entry, files),
+        ]
+    )
 
 
 def verified(entry: Entry) -> str:

@@ -13,10 +13,12 @@ from urllib.parse import unquote, urldefrag, urljoin
 from .. import chromium
 from ..errors import PressError
 from ..files import write_text
+from ..lean import maths
 from ..ledger.tables import pdf_name
 from ..repository import Repository
 
 SHEET = "_print.html"
+CLASSES = ("rebuilt-print", "cover", "title", "bd-content", "bd-article")  # of the sheet, for whoever trims the styles
 NOT_PRINTED = ".headerlink, .rebuilt-launch, .rebuilt-figure-data, script, button, form, .toc-item, .noprint"
 FOOTER = (
     '<div style="width:100%;padding:0 16mm;font:8px sans-serif;color:#44505f;display:flex;'
@@ -48,7 +50,6 @@ def print_book(repository: Repository, site: Path, address: str, browser: object
         page.set_default_timeout(1e3 * (SECONDS + SECONDS_A_MEGABYTE * len(made) / 1e6))
         page.emulate_media(media="print", color_scheme="light")
         page.goto(address + SHEET, wait_until="load")
-        page.evaluate("window.MathJax?.startup?.promise?.then(() => true)")
         page.evaluate("document.fonts.ready.then(() => true)")
         footer = FOOTER.format(title=html.escape(str(repository.config["title"])))
         page.pdf(path=target, footer_template=footer, **LAYOUT)
@@ -67,7 +68,7 @@ def combined(repository: Repository, site: Path) -> tuple[str, list[str]]:
     articles, contents, head, headings = [], [], "", ["Contents"]
     for name in names:
         soup = BeautifulSoup((site / f"{name}.html").read_text(encoding="utf-8"), "html.parser")
-        head = head or _head(soup, name)
+        head = head or _head(soup, name, site)
         article = soup.select_one("article.bd-article")
         _prepare(article, name, set(names))
         title = article.find("h1").get_text().strip()
@@ -86,21 +87,14 @@ def combined(repository: Repository, site: Path) -> tuple[str, list[str]]:
     return whole, headings
 
 
-def _head(soup, name: str) -> str:
-    """The page's styles, and MathJax, at addresses that hold at the root."""
-    kept = []
-    for tag in soup.head.select('link[rel="stylesheet"], style, script'):
-        key = "href" if tag.name == "link" else "src"
-        source = tag.get(key, "")
-        if tag.name == "script" and "athjax" not in (source + tag.get_text()):
-            continue
-        if source:
-            tag[key] = urljoin(f"/{name}.html", source)
-        kept.append(str(tag))
-    for tag in soup.body.select("script"):
-        if "MathJax" in tag.get_text() or "athjax" in tag.get("src", ""):
-            kept.append(str(tag))
-    return "".join(kept)
+def _head(soup, name: str, site: Path) -> str:
+    """The book's styles and those of its formulas, at addresses that hold at the root."""
+    kept = soup.head.select('link[rel="stylesheet"], style')
+    for tag in kept:
+        if tag.name == "link":
+            tag["href"] = urljoin(f"/{name}.html", tag["href"])
+    own = f'<link rel="stylesheet" href="/{maths.SHEET}">' if (site / maths.SHEET).is_file() else ""
+    return "".join(map(str, kept)) + own
 
 
 def _id(name: str, anchor: str = "") -> str:
@@ -120,8 +114,9 @@ def _prepare(article, name: str, names: set[str]) -> None:
         tag["id"] = _id(name, tag["id"])
     for tag in article.select("[data-rebuilt-filter]"):
         del tag["data-rebuilt-filter"]
-    for tag in article.select("[tabindex]"):
-        del tag["tabindex"]
+    for key in ("tabindex", "loading"):
+        for tag in article.select(f"[{key}]"):
+            del tag[key]
     for key in ("href", "src"):
         for tag in article.select(f"[{key}]"):
             address, anchor = urldefrag(urljoin(f"/{name}.html", tag[key]))

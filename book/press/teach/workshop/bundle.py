@@ -8,6 +8,8 @@ import zipfile
 from pathlib import Path
 from typing import NamedTuple
 
+from helpers.data import DataError
+
 from ... import chromium
 from ...errors import PressError
 from ...files import lock, remove, write_text
@@ -22,6 +24,7 @@ from .slides import slides
 
 HERE = Path(__file__).parent
 EPOCH = (2026, 1, 1, 0, 0, 0)  # of every entry, so that the same content gives the same zip
+LIGHT_BYTES = 30e6  # of a zip that is downloaded from the book
 SPARE_BYTES = 0.5e9  # disk beside what the packages unpack to
 UNPACKED = 3.2  # times the size of the wheels: what torch, SciPy and JupyterLab were seen to need
 
@@ -59,6 +62,36 @@ def make(repository: Repository, chapters: list[Chapter], options: Options, html
         pack(folder, target)
         remove(folder)
     return target
+
+
+def light(repository: Repository, chapter: Chapter, html: Path, target: Path) -> Path:
+    """The folder of one chapter's bundle without wheels and book, packed as `target`; the caller removes it.
+
+    `html` is the built book, whose letters the slides borrow. Data that cannot be had now is left to the first run.
+    Raises PressError as `make` does, and when the zip is larger than `LIGHT_BYTES`.
+    """
+    options = Options()
+    folder = repository.build / "workshop" / target.stem
+    remove(folder)
+    folder.mkdir(parents=True)
+    _notebooks(repository, [chapter], folder)
+    plans = [plan([chapter], minutes) for minutes in _lengths([chapter], options.minutes)]
+    _paper(repository, [chapter], plans, options, folder)
+    for name in ("fonts", "mathjax"):
+        if (html / "_static" / name).is_dir():
+            shutil.copytree(html / "_static" / name, folder / "book" / "_static" / name)
+    try:
+        _data(repository, [chapter], folder)
+    except DataError:
+        remove(folder / "data" / "files")
+    write_text(folder / "room" / "requirements.txt", "\n".join(wheels.requirements(repository, [chapter])) + "\n")
+    _room(repository, [chapter], options, folder, START_LIGHT)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    pack(folder, target)
+    if target.stat().st_size > LIGHT_BYTES:
+        told = f"{target.stat().st_size / 1e6:.0f} MB, and {LIGHT_BYTES / 1e6:.0f} are allowed"
+        raise PressError(f"{target.name} has {told}")
+    return folder
 
 
 def _lengths(chapters: list[Chapter], minutes: int) -> list[int]:
@@ -101,22 +134,26 @@ def _paper(repository: Repository, chapters: list[Chapter], plans: list, options
     write_text(folder / "instructor" / "run-sheet.html", runsheet.run_sheet(chapters, plans, options.start))
     if not chromium.find():
         raise PressError(f"the handouts cannot be printed: {chromium.WANTED}")
-    base = str(repository.config.get("html", {}).get("baseurl") or repository.url).rstrip("/")
+    base = address(repository)
     with chromium.browser() as browser:
         for entry in gather(repository, chapters).entries:
             chapter = entry.chapter
             shown = slides(chapter, read_notebook(chapter.executed), "../book/_static")
             write_text(folder / "slides" / f"{chapter.stem}.html", shown)
-            address = f"{base}/{chapter.document}.html"
-            pages = [handout.handout(entry, address, size) for size in handout.SIZES]
+            pages = [handout.handout(entry, f"{base}/{chapter.document}.html", size) for size in handout.SIZES]
             handout.print_pdf(pages, folder / "handout" / f"{chapter.stem}.pdf", browser)
+
+
+def address(repository: Repository) -> str:
+    """Where the book is published, else the repository, with no slash at its end."""
+    return str(repository.config.get("html", {}).get("baseurl") or repository.url).rstrip("/")
 
 
 def _book(html: Path, folder: Path) -> None:
     """The built book: the executed chapters as their readers see them."""
     if not (html / "index.html").exists():
         raise PressError("the book is not built yet; `python book/press build` builds it")
-    shutil.copytree(html, folder / "book", ignore=shutil.ignore_patterns("_sources", "*.pdf", ".nojekyll"))
+    shutil.copytree(html, folder / "book", ignore=shutil.ignore_patterns("_sources", "*.pdf", "*.zip", ".nojekyll"))
 
 
 def _data(repository: Repository, chapters: list[Chapter], folder: Path) -> None:
@@ -141,7 +178,7 @@ def _data(repository: Repository, chapters: list[Chapter], folder: Path) -> None
             _link(str(found / name), str(target))
 
 
-def _room(repository: Repository, chapters: list[Chapter], options: Options, folder: Path) -> None:
+def _room(repository: Repository, chapters: list[Chapter], options: Options, folder: Path, start: str = "") -> None:
     """The scripts for the room, what they know about the bundle, where to start, and the checksums."""
     for path in sorted((HERE / "room").glob("*.py")):
         if path.name != "__init__.py":
@@ -162,7 +199,7 @@ def _room(repository: Repository, chapters: list[Chapter], options: Options, fol
         "installed_bytes": packed + UNPACKED * _bytes(folder / "wheels") + SPARE_BYTES,
     }
     write_text(folder / "room" / "bundle.json", json.dumps(facts, indent=1) + "\n")
-    write_text(folder / "START_HERE.html", start_here(repository, chapters, facts))
+    write_text(folder / "START_HERE.html", start_here(repository, chapters, facts, start or START))
     lines = [f"{digest(path)}  {path.relative_to(folder).as_posix()}" for path in _files(folder)]
     write_text(folder / "SHA256SUMS", "\n".join(lines) + "\n")
 
@@ -175,14 +212,15 @@ def _bytes(folder: Path) -> int:
     return sum(path.stat().st_size for path in _files(folder))
 
 
-def start_here(repository: Repository, chapters: list[Chapter], facts: dict) -> str:
-    """The first page that anyone opens."""
-    lines = [START.format(**facts)]
+def start_here(repository: Repository, chapters: list[Chapter], facts: dict, start: str) -> str:
+    """The first page that anyone opens; it begins with `start`. Without a book it links the published one."""
+    lines = [start.format(**facts)]
+    book = "book" if start is START else address(repository)
     for chapter in chapters:
         stem, title = chapter.stem, chapter.card["title"]
         lines.append(
             f'<li>{title}: <a href="slides/{stem}.html">slides</a>, <a href="handout/{stem}.pdf">handout</a>, '
-            f'<a href="book/{chapter.document}.html">the chapter as run</a>; notebooks in '
+            f'<a href="{book}/{chapter.document}.html">the chapter as run</a>; notebooks in '
             f"<code>{chapter.home.relative_to(repository.root).as_posix()}</code></li>"
         )
     return page("Start here", "\n".join([*lines, "</ul>", END]))
@@ -199,6 +237,17 @@ python3 room/install.py       # makes .venv from the wheels, a minute or two
 python3 room/start.py         # opens JupyterLab</code></pre>
 <p>Open <code>….student.ipynb</code> of the chapter.</p>
 <h2>Chapters</h2>
+<ul>"""
+START_LIGHT = """\
+<h1>{title}: one chapter for a class</h1>
+<p>Release {release}. Notebooks, code, slides, handout and run-sheet, with the data that it needs. The packages
+come from the package index when you install them.</p>
+<h2>On every machine</h2>
+<p>You need Python {python}. In this folder:</p>
+<pre><code>python3 room/install.py       # makes .venv; several minutes, most of them for torch
+python3 room/start.py         # opens JupyterLab</code></pre>
+<p>Open <code>….student.ipynb</code> of the chapter.</p>
+<h2>Chapter</h2>
 <ul>"""
 END = """\
 <h2>For the instructor</h2>

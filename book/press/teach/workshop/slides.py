@@ -34,18 +34,19 @@ html, body { background: #fff; }
 .reveal .slide-number a { color: #555; }
 """
 SHOW = """\
-<script src="reveal/reveal.js"></script>
-<script src="reveal/notes.js"></script>
+<script src="{reveal}/reveal.js"></script>
+<script src="{reveal}/notes.js"></script>
 <script>
-Reveal.initialize({ hash: true, slideNumber: "c/t", width: 1120, height: 720, transition: "none", center: false,
-  plugins: [RevealNotes] });
+Reveal.initialize({{ hash: true, slideNumber: "c/t", width: 1120, height: 720, transition: "none", center: false,
+  plugins: [RevealNotes] }});
 </script>"""
 
 
-def slides(chapter: Chapter, executed: nbformat.NotebookNode, static: str) -> str:
+def slides(chapter: Chapter, executed: nbformat.NotebookNode, static: str, reveal: str = "reveal") -> str:
     """The page of slides; PressError when the chapter tags no cell for them.
 
-    `executed` is the notebook as run, `static` the place of the book's `_static` as seen from the page.
+    `executed` is the notebook as run; `static` and `reveal` are the places of the book's `_static` and of reveal.js as
+    seen from the page.
     """
     shown = [_title(chapter)]
     section = ""
@@ -62,10 +63,11 @@ def slides(chapter: Chapter, executed: nbformat.NotebookNode, static: str) -> st
         raise PressError(f"{chapter}: no cell is tagged `talk` or `slide`, so there is nothing to show on slides")
     shown.append(["<h2>Now you</h2>", _exercises(chapter)])
     body = "\n".join(f"<section>{''.join(parts)}</section>" for parts in shown)
-    styles = ("reveal/reveal.css", f"{static}/fonts/fonts.css")
+    styles = (f"{reveal}/reveal.css", f"{static}/fonts/fonts.css")
     head = "\n".join(f'<link rel="stylesheet" href="{path}">' for path in styles)
-    head += "\n" + paper.mathjax(f"{static}/mathjax/tex-mml-chtml.js")
-    body = f'<main class="reveal"><div class="slides">\n{body}\n</div></main>\n{SHOW}'
+    if r"\(" in body or r"\[" in body:
+        head += "\n" + paper.mathjax(f"{static}/mathjax/tex-mml-chtml.js")
+    body = f'<main class="reveal"><div class="slides">\n{body}\n</div></main>\n{SHOW.format(reveal=reveal)}'
     return paper.page(f"{chapter.card['title']}: slides", body, CSS, head)
 
 

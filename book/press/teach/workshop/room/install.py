@@ -1,7 +1,7 @@
 """Install the workshop from this folder, without network: python room/install.py
 
-Makes the environment .venv here from the wheels, and puts the data where the notebooks look. Run it again as you
-like: what is there is kept.
+Makes the environment .venv here from the wheels, or where there are none from the package index, and puts the data
+where the notebooks look. Run it again as you like: what is there is kept.
 """
 
 import os
@@ -22,12 +22,14 @@ def own_python():
 
 
 def environment():
-    """Make .venv and install the wheels into it; nothing is asked of a network."""
+    """Make .venv and install the wheels into it; where there are wheels, nothing is asked of a network."""
     if not own_python().exists():
         print("Making .venv", flush=True)
         venv.create(ROOT / ".venv", with_pip=True)
     pip = [str(own_python()), "-m", "pip", "install", "--disable-pip-version-check", "--quiet"]
-    offline = ["--no-index", "--find-links", str(ROOT / "wheels"), "-r", str(ROOT / "room" / "requirements.txt")]
+    wheels = ROOT / "wheels"
+    offline = ["--no-index", "--find-links", str(wheels)] if wheels.is_dir() else []
+    offline += ["-r", str(ROOT / "room" / "requirements.txt")]
     print("Installing the packages (a minute or two)", flush=True)
     subprocess.run([*pip, *offline], check=True)
     ask = "import sysconfig; print(sysconfig.get_path('purelib'))"

@@ -1,0 +1,49 @@
+"""A teacher's kit for each chapter, as downloads of the built book: slides, handout, run-sheet and a light zip.
+
+The three notebooks for a class lie beside them (see `variants`). Handout and zip need a Chromium; a chapter without a
+recap has no handout, so it has no kit.
+"""
+
+import re
+import shutil
+from pathlib import Path
+
+from .. import chromium
+from ..files import remove, write_text
+from ..repository import Chapter, Repository, read_notebook
+from .variants import KINDS
+from .workshop import bundle
+from .workshop.slides import slides
+
+NAMES = {"slides": "slides.html", "handout": "handout.pdf", "run-sheet": "run-sheet.html", "zip": "zip"}
+REVEAL = "_data/reveal"
+UP = "../../../"  # from a chapter's folder in `_data` to the book's root
+
+
+def complete(chapter: Chapter) -> bool:
+    """Whether the chapter has what a kit shows: a recap, and cells for slides."""
+    cells = [cell for cell in chapter.cells if cell.cell_type == "markdown"]
+    return any(re.search(r"^## Recap$", cell.source, re.MULTILINE) for cell in cells)
+
+
+def downloads(chapter: Chapter, whole: bool = True) -> dict[str, str]:
+    """What a page offers by its name: the address below the book's root. `whole`: the kit, not the notebooks alone."""
+    found = {kind: f"_data/{chapter.name}.{kind}.ipynb" for kind in KINDS}
+    if whole and chromium.find() and complete(chapter):
+        found |= {name: f"_data/{chapter.name}.{ending}" for name, ending in NAMES.items()}
+    return found
+
+
+def publish(repository: Repository, made: Path) -> None:
+    """Write the kits of all chapters below `made/_data`, where `made` is the built book."""
+    chapters = [chapter for chapter in repository.chapters if complete(chapter)]
+    if chapters:
+        shutil.copytree(bundle.HERE / "reveal", made / REVEAL, dirs_exist_ok=True)
+    for chapter in chapters:
+        found = {name: made / "_data" / f"{chapter.name}.{ending}" for name, ending in NAMES.items()}
+        shown = slides(chapter, read_notebook(chapter.executed), f"{UP}_static", f"{UP}{REVEAL}")
+        write_text(found["slides"], shown)
+        folder = bundle.light(repository, chapter, made, found["zip"])
+        shutil.copyfile(folder / "handout" / f"{chapter.stem}.pdf", found["handout"])
+        shutil.copyfile(folder / "instructor" / "run-sheet.html", found["run-sheet"])
+        remove(folder)
