@@ -13,9 +13,12 @@ from helpers.show import Markup, tag
 
 from ..ledger.tables import joined
 from ..repository import Chapter, Repository, documents
-from .gallery import minutes, short
+from ..teach import length
+from .gallery import short
 
 MENU = re.compile(r'(<nav class="bd-links bd-docs-nav"[^>]*>).*?(</nav>)', re.DOTALL)
+FURTHER = '<span class="rebuilt-further">Further</span>'
+HEADING = re.compile(r'(<h2>)((?:(?!</h2>).)*?)(<a class="headerlink")', re.DOTALL)
 SECTION = re.compile(r'(<li class="toc-h2 [^"]*"><a class="[^"]*" href="#[^"]*">)(.*?)(</a>)', re.DOTALL)
 
 
@@ -63,16 +66,39 @@ def _list(links: list[tuple[str, str]], page: str, css: str) -> Markup:
 
 def sections(chapter: Chapter, text: str) -> str:
     """The chapter's page with its contents numbered, each section with its minutes."""
-    planned = [section["minutes"] for section in chapter.card.get("sections") or []]
+    listed = chapter.card.get("sections") or []
+    planned = list(zip([section["minutes"] for section in listed], length.further(chapter), strict=True))
     lists, rest = divmod(len(SECTION.findall(text)), max(1, len(planned)))  # the theme writes one more for print
     if rest or not lists or not planned:
         return text
     numbered = cycle(enumerate(planned, 1))
 
     def entry(found: re.Match) -> str:
-        number, took = next(numbered)
+        number, (took, beyond) = next(numbered)
         words = f'<span class="number">{number}</span> {found[2]} <span class="minutes">{took} min</span>'
+        words += f" {FURTHER}" * beyond
         return f"{found[1]}{words}{found[3]}"
 
-    whole = f'Contents <span class="minutes">{html.escape(str(minutes(chapter)))} min</span>'
-    return SECTION.sub(entry, text).replace("</i> Contents\n", f"</i> {whole}\n", 1)
+    time = length.of(chapter)
+    core = f"core {time.core} of {time.whole} min" if time.further else f"{time.whole} min"
+    text = SECTION.sub(entry, text).replace(
+        "</i> Contents\n", f'</i> Contents <span class="minutes">{core}</span>\n', 1
+    )
+    return _marked(text, [section["title"] for section in listed if section.get("further")])
+
+
+def _marked(text: str, titles: list[str]) -> str:
+    """The page with a mark at the headings of the sections beyond the core path."""
+    wanted = {" ".join(title.split()) for title in titles}
+
+    def heading(found: re.Match) -> str:
+        plain = " ".join(html.unescape(re.sub(r"<[^>]*>", "", found[2])).split())
+        return f"{found[1]}{found[2]} {FURTHER}{found[3]}" if straight(plain) in wanted else found.group()
+
+    wanted = {straight(title) for title in wanted}
+    return HEADING.sub(heading, text) if wanted else text
+
+
+def straight(title: str) -> str:
+    """A title with straight quotes, as a card has them and a page has not."""
+    return title.translate(str.maketrans("“”‘’", "\"\"''"))

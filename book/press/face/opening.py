@@ -7,7 +7,8 @@ from helpers.show import Markup, tag
 from ..ledger import Entry
 from ..ledger.tables import badge, joined
 from ..repository import tags
-from .gallery import HARDWARE, dots, minutes
+from ..teach import length
+from .gallery import HARDWARE, dots
 from .pictures import picture
 
 FOLDED = {"setup": "Setup", "checker": "Checker", "solution": "Solution"}
@@ -29,9 +30,10 @@ def first_screen(entry: Entry, *inside: str) -> str:
 def _facts(entry: Entry) -> Markup:
     """Minutes, hardware and verdicts in a line each."""
     card = entry.chapter.card
-    exercises = sum(one["minutes"] for one in card.get("exercises") or [])
+    time = length.of(entry.chapter)
     hardware = HARDWARE.get((card.get("needs") or {}).get("gpu"), "GPU optional")
-    read = f"{minutes(entry.chapter) - exercises} min, and {exercises} min of exercises"
+    read = f"{time.core} min{' on the core path' * bool(time.further)}, "
+    read += f"{time.further} min further, " * bool(time.further) + f"and {time.exercises} min of exercises"
     told = {"Your time": read, "Hardware": f"{hardware}{', a live model in the page' * bool(card.get('live'))}"}
     rows = [tag("div", joined(tag("dt", name), tag("dd", words))) for name, words in told.items()]
     judged = [joined(str(many), " ", badge(verdict)) for verdict, many in entry.totals.items() if many]

@@ -16,7 +16,7 @@ from ..ledger import Entry, Ledger
 from ..ledger.pages import claims, status
 from ..ledger.tables import UP, joined, link, pdf_name, seconds
 from ..repository import Chapter, Repository
-from ..teach import syllabi
+from ..teach import length, syllabi
 from . import launch, weights
 from .edition import Edition
 
@@ -49,6 +49,7 @@ def markers(
         "gallery": partial(cards, repository, ordered, captions),
         **parts,
         "pdf": partial(pdf, pdf_name(repository) if whole else ""),
+        "length": partial(lengths, chapters),
         "page-weight": partial(weight, repository, whole),
     }
 
@@ -119,6 +120,17 @@ def datasets(registry: list[dict], chapters: list[Chapter]) -> str:
         rows.append(row(tag("code", name), len(lines), size, *told, joined(*users, between=", ") or "no chapter"))
     head = ["data set", "files", "size", "licence", "citation", "used by"]
     return html_table("Data sets in the registry", head, [rows])
+
+
+def lengths(chapters: list[Chapter]) -> str:
+    """What each page asks of a reader: words, cells, minutes of the core path and of all; why a long one is long."""
+    rows = []
+    for chapter in chapters:
+        own = length.of(chapter)
+        why = chapter.card.get("length", "")
+        rows.append(row(link(chapter), f"{own.words:,}", own.cells, f"{own.core} min", f"{own.whole} min", why))
+    head = ["chapter", "words", "cells", "core path", "with all exercises", "why it is long"]
+    return html_table("What the pages ask of a reader", head, [rows], "rebuilt-table rebuilt-weights")
 
 
 def weight(repository: Repository, whole: bool) -> str:

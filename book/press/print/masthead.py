@@ -10,6 +10,7 @@ from ..face.opening import first_screen
 from ..ledger import TESTED, Entry, Run
 from ..ledger.tables import beside, day, joined, memory, seconds, stale
 from ..repository import Repository
+from ..teach import kit, length
 from . import launch
 from .edition import Edition
 from .generated import NEEDS
@@ -29,6 +30,7 @@ def masthead(repository: Repository, entry: Entry) -> str:
             verified(entry),
             launch.for_class(entry.chapter, not isinstance(repository, Edition)),
             fit(entry, files),
+            kit.cite(repository, entry.chapter),
         ]
     )
 
@@ -65,12 +67,14 @@ def _to(page: str, words: str) -> Markup:
 
 def fit(entry: Entry, files: list[dict]) -> str:
     """What the chapter took at each tier, from receipts, and what it asks for; `files` are its rows of the registry."""
-    card, needs = entry.chapter.card, entry.chapter.card.get("needs") or {}
+    needs = entry.chapter.card.get("needs") or {}
     rows = [_took(entry, tier, name) for tier, name in TIERS.items()]
     size = number(float(sum(int(line["bytes"]) for line in files)), "B")
-    reading = sum(section["minutes"] for section in card.get("sections") or [])
-    exercises = sum(exercise["minutes"] for exercise in card.get("exercises") or [])
-    told = f"{reading} minutes of your time, {exercises} of them exercises; "
+    time = length.of(entry.chapter)
+    parts = [f"{time.exercises} of them exercises"]
+    if time.further:
+        parts = [f"{time.core} on the core path", f"{time.further} further", f"{time.exercises} exercises"]
+    told = f"{time.whole} minutes of your time, {', '.join(parts)}; "
     told += f"data to download: {size}; " if files else "no data to download; "
     told += f"needs {needs.get('memory_gb', '?')} GB memory, {needs.get('disk_mb', '?')} MB disk, "
     told += NEEDS.get(needs.get("gpu"), "")

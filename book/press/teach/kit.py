@@ -4,6 +4,7 @@ The three notebooks for a class lie beside them (see `variants`). Handout and zi
 recap has no handout, so it has no kit.
 """
 
+import html
 import re
 import shutil
 from pathlib import Path
@@ -18,6 +19,27 @@ from .workshop.slides import slides
 NAMES = {"slides": "slides.html", "handout": "handout.pdf", "run-sheet": "run-sheet.html", "zip": "zip"}
 REVEAL = "_data/reveal"
 UP = "../../../"  # from a chapter's folder in `_data` to the book's root
+
+
+def citation(repository: Repository, chapter: Chapter) -> str:
+    """BibTeX of the chapter in this release of the book."""
+    config, year = repository.config, str(repository.config.get("copyright") or "")
+    entry = {
+        "title": chapter.card["title"],
+        "author": f"{{{config.get('author', '')}}}",
+        "booktitle": config.get("title", ""),
+        "year": year,
+        "edition": repository.release,
+        "url": f"{bundle.address(repository)}/{chapter.document}.html",
+    }
+    lines = ",\n".join(f"  {name} = {{{value}}}" for name, value in entry.items() if value not in ("", "{}"))
+    return f"@incollection{{{chapter.stem}_{repository.version.replace('.', '_')},\n{lines}\n}}"
+
+
+def cite(repository: Repository, chapter: Chapter) -> str:
+    """The citation folded under its name; one block of HTML."""
+    text = html.escape(citation(repository, chapter))
+    return f'<details class="rebuilt-cite"><summary>Cite this chapter</summary><pre>{text}</pre></details>'
 
 
 def complete(chapter: Chapter) -> bool:

@@ -1,0 +1,53 @@
+"""What a chapter asks of a reader: words, cells, and the minutes of its core path, of the rest and of its exercises.
+
+A card marks the sections beyond the core path with `further: true`.
+"""
+
+import re
+from dataclasses import dataclass
+
+from ..repository import Chapter, tags
+from .workshop.schedule import EXERCISES
+
+NOT_READ = {"talk", "instructor", "solution", "wrong", "hint"}  # slides, notes, and what a reader need not open
+NO_WORD = re.compile(r"```.*?```|<[^>]*>|\$[^$]*\$|\]\([^)]*\)|\{[\w:]+\}(?=`)", re.DOTALL)
+WORD = re.compile(r"[^\W_][\w'’.-]*")
+
+
+@dataclass(frozen=True)
+class Length:
+    """Words of the text, cells of the page, and minutes: core, further, exercises."""
+
+    words: int
+    cells: int
+    core: int
+    further: int
+    exercises: int
+
+    @property
+    def whole(self) -> int:
+        """All minutes."""
+        return self.core + self.further + self.exercises
+
+
+def of(chapter: Chapter) -> Length:
+    """The length of a chapter, from its card and its notebook."""
+    sections = chapter.card.get("sections") or []
+    minutes = {False: 0, True: 0}
+    for section in sections:
+        if section["title"] != EXERCISES:
+            minutes[bool(section.get("further"))] += section["minutes"]
+    exercises = sum(section["minutes"] for section in sections if section["title"] == EXERCISES)
+    read = [cell for cell in chapter.cells if not NOT_READ & set(tags(cell))]
+    words = sum(len(words_of(cell.source)) for cell in read if cell.cell_type == "markdown")
+    return Length(words, len(read), minutes[False], minutes[True], exercises)
+
+
+def words_of(text: str) -> list[str]:
+    """The words of some Markdown, without code blocks, formulas, addresses and tags."""
+    return WORD.findall(NO_WORD.sub(" ", text))
+
+
+def further(chapter: Chapter) -> list[bool]:
+    """Of each section, whether it lies beyond the core path."""
+    return [bool(section.get("further")) for section in chapter.card.get("sections") or []]
