@@ -152,7 +152,7 @@ def _rehearse(options: argparse.Namespace) -> int:
 
 def _check(options: argparse.Namespace) -> int:
     from . import gates
-    from .gates.notebooks import fix
+    from .gates.chapters.notebooks import fix
 
     if options.fix:
         for path in fix(Repository(options.root)):

@@ -17,7 +17,8 @@ HEADING = re.compile(
 )
 LEFT_OUT = re.compile(
     r'<details class="admonition hide above-input">.*?</details>|<script.*?</script>|<style.*?</style>'
-    r'|<svg.*?</svg>|<span class="rebuilt-further">.*?</span>|<(?:span|div) class="math [^>]*>.*?</(?:span|div)>|<div class="rebuilt-first">.*?</dl>',
+    r'|<svg.*?</svg>|<span class="rebuilt-further">.*?</span>'
+    r'|<(?:span|div) class="math [^>]*>.*?</(?:span|div)>|<div class="rebuilt-first">.*?</dl>',
     re.DOTALL,
 )
 OLD = re.compile(r'\s*<script[^>]*src="[^"]*(?:searchtools|language_data|searchindex)\.js[^"]*"[^>]*></script>')

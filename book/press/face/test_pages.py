@@ -38,6 +38,29 @@ def test_a_chapter_s_contents_are_numbered_with_minutes(small):
     assert contents.sections(chapter, ENTRY) == ENTRY, "a page with other sections stays as it is"
 
 
+PAGE = (
+    '<h2>The idea<a class="headerlink" href="#a">#</a></h2><h2>Exercises<a class="headerlink" href="#b">#</a></h2>'
+    '<i class="fa-list"></i> Contents\n'
+)
+
+
+def test_what_lies_beyond_the_core_path_is_marked_in_contents_headings_and_first_screen(small):
+    sections = [{"title": "The idea", "minutes": 5, "further": True}, {"title": "Exercises", "minutes": 10}]
+    small.write_card(sections=sections)
+    (chapter,) = small.repository.chapters
+    shown = contents.sections(chapter, PAGE + ENTRY + ENTRY.replace("The idea", "Exercises"))
+    mark = contents.FURTHER
+    assert shown.count(mark) == 2 and f"The idea {mark}<a class" in shown
+    assert f"5 min</span> {mark}" in shown and "core 0 of 15 min" in shown
+    first = opening.first_screen(gather(executed(small)).entries[0])
+    assert "0 min on the core path, 5 min further, and 10 min of exercises" in first
+
+
+def test_a_further_section_is_found_under_its_own_heading():
+    article = f'<h2>More {contents.FURTHER}<a class="headerlink" href="#m">#</a></h2>words'
+    assert search.sections(article) == [["m", "More", "words"]]
+
+
 @pytest.mark.parametrize(
     ("source", "tags", "wanted"),
     [

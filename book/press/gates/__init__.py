@@ -3,11 +3,8 @@
 A gate is a function from the repository to the problems that it sees. Each says what is wrong and what is
 allowed, where; the gate says once why, and how to mend it.
 
-`notebooks` (outputs, the first cells, length, tags), `cards` (schema, exercises, numbers that YAML misreads),
-`figures` (alt texts), `numbers` (typed measurements), `results` (typed comparisons),
-`registry` (data), `live` (models in the page), `links`, `code`
-(names, rooms, imports, lines), `versions` (pins, the release), `words` (spelling, style). `markdown` and `python` read
-texts for all of them.
+They lie in two rooms: `chapters` (what chapters and pages say) and `house` (what they stand on). `markdown` and
+`python` read texts for all of them.
 """
 
 import importlib
@@ -18,18 +15,9 @@ from ..errors import PressError
 from ..repository import Repository
 
 MODULES = [
-    "notebooks",
-    "cards",
-    "figures",
-    "numbers",
-    "results",
-    "registry",
-    "live",
-    "links",
-    "code",
-    "versions",
-    "budgets",
-    "words",
+    *(f"chapters.{name}" for name in ("notebooks", "cards", "teaching", "figures", "numbers", "results")),
+    *(f"house.{name}" for name in ("registry", "live", "links", "code", "versions", "budgets")),
+    "chapters.words",
 ]
 
 
@@ -83,7 +71,9 @@ def load() -> dict[str, Gate]:
     """All gates by name, in the order of the modules."""
     for module in MODULES:
         importlib.import_module(f"{__name__}.{module}")
-    return dict(sorted(GATES.items(), key=lambda item: MODULES.index(item[1].find.__module__.rpartition(".")[2])))
+    return dict(
+        sorted(GATES.items(), key=lambda item: MODULES.index(item[1].find.__module__.removeprefix(f"{__name__}.")))
+    )
 
 
 def check(repository: Repository, names: list[str] | None = None) -> int:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from press.gates import budgets
+from press.gates.house import budgets
 
 TESTS = "_build/tests/signals-moving_mean.json"
 

@@ -6,11 +6,11 @@ import pytest
 from press import PressError, gates
 from press.cli import main
 from press.conftest import code, exercise_cells, markdown
-from press.gates import code as code_gates
-from press.gates.notebooks import fix
-from press.gates.numbers import typed
-from press.gates.registry import safe_name
-from press.gates.results import told
+from press.gates.chapters.notebooks import fix
+from press.gates.chapters.numbers import typed
+from press.gates.chapters.results import told
+from press.gates.house import code as code_gates
+from press.gates.house.registry import safe_name
 
 ALL = gates.load()
 SLICE = "notebooks/signals/moving_mean/moving_mean.py"
@@ -45,10 +45,28 @@ def test_the_small_book_passes(small, name):
 
 def test_there_are_the_gates_that_the_book_promises():
     promised = (
-        "outputs opening length redefinition tags card alt numbers results data live links names rooms imports lines"
+        "outputs opening length redefinition tags card teaching alt numbers results data live links names rooms "
+        "imports lines"
     )
     assert list(ALL) == [*promised.split(), "pins", "release", "budgets", "spelling", "lint"]
     assert all(gate.why and gate.mend for gate in ALL.values())
+
+
+@pytest.mark.parametrize("asked", ["words", "minutes"])
+def test_a_page_that_asks_for_much_says_why(small, asked):
+    if asked == "words":
+        small.write_notebook(small.cells(markdown("word " * 4001), code("1")))
+    else:
+        small.write_card(sections=[{"title": "The idea", "minutes": 91}, {"title": "Exercises", "minutes": 10}])
+    assert asked[:-1] in problems(small, "teaching")
+    small.write_card(length="it is the first of its kind")
+    assert problems(small, "teaching") == ""
+
+
+def test_what_lies_beyond_the_core_path_may_take_its_time(small):
+    sections = [{"title": "The idea", "minutes": 91, "further": True}, {"title": "Exercises", "minutes": 10}]
+    small.write_card(sections=sections)
+    assert problems(small, "teaching") == ""
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import yaml
 from ..colab import setup_cell
 from ..errors import PressError
 from ..files import remove, write_text
-from ..gates.code import FLAT, clash, importable, own_modules
+from ..gates.house.code import FLAT, clash, importable, own_modules
 from ..repository import Chapter, Repository
 from .contents import caption_of, landing, with_chapter, with_part
 

@@ -12,7 +12,7 @@ import yaml
 
 from press import PressError, Repository, gates, run
 from press.cli import main
-from press.gates.links import links
+from press.gates.house.links import links
 from press.repository import HOME
 from press.scaffold.new import new_chapter, new_notebook, new_part
 

@@ -21,17 +21,21 @@ def own_python():
     return ROOT / ".venv" / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
 
+def asked():
+    """What pip is asked for: the packages, from the wheels alone where there are wheels."""
+    wheels = ROOT / "wheels"
+    offline = ["--no-index", "--find-links", str(wheels)] if wheels.is_dir() else []
+    return [*offline, "-r", str(ROOT / "room" / "requirements.txt")]
+
+
 def environment():
     """Make .venv and install the wheels into it; where there are wheels, nothing is asked of a network."""
     if not own_python().exists():
         print("Making .venv", flush=True)
         venv.create(ROOT / ".venv", with_pip=True)
     pip = [str(own_python()), "-m", "pip", "install", "--disable-pip-version-check", "--quiet"]
-    wheels = ROOT / "wheels"
-    offline = ["--no-index", "--find-links", str(wheels)] if wheels.is_dir() else []
-    offline += ["-r", str(ROOT / "room" / "requirements.txt")]
     print("Installing the packages (a minute or two)", flush=True)
-    subprocess.run([*pip, *offline], check=True)
+    subprocess.run([*pip, *asked()], check=True)
     ask = "import sysconfig; print(sysconfig.get_path('purelib'))"
     found = subprocess.run([str(own_python()), "-c", ask], check=True, capture_output=True, text=True)
     Path(found.stdout.strip(), "rebuilt.pth").write_text(f"{ROOT}\n", encoding="utf-8")  # so that `helpers` is found

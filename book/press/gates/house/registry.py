@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from urllib.parse import urlsplit
 
-from ..repository import REGISTRY_COLUMNS, Chapter, Repository
-from . import Problem, gate
-from .python import argument, calls, literal_text, parse
+from ...repository import REGISTRY_COLUMNS, Chapter, Repository
+from .. import Problem, gate
+from ..python import argument, calls, literal_text, parse
 
 REGISTRY, CARDS = "data/registry.tsv", "data/README.md"
 

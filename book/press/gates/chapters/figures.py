@@ -4,9 +4,9 @@ import ast
 import re
 from collections.abc import Iterator
 
-from ..repository import Chapter, Repository, read_notebook
-from . import Problem, gate, markdown
-from .python import argument, calls, dotted_name, literal_text, parse
+from ...repository import Chapter, Repository, read_notebook
+from .. import Problem, gate, markdown
+from ..python import argument, calls, dotted_name, literal_text, parse
 
 SHORTEST, SHORTEST_IMAGE = 20, 12
 EMPTY_PHRASES = re.compile(

@@ -9,9 +9,9 @@ from functools import cache
 from importlib.machinery import PathFinder
 from pathlib import Path
 
-from ..repository import Repository, is_proof, python_files, top_name
-from . import Problem, gate
-from .python import function_lengths, imports, parse, parse_file
+from ...repository import Repository, is_proof, python_files, top_name
+from .. import Problem, gate
+from ..python import function_lengths, imports, parse, parse_file
 
 HELPERS_TOTAL, HELPERS_MODULE, MODULE, FUNCTION = 1400, 200, 300, 40
 FLAT = 10  # modules of a slice that may lie beside its notebook, tests and benches not counted

@@ -6,8 +6,8 @@ from functools import cached_property
 from pathlib import Path
 from urllib.parse import unquote
 
-from ..repository import Repository
-from . import Problem, gate, markdown
+from ...repository import Repository
+from .. import Problem, gate, markdown
 
 ROLE = re.compile(r"doc|ref|numref|download|cite(:[a-z]+)?")
 MADE_BY_SPHINX = {"genindex.html", "search.html"}

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from ..repository import REQUIREMENT, Chapter, Repository, plain_name, read_yaml
-from . import Problem, gate
+from ...repository import REQUIREMENT, Chapter, Repository, plain_name, read_yaml
+from .. import Problem, gate
 
 
 @gate(

@@ -8,9 +8,9 @@ an input all the same says so: `<!-- typed: reason -->` at the end of its line, 
 import re
 from collections.abc import Iterator
 
-from ..repository import Repository
-from . import Problem, gate, markdown
-from .python import argument, calls, literal_text, parse
+from ...repository import Repository
+from .. import Problem, gate, markdown
+from ..python import argument, calls, literal_text, parse
 
 NUMBER = r"(?<![\w.,#/=])[~≈]?\d+(?:[.,]\d+)*(?:\s?[–-]\s?\d+(?:[.,]\d+)*)?(?:e[+-]?\d+)?"
 WORD = r"\b(?:two|three|four|five|six|seven|eight|nine|ten|twelve|twenty|thirty|fifty|(?:a )?hundred|(?:a )?thousand)"

@@ -10,11 +10,11 @@ from pathlib import Path
 import jsonschema
 import yaml
 
-from ..repository import Chapter, Repository, read_yaml, tags
-from . import Problem, gate, markdown
-from .python import FUNCTIONS, parse, parse_file
+from ...repository import Chapter, Repository, read_yaml, tags
+from .. import Problem, gate, markdown
+from ..python import FUNCTIONS, parse, parse_file
 
-SCHEMA = Path(__file__).resolve().parent / "card.schema.json"
+SCHEMA = Path(__file__).resolve().parents[1] / "card.schema.json"
 ROLES = {"exercise": (1, 1), "hint": (2, 2), "stub": (1, 1), "checker": (1, 1), "solution": (1, 1), "wrong": (2, 9)}
 
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import nbformat
 
-from ..colab import setup_cell
-from ..files import write_text
-from ..repository import Chapter, Repository, read_notebook, tags
-from . import Problem, gate
-from .python import definitions, parse, parse_file
+from ...colab import setup_cell
+from ...files import write_text
+from ...repository import Chapter, Repository, read_notebook, tags
+from .. import Problem, gate
+from ..python import definitions, parse, parse_file
 
 LONGEST, MEDIAN = 30, 8
 FORMAT = (4, 5)

@@ -5,10 +5,10 @@ import csv
 import re
 from collections.abc import Iterator
 
-from ..print import live as packs
-from ..repository import Chapter, Repository
-from . import Problem, gate
-from .python import parse, parse_file
+from ...print import live as packs
+from ...repository import Chapter, Repository
+from .. import Problem, gate
+from ..python import parse, parse_file
 from .registry import row_problems
 
 RUNTIMES = "book/press/print/runtimes.tsv"

@@ -8,11 +8,11 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..errors import PressError
-from ..repository import Repository
-from . import Problem, gate
+from ...errors import PressError
+from ...repository import Repository
+from .. import Problem, gate
 
-WORDS = Path(__file__).resolve().parent / "words.txt"
+WORDS = Path(__file__).resolve().parents[1] / "words.txt"
 SKIPPED = {"_build", "node_modules", "__pycache__", "mathjax", "reveal"}
 SUFFIXES = (".md", ".py", ".yml", ".toml", ".cff", ".js", ".css", ".sh", ".txt")
 

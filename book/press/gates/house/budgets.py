@@ -5,11 +5,11 @@ It measures nothing. What has not run here, or ran without a calibration, is tol
 
 from collections.abc import Iterator
 
-from ..files import read_json
-from ..repository import Chapter, Repository
-from ..run.calibration import slowness
-from ..run.suite import record_of
-from . import Problem, gate
+from ...files import read_json
+from ...repository import Chapter, Repository
+from ...run.calibration import slowness
+from ...run.suite import record_of
+from .. import Problem, gate
 
 NOTEBOOK_SECONDS, TESTS_SECONDS = 60.0, 20.0
 SLACK = 1.15  # a machine has phases that a second's calibration before and after does not see

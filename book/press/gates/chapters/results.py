@@ -8,9 +8,9 @@ without a run, by counting or from a source, says so: `<!-- known: reason -->` i
 import re
 from collections.abc import Iterator
 
-from ..repository import Chapter, Repository
-from . import Problem, gate, markdown
-from .python import calls, parse
+from ...repository import Chapter, Repository
+from .. import Problem, gate, markdown
+from ..python import calls, parse
 
 MORE = r"(?:faster|slower|quicker|better|worse|cheaper|leaner|higher|lower|fewer|(?:more|less) accurate)"
 VERB = r"(?:is|are|was|were|comes?|came|runs?|ran|takes?|took|needs?|finds?|found|learns?|gets?|got|does|do|did|stays?)"

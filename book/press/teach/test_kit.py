@@ -1,0 +1,86 @@
+"""The teacher's kit, the citation, and how long a chapter is; the kits of the real book as its build wrote them."""
+
+import re
+import subprocess
+import zipfile
+
+import pytest
+
+from press import chromium
+from press.conftest import code, markdown
+from press.repository import HOME, Repository
+from press.server import site
+from press.teach import kit, length
+from press.teach.workshop import bundle
+
+BOOK = HOME / "_build" / "html"
+KITS = [chapter for chapter in Repository(HOME).chapters if (BOOK / "_data" / f"{chapter.name}.zip").is_file()]
+needs_kits = pytest.mark.skipif(not KITS, reason="the book is not built with a Chromium: make book")
+
+
+def test_the_citation_names_chapter_book_release_and_address(small):
+    (chapter,) = small.repository.chapters
+    said = kit.citation(small.repository, chapter)
+    assert said.startswith("@incollection{moving_mean_9_9_9,") and said.count("{") == said.count("}")
+    assert "title = {Smooth a stream}" in said and "booktitle = {A small book}" in said
+    assert "edition = {v9.9.9}" in said and "/notebooks/signals/moving_mean/moving_mean.html}" in said
+    assert "\n\n" not in kit.cite(small.repository, chapter), "an empty line would end the block of HTML"
+
+
+def test_a_chapter_without_a_recap_offers_its_notebooks_alone(small):
+    (chapter,) = small.repository.chapters
+    assert set(kit.downloads(chapter)) == {"student", "solution", "instructor"}
+
+
+def test_the_length_counts_words_that_are_read_and_minutes_by_path(small):
+    text = "## More\n\nTwo words, `code` and [a link](https://example.org/long/address).\n\n```\nno word\n```\n$x + y$"
+    cells = small.cells(markdown(text), code("1"))
+    small.write_notebook(cells)
+    more = {"title": "More", "minutes": 7, "further": True}
+    small.write_card(sections=[small.card["sections"][0], more, small.card["sections"][1]])
+    own = length.of(small.repository.chapters[0])
+    assert (own.core, own.further, own.exercises, own.whole) == (5, 7, 10, 22)
+    assert length.words_of(text) == ["More", "Two", "words", "code", "and", "a", "link"]
+
+
+@needs_kits
+@pytest.mark.parametrize("chapter", KITS, ids=str)
+def test_the_kit_of_a_built_chapter_is_whole_and_light(chapter):
+    page = (BOOK / f"{chapter.document}.html").read_text(encoding="utf-8")
+    for address in kit.downloads(chapter).values():
+        assert f'href="../../../{address}"' in page and (BOOK / address).stat().st_size > 1000, address
+    assert "Cite this chapter" in page
+    path = BOOK / kit.downloads(chapter)["zip"]
+    with zipfile.ZipFile(path) as packed:
+        names = [name.partition("/")[2] for name in packed.namelist()]
+    assert path.stat().st_size <= bundle.LIGHT_BYTES and not [name for name in names if name.endswith(".whl")]
+    own = f"{chapter.home.relative_to(chapter.root)}/{chapter.stem}"
+    wanted = {f"{own}.student.ipynb", f"slides/{chapter.stem}.html", f"handout/{chapter.stem}.pdf", "START_HERE.html"}
+    assert wanted | {"instructor/run-sheet.html", "room/requirements.txt"} <= set(names)
+
+
+@needs_kits
+def test_a_kit_s_slides_show_in_the_published_book(browser):
+    with site(BOOK) as address:
+        page = chromium.page(browser.new_context(), address)
+        wrong = []
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("response", lambda answer: wrong.append(answer.url) if answer.status > 399 else None)
+        page.goto(address + kit.downloads(KITS[0])["slides"], wait_until="load")
+        ready = page.evaluate("Reveal.isReady() && Reveal.getTotalSlides()")
+        page.context.close()
+    assert wrong == [] and ready > 3
+
+
+@needs_kits
+def test_the_scripts_of_a_light_zip_know_that_it_has_no_wheels(tmp_path):
+    with zipfile.ZipFile(BOOK / kit.downloads(KITS[0])["zip"]) as packed:
+        packed.extractall(tmp_path)
+    (folder,) = tmp_path.iterdir()
+    start = (folder / "START_HERE.html").read_text(encoding="utf-8")
+    assert "package index" in start and "room_check" not in re.sub(
+        r"<h2>For the instructor.*", "", start, flags=re.DOTALL
+    )
+    ask = "import sys; sys.path.insert(0, 'room'); import install; print(install.asked())"
+    said = subprocess.run(["python3", "-c", ask], cwd=folder, capture_output=True, text=True, check=True).stdout
+    assert "--no-index" not in said and "requirements.txt" in said
