@@ -102,6 +102,8 @@ def _run_options(made: argparse.ArgumentParser) -> None:
 def _rehearse_options(made: argparse.ArgumentParser) -> None:
     made.add_argument("chapters", nargs="*", metavar="CHAPTER", help="part/chapter, part or stem (default: all)")
     made.add_argument("--timeout", type=float, default=600, metavar="S", help="seconds each (default: %(default)s)")
+    text = "count the parts in rehearsed_<stem>.py at each tier's sizes, into data/predictions/"
+    made.add_argument("--predict", action="store_true", help=text)
 
 
 def _colab_options(made: argparse.ArgumentParser) -> None:
@@ -145,8 +147,11 @@ def _race(options: argparse.Namespace) -> int:
 
 
 def _rehearse(options: argparse.Namespace) -> int:
+    from . import predict
     from .rehearse import rehearse
 
+    if options.predict:
+        return predict.count(Repository(options.root), options.chapters)
     return rehearse(Repository(options.root), options.chapters, options.timeout)
 
 

@@ -9,6 +9,7 @@ from ..errors import PressError
 from ..face.opening import first_screen
 from ..ledger import TESTED, Entry, Run
 from ..ledger.tables import beside, day, joined, memory, seconds, stale
+from ..predict import pages as predicted
 from ..repository import Repository
 from . import launch
 from .generated import NEEDS
@@ -22,7 +23,9 @@ def masthead(repository: Repository, entry: Entry) -> str:
     files = [line for line in repository.registry if line["dataset"] in sets]
     buttons = launch.buttons(repository, entry.chapter)
     first = first_screen(entry, buttons)
-    return "\n".join([first, verified(entry), launch.for_class(entry.chapter), fit(entry, files)])
+    return "\n".join(
+        [first, verified(entry), launch.for_class(entry.chapter), fit(entry, files), *predicted.block(entry)]
+    )
 
 
 def verified(entry: Entry) -> str:
@@ -58,7 +61,7 @@ def _to(page: str, words: str) -> Markup:
 def fit(entry: Entry, files: list[dict]) -> str:
     """What the chapter took at each tier, from receipts, and what it asks for; `files` are its rows of the registry."""
     card, needs = entry.chapter.card, entry.chapter.card.get("needs") or {}
-    rows = [_took(entry, tier, name) for tier, name in TIERS.items()]
+    rows = [_took(entry, tier, name) for tier, name in TIERS.items()] + predicted.fit_rows(entry)
     size = number(float(sum(int(line["bytes"]) for line in files)), "B")
     reading = sum(section["minutes"] for section in card.get("sections") or [])
     exercises = sum(exercise["minutes"] for exercise in card.get("exercises") or [])
