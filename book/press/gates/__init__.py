@@ -5,7 +5,7 @@ allowed, where; the gate says once why, and how to mend it.
 
 `notebooks` (outputs, the first cells, length, tags), `cards` (schema, exercises, numbers that YAML misreads),
 `figures` (alt texts), `numbers` (typed measurements), `results` (typed comparisons),
-`registry` (data), `live` (models in the page), `links`, `code`
+`registry` (data), `live` (models in the page), `links`, `receipts` (what comes in), `code`
 (names, rooms, imports, lines), `versions` (pins, the release), `words` (spelling, style). `markdown` and `python` read
 texts for all of them.
 """
@@ -29,6 +29,7 @@ MODULES = [
     "code",
     "versions",
     "budgets",
+    "receipts",
     "words",
 ]
 

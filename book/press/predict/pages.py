@@ -123,13 +123,13 @@ def ledger_lines(finding: Finding) -> list[Markup]:
 def _runs(finding: Finding, card: str, tier: str) -> list[Run]:
     """Receipts that measured the claim's metric at a tier on a card of that kind: "Tesla T4" is a T4."""
     runs = [run for run in (finding.run, *finding.others) if run is not None and run.tier == tier]
-    return [run for run in runs if _model(card) in run.machine.upper().replace("-", " ").split()]
+    return [run for run in runs if model(card) in run.machine.upper().replace("-", " ").split()]
 
 
-def _model(card: str) -> str:
+def model(card: str) -> str:
     """The model in a card's name.
 
-    >>> _model("A100 SXM 40 GB"), _model("Tesla T4")
+    >>> model("A100 SXM 40 GB"), model("Tesla T4")
     ('A100', 'T4')
     """
     return next(word for word in card.split() if any(letter.isdigit() for letter in word))
