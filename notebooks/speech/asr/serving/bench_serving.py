@@ -71,7 +71,7 @@ def raced(receipt, rounds, where):
         beside = []
     found, gain, best = race(model, rounds, where, beside)
     print(found)
-    receipt.record("optimised_gain", gain, note=f"windows per second: {best}, by eight")
+    receipt.record("optimised_gain", gain, note=f"{best}, by eight", device=where)
     for name, ratio in found.ratios.items():
         receipt.record(f"gain_{name.replace(' ', '_')}", ratio)
 
@@ -209,7 +209,7 @@ def main(argv=None):
             failed.append(name)
             print(f"{name} failed: {type(error).__name__}: {str(error)[-400:]}", flush=True)
         print(f"{name}: {time.perf_counter() - began:.0f} s", flush=True)
-        receipt.record("failed_parts", len(failed), "parts", note=", ".join(failed))
+        receipt.record("failed_parts", len(failed), "parts", note=", ".join(failed) or None)
         path = receipt.write(name="serving")  # a race that is ended early keeps what it found
     print(path, available())
 
