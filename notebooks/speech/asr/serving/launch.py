@@ -1,43 +1,34 @@
 """Servers in processes of their own: started, awaited, watched, ended.
 
-Ours is `python -m streaming.server`, Triton with the network bound to it `python -m
-streaming.triton_backend`. Both print one line of JSON with their ports when they are ready, and
-drain on SIGTERM."""
+`python -m serving.server` and `serving.triton_backend` print one line of JSON with their ports
+when they are ready, and drain on SIGTERM."""
 
 import contextlib
 import json
-import os
 import signal
 import subprocess
 import sys
 import threading
 import urllib.error
 import urllib.request
-from pathlib import Path
 
 import psutil
 from prometheus_client.parser import text_string_to_metric_families
+from streaming import environment
 
-__all__ = ["Server", "environment", "scrape", "worker_pids"]
+__all__ = ["Server", "scrape", "worker_pids"]
 
 START_S = 120  # for slow machines; whoever dies is noticed at once
-
-
-def environment(**more):
-    """The environment of a child process that finds the slice's packages, whatever its
-    folder."""
-    path = [str(Path(__file__).resolve().parents[1]), os.environ.get("PYTHONPATH", "")]
-    return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, path))} | more
 
 
 class Server:
     """A server process: `with Server(max_batch=1) as server: ... server.address`.
 
-    Options become flags of the module's command line, behind `flags` as they are. `start()`
-    returns at once, `wait_ready()` when the server answers; RuntimeError with its last words if
-    it never does. `ports` is what it printed."""
+    Options become flags of the command line, behind `flags` as they are. `start()` returns at
+    once, `wait_ready()` when the server answers; RuntimeError with its last words if it never
+    does. `ports` is what it printed."""
 
-    def __init__(self, module="streaming.server", *flags, **options):
+    def __init__(self, module="serving.server", *flags, **options):
         more = [f"--{key.replace('_', '-')}={value}" for key, value in options.items()]
         self.command = [sys.executable, "-m", module, *flags, *more]
         self.process, self.ports = None, {}

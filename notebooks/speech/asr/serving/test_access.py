@@ -8,6 +8,7 @@ import subprocess
 import pytest
 import websockets
 from pydantic import ValidationError
+from streaming import transcribe
 
 from . import access
 from .access import Accounts
@@ -16,7 +17,6 @@ from .launch import scrape
 from .protocol import Refused
 from .server import listening
 from .session import SessionLimits
-from .stream_state import transcribe
 from .test_server import LIMITS, run, serving, sound
 from .test_session import dialled
 

@@ -1,21 +1,16 @@
 """The recogniser as a server: WebSocket streams, dynamic batches, metrics, a graceful end.
 
-Article: "Solving Automatic Speech Recognition Deployment Challenges" (NVIDIA Technical Blog),
-which lists what a deployment needs: streaming, resource management, serving, monitoring.
-
 The front process holds every stream's state and computes features and text (`service`); the
-network runs in another (`worker`), or behind Triton (`--backend`, see `triton_backend`).
-SIGTERM drains: no new streams, those under way get `drain_s` seconds to end, then they are
-ended and answered.
+network runs in another (`worker`), or behind Triton (`--backend`). SIGTERM drains: those under
+way get `drain_s` seconds to end, then they are ended and answered.
 
 One event loop fills one core. Past that, start more with `--shared` on one port: Linux deals
-the connections out (SO_REUSEPORT), and systemd or Kubernetes starts again what dies. A stream's
-state lives in one of them, so that each listens on a port of its own, too: there a client
-resumes, and there Prometheus scrapes.
+the connections out (SO_REUSEPORT). A stream's state lives in one of them, so that each listens
+on a port of its own, too: there a client resumes, and there Prometheus scrapes.
 
-    python -m streaming.server --max-batch 16    # prints {"port": ...} when it is ready
-    python -m streaming.server --beam-width 16 --words sentences.txt    # a word model
-    python -m streaming.server --accounts accounts.json --certificate c.pem --private-key k.pem
+    python -m serving.server --max-batch 16    # prints {"port": ...} when it is ready
+    python -m serving.server --beam-width 16 --words sentences.txt    # a word model
+    python -m serving.server --accounts accounts.json --certificate c.pem --private-key k.pem
 """
 
 import argparse
@@ -30,17 +25,18 @@ from pathlib import Path
 import torch
 from ctc import WordNGram
 from quartznet import VARIANTS
+from streaming import StreamOptions, WorkerPool
 from websockets.asyncio.server import serve
 
 from .access import Accounts
 from .protocol import LONGEST_MESSAGE_BYTES
 from .service import WIDTH, Service
 from .session import SessionLimits
-from .windows import StreamOptions
-from .worker import WorkerPool
 
 __all__ = ["listening", "main", "serving"]
 
+STREAM, LIMITS = ("chunk_ms", "right_ms", "endpoint_ms"), ("ahead_ms", "idle_s", "keep_s")
+KINDS = STREAM, LIMITS, ("max_batch", "max_delay_ms", "max_queue", "deadline_ms")
 DEAD_MS = 20_000  # a client that confirms no byte for so long is gone, though no farewell came
 
 
@@ -75,9 +71,8 @@ async def run(service, listeners, tls, drain_s):
     for name in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(name, stop.set)
     async with serving(service, listeners, *tls):
-        ports = [one.getsockname()[1] for one in listeners]
-        told = dict(zip(("port", "own"), ports, strict=False))
-        print(json.dumps(told), flush=True)
+        ports = (one.getsockname()[1] for one in listeners)
+        print(json.dumps(dict(zip(("port", "own"), ports, strict=False))), flush=True)
         await stop.wait()
         await service.drain(drain_s)
 
@@ -102,12 +97,8 @@ def parse(argv):
         ("max_streams", 256, "open at once"),
         ("drain_s", 5.0, "for streams to end after SIGTERM"),
         ("spares", 1, "workers that wait"),
-        ("chunk_ms", StreamOptions.chunk_ms, "see `windows`"),
-        ("right_ms", StreamOptions.right_ms, "see `windows`"),
-        ("endpoint_ms", StreamOptions.endpoint_ms, "see `windows`"),
-        ("idle_s", SessionLimits.idle_s, "see `session`"),
-        ("ahead_ms", SessionLimits.ahead_ms, "see `session`"),
-        ("keep_s", SessionLimits.keep_s, "see `session`"),
+        *((name, getattr(StreamOptions, name), "see `windows`") for name in STREAM),
+        *((name, getattr(SessionLimits, name), "see `session`") for name in LIMITS),
         ("max_batch", 16, "see `batcher`"),
         ("max_delay_ms", 2.0, "see `batcher`"),
         ("max_queue", 256, "see `batcher`"),
@@ -127,19 +118,17 @@ def main(argv=None):
     listeners = [listening(o.host, o.port, o.shared)]
     if o.shared:
         listeners.append(listening(o.host, 0))
-    options = StreamOptions(o.chunk_ms, right_ms=o.right_ms, endpoint_ms=o.endpoint_ms)
-    limits = SessionLimits(o.ahead_ms, idle_s=o.idle_s, keep_s=o.keep_s)
-    given = {"width": o.beam_width, "port": listeners[-1].getsockname()[1]}
-    given |= {"max_batch": o.max_batch, "max_delay_ms": o.max_delay_ms}
-    given |= {"max_queue": o.max_queue, "deadline_ms": o.deadline_ms}
-    given |= {"pad_to": options.window_frames}
+    stream, limits, given = ({name: vars(o)[name] for name in one} for one in KINDS)
+    options, given["limits"] = StreamOptions(**stream), SessionLimits(**limits)
+    given |= {"width": o.beam_width, "pad_to": options.window_frames}
+    given["port"] = listeners[-1].getsockname()[1]
     given["words"] = WordNGram(Path(o.words).read_text().splitlines()) if o.words else None
     given["prior"] = torch.load(o.prior, weights_only=True) if o.prior else None
     given["accounts"] = Accounts.of(o.accounts) if o.accounts else None
     given["origins"] = tuple(filter(None, o.origins.split(",")))
     with contextlib.ExitStack() as stack:
         given |= _backend(o, options, stack)
-        service = Service(options=options, limits=limits, max_streams=o.max_streams, **given)
+        service = Service(options=options, max_streams=o.max_streams, **given)
         asyncio.run(run(service, listeners, (o.certificate, o.private_key), o.drain_s))
 
 
@@ -150,8 +139,9 @@ def _backend(o, options, stack):
 
         backend = stack.enter_context(TritonBackend(o.backend, o.deadline_ms / 1e3))
         return {"infer": backend.infer, "alive": backend.alive}
-    common = o.variant, o.spares, o.checkpoint, o.device, (o.max_batch, options.window_frames)
-    pool = stack.enter_context(WorkerPool(*common, answer_s=o.deadline_ms / 2e3))
+    of_worker = o.checkpoint, o.device, o.max_batch, options.window_frames
+    pool = WorkerPool(o.variant, o.spares, *of_worker, answer_s=o.deadline_ms / 2e3)
+    stack.enter_context(pool)
 
     def refresh(metrics):
         metrics.restarts.set(pool.restarts), metrics.ready.set(pool.ready)

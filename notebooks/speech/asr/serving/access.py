@@ -1,14 +1,12 @@
 """Who may stream, and how much: keys, quotas, and the browsers' pages that may call.
 
-Article: "Solving Automatic Speech Recognition Deployment Challenges" (NVIDIA Technical Blog):
-"Quota limits can also be set to minimize the infrastructure cost". A file of JSON names the
-accounts, by the SHA-256 of their keys, so that who reads the file can call nobody's account:
+The article: "Quota limits can also be set to minimize the infrastructure cost". A file of JSON
+names the accounts, by the SHA-256 of their keys, so that who reads it can use nobody's account:
 
     {"<sha256 of the key, hex>": {"name": "bank", "streams": 8, "audio_s": 36000}}
 
 `streams` may be open at once, `audio_s` seconds of sound may come in a day (UTC); what is left
-out has no limit. Each front counts by itself and starts from zero: several that should count
-together need a common store.
+out has no limit. Each front counts by itself: several that count together need a common store.
 """
 
 import hashlib
@@ -33,12 +31,9 @@ class Account(BaseModel, extra="forbid"):
     _used_s: float = 0.0
 
     def enter(self):
-        """None; counts a stream, until `leave`. Refused where the account has no stream or
-        sound left."""
+        """None; counts a stream, until `leave`. Refused where no stream or sound is left."""
         if self.streams is not None and self._open >= self.streams:
-            raise Refused(
-                "quota", f"{self.streams} streams of this account are open, the most allowed"
-            )
+            raise Refused("quota", f"{self.streams} streams of this account are open already")
         self.spend(0)
         self._open += 1
 
@@ -51,9 +46,7 @@ class Account(BaseModel, extra="forbid"):
         if self._day != (today := int(time.time() // 86_400)):
             self._day, self._used_s = today, 0.0
         if self.audio_s is not None and self._used_s >= self.audio_s:
-            raise Refused(
-                "quota", f"this account's {self.audio_s:g} s of sound for today are used up"
-            )
+            raise Refused("quota", f"this account's {self.audio_s:g} s for today are used up")
         self._used_s += seconds
 
 
@@ -66,8 +59,7 @@ class Accounts(RootModel[dict[str, Account]]):
         return cls.model_validate_json(Path(path).read_text())
 
     def who(self, key):
-        """The Account of a key; Refused without one. What is compared is a hash, so that the
-        time taken tells nothing."""
+        """The Account of a key; Refused without one. Comparing hashes, time tells nothing."""
         found = self.root.get(hashlib.sha256(key.encode()).hexdigest())
         if found is None:
             raise Refused("no_account", "this key opens no account here")

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 import torch
 from quartznet import save_model
+from streaming import WorkerFailed, transcribe
 
-from .batcher import WorkerFailed
 from .clients import load
 from .launch import Server, scrape
-from .stream_state import transcribe
 from .triton_backend import TritonBackend, available
 
 pytestmark = pytest.mark.skipif(bool(available()), reason=f"no Triton: {available()}")
@@ -24,7 +23,7 @@ def model(loud_model):
 @pytest.fixture(scope="module")
 def triton(model, tmp_path_factory):
     path = save_model(model, tmp_path_factory.mktemp("model") / "small.safetensors")
-    with Server("streaming.triton_backend", checkpoint=path) as triton:
+    with Server("serving.triton_backend", checkpoint=path) as triton:
         yield triton
 
 

@@ -1,18 +1,14 @@
 """The network behind a real Triton, and the backend that asks it over KServe v2.
 
-Article: "Solving Automatic Speech Recognition Deployment Challenges" (NVIDIA Technical Blog),
-whose models are "served using the NVIDIA Triton Inference Server". Past one machine, the front
-processes keep the streams and Triton keeps the networks: each scales by itself. What a client
-says over its WebSocket stays the same.
+The article's models are "served using the NVIDIA Triton Inference Server". Past one machine,
+the fronts keep the streams and Triton keeps the networks. Clients notice nothing.
 
-    python -m streaming.triton_backend    # prints its three ports when ready
-    python -m streaming.server --backend 127.0.0.1:8001    # the port of gRPC
+    python -m serving.triton_backend    # prints its three ports when ready
+    python -m serving.server --backend 127.0.0.1:8001    # the port of gRPC
 
 The model `quartznet` has inputs `features` (64, T) float32 and `frames` (1) int64, and the
 output `log_probs` (S, 29) float32, each with a batch axis before. Triton's batcher joins
 requests of one shape; the front pads to a common length, so that all have one.
-
-Legend: B batch, F mel bands, T frames, S output steps, V letters and blank.
 """
 
 import argparse
@@ -22,12 +18,11 @@ import signal
 import socket
 import sysconfig
 import threading
+from importlib.util import find_spec
 
 import numpy as np
 from quartznet import BLANK, MELS
-
-from .batcher import WorkerFailed
-from .windows import StreamOptions, computed
+from streaming import StreamOptions, WorkerFailed, computed, warmed
 
 __all__ = ["MODEL", "TritonBackend", "available", "main"]
 
@@ -40,12 +35,8 @@ DLPACK = {
 
 def available():
     """Why Triton cannot be started here, or "" where it can."""
-    try:
-        import pytriton  # noqa: F401
-        import tritonclient.grpc  # noqa: F401
-    except ImportError as error:
-        return f"{error.name} is not installed here"
-    return ""
+    missing = [name for name in ("pytriton", "tritonclient") if not find_spec(name)]
+    return f"{missing[0]} is not installed here" if missing else ""
 
 
 class TritonBackend:
@@ -79,16 +70,13 @@ class TritonBackend:
     def infer(self, batch_BFT, frames_B=None):
         """Log-probabilities (B, S, V), float32."""
         batch, bands, frames = batch_BFT.shape
-        if frames_B is None:
-            frames_B = np.full(batch, frames, np.int64)
-        inputs = [
-            self.grpc.InferInput("features", [batch, bands, frames], "FP32"),
-            self.grpc.InferInput("frames", [batch, 1], "INT64"),
-        ]
-        inputs[0].set_data_from_numpy(np.ascontiguousarray(batch_BFT))
-        inputs[1].set_data_from_numpy(frames_B.reshape(-1, 1))
+        frames_B = np.full(batch, frames, np.int64) if frames_B is None else frames_B
+        sound = self.grpc.InferInput("features", [batch, bands, frames], "FP32")
+        sound.set_data_from_numpy(np.ascontiguousarray(batch_BFT))
+        length = self.grpc.InferInput("frames", [batch, 1], "INT64")
+        length.set_data_from_numpy(frames_B.reshape(-1, 1))
         try:
-            found = self.client.infer(MODEL, inputs, client_timeout=self.seconds)
+            found = self.client.infer(MODEL, [sound, length], client_timeout=self.seconds)
         except self.grpc.InferenceServerException as error:
             raise WorkerFailed(f"Triton: {error.message()}") from error
         return found.as_numpy("log_probs")
@@ -99,11 +87,10 @@ def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     for name in PORTS:
         parser.add_argument(f"--{name}", type=int, default=0, help="a port; 0: a free one")
-    parser.add_argument("--variant", default="folded")
-    parser.add_argument("--checkpoint", default="")
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--max-batch", type=int, default=16)
-    parser.add_argument("--max-delay-us", type=int, default=2000)
+    for name, value in (("variant", "folded"), ("checkpoint", ""), ("device", "cpu")):
+        parser.add_argument(f"--{name}", default=value)
+    for name, value in (("max-batch", 16), ("max-delay-us", 2000)):
+        parser.add_argument(f"--{name}", type=int, default=value)
     o, stop = parser.parse_args(argv), threading.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, lambda *_: stop.set())
@@ -129,13 +116,10 @@ def _bound(o, ports):
     from pytriton.model_config import DynamicBatcher, ModelConfig, Tensor
     from pytriton.triton import Triton, TritonConfig
 
-    from .worker import warmed
-
     torch.set_num_threads(1)
     _mend_arrays()
-    model = warmed(
-        o.variant, o.checkpoint, o.device, o.max_batch, StreamOptions().window_frames
-    )
+    frames = StreamOptions().window_frames
+    model = warmed(o.variant, o.checkpoint, o.device, o.max_batch, frames)
 
     @batch
     def infer(features, frames):
@@ -165,26 +149,21 @@ def _bound(o, ports):
 def _mend_arrays():
     """Lets Triton's Python stub exchange arrays through DLPack where NumPy is 2 or later.
 
-    The stub that pytriton 0.7.0 brings was built for NumPy 1. NumPy 2 moved the field that
-    holds an element's size, and the stub reads 0 there: inputs repeat their first element, and
-    outputs come back empty.
+    The stub of pytriton 0.7.0 was built for NumPy 1. NumPy 2 moved the field of an element's
+    size, and the stub reads 0 there: inputs repeat their first element, outputs are empty.
     """
     from pytriton.models.model import Model
 
     made = Model.get_proxy_model_files
-    if int(np.__version__.split(".")[0]) < 2 or getattr(made, "mended", False):
-        return
 
     def mended(self):
         files = made(self)
-        for name, text in files.items():
-            for old, new in DLPACK.items():
-                text = text.replace(old, new)
-            files[name] = text
+        for old, new in DLPACK.items():
+            files = {name: text.replace(old, new) for name, text in files.items()}
         return files
 
-    mended.mended = True
-    Model.get_proxy_model_files = mended
+    if int(np.__version__.split(".")[0]) >= 2:
+        Model.get_proxy_model_files = mended
 
 
 if __name__ == "__main__":

@@ -1,7 +1,5 @@
-"""One client's stream on the server: its sound, its text, and what it is told (`protocol` says
-in which words).
+"""One client's stream on the server: its sound, its text, and what it is told.
 
-Article: "Solving Automatic Speech Recognition Deployment Challenges" (NVIDIA Technical Blog).
 Sound may run ahead of real time by `ahead_ms`; then the server says so once and stops reading,
 so that TCP slows the client down and nobody else. A client that vanishes may resume within
 `keep_s`. It may do so while its old connection still seems open, for a network that dies sends
@@ -17,19 +15,15 @@ from collections import deque
 from dataclasses import asdict, dataclass
 
 import torch
+from streaming import DeadlineMissed, QueueFull, StreamState, WorkerFailed
 from websockets import ConnectionClosed
 
-from .batcher import DeadlineMissed, QueueFull, WorkerFailed
 from .protocol import RATE_HZ, Later, Refused, parsed, pcm16
-from .stream_state import StreamState
 
 __all__ = ["Displaced", "Session", "SessionLimits"]
 
-BROKEN = {
-    1002,
-    1007,
-    1009,
-}  # close codes of RFC 6455: a broken frame, text that is no UTF-8, too long a message
+# close codes of RFC 6455: a broken frame, text that is no UTF-8, too long a message
+BROKEN, TIMES = {1002, 1007, 1009}, ("response_ms", "queue_ms", "compute_ms")
 
 
 @dataclass(frozen=True)
@@ -52,10 +46,9 @@ class Session:
     """The state of one stream across its connections.
 
     `attach(socket, acked)` serves one connection until the stream is done; it raises
-    ConnectionError where the client went away, who may come back, Displaced where it has. The
-    socket has the coroutines `recv` and `send` of the library websockets. `batcher.submit`
-    computes; a window that fails is taken as silence, and the client is told. Once the
-    `account` has no sound left, the stream ends, and what was heard is answered.
+    ConnectionError where the client went away, who may come back, Displaced where it has. A
+    window that fails is taken as silence, and the client is told. Once the `account` has no
+    sound left, the stream ends, and what was heard is answered.
     """
 
     def __init__(self, service, account, decoder=None):
@@ -154,8 +147,9 @@ class Session:
             if too_fast and not self.told:
                 self.told = True
                 self.metrics.throttled.inc()
-                words = f"sound is {ahead_ms:.0f} ms ahead of real time, the most allowed are "
-                words += f"{self.limits.ahead_ms:.0f}: reading slows to the speed of speech"
+                words = (
+                    f"sound is {ahead_ms:.0f} ms ahead: reading slows to the speed of speech"
+                )
                 self._tell({"type": "throttled", "code": "pace", "message": words})
                 self.more.set()
             await asyncio.sleep(0.02)
@@ -181,8 +175,8 @@ class Session:
                 await self.more.wait()
 
     def _due(self):
-        """The windows to compute next, as many as chunks fit into the delay: so many fall due
-        together at a stream's end. Those taken for a connection that is gone come first."""
+        """The windows to compute next, those of a connection that is gone first; as many as
+        chunks fit into the delay, for so many fall due together at a stream's end."""
         most = self.state.options.delay_ms // self.state.options.chunk_ms
         while len(self.state.pending) < most and self.state.next_window():
             pass
@@ -190,8 +184,8 @@ class Session:
 
     async def _answer(self, windows):
         """Messages about these windows, in order; a failure is told and counts as silence."""
-        submitted = (self.batcher.submit(window.features_FT.numpy()) for window in windows)
-        answers = await asyncio.gather(*submitted, return_exceptions=True)
+        asked = (self.batcher.submit(window.features_FT.numpy()) for window in windows)
+        answers = await asyncio.gather(*asked, return_exceptions=True)
         for window, answer in zip(windows, answers, strict=True):
             response_s = self._response_s(window)
             self.metrics.response_s.observe(response_s)  # of a failure, too
@@ -203,9 +197,8 @@ class Session:
             elif isinstance(answer, BaseException):
                 raise answer
             else:
-                times = {"response_ms": response_s, "queue_ms": answer.queue_s}
-                times |= {"compute_ms": answer.compute_s}
-                times = {key: round(1e3 * value, 3) for key, value in times.items()}
+                took_s = response_s, answer.queue_s, answer.compute_s
+                times = dict(zip(TIMES, (round(1e3 * s, 3) for s in took_s), strict=True))
                 log_probs_SV = torch.from_numpy(answer.log_probs_SV)
                 self._put(self.state.accept(log_probs_SV), times | {"batch": answer.batch})
 

@@ -1,26 +1,21 @@
 """How many servers a day of calls needs: a rule that watches the time in the queue.
 
-Article: "Solving Automatic Speech Recognition Deployment Challenges" (NVIDIA Technical Blog):
-"your speech recognition application should be able to auto-scale". Calls arrive as a Poisson
-process whose rate follows the hour (non-homogeneous; simulated by thinning, Lewis and Shedler
-1979):
+The article: "your speech recognition application should be able to auto-scale". Calls arrive as
+a Poisson process whose rate follows the hour (simulated by thinning, Lewis and Shedler 1979):
 
     rate(h) = base + peak1 e^(-(h - 10.5)^2 / 2 s1^2) + peak2 e^(-(h - 15.5)^2 / 2 s2^2)
 
 two office peaks over a night level, and a sudden crowd on top; the numbers are ours, not
-measured. Each call lasts an exponential time and keeps one stream open. A replica computes
-`capacity` windows at once; its queue time follows from its load u (M/D/1: Pollaczek and
-Khinchine, with service time c of a batch):
+measured. A call lasts an exponential time. The queue time of a replica follows from its load u
+(M/D/1: Pollaczek and Khinchine, with service time c of a batch):
 
     wait(u) = c u / (2 (1 - u)) below saturation; beyond, the backlog grows with the excess
 
 The rule is that of Kubernetes' horizontal autoscaler, applied to a series that the server
 exports: wanted = ceil(replicas * queue time / target), at most twice as many at once. New ones
-serve `starts_s` later, since they must load a model, and until then nothing more is asked for.
-Queue time falls much faster than load, so that the same formula would shrink far too much:
-down, it goes by one, after `calm_s` below the target.
-
-Legend: T ticks of the simulation.
+serve `starts_s` later; until then nothing more is asked for. Queue time falls much faster than
+load, so that the same formula would shrink far too much: down, it goes by one, after `calm_s`
+below the target. Legend: T ticks of the simulation.
 """
 
 from dataclasses import dataclass
@@ -61,13 +56,12 @@ class Rule:
 
 
 def calls_of_a_day(day, seed=0):
-    """(start times in s, lengths in s) of one day's calls, sorted: float64 (N,).
-
-    Candidates arrive at the largest rate, and each is kept with probability rate / largest.
-    """
+    """(start times in s, lengths in s) of one day's calls, sorted: float64 (N,)."""
     rng = np.random.default_rng(seed)
     largest = day.rate(np.arange(0, 24, 1 / 240)).max() * 1.01
-    count = rng.poisson(largest * 24)
+    count = rng.poisson(
+        largest * 24
+    )  # candidates; each is kept with probability rate / largest
     start_s = np.sort(rng.uniform(0, 86_400, count))
     kept = rng.uniform(0, largest, count) < day.rate(start_s / 3600)
     return start_s[kept], rng.exponential(day.call_s, kept.sum())
@@ -82,16 +76,14 @@ def open_streams(start_s, length_s, tick_s=5.0):
 
 def queue_time_s(load, service_s):
     """Mean wait at a load below 1, by Pollaczek and Khinchine for constant service."""
-    load = np.clip(load, 0, 0.999)
-    return service_s * load / (2 * (1 - load))
+    return service_s * (load := min(load, 0.999)) / (2 * (1 - load))
 
 
 def simulate(streams, capacity, service_s, rule=None, tick_s=5.0):
     """A dict of arrays (T,): `replicas` that serve, `queue_s` that a window waits, `load`.
 
     streams (T,); `capacity` streams fill one replica (load 1), `service_s` is what a batch
-    takes: measure both. A backlog grows while load exceeds 1 and is worked off after. Raises
-    ValueError unless both are positive.
+    takes: ValueError unless both are positive. A backlog grows while load exceeds 1.
     """
     if capacity <= 0 or service_s <= 0:
         raise ValueError(f"capacity={capacity}, service_s={service_s}: both must be positive")
@@ -103,7 +95,7 @@ def simulate(streams, capacity, service_s, rule=None, tick_s=5.0):
             serving, coming = serving + coming, 0
         load = count / (capacity * serving)
         backlog_s = min(rule.deadline_s, max(0.0, backlog_s + (load - 1) * tick_s))
-        queue_s = min(rule.deadline_s, backlog_s + float(queue_time_s(load, service_s)))
+        queue_s = min(rule.deadline_s, backlog_s + queue_time_s(load, service_s))
         for name, value in (("replicas", serving), ("queue_s", queue_s), ("load", load)):
             out[name].append(value)
         if rule.fixed is not None or coming:

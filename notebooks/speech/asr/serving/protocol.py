@@ -1,6 +1,5 @@
 """What client and server say to each other, and what is refused.
 
-Article: "Solving Automatic Speech Recognition Deployment Challenges" (NVIDIA Technical Blog).
 One WebSocket carries a stream; text messages are JSON, binary ones 16-bit little-endian PCM at
 16 kHz:
 
@@ -61,24 +60,19 @@ class Refused(Exception):
 
 
 def parsed(kind, text, code):
-    """The message as a `kind`, Start or Later; Refused for whatever else came, however deep or
-    long."""
+    """The message as a `kind`, Start or Later; Refused for whatever else came."""
     try:
         return kind.model_validate_json(text)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"]))[:80] or "the message"
-        raise Refused(
-            code, f"no {kind.__name__} message: {where}: {first['msg'][:160]}"
-        ) from None
+        words = f"no {kind.__name__} message: {where}: {first['msg'][:160]}"
+        raise Refused(code, words) from None
 
 
 def pcm16(message):
     """The samples of one binary message, float32 (N,) in [-1, 1); Refused for half a sample."""
     if not message or len(message) % 2 or len(message) > LONGEST_MESSAGE_BYTES:
-        raise Refused(
-            "bad_audio",
-            f"a message of {len(message)} bytes: 16-bit samples are wanted, so an even number, "
-            f"from 2 to {LONGEST_MESSAGE_BYTES} (one second)",
-        )
+        words = f"{len(message)} bytes: 16-bit samples are wanted, so an even number of bytes"
+        raise Refused("bad_audio", f"{words} from 2 to {LONGEST_MESSAGE_BYTES} (one second)")
     return torch.from_numpy(np.frombuffer(message, "<i2").astype(np.float32) / 32768)

@@ -9,16 +9,14 @@ import time
 import pytest
 import websockets
 from ctc import PhraseBoost, PrefixBeam, WordNGram
+from streaming import WorkerFailed, computed, transcribe
 
-from .batcher import WorkerFailed
 from .clients import as_pcm16, load, percentiles, speak
-from .faults import vanishes
+from .faults import returns
 from .launch import scrape
 from .service import Service
 from .session import Session, SessionLimits
-from .stream_state import transcribe
 from .test_server import run, serving, sound, until
-from .windows import computed
 
 
 @contextlib.asynccontextmanager
@@ -46,7 +44,7 @@ def address(loud_model):
 
 def test_a_client_whose_network_vanishes_displaces_its_dead_connection(address, loud_model):
     signal_N = sound(1.2, seed=3)
-    verdict = run(vanishes(address, signal_N, 0.5, away_s=0.1))
+    verdict = run(returns(address, signal_N, 0.5, "deaf", away_s=0.1))
     assert verdict.told == "resumed, then end"
     assert verdict.text == transcribe(loud_model, [signal_N])[0]
 
@@ -203,6 +201,14 @@ def test_windows_that_fail_count_in_the_percentiles(loud_model):
     assert len(late) == 4 and len(heard[0].felt_ms) == 20
     assert percentiles(heard)[0] < 1000 and percentiles(heard)[1] == float("inf")
     assert series["asr_response_seconds_count"] == 20
+
+
+def test_who_has_no_end_in_time_counts_as_never_answered(address):
+    began = time.monotonic()
+    (heard,) = run(load(address, [sound(1.2)], spread_s=0, limit_s=0.6))
+    assert heard.felt_ms == [float("inf")] * 20 and time.monotonic() - began < 4
+    (heard,) = run(load("127.0.0.1:9", [sound(0.6)], spread_s=0))
+    assert heard.felt_ms == [float("inf")] * 10, "nobody listens there"
 
 
 def test_a_refused_client_was_never_answered(address):

@@ -1,10 +1,8 @@
 """Who is served, over which connection, and what a monitor may read.
 
-Article: "Solving Automatic Speech Recognition Deployment Challenges" (NVIDIA Technical Blog).
-
-    /v1/stream    the protocol of `protocol`; web pages get a 403 unless `origins` names theirs
-    /metrics      Prometheus's text format, series of `batcher.Metrics`
-    /health       200 and "ready"; 503 while draining or without a worker
+/v1/stream    the protocol of `protocol`; web pages get a 403 unless `origins` names theirs
+/metrics      Prometheus's text format, series of `batcher.Metrics`
+/health       200 and "ready"; 503 while draining or without a worker
 """
 
 import asyncio
@@ -15,13 +13,12 @@ import time
 
 from ctc import PhraseBoost, PrefixBeam
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from streaming import Batcher, StreamOptions
 from websockets import ConnectionClosed
 
 from .access import Account
-from .batcher import Batcher, Metrics
 from .protocol import Refused, Start, parsed
 from .session import Displaced, Session, SessionLimits
-from .windows import StreamOptions
 
 __all__ = ["Service"]
 
@@ -43,8 +40,8 @@ class Service:
             setattr(self, name, more.pop(name, None))
         self.origins, self.alive = more.pop("origins", ()), more.pop("alive", lambda: True)
         self.refresh = more.pop("refresh", lambda metrics: None)  # called before each scrape
-        self.metrics = Metrics()
-        self.batcher = Batcher(infer, metrics=self.metrics, **more)
+        self.batcher = Batcher(infer, **more)
+        self.metrics = self.batcher.metrics
         self.options, self.limits = options or StreamOptions(), limits or SessionLimits()
         self.max_streams, self.anybody = max_streams, Account(name="anybody")
         self.sessions, self.open, self.draining = {}, {}, False
@@ -62,8 +59,7 @@ class Service:
         if self.draining:
             raise Refused("draining", "this server is about to stop: connect again elsewhere")
         if len(self.open) >= self.max_streams or len(self.sessions) >= 2 * self.max_streams:
-            words = f"{self.max_streams} streams are open, the most allowed: try again later"
-            raise Refused("full", words)
+            raise Refused("full", f"{self.max_streams} streams are the most allowed: try later")
         account.enter()
         session = Session(self, account, self._decoder(start.phrases))
         self.sessions[session.id] = session
@@ -74,8 +70,7 @@ class Service:
         path, origin = request.path.partition("?")[0], request.headers.get("Origin")
         if path == "/metrics":
             self.refresh(self.metrics)
-            text = generate_latest(self.metrics.registry).decode()
-            found = connection.respond(200, text)
+            found = connection.respond(200, generate_latest(self.metrics.registry).decode())
             del found.headers["Content-Type"]
             found.headers["Content-Type"] = CONTENT_TYPE_LATEST
             return found
@@ -112,8 +107,7 @@ class Service:
         try:
             message = await asyncio.wait_for(socket.recv(), self.limits.idle_s)
         except TimeoutError:
-            words = f"no start message came within {self.limits.idle_s:g} s"
-            raise Refused("bad_start", words) from None
+            raise Refused("bad_start", "no start message came in time") from None
         return parsed(Start, message, "bad_start")
 
     async def _serve(self, socket, session, acked):
