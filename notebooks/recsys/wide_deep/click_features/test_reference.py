@@ -1,7 +1,8 @@
 """The features of `spec`, row after row: the plainest way, slow and to be read.
 
 It follows the article's steps in their order and shares nothing with the three engines but the
-names, sizes and hash. Floats are float64. Files are small and clean; nothing is checked.
+names, sizes and hash. Floats are float64. Files are small and clean; nothing is checked. The
+tests of the engines hold each of them against these loops.
 """
 
 import csv
@@ -168,3 +169,19 @@ def _numbers(row, weights, tables, fit, folds):
         days = fit[f"{name}_median"] if row[name] is None else row[name]
         values[f"{name}_age"] = math.log1p(days)
     return values
+
+
+def test_days_since_a_publication():
+    assert _days("2016-06-14 04:00:00", 86_400_000 * 3 + 7) == 3
+    assert _days("2016-06-15 04:00:00", 0) == _days("1979-01-01 00:00:00", 0) == 0
+    assert _days("0000-00-00 00:00:00", 0) is _days(None, 0) is None
+
+
+def test_a_rate_counts_the_other_folds_alone():
+    rows = [{"display_id": n, "ad_id": 7, "clicked": n % 2, "train": True} for n in range(40)]
+    table = _views_and_clicks(rows, "ad_id", 3)
+    own = [row for row in rows if _fold(row, 3) == _fold(rows[0], 3)]
+    others = [row["clicked"] for row in rows if row not in own]
+    assert 5 < len(others) < 40
+    assert _ctr(rows[0], "ad_id", table, 3) == sum(others) / len(others)
+    assert _ctr(rows[0] | {"train": False}, "ad_id", table, 3) == 0.5
