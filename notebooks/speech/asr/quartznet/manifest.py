@@ -9,8 +9,6 @@ figure changes and nobody knows why."""
 
 import json
 import math
-import os
-import tempfile
 from pathlib import Path
 
 import soundfile
@@ -36,16 +34,9 @@ def write_manifest(entries, path):
             raise ValueError(f"{path}, entry {number}: {problem}")
         lines.append(json.dumps(entry, ensure_ascii=False, allow_nan=False) + "\n")
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temp = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with open(handle, "w", encoding="utf-8", newline="\n") as out:
-            out.writelines(lines)
-        os.chmod(temp, 0o644)
-        os.replace(temp, path)
-    except BaseException:
-        os.unlink(temp)
-        raise
-    return path
+    temp = path.with_name(f".{path.name}.part")
+    temp.write_text("".join(lines), encoding="utf-8", newline="\n")
+    return temp.replace(path)
 
 
 def read_manifest(path, audio=True):
@@ -84,9 +75,8 @@ def read_manifest(path, audio=True):
 def read_sounds(entries):
     """The signals of manifest entries, as `read_sound` gives them, and their texts: what
     `train` takes."""
-    return [read_sound(entry["audio_filepath"]) for entry in entries], [
-        entry["text"] for entry in entries
-    ]
+    signals = [read_sound(entry["audio_filepath"]) for entry in entries]
+    return signals, [entry["text"] for entry in entries]
 
 
 def read_sound(path):
