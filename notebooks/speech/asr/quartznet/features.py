@@ -25,7 +25,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import torch
 
-__all__ = ["log_bands", "log_mel", "mel_filters", "normalise_features"]
+__all__ = ["log_bands", "log_mel", "mel_filters", "normalise_features", "sent"]
 
 SAMPLE_RATE_HZ = 16_000
 HOP = 160  # samples: 10 ms
@@ -46,17 +46,17 @@ def log_mel(signal, lengths=None, normalise=True, dither=0.0, generator=None):
     (torch.Size([2, 64, 100]), [100, 50])
 
     signal (B, N) in [-1, 1] at 16 kHz, float32 or float64 (half floats are computed as
-    float32); lengths (B,) in samples, default all N. Frames beyond a length are zero; T is the
-    longest. `dither` is the standard deviation of noise added to the samples: NeMo trains with
+    float32); lengths (B,) in samples, default all N; on the CPU they cost a GPU no wait.
+    Frames beyond a length are zero; T is the longest. `dither` is the standard deviation of
+    noise added to the samples: NeMo trains with
     1e-5 and recognises with none. `normalise=False` gives the logarithms, for who normalises by
     other statistics, as a stream must. Raises ValueError for integers, another number of axes,
     lengths outside 160...N. Non-finite samples give non-finite features of their own utterance
     only.
     """
-    signal_BN, lengths_B = _checked(signal, lengths)
-    frames_B = lengths_B // HOP
+    signal_BN, lengths_B = _checked(signal, lengths)  # lengths on the host: it decides shapes
     total = int(lengths_B.max())
-    signal_BN = signal_BN[:, :total]
+    signal_BN, frames_B = signal_BN[:, :total], sent(lengths_B // HOP, signal.device)
     if dither:
         noise_BN = torch.empty_like(signal_BN).normal_(generator=generator)
         signal_BN = signal_BN + dither * noise_BN
@@ -69,9 +69,11 @@ def log_mel(signal, lengths=None, normalise=True, dither=0.0, generator=None):
 
 
 def _features(signal_BN, lengths_B, normalise):
-    """The features (B, F, T) of `log_mel`; T counts all samples."""
-    frames_B, (_, total) = lengths_B // HOP, signal_BN.shape
-    if int(lengths_B.min()) < total:
+    """The features (B, F, T) of `log_mel`; T counts all samples; lengths are on the host."""
+    total, padded = signal_BN.shape[1], int(lengths_B.min()) < signal_BN.shape[1]
+    lengths_B = sent(lengths_B, signal_BN.device)
+    frames_B = lengths_B // HOP
+    if padded:
         # no valid frame weighs what stands beyond, but its weight 0 times NaN is NaN
         inside_BN = torch.arange(total, device=signal_BN.device) < lengths_B[:, None]
         signal_BN = signal_BN.where(inside_BN, 0.0)
@@ -82,6 +84,14 @@ def _features(signal_BN, lengths_B, normalise):
         return normalise_features(features_BFT, frames_B)
     inside_BT = torch.arange(total // HOP, device=signal_BN.device) < frames_B[:, None]
     return features_BFT.where(inside_BT[:, None], 0.0)
+
+
+def sent(tensor, device):
+    """The tensor on the device. To a GPU from pinned memory, so that the host goes on while it
+    is copied; from ordinary memory `non_blocking` would wait all the same."""
+    if tensor.device.type == "cpu" and torch.device(device).type == "cuda":
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)
 
 
 def normalise_features(features, frames):
@@ -200,7 +210,7 @@ def _checked(signal, lengths):
         signal = signal.float()
     if lengths is None:
         lengths = torch.full((signal.shape[0],), signal.shape[1])
-    lengths = torch.as_tensor(lengths, device=signal.device)
+    lengths = torch.as_tensor(lengths).cpu()
     if lengths.shape != signal.shape[:1] or lengths.is_floating_point() or not lengths.numel():
         raise ValueError(
             f"lengths must be {signal.shape[0]} integers, one a signal and at least one, got "
