@@ -20,7 +20,7 @@ from helpers import bench, check, device, receipts
 from scipy.signal.windows import hann
 
 from .checkpoint import load_model
-from .features import _features, log_mel
+from .features import log_mel
 from .network import QuartzNet
 from .training import mixed_precision
 
@@ -63,8 +63,6 @@ def contestants(signal_BN, where="cpu"):
         "librosa": lambda: librosa_log_mel(signal_BN),
         "librosa, one by one": lambda: one_by_one(signal_BN),
     }
-    if where == "cpu" and torch.get_num_threads() > 1:  # what torch does by itself
-        pairs["ours, each step shared out"] = lambda: _features(resident_BN, lengths_B, True)
     # a quiet band's logarithm carries the rounding of the whole frame's energy
     check.close(pairs["ours"]().cpu(), pairs["librosa"](), atol=5e-3, why="float32")
     return pairs

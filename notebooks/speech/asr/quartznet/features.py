@@ -17,11 +17,7 @@ Legend: B batch, N samples, T frames, F mel bands, K frequencies.
 """
 
 import functools
-import itertools
 import math
-import os
-import threading
-from concurrent.futures import ThreadPoolExecutor
 
 import torch
 
@@ -32,7 +28,7 @@ HOP = 160  # samples: 10 ms
 WINDOW = 320  # samples: 20 ms
 FFT = 512
 MELS = 64
-STRETCH = 512  # frames that a CPU computes at once
+STRETCH = 2048  # frames that a CPU computes at once
 PRE_EMPHASIS = 0.97
 LOG_GUARD = 2.0**-24  # NeMo's: keeps the logarithm of silence finite
 DEVIATION_GUARD = 1e-5
@@ -60,12 +56,7 @@ def log_mel(signal, lengths=None, normalise=True, dither=0.0, generator=None):
     if dither:
         noise_BN = torch.empty_like(signal_BN).normal_(generator=generator)
         signal_BN = signal_BN + dither * noise_BN
-    threads = 1 if signal_BN.is_cuda else torch.get_num_threads()
-    if threads == 1:
-        return _features(signal_BN, lengths_B, normalise), frames_B
-    some = max(1, STRETCH // (total // HOP))
-    jobs = signal_BN.split(some), lengths_B.split(some), itertools.repeat(normalise)
-    return torch.cat(list(_lanes(threads, os.getpid()).map(_features, *jobs))), frames_B
+    return _features(signal_BN, lengths_B, normalise), frames_B
 
 
 def _features(signal_BN, lengths_B, normalise):
@@ -135,50 +126,31 @@ def mel_filters():
 def log_bands(emphasised_BN, frames):
     """The logarithms S of the equations, (B, F, T), for T = `frames`.
 
-    On a CPU a stretch of frames is windowed, transformed, squared and filtered before the next
-    one: 2 MB that stay in cache, where a whole batch would go through main memory at each step.
-    On a GPU one stretch holds all. Real and imaginary squares are not added: each filter weight
-    stands twice, so that the matrix product adds them. Sixteen neighbouring filters touch a few
-    bins only, so four small products do a quarter of the work of one large one.
+    On a CPU a stretch of frames, of several utterances where they are short, is windowed,
+    transformed, squared and filtered before the next one: 8 MB that stay in cache, where a
+    whole batch would go through main memory at each step. torch shares every step out between
+    its threads, which then wait for each other, so that a stretch is not smaller. On a GPU one
+    stretch holds all. Real and imaginary squares are not added: each filter weight stands
+    twice, so that the matrix product adds them. Sixteen neighbouring filters touch a few bins
+    only, so four small products do a quarter of the work of one large one.
     """
     window_W, groups = _tables(emphasised_BN.dtype, str(emphasised_BN.device))
     room = WINDOW // 2, FFT - WINDOW // 2
     frames_BTW = torch.nn.functional.pad(emphasised_BN, room).unfold(1, FFT, HOP)[:, :frames]
     stretches, found = [frames_BTW], []
     if not emphasised_BN.is_cuda:
-        stretches = [part_TW for row_TW in frames_BTW for part_TW in row_TW.split(STRETCH)]
+        rows = max(1, STRETCH // frames)
+        stretches = [part for some in frames_BTW.split(rows) for part in some.split(STRETCH, 1)]
     with torch.autocast(emphasised_BN.device.type, enabled=False):  # products stay float32
-        for part_TW in stretches:
-            spectrum_TK = torch.fft.rfft(part_TW * window_W)
-            squares_TQ = torch.view_as_real(spectrum_TK).flatten(-2).square_()
-            bands = [squares_TQ[..., low:high] @ filters_QF for low, high, filters_QF in groups]
+        for part_BTW in stretches:
+            spectrum_BTK = torch.fft.rfft(part_BTW * window_W)
+            squares_BTQ = torch.view_as_real(spectrum_BTK).flatten(-2).square_()
+            bands = [
+                squares_BTQ[..., low:high] @ weights_QF for low, high, weights_QF in groups
+            ]
             found.append(torch.cat(bands, -1).view(-1, MELS))
     bands_BTF = torch.cat(found).view(-1, frames, MELS)
     return bands_BTF.add_(LOG_GUARD).log_().transpose(1, 2)
-
-
-@functools.lru_cache(maxsize=2)
-def _lanes(threads, process):
-    """Threads that each compute whole utterances alone, and so wait for each other once.
-
-    Left to itself, torch shares out every small step of an utterance between all threads. Each
-    then waits for the slowest, a dozen times an utterance, and when something else holds a
-    core, a wait can last a turn of the scheduler. `process` is its id: a fork has none of its
-    parent's threads.
-    """
-    before, ready = torch.get_num_threads(), threading.Barrier(threads + 1)
-
-    def alone():
-        torch.get_num_threads()  # a new thread takes over the process's number, now or later
-        torch.set_num_threads(1)
-        ready.wait()
-
-    lanes = ThreadPoolExecutor(threads, "features", alone)
-    for _ in range(threads):
-        lanes.submit(int)
-    ready.wait()
-    torch.set_num_threads(before)  # for threads yet to come
-    return lanes
 
 
 @functools.lru_cache(maxsize=8)

@@ -9,6 +9,7 @@ figure changes and nobody knows why."""
 
 import json
 import math
+import os.path
 from pathlib import Path
 
 import soundfile
@@ -60,10 +61,10 @@ def read_manifest(path, audio=True):
             if not problem:
                 name = str(entry["audio_filepath"])
                 beside = path.parent / name
-                entry["audio_filepath"] = str(beside) if _is_file(beside) else name
+                entry["audio_filepath"] = str(beside) if os.path.isfile(beside) else name
                 if name in seen:
                     problem = f"{name} stands in line {seen[name]} already"
-                elif audio and not _is_file(entry["audio_filepath"]):
+                elif audio and not os.path.isfile(entry["audio_filepath"]):
                     problem = f"no file {name}, nor one below {path.parent}"
                 seen.setdefault(name, number)
             if problem:
@@ -112,10 +113,3 @@ def _problem(entry):
         if not isinstance(entry.get(key, ""), str):
             return f"{key} {entry[key]!r}: a string is needed"
     return None
-
-
-def _is_file(path):
-    try:
-        return Path(path).is_file()
-    except (OSError, ValueError):  # a name that is too long, or has a zero byte
-        return False
