@@ -44,26 +44,25 @@ def log_mel(signal, lengths=None, normalise=True, dither=0.0, generator=None):
     signal (B, N) in [-1, 1] at 16 kHz, float32 or float64 (half floats are computed as
     float32); lengths (B,) in samples, default all N; on the CPU they cost a GPU no wait.
     Frames beyond a length are zero; T is the longest. `dither` is the standard deviation of
-    noise added to the samples: NeMo trains with
-    1e-5 and recognises with none. `normalise=False` gives the logarithms, for who normalises by
-    other statistics, as a stream must. Raises ValueError for integers, another number of axes,
+    noise added to the samples: NeMo trains with 1e-5 and recognises with none.
+    `normalise=False` gives the logarithms, for who normalises by other statistics, as a stream
+    must. Raises ValueError for integers, another number of axes,
     lengths outside 160...N. Non-finite samples give non-finite features of their own utterance
     only.
     """
     signal_BN, lengths_B = _checked(signal, lengths)  # lengths on the host: it decides shapes
     total = int(lengths_B.max())
-    signal_BN, frames_B = signal_BN[:, :total], sent(lengths_B // HOP, signal.device)
+    padded = int(lengths_B.min()) < total
+    signal_BN, lengths_B = signal_BN[:, :total], sent(lengths_B, signal.device)
     if dither:
         noise_BN = torch.empty_like(signal_BN).normal_(generator=generator)
         signal_BN = signal_BN + dither * noise_BN
-    return _features(signal_BN, lengths_B, normalise), frames_B
+    return _features(signal_BN, lengths_B, padded, normalise), lengths_B // HOP
 
 
-def _features(signal_BN, lengths_B, normalise):
-    """The features (B, F, T) of `log_mel`; T counts all samples; lengths are on the host."""
-    total, padded = signal_BN.shape[1], int(lengths_B.min()) < signal_BN.shape[1]
-    lengths_B = sent(lengths_B, signal_BN.device)
-    frames_B = lengths_B // HOP
+def _features(signal_BN, lengths_B, padded, normalise):
+    """The features (B, F, T) of `log_mel`; T counts all samples, `padded`: not all are valid."""
+    frames_B, total = lengths_B // HOP, signal_BN.shape[1]
     if padded:
         # no valid frame weighs what stands beyond, but its weight 0 times NaN is NaN
         inside_BN = torch.arange(total, device=signal_BN.device) < lengths_B[:, None]
