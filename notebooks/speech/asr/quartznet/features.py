@@ -61,7 +61,7 @@ def log_mel(signal, lengths=None, normalise=True, dither=0.0, generator=None):
 
 
 def _features(signal_BN, lengths_B, padded, normalise):
-    """The features (B, F, T) of `log_mel`; T counts all samples, `padded`: not all are valid."""
+    """The features (B, F, T) of `log_mel`; T counts all samples, `padded`: not all valid."""
     frames_B, total = lengths_B // HOP, signal_BN.shape[1]
     if padded:
         # no valid frame weighs what stands beyond, but its weight 0 times NaN is NaN
