@@ -131,6 +131,15 @@ def test_predictions_keep_to_the_rock_and_to_saturations():
     assert saturation.min() >= 0 and saturation.max() <= 1
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
+def test_a_surrogate_on_a_gpu_answers_sites_that_lie_on_the_cpu():
+    data, here = cases(), surrogate()
+    wanted = here.predict(data)
+    for found, own in zip(here.to("cuda").predict(data), wanted, strict=True):
+        assert found.device.type == "cpu"
+        torch.testing.assert_close(found, own, rtol=1e-4, atol=1e-3)
+
+
 def test_one_case_at_a_time_is_the_same_as_all():
     data, one = cases(), surrogate()
     for batched, single in zip(one.predict(data), one.predict(data, batch=1), strict=True):
