@@ -6,7 +6,7 @@ from two_phase import Grid
 
 from .networks import FNO, UFNO
 from .surrogate import Surrogate, case_errors, check_cases, pick
-from .training import field_loss, relative_l2, targets, train
+from .training import descend, field_loss, relative_l2, targets, train
 
 GRID = Grid.reduced(rows=8, rings=16, reports=3)
 SMALL = {"outputs": 2, "width": 6, "modes": (2, 3), "layers": 2, "head": 8, "times": 3}
@@ -222,3 +222,10 @@ def test_pick_takes_the_same_cases_of_every_tensor():
     data = pick(cases(), [4, 1])
     assert all(len(values) == 2 for values in data.values())
     assert torch.equal(data["rate"][1], cases()["rate"][1])
+
+
+@pytest.mark.parametrize("updates", [1, 9, 10, 11])
+def test_a_training_may_be_short(updates):
+    net = torch.nn.Linear(1, 1)
+    losses = descend(net, lambda _: net.weight.square().sum(), updates, 1, batch=1)
+    assert len(losses) == 1
