@@ -6,7 +6,7 @@ from two_phase import Grid
 
 from .networks import FNO, UFNO
 from .surrogate import Surrogate, case_errors, check_cases, pick
-from .training import field_loss, relative_l2, targets, train
+from .training import descend, field_loss, relative_l2, targets, train
 
 GRID = Grid.reduced(rows=8, rings=16, reports=3)
 SMALL = {"outputs": 2, "width": 6, "modes": (2, 3), "layers": 2, "head": 8, "times": 3}
@@ -131,6 +131,15 @@ def test_predictions_keep_to_the_rock_and_to_saturations():
     assert saturation.min() >= 0 and saturation.max() <= 1
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
+def test_a_surrogate_on_a_gpu_answers_sites_that_lie_on_the_cpu():
+    data, here = cases(), surrogate()
+    wanted = here.predict(data)
+    for found, own in zip(here.to("cuda").predict(data), wanted, strict=True):
+        assert found.device.type == "cpu"
+        torch.testing.assert_close(found, own, rtol=1e-4, atol=1e-3)
+
+
 def test_one_case_at_a_time_is_the_same_as_all():
     data, one = cases(), surrogate()
     for batched, single in zip(one.predict(data), one.predict(data, batch=1), strict=True):
@@ -213,3 +222,10 @@ def test_pick_takes_the_same_cases_of_every_tensor():
     data = pick(cases(), [4, 1])
     assert all(len(values) == 2 for values in data.values())
     assert torch.equal(data["rate"][1], cases()["rate"][1])
+
+
+@pytest.mark.parametrize("updates", [1, 9, 10, 11])
+def test_a_training_may_be_short(updates):
+    net = torch.nn.Linear(1, 1)
+    losses = descend(net, lambda _: net.weight.square().sum(), updates, 1, batch=1)
+    assert len(losses) == 1

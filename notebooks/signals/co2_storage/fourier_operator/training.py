@@ -17,6 +17,8 @@ import torch
 from .inputs import FLOOR, encode, pressure_unit
 from .surrogate import check_cases, pick
 
+FEWEST_UPDATES = 20  # that the rate needs to rise and fall; a shorter training ends on the way
+
 
 def targets(cases, grid):
     """(N, F, Z, R, T): saturation, and pressure build-up in units of `pressure_unit`."""
@@ -78,7 +80,7 @@ def descend(net, loss_of, number, epochs, seed=0, batch=8, rate=3e-3, tell=None)
         raise ValueError("no samples: at least one is needed to learn from")
     order = torch.Generator().manual_seed(seed)
     optimiser = torch.optim.Adam(net.parameters(), rate, weight_decay=1e-4)
-    updates = epochs * -(-number // batch)
+    updates = max(epochs * -(-number // batch), FEWEST_UPDATES)
     course = torch.optim.lr_scheduler.OneCycleLR(optimiser, rate, updates, pct_start=0.1)
     losses = []
     for epoch in range(epochs):

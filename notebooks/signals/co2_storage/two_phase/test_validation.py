@@ -175,11 +175,11 @@ def test_a_row_of_rings_reaches_as_far_as_asked():
 
 
 def nordbotten_celia(rings, step_fraction):
-    """The mean distance of simulated and exact depth-averaged saturation, as a share of the mean.
+    """The mean distance of simulated and exact depth-averaged saturation, as a share of that.
 
-    A lighter and thinner fluid lies under a roof, sharply above the other (Nordbotten and Celia,
-    2006): with z = π r² h φ / W and the ratio a of the mobilities its share of the height is
-    (√(a/z) − 1)/(a − 1), for 1/a < z < a."""
+    A lighter and thinner fluid lies under a roof, sharply above the other (Nordbotten and
+    Celia, 2006): with z = π r² h φ / W and the ratio a of the mobilities its share of the
+    height is (√(a/z) − 1)/(a − 1), for 1/a < z < a."""
     line = one_row(rings, row_m=10.0)
     grid = Grid(line.edges_m, 2, line.row_m, line.times_days)
     fluid = STIFF._replace(curves=FLAT, gravity=0.1)  # enough to part them, not to drive them
