@@ -104,6 +104,7 @@ def _run_options(made: argparse.ArgumentParser) -> None:
 def _rehearse_options(made: argparse.ArgumentParser) -> None:
     made.add_argument("chapters", nargs="*", metavar="CHAPTER", help="part/chapter, part or stem (default: all)")
     made.add_argument("--timeout", type=float, default=600, metavar="S", help="seconds each (default: %(default)s)")
+    made.add_argument("--largest", type=int, metavar="N", help="cut the notebook's sizes to N: shorter, less is tried")
     text = "count the parts in rehearsed_<stem>.py at each tier's sizes, into data/predictions/"
     made.add_argument("--predict", action="store_true", help=text)
 
@@ -161,7 +162,7 @@ def _rehearse(options: argparse.Namespace) -> int:
 
     if options.predict:
         return predict.count(Repository(options.root), options.chapters)
-    return rehearse(Repository(options.root), options.chapters, options.timeout)
+    return rehearse(Repository(options.root), options.chapters, options.timeout, options.largest)
 
 
 def _receipt(options: argparse.Namespace) -> int:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from press import rehearse
+from press import Repository, rehearse
+from press.repository import HOME
 
 CELL = {"cell": 4, "findings": [], "work": [["mm", "float32", 10**9, 0, 2]], "links": [["up", 10**6, False, 1]]}
 COUNTS = {"operations": 2, "bytes_moved": 2 * 10**9, "syncs": 1, "peak_bytes": 10**9}
@@ -46,3 +47,13 @@ def test_a_process_that_fails_says_why_and_leaves_nothing(small):
     assert "cells" not in told and "ended with status 1" in told["findings"][0]
     assert not list((small.repository.build / "running").iterdir())
     assert not (small.repository.build / "receipts").exists()
+
+
+def test_a_whole_notebook_of_the_book_runs_on_the_pretended_gpu():
+    """Shortened; `make rehearse` runs all of it, and the other notebooks."""
+    repository = Repository(HOME)
+    (chapter,) = repository.select(["signals/rolling_distance"])
+    told = rehearse.one(repository, chapter, 240, largest=100_000)
+    errors = [f"cell {cell['cell']}: {cell['error']}" for cell in told["cells"] if "error" in cell]
+    assert told["complete"] and errors == []
+    assert told["counts"]["operations"] > 1000
