@@ -20,13 +20,13 @@ LEFT_OUT = {"wrong"}  # tags of cells that no run executes
 
 
 def rehearse(
-    repository: Repository, names: list[str] | None, timeout: float = TIMEOUT_SECONDS, largest: int | None = None
+    repository: Repository, names: list[str] | None, timeout: float = TIMEOUT_SECONDS, until: int | None = None
 ) -> int:
-    """Rehearse the chosen notebooks, no size above `largest`; the exit status: 1 where a cell failed on the device."""
+    """Rehearse the chosen notebooks, to cell `until`; the exit status: 1 where a cell failed on the device."""
     failed = []
     for chapter in repository.select(names):
         print(f"{chapter}: on a pretended GPU, at the sizes of tier cpu", flush=True)
-        told = one(repository, chapter, timeout, largest)
+        told = one(repository, chapter, timeout, until)
         for line in lines(told):
             print(f"  {line}", flush=True)
         failed += [str(chapter)] * (not told["complete"] or any("error" in cell for cell in told["cells"]))
@@ -34,12 +34,19 @@ def rehearse(
     return int(bool(failed))
 
 
-def one(repository: Repository, chapter: Chapter, timeout: float = TIMEOUT_SECONDS, largest: int | None = None) -> dict:
+def one(
+    repository: Repository,
+    chapter: Chapter,
+    timeout: float = TIMEOUT_SECONDS,
+    until: int | None = None,
+    share: int = 1,
+) -> dict:
     """The report of one chapter, also kept as `_build/rehearsal/<stem>.json`; {"findings": …} where none came."""
     scratch = repository.build / "running" / f"rehearsal-{uuid.uuid4().hex[:12]}"
     scratch.mkdir(parents=True)
     report = scratch / "report.json"
-    task = {"cells": cells(chapter), "report": str(report), "seconds": timeout, "largest": largest}
+    chosen = [cell for cell in cells(chapter) if until is None or cell["index"] <= until]
+    task = {"cells": chosen, "report": str(report), "seconds": timeout, "share": share}
     write_json(scratch / "task.json", task)
     try:
         problem = run_module(repository, chapter.home, scratch, "rehearsal.chapter", 2 * timeout)
