@@ -41,12 +41,9 @@ def parser() -> argparse.ArgumentParser:
     text = "pytest over two processes; what follows goes to pytest, such as -n0 or a path"
     made = command("test", _test, text, prefix_chars="\0", add_help=False)  # so that options are pytest's
     made.add_argument("arguments", nargs="*")
-    made = command("race", _race, "the benches beside their peers, on a quiet machine; their receipts are recorded")
-    _race_options(made)
+    _race_options(command("race", _race, "the benches beside their peers, on a quiet machine; receipts are recorded"))
     _rehearse_options(command("rehearse", _rehearse, "notebooks on a pretended GPU: refusals, and the work counted"))
-    _receipt_options(
-        command("receipt", _receipt, "measure on this GPU, check the receipts, and say where to send them")
-    )
+    _receipt_options(command("receipt", _receipt, "measure on this GPU, check, and say what to send"))
     made = command("check", _check, "the gates: what must hold before anything is published")
     made.add_argument("gates", nargs="*", metavar="GATE", help="only these (default: all)")
     made.add_argument("--fix", action="store_true", help="first empty outputs and write the setup cells")
