@@ -7,7 +7,7 @@ import torch
 
 from quartznet import QuartzNet, log_mel
 from quartznet.novograd import NovoGrad
-from quartznet.training import ctc_loss
+from quartznet.training import ctc_loss, steps_of
 
 SECONDS, LETTERS, RATE_HZ = 4, 40, 16_000
 METRICS = {"training_rate_15x5": ("ours", lambda sizes: SECONDS * sizes["batch"])}
@@ -61,7 +61,9 @@ def _ready(batch, device):
 
 def _update(model, optimiser, features_BFT, frames_B):
     optimiser.zero_grad(set_to_none=True)
-    loss = ctc_loss(model, features_BFT, frames_B, [[1, 2] * (LETTERS // 2)] * len(frames_B))
+    steps_B = steps_of(model, torch.full((len(frames_B),), SECONDS * RATE_HZ))
+    targets = [[1, 2] * (LETTERS // 2)] * len(frames_B)
+    loss = ctc_loss(model, features_BFT, frames_B, targets, steps_B)
     loss.backward()
     optimiser.step()
     return loss.detach()
