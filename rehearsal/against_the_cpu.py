@@ -1,11 +1,17 @@
 """How far the formula is off where it can be tried: `python -m rehearsal.against_the_cpu` prints it for this machine.
 
+With names of chapters (`… asr_streaming`) also for their own parts, at the small sizes of `data/predictions/`.
+
 The same functions run on the CPU, timed, and on the pretended device, counted. The prediction takes what this machine
 was measured to reach (a plain copy, a matrix product, the cost of one small operation) instead of a datasheet.
 """
 
+import importlib
+import json
+import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 from . import device
 from .predict import Card, Prediction, of_counts
@@ -81,14 +87,47 @@ def compare(names: list[str] | None = None, rounds: int = ROUNDS) -> dict[str, t
     return found
 
 
-def main() -> int:
+def of_chapters(stems: list[str]) -> dict[str, Callable]:
+    """Each part of these chapters, as a function of the device that makes it ready, at the sizes that tests count."""
+    found, root = {}, Path(__file__).resolve().parents[1]
+    for stem in stems:
+        kept = json.loads((root / "data" / "predictions" / f"{stem}.json").read_text(encoding="utf-8"))
+        source = Path(kept["source"])
+        home = root.joinpath(*source.parts[:3])
+        sys.path[:0] = [str(home)]
+        os.chdir(home)
+        module = importlib.import_module(".".join(source.with_suffix("").parts[3:]))
+        for name in kept["parts"]:
+            part, sizes = getattr(module, name), kept["sizes"]["check"]
+            found[f"{stem}, {name}"] = lambda where, part=part, sizes=sizes: part(dict(sizes), where)
+    return found
+
+
+def compare_parts(stems: list[str], rounds: int = ROUNDS) -> dict[str, tuple[Prediction, float]]:
+    """(Prediction, measured seconds) of each part of these chapters."""
+    device.install()
+    import torch
+
+    from helpers import bench
+
+    card, found = here(), {}
+    for name, ready in of_chapters(stems).items():
+        there, at_home = ready(torch.device("cuda")), ready(torch.device("cpu"))
+        there()
+        with device.counted() as counts:
+            there()
+        found[name] = of_counts(card, counts), bench.measure(at_home, repeats=rounds, device="cpu").median_s
+    return found
+
+
+def main(stems: list[str]) -> int:
     """Print predicted and measured seconds with the error."""
-    print(f"{'workload':24}{'predicted':>12}{'measured':>12}{'predicted / measured':>22}  bound by")
-    for name, (predicted, measured) in compare().items():
+    print(f"{'workload':28}{'predicted':>12}{'measured':>12}{'predicted / measured':>22}  bound by")
+    for name, (predicted, measured) in (compare() | (compare_parts(stems) if stems else {})).items():
         ratio = predicted.seconds / measured
-        print(f"{name:24}{predicted.seconds * 1e3:9.3f} ms{measured * 1e3:9.3f} ms{ratio:21.2f}×  {predicted.bound}")
+        print(f"{name:28}{predicted.seconds * 1e3:9.3f} ms{measured * 1e3:9.3f} ms{ratio:21.2f}×  {predicted.bound}")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

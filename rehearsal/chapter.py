@@ -20,14 +20,14 @@ SIZES = "cpu"  # of the tiers' sizes; a card's would take the CPU hours
 
 
 def main(path: str) -> int:
-    """Rehearse what the task says: `cells` (index and source), `report` (where to write), `seconds` (limit)."""
+    """Rehearse what the task says: `cells` (index, source), `report` (where to), `seconds`, `share` (of sizes)."""
     task = json.loads(Path(path).read_text(encoding="utf-8"))
     os.environ["MPLBACKEND"] = "agg"
     children = [str(Path(__file__).resolve().parent / "children"), str(Path(__file__).resolve().parents[1])]
     os.environ["PYTHONPATH"] = os.pathsep.join([*children, *filter(None, [os.environ.get("PYTHONPATH")])])
     sys.path[:0] = [os.getcwd()]
     device.install()
-    _small()
+    _small(task.get("share", 1))
     report = Path(task["report"])
     for told in rehearse([(cell["index"], cell["source"]) for cell in task["cells"]], task["seconds"]):
         part = report.with_suffix(".part")  # whole after each cell, also when a later one is ended
@@ -36,12 +36,16 @@ def main(path: str) -> int:
     return 0
 
 
-def _small() -> None:
-    """Tier gpu with the sizes of tier cpu; what is timed runs twice, for its seconds mean nothing here."""
+def _small(share: int = 1) -> None:
+    """Tier gpu with a `share`-th of the sizes of tier cpu; what is timed runs twice: its seconds mean nothing here."""
     from helpers import bench
     from helpers.device import Tier
 
-    Tier.pick = lambda self, *, cpu, gpu, big: {"cpu": cpu, "gpu": gpu, "big": big}[SIZES]
+    def pick(self, *, cpu, gpu, big):
+        size = {"cpu": cpu, "gpu": gpu, "big": big}[SIZES]
+        return max(1, size // share) if isinstance(size, int) else size
+
+    Tier.pick = pick
     race, peak, memory_of = bench.race, bench.peak, bench._memory_of
 
     def once(contestants, repeats=20, warmup=3, reference=None, device=None):

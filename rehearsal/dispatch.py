@@ -43,9 +43,7 @@ def run(operation, *args, **kwargs):
     flat = _flat((args, kwargs.values()), [])
     own = [x for x in flat if type(x) is Pretended or isinstance(x, Pretended)]
     target = kwargs.get("device")
-    here = bool(own) if target is None else torch.device(target).type in HERE
-    if here and target is not None:
-        only_one(torch.device(target))
+    here = bool(own) if target is None else _is_here(torch.device(target))
     if own and not rule.moves:
         _same_device(rule, args, flat)
     generator = kwargs.get("generator")
@@ -73,6 +71,13 @@ def run(operation, *args, **kwargs):
     elif here:
         _count(rule, operation, plain, named, own, out)
     return _results(rule, args, kwargs, out, here)
+
+
+def _is_here(target: torch.device) -> bool:
+    """Whether a device that is asked for is the pretended one; RuntimeError for a second card."""
+    if target.type in HERE:
+        only_one(target)
+    return target.type in HERE
 
 
 def _flat(values, found: list) -> list:

@@ -17,7 +17,7 @@ from collections import Counter
 from pathlib import Path
 
 from . import device
-from .counts import Counts
+from .counts import Counts, ledger
 
 MOST = 8  # places of waits and copies that an entry names
 
@@ -30,17 +30,22 @@ def main(path: str) -> int:
     for task in asked["tasks"]:
         os.chdir(task["home"])
         sys.path[:0] = [task["home"]]
-        found[task["stem"]] = of_module(importlib.import_module(task["module"]), task["sizes"])
+        found[task["stem"]] = of_module(importlib.import_module(task["module"]), task["sizes"], task["parts"])
     Path(asked["report"]).write_text(json.dumps(found), encoding="utf-8")
     return 0
 
 
-def of_module(module, sizes: dict[str, dict]) -> dict:
-    """`parts` with what each does at each tier, and `metrics` with what they are a measure of."""
+def of_module(module, sizes: dict[str, dict], names: list[str]) -> dict:
+    """`parts` with what each does at each tier, and `metrics` with what they are a measure of; `names`: those alone."""
+    before = ledger.live  # what another module keeps
     found, limited = {}, getattr(module, "BY_VALUES", {})
     for name, part in functions(module).items():
+        if names and name not in names:
+            continue
         tiers = {tier: own for tier, own in sizes.items() if tier in limited.get(name, sizes)}
         entries = {tier: counted(part, own, name in limited) for tier, own in tiers.items()}
+        for entry in entries.values():
+            entry["peak_bytes"] -= before
         text = inspect.getsource(part)
         found[name] = {
             "what": " ".join(inspect.getdoc(part).partition("\n\n")[0].split()),

@@ -17,8 +17,9 @@ def pytest_report_header(config) -> str:
 
 
 def pytest_addoption(parser) -> None:
-    """`--only-gpu`."""
+    """`--only-gpu` and `--few`."""
     parser.addoption("--only-gpu", action="store_true", help="only tests that are skipped for want of a GPU")
+    parser.addoption("--few", type=int, metavar="N", help="of each test's cases at most N, evenly spread")
 
 
 def pytest_collection_modifyitems(config, items) -> None:
@@ -30,6 +31,29 @@ def pytest_collection_modifyitems(config, items) -> None:
         wanted = [item for item in items if needs_gpu(item)]
         config.hook.pytest_deselected(items=[item for item in items if item not in wanted])
         items[:] = wanted
+    if config.getoption("few"):
+        kept = [item for cases in _by_test(items) for item in spread(cases, config.getoption("few"))]
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+        items[:] = kept
+
+
+def _by_test(items) -> list[list]:
+    """The cases of each test, together."""
+    found: dict[str, list] = {}
+    for item in items:
+        found.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    return list(found.values())
+
+
+def spread(cases: list, count: int) -> list:
+    """At most so many of them, the first and the last among them.
+
+    >>> spread(list("abcdefg"), 3)
+    ['a', 'd', 'g']
+    """
+    if len(cases) <= count:
+        return cases
+    return [cases[round(i * (len(cases) - 1) / max(1, count - 1))] for i in range(count)]
 
 
 def needs_gpu(item) -> bool:

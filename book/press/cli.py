@@ -41,12 +41,9 @@ def parser() -> argparse.ArgumentParser:
     text = "pytest over two processes; what follows goes to pytest, such as -n0 or a path"
     made = command("test", _test, text, prefix_chars="\0", add_help=False)  # so that options are pytest's
     made.add_argument("arguments", nargs="*")
-    made = command("race", _race, "the benches beside their peers, on a quiet machine; their receipts are recorded")
-    _race_options(made)
-    text = "notebooks on a pretended GPU: what a card would refuse, and its work counted"
-    _rehearse_options(command("rehearse", _rehearse, text))
-    text = "measure on this machine's GPU, check the receipts, and say where to send them"
-    _receipt_options(command("receipt", _receipt, text))
+    _race_options(command("race", _race, "the benches beside their peers, on a quiet machine; receipts are recorded"))
+    _rehearse_options(command("rehearse", _rehearse, "notebooks on a pretended GPU: refusals, and the work counted"))
+    _receipt_options(command("receipt", _receipt, "measure on this GPU, check, and say what to send"))
     made = command("check", _check, "the gates: what must hold before anything is published")
     made.add_argument("gates", nargs="*", metavar="GATE", help="only these (default: all)")
     made.add_argument("--fix", action="store_true", help="first empty outputs and write the setup cells")
@@ -104,6 +101,7 @@ def _run_options(made: argparse.ArgumentParser) -> None:
 def _rehearse_options(made: argparse.ArgumentParser) -> None:
     made.add_argument("chapters", nargs="*", metavar="CHAPTER", help="part/chapter, part or stem (default: all)")
     made.add_argument("--timeout", type=float, default=600, metavar="S", help="seconds each (default: %(default)s)")
+    made.add_argument("--until", type=int, metavar="CELL", help="the notebook's beginning, to this cell")
     text = "count the parts in rehearsed_<stem>.py at each tier's sizes, into data/predictions/"
     made.add_argument("--predict", action="store_true", help=text)
 
@@ -161,7 +159,7 @@ def _rehearse(options: argparse.Namespace) -> int:
 
     if options.predict:
         return predict.count(Repository(options.root), options.chapters)
-    return rehearse(Repository(options.root), options.chapters, options.timeout)
+    return rehearse(Repository(options.root), options.chapters, options.timeout, options.until)
 
 
 def _receipt(options: argparse.Namespace) -> int:

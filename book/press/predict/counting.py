@@ -77,8 +77,10 @@ def code_of(source: Path, home: Path) -> str:
     return sha256(json.dumps([(path.relative_to(home).as_posix(), path.read_text(encoding="utf-8")) for path in paths]))
 
 
-def counted(repository: Repository, chapters: list[Chapter], tiers: tuple[str, ...] = ()) -> dict[str, dict]:
-    """What each chapter's parts do, by stem, all in one process; `tiers`: those alone, else all.
+def counted(
+    repository: Repository, chapters: list[Chapter], tiers: tuple[str, ...] = (), parts: tuple[str, ...] = ()
+) -> dict[str, dict]:
+    """What each chapter's parts do, by stem, all in one process; `tiers` and `parts`: those alone, else all.
 
     PressError says what went wrong.
     """
@@ -89,7 +91,9 @@ def counted(repository: Repository, chapters: list[Chapter], tiers: tuple[str, .
         source, sizes = source_of(chapter), sizes_of(chapter)
         module = ".".join(source.relative_to(chapter.home).with_suffix("").parts)
         chosen = {tier: sizes[tier] for tier in sizes if not tiers or tier in tiers}
-        tasks.append({"stem": chapter.stem, "home": str(chapter.home), "module": module, "sizes": chosen})
+        tasks.append(
+            {"stem": chapter.stem, "home": str(chapter.home), "module": module, "sizes": chosen, "parts": parts}
+        )
     report = scratch / "report.json"
     write_json(scratch / "task.json", {"tasks": tasks, "report": str(report)})
     try:

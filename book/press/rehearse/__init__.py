@@ -19,12 +19,14 @@ TIMEOUT_SECONDS = 600.0
 LEFT_OUT = {"wrong"}  # tags of cells that no run executes
 
 
-def rehearse(repository: Repository, names: list[str] | None, timeout: float = TIMEOUT_SECONDS) -> int:
-    """Rehearse the chosen notebooks; the exit status: 1 where a cell failed on the pretended device."""
+def rehearse(
+    repository: Repository, names: list[str] | None, timeout: float = TIMEOUT_SECONDS, until: int | None = None
+) -> int:
+    """Rehearse the chosen notebooks, to cell `until`; the exit status: 1 where a cell failed on the device."""
     failed = []
     for chapter in repository.select(names):
         print(f"{chapter}: on a pretended GPU, at the sizes of tier cpu", flush=True)
-        told = one(repository, chapter, timeout)
+        told = one(repository, chapter, timeout, until)
         for line in lines(told):
             print(f"  {line}", flush=True)
         failed += [str(chapter)] * (not told["complete"] or any("error" in cell for cell in told["cells"]))
@@ -32,12 +34,20 @@ def rehearse(repository: Repository, names: list[str] | None, timeout: float = T
     return int(bool(failed))
 
 
-def one(repository: Repository, chapter: Chapter, timeout: float = TIMEOUT_SECONDS) -> dict:
+def one(
+    repository: Repository,
+    chapter: Chapter,
+    timeout: float = TIMEOUT_SECONDS,
+    until: int | None = None,
+    share: int = 1,
+) -> dict:
     """The report of one chapter, also kept as `_build/rehearsal/<stem>.json`; {"findings": …} where none came."""
     scratch = repository.build / "running" / f"rehearsal-{uuid.uuid4().hex[:12]}"
     scratch.mkdir(parents=True)
     report = scratch / "report.json"
-    write_json(scratch / "task.json", {"cells": cells(chapter), "report": str(report), "seconds": timeout})
+    chosen = [cell for cell in cells(chapter) if until is None or cell["index"] <= until]
+    task = {"cells": chosen, "report": str(report), "seconds": timeout, "share": share}
+    write_json(scratch / "task.json", task)
     try:
         problem = run_module(repository, chapter.home, scratch, "rehearsal.chapter", 2 * timeout)
         told = read_json(report) or {"findings": []}

@@ -2,8 +2,10 @@
 
 import pytest
 
-from press import rehearse
+from press import Repository, rehearse
+from press.repository import HOME
 
+UNTIL = 28  # the cell of the first searches
 CELL = {"cell": 4, "findings": [], "work": [["mm", "float32", 10**9, 0, 2]], "links": [["up", 10**6, False, 1]]}
 COUNTS = {"operations": 2, "bytes_moved": 2 * 10**9, "syncs": 1, "peak_bytes": 10**9}
 TOLD = {"cells": [CELL], "findings": ["cell 4, line 2: needless transfer"], "counts": COUNTS, "complete": True}
@@ -46,3 +48,13 @@ def test_a_process_that_fails_says_why_and_leaves_nothing(small):
     assert "cells" not in told and "ended with status 1" in told["findings"][0]
     assert not list((small.repository.build / "running").iterdir())
     assert not (small.repository.build / "receipts").exists()
+
+
+def test_a_notebook_of_the_book_begins_on_the_pretended_gpu():
+    """Its first searches, few of them; `make rehearse` runs all of it, and the other notebooks."""
+    repository = Repository(HOME)
+    (chapter,) = repository.select(["signals/rolling_distance"])
+    told = rehearse.one(repository, chapter, 240, until=UNTIL, share=6)
+    errors = [f"cell {cell['cell']}: {cell['error']}" for cell in told["cells"] if "error" in cell]
+    assert told["complete"] and errors == []
+    assert told["counts"]["operations"] > 50 and told["counts"]["bytes_up"] > 10**7

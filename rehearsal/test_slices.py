@@ -1,0 +1,44 @@
+"""The slices' tests that ask for a GPU, on the pretended one, each slice in a process of its own.
+
+They are parametrised over "cpu" and "cuda"; where there is no GPU, "cuda" is skipped in the suite's own processes and
+runs here, a few cases of each test. `make test ARGS="-p rehearsal.plugin --only-gpu notebooks"` runs all.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+ROOT = Path(__file__).resolve().parents[1]
+FEW = 3  # cases of each test
+LONG = {  # tests of half a minute; `--only-gpu` alone runs them
+    "notebooks/signals/co2_storage": ["two_phase/test_simulator.py::test_a_batch_is_its_cases_one_by_one"],
+}
+NO_GPU = pytest.mark.skipif(torch.cuda.is_available(), reason="a real GPU is here: the slices' tests run on it")
+
+
+def slices():
+    """The slices with a test that is skipped for want of a GPU."""
+    paths = [
+        path for path in (ROOT / "notebooks").glob("*/*/**/test_*.py") if "GPU" in path.read_text(encoding="utf-8")
+    ]
+    return sorted({"/".join(path.relative_to(ROOT).parts[:3]) for path in paths})
+
+
+@NO_GPU
+@pytest.mark.parametrize("home", slices())
+def test_a_slice_s_tests_for_a_gpu_pass_on_the_pretended_one(home):
+    options = ["-q", "-n0", "-p", "rehearsal.plugin", "--only-gpu", "--few", FEW, "-p", "no:cacheprovider", home]
+    options += [word for long in LONG.get(home, ()) for word in ("--deselect", f"{home}/{long}")]
+    own = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-W", "ignore", "-m", "pytest", *map(str, options)]
+    done = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, **own}, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
+    assert int(re.search(r"(\d+) passed", done.stdout)[1]) > 0
+    assert "in this process: operations" in done.stdout, "nothing ran on the device"
