@@ -1,5 +1,7 @@
 """Variants of the network: the same outputs, up to the rounding that each one admits."""
 
+import copy
+
 import pytest
 import torch
 
@@ -32,6 +34,11 @@ def test_exact_variants_differ_by_rounding(model, name, frames):
     )
     torch.testing.assert_close(got, want, rtol=1e-3, atol=1e-3)
     assert steps.tolist() == wanted_steps.tolist()
+
+
+def test_a_variant_stays_where_its_model_is(model):
+    made = linear(copy.deepcopy(model).to("meta"))
+    assert {one.device.type for one in made.parameters()} == {"meta"}
 
 
 def test_int8_keeps_the_probabilities_close(model):

@@ -78,7 +78,9 @@ class PointwiseLinear(nn.Module):
         if conv.kernel_size != (1,) or conv.groups != 1 or conv.stride != (1,):
             raise ValueError(f"{conv}: only a 1x1 convolution of stride 1 is a matrix product")
         self.stride = conv.stride
-        self.product = nn.Linear(conv.in_channels, conv.out_channels, conv.bias is not None)
+        there = {"device": conv.weight.device, "dtype": conv.weight.dtype}
+        bias = conv.bias is not None
+        self.product = nn.Linear(conv.in_channels, conv.out_channels, bias, **there)
         with torch.no_grad():
             self.product.weight.copy_(conv.weight[:, :, 0])
             if conv.bias is not None:
