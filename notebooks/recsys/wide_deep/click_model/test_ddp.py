@@ -88,6 +88,7 @@ ddp.main()
 """
 
 
+@pytest.mark.slow  # three times two processes: as long as all other tests of the module
 def test_two_processes_of_which_one_is_killed_go_on_with_the_steps_they_would_have_taken(
     tmp_path, folders
 ):
