@@ -21,6 +21,7 @@ import time
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import psutil
 
@@ -177,7 +178,7 @@ def check_same(one, other):
             found, wanted = (frame.select(column).collect().to_series() for frame in frames)
             same = len(found) == len(wanted) and found.dtype == wanted.dtype
             if same and column in fs.NUMBERS:
-                same = fs.largest_difference(found.to_numpy(), wanted.to_numpy()) <= 1
+                same = np.allclose(found, wanted, fs.RELATIVE, fs.ABSOLUTE)
             elif same:
                 same = found.equals(wanted)
             if not same:

@@ -84,7 +84,7 @@ COLUMNS = (*KEYS, "clicked", *CATEGORIES, *MULTI_HOT, *NUMBERS)
 SETS = ("train", "valid")
 
 # Engines add up in different orders: float32 values may differ by one unit in the last place,
-# and near 0, where a mean was subtracted, by ABSOLUTE.
+# and near 0, where a mean was subtracted, by ABSOLUTE: the tolerances of `np.allclose`.
 RELATIVE, ABSOLUTE = 2.0**-23, 1e-9
 
 LOW = 0xFFFFFFFF
@@ -125,16 +125,6 @@ def in_train(display_id, timestamp):
     """True for displays of the train set (ints, arrays or tensors)."""
     lot = hash32(display_id + SPLIT_SALT) % TRAIN_SHARE
     return (timestamp // DAY_MS <= TRAIN_DAYS) & (lot != 0)
-
-
-def largest_difference(one, other):
-    """How far two arrays are apart, 1 being what two engines may be; NaN is infinitely far."""
-    one, other = np.asarray(one, np.float64), np.asarray(other, np.float64)
-    if one.shape != other.shape:
-        raise ValueError(f"shapes {one.shape} and {other.shape} differ")
-    allowed = ABSOLUTE + RELATIVE * np.maximum(np.abs(one), np.abs(other))
-    apart = np.abs(one - other) / allowed
-    return float(np.nan_to_num(apart, nan=np.inf).max(initial=0))
 
 
 def fitted(views, days):

@@ -89,8 +89,8 @@ def check_equal(found, wanted):
         dtype = np.float32 if column in fs.NUMBERS else kind.get(column, np.int32)
         assert values.dtype == dtype, column
         if column in fs.NUMBERS:
-            wanted_values = np.asarray(wanted[column], np.float64).astype(np.float32)
-            assert fs.largest_difference(values, wanted_values) <= 1, column
+            single = np.asarray(wanted[column], np.float64).astype(np.float32)
+            np.testing.assert_allclose(values, single, fs.RELATIVE, fs.ABSOLUTE, err_msg=column)
         else:
             np.testing.assert_array_equal(values, wanted[column], err_msg=column)
 

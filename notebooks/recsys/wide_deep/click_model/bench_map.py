@@ -1,6 +1,6 @@
 """The study: how far does the model stay below what its features can know, and why?
 
-    python -m click_model.bench_map                    # four logs, three learning rates
+    python -m click_model.bench_map                    # three logs, three learning rates
     python -m click_model.bench_map --displays 3000 --rates 0.004
 
 Data, training or knowledge may be missing. The first two are tried: logs of several sizes, and
@@ -83,9 +83,7 @@ def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--rounds", type=int, default=1, help="ignored: one training a point")
     parser.add_argument("--threads", type=int, default=device.cores())
-    parser.add_argument(
-        "--displays", nargs="+", type=int, default=[10_000, 30_000, 100_000, 300_000]
-    )
+    parser.add_argument("--displays", nargs="+", type=int, default=[10_000, 30_000, 100_000])
     parser.add_argument("--rates", nargs="+", type=float, default=[0.001, 0.004, 0.016])
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--batch", type=int, default=4096)

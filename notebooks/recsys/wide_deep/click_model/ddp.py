@@ -41,34 +41,30 @@ SLICE = Path(__file__).resolve().parents[1]
 STOP_S = 45  # torchrun gives its workers 30 s to end
 
 
-def write_run(path, train, valid, out, sizes, options=None, folder=None, **model):
+def write_run(path, train, valid, folder, sizes, options=None, **model):
     """The path of a JSON file that says what to train, on what, and where the result goes.
 
-    train, valid: folders of `write_batches`. out: the .pt file that rank 0 writes. folder:
-    where every process keeps its state after each epoch, so that the same run goes on after a
-    kill. model: parts and dropout of `WideDeep`; `dtype`, "float32" or "float64". Raises
-    ValueError for sparse=True.
+    train, valid: folders of `write_batches`. folder: where `training.fit` keeps the state after
+    each epoch, so that the same run goes on after a kill. model: parts and dropout of
+    `WideDeep`; `dtype`, "float32" or "float64". Raises ValueError for sparse=True.
     """
     if model.get("sparse"):
         raise ValueError("sparse=True: processes exchange dense gradients; allowed is False")
-    names = {"train": str(train), "valid": str(valid), "out": str(out)}
-    run = names | {"sizes": asdict(sizes), "options": asdict(options or Options())}
-    run |= {"folder": folder and str(folder)}
+    run = {"train": str(train), "valid": str(valid), "folder": str(folder)}
+    run |= {"sizes": asdict(sizes), "options": asdict(options or Options())}
     Path(path).write_text(json.dumps(run | {"model": model}, indent=1), encoding="utf-8")
     return Path(path)
 
 
 def launch(run, ranks=2, timeout_s=300, script=None):
-    """What rank 0 wrote: a dict with `curve`, `weights`, `ranks`.
+    """What the run came to: a dict with `curve`, `weights`, `ranks`.
 
-    >>> launch(write_run("run.json", "train", "valid", "model.pt", sizes))["curve"][-1]
+    >>> launch(write_run("run.json", "train", "valid", "kept", sizes))["curve"][-1]
 
     run: of `write_run`. Starts `ranks` processes on this machine by torchrun and waits. Raises
     RuntimeError with the errors that they told when one fails, TimeoutError after `timeout_s`;
     none is left running in either case.
     """
-    out = Path(json.loads(Path(run).read_text(encoding="utf-8"))["out"])
-    out.unlink(missing_ok=True)
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(ranks)]
     command += ["--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:0"]
     command += [str(script)] if script else ["-m", "click_model.ddp"]
@@ -89,13 +85,16 @@ def launch(run, ranks=2, timeout_s=300, script=None):
         if isinstance(error, subprocess.TimeoutExpired):
             raise TimeoutError(f"{ranks} processes took more than {timeout_s} s") from error
         raise
-    if process.returncode or not out.is_file():
+    if process.returncode:
         causes = [
             line for line in told.splitlines() if re.search(r"\w(Error|Exception): ", line)
         ]
         told = "\n".join(causes[:8]) or told[-2000:]
         raise RuntimeError(f"training on {ranks} processes failed:\n{told}")
-    return torch.load(out, weights_only=True)
+    folder = json.loads(Path(run).read_text(encoding="utf-8"))["folder"]
+    state = torch.load(Path(folder, "state.pt"), weights_only=True, map_location="cpu")
+    found = {name: state[name] for name in ("curve", "weights")}
+    return found | {"ranks": len(state["chance"])}
 
 
 def _stop(process):
@@ -135,7 +134,7 @@ def process_group(timeout_s):
 
 
 def train(run, device):
-    """The dict that `launch` returns, the same on every rank; called by all of a group."""
+    """None; trains what `write_run` wrote, called by all of a group."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
     options = Options(**run["options"])
     given = dict(run["model"])
@@ -146,24 +145,18 @@ def train(run, device):
     wrapped = DistributedDataParallel(model, gradient_as_bucket_view=True)
     loader = Loader(Batches(run["train"]), device, 2, options.seed, rank, ranks)
     valid = whole(Loader(Batches(run["valid"]), "cpu", 0, None, rank, ranks))
-    curve = fit(model, loader, valid, options, folder=run["folder"], forward=wrapped)
-    weights = {name: weight.cpu() for name, weight in model.state_dict().items()}
-    return {"curve": [asdict(one) for one in curve], "weights": weights, "ranks": ranks}
+    fit(model, loader, valid, options, folder=run["folder"], forward=wrapped)
 
 
 def main(argv=None):
-    """Train as one of the processes that torchrun started; rank 0 writes the result."""
+    """Train as one of the processes that torchrun started."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("run", help="JSON file of `write_run`")
     parser.add_argument("--message-s", type=float, default=300, help="a message's time limit")
     args = parser.parse_args(argv)
     run = json.loads(Path(args.run).read_text(encoding="utf-8"))
     with process_group(args.message_s) as device:
-        found = train(run, device)
-        if dist.get_rank() == 0:
-            out = Path(run["out"])
-            torch.save(found, out.with_name(f".{out.name}.partial"))
-            os.replace(out.with_name(f".{out.name}.partial"), out)
+        train(run, device)
 
 
 if __name__ == "__main__":

@@ -6,55 +6,60 @@ import time
 import pyarrow as pa
 import pytest
 import torch
+from click_features import CATEGORIES, MULTI_HOT, NUMBERS
 
 from . import ddp
-from .batches import Batches, Layout, write_batches
+from .batches import Batches, write_batches
+from .bench_training import draw
 from .loader import Loader
-from .network import WideDeep
-from .test_training import SIZES, TRAIN, VALID
+from .network import Sizes, WideDeep
 from .training import Options, fit
 
-LAYOUT = Layout(("a", "b"), ("t0", "t1", "t2"), ("x", "y", "z"))
+SIZES = Sizes.published().scaled(1e-3, 1e-2, (16,))
 OPTIONS = Options(epochs=2, warmup_epochs=0.5, deep_lr=0.01)
 
 
-def as_table(data):
+def drawn(rows, seed):
+    """(a data set of drawn clicks, the same as a table of features)."""
+    data = draw(SIZES, rows, seed)
+    data |= {"display_id": torch.arange(rows) // 5, "ad_id": data["categories"][:, 0]}
+    data["clicked"][::5] = 1
     columns = {name: data[name].numpy() for name in ("display_id", "ad_id")}
     columns["clicked"] = data["clicked"].to(torch.int8).numpy()
     for names, values in (
-        (LAYOUT.categories, data["categories"].int()),
-        (LAYOUT.multi_hot, data["multi_hot"].flatten(1).int()),
-        (LAYOUT.numbers, data["numbers"]),
+        (CATEGORIES, data["categories"].int()),
+        (MULTI_HOT, data["multi_hot"].flatten(1).int()),
+        (NUMBERS, data["numbers"]),
     ):
         columns |= {n: v.numpy() for n, v in zip(names, values.T, strict=True)}
-    return pa.table(columns)
+    return data, pa.table(columns)
 
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
     """(train, valid): the last of the training batches is one row, so a process has none."""
     place = tmp_path_factory.mktemp("files")
-    write_batches(as_table(TRAIN), place / "train", LAYOUT, rows=2999, seed=0)
-    write_batches(as_table(VALID), place / "valid", LAYOUT, rows=333)
+    write_batches(drawn(3000, 0)[1], place / "train", rows=2999, seed=0)
+    write_batches(drawn(1000, 1)[1], place / "valid", rows=333)
     return place / "train", place / "valid"
 
 
 def run_of(place, folders, **given):
-    return ddp.write_run(
-        place / "run.json", *folders, place / "model.pt", SIZES, OPTIONS, **given
-    )
+    return ddp.write_run(place / "run.json", *folders, place / "kept", SIZES, OPTIONS, **given)
 
 
 def alone(train):
     """(weights, curve) of one process, in float64."""
     torch.manual_seed(OPTIONS.seed)
     model = WideDeep(SIZES, dropout=0).double()
-    curve = fit(model, Loader(Batches(train), "cpu", 0, OPTIONS.seed), VALID, OPTIONS)
+    curve = fit(
+        model, Loader(Batches(train), "cpu", 0, OPTIONS.seed), drawn(1000, 1)[0], OPTIONS
+    )
     return model.state_dict(), curve
 
 
 def test_two_processes_equal_one(tmp_path, folders):
-    run = run_of(tmp_path, folders, folder=tmp_path / "kept", dropout=0, dtype="float64")
+    run = run_of(tmp_path, folders, dropout=0, dtype="float64")
     found = ddp.launch(run, ranks=2, timeout_s=120)
     weights, curve = alone(folders[0])
     assert found["ranks"] == 2
@@ -64,8 +69,42 @@ def test_two_processes_equal_one(tmp_path, folders):
     assert last["number"] == 2 and last["rows"] == curve[-1].rows == 3000
     assert last["map_at_12"] == pytest.approx(curve[-1].map_at_12, abs=1e-12)
     assert last["loss"] == pytest.approx(curve[-1].loss, rel=1e-9)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["kept", "model.pt", "run.json"]
-    assert len(torch.load(tmp_path / "kept/state.pt")["chance"]) == 2
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["kept", "run.json"]
+
+
+KILLED = """
+import os, signal
+from click_model import ddp, training
+evaluate, calls = training.evaluate, []
+
+def killed(*args):
+    calls.append(args)
+    if len(calls) == 2 and os.environ["RANK"] == "1":  # both are past the first epoch
+        os.kill(os.getpid(), signal.SIGKILL)
+    return evaluate(*args)
+
+training.evaluate = killed
+ddp.main()
+"""
+
+
+@pytest.mark.slow  # three times two processes: as long as all other tests of the module
+def test_two_processes_of_which_one_is_killed_go_on_with_the_steps_they_would_have_taken(
+    tmp_path, folders
+):
+    """With dropout, whose draws are each process's own, and must go on too."""
+    (tmp_path / "killed.py").write_text(KILLED)
+    run = run_of(tmp_path, folders)
+    with pytest.raises(RuntimeError, match="training on 2 processes failed"):
+        ddp.launch(run, ranks=2, timeout_s=120, script=tmp_path / "killed.py")
+    kept = torch.load(tmp_path / "kept/state.pt")
+    assert len(kept["curve"]) == 1 and len(kept["chance"]) == 2
+    found = ddp.launch(run, ranks=2, timeout_s=120)
+    (tmp_path / "whole").mkdir()
+    whole = ddp.launch(run_of(tmp_path / "whole", folders), ranks=2, timeout_s=120)
+    scores = [[(one["loss"], one["map_at_12"]) for one in x["curve"]] for x in (found, whole)]
+    assert scores[0] == scores[1] and len(scores[0]) == 2
+    torch.testing.assert_close(found["weights"], whole["weights"], rtol=0, atol=0)
 
 
 @pytest.mark.parametrize(
@@ -95,13 +134,11 @@ def left_running(folder):
     return [line for line in found.stdout.splitlines() if str(folder) in line]
 
 
-def test_a_process_that_fails_ends_all_is_quoted_and_leaves_no_older_result(tmp_path, folders):
+def test_a_process_that_fails_ends_all_and_is_quoted(tmp_path, folders):
     broken = script(tmp_path, "raise OSError('the disk is gone')")
-    run = run_of(tmp_path, folders)
-    (tmp_path / "model.pt").write_bytes(b"old")
     with pytest.raises(RuntimeError, match="the disk is gone"):
-        ddp.launch(run, ranks=2, timeout_s=120, script=broken)
-    assert not left_running(tmp_path) and not (tmp_path / "model.pt").exists()
+        ddp.launch(run_of(tmp_path, folders), ranks=2, timeout_s=120, script=broken)
+    assert not left_running(tmp_path)
 
 
 def test_a_process_that_hangs_is_ended_in_time(tmp_path, folders):

@@ -258,6 +258,12 @@ def test_rows_come_once_an_epoch_and_in_another_order_each():
     assert torch.equal(kept, torch.arange(103))
 
 
+def test_rows_stay_where_they_lie_or_go_to_the_device_that_is_named():
+    there = {"at": torch.zeros(3, device="meta")}  # from which nothing could come back
+    assert all(part["at"].is_meta for part in Rows(there, 2))
+    assert all(part["at"].is_meta for part in Rows({"at": torch.zeros(3)}, 2, device="meta"))
+
+
 def test_whole_joins_what_rows_split():
     joined = training.whole(Rows(VALID, 64))
     assert all(torch.equal(joined[name], VALID[name]) for name in VALID)

@@ -94,19 +94,20 @@ class Rows:
 
     >>> for batch in Rows(data, batch=2048, seed=0): ...
 
-    The rows are copied to `device` once. `seed=None` keeps their order; with one, the order
-    follows from it and from `epoch`, which counts the passes. The last batch may be shorter.
+    The rows are copied to `device` once; None leaves them where they lie. `seed=None` keeps
+    their order; with one, the order follows from it and from `epoch`, which counts the passes.
+    The last batch may be shorter.
     Raises ValueError for a data set without rows or of unequal lengths.
     """
 
-    def __init__(self, data, batch, seed=None, device="cpu"):
+    def __init__(self, data, batch, seed=None, device=None):
         lengths = {name: len(values) for name, values in data.items()}
         if len(set(lengths.values())) != 1 or not min(lengths.values()) or batch < 1:
             raise ValueError(
                 f"{lengths} rows in batches of {batch}: as many of each, at least one, and "
                 "batches of at least one are needed"
             )
-        self.data = {name: values.to(device) for name, values in data.items()}
+        self.data = {n: x if device is None else x.to(device) for n, x in data.items()}
         self.rows, self.batch = next(iter(lengths.values())), batch
         self.seed, self.epoch = seed, 0
 
@@ -178,7 +179,7 @@ class Trainer:
         )
         self.rows = rows = len(logits)
         if distributed.is_initialized():
-            self.rows = processes.summed(torch.tensor(float(rows), device=self.device))
+            self.rows = processes.summed(torch.full((), float(rows), device=self.device))
             rows = self.rows / distributed.get_world_size()  # their average is to be a sum
         self.scaler.scale(loss / rows).backward()
         for optimiser in self.optimisers:
@@ -189,13 +190,13 @@ class Trainer:
 
     def state(self):
         """All that a step depends on, but for the batch and chance: what `restore` takes."""
-        parts = (self.model, self.scaler, *self.optimisers)
-        return {"steps": self.steps, "parts": [part.state_dict() for part in parts]}
+        parts = [part.state_dict() for part in (self.scaler, *self.optimisers)]
+        return {"steps": self.steps, "weights": self.model.state_dict(), "parts": parts}
 
     def restore(self, state):
         """None; the trainer goes on from a `state`."""
-        parts = (self.model, self.scaler, *self.optimisers)
-        for part, held in zip(parts, state["parts"], strict=True):
+        self.model.load_state_dict(state["weights"])
+        for part, held in zip((self.scaler, *self.optimisers), state["parts"], strict=True):
             part.load_state_dict(held)
         self.steps = state["steps"]
 
@@ -215,11 +216,7 @@ def predict(model, data, batch=65_536, options=None):
     first = next(model.parameters())
     model.eval()
     try:
-        with (
-            torch.inference_mode(),
-            autocast(options, first.device),
-            float32_products(options),
-        ):
+        with torch.inference_mode(), autocast(options, first.device), float32_products(options):
             found = [
                 model(*_inputs(part, first.device, first.dtype))
                 for part in Rows({name: data[name] for name in INPUTS}, batch)
@@ -244,10 +241,10 @@ def evaluate(model, data, options=None):
 def fit(model, batches, valid, options=None, folder=None, forward=None):
     """A list of one `Epoch` an epoch, the learning curve; the model has been trained.
 
-    >>> torch.manual_seed(0); model = WideDeep.build(buckets=0.01, dims=1 / 8, hidden=(64,))
-    >>> curve = fit(model, Rows(train, 2048, seed=0), valid, Options(epochs=3))
+    >>> curve = fit(WideDeep(sizes), Rows(train, 2048, seed=0), valid, Options(epochs=3))
 
-    batches: a `Rows` or a `loader.Loader`, on the model's device. valid: a data set.
+    batches: a `Rows` or a `loader.Loader`, on the model's device. valid: a data set, which goes
+    there once.
     folder: where the state is kept after each epoch, whole or not at all, so that the same call
     goes on after a kill and takes the steps that it would have taken. forward: as in `Trainer`.
     The weights are those that the caller drew; `options.seed` fixes dropout. Raises
@@ -257,11 +254,11 @@ def fit(model, batches, valid, options=None, folder=None, forward=None):
     options, curve = options or Options(), []
     trainer = Trainer(model, options, len(batches), forward)
     torch.manual_seed(options.seed + 1000 * processes.rank())
-    kept = None
+    valid, kept = {name: x.to(trainer.device) for name, x in valid.items()}, None
     if folder and not processes.rank():
         kept = Folder(folder, options=asdict(options), steps=len(batches))
     if processes.gathered(bool(kept and kept.has("state.pt")))[0]:
-        state = torch.load(Path(folder, "state.pt"), weights_only=True)
+        state = torch.load(Path(folder, "state.pt"), weights_only=True, map_location="cpu")
         trainer.restore(state)
         curve, batches.epoch = [Epoch(**one) for one in state["curve"]], state["epoch"]
         processes.set_chance(state["chance"][processes.rank()])
