@@ -142,7 +142,7 @@ def contestants(query, stream, device="cpu"):
                 call = functools.partial(getattr(rd, measure), query_M, stream_N)
                 pairs[LABELS[measure]] = call
     if str(device) == "cpu":
-        pairs[LABELS["scipy"]] = functools.partial(scipy_zdist, query, stream)
+        pairs |= {LABELS["scipy"]: functools.partial(scipy_zdist, query, stream)}
         pairs |= stumpy_ready(query, stream)
     return pairs
 
@@ -233,9 +233,9 @@ def main(argv=None):
         race = bench.race(racing, repeats=args.rounds, reference=LABELS["ours_float64"])
     print(race)
     record_race(receipt, race, points)
-    stream_N = torch.as_tensor(stream[:LENGTHS_POINTS], device=tier.device)
     for dtype in (torch.float64, torch.float32):
-        found = by_length(stream_N.to(dtype), LENGTHS, args.rounds)
+        part_N = torch.as_tensor(stream[:LENGTHS_POINTS], dtype=dtype, device=tier.device)
+        found = by_length(part_N, LENGTHS, args.rounds)
         receipt.curve(f"lengths_{dtype}".replace("torch.", ""), points=LENGTHS, **found)
     print(receipt.write("race" if args.threads == device.cores() else f"race_{args.threads}"))
 

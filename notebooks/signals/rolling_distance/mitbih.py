@@ -15,8 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-# annotation codes of annot(5) that stand for a beat, with the letter that cardiologists'
-# tables use
+# annotation codes of annot(5) that stand for a beat, with the letter of cardiologists' tables
 BEATS = dict(enumerate("NLRaVFJASEj/Q", start=1)) | {34: "e", 38: "f"}
 _SKIP, _NUM, _SUB, _CHN, _AUX = 59, 60, 61, 62, 63
 
@@ -104,7 +103,8 @@ def read_annotations(packed):
     while at < len(words) and words[at] != 0:
         code, step = words[at] >> 10, words[at] & 0x3FF
         if code == _SKIP:  # the next two words are a long interval, high word first
-            now += int((words[at + 1] << 16 | words[at + 2]).astype(np.int32))
+            both = words[at + 1 : at + 3].astype(">u2").tobytes()
+            now += int.from_bytes(both, "big", signed=True)
             at += 2
         elif code == _AUX:  # a text of `step` bytes, padded to a whole word
             at += (step + 1) // 2
