@@ -94,7 +94,11 @@ def _run_options(made: argparse.ArgumentParser) -> None:
     made.add_argument("--tier", default="auto", choices=["auto", "cpu", "gpu", "big"], help="sizes to run at")
     made.add_argument("--jobs", type=int, default=0, metavar="N", help="notebooks at once (default: one for two cores)")
     made.add_argument(
-        "--timeout", type=float, default=TIMEOUT_SECONDS, metavar="S", help="seconds a notebook (default: %(default)s)"
+        "--timeout",
+        type=float,
+        default=TIMEOUT_SECONDS,
+        metavar="S",
+        help="seconds for each notebook (default: %(default)s)",
     )
     made.add_argument("--force", action="store_true", help="run again what is unchanged, too")
 
@@ -114,7 +118,9 @@ def _race_options(made: argparse.ArgumentParser) -> None:
     made.add_argument("chapters", nargs="+", metavar="CHAPTER", help="part/chapter, part or stem")
     made.add_argument("--rounds", type=int, default=20, metavar="N", help="interleaved rounds (default: %(default)s)")
     made.add_argument("--threads", type=int, metavar="N", help="default: the bench's own choice")
-    made.add_argument("--timeout", type=float, default=3600, metavar="S", help="seconds a bench (default: %(default)s)")
+    made.add_argument(
+        "--timeout", type=float, default=3600, metavar="S", help="seconds for each bench (default: %(default)s)"
+    )
     made.add_argument("--loaded", action="store_true", help="race although other work runs")
 
 
