@@ -12,7 +12,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help book test run race rehearse colab workshop check serve env clean distclean
+.PHONY: help book test run race rehearse predict receipt colab workshop check serve env clean distclean
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -47,6 +47,12 @@ race: env ## run the benches beside their peers and record them: make race CHAPT
 
 rehearse: env ## run notebooks on a pretended GPU: make rehearse CHAPTERS="signals/rolling_distance"
 	@$(PRESS) rehearse $(CHAPTERS)
+
+predict: env ## count what a GPU would do, at its sizes, into data/predictions: make predict CHAPTERS="co2_storage"
+	@$(PRESS) rehearse --predict $(CHAPTERS)
+
+receipt: env ## measure on your GPU and see what to send: make receipt CHAPTERS="signals/rolling_distance" PAGE=--page
+	@$(PRESS) receipt $(CHAPTERS) --rounds $(ROUNDS) $(PAGE) $(LOADED)
 
 colab: env ## run notebooks alone beside what Colab preinstalls: make colab HOLD="numpy==1.26.4"
 	@$(PRESS) colab $(CHAPTERS) $(foreach package,$(HOLD),--hold $(package))

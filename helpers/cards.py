@@ -43,15 +43,16 @@ def modules(folder):
 def code_hash(notebook, script=None):
     """The SHA-256 of what a run executes: a notebook's cells, the modules below its folder and its card.
 
-    Outputs, metadata, tests, and benches that neither cells nor modules name do not count; a missing file counts as
-    empty. With `script` ("ctc/bench_ctc.py", which made a receipt of its own): the modules and that script alone.
+    Outputs, metadata, tests, and benches and rehearsed parts that neither cells nor modules name do not count; a
+    missing file counts as empty. With `script` ("ctc/bench_ctc.py", which made a receipt of its own): the modules and
+    that script alone.
     """
     notebook = Path(notebook)
     folder = notebook.parent
     cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"] if notebook.is_file() and not script else ()
     parts = [(cell["cell_type"], "".join(cell["source"])) for cell in cells]
     text = {path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8") for path in modules(folder)}
-    benches = {name for name in text if Path(name).name.startswith("bench_")}
+    benches = {name for name in text if Path(name).name.startswith(("bench_", "rehearsed_"))}
     words = [code for kind, code in parts if kind == "code"]
     words = "\n".join(words + [code for name, code in text.items() if name not in benches or name == script])
     unused = {name for name in benches if name != script and not re.search(rf"\b{Path(name).stem}\b", words)}

@@ -9,7 +9,8 @@ Reading order: `device` installs everything, once in a process and for good · `
 and computes · `counts` keeps it, with the place in the code · `streams` knows what the host and other streams may
 read · `stand_ins` replaces `torch.cuda`, generators and pinned memory · `autocast` casts as a card's autocast does ·
 `refused` is what cannot be rehearsed.
-`plugin` is for pytest (`pytest -p rehearsal.plugin …`), `chapter` runs a notebook (`press rehearse`), `predict` turns
+`plugin` is for pytest (`pytest -p rehearsal.plugin …`), `chapter` runs a notebook (`press rehearse`), `parts`
+counts a chapter's own functions (`press rehearse --predict`), `predict` turns
 counts into seconds and bytes on a T4, an A100 and an H100, `against_the_cpu` holds that formula against this machine.
 
 `counts` and `predict` need no torch, so the press may read a rehearsal's report; no chapter and no helper needs this

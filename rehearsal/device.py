@@ -14,8 +14,8 @@ from torch.utils._foreach_utils import _foreach_supported_types as of_lists
 
 from . import autocast, refused, stand_ins
 from .counts import Counts, ledger
-from .dispatch import run
-from .tensor import DEVICE, NAME, Pretended, reading_to_host, rebuilt
+from .dispatch import now, run
+from .tensor import CARD, DEVICE, NAME, Pretended, reading_to_host, rebuilt
 
 TRIED = "2.13."  # versions of torch with these insides
 GUARDS = "_ZN3c104impl26device_guard_impl_registryE"
@@ -55,6 +55,20 @@ def counted():
     yield found
     found.__dict__.update((ledger.counts - before).__dict__)
     ledger.counts.peak_bytes = max(before.peak_bytes, found.peak_bytes)
+
+
+@contextlib.contextmanager
+def by_shapes(wanted: bool = True):
+    """Tensors made on the device inside have shapes and no values, so that any size is counted in no time.
+
+    What the host reads there is NaN; where it would read whole numbers or decide (`if`, `nonzero`, masks), it raises.
+    The card's memory has no end inside, whether `wanted` or not: the peak says what would be needed.
+    """
+    memory, CARD.total_memory, type(now).shapes = CARD.total_memory, 10**18, wanted
+    try:
+        yield
+    finally:
+        CARD.total_memory, type(now).shapes = memory, False
 
 
 def _backend() -> None:

@@ -6,7 +6,7 @@ import zlib
 
 import torch
 
-from . import traffic
+from . import shapes, traffic
 from .counts import UPLOAD, ledger
 from .rules import HOST_OPERANDS, INDEXED, Rule, rule_of
 from .streams import in_flight
@@ -20,9 +20,12 @@ _sent: dict[tuple, str] = {}  # fingerprint of bytes that are on both sides -> w
 
 
 class _Now(threading.local):
-    """What the stand-ins set: the generator of the device, for all threads; the current stream, of each thread."""
+    """What the stand-ins set: the generator of the device, for all threads; the current stream, of each thread.
 
-    generator, stream, generators = None, None, weakref.WeakValueDictionary()
+    `shapes`: whether tensors have shapes only (`device.by_shapes`), also for all threads.
+    """
+
+    generator, stream, generators, shapes = None, None, weakref.WeakValueDictionary(), False
 
 
 now = _Now()
@@ -33,6 +36,8 @@ def run(operation, *args, **kwargs):
     rule = rule_of(operation)
     if rule.name == "aten::_fused_sdp_choice":
         return 0  # the plain formula: fused attention exists for real devices alone
+    if rule.composite:
+        return operation.decompose(*args, **kwargs)
     if rule.name == "aten::_copy_from":
         return _copy(args[1], args[0], args[2] if len(args) > 2 else False)
     flat = _flat((args, kwargs.values()), [])
@@ -51,12 +56,16 @@ def run(operation, *args, **kwargs):
     for x in own:
         if x.held is not None:
             in_flight.uses(x.held.key, now.stream)
-    plain, named = _inner(args), {name: _inner(value) for name, value in kwargs.items()}
+    computed, plain, named = operation, _inner(args), {name: _inner(value) for name, value in kwargs.items()}
+    if now.shapes:
+        if own and own[0].inner.is_meta and (not here or rule.name == "aten::_local_scalar_dense"):
+            return _unknown(rule, operation, plain, named, own)
+        computed, plain, named = shapes.prepared(rule, operation, plain, named, here)
     if here and rule.draws and generator is None:
         named["generator"] = now.generator
     if "pin_memory" in named:
         named["pin_memory"] = False
-    out = operation(*plain, **named)
+    out = computed(*plain, **named)
     if rule.name == "aten::_to_copy" and own and not here:
         return _down(own[0].inner, out, kwargs.get("non_blocking", False))
     if rule.name == "aten::_to_copy" and not own:
@@ -82,7 +91,16 @@ def _inner(value):
         return value.inner
     if isinstance(value, list | tuple):
         return type(value)(map(_inner, value))
-    return CPU if isinstance(value, torch.device) and value.type in HERE else value
+    return (shapes.META if now.shapes else CPU) if isinstance(value, torch.device) and value.type in HERE else value
+
+
+def _unknown(rule: Rule, operation, plain, named, own):
+    """What the host gets from a tensor that has a shape and no values."""
+    found = shapes.unknown(own[0].inner, named.get("dtype"))
+    if rule.name == "aten::_local_scalar_dense":
+        _count(rule, operation, plain, named, own, None)
+        return float("nan")
+    return _down(own[0].inner, found, named.get("non_blocking", False))
 
 
 def _same_device(rule: Rule, args: tuple, flat: list) -> None:
@@ -121,6 +139,7 @@ def _count(rule: Rule, operation, plain, named, own, out) -> None:
         return
     size = traffic.bytes_moved(rule.name, operands, results)
     kind = str((results or operands)[0].dtype).removeprefix("torch.") if results or operands else ""
+    kind = "tf32" if kind == "float32" and traffic.in_tf32(rule.name) else kind
     computed = traffic.flops(operation, plain, named, out)
     ledger.counts.work[rule.name.removeprefix("aten::"), kind, size, computed] += 1
 
@@ -178,7 +197,7 @@ def _copy(target, source, non_blocking: bool):
         _written(target)
         _up(source, non_blocking)
         return target
-    target.copy_(source.inner)
+    target.copy_(shapes.unknown(target) if source.inner.is_meta else source.inner)
     _down(source.inner, target, non_blocking and is_pinned(target))
     return target
 
@@ -209,7 +228,7 @@ def _linked(way: str, values: torch.Tensor, fixed: bool) -> None:
     """Count a copy over the link, and note it where the same bytes have gone over it before."""
     size = traffic.size_of(values)
     ledger.counts.links[way, size, fixed] += 1
-    if size < WORTH_TELLING or values.layout is not torch.strided:
+    if size < WORTH_TELLING or values.layout is not torch.strided or values.is_meta:
         return
     key = _fingerprint(values)
     before = _sent.get(key)

@@ -8,6 +8,9 @@ Each operation is one kernel, reads and writes each operand once, and does eithe
 operation by operation (S. Williams, A. Waterman, D. Patterson, Roofline, Communications of the ACM 52(4), 2009). Real
 kernels reach less of both, so a card may be slower than this and hardly faster. Copies that overlap with work are
 added nevertheless. Predicted, not measured: `against_the_cpu` prints how far the formula is off where it can be tried.
+Tensor cores are counted for float16, bfloat16, and TF32 where torch uses it by default; a product in float64 uses
+those of an A100 or H100, too, and may take half of what is said here. The times of a launch, a wait and a copy's begin
+are assumed.
 It is near for streams through memory, products and tiny operations; rows gathered from a large table and long Fourier
 transforms take many times what it says, for no datasheet tells the rate of scattered accesses.
 """
@@ -30,6 +33,7 @@ class Card:
     link_bytes_per_s: float  # one way
     memory_bytes: float
     source: str
+    checked: str = ""  # where the numbers were read, and what could not be
     launch_s: float = LAUNCH_S
     wait_s: float = WAIT_S
     latency_s: float = LATENCY_S
@@ -38,26 +42,31 @@ class Card:
 T4 = Card(
     "Tesla T4",
     320e9,
-    {"": 8.1e12, "float16": 65e12, "float64": 8.1e12 / 32},  # bfloat16 has no units there: float32's rate
+    {"": 8.1e12, "float16": 65e12, "float64": 8.1e12 / 32},  # bfloat16 and TF32 have no units there: float32's rate
     16e9,
     16e9,
-    "NVIDIA T4 product brief PB-09256-001 (up to 320 GB/s, PCIe 3.0 x16) and T4 datasheet (8.1 and 65 TFLOPS)",
+    "NVIDIA T4 datasheet: 320 GB/s, 8.1 and 65 TFLOPS, PCIe 3.0 x16; float64 at a 32nd as compute capability 7.5",
+    "sysrqmts.com and the reports of its announcement agree; the datasheet itself was not at hand",
 )
 A100 = Card(
     "A100 SXM 40 GB",
     1555e9,
-    {"": 19.5e12, "float16": 312e12, "bfloat16": 312e12, "float64": 9.7e12},
+    {"": 19.5e12, "tf32": 156e12, "float16": 312e12, "bfloat16": 312e12, "float64": 9.7e12},
     32e9,
     40e9,
-    "NVIDIA A100 Tensor Core GPU architecture, white paper V1.0 (1,555 GB/s; 19.5, 312 and 9.7 TFLOPS; PCIe 4.0 x16)",
+    "NVIDIA A100 Tensor Core GPU architecture, white paper: 1,555 GB/s; 19.5, 156, 312 and 9.7 TFLOPS; PCIe 4.0 x16",
+    "glennklockwood.com (which cites the datasheet and the white paper), techpowerup.com and the computing centre of "
+    "Paderborn agree; the white paper itself was not at hand",
 )
 H100 = Card(
     "H100 SXM 80 GB",
     3350e9,
-    {"": 67e12, "float16": 989e12, "bfloat16": 989e12, "float64": 34e12},
+    {"": 67e12, "tf32": 494e12, "float16": 989e12, "bfloat16": 989e12, "float64": 34e12},
     64e9,
     80e9,
-    "NVIDIA H100 Tensor Core GPU datasheet (3.35 TB/s; 67, 1,979/2 without sparsity, and 34 TFLOPS; PCIe 5.0 x16)",
+    "NVIDIA H100 Tensor Core GPU datasheet: 3.35 TB/s; 67, 989/2 and 1,979/2 without sparsity, 34 TFLOPS; PCIe 5.0 x16",
+    "hpctech.co.jp, which reprints the datasheet's table, and glennklockwood.com agree; the datasheet itself was not "
+    "at hand",
 )
 CARDS = {"gpu": (T4,), "big": (A100, H100)}  # by tier
 

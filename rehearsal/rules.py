@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from functools import cache
 
+import torch
+
 # The host has to know the result, or its size, before it can go on.
 WAITS = {
     "aten::_local_scalar_dense": "a value is read (item, float, bool, print)",
@@ -47,6 +49,7 @@ class Rule:
     allocates: bool  # it takes memory and launches nothing
     draws: bool  # it takes a generator
     waits: str  # why the host waits; empty if it does not
+    composite: bool  # it is made of others, which are what a card runs; in inference mode it comes here itself
 
     @property
     def moves(self) -> bool:
@@ -63,6 +66,6 @@ def rule_of(operation) -> Rule:
     aliases = [r.alias_info is not None and not r.alias_info.is_write for r in schema.returns]
     allocates = schema.name.startswith(("aten::empty", "aten::new_empty", "aten::resize_", "aten::set_"))
     draws = any(argument.name == "generator" for argument in arguments)
-    return Rule(
-        schema.name, tuple(written), any(aliases) or schema.name in FREE, allocates, draws, WAITS.get(schema.name, "")
-    )
+    view, why = any(aliases) or schema.name in FREE, WAITS.get(schema.name, "")
+    composite = torch._C._dispatch_has_kernel_for_dispatch_key(operation.name(), "CompositeImplicitAutograd")
+    return Rule(schema.name, tuple(written), view, allocates, draws, why, composite)

@@ -7,16 +7,18 @@ from torch.utils.flop_counter import flop_registry
 
 from .rules import GATHERS, ONLY_WRITES, SCATTERS
 
+PRODUCTS = {"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm"}
 FFT = {"aten::_fft_r2c": 0.5, "aten::_fft_c2r": 0.5, "aten::_fft_c2c": 1.0}  # a real transform is half of one
 
 
 def size_of(x: torch.Tensor) -> int:
-    """The bytes that a tensor occupies: expanded axes count once, sparse ones their values and indices."""
+    """The bytes that a tensor occupies: expanded axes and overlapping windows count once, sparse ones their values and
+    indices."""
     if x.layout is not torch.strided:
         parts = (x._values(), x._indices()) if x.layout is torch.sparse_coo else (x.values(),)
         return sum(part.numel() * part.element_size() for part in parts)
     count = prod(n for n, step in zip(x.shape, x.stride(), strict=True) if step) if x.numel() else 0
-    return count * x.element_size()
+    return min(count * x.element_size(), x.untyped_storage().nbytes())
 
 
 def bytes_moved(name: str, operands: list, results: list) -> int:
@@ -30,6 +32,13 @@ def bytes_moved(name: str, operands: list, results: list) -> int:
     if name in SCATTERS:
         return 3 * sum(map(size_of, operands[1:]))  # read where to, read what is there, write
     return written + sum(map(size_of, operands))
+
+
+def in_tf32(name: str) -> bool:
+    """Whether a card with TF32 computes this operation on float32 in it: convolutions by default, products if told."""
+    if "convolution" in name:
+        return torch.backends.cudnn.allow_tf32
+    return name in PRODUCTS and torch.backends.cuda.matmul.allow_tf32
 
 
 def flops(operation, args: tuple, kwargs: dict, result) -> int:

@@ -45,6 +45,8 @@ def parser() -> argparse.ArgumentParser:
     _race_options(made)
     text = "notebooks on a pretended GPU: what a card would refuse, and its work counted"
     _rehearse_options(command("rehearse", _rehearse, text))
+    text = "measure on this machine's GPU, check the receipts, and say where to send them"
+    _receipt_options(command("receipt", _receipt, text))
     made = command("check", _check, "the gates: what must hold before anything is published")
     made.add_argument("gates", nargs="*", metavar="GATE", help="only these (default: all)")
     made.add_argument("--fix", action="store_true", help="first empty outputs and write the setup cells")
@@ -106,6 +108,15 @@ def _run_options(made: argparse.ArgumentParser) -> None:
 def _rehearse_options(made: argparse.ArgumentParser) -> None:
     made.add_argument("chapters", nargs="*", metavar="CHAPTER", help="part/chapter, part or stem (default: all)")
     made.add_argument("--timeout", type=float, default=600, metavar="S", help="seconds each (default: %(default)s)")
+    text = "count the parts in rehearsed_<stem>.py at each tier's sizes, into data/predictions/"
+    made.add_argument("--predict", action="store_true", help=text)
+
+
+def _receipt_options(made: argparse.ArgumentParser) -> None:
+    made.add_argument("chapters", nargs="*", metavar="CHAPTER", help="part/chapter, part or stem (default: all)")
+    made.add_argument("--page", action="store_true", help="the notebooks alone, without races")
+    made.add_argument("--rounds", type=int, default=20, metavar="N", help="of a race (default: %(default)s)")
+    made.add_argument("--loaded", action="store_true", help="race although other work runs")
 
 
 def _colab_options(made: argparse.ArgumentParser) -> None:
@@ -151,9 +162,19 @@ def _race(options: argparse.Namespace) -> int:
 
 
 def _rehearse(options: argparse.Namespace) -> int:
+    from . import predict
     from .rehearse import rehearse
 
+    if options.predict:
+        return predict.count(Repository(options.root), options.chapters)
     return rehearse(Repository(options.root), options.chapters, options.timeout)
+
+
+def _receipt(options: argparse.Namespace) -> int:
+    from .incoming import collect
+
+    own = collect.Options(options.page, options.rounds, options.loaded)
+    return collect.receipt(Repository(options.root), options.chapters, own)
 
 
 def _check(options: argparse.Namespace) -> int:

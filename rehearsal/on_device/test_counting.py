@@ -156,3 +156,29 @@ def test_an_optimiser_takes_a_cards_path():
     with counted() as found:
         torch.optim.SGD(net.parameters(), 0.1).step()
     assert set(found.by_operation()) == {"_foreach_add_"}
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])
+def test_what_operations_are_made_of_is_counted_in_every_mode(mode):
+    """In inference mode compound operations (linear, conv1d, item) come to the device whole; a card never sees them."""
+    x, weight, kernel = (torch.ones(*shape, device="cuda") for shape in ((4, 8), (2, 8), (3, 1, 2)))
+    with mode(), counted() as counts:
+        torch.nn.functional.linear(x, weight)
+        torch.nn.functional.conv1d(x[:, None], kernel).sum().item()
+    assert set(counts.by_operation()) == {"mm", "convolution", "sum"}
+    assert counts.flops == 2 * 4 * 8 * 2 + 2 * 4 * 3 * 7 * 2 and counts.syncs == 1
+
+
+def test_windows_that_overlap_are_read_once():
+    x = torch.ones(1000, dtype=torch.float32, device="cuda")
+    with counted() as counts:
+        x.unfold(0, 100, 1).sum(1)
+    assert counts.bytes_moved == 4 * 1000 + 4 * 901
+
+
+def test_convolutions_are_counted_as_tf32_and_products_when_told():
+    x, kernel = torch.ones(1, 2, 8, device="cuda"), torch.ones(2, 2, 3, device="cuda")
+    with counted() as counts:
+        torch.nn.functional.conv1d(x, kernel)
+        kernel[0] @ kernel[0].T
+    assert {(name, kind) for name, kind, *_ in counts.work} == {("convolution", "tf32"), ("mm", "float32")}

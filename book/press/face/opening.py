@@ -46,12 +46,13 @@ def _facts(entry: Entry) -> Markup:
 def label(cell: dict) -> str:
     """What a cell to be folded holds, such as "Setup, 13 lines"; "" for one that stands open.
 
-    Folded are setup, checkers and solutions by their tags, and by their code: imports, figures, and what is only
-    recorded.
+    Folded are setup, checkers and solutions by their tags; by the name that their metadata gives as `fold`; and by
+    their code: imports, figures, and what is only recorded.
     """
     if cell.get("cell_type") != "code" or SHOWN & set(tags(cell)):
         return ""
-    kind = next((words for name, words in FOLDED.items() if name in tags(cell)), None) or _plumbing(cell["source"])
+    kind = next((words for name, words in FOLDED.items() if name in tags(cell)), None)
+    kind = kind or cell["metadata"].get("fold") or _plumbing(cell["source"])
     count = sum(bool(line.strip()) for line in cell["source"].splitlines())
     return f"{kind}, {count} line{'s' * (count != 1)}" if kind else ""
 

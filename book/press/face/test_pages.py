@@ -85,6 +85,12 @@ def test_what_is_not_the_idea_is_folded_under_a_label(source, tags, wanted):
     assert opening.label(code(source, *tags)) == wanted
 
 
+def test_a_cell_may_name_what_is_folded_in_it():
+    cell = code("rows = table()\nshow(rows)")
+    cell["metadata"]["fold"] = "The files as a table"
+    assert opening.label(cell) == "The files as a table, 2 lines"
+
+
 def test_text_is_never_folded():
     assert opening.label(markdown("import a", "setup")) == ""
 

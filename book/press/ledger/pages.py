@@ -7,6 +7,7 @@ receipt; `book/_static/filter.js` makes labelled controls of them. Without the s
 from helpers import verdicts
 from helpers.show import number
 
+from ..predict.pages import ledger_lines
 from ..repository import Chapter
 from .ledger import VERDICTS, Entry, Finding, Run, count, judged
 from .tables import (
@@ -82,7 +83,7 @@ def _claim(finding: Finding) -> Markup:
     said = [tag("q", claim["quote"]), " ", tag("span", claim_value(claim), class_="claimed")]
     told = {"its hardware": claim["hardware"], "note": claim.get("note")}
     rest = [tag("div", joined(tag("dt", name), tag("dd", words))) for name, words in told.items() if words]
-    lines = [_run_of(finding, run) for run in (finding.run, *finding.others)]
+    lines = [_run_of(finding, run) for run in (finding.run, *finding.others)] + ledger_lines(finding)
     parts = [tag("p", first, class_="judged"), tag("p", joined(*said))]
     parts += [tag("ul", joined(*lines)), tag("dl", joined(*rest))]
     return tag(

@@ -9,6 +9,7 @@ from ..errors import PressError
 from ..face.opening import first_screen
 from ..ledger import TESTED, Entry, Run
 from ..ledger.tables import beside, day, joined, memory, seconds, stale
+from ..predict import pages as predicted
 from ..repository import Repository
 from ..teach import kit, length
 from . import launch
@@ -30,6 +31,7 @@ def masthead(repository: Repository, entry: Entry) -> str:
             verified(entry),
             launch.for_class(entry.chapter, not isinstance(repository, Edition)),
             fit(entry, files),
+            *predicted.block(entry),
             kit.cite(repository, entry.chapter),
         ]
     )
@@ -68,7 +70,7 @@ def _to(page: str, words: str) -> Markup:
 def fit(entry: Entry, files: list[dict]) -> str:
     """What the chapter took at each tier, from receipts, and what it asks for; `files` are its rows of the registry."""
     needs = entry.chapter.card.get("needs") or {}
-    rows = [_took(entry, tier, name) for tier, name in TIERS.items()]
+    rows = [_took(entry, tier, name) for tier, name in TIERS.items()] + predicted.fit_rows(entry)
     size = number(float(sum(int(line["bytes"]) for line in files)), "B")
     time = length.of(entry.chapter)
     parts = [f"{time.exercises} of them exercises"]

@@ -39,7 +39,7 @@ def one(repository: Repository, chapter: Chapter, timeout: float = TIMEOUT_SECON
     report = scratch / "report.json"
     write_json(scratch / "task.json", {"cells": cells(chapter), "report": str(report), "seconds": timeout})
     try:
-        problem = _run(repository, chapter, scratch, timeout)
+        problem = run_module(repository, chapter.home, scratch, "rehearsal.chapter", 2 * timeout)
         told = read_json(report) or {"findings": []}
     finally:
         remove(scratch)
@@ -78,16 +78,17 @@ def lines(told: dict) -> list[str]:
     return said
 
 
-def _run(repository: Repository, chapter: Chapter, scratch: Path, timeout: float) -> str:
-    """What went wrong with the process; empty if nothing. All that it started is gone afterwards."""
+def run_module(repository: Repository, folder: Path, scratch: Path, module: str, timeout: float) -> str:
+    """What went wrong with `python -m module scratch/task.json` in a folder; empty if nothing. All that it started is
+    gone afterwards."""
     marker = ("REBUILT_RUN", scratch.name)
     path = [str(repository.root), str(Path(__file__).resolve().parents[3]), os.environ.get("PYTHONPATH", "")]
     own = {"PYTHONPATH": os.pathsep.join(filter(None, path)), "REBUILT_RECEIPTS": str(scratch), marker[0]: marker[1]}
     own |= {"IPYTHONDIR": str(scratch / "ipython"), "TQDM_DISABLE": "1", "MPLBACKEND": "agg"}
     with (scratch / "log").open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-m", "rehearsal.chapter", str(scratch / "task.json")],
-            cwd=chapter.home,
+            [sys.executable, "-W", "ignore", "-m", module, str(scratch / "task.json")],
+            cwd=folder,
             env={**os.environ, **own},
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -95,9 +96,9 @@ def _run(repository: Repository, chapter: Chapter, scratch: Path, timeout: float
             start_new_session=True,
         )
     try:
-        status = process.wait(2 * timeout)
+        status = process.wait(timeout)
     except subprocess.TimeoutExpired:
-        return f"not finished after {2 * timeout:.0f} s"
+        return f"not finished after {timeout:.0f} s"
     finally:
         processes.end_tree(process.pid, marker)
         process.wait()

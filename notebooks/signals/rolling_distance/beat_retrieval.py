@@ -33,11 +33,7 @@ def labels_at(positions, record):
     positions (P,): sample numbers, at least 0.3 s apart so that no beat serves two of them.
     """
     beats = record.beat_samples
-    after = np.searchsorted(beats, positions).clip(0, len(beats) - 1)
-    before = (after - 1).clip(0)
-    nearest = np.where(
-        np.abs(beats[before] - positions) <= np.abs(beats[after] - positions), before, after
-    )
+    nearest = np.abs(beats[:, None] - positions).argmin(0)
     close = np.abs(beats[nearest] - positions) <= TOLERANCE_S * record.rate_hz
     return np.where(close, record.beat_labels[nearest], "")
 

@@ -1,12 +1,12 @@
 """The race: one query against every window of a long ECG, by four formulations, on the same
-data in the same run.
+data in the same run; then the modes by the length of the query.
 
     python -m bench_rolling_distance               # this machine's size, 20 rounds; a receipt
     python -m bench_rolling_distance --points 1000000 --rounds 5 --threads 1
 
 Contestants return z-normalised distances of every window, their statistics included unless the
 name says otherwise. They must agree before they are timed. stumpy takes part where it is
-installed; the chapter's page shows the recorded race, and runs the others for a few rounds.
+installed; the chapter's page shows the recorded race, and runs a short one.
 """
 
 import argparse
@@ -23,11 +23,15 @@ import scipy.fft
 import scipy.ndimage
 import scipy.signal
 import torch
-from helpers import bench, check, data, device, receipts, show
+from helpers import bench, check, data, device, receipts
 
 QUERY = slice(300_000, 300_421)  # as long as the article's
+LENGTHS = [8, 16, 24, 32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 421, 1024, 2048]
+LENGTHS_POINTS = 600_000
 LABELS = {
     "ours_float64": "ours, float64",
+    "sdist": "ours, float64, sdist",
+    "mdist": "ours, float64, mdist",
     "ours_float32": "ours, float32",
     "torch_float64": "ours, float64, passes by torch",
     "torch_float32": "ours, float32, passes by torch",
@@ -117,11 +121,11 @@ def transforms_alone(query_M, stream_N):
     overlap_save.over_blocks(work, stream_N, len(query_M))
 
 
-def contestants(query, stream, device="cpu", peers=True):
+def contestants(query, stream, device="cpu"):
     """The functions to race by name, for a query (M,) and a stream (N,), NumPy float64.
 
-    On a GPU the stream is resident and only torch's two formulations take part; stumpy (left
-    out without `peers`) and SciPy compute on the CPU.
+    On a GPU the stream is resident and only torch's two formulations take part: stumpy and
+    SciPy compute on the CPU.
     """
     pairs = {}
     for name, dtype in (("float64", torch.float64), ("float32", torch.float32)):
@@ -133,13 +137,17 @@ def contestants(query, stream, device="cpu", peers=True):
             ways["torch"] = by_torch(rd.zdist)
         for way, call in ways.items():
             pairs[LABELS[f"{way}_{name}"]] = functools.partial(call, query_M, stream_N)
+        if dtype == torch.float64:
+            for measure in ("sdist", "mdist"):
+                call = functools.partial(getattr(rd, measure), query_M, stream_N)
+                pairs[LABELS[measure]] = call
     if str(device) == "cpu":
         pairs[LABELS["scipy"]] = functools.partial(scipy_zdist, query, stream)
-        pairs |= stumpy_ready(query, stream) if peers else {}
+        pairs |= stumpy_ready(query, stream)
     return pairs
 
 
-def differences(query, stream, peers=True):
+def differences(query, stream):
     """The largest differences of ours from the others, as a dict by metric; `check.Failed`
     beyond 1e-6 in float64, and 1e-3 (relative) in float32 on the same float32 data.
 
@@ -151,7 +159,7 @@ def differences(query, stream, peers=True):
         q, s = query.astype(dtype), stream.astype(dtype)
         ours, wide = np.sqrt(rd.zdist(q, s)), (q.astype(np.float64), s.astype(np.float64))
         theirs = {"scipy": scipy_zdist(*wide)}
-        for call in list(stumpy_ready(*wide).values())[:1] if peers else ():
+        for call in list(stumpy_ready(*wide).values())[:1]:
             theirs["stumpy"] = call()
         for name, other in theirs.items():
             far = other > 0.01
@@ -162,23 +170,36 @@ def differences(query, stream, peers=True):
     return found
 
 
-def record_rates(receipt, query_M, stream_N, rounds):
-    """Record the float64 rates of `sdist` and `mdist`, as `record_race` that of `zdist`."""
-    for name in ("sdist", "mdist"):
-        call = functools.partial(getattr(rd, name), query_M, stream_N)
-        timed = bench.measure(call, repeats=rounds, warmup=1)
-        receipt.record(f"{name}_float64_rate", timed, "alignments/s", count=len(stream_N))
+def by_length(stream_N, lengths, rounds):
+    """The least seconds of each way, which other programs disturb least, as lists by query
+    length: `naive` (NaN beyond 2,048 points), `whole` (one FFT) and `fft` (blocks)."""
+    seconds = {"naive": [], "whole": [], "fft": []}
+    for length in lengths:
+        query_M = stream_N[1000 : 1000 + length].clone()
+        ways = {
+            mode: functools.partial(rd.zdist, query_M, stream_N, mode)
+            for mode in ("naive", "fft")
+        }
+        ways["whole"] = functools.partial(whole_length_zdist, query_M, stream_N)
+        if length > 2048:
+            del ways["naive"]
+        timed = bench.race(ways, repeats=rounds, warmup=1).results
+        for way, found in seconds.items():
+            found.append(min(timed[way].times_s) if way in timed else np.nan)
+    return seconds
 
 
 def record_race(receipt, race, points):
-    """Record every contestant's time, our rates in alignments a second, and how many times as
+    """Record every contestant's time, our rates in alignments per second, and how many times as
     fast as stumpy and as with torch's passes each of ours is, round by round."""
     for key, label in LABELS.items():
         if label in race.results:
             receipt.record(f"time_{key}", race.results[label])
     for name in ("float64", "float32"):
         ours = race.results[LABELS[f"ours_{name}"]]
-        receipt.record(f"zdist_{name}_rate", ours, "alignments/s", count=points)
+        for measure in ("sdist", "mdist", "zdist") if name == "float64" else ("zdist",):
+            timed = race.results.get(LABELS.get(measure), ours)
+            receipt.record(f"{measure}_{name}_rate", timed, "alignments/s", count=points)
         for peer in ("stumpy", "ready_stumpy", f"torch_{name}", f"transforms_{name}"):
             if LABELS[peer] in race.results:
                 rounds = zip(race.results[LABELS[peer]].times_s, ours.times_s, strict=True)
@@ -186,26 +207,6 @@ def record_race(receipt, race, points):
                 low, median, high = np.quantile(ratios, [0.25, 0.5, 0.75])
                 metric = f"speedup_over_{peer.removesuffix(f'_{name}')}_{name}"
                 receipt.record(metric, median, "×", low, high, len(ratios))
-
-
-def recorded_race(content):
-    """A `show.Table` of a recorded race, fastest first, from a receipt (or None: not yet)."""
-    head = ("contestant", "median time", "times as fast as stumpy.mass, all ready")
-    if content is None:
-        return show.Table("replay", head, [("any", "–", "–")], "This race is not yet recorded.")
-    times = {key: content["metrics"].get(f"time_{key}") for key in LABELS}
-    times = {key: metric["value"] for key, metric in times.items() if metric}
-    rows = []
-    for key, seconds in sorted(times.items(), key=lambda item: item[1]):
-        ratio = show.number(times["ready_stumpy"] / seconds, "×")
-        rows.append((LABELS[key], show.number(seconds, "s"), ratio))
-    machine, sizes = content["machine"], content["sizes"]
-    told = f"Recorded on {content['date'][:10]}, not measured here: {machine['cpu']}, "
-    told += f"{content['threads']} threads, {sizes['rounds']} interleaved rounds, "
-    told += f"{sizes['points']:,} points, stumpy {content['peers'].get('stumpy', '')}; "
-    busy = content["busy_cores"]
-    told += f"{busy['before']} cores busy before, {busy['after']} after."
-    return show.Table("replay", head, rows, told)
 
 
 def main(argv=None):
@@ -232,8 +233,10 @@ def main(argv=None):
         race = bench.race(racing, repeats=args.rounds, reference=LABELS["ours_float64"])
     print(race)
     record_race(receipt, race, points)
-    query_M, stream_N = (torch.as_tensor(x, device=tier.device) for x in (query, stream))
-    record_rates(receipt, query_M, stream_N, args.rounds)
+    stream_N = torch.as_tensor(stream[:LENGTHS_POINTS], device=tier.device)
+    for dtype in (torch.float64, torch.float32):
+        found = by_length(stream_N.to(dtype), LENGTHS, args.rounds)
+        receipt.curve(f"lengths_{dtype}".replace("torch.", ""), points=LENGTHS, **found)
     print(receipt.write("race" if args.threads == device.cores() else f"race_{args.threads}"))
 
 

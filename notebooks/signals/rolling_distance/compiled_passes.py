@@ -1,11 +1,10 @@
 """The element-wise passes over blocks on a CPU, each compiled (numba) to one walk over a block
 that stays in cache.
 
-torch walks over a whole group of blocks, 2 MB an array, once an operation: eleven times for
-the statistics, six for the distances. Here a block of 32 KB is fetched once and all is done
-with it, five walks and one, in the nearest cache. What is computed is the same, and
-`overlap_save` and `rolling_distance` do it with torch on GPUs, where numba is missing, and for
-blocks with non-finite points.
+torch walks over a whole group of blocks, 2 MB for each array, once for each operation: eleven
+times for the statistics, six for the distances. Here a block of 32 KB is fetched once and all
+is done with it, five walks and one, in the nearest cache. What is computed is the same, and
+`overlap_save` and `rolling_distance` do it with torch on GPUs and where numba is missing.
 
 Legend: B blocks, L block length, N points, M window length, J = L - M + 1 windows a block.
 """
@@ -57,7 +56,8 @@ def centre_and_sum(window, rows_BL, values_BL, centre_B1, sum_BJ, energy_BJ, tot
 
 @_fused
 def correlate(query_M, values_BL, dots_BJ):
-    """None; fills in the dot products of every window with the query, four points a walk."""
+    """None; fills in the dot products of every window with the query, four points in each
+    walk."""
     whole = len(query_M) - len(query_M) % 4
     for b in range(len(values_BL)):
         values, dots = values_BL[b], dots_BJ[b]
@@ -80,3 +80,21 @@ def zdist(window, dots_BL, energy_BJ, out_BJ):
         dots, energy, out = dots_BL[b], energy_BJ[b], out_BJ[b]
         for j in range(len(out)):
             out[j] = scale - scale * dots[j] / math.sqrt(out_BJ.dtype.type(energy[j]))
+
+
+@_fused
+def unscaled(window, mean, norm, is_raw, dots_BL, block_sums, out_BJ):
+    """None; fills in norm^2 + energy - 2 norm dot, the `mdist` to a query of this norm; where
+    `is_raw` also M times the squared difference of the means: the `sdist`.
+
+    block_sums: (energy_BJ, sum_BJ, centre_B1) as `centre_and_sum` fills them in.
+    """
+    energy_BJ, sum_BJ, centre_B1 = block_sums
+    weight = float(window) if is_raw else 0.0
+    for b in range(len(out_BJ)):
+        dots, energy, sums, out = dots_BL[b], energy_BJ[b], sum_BJ[b], out_BJ[b]
+        apart = np.float64(centre_B1[b, 0]) - mean
+        for j in range(len(out)):
+            offset = sums[j] / window + apart
+            distance = norm * norm + energy[j] - 2 * norm * np.float64(dots[j])
+            out[j] = distance + weight * offset * offset

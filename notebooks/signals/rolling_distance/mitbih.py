@@ -20,8 +20,6 @@ import numpy as np
 BEATS = dict(enumerate("NLRaVFJASEj/Q", start=1)) | {34: "e", 38: "f"}
 _SKIP, _NUM, _SUB, _CHN, _AUX = 59, 60, 61, 62, 63
 
-
-# those in our registry
 RECORDS = ("100", "105", "106", "119", "200", "208", "213", "221", "228", "233")
 
 
@@ -106,7 +104,7 @@ def read_annotations(packed):
     while at < len(words) and words[at] != 0:
         code, step = words[at] >> 10, words[at] & 0x3FF
         if code == _SKIP:  # the next two words are a long interval, high word first
-            now += _signed_32(words[at + 1 : at + 3])
+            now += int((words[at + 1] << 16 | words[at + 2]).astype(np.int32))
             at += 2
         elif code == _AUX:  # a text of `step` bytes, padded to a whole word
             at += (step + 1) // 2
@@ -120,10 +118,6 @@ def read_annotations(packed):
             f"annotations of {len(packed)} bytes end without their closing zero: cut short?"
         )
     return np.array(times, dtype=np.int64), np.array(codes, dtype=np.int64)
-
-
-def _signed_32(words):
-    return int.from_bytes(words[::-1].astype("<u2").tobytes(), "little", signed=True)
 
 
 def _read_header(path):

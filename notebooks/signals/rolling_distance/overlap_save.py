@@ -23,10 +23,8 @@ try:
 except ImportError:  # without numba torch does everything
     compiled_passes = None
 
-POINTS_AT_ONCE = {
-    "cpu": 1 << 18,
-    "cuda": 1 << 24,
-}  # float64 points in flight: 2 MB stay in cache, 128 MB fill a GPU
+# float64 points in flight: 2 MB stay in cache, 128 MB fill a GPU
+POINTS_AT_ONCE = {"cpu": 1 << 18, "cuda": 1 << 24}
 SHORTEST_BLOCK = 4096  # measured best from 2,048 to 32,768 on two CPU cores
 # bounds on rounding, in units of the last place, found generous in tests: a transform
 # spreads its error evenly over the points of a block, a prefix sum carries that of all
@@ -112,7 +110,7 @@ class Workspace:
 class CentredBlocks:
     """Blocks less their own mean, with the sums of every window in float64.
 
-    values_BL (in `dtype`, non-finite points replaced by 0), sum_BJ (of a window's values),
+    values_BL (in `dtype`, 0 for a non-finite point), sum_BJ (of a window's values),
     energy_BJ (squared deviations from the window's mean) and least_B1 (the smallest of a
     block), all float64; energy_error_B1 and dot_error_B1: how far off rounding may put an
     energy, and a dot product with a query of length 1. lost_BJ (windows with a non-finite
@@ -129,21 +127,31 @@ class CentredBlocks:
         self.energy_BJ = work.take("energy", *self.shape_BJ, dtype=torch.float64)
         rows_BL = rows_BL.to(dtype)
         self.compiled = compiles(rows_BL.device)
-        total_B1 = self._centre_and_sum_compiled(rows_BL) if self.compiled else None
-        if total_B1 is None or not total_B1.isfinite().all():
-            total_B1 = self._centre_and_sum(rows_BL)
+        total_B1 = self._centre_and_sum(rows_BL)
+        if not total_B1.isfinite().all():
+            total_B1 = self._centre_and_sum(self._without_lost(rows_BL))
         self.least_B1 = self.energy_BJ.amin(1, keepdim=True)
         self.energy_error_B1 = total_B1 * (SUM_ULPS * torch.finfo(torch.float64).eps)
-        self.dot_error_B1 = (total_B1 / rows_BL.shape[1]).sqrt() * (
-            DOT_ULPS * torch.finfo(dtype).eps
-        )
+        rms_B1 = (total_B1 / rows_BL.shape[1]).sqrt()
+        self.dot_error_B1 = rms_B1 * (DOT_ULPS * torch.finfo(dtype).eps)
         if (self.least_B1 <= self.energy_error_B1).any():
             changes_BL = torch.nn.functional.pad(rows_BL[:, 1:] != rows_BL[:, :-1], (1, 0))
             self.flat_BJ = self._window_counts(changes_BL) == changes_BL[:, : self.shape_BJ[1]]
             self.energy_BJ.masked_fill_(self.flat_BJ, 0.0)
 
-    def _centre_and_sum_compiled(self, rows_BL):
+    def _centre_and_sum(self, rows_BL):
         """Fill in values, sums and energies; returns the sums of all squares, (B, 1)."""
+        if self.compiled:
+            return self._centre_and_sum_compiled(rows_BL)
+        self.centre_B1 = rows_BL.mean(1, keepdim=True)
+        torch.sub(rows_BL, self.centre_B1, out=self.values_BL)
+        wide_BL = self._work.take("wide", *rows_BL.shape, dtype=torch.float64)
+        self._window_sums(self.values_BL, self.sum_BJ)
+        total_B1 = self._window_sums(wide_BL.copy_(self.values_BL).square_(), self.energy_BJ)
+        self.energy_BJ.addcmul_(self.sum_BJ, self.sum_BJ, value=-1 / self.window).clamp_(min=0)
+        return total_B1
+
+    def _centre_and_sum_compiled(self, rows_BL):
         self.centre_B1 = rows_BL.new_empty(len(rows_BL), 1)
         total_B1 = torch.empty(len(rows_BL), 1, dtype=torch.float64)
         filled = (self.values_BL, self.centre_B1, self.sum_BJ, self.energy_BJ, total_B1)
@@ -151,26 +159,14 @@ class CentredBlocks:
         compiled_passes.centre_and_sum(self.window, *arrays)
         return total_B1
 
-    def _centre_and_sum(self, rows_BL):
-        self.centre_B1 = rows_BL.mean(1, keepdim=True)
-        if self.centre_B1.isfinite().all():
-            torch.sub(rows_BL, self.centre_B1, out=self.values_BL)
-        else:
-            self._drop_non_finite(rows_BL)
-        wide_BL = self._work.take("wide", *rows_BL.shape, dtype=torch.float64)
-        self._window_sums(self.values_BL, self.sum_BJ)
-        total_B1 = self._window_sums(wide_BL.copy_(self.values_BL).square_(), self.energy_BJ)
-        self.energy_BJ.addcmul_(self.sum_BJ, self.sum_BJ, value=-1 / self.window).clamp_(min=0)
-        return total_B1
-
-    def _drop_non_finite(self, rows_BL):
+    def _without_lost(self, rows_BL):
+        """The blocks with the mean of the others for each non-finite point, whose windows are
+        noted."""
         finite_BL = rows_BL.isfinite()
-        known_BL = rows_BL.double().where(finite_BL, 0.0)
-        self.centre_B1 = (
-            known_BL.sum(1, keepdim=True) / finite_BL.sum(1, keepdim=True).clamp(min=1)
-        ).to(rows_BL.dtype)
-        torch.sub(rows_BL, self.centre_B1, out=self.values_BL).masked_fill_(~finite_BL, 0.0)
         self.lost_BJ = self._window_counts(~finite_BL) > 0
+        total_B1 = rows_BL.where(finite_BL, 0.0).sum(1, keepdim=True, dtype=torch.float64)
+        mean_B1 = total_B1 / finite_BL.sum(1, keepdim=True).clamp(min=1)
+        return rows_BL.where(finite_BL, mean_B1.to(rows_BL.dtype))
 
     def _window_sums(self, values_BL, sums_BJ):
         """Fill in the sums of every window, as differences of one prefix sum a block; returns
@@ -222,6 +218,16 @@ class CentredBlocks:
         for shift, weight in enumerate(query_M.tolist()):
             dots_BJ.add_(self.values_BL[:, shift : shift + kept], alpha=weight)
         return dots_BJ
+
+    def finish_compiled(self, measure, query, dots_BL, out_BJ):
+        """None; fills in the squared distances to a `stream_inputs.Query`, compiled."""
+        dots_BL, out_BJ = dots_BL.numpy(), out_BJ.numpy()
+        if measure == "zdist":
+            compiled_passes.zdist(self.window, dots_BL, self.energy_BJ.numpy(), out_BJ)
+        else:
+            sums = tuple(x.numpy() for x in (self.energy_BJ, self.sum_BJ, self.centre_B1))
+            numbers = self.window, query.mean, query.norm, measure == "sdist"
+            compiled_passes.unscaled(*numbers, dots_BL, sums, out_BJ)
 
     def _take_complex(self, name):
         count, length = self.values_BL.shape

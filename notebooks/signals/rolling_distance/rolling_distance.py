@@ -23,21 +23,17 @@ windows a block, W windows.
 
 import torch
 from match_ranking import Matches, top_matches
-from overlap_save import (
-    CentredBlocks,
-    Workspace,
-    compiled_passes,
-    compiles,
-    empty,
-    over_blocks,
-    query_spectrum,
-)
+from overlap_save import CentredBlocks, Workspace, compiles, empty, over_blocks, query_spectrum
 from stream_inputs import as_tensor, check_lengths, normalise, queries_of
 
 __all__ = ["Matches", "finish", "mdist", "rolling_mean_std", "sdist", "top_matches", "zdist"]
 
-# query length from which `auto` takes the FFT, as measured on two cores
-CROSSOVER = {"compiled": 96, "torch": 28}
+# query length from which `auto` takes the FFT: where the two modes took equally long on a quiet
+# machine of two cores (compiled float32: 128 on one of them, about 220 on both)
+CROSSOVER = {
+    "compiled": {torch.float64: 96, torch.float32: 160},
+    "torch": {torch.float64: 40, torch.float32: 40},
+}
 # a squared distance (or energy) that rounding may put off by more than this share is
 # computed again, directly
 EXACT_TO = {torch.float32: 2e-3, torch.float64: 1e-8}
@@ -51,10 +47,11 @@ def sdist(query, stream, mode="auto"):
     array([0., 5.])
 
     query (M,), or (K, M) for many at once, giving (K, N-M+1); stream (N,); both NumPy arrays,
-    torch tensors or anything with DLPack, on one device. The result has the stream's kind,
-    device and dtype: float32 or float64; integers count as float64, half floats as float32. A
-    window that touches a NaN or infinite sample gets infinity. mode: `naive` costs O(N M),
-    `fft` O(N log M), `auto` picks by M; memory beyond the result is bounded.
+    torch tensors or anything with DLPack, on one device. The result is NumPy's if the stream
+    is, else a tensor, of its device and dtype: float32 or float64; integers count as float64,
+    half floats as float32. A window that touches a NaN or infinite sample gets infinity. mode:
+    `naive` costs O(N M), `fft` O(N log M), `auto` picks by M; beyond the result, memory is
+    bounded.
 
     Raises ValueError for an empty or non-finite query, M > N, another number of axes, two
     devices, another mode.
@@ -131,7 +128,7 @@ def _distances(measure, query, stream, mode):
     if mode not in ("auto", "naive", "fft"):
         raise ValueError(f'mode must be "auto", "naive" or "fft", got {mode!r}')
     passes = "compiled" if compiles(stream_N.device) else "torch"
-    use_fft = mode == "fft" or (mode == "auto" and window >= CROSSOVER[passes])
+    use_fft = mode == "fft" or (mode == "auto" and window >= CROSSOVER[passes][dtype])
     out_KW = empty(
         len(queries), len(stream_N) - window + 1, dtype=dtype, device=stream_N.device
     )
@@ -163,23 +160,21 @@ def finish(measure, q, block, dots_BL, out_BJ):
     window, dots_BJ = block.window, dots_BL[:, : out_BJ.shape[1]]
     if block.flat_BJ is not None:
         dots_BJ.masked_fill_(block.flat_BJ, 0.0)
-    if measure == "zdist":
-        if q.norm == 0:
-            out_BJ.fill_(window)
-        elif block.compiled:
-            arrays = (x.numpy() for x in (dots_BL, block.energy_BJ, out_BJ))
-            compiled_passes.zdist(window, *arrays)
-        else:
-            out_BJ.copy_(block.energy_BJ).rsqrt_().mul_(dots_BJ).mul_(-2 * window)
-            out_BJ.add_(2 * window)
-        if block.flat_BJ is not None:
-            out_BJ.masked_fill_(block.flat_BJ, 0.0 if q.norm == 0 else window)
+    if block.compiled:
+        block.finish_compiled(measure, q, dots_BL, out_BJ)
+    elif measure == "zdist":
+        out_BJ.copy_(block.energy_BJ).rsqrt_().mul_(dots_BJ).mul_(-2 * window)
+        out_BJ.add_(2 * window)
     else:
         wide_BJ = (dots_BJ.double() * (-2 * q.norm)).add_(block.energy_BJ).add_(q.norm**2)
         if measure == "sdist":
             offset_BJ = block.mean_BJ().sub_(q.mean)
             wide_BJ.addcmul_(offset_BJ, offset_BJ, value=window)
         out_BJ.copy_(wide_BJ)
+    if measure == "zdist" and q.norm == 0:
+        out_BJ.fill_(window)
+    if measure == "zdist" and block.flat_BJ is not None:
+        out_BJ.masked_fill_(block.flat_BJ, 0.0 if q.norm == 0 else window)
     if block.lost_BJ is not None:
         out_BJ.masked_fill_(block.lost_BJ, torch.inf)
 
@@ -202,11 +197,8 @@ def _repair(measure, q, block, stream_N, first, out_W):
 def _error(measure, q, block, energy):
     """How far off rounding may put the squared distance of windows with this energy."""
     if measure == "zdist":
-        return (
-            2
-            * block.window
-            * (block.dot_error_B1 / energy.sqrt() + block.energy_error_B1 / (2 * energy))
-        )
+        share = block.dot_error_B1 / energy.sqrt() + block.energy_error_B1 / (2 * energy)
+        return 2 * block.window * share
     return 2 * q.norm * block.dot_error_B1 + block.energy_error_B1 + 0 * energy
 
 

@@ -20,11 +20,11 @@ import os
 from datetime import timedelta
 
 import numpy as np
-import rolling_distance
 import torch
 import torch.distributed as dist
 from helpers import bench
 from match_ranking import Matches, Ranking, enough, nearest
+from rolling_distance import zdist
 
 PIECE = 1 << 20  # distances in memory at once, over all queries
 
@@ -39,13 +39,13 @@ def shard(windows, rank, ranks):
     return range(windows * rank // ranks, windows * (rank + 1) // ranks)
 
 
-def candidates(measure, query, read, windows, count, device="cpu"):
-    """The `count` windows of the range `windows` nearest to each query, neighbours included: a
-    list of `Matches` whose positions count from the start of the stream.
+def candidates(query, read, windows, count, device="cpu"):
+    """The `count` windows of the range `windows` nearest to each query by `zdist`, neighbours
+    included: a list of `Matches` whose positions count from the start of the stream.
 
-    measure: "sdist", "mdist" or "zdist"; query (M,) or (K, M); read(start, stop) returns those
-    points of the stream, from a file or a network. About PIECE / K + M points are asked for at
-    once, and count K candidates are kept: memory does not grow with `windows`.
+    query (M,) or (K, M); read(start, stop) returns those points of the stream, from a file or a
+    network. About PIECE / K + M points are asked for at once, and count K candidates are kept:
+    memory does not grow with `windows`.
     """
     queries = torch.atleast_2d(torch.as_tensor(query, dtype=torch.float64, device=device))
     known = [Matches(np.empty(0, np.int64), np.empty(0))] * len(queries)
@@ -54,7 +54,7 @@ def candidates(measure, query, read, windows, count, device="cpu"):
         last = min(first + step, windows.stop)
         points = read(first, last + queries.shape[1] - 1)
         points = torch.as_tensor(np.array(points), device=device)
-        found_KW = getattr(rolling_distance, measure)(queries, points).cpu().numpy()
+        found_KW = zdist(queries, points).cpu().numpy()
         known = [nearest(d, count, first, k) for d, k in zip(found_KW, known, strict=True)]
     return known
 
@@ -90,12 +90,11 @@ def main(argv=None):
     files = {
         "--stream": ".npy file with the stream, of which every rank reads its own stretch",
         "--query": ".npy file with a query (M,) or a stack (K, M)",
-        "--out": ".npz file for positions and distances, (k,) or (K, k), with -1 and inf where "
-        "a query found fewer, and peak_bytes, the memory that each rank took at most",
+        "--out": ".npz file for positions and distances, (K, k), with -1 and inf where a query "
+        "found fewer, and peak_bytes: each rank's most memory up to a quarter, and to the end",
     }
     for name, told in files.items():
         parser.add_argument(name, required=True, help=told)
-    parser.add_argument("--measure", default="zdist", choices=["sdist", "mdist", "zdist"])
     parser.add_argument("--matches", type=int, default=10)
     args = parser.parse_args(argv)
     cuda = torch.cuda.is_available()
@@ -109,28 +108,27 @@ def main(argv=None):
 
 
 def _run(args, device):
-    query = np.load(args.query)
-    total = len(np.load(args.stream, mmap_mode="r"))
-    windows = shard(total - query.shape[-1] + 1, dist.get_rank(), dist.get_world_size())
-    exclusion = query.shape[-1]
+    query, taken = np.atleast_2d(np.load(args.query)), []
+    total, exclusion = len(np.load(args.stream, mmap_mode="r")), query.shape[1]
+    windows = shard(total - exclusion + 1, dist.get_rank(), dist.get_world_size())
 
     def read(start, stop):
+        taken.append(bench.peak_memory() or 0)
         # mapped anew each time: pages once touched would count as memory until the end
         return np.load(args.stream, mmap_mode="r")[start:stop]
 
     count = enough(args.matches, exclusion)
-    known = candidates(args.measure, query, read, windows, count, device)
+    known = candidates(query, read, windows, count, device)
     matches = ranked_matches(known, args.matches, exclusion)
-    peaks = [None] * dist.get_world_size()
-    dist.all_gather_object(peaks, bench.peak_memory())
+    peaks, taken = [None] * dist.get_world_size(), taken or [0]
+    dist.all_gather_object(peaks, [taken[len(taken) // 4], bench.peak_memory() or 0])
     if dist.get_rank() == 0:
         most = max(len(one.positions) for one in matches)
         found = {}
         for name, fill in (("positions", -1), ("distances", np.inf)):
             rows = [getattr(one, name) for one in matches]
-            padded = [np.pad(x, (0, most - len(x)), constant_values=fill) for x in rows]
-            found[name] = np.stack(padded) if query.ndim == 2 else padded[0]
-        np.savez(args.out, **found, peak_bytes=[peak or 0 for peak in peaks])
+            found[name] = [np.pad(x, (0, most - len(x)), constant_values=fill) for x in rows]
+        np.savez(args.out, **found, peak_bytes=peaks)
 
 
 if __name__ == "__main__":

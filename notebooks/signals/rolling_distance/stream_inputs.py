@@ -46,14 +46,14 @@ def queries_of(query, device, dtype):
 def as_tensor(values, name, axes=(1,)):
     """A tensor on the caller's memory, the dtype to compute in, and the way back.
 
-    The way back turns a result into the caller's kind: NumPy, torch, or what the library of a
-    DLPack object makes of a tensor. Raises ValueError for what is not real, or has other axes.
+    The way back turns a result into NumPy's kind, or leaves it a tensor, which any library
+    takes through DLPack. Raises ValueError for what is not real, or has other axes.
     """
-    give_back = torch.Tensor.numpy
+    give_back = torch.Tensor.detach
     if isinstance(values, torch.Tensor):
-        tensor, give_back = values.detach(), torch.Tensor.detach
+        tensor = values.detach()
     elif hasattr(values, "__dlpack__") and not isinstance(values, np.ndarray):
-        tensor, give_back = torch.from_dlpack(values), _way_back(values)
+        tensor = torch.from_dlpack(values)
     else:
         array = np.asarray(values)
         if array.dtype.kind not in "biuf":
@@ -61,7 +61,7 @@ def as_tensor(values, name, axes=(1,)):
         array = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("="), copy=False))
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
-            tensor = torch.from_numpy(array)
+            tensor, give_back = torch.from_numpy(array), torch.Tensor.numpy
     if tensor.ndim not in axes or tensor.is_complex():
         allowed = " or ".join(map(str, axes))
         raise ValueError(
@@ -72,12 +72,6 @@ def as_tensor(values, name, axes=(1,)):
     if tensor.dtype in (torch.float32, torch.float64):
         dtype = tensor.dtype
     return tensor, dtype, give_back
-
-
-def _way_back(values):
-    """For libraries of the array API standard their own `from_dlpack`, else nothing."""
-    namespace = getattr(values, "__array_namespace__", lambda: None)()
-    return getattr(namespace, "from_dlpack", lambda tensor: tensor)
 
 
 def check_lengths(window, total):

@@ -210,16 +210,6 @@ def test_dlpack_in_tensor_out():
     assert torch.equal(got, rd.zdist(stream[:40], stream))
 
 
-def test_the_array_api_way_back_is_taken():
-    class Namespace:
-        from_dlpack = staticmethod(lambda tensor: ("home", tensor))
-
-    stream = ThroughDlpack(torch.arange(5.0))
-    stream.__array_namespace__ = Namespace
-    home, distances = rd.sdist(np.array([1.0]), stream)
-    assert home == "home" and distances.tolist() == [1, 0, 1, 4, 9]
-
-
 def test_input_is_never_written_to():
     stream, query = walk(9000, 16), walk(100, 17)
     stream[50] = np.nan
@@ -285,9 +275,11 @@ def test_auto_picks_by_the_query_length(monkeypatch, passes):
         monkeypatch.setattr(
             rd.CentredBlocks, name, lambda *a, n=name, f=method: seen.append(n) or f(*a)
         )
-    rd.zdist(walk(rd.CROSSOVER[passes] - 1), walk(100))
-    rd.zdist(walk(rd.CROSSOVER[passes]), walk(100))
-    assert seen == ["correlate_directly", "correlate"]
+    for dtype, length in rd.CROSSOVER[passes].items():
+        stream = torch.tensor(walk(200), dtype=dtype)
+        rd.zdist(stream[: length - 1], stream)
+        rd.zdist(stream[:length], stream)
+    assert seen == ["correlate_directly", "correlate"] * 2
 
 
 @pytest.mark.parametrize(

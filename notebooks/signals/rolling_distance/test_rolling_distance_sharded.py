@@ -31,13 +31,13 @@ def test_pieces_keep_the_nearest_windows_of_the_whole(monkeypatch):
         return stream[start:stop]
 
     queries = np.stack([stream[50:82], stream[4000:4032]])
-    got = candidates("zdist", queries, read, range(123, 8123), 500)
+    got = candidates(queries, read, range(123, 8123), 500)
     for found, whole in zip(got, rd.zdist(queries, stream)[:, 123:8123], strict=True):
         order = np.argsort(whole)[:500]
         np.testing.assert_array_equal(np.sort(found.positions), np.sort(order) + 123)
         np.testing.assert_allclose(found.distances, whole[order], atol=1e-9)
     assert max(asked) == 1000 + 31
-    (nothing, _) = candidates("zdist", queries, read, range(0), 500)  # a rank without windows
+    (nothing, _) = candidates(queries, read, range(0), 500)  # a rank without windows
     assert len(nothing.positions) == 0
 
 
@@ -50,7 +50,7 @@ def test_memory_does_not_grow_with_the_stream(monkeypatch):
 
     rises = []
     for windows in (1 << 19, 1 << 21):  # at 8 bytes a window the second would take 12 MB more
-        run = lambda n=windows: candidates("zdist", part[:64], read, range(n), 5000)  # noqa: E731
+        run = lambda n=windows: candidates(part[:64], read, range(n), 5000)  # noqa: E731
         rises.append(bench.measure(run, repeats=1, warmup=1).peak_bytes)
     assert rises[1] < rises[0] + 6e6
 
@@ -78,8 +78,8 @@ def planted(tmp_path):
 
 def assert_found(path, want):
     with np.load(path) as got:
-        np.testing.assert_array_equal(got["positions"], want.positions)
-        np.testing.assert_allclose(got["distances"], want.distances, atol=1e-9)
+        np.testing.assert_array_equal(got["positions"], want[0])
+        np.testing.assert_allclose(got["distances"], want[1], atol=1e-9)
 
 
 def test_two_processes_equal_one_for_many_queries(planted):
@@ -94,8 +94,8 @@ def test_two_processes_equal_one_for_many_queries(planted):
     script = Path(__file__).with_name("rolling_distance_sharded.py")
     launch += [str(script), *arguments]
     subprocess.run(launch, check=True, timeout=120, cwd=script.parent, capture_output=True)
-    assert_found(out, rd.Matches(*want))
-    assert len(np.load(out)["peak_bytes"]) == 2
+    assert_found(out, list(want))
+    assert np.load(out)["peak_bytes"].shape == (2, 2)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="gloo in this process")
@@ -108,4 +108,4 @@ def test_one_process_is_a_group_too(planted, monkeypatch):
     for name, value in group.items():
         monkeypatch.setenv(name, str(value))
     main(arguments)
-    assert_found(out, want)
+    assert_found(out, [column[None] for column in want])

@@ -1,7 +1,7 @@
 """Curves of the three engines: time and memory over rows, and Spark's over the heap it gets.
 
     python -m click_features.bench_scaling
-    python -m click_features.bench_scaling --displays 10000 100000 --heaps 2g --no-broadcast
+    python -m click_features.bench_scaling --displays 1000 3000 --heaps-mb 1024
 
 One run a point: a curve shows a shape, `click_model.bench_pipeline` has the rounds. The files
 are in the page cache. PySpark is a peer: without it, or without Java, it is left out.
@@ -39,15 +39,16 @@ def heaps(raw, sizes, **options):
     A dict a run as of `race`, with `heap_mb` and `broadcast`; a run that fails is left out.
     """
     found = []
-    for size in sizes:
+    for heap_mb in sizes:
         for broadcast, conf in ((1, ()), (0, NO_BROADCAST)):
             try:
-                runs = race(raw, ("spark",), heap=size, conf=conf, **options)
+                runs = race(raw, ("spark",), heap_mb=heap_mb, conf=conf, **options)
             except RuntimeError as error:
                 words = str(error)
-                print(f"heap {size}, broadcast {broadcast}: {words[:60]} … {words[-200:]}")
+                print(
+                    f"heap {heap_mb} MB, broadcast {broadcast}: {words[:60]} … {words[-200:]}"
+                )
                 continue
-            heap_mb = int(size[:-1]) * {"g": 1024, "m": 1}[size[-1]]
             found += [one | {"heap_mb": heap_mb, "broadcast": broadcast} for one in runs]
     return found
 
@@ -64,8 +65,8 @@ def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--rounds", type=int, default=1, help="ignored: one run a point")
     parser.add_argument("--threads", type=int, default=device.cores(), help="of each engine")
-    parser.add_argument("--displays", nargs="+", type=int, default=[20_000, 200_000])
-    parser.add_argument("--heaps", nargs="*", default=["1g"])
+    parser.add_argument("--displays", nargs="+", type=int, default=[20_000, 100_000, 300_000])
+    parser.add_argument("--heaps-mb", nargs="*", type=int, default=[1024, 3072])
     args = parser.parse_args(argv)
     tier = device.tier()
     receipt = receipts.start("wide_deep", tier, args.threads)
@@ -79,7 +80,7 @@ def main(argv=None):
         for displays in sorted(args.displays):
             raw = log_of(displays, folder)
             grown += race(raw, ENGINES, own=own, **options)
-        by_heap = [] if missing("spark") else heaps(raw, args.heaps, **options)
+        by_heap = [] if missing("spark") else heaps(raw, args.heaps_mb, **options)
     largest = [one for one in grown if one["engine"] == "spark"][-1:]  # with `race`'s own heap
     by_heap += [one | {"heap_mb": 2048, "broadcast": 1} for one in largest]
     receipt.sizes(displays=displays, rows=grown[-1]["rows"])

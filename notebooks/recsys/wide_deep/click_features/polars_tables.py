@@ -1,15 +1,13 @@
-"""The small tables that the rows of `with_polars` look into: displays, pages, ads, weights.
+"""The small tables that rows look into, on one machine: displays, pages, ads, weights.
 
 Nearly every feature is a function of a display, of a page or of an ad, and there are far fewer
-of these than rows.
+of these than rows. `with_polars` joins rows with them, `with_torch` has them as tensors.
 """
 
 import polars as pl
 from outbrain import DAY_MS, START_MS
 
 from . import spec as fs
-
-SLOTS = 6  # of a document's keys that have a column; the others cost a join
 
 
 def tables_of(log, folds):
@@ -32,8 +30,7 @@ def tables_of(log, folds):
     for name, (file, column) in fs.ATTRIBUTES.items():
         items = items_of(log[file], column).collect(engine="streaming")
         pages = pages.join(_top(items, name), on="document_id", how="left")
-        unit = unit_weights(items)
-        tables[f"unit_{name}"] = unit, _slots(unit)
+        tables[f"unit_{name}"] = unit_weights(items)
     return tables | {"pages": pages.with_columns(pl.col(fs.MULTI_HOT).fill_null(0))}
 
 
@@ -124,18 +121,6 @@ def unit_weights(items):
     length = (pl.col("weight") ** 2).sum().over("document_id").sqrt()
     weighed = items.select("document_id", "key", weight=weight).filter(pl.col("weight") != 0)
     return weighed.with_columns(pl.col("weight") / length)
-
-
-def _slots(unit):
-    """A row a document: `key_0`, `weight_0` … for `SLOTS` keys at most, and `many` it has."""
-    lists = unit.group_by("document_id").agg("key", "weight", many=pl.len())
-    width = min(SLOTS, lists["many"].max() or 0)
-    slots = [
-        pl.col(name).list.get(slot, null_on_oob=True).fill_null(empty).alias(f"{name}_{slot}")
-        for slot in range(width)
-        for name, empty in (("key", -1), ("weight", 0.0))
-    ]
-    return lists.select("document_id", "many", *slots)
 
 
 def in_order(clicks):

@@ -70,9 +70,9 @@ def race(raw, engines=ENGINES, rounds=1, limit_s=600, own=None, behind=None, **o
     return found
 
 
-def local_spark(threads, heap="1g", conf=()):
+def local_spark(threads, heap_mb=1024, conf=()):
     """The environment in which PySpark starts on this machine alone."""
-    words = ["--master", f"local[{threads}]", "--driver-memory", heap]
+    words = ["--master", f"local[{threads}]", "--driver-memory", f"{heap_mb}m"]
     for setting in ("spark.ui.enabled=false", *conf):
         words += ["--conf", setting]
     words = " ".join([*words, "pyspark-shell"])
@@ -99,10 +99,10 @@ def _java():
     return ""
 
 
-def run(engine, raw, out, limit_s=600, threads=None, heap="2g", conf=(), **options):
+def run(engine, raw, out, limit_s=600, threads=None, heap_mb=2048, conf=(), **options):
     """A dict of what one run of an engine took, in a process of its own; see `race`.
 
-    threads: as many for each engine; None leaves them their own choice. heap, conf: Spark's
+    threads: as many for each engine; None leaves them their own choice. heap_mb, conf: Spark's
     ("name=value"). options: of `build`.
     """
     code = f"import sys, json; from click_features import with_{engine} as engine; "
@@ -112,7 +112,7 @@ def run(engine, raw, out, limit_s=600, threads=None, heap="2g", conf=(), **optio
     if threads:
         env |= {"OMP_NUM_THREADS": str(threads), "POLARS_MAX_THREADS": str(threads)}
     if engine == "spark":
-        env |= local_spark(threads or "*", heap, conf)
+        env |= local_spark(threads or "*", heap_mb, conf)
     line = [sys.executable, "-c", code, str(raw), str(out), json.dumps(options)]
     with tempfile.TemporaryFile("w+") as said:
         began = time.perf_counter()

@@ -45,7 +45,7 @@ def session():
 
 
 class HadoopStore:
-    """A `folder.Store` at any address that Spark reads: a path, `hdfs://…`, `s3a://…`.
+    """What `folder.Store` does, at any address that Spark reads: a path, `hdfs://…`, `s3a://…`.
 
     Raises OSError where a file cannot get its name.
     """

@@ -20,16 +20,14 @@ from outbrain import catalogue
 
 from . import (
     folder,
-    polars_tables,
     race,
-    reference,
     spark_log,
-    torch_lookups,
     with_polars,
     with_spark,
     with_torch,
 )
 from . import spec as fs
+from . import test_reference as reference
 
 DISPLAYS = 301
 EFFECTS = [field.name for field in dataclasses.fields(catalogue.Effects)]
@@ -379,29 +377,19 @@ def test_train_is_four_fifths_of_displays_until_day_ten():
 
 def test_look_ups_by_address():
     ids, wanted = torch.tensor([7, 3, 90, 0]), torch.tensor([3, 4, 7, 0, 1000, -1, 90])
-    assert torch_lookups.Lookup(ids)(wanted).tolist() == [1, -1, 0, 3, -1, -1, 2]
-    assert torch_lookups.Lookup(ids[:0])(wanted).tolist() == [-1] * 7
+    assert with_torch.Lookup(ids)(wanted).tolist() == [1, -1, 0, 3, -1, -1, 2]
+    assert with_torch.Lookup(ids[:0])(wanted).tolist() == [-1] * 7
 
 
 def test_cosines_of_lists_that_are_longer_than_a_slab():
     rng = np.random.default_rng(0)
     weights = np.where(rng.random((11, 60)) < 0.5, rng.random((11, 60)), 0)
     of, key = map(torch.tensor, np.nonzero(weights))
-    confidence = torch.tensor(weights[of, key])
-    items = torch_lookups.slabs_of(of, key, confidence, 11, 12)
-    unit = weights * np.log(12 / np.maximum((weights > 0).sum(0), 1))
-    unit /= np.linalg.norm(unit, axis=1, keepdims=True)
+    items = with_torch.slabs_of(of, key, torch.tensor(weights[of, key]), 11)
     page, promo = torch.arange(11).repeat(11), torch.arange(11).repeat_interleave(11)
-    found = torch_lookups.cosines(items, page, promo).view(11, 11)
+    found = with_torch.cosines(items, page, promo).view(11, 11)
     assert items.many.max() > 3
-    np.testing.assert_allclose(found, unit @ unit.T, rtol=1e-12)
-
-
-def test_lists_with_more_keys_than_slots_are_joined(raw, tmp_path, monkeypatch):
-    wanted = features_reference(raw)[0]["train"]
-    monkeypatch.setattr(polars_tables, "SLOTS", 3)
-    with_polars.build(raw, tmp_path)
-    check_equal(read(tmp_path, "train"), wanted)
+    np.testing.assert_allclose(found, weights @ weights.T, rtol=1e-12)
 
 
 @pytest.mark.parametrize("folds", [-1, 1])

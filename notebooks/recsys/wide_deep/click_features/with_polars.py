@@ -6,12 +6,9 @@ CTRs. These small tables are made first. Then the clicks are joined, finished an
 by batch. Memory holds the tables, nine bytes a row of the log, and one batch.
 """
 
-from itertools import product
-
 import outbrain
 import polars as pl
 
-from . import polars_tables
 from . import spec as fs
 from .folder import begin, finish
 from .polars_tables import days_since, in_order, tables_of
@@ -125,7 +122,7 @@ def _features(batch, tables, ads, fit):
     rows = rows.with_row_index("row").collect().lazy()  # once for four uses
     for name in fs.ATTRIBUTES:
         cosine = _cosines(rows, tables[f"unit_{name}"])
-        rows = rows.join(cosine.lazy(), on="row", how="left", maintain_order="left")
+        rows = rows.join(cosine, on="row", how="left", maintain_order="left")
         rows = rows.rename({"cosine": f"sim_{name}"})
     ages = []
     for name in fs.AGES:
@@ -138,33 +135,10 @@ def _features(batch, tables, ads, fit):
     return rows.select(*fs.COLUMNS, "train").collect()
 
 
-def _cosines(rows, weights):
-    """row, cosine, for rows whose page and whose ad's page have weights.
-
-    Slots are compared all with all, which needs no hash table; two lists of which one has more
-    keys than slots are joined.
-    """
-    unit, slots = weights
-    promo = slots.select(pl.all().name.suffix("_promo")).lazy()
+def _cosines(rows, unit):
+    """row, cosine, for rows whose page and whose ad's page have a key in common."""
     pairs = rows.select("row", "document_id", "document_id_promo")
-    pairs = pairs.join(slots.lazy(), on="document_id").join(promo, on="document_id_promo")
-    cosine = pl.lit(0.0)
-    for one, other in product(range((slots.width - 2) // 2), repeat=2):
-        both = pl.col(f"weight_{one}") * pl.col(f"weight_{other}_promo")
-        same = pl.col(f"key_{one}") == pl.col(f"key_{other}_promo")
-        cosine += pl.when(same).then(both).otherwise(0.0)
-    pairs = pairs.select(
-        "row",
-        "document_id",
-        "document_id_promo",
-        cosine=cosine,
-        long=pl.max_horizontal("many", "many_promo") > polars_tables.SLOTS,
-    ).collect()
-    short = pairs.filter(~pl.col("long")).select("row", "cosine")
-    if len(short) == len(pairs):
-        return short
-    long = pairs.lazy().filter("long").drop("cosine").join(unit.lazy(), on="document_id")
-    promo = unit.lazy().rename({"document_id": "document_id_promo", "weight": "weight_promo"})
-    shared = long.join(promo, on=["document_id_promo", "key"]).group_by("row")
-    long = shared.agg(cosine=(pl.col("weight") * pl.col("weight_promo")).sum())
-    return pl.concat([short, long.collect()])
+    promo = unit.lazy().select("key", document_id_promo="document_id", other="weight")
+    both = pairs.join(unit.lazy(), on="document_id")
+    both = both.join(promo, on=["document_id_promo", "key"])
+    return both.group_by("row").agg(cosine=(pl.col("weight") * pl.col("other")).sum())

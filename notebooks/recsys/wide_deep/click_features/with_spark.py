@@ -7,14 +7,12 @@ driver. Similarities are sums over the page's list of look-ups in the map of the
 
     spark-submit --master spark://… --driver-memory 4g click_features/submit.py RAW OUT
 
-`RAW` and `OUT` are addresses that all workers read: paths, hdfs://…, s3a://…. Who starts Spark
-chooses master, heap and settings; `python -m click_features.with_spark RAW OUT` takes them from
-PYSPARK_SUBMIT_ARGS, or else this machine's cores. PySpark is a peer: `race.missing` says
-whether it can run here; without it this module can be read, not called.
+`RAW` and `OUT` are addresses that all workers read: paths, hdfs://…, s3a://…. (Paths and file://
+have been tried, the other two not.) Who starts Spark chooses master, heap and settings. PySpark
+is a peer: `race.missing` says whether it can run here; without it this module can be read, not
+called.
 """
 
-import argparse
-import json
 import time
 
 from outbrain import DAY_MS, START_MS
@@ -269,18 +267,3 @@ def _write(rows, out):
         if out.has(f".sets.partial/set={name}"):
             out.publish(f".sets.partial/set={name}", name)
     out.remove(".sets.partial")
-
-
-def main(argv=None):
-    """Build with the master that Spark was started with, and print the report."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("raw")
-    parser.add_argument("out")
-    parser.add_argument("--parts", type=int, default=8)
-    parser.add_argument("--trust", action="store_true", help="do not check the files first")
-    args = parser.parse_args(argv)
-    print(json.dumps(build(args.raw, args.out, check=not args.trust, parts=args.parts)))
-
-
-if __name__ == "__main__":
-    main()

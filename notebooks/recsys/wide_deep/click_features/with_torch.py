@@ -1,12 +1,16 @@
 """The features of `spec` as tensor operations: on a GPU, or wherever tensors lie.
 
-Polars only parses the files and writes the parts. Joins are look-ups in tables addressed by the
-key itself, sums by group are `index_add` and `bincount`, and the cosines of two documents'
-short lists compare all with all, `SLAB` slots at a time; longer lists have several slabs.
+What is done for each row of the log: joins are look-ups in tables addressed by the key itself,
+sums by group are `index_add` and `bincount`, and the cosines of two documents' short lists
+compare all with all, `SLAB` slots at a time; longer lists have several slabs. The files and the
+small tables of displays, pages and ads are `polars_tables`'.
 
-Shapes: `E` displays, `A` ads, `D` documents, `S` slabs of `W` slots, `R` rows of a batch.
-Integers are int64 unless said otherwise, -1 where a key is unknown; weights are float64.
+Shapes: `E` displays, `P` pages, `A` ads, `D` 1 + the largest document_id, `S` slabs of `W`
+slots, `R` rows of a batch. Integers are int64 unless said otherwise, NEVER where a key or a
+time is unknown; weights are float64.
 """
+
+from dataclasses import dataclass
 
 import outbrain
 import polars as pl
@@ -15,10 +19,74 @@ import torch
 from . import spec as fs
 from . import with_polars
 from .folder import begin, finish
-from .polars_tables import in_order, items_of
-from .torch_lookups import Lookup, cosines, slabs_of, slots_of
+from .polars_tables import in_order
+from .polars_tables import tables_of as small_tables
 
-NEVER = -(2**62)  # the time of publication where unknown
+NEVER = -(2**62)
+SLAB = 8
+
+
+class Lookup:
+    """Positions of ids in a list of ids: `Lookup(ids)(wanted)`, -1 for those that it lacks.
+
+    >>> Lookup(torch.tensor([7, 3]))(torch.tensor([3, 4, 7]))
+    tensor([ 1, -1,  0])
+
+    ids: int64, different, 0 or more. They are addresses of a table, so the largest is its size.
+    """
+
+    def __init__(self, ids):
+        self.last = int(ids.max()) if len(ids) else -1
+        self.table = ids.new_full((self.last + 2,), -1)
+        self.table[ids] = torch.arange(len(ids), device=ids.device)
+
+    def __call__(self, wanted):
+        inside = (wanted >= 0) & (wanted <= self.last)
+        return self.table[torch.where(inside, wanted, self.last + 1)]
+
+
+@dataclass(frozen=True)
+class Items:
+    """The lists of an attribute: document d has `many[d]` slabs from `first[d]` on."""
+
+    key_SW: torch.Tensor  # int32, numbers of keys; -1 where empty
+    weight_SW: torch.Tensor
+    first: torch.Tensor
+    many: torch.Tensor
+
+
+def slabs_of(of, key, weight, documents):
+    """The Items of as many documents, whose weighted keys are listed in any order."""
+    order = of.argsort(stable=True)
+    of, key, weight = of[order], key[order], weight[order]
+    many = torch.bincount(of, minlength=documents)
+    rank = torch.arange(len(of), device=of.device) - (many.cumsum(0) - many)[of]
+    slabs = -(-many // SLAB)
+    first = slabs.cumsum(0) - slabs
+    key_SW = key.new_full((int(slabs.sum()), SLAB), -1, dtype=torch.int32)
+    weight_SW = weight.new_zeros(key_SW.shape)
+    at = first[of] + rank // SLAB, rank % SLAB
+    key_SW[at] = key.unique(return_inverse=True)[1].int()
+    weight_SW[at] = weight
+    return Items(key_SW, weight_SW, first, slabs)
+
+
+def cosines(items, page, promo):
+    """The sum over common keys of products of weights, float64 (R,), of documents (R,)."""
+    found = items.weight_SW.new_zeros(len(page))
+    slabs = items.many[page], items.many[promo]
+    for s in range(int(slabs[0].max()) if len(page) else 0):
+        for t in range(int(slabs[1].max())):
+            at = torch.nonzero((slabs[0] > s) & (slabs[1] > t))[:, 0]
+            one, other = items.first[page[at]] + s, items.first[promo[at]] + t
+            key_RW, weight_RW = items.key_SW[other], items.weight_SW[other]
+            total = found[at]
+            for slot in range(SLAB):
+                key = items.key_SW[one, slot]
+                same_RW = (key[:, None] == key_RW) & (key >= 0)[:, None]
+                total += items.weight_SW[one, slot] * (weight_RW * same_RW).sum(1)
+            found[at] = total
+    return found
 
 
 def build(raw, out, folds=0, device="cpu", check=True, batch_rows=250_000):
@@ -29,20 +97,19 @@ def build(raw, out, folds=0, device="cpu", check=True, batch_rows=250_000):
 
     All else is as in `with_polars.build`.
     """
-    device = torch.device(device)
     output = begin(out, raw, "torch", folds, batch_rows=batch_rows)
     if output.report:
         return output.report
     with output.stage("check"):
         log = outbrain.load(raw) if check else outbrain.scan(raw)
     with output.stage("tables"):
-        tables = tables_of(log, folds, device)
+        tables = tables_of(log, folds, torch.device(device))
         clicks = in_order(log["clicks_train"].collect(engine="streaming"))
     batches = list(clicks.iter_slices(batch_rows))
     with output.stage("counts"):
         seen = [_counts(_rows(batch, tables), tables, folds) for batch in batches]
         views, clicked, *days = (sum(found) for found in zip(*seen, strict=True))
-        ctr, count, fit = _finish_ads(tables, views, clicked, days, folds)
+        ctr, count, fit = _finish_ads(tables["ads"], views, clicked, days, folds)
         output.json("statistics.json", fit)
     for number, batch in enumerate(batches):
         with output.stage("join"):
@@ -60,142 +127,64 @@ def build(raw, out, folds=0, device="cpu", check=True, batch_rows=250_000):
 
 
 def tables_of(log, folds, device):
-    """What is known of displays, ads and documents: a dict of tensors, look-ups and `Items`."""
-    meta, ads = (
-        _tensors(log["documents_meta"], device),
-        _tensors(log["promoted_content"], device),
-    )
-    events = _tensors(log["events"].drop("uuid", "geo_location"), device)
-    attributes = {name: _attribute(log, name, device) for name in fs.ATTRIBUTES}
-    every = [meta["document_id"], ads["document_id"], events["document_id"]]
-    ids = torch.cat([*every, *(of for of, _, _ in attributes.values())]).unique()
-    document = Lookup(ids)
-    page, promo = document(events["document_id"]), document(ads["document_id"])
-    keys, published = _about(ids, meta)
-    ad_keys = {key: ads[key] for key in ("ad_id", "campaign_id", "advertiser_id")}
-    ad_keys |= {f"{key}_promo": values[promo] for key, values in keys.items()}
-    of_pages = _hashes(keys)
-    items = {}
-    for name, (of, key, confidence) in attributes.items():
-        of, last = document(of), int(of.max()) if len(of) else 0
-        of_pages |= slots_of(of, key, confidence, len(ids), name, fs.HOT_BUCKETS[name])
-        items[name] = slabs_of(of, key, confidence, len(ids), 1 + last)
-    return _displays(events, _places(log["events"], device), folds) | {
-        "display": Lookup(events["display_id"]),
-        "ad": Lookup(ads["ad_id"]),
-        "page": page,
-        "promo": promo,
-        "published": published,
-        "ad_keys": ad_keys,
-        "pages": of_pages,
-        "ads": _hashes(ad_keys),
-        "items": items,
-    }
-
-
-def _about(ids, meta):
-    """(keys by name, time of publication) of documents; each missing publisher is its own."""
-    at = Lookup(meta["document_id"])(ids)
-    last = int(meta["publisher_id"].max()) if len(meta["publisher_id"]) else 0
-    found = [ids]
-    for column, missing in (("source_id", -1), ("publisher_id", -1), ("publish_time", NEVER)):
-        padded = torch.cat([meta[column], meta[column].new_tensor([missing])])
-        found.append(padded[at])  # -1 is the last
-    ids, source, publisher, published = found
-    publisher = torch.where(publisher < 0, 1 + max(last, 0) + ids, publisher)
-    return {"document_id": ids, "source_id": source, "publisher_id": publisher}, published
-
-
-def _displays(events, places, folds):
-    """By name: timestamp, train, fold (-1 outside train), and a dict of buckets."""
-    display = events["display_id"]
-    train = fs.in_train(display, events["timestamp"])
-    fold = fs.hash32(display + fs.FOLD_SALT) % max(folds, 1)
-    platform = torch.where(events["platform"] < 0, 1, events["platform"])
-    return {
-        "timestamp": events["timestamp"],
-        "train": train,
-        "fold": torch.where(train & (folds > 0), fold, -1),
-        "displays": _hashes({"platform": platform} | places),
-    }
-
-
-def _hashes(keys):
-    """int32 buckets by column, of keys by name; -1 is hashed as key 0."""
-    return {
-        f"{key}_hash": (fs.hash32(values.clamp(min=0)) % fs.BUCKETS[key]).int()
-        for key, values in keys.items()
+    """By name: columns of displays, pages and ads, `Lookup`s of their keys, and `Items`."""
+    small = small_tables(log, folds)
+    found = {name: _tensors(small[name], device) for name in ("displays", "pages", "ads")}
+    keys = {"displays": "display_id", "pages": "document_id", "ads": "ad_id"}
+    found["at"] = {name: Lookup(found[name][key]) for name, key in keys.items()}
+    documents = [found["pages"]["document_id"], found["ads"]["document_id_promo"]]
+    units = {name: _tensors(small[f"unit_{name}"], device) for name in fs.ATTRIBUTES}
+    documents += [unit["document_id"] for unit in units.values()]
+    many = 1 + max(int(ids.max()) for ids in documents if len(ids))
+    return found | {
+        "items": {name: slabs_of(*unit.values(), many) for name, unit in units.items()}
     }
 
 
 def _tensors(frame, device):
-    """Columns as int64 tensors, -1 for null; times as milliseconds, NEVER for null."""
-    time = pl.selectors.datetime()
-    frame = frame.with_columns(time.dt.epoch("ms").fill_null(NEVER))
-    frame = frame.with_columns(pl.all().cast(pl.Int64).fill_null(-1)).collect(
-        engine="streaming"
-    )
+    """Columns as tensors, integers as int64, NEVER for null."""
+    whole = pl.selectors.integer() | pl.selectors.boolean()
+    frame = frame.with_columns(whole.cast(pl.Int64).fill_null(NEVER))
     return {c: torch.tensor(x.to_numpy(), device=device) for c, x in frame.to_dict().items()}
 
 
-def _places(events, device):
-    """By name of a place: its text's key for each display."""
-    places = events.select(pl.col("geo_location").fill_null("")).collect(engine="streaming")
-    texts = places.unique().with_row_index("code")
-    codes = places.join(texts, on="geo_location", maintain_order="left")["code"]
-    codes = torch.tensor(codes.cast(pl.Int64).to_numpy(), device=device)
-    texts, found = texts["geo_location"], {}
-    for name, length in fs.GEO.items():
-        keys = [fs.text_key(text[:length]) for text in texts]
-        found[name] = torch.tensor(keys, dtype=torch.int64, device=device)[codes]
-    return found
-
-
-def _attribute(log, name, device):
-    """(document_id, key, confidence) of an attribute's file; by document, best first."""
-    file, column = fs.ATTRIBUTES[name]
-    frame = items_of(log[file], column).collect(engine="streaming").to_dict()
-    of, key, confidence = (torch.tensor(x.to_numpy(), device=device) for x in frame.values())
-    order = key.argsort(stable=True)
-    order = order[confidence[order].argsort(stable=True, descending=True)]
-    order = order[of[order].argsort(stable=True)]  # the last sort weighs most: all are stable
-    return of[order].long(), key[order], confidence[order]
-
-
 def _rows(batch, tables):
-    """By name, for a batch of clicks: ids, clicked, train, and positions in the tables."""
-    device = tables["page"].device
-    rows = {c: torch.tensor(x.to_numpy(), device=device) for c, x in batch.to_dict().items()}
-    rows["display"] = tables["display"](rows["display_id"].long())
-    rows["ad"] = tables["ad"](rows["ad_id"].long())
-    rows["page"], rows["promo"] = tables["page"][rows["display"]], tables["promo"][rows["ad"]]
-    return rows | {name: tables[name][rows["display"]] for name in ("train", "fold")}
+    """By name, for a batch of clicks: ids, clicked, train, fold, positions in the tables."""
+    displays, at = tables["displays"], tables["at"]
+    rows = _tensors(batch, displays["fold"].device)
+    rows |= {"display": at["displays"](rows["display_id"]), "ad": at["ads"](rows["ad_id"])}
+    of = rows["display"]
+    rows |= {"document": displays["document_id"][of], "fold": displays["fold"][of]}
+    rows |= {"page": at["pages"](rows["document"]), "train": displays["train"][of] > 0}
+    return rows
 
 
-def _days(rows, tables, at):
-    """Whole days since the publication of pages `at`: 0 beyond the limits, -1 where unknown."""
-    published = tables["published"][rows[at]]
-    days = tables["timestamp"][rows["display"]] + outbrain.START_MS - published
-    days = torch.div(days, outbrain.DAY_MS, rounding_mode="floor")
-    days = torch.where((days >= 0) & (days <= fs.MAX_AGE_DAYS), days, 0)
-    return torch.where(published == NEVER, -1, days)
+def _days(rows, tables):
+    """Whole days since the publication of page and ad's page: 0 beyond the limits, -1 where
+    unknown.
+    """
+    now = tables["displays"]["timestamp"][rows["display"]] + outbrain.START_MS
+    pages, ads = tables["pages"]["published"], tables["ads"]["published_promo"]
+    for published in (pages[rows["page"]], ads[rows["ad"]]):
+        days = torch.div(now - published, outbrain.DAY_MS, rounding_mode="floor")
+        days = torch.where((days >= 0) & (days <= fs.MAX_AGE_DAYS), days, 0)
+        yield torch.where(published == NEVER, -1, days)
 
 
 def _counts(rows, tables, folds):
     """Train rows by (fold, ad) and their clicks, then rows by 1 + days for both ages."""
-    train, ads = rows["train"], len(tables["promo"])
+    train, ads = rows["train"], len(tables["ads"]["ad_id"])
     at = rows["fold"][train].clamp(min=0) * ads + rows["ad"][train]
     length = max(folds, 1) * ads
     views = torch.bincount(at, minlength=length)
     clicks = torch.bincount(at[rows["clicked"][train] > 0], minlength=length)
     found = [views.view(-1, ads), clicks.view(-1, ads)]
-    for page in ("page", "promo"):
-        days = 1 + _days(rows, tables, page)[train]
-        found.append(torch.bincount(days, minlength=fs.MAX_AGE_DAYS + 2))
+    for days in _days(rows, tables):
+        found.append(torch.bincount(1 + days[train], minlength=fs.MAX_AGE_DAYS + 2))
     return found
 
 
-def _finish_ads(tables, views_FA, clicks_FA, days, folds):
+def _finish_ads(ads, views_FA, clicks_FA, days, folds):
     """(CTRs by column, (1 + folds, A); counts by column, (A,); what is fitted on train)."""
     days = dict(zip(fs.AGES, (found.tolist() for found in days), strict=True))
     days = {
@@ -203,17 +192,16 @@ def _finish_ads(tables, views_FA, clicks_FA, days, folds):
     }
     ctr, views = {}, {}
     for key, least in fs.CTR.items():
-        keys = tables["ad_keys"][key]
-        _, group = keys.unique(return_inverse=True)
+        _, group = ads[key].unique(return_inverse=True)
         sums = []
         for found in (views_FA, clicks_FA):
-            own = found.new_zeros((len(found), len(keys))).index_add_(1, group, found)
+            own = found.new_zeros((len(found), len(group))).index_add_(1, group, found)
             total = own.sum(0, keepdim=True)
             sums.append(torch.cat([total - own, total]) if folds else total)
         views[key] = sums[0][-1]
         rate = sums[1].double() / sums[0].clamp(min=1)
         rate = torch.where(sums[0] >= least, rate, 0).float()[:, group]
-        ctr[f"{key}_ctr"] = torch.where(keys >= 0, rate, 0)  # fold -1 is the last
+        ctr[f"{key}_ctr"] = torch.where(ads[key] >= 0, rate, 0)  # fold -1 is the last
         if key in fs.COUNTS:
             views[key, "ads"] = views[key][group]
     fit = fs.fitted({key: views[key].cpu().numpy() for key in fs.COUNTS}, days)
@@ -226,17 +214,17 @@ def _finish_ads(tables, views_FA, clicks_FA, days, folds):
 
 def features_of(rows, tables, ctr, count, fit):
     """The features by column, in order, of the rows of a batch."""
-    ad, page, promo = rows["ad"], rows["page"], rows["promo"]
-    found = {name: rows[name].long() for name in fs.KEYS} | {"clicked": rows["clicked"]}
-    for table, at in (("displays", rows["display"]), ("pages", page), ("ads", ad)):
-        found |= {column: values[at] for column, values in tables[table].items()}
-    fold = rows["fold"]
+    ad, fold = rows["ad"], rows["fold"]
+    found = {name: rows[name] for name in fs.KEYS} | {"clicked": rows["clicked"].to(torch.int8)}
+    for name, at in (("displays", "display"), ("pages", "page"), ("ads", "ad")):
+        for column in tables[name].keys() & {*fs.CATEGORIES, *fs.MULTI_HOT}:
+            found[column] = tables[name][column][rows[at]].int()
     found |= {column: rate[fold, ad] for column, rate in ctr.items()}
     found |= {column: values[ad] for column, values in count.items()}
+    promo = tables["ads"]["document_id_promo"][ad]
     for name, items in tables["items"].items():
-        found[f"sim_{name}"] = cosines(items, page, promo).float()
-    for name, at in zip(fs.AGES, ("page", "promo"), strict=True):
-        days = _days(rows, tables, at).double()
-        days = torch.where(days < 0, fit[f"{name}_median"], days)
+        found[f"sim_{name}"] = cosines(items, rows["document"], promo).float()
+    for name, days in zip(fs.AGES, _days(rows, tables), strict=True):
+        days = torch.where(days < 0, fit[f"{name}_median"], days.double())
         found[f"{name}_age"] = torch.log1p(days).float()
     return {column: found[column] for column in fs.COLUMNS}

@@ -16,42 +16,23 @@ Shapes: `B` rows of a batch, `C` categorical columns, `H` multi-hot features, `K
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet as pq
-from click_features import CATEGORIES, MULTI_HOT, NUMBERS, Folder
+from click_features import CATEGORIES, MULTI_HOT, NUMBERS, Folder, spec
 
-_FORMAT = 1
-
-
-@dataclass(frozen=True)
-class Layout:
-    """Which columns of a features table go where: names in order; `slots` a multi-hot feature.
-
-    >>> Layout(("ad_id_hash",), ("topic_0", "topic_1", "topic_2"), ("ad_ctr",)).slots
-    3
-    """
-
-    categories: tuple
-    multi_hot: tuple
-    numbers: tuple
-    slots: int = 3
-
-    def __post_init__(self):
-        if len(self.multi_hot) % self.slots:
-            raise ValueError(
-                f"{len(self.multi_hot)} multi-hot columns are no multiple of {self.slots} slots"
-            )
+_FORMAT = 2
+WIDE = {  # columns of a batch: the features in it, their type, and the shape of a row
+    "categories": (CATEGORIES, pa.int32(), (len(CATEGORIES),)),
+    "multi_hot": (MULTI_HOT, pa.int32(), (len(MULTI_HOT) // spec.SLOTS, spec.SLOTS)),
+    "numbers": (NUMBERS, pa.float32(), (len(NUMBERS),)),
+}
 
 
-FEATURES = Layout(CATEGORIES, MULTI_HOT, NUMBERS)
-
-
-def write_batches(source, folder, layout=FEATURES, rows=131_072, per_file=8, seed=None):
+def write_batches(source, folder, rows=131_072, per_file=8, seed=None):
     """The report (a dict) of `folder`, with all rows of `source` as batches of `rows`.
 
     >>> write_batches(["train.parquet"], "train", rows=8192, seed=0)["batches"]
@@ -63,9 +44,9 @@ def write_batches(source, folder, layout=FEATURES, rows=131_072, per_file=8, see
     finished folder is left as it is. Raises ValueError for other content in `folder`, a column
     that is missing, has nulls or a wrong type, negative buckets, and a source without rows.
     """
-    table = _table(source, layout)
+    table = _table(source)
     options = {"format": _FORMAT, "rows": table.num_rows, "batch_rows": rows}
-    options |= {"per_file": per_file, "seed": seed, "layout": asdict(layout)}
+    options |= {"per_file": per_file, "seed": seed}
     output = Folder(folder, **options, source=_digest(table))
     if output.report:
         return output.report
@@ -79,7 +60,7 @@ def write_batches(source, folder, layout=FEATURES, rows=131_072, per_file=8, see
             if order is not None:
                 part = table.take(pa.array(order[first:last]))
             with output.file(names[-1]) as path:
-                _write_file(path, part, layout, rows)
+                _write_file(path, part, rows)
     files = [{"name": name} | _facts(output.store.path / name) for name in names]
     return output.finish(**options, batches=-(-table.num_rows // rows), files=files)
 
@@ -89,11 +70,11 @@ class Batches:
 
     `batches[i]` is a dict of NumPy arrays: categories (B, C) and multi_hot (B, H, K) int32,
     numbers (B, F) float32, clicked (B,) int8, display_id and ad_id (B,) int64; they are views
-    of the file, not to be written to. `verify` holds every file against its SHA-256 first.
+    of the file, not to be written to. Every file is held against its SHA-256 first.
     Raises FileNotFoundError for a folder that was not finished, ValueError for a damaged file.
     """
 
-    def __init__(self, folder, verify=True):
+    def __init__(self, folder):
         self.folder = Path(folder)
         path = self.folder / "report.json"
         if not path.is_file():
@@ -101,10 +82,9 @@ class Batches:
                 f"{path} is missing: the folder was not finished; call `write_batches` again"
             )
         self.report = json.loads(path.read_text(encoding="utf-8"))
-        self.layout = Layout(**self.report["layout"])
         self.rows, self._open = self.report["rows"], {}
         for file in self.report["files"]:
-            if problem := _damage(self.folder / file["name"], file, verify):
+            if problem := _damage(self.folder / file["name"], file):
                 raise ValueError(
                     f"{self.folder / file['name']} {problem}; remove the folder, write it again"
                 )
@@ -120,22 +100,16 @@ class Batches:
             file = pa.memory_map(str(self.folder / self.report["files"][number]["name"]))
             self._open[number] = pa.ipc.open_file(file)
         batch = self._open[number].get_batch(at)
-        arrays = {name: batch.column(name) for name in batch.schema.names}
-        for name in ("categories", "multi_hot", "numbers"):
-            arrays[name] = arrays[name].flatten()
-        arrays = {name: array.to_numpy() for name, array in arrays.items()}
-        slots = self.layout.slots
-        hot = (len(self.layout.multi_hot) // slots, slots)
-        count, kinds = batch.num_rows, len(self.layout.categories)
-        arrays["categories"] = arrays["categories"].reshape(count, kinds)
-        arrays["multi_hot"] = arrays["multi_hot"].reshape(count, *hot)
-        arrays["numbers"] = arrays["numbers"].reshape(count, len(self.layout.numbers))
+        arrays = {}
+        for name in batch.schema.names:
+            column, shape = batch.column(name), WIDE[name][2] if name in WIDE else ()
+            flat = column.flatten() if shape else column
+            arrays[name] = flat.to_numpy().reshape(batch.num_rows, *shape)
         return arrays
 
 
-def _table(source, layout):
-    named = [*layout.categories, *layout.multi_hot, *layout.numbers]
-    named = ["display_id", "ad_id", "clicked", *named]
+def _table(source):
+    named = list(spec.COLUMNS)
     if not isinstance(source, pa.Table):
         tables = [pq.read_table(path) for path in source]
         source = pa.concat_tables(tables)
@@ -145,7 +119,7 @@ def _table(source, layout):
     if not table.num_rows:
         raise ValueError("the source has no rows; at least one is needed")
     for name in named:
-        column, number = table[name], name in layout.numbers
+        column, number = table[name], name in NUMBERS
         fits = pa.types.is_floating if number else pa.types.is_integer
         if column.null_count or not fits(column.type):
             raise ValueError(
@@ -160,16 +134,13 @@ def _table(source, layout):
     return table
 
 
-def _write_file(path, part, layout, rows):
-    arrays = {name: part[name] for name in ("clicked", "display_id", "ad_id")}
-    wide = {"categories": pa.int32(), "multi_hot": pa.int32(), "numbers": pa.float32()}
-    for name, dtype in wide.items():
-        names = getattr(layout, name)
-        values = np.stack([part[n].to_numpy() for n in names], 1) if names else np.empty(0)
+def _write_file(path, part, rows):
+    types = {"clicked": pa.int8(), "display_id": pa.int64(), "ad_id": pa.int64()}
+    arrays = {name: part[name].cast(dtype) for name, dtype in types.items()}
+    for name, (names, dtype, _) in WIDE.items():
+        values = np.stack([part[n].to_numpy() for n in names], 1)
         flat = pa.array(values.astype(dtype.to_pandas_dtype()).ravel())
         arrays[name] = pa.FixedSizeListArray.from_arrays(flat, len(names))
-    types = {"clicked": pa.int8(), "display_id": pa.int64(), "ad_id": pa.int64()}
-    arrays = {n: a.cast(types[n]) if n in types else a for n, a in arrays.items()}
     table = pa.table(arrays)
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table, max_chunksize=rows)
@@ -181,15 +152,11 @@ def _facts(path):
     return {"bytes": path.stat().st_size, "sha256": digest}
 
 
-def _damage(path, facts, verify):
+def _damage(path, file):
     """What is wrong with a file of the report, or ""."""
     if not path.is_file():
         return "is missing"
-    if path.stat().st_size != facts["bytes"]:
-        return f"has {path.stat().st_size:,} bytes, {facts['bytes']:,} were written"
-    if verify and _facts(path)["sha256"] != facts["sha256"]:
-        return "differs from what was written (SHA-256)"
-    return ""
+    return "" if file == file | _facts(path) else "differs from what was written"
 
 
 def _digest(table):

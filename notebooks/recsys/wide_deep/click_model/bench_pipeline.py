@@ -87,7 +87,7 @@ def main(argv=None):
     parser.add_argument("--threads", type=int, default=device.cores(), help="of each engine")
     parser.add_argument("--displays", type=int, default=20_000)
     parser.add_argument("--epochs", type=int, default=5)
-    parser.add_argument("--heap", default="2g", help="of Spark")
+    parser.add_argument("--heap-mb", type=int, default=2048, help="of Spark")
     args = parser.parse_args(argv)
     torch.set_num_threads(args.threads)
     tier = device.tier()
@@ -100,12 +100,11 @@ def main(argv=None):
             log_of(args.displays, Path(folder)),
             rounds=args.rounds,
             behind=lambda features: train_s(features, args.epochs, tier.device),
-            own={"torch": {"device": str(tier.device)}, "spark": {"heap": args.heap}},
+            own={"torch": {"device": str(tier.device)}, "spark": {"heap_mb": args.heap_mb}},
             threads=args.threads,
         )
-    heap_mb = int(args.heap[:-1]) * {"g": 1024, "m": 1}[args.heap[-1]]
     receipt.sizes(
-        displays=args.displays, rows=found[0]["rows"], heap_mb=heap_mb, epochs=args.epochs
+        displays=args.displays, rows=found[0]["rows"], heap_mb=args.heap_mb, epochs=args.epochs
     )
     record(receipt, found, gpu=tier.device == "cuda")
     print(receipt.write(name="pipeline"))

@@ -1,7 +1,7 @@
-"""Parts that Wide & Deep is built of: lookups, dropout, and Keras's starts of weights.
+"""Parts that Wide & Deep is built of: lookups, and Keras's starts of weights.
 
-Each is the plain operation, chosen for where it runs: a lookup's dense gradient and the draws
-of dropout are what a CPU spends its time on beside matrix products.
+A lookup is the plain operation, chosen for where it runs: its dense gradient is what a CPU
+spends its time on beside matrix products.
 
 Shapes: `N` rows of a table, `D` its width; an index may have any axes.
 """
@@ -32,31 +32,6 @@ def look_up_sum(weight, at, sparse=False, fused=None):
         rows = functional.embedding_bag(flat, weight, mode="sum", padding_idx=0, sparse=sparse)
         return rows.reshape(*at.shape[:-1], weight.shape[1])
     return (look_up(weight, at, sparse) * (at != 0)[..., None]).sum(-2)
-
-
-class Dropout(nn.Module):
-    """x, with entries zeroed by chance p in training, the others over 1 - p.
-
-    torch draws a CPU's entries one by one. Here four come from one draw of 64 bits, so p counts
-    in steps of 1 / 65,536, all of them at most but one; on a GPU, and compiled, it is torch's.
-    """
-
-    def __init__(self, p):
-        super().__init__()
-        if not 0 <= p < 1:
-            raise ValueError(f"dropout {p}; allowed are 0 to below 1")
-        self.p = p
-
-    def forward(self, x):
-        if not self.training or not self.p:
-            return x
-        if x.device.type != "cpu" or torch.compiler.is_compiling():
-            return functional.dropout(x, self.p)
-        draws = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
-        chance = draws.view(torch.int16)[: x.numel()].reshape(x.shape)
-        steps = min(round(65_536 * self.p), 65_535)  # 65,536 would wrap and keep everything
-        kept = chance >= steps - 32_768
-        return x * kept.to(x.dtype).mul_(65_536 / (65_536 - steps))
 
 
 def glorot_normal(rows, columns):

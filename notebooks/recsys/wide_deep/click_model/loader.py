@@ -1,13 +1,13 @@
 """The loader that keeps a device busy: a thread reads batches ahead while the device computes.
 
-The article's loader is TensorFlow's; ours is one thread and a queue, since a batch is one
+The article's loader is TensorFlow's; ours is one thread that works ahead, since a batch is one
 slice of a file. It says how long its consumer waited: a loader that keeps up costs nothing but
 its own cores. To a GPU, batches travel from pinned memory on a stream of their own.
 """
 
-import queue
-import threading
 import time
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -113,36 +113,12 @@ class Loader:
 
 
 def _ahead(source, depth):
-    """The items of an iterator, of which a thread keeps up to `depth` ready."""
-    ready, stop = queue.Queue(depth), threading.Event()
-
-    def put(item):
-        while not stop.is_set():
-            try:
-                return ready.put(item, timeout=0.05)
-            except queue.Full:
-                continue
-
-    def work():
-        try:
-            for item in source:
-                put((item, None))
-                if stop.is_set():
-                    return
-            put((None, None))
-        except BaseException as error:
-            put((None, error))
-
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
+    """The items of an iterator up to its end, of which a thread keeps up to `depth` ready."""
+    thread = ThreadPoolExecutor(1, "batches")
     try:
-        while True:
-            item, error = ready.get()
-            if error is not None:
-                raise error
-            if item is None:
-                return
+        ready = deque(thread.submit(next, source, None) for _ in range(depth))
+        while (item := ready.popleft().result()) is not None:
+            ready.append(thread.submit(next, source, None))
             yield item
     finally:
-        stop.set()
-        thread.join(30)
+        thread.shutdown(cancel_futures=True)

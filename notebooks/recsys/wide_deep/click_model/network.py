@@ -16,14 +16,14 @@ Shapes: `B` rows, `C` categorical features, `H` multi-hot features of `K` slots 
 empty slot), `F` numbers, `D` width of the embedded row.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import accumulate
 
 import torch
 from click_features import spec
 from torch import nn
 
-from .layers import Dropout, glorot_normal, linear, look_up, look_up_sum
+from .layers import glorot_normal, linear, look_up, look_up_sum
 
 PARTS = ("both", "wide", "deep")
 
@@ -53,7 +53,9 @@ class Sizes:
 
     @staticmethod
     def published():
-        """The sizes of the article's model, in the order of the features table."""
+        """The sizes of the article's model, in the order of the features table: 91,777,245
+        parameters, 367 MB in float32.
+        """
         many, hot = spec.BUCKETS, spec.HOT_BUCKETS
         return Sizes(
             tuple(many.values()),
@@ -65,21 +67,17 @@ class Sizes:
 
     def scaled(self, buckets=1.0, dims=1.0, hidden=None):
         """These sizes with so many times the buckets (2 at least) and widths (1 at least)."""
-        many, hot = (
-            tuple(max(2, round(n * buckets)) for n in sizes)
-            for sizes in (self.buckets, self.hot_buckets)
-        )
-        widths, hot_widths = (
-            tuple(max(1, round(n * dims)) for n in sizes)
-            for sizes in (self.dims, self.hot_dims)
-        )
-        return replace(
-            self,
-            buckets=many,
-            hot_buckets=hot,
-            dims=widths,
-            hot_dims=hot_widths,
-            hidden=tuple(hidden or self.hidden),
+
+        def grown(values, times, least):
+            return tuple(max(least, round(n * times)) for n in values)
+
+        return Sizes(
+            grown(self.buckets, buckets, 2),
+            grown(self.dims, dims, 1),
+            grown(self.hot_buckets, buckets, 2),
+            grown(self.hot_dims, dims, 1),
+            self.numbers,
+            tuple(hidden or self.hidden),
         )
 
 
@@ -158,7 +156,7 @@ class Deep(nn.Module):
         self.hot = Tables(sizes.hot_buckets, sizes.hot_dims, sparse)
         layers, width = [], self.tables.width + self.hot.width + sizes.numbers
         for size in sizes.hidden:
-            layers += [linear(width, size), nn.ReLU(), Dropout(dropout)]
+            layers += [linear(width, size), nn.ReLU(), nn.Dropout(dropout)]
             width = size
         self.layers, self.last = nn.Sequential(*layers), linear(width, 1)
 
@@ -189,16 +187,6 @@ class WideDeep(nn.Module):
         self.sizes, self.parts, self.sparse = sizes, parts, sparse
         self.wide = Wide(sizes, sparse) if parts != "deep" else None
         self.deep = Deep(sizes, dropout, sparse) if parts != "wide" else None
-
-    @classmethod
-    def published(cls, **options):
-        """The article's model, 91,777,245 parameters (367 MB in float32)."""
-        return cls(Sizes.published(), **options)
-
-    @classmethod
-    def build(cls, buckets=1.0, dims=1.0, hidden=None, **options):
-        """The article's model with so many times its buckets and widths, and these layers."""
-        return cls(Sizes.published().scaled(buckets, dims, hidden), **options)
 
     def forward(self, categories, multi_hot, numbers):
         if categories.device.type == "cpu" and not torch.compiler.is_compiling():

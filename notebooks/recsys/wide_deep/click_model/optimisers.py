@@ -24,6 +24,23 @@ Shapes: every tensor follows its weight's; a sparse gradient holds rows of axis 
 import torch
 
 
+def rows_of(grad, wait=None):
+    """(rows, their gradients) of a sparse gradient, which may name a row more than once.
+
+    wait: sum them into one entry a row, as `coalesce` does. How many rows differ a GPU alone
+    knows, so a host that asks waits for it, in the middle of a step. None therefore waits on a
+    CPU only. Without waiting as many entries come back as went in, sorted; those of one row all
+    have its sum, and what a step writes for them is equal.
+    """
+    if not grad.is_cuda if wait is None else wait:
+        grad = grad.coalesce()
+        return grad.indices()[0], grad.values()
+    rows, order = grad._indices()[0].sort()
+    values = grad._values()[order]
+    group = (rows.diff(prepend=rows[:1]) != 0).cumsum(0)
+    return rows, torch.zeros_like(values).index_add_(0, group, values)[group]
+
+
 class Ftrl(torch.optim.Optimizer):
     """FTRL-proximal with TensorFlow's names: `Ftrl(model.wide.parameters(), lr=0.02)`.
 
@@ -44,14 +61,12 @@ class Ftrl(torch.optim.Optimizer):
         super().__init__(params, given)
 
     @torch.no_grad()
-    def step(self, closure=None):
-        """None, or what `closure` returns; every parameter with a gradient has moved."""
-        loss = None if closure is None else torch.enable_grad()(closure)()
+    def step(self):
+        """None; every parameter with a gradient has moved."""
         for group in self.param_groups:
             for weight in group["params"]:
                 if weight.grad is not None:
                     self._step(weight, weight.grad, group)
-        return loss
 
     def _step(self, weight, grad, group):
         state = self.state[weight]
@@ -60,8 +75,7 @@ class Ftrl(torch.optim.Optimizer):
             state["z"] = torch.zeros_like(weight)
         n, z, w = state["n"], state["z"], weight
         if grad.is_sparse:
-            grad = grad.coalesce()
-            rows, grad = grad.indices()[0], grad.values()
+            rows, grad = rows_of(grad)
             n, z, w = n[rows], z[rows], weight[rows]
         before = n.sqrt()
         after = n.addcmul_(grad, grad).sqrt()
@@ -91,9 +105,8 @@ class RmsProp(torch.optim.Optimizer):
         super().__init__(params, {"lr": lr, "rho": rho, "eps": eps})
 
     @torch.no_grad()
-    def step(self, closure=None):
-        """None, or what `closure` returns; every parameter with a gradient has moved."""
-        loss = None if closure is None else torch.enable_grad()(closure)()
+    def step(self):
+        """None; every parameter with a gradient has moved."""
         for group in self.param_groups:
             weights = [weight for weight in group["params"] if weight.grad is not None]
             for weight in weights:
@@ -102,7 +115,6 @@ class RmsProp(torch.optim.Optimizer):
                     self._sparse_step(weight, group)
             if dense := [weight for weight in weights if not weight.grad.is_sparse]:
                 self._dense_step(dense, group)
-        return loss
 
     def _prepare(self, weight):
         state, sparse = self.state[weight], weight.grad.is_sparse
@@ -128,12 +140,12 @@ class RmsProp(torch.optim.Optimizer):
     def _sparse_step(self, weight, group):
         state, rho = self.state[weight], group["rho"]
         state["step"] += 1
-        grad = weight.grad.coalesce()
-        rows, grad = grad.indices()[0], grad.values()
+        rows, grad = rows_of(weight.grad)
         missed = state["step"] - state["seen"][rows]
         decay = torch.pow(rho, missed.to(weight.dtype))
         decay = decay.reshape(-1, *[1] * (weight.dim() - 1))
         v = (state["v"][rows] * decay).addcmul_(grad, grad, value=1 - rho)
         state["v"][rows] = v
         state["seen"][rows] = state["step"]
-        weight.index_add_(0, rows, grad / v.sqrt_().add_(group["eps"]), alpha=-group["lr"])
+        roots = v.sqrt_().add_(group["eps"])
+        weight[rows] = weight[rows].addcdiv_(grad, roots, value=-group["lr"])

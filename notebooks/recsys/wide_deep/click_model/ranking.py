@@ -45,9 +45,11 @@ def average_precision(scores, clicked, groups, k=12):
             f"{len(scores)} scores, {len(clicked)} labels, {len(groups)} groups, k={k}: equal "
             "numbers, at least one row and a k of 1 or more are needed"
         )
-    if scores.isnan().any():
-        raise ValueError(f"{int(scores.isnan().sum())} scores are NaN, which have no rank")
-    if not ((clicked == 0) | (clicked == 1)).all():
+    wrong = torch.stack([scores.isnan(), (clicked != 0) & (clicked != 1)]).sum(1)
+    nan, other = wrong.tolist()  # both at once: a host that reads waits for its GPU
+    if nan:
+        raise ValueError(f"{nan} scores are NaN, which have no rank")
+    if other:
         raise ValueError("labels other than 0 and 1; a row is clicked or not")
     order = torch.argsort(clicked, stable=True)
     order = order[torch.argsort(scores[order], descending=True, stable=True)]

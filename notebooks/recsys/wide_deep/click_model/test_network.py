@@ -23,7 +23,7 @@ def draw(sizes, rows, seed=0):
 
 def test_the_published_model_has_91_777_245_parameters():
     with torch.device("meta"):
-        model = WideDeep.published()
+        model = WideDeep(Sizes.published())
     assert sum(weight.numel() for weight in model.parameters()) == 91_777_245
     wide = sum(weight.numel() for weight in model.wide.parameters())
     assert wide == sum(model.sizes.buckets) + sum(model.sizes.hot_buckets) + 13 + 1

@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 
+from . import optimisers
 from .optimisers import Ftrl, RmsProp
 
 
@@ -135,6 +136,24 @@ def test_torchs_own_defaults_take_other_steps_and_it_refuses_sparse_gradients():
     assert not torch.allclose(ours, path(torch.optim.RMSprop, grads, lrs, start, False))
     with pytest.raises(RuntimeError, match="sparse"):
         path(torch.optim.RMSprop, grads, lrs, start, True)
+
+
+@pytest.mark.parametrize("kind", [Ftrl, RmsProp])
+def test_steps_that_wait_for_no_count_are_equal(kind, monkeypatch):
+    grads, lrs, start = gradients(9, 7, 3, 3), [0.02] * 9, torch.zeros(7, 3).double()
+    wanted, waits = path(kind, grads, lrs, start, True), optimisers.rows_of
+    monkeypatch.setattr(optimisers, "rows_of", lambda grad: waits(grad, wait=False))
+    torch.testing.assert_close(path(kind, grads, lrs, start, True), wanted)
+
+
+def test_rows_that_repeat_come_with_their_sum():
+    values = torch.tensor([[1.0], [2.0], [4.0], [8.0]])
+    grad = torch.sparse_coo_tensor([[3, 0, 3, 0]], values, (5, 1))
+    rows, sums = optimisers.rows_of(grad, wait=False)
+    assert rows.tolist() == [0, 0, 3, 3] and sums[:, 0].tolist() == [10, 10, 5, 5]
+    assert optimisers.rows_of(grad)[1][:, 0].tolist() == [10, 5]
+    none = torch.sparse_coo_tensor(torch.zeros(1, 0), torch.zeros(0, 1), (5, 1))
+    assert len(optimisers.rows_of(none, wait=False)[0]) == 0
 
 
 def test_first_steps_in_closed_form():

@@ -117,18 +117,13 @@ def catalogue(displays, seed=0, effects=None):
     documents, landing = _documents(rng, displays, ad_advertiser, topic_category)
     ads = _ads(rng, effects, documents, landing, ad_advertiser)
     places, state, shares = _places()
+    kinds = {"platform": 3, "state": state.max() + 1, "hour": 24, "segment": SEGMENTS}
     tables = {
-        "platform": effects.platform * rng.standard_normal((3, CATEGORIES)),
-        "state": effects.state * rng.standard_normal((state.max() + 1, CATEGORIES)),
-        "hour": effects.hour * rng.standard_normal((24, CATEGORIES)),
-        "segment": effects.segment * rng.standard_normal((SEGMENTS, CATEGORIES)),
-        "site": np.sqrt(effects.site)
-        * rng.standard_normal((documents.source.max() + 1, 4))
-        / np.sqrt(2),
-        "advertiser": np.sqrt(effects.site)
-        * rng.standard_normal((n_advertisers, 4))
-        / np.sqrt(2),
+        name: getattr(effects, name) * rng.standard_normal((count, CATEGORIES))
+        for name, count in kinds.items()
     }
+    for name, count in (("site", documents.source.max() + 1), ("advertiser", n_advertisers)):
+        tables[name] = np.sqrt(effects.site) * rng.standard_normal((count, 4)) / np.sqrt(2)
     tables = {name: table.astype(np.float32) for name, table in tables.items()}
     return Catalogue(
         displays, seed, effects, documents, ads, tables, topic_category, places, state, shares

@@ -58,15 +58,13 @@ class World:
 
         Raises ValueError for an ad that its display does not show.
         """
-        display_id, ad_id = np.asarray(display_id), np.asarray(ad_id)
-        low, high = self.first_row[display_id - 1], self.first_row[display_id]
-        found = np.full(len(ad_id), -1)
-        for step in range(int(np.max(high - low, initial=0))):
-            at = np.minimum(low + step, high - 1)
-            found = np.where(self.ad_id[at] == ad_id, at, found)
-        if len(found) and found.min() < 0:
-            at = found.argmin()
-            raise ValueError(f"display {display_id[at]} does not show ad {ad_id[at]}")
+        displays = np.repeat(np.arange(1, len(self.first_row)), np.diff(self.first_row))
+        wanted = np.asarray(display_id, np.int64) * 2**32 + np.asarray(ad_id)
+        rows = displays * 2**32 + self.ad_id  # ascending, as the file is
+        found = np.searchsorted(rows, wanted).clip(max=len(rows) - 1)
+        if (lost := rows[found] != wanted).any():
+            display, ad = divmod(int(wanted[lost][0]), 2**32)
+            raise ValueError(f"display {display} does not show ad {ad}")
         return found
 
     def catalogue(self):

@@ -73,12 +73,11 @@ def truth(cases, folder):
     """What `simulated(cases, "fine")` gives, kept in a folder under the simulator's hash."""
     code = storage_sites.code_hash(generate.CODE)[:12]
     path = folder / f"co2_fine_{SEED}_{SITES[0]}_{len(SITES)}_{code}.npz"
-    if not path.exists():
-        saturation, pressure = simulated(cases, "fine")
-        folder.mkdir(parents=True, exist_ok=True)
-        np.savez_compressed(path, saturation=saturation, pressure=pressure)
-    with np.load(path) as kept:
-        return tuple(torch.from_numpy(kept[name]) for name in ("saturation", "pressure"))
+
+    def make():
+        return dict(zip(("saturation", "pressure"), simulated(cases, "fine"), strict=True))
+
+    return tuple(storage_sites.kept(path, make).values())
 
 
 def accuracy(found, wanted, sites):

@@ -4,12 +4,11 @@
 
 A layer: fast transforms, products with the kept rows of the transforms' matrices, and
 neuraloperator's layer (skipped where it is not installed), on the same weights and checked for
-equality before the clock starts. The processor's arithmetic peak is measured, not looked up.
+equality before the clock starts.
 """
 
 import argparse
 import importlib.util
-import math
 
 import torch
 from helpers import bench, device, receipts
@@ -23,21 +22,6 @@ LAYERS = {  # points an axis, kept modes, channels
     "three_axes": ((32, 56, 20), (4, 6, 3), 20),
     "published": ((104, 208, 32), (10, 10, 10), 36),
 }
-
-
-def matrix_flops(points, modes, channels, batch):
-    """Operations of one layer by matrices: two a real product, eight a complex one.
-
-    >>> matrix_flops((24, 56), (4, 8), 20, 1) / 1e6    # MFLOP a field
-    2.41664
-    """
-    sizes, work = list(points), 0
-    for axis in reversed(range(len(points))):  # the last axis is real, there and back
-        kept = modes[axis] * (1 if axis == len(points) - 1 else 2)
-        each = 4 if axis == len(points) - 1 else 8
-        work += 2 * each * kept * math.prod(sizes) * channels
-        sizes[axis] = kept
-    return batch * (work + 8 * channels * channels * math.prod(sizes))
 
 
 def peer_of(conv, modes):
@@ -111,11 +95,6 @@ def main(argv=None):
         print(f"{name}: {LAYERS[name]}, batch {args.batch}, forward and backward\n{race}\n")
         for way, ratio in race.ratios.items():
             receipt.record(f"layer_{name}_{way.replace(' ', '_')}", ratio)
-        work = matrix_flops(*LAYERS[name], args.batch)
-        rate = 3 * work / race.results["matrices"].median_s  # backward counts twice
-        share = rate / bench.peak(tier.device).matmul_flops_per_s
-        receipt.record(f"layer_{name}_matrices_share_of_peak", share, "")
-        print(f"matrices: {rate / 1e9:.1f} GFLOP/s, {share:.0%} of this device's products\n")
     print(receipt.write("operators"))
 
 

@@ -77,7 +77,7 @@ def fit(net, flow, epochs=20, batch=32, rate=4e-3, seed=0, tell=None):
 
 
 def answer(net, x):
-    """(N, Z, R): the pressure that a fitted network foretells for `inputs`."""
+    """(N, Z, R): the pressure that a fitted network predicts for `inputs`."""
     mean, spread = net.unit
     return net(x)[..., 0] * spread + mean
 

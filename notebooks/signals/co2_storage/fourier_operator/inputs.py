@@ -1,7 +1,7 @@
 """What a neural operator of a storage site reads: twelve channels over depth, radius and time,
 and the padding around them.
 
-The channels are those of Wen et al., U-FNO (2022), our own scaling. Pressure is foretold in
+The channels are those of Wen et al., U-FNO (2022), our own scaling. Pressure is predicted in
 units of rate over permeability times thickness, as radial flow has it, for all networks alike.
 
 Legend: B batch, Z rows, R rings, T report times.

@@ -8,8 +8,8 @@ Resources, 2022). A Fourier layer (Li et al., 2021) computes
     v' = relu( F⁻¹(R · F(v)) + W v )          and the U-Fourier layer, with a U-Net U,
     v' = relu( F⁻¹(R · F(v)) + W v + U v )
 
-where F is the Fourier transform over depth, radius and time, R a complex matrix a kept
-mode, W a matrix a cell. What is not kept is zero, so that a layer has the same weights on
+where F is the Fourier transform over depth, radius and time, R a complex matrix for each
+kept mode, W a matrix a cell. What is not kept is zero, so that a layer has the same weights on
 every grid. U, three levels of strided convolutions and back, returns what the cut-off took:
 the sharp front of the plume.
 

@@ -13,6 +13,7 @@ way back is the same reversed. An exchange is a permutation, so its gradient is 
 exchange. After each transform the modes that the layer drops are cut off before anything is
 sent. `torch.distributed` carries the bytes, gloo here and NCCL on GPUs.
 
+    python -m fourier_operator.pencil_fft                    # four processes of this machine
     python -m torch.distributed.run --nproc-per-node 4 -m fourier_operator.pencil_fft
 
 Legend: B batch, C channels, X Y Z points an axis, K kept modes, p · q processes.
@@ -20,9 +21,12 @@ Legend: B batch, C channels, X Y Z points an axis, K kept modes, p · q processe
 
 import json
 import math
+import os
+import tempfile
 
 import torch
 import torch.distributed as dist
+import torch.multiprocessing
 from torch import nn
 
 from .spectral_conv import SpectralConv, joined
@@ -224,10 +228,10 @@ def compare(p, q, sizes=(20, 18, 14), modes=(4, 3, 5), channels=3, batch=2):
     return told | {"largest_weights": int(largest)}
 
 
-def main():
+def worker(rank=-1, size=-1, meet=None):
     """Compare every grid of so many processes with one; rank 0 prints a line of JSON."""
     torch.set_num_threads(1)
-    dist.init_process_group("gloo")
+    dist.init_process_group("gloo", init_method=meet, rank=rank, world_size=size)
     try:
         size = dist.get_world_size()
         found = [compare(p, size // p) for p in range(1, size + 1) if size % p == 0]
@@ -235,6 +239,16 @@ def main():
             print(json.dumps(found))
     finally:
         dist.destroy_process_group()
+
+
+def main():
+    """Be one of a launcher's processes; without a launcher, fork four, which share what this
+    one has imported."""
+    if "RANK" in os.environ:
+        return worker()
+    with tempfile.TemporaryDirectory() as folder:
+        told = 4, f"file://{folder}/meet"
+        torch.multiprocessing.start_processes(worker, told, nprocs=4, start_method="fork")
 
 
 if __name__ == "__main__":

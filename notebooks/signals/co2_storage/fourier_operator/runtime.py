@@ -11,8 +11,8 @@ Legend: N sites, Z rows, R rings, T report times.
 
 import io
 import warnings
-from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -33,36 +33,25 @@ class Compiled:
     """A `Surrogate` in ONNX Runtime: `Compiled(surrogate, sites).predict(sites)`.
 
     example: cases as `storage_sites.load` gives them, whose first is traced; the graph is for
-    one site of its grid. threads: that work on one site, or on so many sites beside each other;
-    by default as many as torch uses.
+    one site of its grid, on the CPU, with as many threads as torch has.
     """
 
-    def __init__(self, surrogate, example, threads=None):
-        self.grid, self.threads = surrogate.grid, threads or torch.get_num_threads()
+    def __init__(self, surrogate, example):
+        self.grid = surrogate.grid
         first = pick(example, [0])
         whole = deployed(surrogate, (first,))
         graph = to_onnx(whole, tuple(first[name] for name in READ), READ, ANSWERS)
-        self.alone, self.beside = _session(graph, self.threads), _session(graph, 1)
+        self.session = _session(graph, torch.get_num_threads())
 
     def predict(self, cases, trained=True):
         """Saturation and build-up in bar, (N, T, Z, R), as `Surrogate.predict`, which also says
         what is refused."""
         fed = {name: cases[name].numpy() for name in READ}
         check_cases(fed, self.grid, trained)  # on arrays, whose small operations cost half
-        if len(fed["mask"]) == 1:
-            return tuple(torch.from_numpy(field) for field in self.alone.run(ANSWERS, fed))
-
-        def ask(n):
-            return self.beside.run(
-                ANSWERS, {name: value[n : n + 1] for name, value in fed.items()}
-            )
-
-        with ThreadPoolExecutor(self.threads) as pool:
-            pairs = list(pool.map(ask, range(len(fed["mask"]))))
-        return tuple(
-            torch.cat([torch.from_numpy(field) for field in fields])
-            for fields in zip(*pairs, strict=True)
-        )
+        sites = range(len(fed["mask"]))
+        each = [{name: value[n : n + 1] for name, value in fed.items()} for n in sites]
+        fields = zip(*(self.session.run(ANSWERS, one) for one in each), strict=True)
+        return tuple(torch.from_numpy(np.concatenate(parts)) for parts in fields)
 
 
 def to_onnx(module, inputs, names, answers):

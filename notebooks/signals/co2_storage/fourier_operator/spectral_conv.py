@@ -1,4 +1,4 @@
-"""The spectral convolution: one complex matrix a kept mode, and two ways to compute it.
+"""The spectral convolution: one complex matrix for each kept mode, and two ways to compute it.
 
 By fast transforms it costs O(n log n) and touches every mode, kept or not. Where few are
 kept, products with the few rows of the transforms' matrices cost less, though they grow

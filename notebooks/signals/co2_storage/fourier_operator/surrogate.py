@@ -37,7 +37,7 @@ def pick(cases, which):
 
 @dataclass
 class Errors:
-    """Per case: `plume` (mean absolute error of saturation where gas is or was foretold) and
+    """Per case: `plume` (mean absolute error of saturation where gas is or was predicted) and
     `pressure` (mean absolute error over the case's largest build-up), both (N,), as shares."""
 
     plume: torch.Tensor
@@ -45,7 +45,7 @@ class Errors:
 
 
 def case_errors(saturation_NTZR, pressure_NTZR, cases):
-    """The `Errors` of fields foretold for `cases`, as `Surrogate.predict` gives them."""
+    """The `Errors` of fields predicted for `cases`, as `Surrogate.predict` gives them."""
     true_s, true_p = cases["saturation"], cases["pressure"]
     inside = cases["mask"][:, None].expand_as(true_s)
     gas = ((true_s > GAS) | (saturation_NTZR > GAS)) & inside
@@ -83,16 +83,17 @@ class Surrogate(nn.Module):
 
     @torch.inference_mode()
     def predict(self, cases, batch=16, trained=True):
-        """Saturation and build-up in bar, (N, T, Z, R) each.
+        """Saturation and build-up in bar, (N, T, Z, R) each, on the CPU like the cases, however
+        far away the network lies.
 
         Raises ValueError for cases that `check_cases` refuses; `trained=False` lets cases
         outside of the training's ranges pass, for those who know what they ask.
         """
         check_cases(cases, self.grid, trained)
-        parts = [
-            self(pick(cases, some)) for some in torch.arange(len(cases["mask"])).split(batch)
-        ]
-        return tuple(torch.cat(fields) for fields in zip(*parts, strict=True))
+        here, parts = self.balance.years_T.device, []
+        for some in torch.arange(len(cases["mask"])).split(batch):
+            parts.append(self({key: x.to(here) for key, x in pick(cases, some).items()}))
+        return tuple(torch.cat(fields).cpu() for fields in zip(*parts, strict=True))
 
     def save(self, path):
         """Write the weights as safetensors, 16 bits each, complex ones as pairs."""
@@ -125,7 +126,7 @@ class Surrogate(nn.Module):
 
 
 def check_cases(cases, grid, trained=True):
-    """None where the cases (tensors, or arrays of NumPy) can be foretold; else ValueError says
+    """None where the cases (tensors, or arrays of NumPy) can be predicted; else ValueError says
     which, what and why.
 
     Refused are fields of another grid, numbers that are not finite or not positive, porosity

@@ -68,10 +68,8 @@ def test_the_model_that_is_compiled_stays_as_it_was(ufno):
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-def test_many_sites_keep_their_order(threads, ufno, sites, monkeypatch):
+def test_many_sites_keep_their_order(ufno, sites):
     model = ufno[1]
-    monkeypatch.setattr(model, "threads", threads)
     together = model.predict(sites)
     for n in (0, 11, 19):
         alone = model.predict(pick(sites, [n]))

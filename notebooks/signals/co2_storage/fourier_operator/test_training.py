@@ -85,13 +85,13 @@ def test_errors_of_a_constant_offset():
     assert torch.allclose(found.pressure, 2 / largest, atol=1e-6)
 
 
-def test_gas_foretold_where_none_is_counts():
+def test_gas_predicted_where_none_is_counts():
     data = cases(2)
     data["saturation"] = torch.zeros_like(data["saturation"])
-    foretold = torch.zeros_like(data["saturation"])
-    foretold[:, :, 0, :4] = 0.5
+    predicted = torch.zeros_like(data["saturation"])
+    predicted[:, :, 0, :4] = 0.5
     assert torch.allclose(
-        case_errors(foretold, data["pressure"], data).plume, torch.tensor(0.5)
+        case_errors(predicted, data["pressure"], data).plume, torch.tensor(0.5)
     )
 
 

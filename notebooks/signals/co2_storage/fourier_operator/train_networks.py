@@ -15,6 +15,7 @@ a number.
 """
 
 import argparse
+import functools
 import hashlib
 import json
 import time
@@ -23,7 +24,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from helpers import device, root
-from storage_sites import code_hash, generate, load, simulate_shard, sites
+from storage_sites import code_hash, generate, kept, load, simulate_shard, sites
 from two_phase import Grid
 
 from .mass import gas_ratios, reach_m
@@ -54,12 +55,8 @@ def tests_of(folder, grid):
     """The cases of `TESTS` by name, simulated now or found in a folder."""
     found, code = {}, code_hash(generate.CODE)
     for name, (seed, numbers, ranges) in TESTS.items():
-        path = folder / f"{name}_{code[:12]}.npz"
-        if not path.exists():
-            made = simulate_shard(numbers, seed, grid, sites.RANGES[ranges])
-            np.savez_compressed(path, **made)
-        with np.load(path) as kept:
-            found[name] = {key: torch.from_numpy(kept[key]) for key in kept.files}
+        make = functools.partial(simulate_shard, numbers, seed, grid, sites.RANGES[ranges])
+        found[name] = kept(folder / f"{name}_{code[:12]}.npz", make)
     return found
 
 

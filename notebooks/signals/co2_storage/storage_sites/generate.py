@@ -21,8 +21,7 @@ CODE += [Path(__file__).with_name(f"{name}.py") for name in ("rock", "sites")]
 
 
 def generate(
-    folder, cases, seed=0, grid=None, ranges="training", shard=SHARD_CASES, device="cpu",
-    progress=True,
+    folder, cases, seed=0, grid=None, ranges="training", shard=SHARD_CASES, progress=True,
 ):  # fmt: skip
     """The folder's index (a dict) once it holds at least `cases` cases, in whole shards;
     goes on where it stopped.
@@ -47,9 +46,7 @@ def generate(
     ) as bar:
         for part in range(done, wanted):
             numbers = range(part * shard, (part + 1) * shard)
-            arrays = sites.simulate_shard(
-                numbers, seed, grid, sites.RANGES[ranges], device, bar.update
-            )
+            arrays = sites.simulate_shard(numbers, seed, grid, sites.RANGES[ranges], bar.update)
             index = shards.add_shard(folder, index, arrays)
     return index
 
@@ -63,12 +60,9 @@ def main(argv=None):
     parser.add_argument("--ranges", choices=sorted(sites.RANGES), default="training")
     parser.add_argument("--grid", choices=("reduced", "published"), default="reduced")
     parser.add_argument("--shard", type=int, default=SHARD_CASES)
-    parser.add_argument("--device", default="cpu")
     args = parser.parse_args(argv)
     grid = getattr(Grid, args.grid)()
-    index = generate(
-        args.folder, args.cases, args.seed, grid, args.ranges, args.shard, args.device
-    )
+    index = generate(args.folder, args.cases, args.seed, grid, args.ranges, args.shard)
     print(f"{sum(s['cases'] for s in index['shards'].values())} cases in {args.folder}")
 
 

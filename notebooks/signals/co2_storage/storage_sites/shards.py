@@ -90,6 +90,15 @@ def verify_shard(path, entry):
         )
 
 
+def kept(path, make):
+    """A dict of tensors: the arrays of `make()`, called where there is no file `path` yet."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        np.savez_compressed(path, **make())
+    with np.load(path) as file:
+        return {name: torch.from_numpy(file[name]) for name in file.files}
+
+
 def sha256(path):
     """The hexadecimal SHA-256 of a file."""
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()

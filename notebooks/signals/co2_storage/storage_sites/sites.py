@@ -82,7 +82,7 @@ def _draw_once(rng, grid, ranges):
     )  # fmt: skip
 
 
-def simulate_shard(numbers, seed, grid, ranges=TRAINING, device="cpu", update=lambda: None):
+def simulate_shard(numbers, seed, grid, ranges=TRAINING, update=lambda: None):
     """The arrays of these cases of a data set, by the names that `shards.load` uses.
 
     Cases of about equal thickness run together, because the thickest sets the cost.
@@ -93,7 +93,7 @@ def simulate_shard(numbers, seed, grid, ranges=TRAINING, device="cpu", update=la
     results = [None] * len(drawn)
     for first in range(0, len(order), BATCH):
         chosen = order[first : first + BATCH]
-        found = simulate_batch([drawn[i] for i in chosen], grid, device)
+        found = simulate_batch([drawn[i] for i in chosen], grid)
         for i, result in zip(chosen, found, strict=True):
             if not result.mass_balance_error < BALANCE_LIMIT:
                 raise ValueError(

@@ -24,8 +24,8 @@ def quick():
     """Longer time steps: these tests are about files, not about flow."""
     simulate = sites.simulate_batch
 
-    def hasty(cases, grid, device="cpu"):
-        return simulate(cases, grid, device, step_fraction=0.5)
+    def hasty(cases, grid):
+        return simulate(cases, grid, step_fraction=0.5)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sites, "simulate_batch", hasty)
@@ -156,6 +156,13 @@ def test_no_shard_is_read_beyond_the_limit(tmp_path):
         load(tmp_path, limit=7)
 
 
+def test_what_is_kept_is_made_once(tmp_path):
+    made, path = [], tmp_path / "new" / "sites.npz"
+    for _ in range(2):
+        found = shards.kept(path, lambda: made.append(1) or {"x": np.arange(3)})
+    assert found["x"].tolist() == [0, 1, 2] and len(made) == 1
+
+
 def test_a_folder_without_a_data_set_is_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="no data set"):
         load(tmp_path)
@@ -167,8 +174,8 @@ def test_a_folder_without_a_data_set_is_refused(tmp_path):
 def test_a_case_that_loses_mass_stops_the_run(tmp_path, monkeypatch):
     simulate = sites.simulate_batch
 
-    def leaky(cases, grid, device):
-        return [r._replace(mass_balance_error=2e-6) for r in simulate(cases, grid, device)]
+    def leaky(cases, grid):
+        return [r._replace(mass_balance_error=2e-6) for r in simulate(cases, grid)]
 
     monkeypatch.setattr(sites, "simulate_batch", leaky)
     with pytest.raises(ValueError, match="mass is off by 2.0e-06"):

@@ -1,16 +1,6 @@
 """Two-phase flow around a well: CO₂ pushed into brine, in finite volumes on rings.
 
-What do I ask, and of which file?
-
-    simulator   a site (`Case`) in, its thirty years (`Result`) out: begin here
-    grid        the rings, the rows, the report times
-    fluids      what CO₂, brine and rock are like at depth
-    aquifer     from a site to the arrays that the equations need
-    equations   mass in cells, flow through faces, the well, and every derivative
-    newton      time steps and Newton's method, each case at its own time
-    linear      the linear system of one iteration, two ways
-    estimate    how hard a well would press, before any simulation
-    validation  exact answers and sums that the simulator is held against
+The map in `../README.md` says which file answers which question.
 """
 
 from .aquifer import Fluids, aquifer_of, hydrostatic_bar

@@ -48,7 +48,7 @@ def hydrostatic_bar(depth_m):
     return (ATMOSPHERE_PA + COLUMN_KG_M3 * equations.GRAVITY * depth_m) / BAR
 
 
-def aquifer_of(cases, grid, rows, device="cpu", fluid=None):
+def aquifer_of(cases, grid, rows, fluid=None):
     """The `equations.Aquifer` of a batch of cases, cut to `rows` rows.
 
     Rows below a case's own thickness are sealed: they rest, and touch nothing. `fluid`: a
@@ -56,12 +56,11 @@ def aquifer_of(cases, grid, rows, device="cpu", fluid=None):
     """
     parts = [_arrays(case, grid, rows, fluid) for case in cases]
     stacked = {
-        name: torch.as_tensor(np.stack([part[name] for part in parts]), device=device)
-        for name in parts[0]
+        name: torch.as_tensor(np.stack([part[name] for part in parts])) for name in parts[0]
     }
     stacked["curves"] = stacked["curves"].transpose(0, 1).contiguous()
     gravity = equations.GRAVITY * (fluid or REAL).gravity
-    nodes = torch.as_tensor(fluids.PRESSURES_PA, device=device)
+    nodes = torch.as_tensor(fluids.PRESSURES_PA)
     return equations.Aquifer(**stacked, pressures=nodes, row_m=grid.row_m, gravity=gravity)
 
 

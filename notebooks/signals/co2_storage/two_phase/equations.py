@@ -28,7 +28,7 @@ GRAVITY = 9.80665
 
 
 class Aquifer(NamedTuple):
-    """Everything constant of a batch of cases, float64 on one device.
+    """Everything constant of a batch of cases, float64.
 
     Conductances in m³, pressures in Pa, `entry` scales the capillary table, `brine_*` and
     `start` are per row, `co2_*` tables have the shape (B, Z, pressures), curve tables (B,

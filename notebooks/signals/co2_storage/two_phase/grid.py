@@ -64,18 +64,12 @@ class Grid:
     @classmethod
     def published(cls):
         """The grid of the published data set: 96 × 200 cells, 24 report times."""
-        return cls.geometric(96, 200, 24)
+        return cls.reduced(96, 200, 24)
 
     @classmethod
     def reduced(cls, rows=24, rings=48, reports=12):
-        """The same aquifer, coarser: by default 24 × 48 cells and every second published
-        report time."""
-        return cls.geometric(rows, rings, reports)
-
-    @classmethod
-    def geometric(cls, rows, rings, reports):
-        """A grid of any size under the published laws; `reports` divides 24, and keeps
-        every (24/reports)-th time."""
+        """The same aquifer under the same laws, by default coarser: 24 × 48 cells and every
+        second published time; `reports` divides 24."""
         if reports < 1 or 24 % reports:
             raise ValueError(
                 f"reports={reports}: a divisor of 24, to thin the published times evenly"

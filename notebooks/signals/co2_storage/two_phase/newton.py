@@ -14,6 +14,7 @@ import torch
 
 from . import equations
 from .grid import BAR, DAY_S
+from .linear import solve_banded
 
 CHOP = 0.2  # largest change of saturation in one Newton iteration
 PRESSURE_CHOP_PA = 5e6
@@ -31,15 +32,15 @@ class Run:
     """A batch under way. `cases` are the numbers of those not yet at the end; the `_out`
     tensors and `balance`, `steps`, `iterations` are for the whole batch."""
 
-    def __init__(self, aquifer, grid, solve, step_fraction):
+    def __init__(self, aquifer, grid, step_fraction):
         batch, rows, rings = aquifer.pore_volume.shape
-        self.aquifer, self.solve, self.step_fraction = aquifer, solve, step_fraction
-        new, device = aquifer.pore_volume.new_zeros, aquifer.pore_volume.device
+        self.aquifer, self.step_fraction = aquifer, step_fraction
+        new = aquifer.pore_volume.new_zeros
         self.reports = aquifer.pore_volume.new_tensor(grid.times_days) * DAY_S  # float64
         self.saturation_out = new(batch, len(self.reports), rows, rings)
         self.pressure_out = torch.zeros_like(self.saturation_out)
         self.bottom_out, self.balance = new(batch, len(self.reports)), new(batch, 2)
-        self.cases = torch.arange(batch, device=device)
+        self.cases = torch.arange(batch)
         self.steps, self.iterations = torch.zeros_like(self.cases), torch.zeros_like(self.cases)
         self.tried, self.reported = torch.zeros_like(self.cases), torch.zeros_like(self.cases)
         self.now, self.dt = new(batch), new(batch) + FIRST_STEP_S
@@ -59,10 +60,10 @@ class Run:
         full = self.aquifer.pore_volume * self.aquifer.brine_density[..., None]
         worst = (system.residual / full[:, None]).abs().amax((1, 2, 3))
         # brine of 1e15 kg in all can be summed no better than to a few hundred grams
-        astray = system.residual.sum((2, 3)).abs()
+        imbalance = system.residual.sum((2, 3)).abs()
         allowed = BALANCE_TOLERANCE * (self.aquifer.rate * self.dt)[:, None]
         allowed = allowed + ROUNDING * system.held.sum((2, 3)).T
-        good = (worst < TOLERANCE) & (astray < allowed).all(1) & (self.tried > 0)
+        good = (worst < TOLERANCE) & (imbalance < allowed).all(1) & (self.tried > 0)
         failed = ~good & ((self.tried >= NEWTON_LIMIT) | ~worst.isfinite())
         onward = (~good & ~failed).nonzero()[:, 0]
         if len(onward):
@@ -74,7 +75,7 @@ class Run:
 
     def newton(self, onward, system):
         """Improve pressure and saturation of the cases `onward` (their places in the batch)."""
-        change = self.solve(system.matrix.take(onward), -system.residual[onward])
+        change = solve_banded(system.matrix.take(onward), -system.residual[onward])
         step = change[:, 0].clamp(-PRESSURE_CHOP_PA, PRESSURE_CHOP_PA)
         saturation = (self.saturation[onward] + change[:, 1].clamp(-CHOP, CHOP)).clamp_(min=0)
         self.pressure[onward] += step

@@ -21,10 +21,8 @@ import torch
 from . import fluids
 from .aquifer import aquifer_of, hydrostatic_bar
 from .estimate import estimated_buildup_bar
-from .linear import solve_banded, solve_blocks
 from .newton import STEP_FRACTION, Run
 
-SOLVERS = {"blocks": solve_blocks, "banded": solve_banded}
 FIELDS = (("permeability", 1e-4, 1e5, "mD"), ("porosity", 0.005, 0.6, "of the volume"))
 NUMBERS = (
     ("depth_m", 800, 4000, "m: shallower CO₂ is no dense fluid, deeper the correlations end"),
@@ -86,37 +84,27 @@ def simulate(case, grid, **options):
     return simulate_batch([case], grid, **options)[0]
 
 
-def simulate_batch(
-    cases, grid, device="cpu", solver=None, step_fraction=STEP_FRACTION, fluid=None
-):
-    """A `Result` for each case, advanced together on `device`; equal to one at a time up to
-    rounding.
+def simulate_batch(cases, grid, step_fraction=STEP_FRACTION, fluid=None):
+    """A `Result` for each case, advanced together on the CPU, as the article's simulator is;
+    equal to one at a time up to rounding.
 
-    `solver`: "blocks" (torch, any device) or "banded" (LAPACK, on the CPU); None takes the one
-    that is faster: "banded" on a CPU. `step_fraction`: the longest step as a
-    share of the time passed; halving it halves the error of time stepping. `fluid`: a `Fluids`
-    in place of the real ones. Cost of "blocks": about 16 Z³ R operations a Newton iteration
-    and case, a few hundred iterations; Z is the batch's thickest aquifer in rows, so cases of
-    about equal thickness go well together. Raises ValueError for an unphysical case (see
-    `check`), an empty batch or an unknown solver, ArithmeticError where Newton's method fails
-    even in steps of a second.
+    `step_fraction`: the longest step as a share of the time passed; halving it halves the error
+    of time stepping. `fluid`: a `Fluids` in place of the real ones. Costs about 32 Z³ R
+    operations for each Newton iteration and case, a few hundred iterations; Z is the batch's
+    thickest aquifer in rows, so cases of about equal thickness go well together. Raises
+    ValueError for an unphysical case (see `check`) or an empty batch, ArithmeticError where
+    Newton's method fails even in steps of a second.
     """
     cases = list(cases)
-    solver = solver or ("banded" if torch.device(device).type == "cpu" else "blocks")
-    if not cases or solver not in SOLVERS:
-        raise ValueError(
-            f"{len(cases)} cases, solver {solver!r}: at least one case and one of the solvers "
-            f"{sorted(SOLVERS)} are needed"
-        )
+    if not cases:
+        raise ValueError("0 cases: at least one is needed")
     if not 0 < step_fraction <= 1:
         raise ValueError(f"step_fraction={step_fraction}: a share of the time passed, up to 1")
     for case in cases:
         check(case, grid)
     began = time.perf_counter()
     rows = max(grid.active_rows(case.thickness_m) for case in cases)
-    run = Run(
-        aquifer_of(cases, grid, rows, device, fluid), grid, SOLVERS[solver], step_fraction
-    )
+    run = Run(aquifer_of(cases, grid, rows, fluid), grid, step_fraction)
     with torch.no_grad():
         while len(run.cases):
             run.iterate()

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from . import equations, fluids, newton, simulator
+from . import equations, fluids, newton
 from .aquifer import Fluids, aquifer_of, hydrostatic_bar
 from .estimate import estimated_buildup_bar
 from .grid import Grid
@@ -19,13 +19,6 @@ from .validation import co2_in_place_mt, plain_case
 
 GRID, SMALL = Grid.reduced(6, 16, reports=4), Grid.reduced(3, 8, reports=1)
 QUICK = {"step_fraction": 1.0}  # long steps: what these tests ask does not depend on them
-DEVICES = [
-    "cpu",
-    pytest.param(
-        "cuda",
-        marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here"),
-    ),
-]
 
 
 def rough_case(seed=0, thickness=200.0, opening=(60.0, 170.0), rate=0.8, **other):
@@ -45,25 +38,17 @@ def rough():
     return simulate(rough_case(), GRID, **QUICK)
 
 
-@pytest.mark.parametrize("device", DEVICES)
-def test_a_batch_is_its_cases_one_by_one(device):
+def test_a_batch_is_its_cases_one_by_one():
     cases = [rough_case(1), rough_case(2, 100.0, (0.0, 90.0), 0.3)]
-    together = simulate_batch(cases, GRID, device, solver="blocks", **QUICK)
+    together = simulate_batch(cases, GRID, **QUICK)
     for case, found in zip(cases, together, strict=True):
         alone = simulate(case, GRID, **QUICK)
         # rounding differs, and Newton stops within a millionth of the pore volume
+        torch.testing.assert_close(saturation(found), saturation(alone), rtol=0, atol=1e-5)
         torch.testing.assert_close(
-            saturation(found).cpu(), saturation(alone), rtol=0, atol=1e-5
-        )
-        torch.testing.assert_close(
-            found.pressure_buildup_TZR.cpu(), alone.pressure_buildup_TZR, rtol=1e-5, atol=1e-4
+            found.pressure_buildup_TZR, alone.pressure_buildup_TZR, rtol=1e-5, atol=1e-4
         )
         assert found.steps == alone.steps
-
-
-def test_both_solvers_give_the_same_plume(rough):
-    blocks = simulate(rough_case(), GRID, solver="blocks", **QUICK)
-    torch.testing.assert_close(saturation(blocks), saturation(rough), rtol=0, atol=1e-5)
 
 
 @settings(max_examples=3, deadline=None)
@@ -116,12 +101,13 @@ def test_saturation_stays_between_nothing_and_what_brine_leaves():
     "start, wanted, found",
     [(0.1, 9.0, 0.3), (0.6, 9.0, 0.7), (0.6, -9.0, 0.4), (0.1, -9.0, 0.0)],
 )
-def test_an_iteration_moves_a_little_and_to_what_is_possible(start, wanted, found):
+def test_an_iteration_moves_a_little_and_to_what_is_possible(start, wanted, found, monkeypatch):
     def solve(matrix, right):
         return torch.stack([0 * right[:, 0] - 1e9, 0 * right[:, 1] + wanted], 1)
 
     aquifer = aquifer_of([rough_case(irreducible=0.3)], GRID, 6)
-    run = newton.Run(aquifer, GRID, solve, 0.1)
+    monkeypatch.setattr(newton, "solve_banded", solve)
+    run = newton.Run(aquifer, GRID, 0.1)
     run.saturation += start
     before = run.pressure.clone()
     system = equations.assemble(aquifer, run.pressure, run.saturation, run.before, run.dt)
@@ -219,8 +205,7 @@ def test_a_site_that_cannot_be_is_refused_with_the_reason(change, words):
 
 @pytest.mark.parametrize(
     "cases, options, words",
-    [([], {}, "0 cases"), ([rough_case()], {"solver": "magic"}, "magic"),
-     ([rough_case()], {"step_fraction": 0.0}, "step_fraction"),
+    [([], {}, "0 cases"), ([rough_case()], {"step_fraction": 0.0}, "step_fraction"),
      ([rough_case()], {"step_fraction": NAN}, "step_fraction")],
 )  # fmt: skip
 def test_a_run_that_cannot_be_is_refused(cases, options, words):
@@ -252,19 +237,6 @@ def test_the_well_s_pressure_is_told_against_rest_at_its_own_top_row():
     result = simulate(plain_case(GRID, 100, 0.05, open_from=0.55), GRID, **QUICK)
     excess = result.bottom_hole_bar - result.pressure_buildup_TZR[:, 3, 0]
     assert (excess > 0).all() and (excess < 8).all(), "brine weighs 10 bar a hundred metres"
-
-
-@pytest.mark.parametrize("device", DEVICES)
-def test_a_cpu_solves_bands_and_a_gpu_blocks(monkeypatch, device):
-    asked = []
-
-    def seen(name, solve):
-        return lambda *args: asked.append(name) or solve(*args)
-
-    made = {name: seen(name, solve) for name, solve in simulator.SOLVERS.items()}
-    monkeypatch.setattr(simulator, "SOLVERS", made)
-    simulate_batch([plain_case(SMALL)] * 2, SMALL, device, **QUICK)
-    assert set(asked) == {"banded" if device == "cpu" else "blocks"}
 
 
 def test_two_threads_give_what_one_gives():

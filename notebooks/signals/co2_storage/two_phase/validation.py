@@ -84,7 +84,7 @@ def theis(grid=None, millidarcy=50.0, **options):
     """`Profile` of the build-up in bar at the last report time; `error` is the largest
     difference from the second ring on, as a share of the exact build-up in the second
     ring."""
-    grid = grid or replace(Grid.geometric(1, 96, 12), row_m=20.0)
+    grid = grid or replace(Grid.reduced(1, 96), row_m=20.0)
     case = plain_case(grid, millidarcy, rate_mt=0.02)
     result = simulate(case, grid, **({"fluid": ONE} | options))
     found = result.pressure_buildup_TZR[-1, 0].numpy()

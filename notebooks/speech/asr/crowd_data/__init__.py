@@ -15,13 +15,5 @@ from .sandbox import CrowdServer
 from .splits import leaks, random_split, speaker_split
 from .transcripts import manifest_entries, normalise
 
-__all__ = [
-    "AccessError",
-    "CrowdClient",
-    "CrowdServer",
-    "delivery_zip",
-    "leaks",
-    "manifest_entries",
-    "normalise",
-]
-__all__ += ["random_split", "read_delivery", "speaker_split"]
+__all__ = ["AccessError", "CrowdClient", "CrowdServer", "delivery_zip", "leaks"]
+__all__ += ["manifest_entries", "normalise", "random_split", "read_delivery", "speaker_split"]

@@ -1,16 +1,14 @@
-"""What a client reads from HTTP answers: words of errors, JSON, waits, ranges, hashes.
+"""What a client reads from HTTP answers: words of errors, JSON, ranges, hashes.
 
 Pure functions, apart from reading an answer's body, and the errors that `client` raises.
-An answer is a `requests.Response` whose body is not yet read. Sources: RFC 9110 for Retry-After
-and Content-Range, RFC 9530 for Repr-Digest.
+An answer is a `requests.Response` whose body is not yet read. Sources: RFC 9110 for
+Content-Range, RFC 9530 for Repr-Digest.
 """
 
 import base64
 import contextlib
-import email.utils
 import json
 import re
-import time
 from urllib.parse import urlsplit
 
 MAX_JSON_BYTES = 10**7
@@ -29,11 +27,7 @@ class DamagedError(CrowdError):
 
 
 class PassingError(CrowdError):
-    """A failure that may pass; `wait_s` is what the server asked to wait, or None."""
-
-    def __init__(self, problem, wait_s=None):
-        super().__init__(problem)
-        self.wait_s = wait_s
+    """A failure that may pass: no connection, a time-out, a busy server, a short body."""
 
 
 def checked_address(url):
@@ -47,11 +41,9 @@ def checked_address(url):
         safe = parts.hostname and (parts.scheme == "https" or (parts.scheme == "http" and here))
     except ValueError:
         safe = False
-    if not safe:
-        need = "https is needed, or http to this machine, because a secret goes there"
-        raise ValueError(f"address {url!r}: {need}")
-    if parts.username or parts.query or parts.fragment:
-        raise ValueError(f"address at {parts.hostname}: no user, query or fragment is allowed")
+    if not safe or parts.username or parts.query or parts.fragment:
+        need = "https is needed, or http to this machine, without user, query or fragment"
+        raise ValueError(f"address at {url.rpartition('@')[2]!r}: {need}: a secret goes there")
     return url.rstrip("/"), here
 
 
@@ -59,15 +51,9 @@ def said(answer):
     """The request, the status and the server's own words, in one line of bounded length."""
     line = f"{answer.request.method} {answer.url}: {answer.status_code} {answer.reason}"
     with contextlib.suppress(Exception):  # whatever the body is, the status is the news
-        words = answer.raw.read(1000, decode_content=True).decode("utf-8", "replace")
-        with contextlib.suppress(ValueError, AttributeError):
-            told = json.loads(words)
-            words = ": ".join(
-                str(told[key])
-                for key in ("error", "error_description", "message")
-                if told.get(key)
-            )
-        line += f": {' '.join(words.split())}" if words.strip() else ""
+        told = json.loads(answer.raw.read(1000, decode_content=True))
+        keys = [key for key in ("error", "error_description", "message") if told.get(key)]
+        line = ": ".join([line, *(" ".join(str(told[key]).split()) for key in keys)])
     return line
 
 
@@ -82,16 +68,6 @@ def parsed(answer):
         raise CrowdError(f"{answer.url}: no JSON: {error}") from error
 
 
-def retry_after_s(answer):
-    """Seconds of the Retry-After header, which is a number or a date; None for none."""
-    told = answer.headers.get("Retry-After", "")
-    if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", told):
-        return float(told)
-    with contextlib.suppress(TypeError, ValueError):
-        return max(0.0, email.utils.parsedate_to_datetime(told).timestamp() - time.time())
-    return None
-
-
 def span(answer, asked):
     """(first byte, bytes in all) of a download; `asked` is the first byte that was asked for.
 
@@ -104,7 +80,7 @@ def span(answer, asked):
     told = answer.headers.get("Content-Range", "")
     piece = re.fullmatch(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18})", told)
     if answer.status_code != 206 or not piece or int(piece[1]) != asked:
-        raise PassingError(f"{said(answer)}: Content-Range {told!r} for bytes={asked}-", 0.0)
+        raise PassingError(f"{said(answer)}: Content-Range {told!r} for bytes={asked}-")
     return asked, int(piece[3])
 
 

@@ -2,9 +2,8 @@
 
     token         kept until shortly before its end; after a 401 one new token, and the request
                   again
-    retries       for what may pass (no connection, time-outs, 408, 429, 5xx, short bodies):
-                  waits drawn evenly from 0 to backoff 2^n ("full jitter", M. Brooker, AWS
-                  Architecture Blog, 2015), or what Retry-After says
+    retries       for what may pass (no connection, time-outs, 408, 429, 5xx): urllib3's
+                  `Retry`, waits that double, with jitter, or what Retry-After says
     resumption    a broken download goes on from the bytes that are there while the file has
                   its ETag (RFC 9110: Range with If-Range), in this run or a later one
     verification  length, and SHA-256 where the server states it (RFC 9530, Repr-Digest); only
@@ -15,9 +14,7 @@ Where we differ from the article: it makes each request once, and keeps the zip 
 
 import contextlib
 import hashlib
-import json
 import os
-import random
 import time
 from pathlib import Path
 from urllib.parse import quote
@@ -32,7 +29,6 @@ from .answers import (
     PassingError,
     checked_address,
     parsed,
-    retry_after_s,
     said,
     span,
     stated_sha256,
@@ -41,9 +37,9 @@ from .answers import (
 __all__ = ["SCOPE", "AccessError", "CrowdClient", "CrowdError", "DamagedError", "PassingError"]
 SCOPE = "PublicAPIv2"
 PASSING = {408, 429, 500, 502, 503, 504}
+LONGEST_WAIT_S = 60  # who is asked to wait longer gives up
 CHUNK_BYTES = 2**16
 TOKEN_MARGIN_S = 30.0  # a token is renewed this long before its end, at most half its life
-GRACE_S, SLOWEST = 60, 20_000  # an attempt may take a minute and its bytes at 20 kB/s
 
 
 class CrowdClient:
@@ -69,18 +65,24 @@ class CrowdClient:
         scope=SCOPE,
         tries=5,
         backoff_s=0.5,
-        longest_wait_s=60.0,
         timeout_s=20.0,
         max_bytes=10**10,
     ):
         (self.auth_url, here), (self.api_url, near) = map(checked_address, (auth_url, api_url))
         self.client_id, self._secret, self.scope = client_id, client_secret, scope
-        self.tries, self.backoff_s, self.longest_wait_s = tries, backoff_s, longest_wait_s
-        self.timeout_s, self.max_bytes, self.retries = timeout_s, max_bytes, 0
+        self.tries, self.backoff_s, self.timeout_s = tries, backoff_s, timeout_s
+        self.max_bytes, self.retries = max_bytes, 0
         self._token, self._token_end, self._session = None, 0.0, requests.Session()
-        self._session.trust_env = not (
-            here and near
-        )  # no proxy between this machine and itself
+        self._session.trust_env = not (here and near)  # no proxy between a machine and itself
+        patience = _Patience(
+            tries - 1,
+            status_forcelist=PASSING,
+            allowed_methods=None,  # a token may be asked for again, too
+            backoff_factor=backoff_s,
+            backoff_jitter=backoff_s,
+        )
+        for scheme in ("http://", "https://"):
+            self._session.mount(scheme, requests.adapters.HTTPAdapter(max_retries=patience))
 
     def __repr__(self):
         return f"CrowdClient({self.api_url!r}, client_id={self.client_id!r})"  # no secret
@@ -94,7 +96,8 @@ class CrowdClient:
     def deliverables(self, project_id):
         """The project's deliverables, dicts with the fields that the article shows."""
         route = f"/projects/{quote(project_id, '')}/deliverables"
-        listed = self._retried(lambda: self._json(route))
+        with self._asked(route) as answer:
+            listed = parsed(answer)
         known = isinstance(listed, list) and all(isinstance(one, dict) for one in listed)
         if not known or not all(isinstance(one.get("id"), str) for one in listed):
             raise CrowdError(f"{self.api_url}{route}: a list of deliverables was expected")
@@ -109,41 +112,27 @@ class CrowdClient:
         path.parent.mkdir(parents=True, exist_ok=True)
         ids = quote(project_id, ""), quote(deliverable_id, "")
         route = "/projects/{}/deliverables/{}/download".format(*ids)
-        part = path.with_name(f".{path.name}.part")
-        self._retried(lambda: self._receive(route, part), lambda: _size(part))
-        os.replace(part, path)
-        _notes(part).unlink(missing_ok=True)
-        return path
-
-    def _retried(self, action, progress=lambda: 0):
-        """What `action` gives; it is done again after failures that may pass."""
-        failures, reached = 0, progress()
-        while True:
+        part, failures = path.with_name(f".{path.name}.part"), 0
+        while failures < self.tries:
+            before = _size(part)
             try:
-                return action()
-            except PassingError as failure:
-                now = progress()
-                failures, reached = (1 if now > reached else failures + 1), max(now, reached)
-                wait_s = random.uniform(0, self.backoff_s * 2 ** (failures - 1))
-                wait_s = wait_s if failure.wait_s is None else failure.wait_s
-                if failures >= self.tries or wait_s > self.longest_wait_s:
-                    why = f"{failures} tries failed" if failures >= self.tries else "given up"
-                    why += (
-                        f", the next in {wait_s:.0f} s" if wait_s > self.longest_wait_s else ""
-                    )
-                    raise PassingError(f"{why}, at last with: {failure}", wait_s) from failure
-            self.retries += 1
-            time.sleep(wait_s)
-
-    def _json(self, route):
-        with self._asked(route) as answer:
-            return parsed(answer)
+                self._receive(route, part)
+                break
+            except PassingError:
+                failures = 1 if _size(part) > before else failures + 1
+                if failures == self.tries:
+                    raise
+                self.retries += 1
+                time.sleep(self.backoff_s * (failures - 1))
+        os.replace(part, path)
+        _etag_of(part).unlink(missing_ok=True)
+        return path
 
     @contextlib.contextmanager
     def _asked(self, route, headers=None):
         """The answer to a request with a token; with a new one when the first is refused."""
         for renewed in (False, True):
-            bearer = _Bearer(self._access(renewed))
+            bearer = _bearer(self._access(renewed))
             url = self.api_url + route
             with self._sent("GET", url, auth=bearer, headers=headers) as answer:
                 if answer.status_code == 401 and not renewed:
@@ -159,7 +148,7 @@ class CrowdClient:
             form = {"client_id": self.client_id, "client_secret": self._secret}
             form |= {"grant_type": "client_credentials", "scope": self.scope}
             url = f"{self.auth_url}/connect/token"
-            with self._sent("POST", url, auth=_Bearer(None), data=form) as answer:
+            with self._sent("POST", url, auth=_bearer(None), data=form) as answer:
                 if answer.status_code != 200:
                     raise AccessError(said(answer))
                 told = parsed(answer)
@@ -180,27 +169,24 @@ class CrowdClient:
         more |= {"timeout": self.timeout_s, "stream": True, "allow_redirects": False}
         try:
             with self._session.request(method, url, **more) as answer:
-                if answer.status_code in PASSING:
-                    raise PassingError(said(answer), retry_after_s(answer))
+                self.retries += len(answer.raw.retries.history)
                 known = {200, 206, 416, 401, 403} | ({400} if method == "POST" else set())
                 if answer.status_code not in known:
                     raise CrowdError(said(answer))
                 yield answer
-        except (
-            requests.ConnectionError,
-            requests.Timeout,
-            urllib3.exceptions.HTTPError,
-        ) as error:
+        except (requests.ConnectionError, requests.exceptions.RetryError) as error:
+            raise PassingError(f"{self.tries} tries failed: {method} {url}: {error}") from error
+        except urllib3.exceptions.HTTPError as error:  # while the body came
             raise PassingError(f"{method} {url}: {error}") from error
         except requests.RequestException as error:
             raise CrowdError(f"{method} {url}: {error}") from error
 
     def _receive(self, route, part):
         """None, once `part` is whole and verified; it goes on from the bytes that are there."""
-        if part.is_symlink():
-            part.unlink()
-        etag = _etag(part)
-        asked = max(0, _size(part) - 1) if etag else 0  # one byte again: no range is empty
+        note = _etag_of(part)
+        etag = note.read_text(errors="replace") if note.is_file() else ""
+        usable = etag.startswith('"') and etag.isprintable()  # no weak one, no header in it
+        asked = max(0, _size(part) - 1) if usable else 0  # one byte again: no range is empty
         headers = {"Accept-Encoding": "identity"}
         headers |= {"Range": f"bytes={asked}-", "If-Range": etag} if asked else {}
         with self._asked(route, headers) as answer:
@@ -209,10 +195,13 @@ class CrowdClient:
             except PassingError:
                 part.unlink(missing_ok=True)
                 raise
-            self._check(answer, total)
+            coding = answer.headers.get("Content-Encoding", "identity")
+            if (total or 0) > self.max_bytes or coding != "identity":
+                told = f"{total or 0:,} bytes, Content-Encoding {coding}"
+                need = f"allowed are {self.max_bytes:,} (max_bytes), as they are"
+                raise CrowdError(f"{answer.url}: {told}; {need}")
+            note.write_text(answer.headers.get("ETag", ""))
             with part.open("ab") as out:
-                _locked(out)
-                _notes(part).write_text(json.dumps({"etag": answer.headers.get("ETag", "")}))
                 out.truncate(start)
                 out.seek(start)
                 self._copy(answer, out, total)
@@ -222,42 +211,34 @@ class CrowdClient:
                 )
             _verify(answer, part, start)
 
-    def _check(self, answer, total):
-        if total is not None and total > self.max_bytes:
-            limit = f"allowed are {self.max_bytes:,} (max_bytes)"
-            raise CrowdError(f"{answer.url}: {total:,} bytes; {limit}")
-        coding = answer.headers.get("Content-Encoding", "identity")
-        if coding != "identity":
-            raise CrowdError(
-                f"{answer.url}: Content-Encoding {coding}, which was not asked for"
-            )
-
     def _copy(self, answer, out, total):
-        """Write the body to `out`, as it comes, with an eye on its size and speed."""
-        limit, began, first = (
-            self.max_bytes if total is None else total,
-            time.monotonic(),
-            out.tell(),
-        )
+        """Write the body to `out` as it comes, up to its stated or allowed size."""
+        limit = self.max_bytes if total is None else total
         while chunk := answer.raw.read1(CHUNK_BYTES):
             if out.tell() + len(chunk) > limit:
                 raise CrowdError(f"{answer.url}: more than {limit:,} bytes")
             out.write(chunk)
-            took_s, got = time.monotonic() - began, out.tell() - first
-            if took_s > GRACE_S + got / SLOWEST:
-                raise CrowdError(f"{answer.url}: {got:,} bytes in {took_s:.0f} s, given up")
 
 
-class _Bearer(requests.auth.AuthBase):
-    """Puts a token into a request; as `auth`, because ~/.netrc would replace a mere header."""
+class _Patience(urllib3.Retry):
+    """urllib3's rule of retries, except that a very long Retry-After ends them."""
 
-    def __init__(self, token):
-        self.token = token
+    def get_retry_after(self, response):
+        wait_s = super().get_retry_after(response)
+        if (wait_s or 0) > LONGEST_WAIT_S:
+            why = f"given up: come back in {wait_s:.0f} s, it says"
+            raise urllib3.exceptions.HTTPError(why)
+        return wait_s
 
-    def __call__(self, request):
-        if self.token is not None:
-            request.headers["Authorization"] = f"Bearer {self.token}"
+
+def _bearer(token):
+    """What puts a token into a request; as `auth`, since ~/.netrc would replace a header."""
+
+    def signed(request):
+        request.headers.update({"Authorization": f"Bearer {token}"} if token else {})
         return request
+
+    return signed
 
 
 def _verify(answer, part, start):
@@ -268,32 +249,12 @@ def _verify(answer, part, start):
     if stated not in (None, found):
         part.unlink()
         problem = f"{answer.url}: SHA-256 {found.hex()}, stated {stated.hex()}; nothing is kept"
-        if start:  # the piece from before may be the wrong one
-            raise PassingError(problem, 0.0)
-        raise DamagedError(problem)
+        raise PassingError(problem) if start else DamagedError(problem)  # an old piece may err
 
 
-def _locked(out):
-    """Keep other processes from the same download; without locks, the hash decides."""
-    with contextlib.suppress(ImportError):
-        import fcntl
-
-        try:
-            fcntl.flock(out, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise CrowdError(f"{out.name}: another download writes to it") from None
-
-
-def _etag(part):
-    """The ETag of the file that `part` is a piece of; "" for none, and for weak ones."""
-    with contextlib.suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
-        etag = json.loads(_notes(part).read_text())["etag"]
-        return etag if etag.startswith('"') and etag.isprintable() else ""
-    return ""
-
-
-def _notes(part):
-    return part.with_name(part.name + ".json")
+def _etag_of(part):
+    """Where the ETag of the file stands that `part` is a piece of."""
+    return part.with_name(part.name + ".etag")
 
 
 def _size(path):

@@ -6,9 +6,7 @@ and files need not fit each other; what is wrong with a row is told, and the row
 """
 
 import csv
-import errno
 import io
-import lzma
 import re
 import zipfile
 from collections import namedtuple
@@ -24,14 +22,14 @@ COLUMNS += ("Gender", "Age", "Manufacturer", "DeviceType", "Accent", "Domain", "
 COLUMNS += ("BitDepth", "AudioCommunicationBand", "LivingCountry", "Native")
 COLUMNS += ("RecordingEnvironment",)
 TABLE = "metadata.tsv"
-DAMAGES = ("no file", "no name", "not audio", "empty audio", "duplicate id", "outside")
+DAMAGES = ("no file", "not audio", "duplicate id")
 MAX_TABLE_BYTES, MAX_NAME, MAX_SOUND_S, SLACK_S = 10**8, 255, 3600, 0.01
-Delivery = namedtuple("Delivery", "folder rows skipped unlisted")
+Delivery = namedtuple("Delivery", "folder rows skipped")
 
 
 def read_delivery(archive, folder, max_bytes=10**10, max_files=100_000):
-    """The Delivery in a zip: its `folder` unpacked, the good `rows` (dicts of strings), the
-    rows `skipped` (each a Skipped with its reason), and `unlisted`, the files without a row.
+    """The Delivery in a zip: its `folder` unpacked, the good `rows` (dicts of strings), and the
+    rows `skipped` (each a Skipped with its reason).
 
     >>> delivery = read_delivery("deliverable.zip", "speech")
     >>> delivery.rows[0]["Prompt"], delivery.skipped[0].reason
@@ -43,23 +41,19 @@ def read_delivery(archive, folder, max_bytes=10**10, max_files=100_000):
     Raises ValueError for a damaged or hostile archive (see `extract`), and for a
     table that is missing, not UTF-8, or without the article's columns.
     """
-    folder, rows, skipped = _unpacked(archive, folder, max_bytes, max_files), [], []
-    seen, listed = {}, set()
+    folder, rows, skipped = extract(archive, folder, max_bytes, max_files), [], []
+    seen = {}
     for number, row in enumerate(_table(folder / TABLE), 1):
         name = row.get("RecordingId") or ""
         reason = _problem(row, folder)
         if name and name in seen:
             reason = f"RecordingId {name} stands in row {seen[name]} already"
         seen.setdefault(name, number)
-        listed.add(PurePosixPath(row.get("RelativeFileName") or "").as_posix())
         if reason:
             skipped.append(Skipped(number, name, reason, row))
         else:
             rows.append({key: row[key] for key in COLUMNS})
-    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
-    names = {path.relative_to(folder).as_posix(): None for path in files}
-    own = {TABLE, ".extracted"}  # the second is a mark of `extract`
-    return Delivery(folder, rows, skipped, [name for name in names if name not in listed | own])
+    return Delivery(folder, rows, skipped)
 
 
 def delivery_zip(entries, damage=None):
@@ -76,11 +70,8 @@ def delivery_zip(entries, damage=None):
     for index, entry in enumerate(entries):
         row, kind = _row(index, entry), damage.get(index)
         if kind != "no file":
-            sound = {"not audio": b"this is no sound", "empty audio": b""}.get(kind)
-            sound = Path(entry["audio_filepath"]).read_bytes() if sound is None else sound
-            sounds[row["RelativeFileName"]] = sound
-        changed = {"no name": "", "outside": "../../" + row["RelativeFileName"]}
-        row["RelativeFileName"] = changed.get(kind, row["RelativeFileName"])
+            sound = Path(entry["audio_filepath"]).read_bytes()
+            sounds[row["RelativeFileName"]] = b"no sound" if kind == "not audio" else sound
         if kind == "duplicate id":
             row["RecordingId"] = rows[index - 1]["RecordingId"]
         rows.append({"": index, **row})
@@ -99,10 +90,8 @@ def delivery_zip(entries, damage=None):
 def _row(index, entry):
     number, row = 165_559_628 + index, dict.fromkeys(COLUMNS, "")
     row |= {"RecordingId": str(number), "PromptId": str(64_977_250 + index)}
-    row |= {
-        "RelativeFileName": f"Audio/{number}.wav",
-        "Prompt": entry["text"].capitalize() + ".",
-    }
+    row |= {"RelativeFileName": f"Audio/{number}.wav"}
+    row |= {"Prompt": entry["text"].capitalize() + "."}
     row |= {"Duration": _clock(entry["duration"]), "Domain": "digits", "SampleRate": "16000"}
     row |= {"SpeakerId": entry["speaker"], "Accent": entry["accent"], "Gender": "Male"}
     row |= {"BitDepth": "16", "AudioCommunicationBand": "Narrowband"}
@@ -111,10 +100,8 @@ def _row(index, entry):
 
 def _clock(seconds):
     """Seconds as "00:00:02.815"."""
-    ms = round(seconds * 1000)
-    return (
-        f"{ms // 3_600_000:02d}:{ms // 60_000 % 60:02d}:{ms // 1000 % 60:02d}.{ms % 1000:03d}"
-    )
+    minutes, ms = divmod(round(seconds * 1000), 60_000)
+    return f"{minutes // 60:02d}:{minutes % 60:02d}:{ms // 1000:02d}.{ms % 1000:03d}"
 
 
 def _seconds(clock):
@@ -123,31 +110,16 @@ def _seconds(clock):
     return match and int(match[1]) * 3600 + int(match[2]) * 60 + float(match[3])
 
 
-def _unpacked(archive, folder, max_bytes, max_files):
-    """`extract`, with ValueError also for damage that Python reports as an odd error."""
-    try:
-        return extract(archive, folder, max_bytes, max_files)
-    except (lzma.LZMAError, OSError) as error:  # an offset before the start: EINVAL; bz2: none
-        odd = isinstance(error, lzma.LZMAError) or error.errno in (None, errno.EINVAL)
-        if not odd or isinstance(error, FileExistsError):
-            raise
-        raise ValueError(f"{archive} is no whole zip archive: {error}") from error
-
-
 def _table(path):
     """The rows of metadata.tsv as dicts; ValueError for a table that cannot be read."""
     if not path.is_file() or path.stat().st_size > MAX_TABLE_BYTES:
-        raise ValueError(
-            f"no {path.name} of at most {MAX_TABLE_BYTES:,} bytes in {path.parent}"
-        )
+        raise ValueError(f"no {path.name} of at most {MAX_TABLE_BYTES:,} bytes: {path.parent}")
     try:
         with path.open(encoding="utf-8-sig", newline="") as text:
             reader = csv.DictReader(text, delimiter="\t", strict=True)
             rows, names = list(reader), reader.fieldnames or []
     except (UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(
-            f"{path} is no table of UTF-8 text, parted by tabs: {error}"
-        ) from error
+        raise ValueError(f"{path} is no table of UTF-8 text with tabs: {error}") from error
     if missing := [name for name in COLUMNS if name not in names]:
         raise ValueError(f"{path} lacks the columns {missing}; it has {names[:40]}")
     return rows

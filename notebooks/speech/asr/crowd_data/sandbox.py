@@ -9,13 +9,12 @@ This server answers the three requests that the article makes, over real HTTP on
 
 What the article does not show follows the standards: RFC 6749 (tokens and their errors), RFC
 6750 (bearer tokens), RFC 9110 (ranges, If-Range, ETag, Retry-After), RFC 9530 (Repr-Digest).
-`Faults` makes it misbehave as servers and networks do. It keeps everything in memory, has no
-time limit for slow senders, and is no server to put on a network.
+`Faults` makes it misbehave as servers and networks do. It keeps everything in memory, trusts
+its one customer with sizes and speeds, and is no server to put on a network.
 """
 
 import base64
 import hashlib
-import hmac
 import re
 import secrets
 import socket
@@ -30,10 +29,6 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 
 SCOPE = "PublicAPIv2"
-MAX_BODY, MAX_HEADERS = (
-    4096,
-    16_384,
-)  # bytes of a token request; of a request's line and headers
 
 
 @dataclass
@@ -53,59 +48,31 @@ class Faults:
 class CrowdServer:
     """The sandbox, running: `with CrowdServer(zip_bytes) as server: server.url`.
 
-    Its account is `client_id`, `client_secret` and `project_id`, new in each. `replace` puts
-    another deliverable in place of the first; `faults` is a Faults; `log` has (method, path,
-    status) of each answer. It listens on 127.0.0.1 alone, on a free port, in a thread that ends
-    with the block. Tokens live for `token_lifetime_s`.
+    Its account is `client_id`, `client_secret` and `project_id`, new in each. `content` is the
+    project's one deliverable; `faults` is a Faults; `log` has (method, path, status) of each
+    answer. It listens on 127.0.0.1 alone, on a free port, in a thread that ends with the block.
+    Tokens live for `token_lifetime_s`.
     """
 
     def __init__(self, zip_bytes, token_lifetime_s=3600.0):
-        self.client_id, self.client_secret = (
-            f"sandbox-{secrets.token_hex(4)}",
-            secrets.token_urlsafe(32),
-        )
-        self.project_id, self.faults, self.log = str(uuid.uuid4()), Faults(), []
+        self.client_id = f"sandbox-{secrets.token_hex(4)}"
+        self.client_secret, self.project_id = secrets.token_urlsafe(32), str(uuid.uuid4())
+        self.content, self.faults, self.log = zip_bytes, Faults(), []
         self.token_lifetime_s, self.tokens, self.lock = token_lifetime_s, {}, threading.Lock()
-        self.replace(zip_bytes)
-
-    def replace(self, zip_bytes):
-        """Make `zip_bytes` the project's one deliverable, under another ETag."""
-        self.content, self.sha256 = zip_bytes, hashlib.sha256(zip_bytes)
-        if not hasattr(self, "deliverable"):
-            self.deliverable = {
-                "projectId": self.project_id,
-                "id": str(uuid.uuid4()),
-                "type": "Flat",
-            }
-            self.deliverable |= {
-                "fileName": "deliverable.zip",
-                "createdTimestamp": "",
-                "isPartial": False,
-            }
-            self.deliverable |= {"downloadCount": 0, "status": "Ready"}
-        self.deliverable["createdTimestamp"] = time.strftime(
-            "%Y-%m-%dT%H:%M:%S.0000000", time.gmtime()
-        )
+        self.deliverable = {"projectId": self.project_id, "id": str(uuid.uuid4())}
+        made = time.strftime("%Y-%m-%dT%H:%M:%S.0000000", time.gmtime())
+        self.deliverable |= {"type": "Flat", "fileName": "deliverable.zip"}
+        self.deliverable |= {"createdTimestamp": made, "isPartial": False}
+        self.deliverable |= {"downloadCount": 0, "status": "Ready"}
 
     def __enter__(self):
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
-        config = uvicorn.Config(
-            make_app(self),
-            loop="asyncio",
-            http="h11",
-            ws="none",
-            lifespan="off",
-            log_level="critical",
-            h11_max_incomplete_event_size=MAX_HEADERS,
-            limit_concurrency=64,
-            timeout_keep_alive=5,
-            timeout_graceful_shutdown=2,
-        )
-        self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(
-            target=self._server.run, args=([self._socket],), daemon=True
-        )
+        options = {"loop": "asyncio", "http": "h11", "ws": "none", "lifespan": "off"}
+        options |= {"log_level": "critical", "timeout_graceful_shutdown": 2}
+        self._server = uvicorn.Server(uvicorn.Config(make_app(self), **options))
+        run = {"target": self._server.run, "args": ([self._socket],), "daemon": True}
+        self._thread = threading.Thread(**run)
         self._thread.start()
         deadline = time.monotonic() + 10
         while not self._server.started:
@@ -125,78 +92,49 @@ def make_app(server):
     """The FastAPI application of a CrowdServer."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
 
-    def logged(request, answer):
-        server.log.append((request.method, request.url.path, answer.status_code))
-        return answer
+    @app.middleware("http")
+    async def logged(request, answer):
+        given = await answer(request)
+        server.log.append((request.method, request.url.path, given.status_code))
+        return given
 
     @app.post("/connect/token")
     async def token(request: Request):
-        return logged(request, _token(server, request.headers, await _body(request)))
+        return _token(server, urllib.parse.parse_qs((await request.body()).decode()))
 
     @app.get("/projects/{project_id}/deliverables")
     async def deliverables(request: Request, project_id: str):
         refused = _refused(server, request.headers, project_id)
-        return logged(request, refused or JSONResponse([server.deliverable]))
+        return refused or JSONResponse([server.deliverable])
 
     @app.get("/projects/{project_id}/deliverables/{deliverable_id}/download")
     async def download(request: Request, project_id: str, deliverable_id: str):
         refused = _refused(server, request.headers, project_id, deliverable_id)
-        return logged(request, refused or _download(server, request.headers))
+        return refused or _download(server, request.headers)
 
     return app
 
 
-async def _body(request):
-    """The request's body, or None when it is longer than a token request can be."""
-    body = b""
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > MAX_BODY:
-            return None
-    return body
-
-
-def _token(server, headers, body):
+def _token(server, form):
     """The answer to a token request, RFC 6749 sections 4.4 and 5."""
-
-    def error(status, code, text):
-        return JSONResponse(
-            {"error": code, "error_description": text}, status, {"Cache-Control": "no-store"}
-        )
-
-    if body is None:
-        return error(413, "invalid_request", f"more than {MAX_BODY} bytes")
-    if not headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
-        return error(415, "invalid_request", "application/x-www-form-urlencoded is needed")
-    try:
-        form = urllib.parse.parse_qs(
-            body.decode("ascii"), strict_parsing=True, max_num_fields=10
-        )
-    except ValueError:
-        return error(400, "invalid_request", "the form cannot be read")
-    if any(len(values) > 1 for values in form.values()):
-        return error(400, "invalid_request", "a field stands there twice")
-    name, secret, grant, scope = (
-        form.get(key, [""])[0] for key in ("client_id", "client_secret", "grant_type", "scope")
-    )
-    # both comparisons, always, and each in the same time for any answer
-    known = hmac.compare_digest(name.encode(), server.client_id.encode())
-    if not known & hmac.compare_digest(secret.encode(), server.client_secret.encode()):
-        return error(401, "invalid_client", "client_id or client_secret is wrong")
-    if grant != "client_credentials":
-        return error(400, "unsupported_grant_type", "grant_type must be client_credentials")
-    if scope != SCOPE:
-        return error(400, "invalid_scope", f"the scope of this API is {SCOPE}")
-    token, now = secrets.token_urlsafe(32), time.monotonic()
+    told = {key: values[0] for key, values in form.items()}
+    account = told.get("client_id"), told.get("client_secret")
+    status, error = 400, None
+    if account != (server.client_id, server.client_secret):
+        status, error = 401, ("invalid_client", "client_id or client_secret is wrong")
+    elif told.get("grant_type") != "client_credentials":
+        error = "unsupported_grant_type", "grant_type must be client_credentials"
+    elif told.get("scope") != SCOPE:
+        error = "invalid_scope", f"the scope of this API is {SCOPE}"
+    unkept = {"Cache-Control": "no-store"}
+    if error:
+        answer = dict(zip(("error", "error_description"), error, strict=True))
+        return JSONResponse(answer, status, unkept)
+    token = secrets.token_urlsafe(32)
     with server.lock:
-        live = {digest: end for digest, end in server.tokens.items() if end > now}
-        server.tokens = {**live, _hash(token): now + server.token_lifetime_s}
-    answer = {
-        "access_token": token,
-        "expires_in": int(server.token_lifetime_s),
-        "token_type": "Bearer",
-    }
-    return JSONResponse({**answer, "scope": SCOPE}, headers={"Cache-Control": "no-store"})
+        server.tokens[token] = time.monotonic() + server.token_lifetime_s
+    answer = {"access_token": token, "expires_in": int(server.token_lifetime_s)}
+    return JSONResponse(answer | {"token_type": "Bearer", "scope": SCOPE}, headers=unkept)
 
 
 def _refused(server, headers, project_id, deliverable_id=None):
@@ -205,48 +143,35 @@ def _refused(server, headers, project_id, deliverable_id=None):
     with server.lock:
         if faults.unavailable > 0:
             faults.unavailable -= 1
-            wait = (
-                {}
-                if faults.retry_after_s is None
-                else {"Retry-After": str(faults.retry_after_s)}
-            )
+            wait_s = faults.retry_after_s
+            wait = {} if wait_s is None else {"Retry-After": str(wait_s)}
             return JSONResponse({"message": "try again later"}, 503, wait)
         scheme, _, token = headers.get("authorization", "").partition(" ")
-        # looked up by its hash, so the time tells nothing about tokens that exist
-        good = (
-            scheme.lower() == "bearer" and server.tokens.get(_hash(token), 0) > time.monotonic()
-        )
+        good = scheme.lower() == "bearer" and server.tokens.get(token, 0) > time.monotonic()
         if faults.expired_tokens > 0:
             faults.expired_tokens -= 1
             good, server.tokens = False, {}
     if not good:
         told = 'Bearer error="invalid_token", error_description="missing, unknown or expired"'
         return JSONResponse({"message": "no valid token"}, 401, {"WWW-Authenticate": told})
-    if project_id != server.project_id or deliverable_id not in (
-        None,
-        server.deliverable["id"],
-    ):
+    there = project_id == server.project_id
+    if not there or deliverable_id not in (None, server.deliverable["id"]):
         return JSONResponse({"message": "no such project or deliverable"}, 404)
     return None
-
-
-def _hash(token):
-    return hashlib.sha256(token.encode()).digest()
 
 
 def _download(server, headers):
     """The zip, or the piece that Range asks for while If-Range still holds."""
     with server.lock:
-        content, digest, faults = server.content, server.sha256, server.faults
+        content, faults = server.content, server.faults
+        digest = hashlib.sha256(content)
         drop = faults.drop_after_bytes.pop(0) if faults.drop_after_bytes else None
         if faults.corrupt > 0:
             faults.corrupt -= 1
             middle = len(content) // 2
             content = content[:middle] + bytes([content[middle] ^ 0xFF]) + content[middle + 1 :]
-        server.deliverable |= {
-            "downloadCount": server.deliverable["downloadCount"] + 1,
-            "status": "Downloaded",
-        }
+        count = server.deliverable["downloadCount"] + 1
+        server.deliverable |= {"downloadCount": count, "status": "Downloaded"}
     etag = f'"{digest.hexdigest()[:32]}"'
     told = {"ETag": etag, "Accept-Ranges": "bytes", "Content-Type": "application/zip"}
     told["Repr-Digest"] = f"sha-256=:{base64.b64encode(digest.digest()).decode()}:"
@@ -254,9 +179,7 @@ def _download(server, headers):
     if asked and headers.get("if-range", etag) == etag:
         start, status = int(asked[1]), 206
         if start >= len(content):
-            return Response(
-                status_code=416, headers={"Content-Range": f"bytes */{len(content)}"}
-            )
+            return Response(None, 416, {"Content-Range": f"bytes */{len(content)}"})
         told["Content-Range"] = f"bytes {start}-{len(content) - 1}/{len(content)}"
     told["Content-Length"] = str(len(content) - start)
     return StreamingResponse(_pieces(content[start:], drop), status, told)

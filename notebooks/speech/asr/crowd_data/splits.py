@@ -4,20 +4,14 @@ The article splits rows at random, so the same people speak in both parts. `spea
 them apart; `leaks` counts what a split shares. Entries are those of a manifest, dicts."""
 
 import math
-from dataclasses import dataclass
+from collections import namedtuple
 
 import numpy as np
 
 __all__ = ["Leaks", "leaks", "random_split", "speaker_split"]
 
-
-@dataclass(frozen=True)
-class Leaks:
-    """What two parts of a split share: `speakers`, and `test_share`, the part of the test rows
-    whose speaker is also in training."""
-
-    speakers: tuple
-    test_share: float
+# the speakers in both parts, and the part of the test rows whose speaker is also in training
+Leaks = namedtuple("Leaks", "speakers test_share")
 
 
 def random_split(entries, test_fraction=0.1, seed=1):
@@ -45,12 +39,9 @@ def speaker_split(entries, test_speakers):
 
     Raises ValueError for an entry without a speaker, a name that no entry has, or a part that
     would be empty."""
-    if nameless := [
-        number for number, entry in enumerate(entries, 1) if not entry.get("speaker")
-    ]:
-        raise ValueError(
-            f"entries {nameless[:5]} have no speaker; a split by speakers needs one"
-        )
+    nameless = [number for number, entry in enumerate(entries, 1) if not entry.get("speaker")]
+    if nameless:
+        raise ValueError(f"entries {nameless[:5]} have no speaker; this split needs one")
     known, chosen = {entry["speaker"] for entry in entries}, set(test_speakers)
     if not chosen or not chosen < known:
         raise ValueError(
@@ -64,8 +55,7 @@ def speaker_split(entries, test_speakers):
 
 def leaks(train, test):
     """The Leaks between two lists of entries."""
-    speakers = {entry.get("speaker") for entry in train} & {
-        entry.get("speaker") for entry in test
-    } - {None}
+    trained, tested = ({entry.get("speaker") for entry in part} for part in (train, test))
+    speakers = trained & tested - {None}
     known = sum(entry.get("speaker") in speakers for entry in test)
     return Leaks(tuple(sorted(speakers)), known / len(test) if test else 0.0)

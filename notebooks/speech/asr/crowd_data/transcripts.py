@@ -84,24 +84,19 @@ def normalise(text):
 def manifest_entries(rows, folder, max_s=16.7):
     """(entries, skipped) of metadata rows: entries for `write_manifest`, and a list of Skipped.
 
-    `rows`: mappings with the article's columns, as from `crowd_delivery.read_delivery`, of
-    sounds in `folder`. Skipped are rows with characters that cannot be spelled, without words,
-    without a readable sound, or longer than `max_s` (QuartzNet's limit in training). Durations
-    are the files' own.
+    `rows`: mappings with the article's columns, as from `read_delivery`, of sounds in `folder`,
+    which it has read. Skipped are rows with characters that cannot be spelled, without words,
+    or longer than `max_s` (QuartzNet's limit in training). Durations are the files' own.
     """
     entries, skipped = [], []
     for number, row in enumerate(rows, 1):
-        path, duration_s = Path(folder) / row["RelativeFileName"], 0.0
-        transcript, reason = normalise(row["Prompt"]), None
-        try:
-            duration_s = soundfile.info(path).duration
-        except (RuntimeError, OSError) as error:
-            reason = f"{path} cannot be read: {error}"
+        path, transcript = Path(folder) / row["RelativeFileName"], normalise(row["Prompt"])
+        duration_s, reason = soundfile.info(path).duration, None
         if transcript.unknown:
             reason = f"no spelling for {dict(transcript.unknown)} in {row['Prompt']!r}"
         elif not transcript.text:
             reason = f"no words in {row['Prompt']!r}"
-        elif not reason and not 0 < duration_s <= max_s:
+        elif not 0 < duration_s <= max_s:
             reason = f"{duration_s:.2f} s long; allowed are up to {max_s} s"
         if reason:
             skipped.append(Skipped(number, row["RecordingId"], reason, dict(row)))

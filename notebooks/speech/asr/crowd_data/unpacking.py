@@ -1,6 +1,8 @@
 """An archive that somebody sent, unpacked: all of it, or nothing if damaged or hostile."""
 
+import errno
 import hashlib
+import lzma
 import os
 import re
 import shutil
@@ -36,11 +38,13 @@ def extract(archive, folder, max_bytes=10**10, max_files=100_000):
         (temp / done.name).write_text(mark)
         temp.chmod(0o755)
         os.replace(temp, folder)
-    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
+    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, RuntimeError) as error:
         raise ValueError(f"{archive.name} is no whole zip archive: {error}") from error
-    except OSError:
-        if not (done.is_file() and done.read_text() == mark):  # another process was first
+    except OSError as error:
+        if error.errno not in (None, errno.EINVAL) or isinstance(error, FileExistsError):
             raise
+        why = f"{archive.name} is no whole zip archive: {error}"  # an offset before the start
+        raise ValueError(why) from error
     finally:
         shutil.rmtree(temp, ignore_errors=True)
     return folder

@@ -20,7 +20,6 @@ The recordings have 8 kHz: above 4 kHz there is noise alone.
 Shapes: `N` samples at 16 kHz, `B` utterances. Signals are float32 tensors in [-1, 1].
 """
 
-import re
 import zlib
 from dataclasses import dataclass
 from functools import lru_cache
@@ -68,9 +67,7 @@ class Style:
             if name in ("digits", "group", "t60_s") and value:
                 good = good and low > 0
             if not good:
-                raise ValueError(
-                    f"Style({name}={value}): see the order of values in its docstring"
-                )
+                raise ValueError(f"Style({name}={value}): the docstring has the values' order")
 
 
 @dataclass(frozen=True)
@@ -87,7 +84,7 @@ class Word:
 class Utterance:
     """One composed utterance: `signal` is float32 of shape (N,), `words` a tuple of Word.
 
-    `t60_s`, `direct_db` and `snr_db` are what was drawn for its room, None where not used.
+    `snr_db` is what was drawn for its noise, None for none.
     """
 
     name: str
@@ -97,8 +94,6 @@ class Utterance:
     accent: str
     split: str
     words: tuple
-    t60_s: float | None
-    direct_db: float | None
     snr_db: float | None
 
     @property
@@ -130,36 +125,32 @@ def utterances(folder, split, speakers=None, count=100, seed=0, style=None):
         for number in range(count):
             rng = np.random.default_rng([seed, number, stream])
             digits = rng.integers(0, 10, rng.integers(*style.digits, endpoint=True))
-            picked = [f"{digit}_{speaker}_{rng.choice(SPLITS[split])}.wav" for digit in digits]
+            picked = [(digit, rng.choice(SPLITS[split])) for digit in digits]
             name = f"{speaker}-{split}-{seed}-{number:05d}"
-            made.append(compose(folder, picked, rng, style, name))
+            words, signal, snr_db = _composed(Path(folder), speaker, picked, rng, style)
+            text = " ".join(word.text for word in words)
+            rest = speaker, ACCENTS[speaker], split, tuple(words), snr_db
+            made.append(Utterance(name, signal, text, *rest))
     return made
 
 
-def compose(folder, recordings, rng, style=None, name="utterance"):
-    """One Utterance that says `recordings`, names such as "3_george_7.wav", in their order.
-
-    `rng`: a `numpy.random.Generator`, or a seed. Raises ValueError for none, for two
-    speakers or for two splits.
-    """
-    style, rng = style or Style(), np.random.default_rng(rng)
-    speaker, split = _one_voice(recordings)
+def _composed(folder, speaker, picked, rng, style):
+    """(words, signal, SNR in dB) of the recordings `picked`, pairs of digit and index."""
     level_db = rng.uniform(*style.level_db)
-    pauses_s = [*_pauses(len(recordings), rng, style), rng.uniform(*style.trail_s)]
+    pauses_s = [*_pauses(len(picked), rng, style), rng.uniform(*style.trail_s)]
     pieces, words = [np.zeros(_samples(rng.uniform(*style.lead_s)))], []
     at = len(pieces[0])
-    for recording, pause_s in zip(recordings, pauses_s, strict=True):
+    for (digit, index), pause_s in zip(picked, pauses_s, strict=True):
+        recording = f"{digit}_{speaker}_{index}.wav"
         gain = 10 ** ((level_db + rng.uniform(*style.word_db)) / 20)
-        sound_N = gain * read_digit(Path(folder) / recording)
-        text = WORDS[_parts(recording)[0]]
-        words.append(Word(text, at / RATE_HZ, (at + len(sound_N)) / RATE_HZ, recording))
+        sound_N = gain * read_digit(folder / recording)
+        span_s = at / RATE_HZ, (at + len(sound_N)) / RATE_HZ
+        words.append(Word(WORDS[digit], *span_s, recording))
         pieces += [sound_N, np.zeros(_samples(pause_s))]
         at += len(sound_N) + len(pieces[-1])
-    wet_N, room = _in_room(np.concatenate(pieces), words, rng, style)
+    wet_N, snr_db = _in_room(np.concatenate(pieces), words, rng, style)
     wet_N = wet_N * min(1.0, 0.99 / np.abs(wet_N).max())
-    signal = torch.from_numpy(wet_N.astype(np.float32))
-    text = " ".join(word.text for word in words)
-    return Utterance(name, signal, text, speaker, ACCENTS[speaker], split, tuple(words), *room)
+    return words, torch.from_numpy(wet_N.astype(np.float32)), snr_db
 
 
 def save(spoken, folder):
@@ -199,19 +190,17 @@ def read_digit(path):
 
 
 def _in_room(dry_N, words, rng, style):
-    """The words in their room with its noise, and what was drawn: (T60, direct dB, SNR)."""
-    t60_s, direct_db, snr_db, wet_N = None, None, None, dry_N
+    """(the words in their room with its noise, the SNR that was drawn)."""
+    snr_db, wet_N = None, dry_N
     if style.t60_s is not None:
         t60_s, direct_db = rng.uniform(*style.t60_s), rng.uniform(*style.direct_db)
         wet_N = fftconvolve(dry_N, room_response(t60_s, direct_db, rng))[: len(dry_N)]
     if style.snr_db is not None:
         snr_db = rng.uniform(*style.snr_db)
-        spoken = np.concatenate(
-            [wet_N[_samples(word.start_s) : _samples(word.end_s)] for word in words]
-        )
-        rms = np.sqrt(np.mean(spoken**2))
+        spans = [slice(_samples(word.start_s), _samples(word.end_s)) for word in words]
+        rms = np.sqrt(np.mean(np.concatenate([wet_N[span] for span in spans]) ** 2))
         wet_N = wet_N + room_noise(len(wet_N), rng) * (rms * 10 ** (-snr_db / 20))
-    return wet_N, (t60_s, direct_db, snr_db)
+    return wet_N, snr_db
 
 
 def _pauses(count, rng, style):
@@ -238,29 +227,6 @@ def _trim(sound, rate_hz, floor_db=-40.0, margin=5):
     energy = np.mean(frames**2, axis=1)
     heard = np.flatnonzero(energy > energy.max() * 10 ** (floor_db / 10))
     return sound[max(0, heard[0] - margin) * step : (heard[-1] + 1 + margin) * step]
-
-
-def _one_voice(recordings):
-    """The speaker and the split of all `recordings`."""
-    parts = [_parts(recording) for recording in recordings]
-    found = {(who, split) for _, who, at in parts for split in SPLITS if at in SPLITS[split]}
-    if len(found) != 1:
-        problem = f"recordings {list(recordings)} are of (speaker, split) {sorted(found)}"
-        raise ValueError(f"{problem}; an utterance needs words, all of one speaker and split")
-    return found.pop()
-
-
-def _parts(recording):
-    """Digit, speaker and index, from a name such as "3_george_7.wav"."""
-    match = re.fullmatch(r"(\d)_([a-z]+)_(\d+)\.wav", str(recording))
-    if (
-        not match
-        or match[2] not in ACCENTS
-        or not any(int(match[3]) in s for s in SPLITS.values())
-    ):
-        need = f"<digit>_<speaker>_<index>.wav of {sorted(ACCENTS)}, index 0 to 24"
-        raise ValueError(f"recording {recording!r}: allowed are {need}")
-    return int(match[1]), match[2], int(match[3])
 
 
 def _samples(seconds):

@@ -41,9 +41,8 @@ def load_model(path=DIGITS_BASE, device="cpu"):
     except FileNotFoundError:
         raise
     except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
-        raise ValueError(
-            f"{Path(path).name} is no checkpoint that save_model wrote: {error}"
-        ) from error
+        why = f"{Path(path).name} is no checkpoint that save_model wrote: {error}"
+        raise ValueError(why) from error
     model.notes = json.loads(told.get("notes", "{}"))
     return model.to(device).eval()
 
@@ -51,18 +50,9 @@ def load_model(path=DIGITS_BASE, device="cpu"):
 def save_model(model, path, notes=None):
     """The path, written: the model's tensors in float32 and its sizes; `notes`, a dict of plain
     values, goes along."""
-    told = {
-        "specs": json.dumps([asdict(spec) for spec in model.specs]),
-        "n_outputs": str(model.n_outputs),
-    }
-    told |= {
-        "n_mels": str(model.n_mels),
-        "vocabulary": "".join(VOCABULARY),
-        "notes": json.dumps(notes or {}),
-    }
-    save_file(
-        {name: x.detach().cpu().contiguous() for name, x in model.state_dict().items()},
-        path,
-        told,
-    )
+    specs = json.dumps([asdict(spec) for spec in model.specs])
+    told = {"specs": specs, "n_outputs": str(model.n_outputs), "n_mels": str(model.n_mels)}
+    told |= {"vocabulary": "".join(VOCABULARY), "notes": json.dumps(notes or {})}
+    state = {name: x.detach().cpu().contiguous() for name, x in model.state_dict().items()}
+    save_file(state, path, told)
     return Path(path)

@@ -17,22 +17,18 @@ Legend: B batch, N samples, T frames, F mel bands, K frequencies.
 """
 
 import functools
-import itertools
 import math
-import os
-import threading
-from concurrent.futures import ThreadPoolExecutor
 
 import torch
 
-__all__ = ["log_bands", "log_mel", "mel_filters", "normalise_features"]
+__all__ = ["log_bands", "log_mel", "mel_filters", "normalise_features", "sent"]
 
 SAMPLE_RATE_HZ = 16_000
 HOP = 160  # samples: 10 ms
 WINDOW = 320  # samples: 20 ms
 FFT = 512
 MELS = 64
-STRETCH = 512  # frames that a CPU computes at once
+STRETCH = 2048  # frames that a CPU computes at once
 PRE_EMPHASIS = 0.97
 LOG_GUARD = 2.0**-24  # NeMo's: keeps the logarithm of silence finite
 DEVIATION_GUARD = 1e-5
@@ -46,32 +42,29 @@ def log_mel(signal, lengths=None, normalise=True, dither=0.0, generator=None):
     (torch.Size([2, 64, 100]), [100, 50])
 
     signal (B, N) in [-1, 1] at 16 kHz, float32 or float64 (half floats are computed as
-    float32); lengths (B,) in samples, default all N. Frames beyond a length are zero; T is the
-    longest. `dither` is the standard deviation of noise added to the samples: NeMo trains with
+    float32); lengths (B,) in samples, default all N; on the CPU they cost a GPU no wait.
+    Frames beyond a length are zero; T is the longest. `dither` is the standard deviation of
+    noise added to the samples: NeMo trains with
     1e-5 and recognises with none. `normalise=False` gives the logarithms, for who normalises by
     other statistics, as a stream must. Raises ValueError for integers, another number of axes,
     lengths outside 160...N. Non-finite samples give non-finite features of their own utterance
     only.
     """
-    signal_BN, lengths_B = _checked(signal, lengths)
-    frames_B = lengths_B // HOP
+    signal_BN, lengths_B = _checked(signal, lengths)  # lengths on the host: it decides shapes
     total = int(lengths_B.max())
-    signal_BN = signal_BN[:, :total]
+    signal_BN, frames_B = signal_BN[:, :total], sent(lengths_B // HOP, signal.device)
     if dither:
         noise_BN = torch.empty_like(signal_BN).normal_(generator=generator)
         signal_BN = signal_BN + dither * noise_BN
-    threads = 1 if signal_BN.is_cuda else torch.get_num_threads()
-    if threads == 1:
-        return _features(signal_BN, lengths_B, normalise), frames_B
-    some = max(1, STRETCH // (total // HOP))
-    jobs = signal_BN.split(some), lengths_B.split(some), itertools.repeat(normalise)
-    return torch.cat(list(_lanes(threads, os.getpid()).map(_features, *jobs))), frames_B
+    return _features(signal_BN, lengths_B, normalise), frames_B
 
 
 def _features(signal_BN, lengths_B, normalise):
-    """The features (B, F, T) of `log_mel`; T counts all samples."""
-    frames_B, (_, total) = lengths_B // HOP, signal_BN.shape
-    if int(lengths_B.min()) < total:
+    """The features (B, F, T) of `log_mel`; T counts all samples; lengths are on the host."""
+    total, padded = signal_BN.shape[1], int(lengths_B.min()) < signal_BN.shape[1]
+    lengths_B = sent(lengths_B, signal_BN.device)
+    frames_B = lengths_B // HOP
+    if padded:
         # no valid frame weighs what stands beyond, but its weight 0 times NaN is NaN
         inside_BN = torch.arange(total, device=signal_BN.device) < lengths_B[:, None]
         signal_BN = signal_BN.where(inside_BN, 0.0)
@@ -82,6 +75,14 @@ def _features(signal_BN, lengths_B, normalise):
         return normalise_features(features_BFT, frames_B)
     inside_BT = torch.arange(total // HOP, device=signal_BN.device) < frames_B[:, None]
     return features_BFT.where(inside_BT[:, None], 0.0)
+
+
+def sent(tensor, device):
+    """The tensor on the device. To a GPU from pinned memory, so that the host goes on while it
+    is copied; from ordinary memory `non_blocking` would wait all the same."""
+    if tensor.device.type == "cpu" and torch.device(device).type == "cuda":
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)
 
 
 def normalise_features(features, frames):
@@ -125,50 +126,31 @@ def mel_filters():
 def log_bands(emphasised_BN, frames):
     """The logarithms S of the equations, (B, F, T), for T = `frames`.
 
-    On a CPU a stretch of frames is windowed, transformed, squared and filtered before the next
-    one: 2 MB that stay in cache, where a whole batch would go through main memory at each step.
-    On a GPU one stretch holds all. Real and imaginary squares are not added: each filter weight
-    stands twice, so that the matrix product adds them. Sixteen neighbouring filters touch a few
-    bins only, so four small products do a quarter of the work of one large one.
+    On a CPU a stretch of frames, of several utterances where they are short, is windowed,
+    transformed, squared and filtered before the next one: 8 MB that stay in cache, where a
+    whole batch would go through main memory at each step. torch shares every step out between
+    its threads, which then wait for each other, so that a stretch is not smaller. On a GPU one
+    stretch holds all. Real and imaginary squares are not added: each filter weight stands
+    twice, so that the matrix product adds them. Sixteen neighbouring filters touch a few bins
+    only, so four small products do a quarter of the work of one large one.
     """
     window_W, groups = _tables(emphasised_BN.dtype, str(emphasised_BN.device))
     room = WINDOW // 2, FFT - WINDOW // 2
     frames_BTW = torch.nn.functional.pad(emphasised_BN, room).unfold(1, FFT, HOP)[:, :frames]
     stretches, found = [frames_BTW], []
     if not emphasised_BN.is_cuda:
-        stretches = [part_TW for row_TW in frames_BTW for part_TW in row_TW.split(STRETCH)]
+        rows = max(1, STRETCH // frames)
+        stretches = [part for some in frames_BTW.split(rows) for part in some.split(STRETCH, 1)]
     with torch.autocast(emphasised_BN.device.type, enabled=False):  # products stay float32
-        for part_TW in stretches:
-            spectrum_TK = torch.fft.rfft(part_TW * window_W)
-            squares_TQ = torch.view_as_real(spectrum_TK).flatten(-2).square_()
-            bands = [squares_TQ[..., low:high] @ filters_QF for low, high, filters_QF in groups]
+        for part_BTW in stretches:
+            spectrum_BTK = torch.fft.rfft(part_BTW * window_W)
+            squares_BTQ = torch.view_as_real(spectrum_BTK).flatten(-2).square_()
+            bands = [
+                squares_BTQ[..., low:high] @ weights_QF for low, high, weights_QF in groups
+            ]
             found.append(torch.cat(bands, -1).view(-1, MELS))
     bands_BTF = torch.cat(found).view(-1, frames, MELS)
     return bands_BTF.add_(LOG_GUARD).log_().transpose(1, 2)
-
-
-@functools.lru_cache(maxsize=2)
-def _lanes(threads, process):
-    """Threads that each compute whole utterances alone, and so wait for each other once.
-
-    Left to itself, torch shares out every small step of an utterance between all threads. Each
-    then waits for the slowest, a dozen times an utterance, and when something else holds a
-    core, a wait can last a turn of the scheduler. `process` is its id: a fork has none of its
-    parent's threads.
-    """
-    before, ready = torch.get_num_threads(), threading.Barrier(threads + 1)
-
-    def alone():
-        torch.get_num_threads()  # a new thread takes over the process's number, now or later
-        torch.set_num_threads(1)
-        ready.wait()
-
-    lanes = ThreadPoolExecutor(threads, "features", alone)
-    for _ in range(threads):
-        lanes.submit(int)
-    ready.wait()
-    torch.set_num_threads(before)  # for threads yet to come
-    return lanes
 
 
 @functools.lru_cache(maxsize=8)
@@ -200,7 +182,7 @@ def _checked(signal, lengths):
         signal = signal.float()
     if lengths is None:
         lengths = torch.full((signal.shape[0],), signal.shape[1])
-    lengths = torch.as_tensor(lengths, device=signal.device)
+    lengths = torch.as_tensor(lengths).cpu()
     if lengths.shape != signal.shape[:1] or lengths.is_floating_point() or not lengths.numel():
         raise ValueError(
             f"lengths must be {signal.shape[0]} integers, one a signal and at least one, got "

@@ -18,75 +18,47 @@ from omegaconf import OmegaConf
 from safetensors.torch import save_file
 
 HERE = Path(__file__).parent / "nemo_fixture"
-LETTERS = list(" abcdefghijklmnopqrstuvwxyz'")
-
-
-def block(channels, kernel, repeat=1, stride=1, dilation=1, residual=False, separable=True):
-    sizes = {
-        "filters": channels,
-        "repeat": repeat,
-        "kernel": [kernel],
-        "stride": [stride],
-        "dilation": [dilation],
-    }
-    return sizes | {"dropout": 0.0, "residual": residual, "separable": separable}
+# QuartzNet's shape, with 16 to 32 channels, one to three repeats and each kind of layer
+CONFIG = """
+preprocessor: {_target_: nemo.collections.asr.modules.AudioToMelSpectrogramPreprocessor,
+  normalize: per_feature, sample_rate: 16000, window_size: 0.02, window_stride: 0.01,
+  window: hann, features: 64, n_fft: 512, frame_splicing: 1, dither: 1.0e-5}
+encoder:
+  _target_: nemo.collections.asr.modules.ConvASREncoder
+  feat_in: 64
+  activation: relu
+  conv_mask: true
+decoder: {_target_: nemo.collections.asr.modules.ConvASRDecoder, feat_in: 32, num_classes: 28}
+"""
+# filters, kernel, repeat, stride, dilation, residual, separable
+BLOCKS = [(16, 33, 1, 2, 1, False, True), (16, 7, 2, 1, 1, True, True)]
+BLOCKS += [(16, 9, 1, 1, 1, True, True), (24, 11, 1, 1, 1, True, True)]
+BLOCKS += [(24, 13, 3, 1, 1, True, True), (24, 15, 1, 1, 1, True, True)]
+BLOCKS += [(24, 19, 1, 1, 2, False, True), (32, 1, 1, 1, 1, False, False)]
 
 
 def config():
-    """QuartzNet's shape, with 16 to 32 channels, one to three repeats and each kind of layer
-    that the real one has."""
-    sizes = ((7, 16, 2), (9, 16, 1), (11, 24, 1), (13, 24, 3), (15, 24, 1))
-    middle = [block(c, k, repeat=r, residual=True) for k, c, r in sizes]
-    blocks = [
-        block(16, 33, stride=2),
-        *middle,
-        block(24, 19, dilation=2),
-        block(32, 1, separable=False),
-    ]
-    front = {
-        "_target_": "nemo.collections.asr.modules.AudioToMelSpectrogramPreprocessor",
-        "normalize": "per_feature",
-    }
-    front |= {
-        "sample_rate": 16000,
-        "window_size": 0.02,
-        "window_stride": 0.01,
-        "window": "hann",
-        "features": 64,
-    }
-    front |= {"n_fft": 512, "frame_splicing": 1, "dither": 1e-5}
-    encoder = {
-        "_target_": "nemo.collections.asr.modules.ConvASREncoder",
-        "feat_in": 64,
-        "activation": "relu",
-    }
-    encoder |= {"conv_mask": True, "jasper": blocks}
-    decoder = {
-        "_target_": "nemo.collections.asr.modules.ConvASRDecoder",
-        "feat_in": 32,
-        "num_classes": 28,
-    }
-    return {
-        "preprocessor": front,
-        "encoder": encoder,
-        "decoder": decoder | {"vocabulary": LETTERS},
-    }
+    keys = ("filters", "kernel", "repeat", "stride", "dilation", "residual", "separable")
+    made, listed = OmegaConf.create(CONFIG), ("kernel", "stride", "dilation")
+    blocks = [dict(zip(keys, sizes, strict=True)) | {"dropout": 0.0} for sizes in BLOCKS]
+    made.encoder.jasper = [one | {key: [one[key]] for key in listed} for one in blocks]
+    made.decoder.vocabulary = list(" abcdefghijklmnopqrstuvwxyz'")
+    return made
 
 
 def signals():
     rng, lengths = np.random.default_rng(0), torch.tensor([8_000, 5_237])
     t = np.arange(8_000) / 16_000
     first = 0.3 * np.sin(2 * np.pi * (200 + 900 * t) * t) + 0.1 * rng.standard_normal(8_000)
-    second = 0.1 * np.sign(np.sin(2 * np.pi * 130 * t)) * np.hanning(
-        8_000
-    ) + 0.001 * rng.standard_normal(8_000)
+    second = 0.1 * np.sign(np.sin(2 * np.pi * 130 * t)) * np.hanning(8_000)
+    second += 0.001 * rng.standard_normal(8_000)
     return torch.tensor(np.stack([first, second]), dtype=torch.float32), lengths
 
 
 def main():
     random.seed(0)
     torch.manual_seed(0)
-    model = EncDecCTCModel(cfg=OmegaConf.create(config())).eval()
+    model = EncDecCTCModel(cfg=config()).eval()
     for module in model.modules():
         if isinstance(module, torch.nn.BatchNorm1d):
             module.weight.data.uniform_(0.5, 1.5)
@@ -100,9 +72,8 @@ def main():
         log_probs, steps, _ = model(input_signal=signal.clone(), input_signal_length=lengths)
     found = {"signal": signal, "lengths": lengths, "features": features, "frames": frames}
     found |= {"log_probs": log_probs, "steps": steps}
-    save_file(
-        {name: x.contiguous() for name, x in found.items()}, HERE / "expected.safetensors"
-    )
+    found = {name: x.contiguous() for name, x in found.items()}
+    save_file(found, HERE / "expected.safetensors")
     print({name: tuple(x.shape) for name, x in found.items()}, frames.tolist(), steps.tolist())
 
 

@@ -9,8 +9,7 @@ figure changes and nobody knows why."""
 
 import json
 import math
-import os
-import tempfile
+import os.path
 from pathlib import Path
 
 import soundfile
@@ -36,16 +35,9 @@ def write_manifest(entries, path):
             raise ValueError(f"{path}, entry {number}: {problem}")
         lines.append(json.dumps(entry, ensure_ascii=False, allow_nan=False) + "\n")
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temp = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with open(handle, "w", encoding="utf-8", newline="\n") as out:
-            out.writelines(lines)
-        os.chmod(temp, 0o644)
-        os.replace(temp, path)
-    except BaseException:
-        os.unlink(temp)
-        raise
-    return path
+    temp = path.with_name(f".{path.name}.part")
+    temp.write_text("".join(lines), encoding="utf-8", newline="\n")
+    return temp.replace(path)
 
 
 def read_manifest(path, audio=True):
@@ -69,10 +61,10 @@ def read_manifest(path, audio=True):
             if not problem:
                 name = str(entry["audio_filepath"])
                 beside = path.parent / name
-                entry["audio_filepath"] = str(beside) if _is_file(beside) else name
+                entry["audio_filepath"] = str(beside) if os.path.isfile(beside) else name
                 if name in seen:
                     problem = f"{name} stands in line {seen[name]} already"
-                elif audio and not _is_file(entry["audio_filepath"]):
+                elif audio and not os.path.isfile(entry["audio_filepath"]):
                     problem = f"no file {name}, nor one below {path.parent}"
                 seen.setdefault(name, number)
             if problem:
@@ -84,9 +76,8 @@ def read_manifest(path, audio=True):
 def read_sounds(entries):
     """The signals of manifest entries, as `read_sound` gives them, and their texts: what
     `train` takes."""
-    return [read_sound(entry["audio_filepath"]) for entry in entries], [
-        entry["text"] for entry in entries
-    ]
+    signals = [read_sound(entry["audio_filepath"]) for entry in entries]
+    return signals, [entry["text"] for entry in entries]
 
 
 def read_sound(path):
@@ -122,10 +113,3 @@ def _problem(entry):
         if not isinstance(entry.get(key, ""), str):
             return f"{key} {entry[key]!r}: a string is needed"
     return None
-
-
-def _is_file(path):
-    try:
-        return Path(path).is_file()
-    except (OSError, ValueError):  # a name that is too long, or has a zero byte
-        return False

@@ -61,12 +61,9 @@ def load_nemo(path):
     model = QuartzNet(_specs(config), len(vocabulary) + 1, FEATURES["features"])
     try:
         state = torch.load(io.BytesIO(members[WEIGHTS]), map_location="cpu", weights_only=True)
-    except (
-        Exception
-    ) as error:  # torch raises many kinds; all say that these are no plain tensors
-        raise ValueError(
-            f"{WEIGHTS} holds no plain tensors, and nothing else is loaded: {error}"
-        ) from error
+    except Exception as error:  # torch raises many kinds; all say: no plain tensors
+        why = f"{WEIGHTS} holds no plain tensors, and nothing else is loaded: {error}"
+        raise ValueError(why) from error
     model.load_state_dict(_renamed(state, model))
     return model.eval(), vocabulary
 
@@ -74,9 +71,7 @@ def load_nemo(path):
 def nemo_names(model):
     """NeMo's name of each of our tensors: `nemo_names(model)["decoder.bias"]` is
     "decoder.decoder_layers.0.bias"."""
-    names = {
-        f"decoder.{part}": f"decoder.decoder_layers.0.{part}" for part in ("weight", "bias")
-    }
+    names = {f"decoder.{p}": f"decoder.decoder_layers.0.{p}" for p in ("weight", "bias")}
     norm_parts = ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")
     for b, spec in enumerate(model.specs):
         ours, theirs = f"blocks.{b}", f"encoder.encoder.{b}"
@@ -102,54 +97,42 @@ def _members(path):
         with tarfile.open(path, "r:*") as archive:
             for count, member in enumerate(archive, 1):
                 name = member.name.removeprefix("./")
-                if count > MOST_MEMBERS or member.size > MOST_BYTES[WEIGHTS]:
-                    raise ValueError(
-                        f"{path.name} refused: too many members, or {name!r} of {member.size} "
-                        f"bytes"
-                    )
-                if name not in MOST_BYTES:
-                    continue
-                if not member.isreg() or name in found or member.size > MOST_BYTES[name]:
-                    raise ValueError(
-                        f"{path.name} refused: {name} must be one plain file of at most "
-                        f"{MOST_BYTES[name]} bytes"
-                    )
-                found[name] = archive.extractfile(member).read()
+                once = name not in MOST_BYTES or (member.isreg() and name not in found)
+                if (
+                    not once
+                    or count > MOST_MEMBERS
+                    or member.size > MOST_BYTES.get(name, MOST_BYTES[WEIGHTS])
+                ):
+                    told = f"{name!r} of {member.size} bytes, member {count}"
+                    need = f"one plain file each, bytes {MOST_BYTES}, members {MOST_MEMBERS}"
+                    raise ValueError(f"{path.name} refused: {told}; allowed are {need}")
+                if name in MOST_BYTES:
+                    found[name] = archive.extractfile(member).read()
+    except FileNotFoundError:
+        raise
     except (tarfile.TarError, EOFError, OSError) as error:
-        if isinstance(error, FileNotFoundError):
-            raise
-        raise ValueError(
-            f"{path.name} is no whole tar archive, as a .nemo file is: {error}"
-        ) from error
+        why = f"{path.name} is no whole tar archive, as a .nemo file is: {error}"
+        raise ValueError(why) from error
     if missing := sorted(MOST_BYTES.keys() - found.keys()):
-        raise ValueError(
-            f"{path.name} holds no {' and no '.join(missing)}; is it a .nemo file?"
-        )
+        raise ValueError(f"{path.name} holds no {' and no '.join(missing)}: no .nemo file?")
     return found
 
 
 def _config(text):
     try:
         config = yaml.safe_load(text)
-        front, encoder, decoder = (
-            config[part] for part in ("preprocessor", "encoder", "decoder")
-        )
+        front, encoder, decoder = (config[p] for p in ("preprocessor", "encoder", "decoder"))
         blocks = encoder["jasper"]
     except (yaml.YAMLError, UnicodeDecodeError, KeyError, TypeError) as error:
         raise ValueError(f"{CONFIG} describes no QuartzNet with CTC: {error!r}") from error
     for key, wanted in FEATURES.items():
         came = _resolved(front.get(key, wanted), config)
         if came != wanted:
-            raise ValueError(
-                f"{CONFIG}: features with {key}={came!r}; log_mel computes {wanted!r}"
-            )
-    if _resolved(encoder.get("activation", "relu"), config) != "relu" or not isinstance(
-        blocks, list
-    ):
-        raise ValueError(
-            f"{CONFIG}: activation {encoder.get('activation')!r} and a list of blocks; ReLU "
-            f"is needed"
-        )
+            told = f"features with {key}={came!r}; log_mel computes {wanted!r}"
+            raise ValueError(f"{CONFIG}: {told}")
+    kind = _resolved(encoder.get("activation", "relu"), config)
+    if kind != "relu" or not isinstance(blocks, list):
+        raise ValueError(f"{CONFIG}: activation {kind!r}; ReLU and a list of blocks are needed")
     if not encoder.get("conv_mask", True) or not isinstance(decoder, dict):
         raise ValueError(f"{CONFIG}: conv_mask must be on, since our convolutions mask lengths")
     return config
@@ -164,39 +147,25 @@ def _specs(config):
     for b, block in enumerate(config["encoder"]["jasper"]):
         for key, wanted in SAME_EVERYWHERE.items():
             if one(block.get(key, wanted)) != wanted:
-                raise ValueError(
-                    f"{CONFIG}: block {b} has {key}={block[key]!r}; a QuartzNet has {wanted!r}"
-                )
-        sizes = [
-            one(block.get(key, 1))
-            for key in ("filters", "kernel", "repeat", "stride", "dilation")
-        ]
-        if (
-            not all(isinstance(size, int) and 0 < size <= 2**16 for size in sizes)
-            or not sizes[1] % 2
-        ):
-            raise ValueError(
-                f"{CONFIG}: block {b} has sizes {sizes}; whole numbers are needed, the kernel "
-                f"odd"
-            )
-        flags = [
-            bool(block.get(key, default))
-            for key, default in (("residual", True), ("separable", False))
-        ]
+                told = f"block {b} has {key}={block[key]!r}; a QuartzNet has {wanted!r}"
+                raise ValueError(f"{CONFIG}: {told}")
+        keys = ("filters", "kernel", "repeat", "stride", "dilation")
+        sizes = [one(block.get(key, 1)) for key in keys]
+        whole = all(isinstance(size, int) and 0 < size <= 2**16 for size in sizes)
+        if not whole or not sizes[1] % 2:
+            need = "whole numbers are needed, the kernel odd"
+            raise ValueError(f"{CONFIG}: block {b} has sizes {sizes}; {need}")
+        flags = bool(block.get("residual", True)), bool(block.get("separable", False))
         specs.append(BlockSpec(*sizes, *flags))
     return specs
 
 
 def _vocabulary(config):
     letters = _resolved(config["decoder"].get("vocabulary") or config.get("labels"), config)
-    if (
-        not isinstance(letters, list)
-        or not letters
-        or not all(isinstance(x, str) and len(x) == 1 for x in letters)
-    ):
-        raise ValueError(
-            f"{CONFIG}: decoder.vocabulary must list single characters, got {letters!r}"
-        )
+    known = isinstance(letters, list) and letters
+    if not known or not all(isinstance(x, str) and len(x) == 1 for x in letters):
+        need = f"decoder.vocabulary must list single characters, got {letters!r}"
+        raise ValueError(f"{CONFIG}: {need}")
     return tuple(letters)
 
 
@@ -216,22 +185,18 @@ def _resolved(value, config, depth=0):
 def _renamed(state, model):
     """The file's tensors under our names; the front end's window and filters are dropped, since
     we compute them."""
-    if not isinstance(state, dict) or not all(
-        isinstance(x, torch.Tensor) for x in state.values()
-    ):
+    values = state.values() if isinstance(state, dict) else [None]
+    if not all(isinstance(x, torch.Tensor) for x in values):
         raise ValueError(f"{WEIGHTS} must be a dict of tensors, got {type(state).__name__}")
     state = {name: x for name, x in state.items() if not name.startswith("preprocessor.")}
     names, wanted = nemo_names(model), model.state_dict()
     missing, left = set(names.values()) - state.keys(), state.keys() - set(names.values())
     if missing or left:
-        raise ValueError(
-            f"{WEIGHTS} fits not its configuration: missing {sorted(missing)[:3]}, left "
-            f"{sorted(left)[:3]}"
-        )
+        told = f"missing {sorted(missing)[:3]}, left {sorted(left)[:3]}"
+        raise ValueError(f"{WEIGHTS} fits not its configuration: {told}")
     for ours, theirs in names.items():
         if state[theirs].shape != wanted[ours].shape or not state[theirs].isfinite().all():
             came, need = tuple(state[theirs].shape), tuple(wanted[ours].shape)
-            raise ValueError(
-                f"{WEIGHTS}: {theirs} must be finite and of shape {need}, its shape is {came}"
-            )
+            told = f"must be finite and of shape {need}, its shape is {came}"
+            raise ValueError(f"{WEIGHTS}: {theirs} {told}")
     return {ours: state[theirs] for ours, theirs in names.items()}

@@ -14,6 +14,7 @@ import argparse
 import copy
 from concurrent.futures import ThreadPoolExecutor
 
+import ctc
 import digit_speech
 import jiwer
 import numpy as np
@@ -21,7 +22,6 @@ import torch
 from helpers import data, device, receipts
 
 from .checkpoint import load_model
-from .train_digits import greedy_text
 from .training import Recipe, recognise, train
 
 __all__ = ["RECIPES", "main"]
@@ -48,18 +48,19 @@ def tuned(base, part, **changed):
 
 def error_rate(model, part):
     """The word error rate in percent, decoded greedily."""
-    return 100 * jiwer.wer(part[1], [greedy_text(found) for found in recognise(model, part[0])])
+    heard = [ctc.greedy(found)[0] for found in recognise(model, part[0])]
+    return 100 * jiwer.wer(part[1], heard)
 
 
 def measured(base, folder, rows, fresh, seeds, side_by_side):
     """Error rates: {(recipe, seed): (accented, source, shared)}, the base's own under None, and
     {(speaker, seed): (base, voice seen, unseen)}."""
-    abroad = [name for name, accent in digit_speech.ACCENTS.items() if accent != "USA"]
-    tests = [spoken(folder, "test", abroad, fresh, 8)]
+    accented = [name for name, accent in digit_speech.ACCENTS.items() if accent != "USA"]
+    tests = [spoken(folder, "test", accented, fresh, 8)]
     tests += [spoken(folder, "test", ["jackson", "theo"], fresh, 8)]
-    tests += [spoken(folder, "train", abroad, fresh, 17)]  # the delivery's seed is 7
-    parts = {name: spoken(folder, "train", [name], rows // 4, 7) for name in abroad}
-    own = {name: spoken(folder, "test", [name], fresh, 9) for name in abroad}
+    tests += [spoken(folder, "train", accented, fresh, 17)]  # the delivery's seed is 7
+    parts = {name: spoken(folder, "train", [name], rows // 4, 7) for name in accented}
+    own = {name: spoken(folder, "test", [name], fresh, 9) for name in accented}
     every = _joined(parts.values())
 
     def run(job):
@@ -74,7 +75,7 @@ def measured(base, folder, rows, fresh, seeds, side_by_side):
         return [error_rate(model, own[name]) for model in models]
 
     jobs = [(name, seed) for name in RECIPES for seed in range(seeds)]
-    strangers = [(name, seed) for name in abroad for seed in range(seeds)]
+    strangers = [(name, seed) for name in accented for seed in range(seeds)]
     with ThreadPoolExecutor(side_by_side) as pool:
         found = dict(zip(jobs, pool.map(run, jobs), strict=True))
         unseen = dict(zip(strangers, pool.map(leave_out, strangers), strict=True))

@@ -4,9 +4,21 @@ path."""
 import pytest
 import torch
 
+from . import training
 from .checkpoint import DIGITS_BASE, load_model, save_model
+from .features import log_mel
 from .network import BLANK, QuartzNet
-from .training import MODES, Recipe, batches, encode, recognise, set_mode, spec_cutout, train
+from .training import (
+    MODES,
+    Recipe,
+    batches,
+    encode,
+    recognise,
+    set_mode,
+    spec_cutout,
+    steps_of,
+    train,
+)
 
 
 def tiny(seed=0):
@@ -80,6 +92,49 @@ def test_recognition_keeps_the_order_and_the_mode():
     assert model.training and torch.equal(
         statistics, model.blocks[0].steps[0].norm.running_mean
     )
+
+
+def test_features_are_computed_outside_of_mixed_precision(monkeypatch):
+    seen, (signals, texts) = [], tones(3)
+
+    def heard(*signal, **more):
+        seen.append(torch.is_autocast_enabled("cpu"))
+        return log_mel(*signal, **more)
+
+    def half(device):  # as a GPU does
+        return torch.autocast("cpu", torch.bfloat16)
+
+    monkeypatch.setattr(training, "mixed_precision", half)
+    monkeypatch.setattr(training, "log_mel", heard)
+    found = recognise(tiny(), signals)
+    train(tiny(), signals, texts)
+    assert seen == [False, False] and found[0].dtype == torch.float32
+
+
+@pytest.mark.parametrize("samples", [160, 320, 479, 480, 1601, 4000])
+def test_the_host_knows_the_steps_that_the_network_gives(samples):
+    model, lengths = tiny(), torch.tensor([samples, 160])
+    _, frames = log_mel(torch.zeros(2, samples), lengths)
+    assert torch.equal(
+        steps_of(model, lengths), model(torch.zeros(2, 64, samples // 160), frames)[1]
+    )
+
+
+def test_nothing_to_recognise_gives_nothing():
+    assert recognise(tiny(), []) == []
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
+def test_a_gpu_is_waited_for_once_in_recognition(monkeypatch):
+    waits, down = [], torch.Tensor.cpu
+
+    def counted(x):
+        waits.extend([x.shape] * x.is_cuda)
+        return down(x)
+
+    monkeypatch.setattr(torch.Tensor, "cpu", counted)
+    recognise(tiny().cuda(), tones(6)[0], batch=2)
+    assert len(waits) == 1
 
 
 def test_reports_every_update():

@@ -11,13 +11,14 @@ another torch rounds otherwise, so that the result is the same only within that.
 import argparse
 import time
 
+import ctc
 import digit_speech
 import jiwer
 import torch
 from helpers import data, device
 
 from .checkpoint import DIGITS_BASE, save_model
-from .network import BLANK, VOCABULARY, QuartzNet
+from .network import QuartzNet
 from .training import Recipe, recognise, train
 
 SIZES = {"name": "5x1", "width": 0.3, "field": 0.16}
@@ -27,16 +28,13 @@ STYLE = digit_speech.Style(digits=(1, 8), lead_s=(0.0, 0.4), trail_s=(0.02, 0.6)
 RECIPE = Recipe(epochs=22, rate=0.03, batch=16, warmup=100)
 
 
-def greedy_text(log_probs_SV):
-    """The most probable path, collapsed; the chapter's own decoder is `ctc.greedy`."""
-    path = log_probs_SV.argmax(1).unique_consecutive().tolist()
-    return "".join(VOCABULARY[letter] for letter in path if letter != BLANK).strip()
-
-
 def word_error_rates(model, folder, count=20, seed=1):
     """The word error rate of each accent on utterances of held-out recordings, in percent."""
     spoken = digit_speech.utterances(folder, "test", count=count, seed=seed)
-    heard = [greedy_text(found) for found in recognise(model, [one.signal for one in spoken])]
+    heard = [
+        ctc.greedy(found)[0].strip()
+        for found in recognise(model, [one.signal for one in spoken])
+    ]
     rates = {}
     for accent in dict.fromkeys(digit_speech.ACCENTS.values()):
         rows = [row for row, one in enumerate(spoken) if one.accent == accent]

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import torch
 
 from .exchange import mean_of_processes, share, sum_of_processes
-from .features import log_mel
+from .features import HOP, log_mel, sent
 from .network import BLANK, VOCABULARY
 from .novograd import NovoGrad, cosine_rate
 
@@ -114,7 +114,7 @@ def _loss_of(model, signals, targets, recipe, generator):
         signal_BN, lengths_B, dither=recipe.dither, generator=generator
     )
     features_BFT = spec_cutout(features_BFT, frames_B, recipe.cutouts, generator=generator)
-    return ctc_loss(model, features_BFT, frames_B, targets)
+    return ctc_loss(model, features_BFT, frames_B, targets, steps_of(model, lengths_B))
 
 
 def set_mode(model, mode):
@@ -138,13 +138,13 @@ def set_mode(model, mode):
     return free
 
 
-def ctc_loss(model, features_BFT, frames_B, targets):
+def ctc_loss(model, features_BFT, frames_B, targets, steps_B):
     """Minus the log-probability of the transcripts, the mean over the batch; targets: one list
-    of letter ids each."""
+    of letter ids each; `steps_B` on the host, where the loss wants them: see `steps_of`."""
     with mixed_precision(features_BFT.device):
-        log_probs_BSV, steps_B = model(features_BFT, frames_B)
-    flat = torch.tensor(sum(targets, []), device=log_probs_BSV.device)
-    lengths = steps_B.cpu(), torch.tensor([len(target) for target in targets])
+        log_probs_BSV, _ = model(features_BFT, frames_B)
+    flat = sent(torch.tensor(sum(targets, [])), log_probs_BSV.device)
+    lengths = steps_B, torch.tensor([len(target) for target in targets])
     losses_B = torch.nn.functional.ctc_loss(
         log_probs_BSV.transpose(0, 1), flat, *lengths, blank=BLANK, reduction="none"
     )
@@ -160,20 +160,25 @@ def recognise(model, signals, batch=32):
     in eval mode and left in the mode it came in.
     """
     device, training = next(model.parameters()).device, model.training
-    found = [None] * len(signals)
+    order = sorted(range(len(signals)), key=lambda row: len(signals[row]))
+    made, steps = [], []
     model.eval()
     try:
-        order = sorted(range(len(signals)), key=lambda row: len(signals[row]))
         for rows in (order[i : i + batch] for i in range(0, len(order), batch)):
             signal_BN, lengths_B = pad([signals[row] for row in rows], device)
+            features = log_mel(signal_BN, lengths_B)  # float32, so outside of autocast
             with mixed_precision(device):
-                log_probs_BSV, steps_B = model(*log_mel(signal_BN, lengths_B))
-            cut = zip(rows, log_probs_BSV.cpu(), steps_B.tolist(), strict=True)
-            for row, probs_SV, steps in cut:
-                found[row] = probs_SV[:steps]
+                log_probs_BSV, _ = model(*features)
+            some = steps_of(model, lengths_B).tolist()
+            made += [probs_SV[:n] for probs_SV, n in zip(log_probs_BSV, some, strict=True)]
+            steps += some
     finally:
         model.train(training)
-    return found
+    # one copy for all: read batch by batch, the GPU would stand still between two of them
+    back = torch.cat(made).cpu().split(steps) if made else []
+    return [
+        found for _, found in sorted(zip(order, back, strict=True), key=lambda pair: pair[0])
+    ]
 
 
 def spec_cutout(features_BFT, frames_B, cutouts=5, bands=50, frames=120, generator=None):
@@ -231,11 +236,15 @@ def encode(text):
 
 
 def pad(signals, device="cpu"):
-    """Signals (N,) as one batch (B, N) with zeros behind, and their lengths (B,), on the
-    device."""
+    """Signals (N,) as one batch (B, N) with zeros behind, on the device, and their lengths
+    (B,), on the host."""
     lengths_B = torch.tensor([len(signal) for signal in signals])
-    signal_BN = torch.nn.utils.rnn.pad_sequence(signals, batch_first=True)
-    return signal_BN.to(device), lengths_B.to(device)
+    return sent(torch.nn.utils.rnn.pad_sequence(signals, batch_first=True), device), lengths_B
+
+
+def steps_of(model, lengths_B):
+    """Output steps (B,) of signals of these lengths, without asking the device."""
+    return (lengths_B // HOP + model.frames_per_step - 1) // model.frames_per_step
 
 
 def mixed_precision(device):
@@ -254,7 +263,7 @@ def _check_alignable(signals, targets, frames_per_step):
         )
     for row, (signal, target) in enumerate(zip(signals, targets, strict=True)):
         repeats = sum(a == b for a, b in itertools.pairwise(target))  # each needs a blank
-        steps = -(-(len(signal) // 160) // frames_per_step)
+        steps = -(-(len(signal) // HOP) // frames_per_step)
         if steps < max(1, len(target) + repeats):
             raise ValueError(
                 f"utterance {row}: {len(target)} letters with {repeats} repeats need "

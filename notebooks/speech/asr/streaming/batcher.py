@@ -1,27 +1,21 @@
 """Windows of many streams, gathered into batches for one network.
 
-Article: "Solving Automatic Speech Recognition Deployment Challenges" (NVIDIA Technical Blog),
-served by Triton, whose dynamic batcher works by the same two numbers: a batch leaves when it
-holds `max_batch` windows, or when its oldest has waited `max_delay_ms`. While the network is
-busy the queue fills by itself, so that batches grow with load and a lone stream hardly waits.
+Triton's dynamic batcher works by the same two numbers: a batch leaves when it holds `max_batch`
+windows, or when its oldest has waited `max_delay_ms`. While the network is busy the queue fills
+by itself, so that batches grow with load and a lone stream hardly waits.
 
 A window costs a + b n in a batch of n: a per call, b each. One at a time, the network can do
-1 / (a + b) windows a second, in large batches up to 1 / b.
-
-The names of the metrics follow Triton's, with `asr_` in place of `nv_inference_`:
-
-    asr_request_success_total, asr_request_failure_total{reason}    windows
-    asr_count_total / asr_exec_count_total                          mean batch size
-    asr_queue_duration_us_total, asr_compute_infer_duration_us_total
-    asr_pending_request_count                                       windows that wait
-    asr_response_seconds_bucket{le}         from a window's last sound to its text, or failure
+1 / (a + b) windows per second, in large batches up to 1 / b. The names of the metrics follow
+Triton's, with `asr_` in place of `nv_inference_`.
 
 Legend: B batch, F mel bands, T frames.
 """
 
 import asyncio
+import contextlib
 import time
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -93,19 +87,16 @@ class Batcher:
     """
 
     def __init__(
-        self, infer, max_batch=16, max_delay_ms=2.0, max_queue=256, deadline_ms=2000, **more
+        self, infer, max_batch=16, max_delay_ms=2.0, max_queue=256, deadline_ms=2000, pad_to=0
     ):
         if max_batch < 1 or max_queue < 1 or max_delay_ms < 0 or deadline_ms <= 0:
             raise ValueError(
                 f"max_batch={max_batch}, max_queue={max_queue}, max_delay_ms={max_delay_ms}, "
                 f"deadline_ms={deadline_ms}: at least 1, 1, 0 and above 0 are allowed"
             )
-        self.infer, self.pad_to = infer, more.pop("pad_to", 0)
-        self.metrics = more.pop("metrics", None) or Metrics()
+        self.infer, self.pad_to, self.metrics = infer, pad_to, Metrics()
         self.max_batch, self.max_delay_s = max_batch, max_delay_ms / 1e3
-        self.deadline_s = deadline_ms / 1e3
-        self.queue = asyncio.Queue(max_queue)
-        self.task = None
+        self.deadline_s, self.queue = deadline_ms / 1e3, asyncio.Queue(max_queue)
 
     def start(self):
         """The batcher, its loop running."""
@@ -121,9 +112,8 @@ class Batcher:
 
     async def submit(self, features_FT):
         """The Answer to one window of features (F, T), a NumPy array."""
-        item = _Item(
-            features_FT, time.perf_counter(), asyncio.get_running_loop().create_future()
-        )
+        loop = asyncio.get_running_loop()
+        item = _Item(features_FT, loop.time(), loop.create_future())
         try:
             self.queue.put_nowait(item)
         except asyncio.QueueFull:
@@ -139,31 +129,23 @@ class Batcher:
 
     async def _run(self):
         while True:
-            items = [
-                item for item in await self._gather() if not item.future.done()
-            ]  # else nobody waits any more
-            if items:
-                await self._compute(items, time.perf_counter())
+            gathered = await self._gather()
+            self.metrics.pending.set(self.queue.qsize())
+            if items := [one for one in gathered if not one.future.done()]:  # still wanted
+                await self._compute(items)
 
     async def _gather(self):
         """The next batch: the oldest window, and those that come before it must leave."""
         items = [await self.queue.get()]
         leaves = items[0].came + self.max_delay_s
-        while len(items) < self.max_batch:
-            if not self.queue.empty():
-                items.append(self.queue.get_nowait())
-                continue
-            left = leaves - time.perf_counter()
-            if left <= 0:
-                break
-            try:
-                items.append(await asyncio.wait_for(self.queue.get(), left))
-            except TimeoutError:
-                break
-        self.metrics.pending.set(self.queue.qsize())
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout_at(leaves):  # late or not: whoever is here comes along
+                while len(items) < self.max_batch:
+                    items.append(await self.queue.get())
         return items
 
-    async def _compute(self, items, began):
+    async def _compute(self, items):
+        began = time.monotonic()
         batch_BFT, frames_B = as_batch([item.features_FT for item in items], self.pad_to)
         try:
             found_BSV = await asyncio.to_thread(self.infer, batch_BFT, frames_B)
@@ -171,9 +153,9 @@ class Batcher:
             if len(items) == 1:
                 return self._fail(items[0], WorkerFailed(str(error)), "inference")
             for item in (one for one in items if not one.future.done()):
-                await self._compute([item], time.perf_counter())
+                await self._compute([item])
             return None
-        took = time.perf_counter() - began
+        took = time.monotonic() - began
         self._count(items, began, took)
         for item, found_SV in zip(items, found_BSV, strict=True):
             steps = -(-item.features_FT.shape[1] // 2)
@@ -194,8 +176,7 @@ class Batcher:
             item.future.set_exception(error)
 
 
-@dataclass
-class _Item:
+class _Item(NamedTuple):
     features_FT: np.ndarray
-    came: float
+    came: float  # in the loop's time, which is time.monotonic()
     future: asyncio.Future

@@ -1,4 +1,4 @@
-"""What tests of the streaming half share."""
+"""What tests of streams and of serving share."""
 
 import pytest
 import torch

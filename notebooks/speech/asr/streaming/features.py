@@ -1,7 +1,5 @@
-"""Features of a sound that has not ended: computed frame by frame, normalised by what was heard
-so far.
+"""Features of a sound that has not ended, normalised by what was heard so far.
 
-Article: "Solving Automatic Speech Recognition Deployment Challenges" (NVIDIA Technical Blog).
 Offline, each mel band has mean 0 and deviation 1 over the whole utterance. A live stream
 cannot know these; three stand-ins, for frame S_ft and all frames u heard by now:
 
@@ -32,8 +30,8 @@ class FeatureStream:
     [0, 1, 2]
 
     `push` takes float32 samples (N,) in [-1, 1] and returns the frames (F, T) that became
-    complete: the same, up to rounding, as the frames of `log_mel(..., normalise=False)` of the
-    whole signal, however it is cut. Holds at most 480 samples between calls.
+    complete: up to rounding those of the whole signal, however it is cut. Holds at most 480
+    samples between calls.
     """
 
     def __init__(self):
@@ -59,9 +57,8 @@ class RunningNormaliser:
     >>> norm.update(torch.tensor([[1.0, 3.0]]).expand(64, 2)); norm.mean_F[0].item()
     2.0
 
-    `prior` is (mean (F,), deviation (F,)), as `prior_of` gives it; without one, weight is 0.
-    `apply` gives (S - mean) / (deviation + 1e-5) with N - 1 in the variance, as offline. Sums
-    are float64, so that a day of frames costs no digits.
+    `prior` is what `prior_of` gives; without one, weight is 0. `apply` gives (S - mean) /
+    (deviation + 1e-5) with N - 1 in the variance, as offline. Sums are float64.
     """
 
     def __init__(self, prior=None, weight=100.0):

@@ -1,9 +1,7 @@
 """A recogniser for sound that is still coming: windows with context, joined without a seam.
 
-Article: "Solving Automatic Speech Recognition Deployment Challenges" (NVIDIA Technical Blog),
-which asks for responses within 300 ms and reports "far less than 50 ms" for one chunk. Time is
-cut into chunks of C frames. The network reads each with L frames before and R frames behind it,
-and only the steps of the chunk itself are kept:
+Time is cut into chunks of C frames. The network reads each with L frames before and R frames
+behind it, and only the steps of the chunk itself are kept:
 
     ... |---- left L ----|== chunk C ==|- right R -|        delay = C + R + response
 
@@ -13,14 +11,11 @@ left context as long as half the network's receptive field makes the left edge e
 edge is a choice between delay and word errors. CTC's collapse goes on across the join, since
 the last id is carried along, so that no letter is doubled or lost.
 
-We differ from the usual buffered decoding in two ways: features are computed once, frame by
-frame, instead of for each window again, and normalised by running moments, see
-`features`.
+We differ from the usual buffered decoding in two ways: features are computed once, not for each
+window again, and normalised by running moments, see `features`.
 
 Legend: F mel bands, T frames of 10 ms, S output steps of 20 ms, V letters and blank, N samples.
 """
-
-from collections import deque
 
 import torch
 from ctc import collapse
@@ -29,7 +24,7 @@ from quartznet import BLANK, HOP, SAMPLE_RATE_HZ, VOCABULARY
 from .features import FeatureStream, RunningNormaliser
 from .windows import FRAME_MS, FRAMES_PER_STEP, Event, StreamOptions, Window, as_batch, computed
 
-__all__ = ["StreamState", "run_windows", "transcribe"]
+__all__ = ["StreamState", "events_of", "run_windows", "transcribe"]
 
 LONGEST_PUSH_S = 60  # of audio in one call: more is an error, or an attack
 
@@ -42,27 +37,23 @@ class StreamState:
     >>> window.features_FT.shape, window.to_ms, window.heard_ms
     (torch.Size([64, 24]), 60, 240)
 
-    `push` takes float32 samples at 16 kHz, any number. `next_window` gives a Window or None
-    while sound is missing; after `end()` the rest comes with the context there is. What comes
-    out does not depend on how the sound was cut into pushes. `accept(log_probs)` takes the
-    network's output (S, V) for the oldest window not yet answered and gives Events: one
-    partial, and a final one where an utterance ended. Nothing here runs a network or knows
-    another stream, so that any batcher may. `decoder` makes a search, such as
-    `lambda: ctc.PrefixBeam(...)`; None is greedy. `prior` is what `prior_of` gives.
+    `push` takes float32 samples at 16 kHz, any number, however they are cut. `next_window`
+    gives a Window or None while sound is missing; after `end()` the rest comes with the context
+    there is. `accept(log_probs)` takes the network's output (S, V) for the oldest window not
+    yet answered and gives Events: one partial, and a final one where an utterance ended.
+    `decoder` makes a search, such as `lambda: ctc.PrefixBeam(...)`; None is greedy. `prior` is
+    what `prior_of` gives.
 
     Raises ValueError for integers, other shapes, more than a minute at once or non-finite
     samples (the state is then as before), and for answers of another size or nobody's.
     """
 
-    def __init__(self, options=None, prior=None, decoder=None, vocabulary=VOCABULARY):
-        self.options = options or StreamOptions()
-        self.vocabulary, self.decoder = vocabulary, decoder
-        self.features, self.normaliser = (
-            FeatureStream(),
-            RunningNormaliser(prior, self.options.prior_frames),
-        )
+    def __init__(self, options=None, prior=None, decoder=None):
+        self.options, self.decoder = options or StreamOptions(), decoder
+        self.features = FeatureStream()
+        self.normaliser = RunningNormaliser(prior, self.options.prior_frames)
         self.ring_FT, self.ring_start = torch.empty(64, 0), 0  # frames kept, first one's number
-        self.waiting_N, self.samples, self.taken, self.ended = deque(), 0, 0, False
+        self.waiting_N, self.samples, self.taken, self.ended = [], 0, 0, False
         self.next_frame, self.pending = 0, []  # where the next chunk begins; windows out
         self.start_ms, self.silent_ms = 0, 0
         self._fresh()
@@ -118,11 +109,11 @@ class StreamState:
         """Events of the oldest window out, given its log-probabilities (S, V)."""
         if not self.pending:
             raise ValueError("no window of this stream is out: this answer is another stream's")
-        window, steps = self.pending[0], -(-self.pending[0].features_FT.shape[1] // 2)
-        if log_probs_SV.shape != (steps, len(self.vocabulary) + 1):
+        window = self.pending[0]
+        if log_probs_SV.shape != (window.steps, BLANK + 1):
             raise ValueError(
                 f"an answer of shape {tuple(log_probs_SV.shape)} for a window that needs "
-                f"{(steps, len(self.vocabulary) + 1)}: windows are answered in order"
+                f"{(window.steps, BLANK + 1)}: windows are answered in order"
             )
         self.pending.pop(0)
         kept_SV = log_probs_SV[window.keep_from : window.keep_to]
@@ -130,27 +121,21 @@ class StreamState:
 
     def skip(self):
         """Events; gives the oldest window up as if it were silent: the stream goes on."""
-        steps = -(-self.pending[0].features_FT.shape[1] // FRAMES_PER_STEP)
-        silence_SV = torch.full((steps, len(self.vocabulary) + 1), -100.0)
-        silence_SV[:, -1] = 0.0
+        silence_SV = torch.full((self.pending[0].steps, BLANK + 1), -100.0)
+        silence_SV[:, BLANK] = 0.0
         return self.accept(silence_SV)
 
     def _read(self, end):
         """Turns waiting samples into frames of the ring up to frame `end`, no further: frames
         count in the moments when a window first sees them, however early they came."""
-        taken_N = []
-        while self.taken < end * HOP:
-            piece_N = self.waiting_N.popleft()
-            rest = end * HOP - self.taken
-            if len(piece_N) > rest:
-                self.waiting_N.appendleft(piece_N[rest:])
-            taken_N.append(piece_N[:rest])
-            self.taken += len(taken_N[-1])
-        if not taken_N:
-            return
-        fresh_FT = self.features.push(torch.cat(taken_N))
-        self.normaliser.update(fresh_FT)
-        self.ring_FT = torch.cat([self.ring_FT, fresh_FT], 1)
+        new = end * HOP - self.taken
+        if new > 0:
+            first_N, *more = self.waiting_N
+            known_N = torch.cat(self.waiting_N) if more else first_N
+            self.waiting_N, self.taken = [known_N[new:]], end * HOP
+            fresh_FT = self.features.push(known_N[:new])
+            self.normaliser.update(fresh_FT)
+            self.ring_FT = torch.cat([self.ring_FT, fresh_FT], 1)
 
     def _window(self, features_FT, keep_from, keep_to, stop, end):
         normaliser = self.normaliser
@@ -165,13 +150,13 @@ class StreamState:
         ids = kept_SV.argmax(1).tolist()
         if self.beam is None:
             fresh = collapse(ids, BLANK, self.last_id)
-            self.text += "".join(self.vocabulary[i] for i in fresh)
+            self.text += "".join(VOCABULARY[i] for i in fresh)
         else:
             self.beam.advance(kept_SV)
             self.text = self.beam.best()
         self.last_id = ids[-1] if ids else self.last_id
         step_ms = FRAME_MS * FRAMES_PER_STEP
-        voiced = [n for n, i in enumerate(ids) if i != BLANK and self.vocabulary[i] != " "]
+        voiced = [n for n, i in enumerate(ids) if i != BLANK and VOCABULARY[i] != " "]
         quiet = len(ids) - 1 - voiced[-1] if voiced else len(ids) + self.silent_ms // step_ms
         self.silent_ms = quiet * step_ms
         times = window.to_ms, window.heard_ms
@@ -204,28 +189,29 @@ def run_windows(model, windows):
     """
     found_BSV = computed(model, *as_batch([window.features_FT.numpy() for window in windows]))
     rows = zip(found_BSV, windows, strict=True)
-    return [
-        torch.from_numpy(row_SV[: -(-window.features_FT.shape[1] // FRAMES_PER_STEP)])
-        for row_SV, window in rows
-    ]
+    return [torch.from_numpy(row_SV[: window.steps]) for row_SV, window in rows]
 
 
-def transcribe(model, signals, options=None, prior=None, decoder=None):
-    """The text of each signal (N,), all of them streamed side by side: a list of strings.
-
-    Finals are joined by a space. The windows of one round form one batch, as in the server.
-    """
+def events_of(model, signals, options=None, prior=None, decoder=None):
+    """The Events of each signal (N,), all of them streamed side by side: a list of lists. The
+    windows of one round form one batch, as in the server."""
     streams = [StreamState(options, prior, decoder) for _ in signals]
-    finals = [[] for _ in signals]
-    for n, signal_N in enumerate(signals):
+    found = [[] for _ in signals]
+    for stream, signal_N in zip(streams, signals, strict=True):
         for part_N in signal_N.split(LONGEST_PUSH_S * SAMPLE_RATE_HZ):
-            streams[n].push(part_N)
-        streams[n].end()
+            stream.push(part_N)
+        stream.end()
     while due := [(n, w) for n, s in enumerate(streams) if (w := s.next_window())]:
         answers = run_windows(model, [window for _, window in due])
         for (n, _), log_probs_SV in zip(due, answers, strict=True):
-            events = streams[n].accept(log_probs_SV)
-            finals[n] += [event.text for event in events if event.kind == "final"]
+            found[n] += streams[n].accept(log_probs_SV)
+    return found
+
+
+def transcribe(model, signals, options=None, prior=None, decoder=None):
+    """The text of each signal (N,), streamed: a list of strings, finals joined by a space."""
+    found = events_of(model, signals, options, prior, decoder)
+    finals = ([one.text for one in events if one.kind == "final"] for events in found)
     return [" ".join(" ".join(texts).split()) for texts in finals]
 
 

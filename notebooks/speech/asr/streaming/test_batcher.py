@@ -54,6 +54,16 @@ def test_windows_that_wait_share_a_batch(max_batch, batches):
     assert {answer.batch for answer in answers} == {12 // batches}
 
 
+def test_what_waited_while_the_network_was_busy_leaves_together_though_it_is_late():
+    def slow(batch_BFT, frames_B):
+        time.sleep(0.05)
+        return echo(batch_BFT)
+
+    answers, value = run(together(range(9)), slow, max_batch=8, max_delay_ms=0)
+    assert value("asr_exec_count_total") == 2
+    assert sorted(answer.batch for answer in answers) == [1] + [8] * 8
+
+
 def test_a_lone_window_leaves_after_the_delay():
     answers, _ = run(together([1]), max_batch=8, max_delay_ms=30)
     assert answers[0].batch == 1 and answers[0].queue_s > 0.025

@@ -1,8 +1,4 @@
-"""How a stream is cut, and what goes in and out of it: options, windows, events, windows as one
-batch.
-
-Article: "Solving Automatic Speech Recognition Deployment Challenges" (NVIDIA Technical Blog).
-The equations stand in `stream_state`, which works by these.
+"""How a stream is cut, and what goes in and out of it; the equations stand in `stream_state`.
 
 Legend: B batch, F mel bands, T frames of 10 ms, S output steps of 20 ms.
 """
@@ -67,6 +63,11 @@ class Window:
     keep_to: int
     to_ms: int  # the stream's time up to which the kept steps reach
     heard_ms: int  # how much had to be heard before this window was complete
+
+    @property
+    def steps(self):
+        """How many steps the network answers with."""
+        return -(-self.features_FT.shape[1] // FRAMES_PER_STEP)
 
 
 @dataclass(frozen=True)

@@ -1,34 +1,37 @@
 """The network in a process of its own, which may die without taking a stream along.
 
-Article: "Solving Automatic Speech Recognition Deployment Challenges" (NVIDIA Technical Blog).
-A native crash or a kill takes a whole process. The process that runs the network therefore
-holds nothing: a window goes in, log-probabilities come out, and what a stream said so far lives
-in the front process. A worker that dies, or hangs and is killed for it, is replaced by a spare
-that already has the network in memory, the batch under way is computed again, and a new spare
-is started behind.
+A native crash or a kill takes a whole process. The one that runs the network therefore holds
+nothing: a window goes in, log-probabilities come out. A worker that dies, or hangs and is
+killed for it, is replaced by a spare that has the network in memory already, the batch under
+way is computed again, and a new spare is started behind.
 
     python -m streaming.worker 17 plain    # started by `WorkerPool`; 17 is the pipe's number
-
-Legend: B batch, F mel bands, T frames, S output steps, V letters and blank.
 """
 
 import contextlib
 import multiprocessing.connection
+import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import torch
 from quartznet import DIGITS_BASE, load_model, variant
 
 from .batcher import WorkerFailed
-from .launch import environment
 from .windows import computed
 
-__all__ = ["WorkerPool", "main", "warmed"]
+__all__ = ["WorkerPool", "environment", "main", "warmed"]
 
 START_S, ANSWER_S = 100.0, 1.0  # a worker that takes longer counts as dead
+
+
+def environment(**more):
+    """The environment of a child process that finds the slice's packages."""
+    path = [str(Path(__file__).resolve().parents[1]), os.environ.get("PYTHONPATH", "")]
+    return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, path))} | more
 
 
 class WorkerPool:
@@ -37,39 +40,27 @@ class WorkerPool:
     >>> with WorkerPool() as pool:
     ...     answer_BSV = pool.infer(np.zeros((2, 64, 84), np.float32))
 
-    Start it with `start()` or `with`. `infer` blocks, so call it from a thread; one call at a
-    time is served, others wait. A batch whose worker dies is tried once more on the next one;
-    then WorkerFailed is raised, so that a poisonous batch cannot kill for ever. `restarts`
-    counts the dead. `name` is one of `quartznet.VARIANTS`.
-    `warm` is the largest batch and the frames to be met: a library chooses its kernels when it
-    first sees a shape, which takes longer than many windows, so a worker sees them all before.
+    Ready once entered. `infer` blocks, so call it from a thread; one call at a time is served.
+    A batch whose worker dies is tried once more on the next one; then WorkerFailed is raised,
+    so that a poisonous batch cannot kill for ever. `restarts` counts the dead. `name` is one of
+    `quartznet.VARIANTS`; what follows `spares` is what `main` takes after it.
     """
 
-    def __init__(
-        self,
-        name="plain",
-        spares=1,
-        checkpoint="",
-        device="cpu",
-        warm=(1, 90),
-        answer_s=ANSWER_S,
-    ):
-        self.arguments = [name, str(checkpoint), device, *map(str, warm)]
-        self.spares = spares
-        self.answer_s, self.restarts = answer_s, 0
+    def __init__(self, name="plain", spares=1, *of_worker, answer_s=ANSWER_S):
+        self.arguments = [name, *map(str, of_worker)]  # of `main`, behind the pipe
+        self.spares, self.answer_s, self.restarts = spares, answer_s, 0
         self._lock, self._workers, self._closed = threading.Lock(), [], False
 
-    def start(self):
-        """The pool, its first worker ready to answer."""
+    def __enter__(self):
         self._fill()
-        with self._lock:
-            self._workers[0].ready()
+        self._workers[0].ready()
         return self
 
-    __enter__ = start
-
     def __exit__(self, *_):
-        self.close()
+        self._closed = True
+        for worker in self._workers:
+            worker.stop()
+        self._workers = []
 
     @property
     def ready(self):
@@ -90,14 +81,9 @@ class WorkerPool:
                 except (EOFError, OSError) as error:  # TimeoutError is one
                     reason = error
                     self._replace()
-            raise WorkerFailed("the pool is closed" if self._closed else _told(reason))
-
-    def close(self):
-        """None; ends every worker."""
-        self._closed = True
-        for worker in self._workers:
-            worker.stop()
-        self._workers = []
+            if self._closed:
+                raise WorkerFailed("the pool is closed")
+            raise WorkerFailed(str(reason) or "two workers died on this batch") from reason
 
     def _replace(self):
         self._workers.pop(0).stop()
@@ -113,7 +99,8 @@ class _Worker:
     """A process and our end of the pipe to it."""
 
     def __init__(self, arguments):
-        ours, theirs = multiprocessing.connection.Pipe()
+        self.pipe, theirs = multiprocessing.connection.Pipe()
+        self.is_ready = False
         command = [sys.executable, "-m", "streaming.worker", str(theirs.fileno())]
         self.process = subprocess.Popen(
             [*command, *arguments],
@@ -123,7 +110,6 @@ class _Worker:
             start_new_session=True,  # Ctrl-C goes to the server, which drains first
         )
         theirs.close()
-        self.pipe, self.is_ready = ours, False
 
     def ready(self):
         if not self.is_ready:
@@ -158,16 +144,24 @@ class _Worker:
 
 
 def main(pipe, name="plain", checkpoint="", device="cpu", largest=1, frames=90):
-    """None; answers batches from a pipe until its other end closes."""
+    """None; answers batches from a pipe until its other end closes: an array, or the words of
+    an error, which is no reason to die.
+
+    `largest` batch and `frames` are those to be met: a library chooses its kernels when it
+    first sees a shape, which takes longer than many windows, so a worker sees them all before.
+    """
     torch.set_num_threads(1)  # a second thread would wait for the front's core, and spin
     model = warmed(name, checkpoint, device, int(largest), int(frames))
     pipe.send(np.zeros(0))
     while True:
         try:
-            batch_BFT, frames_B = pipe.recv()
+            question = pipe.recv()
         except (EOFError, OSError):
             return
-        pipe.send(_answer(model, batch_BFT, frames_B))
+        try:
+            pipe.send(computed(model, *question))
+        except (ValueError, RuntimeError, TypeError) as error:
+            pipe.send(f"{type(error).__name__}: {error}")
 
 
 def warmed(name, checkpoint, device, largest, frames):
@@ -179,18 +173,6 @@ def warmed(name, checkpoint, device, largest, frames):
         sound_BFT = np.zeros((size, bands, frames), np.float32)
         computed(model, sound_BFT), computed(model, sound_BFT, np.full(size, frames))
     return model
-
-
-def _answer(model, batch_BFT, frames_B):
-    """The log-probabilities as an array; the words of an error, which is no reason to die."""
-    try:
-        return computed(model, batch_BFT, frames_B)
-    except (ValueError, RuntimeError, TypeError) as error:
-        return f"{type(error).__name__}: {error}"
-
-
-def _told(error):
-    return str(error) or f"two workers died on this batch ({type(error).__name__})"
 
 
 if __name__ == "__main__":

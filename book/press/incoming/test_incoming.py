@@ -1,0 +1,183 @@
+"""Receipts from readers: good ones pass, each kind of bad one is refused with its reason; what a reader is told."""
+
+import json
+import re
+import subprocess
+
+import pytest
+import yaml
+
+from helpers import cards
+from press import gates, run
+from press.incoming import collect, rules
+from press.repository import HOME, Repository
+
+T4 = {"cpu": "Intel Xeon", "gpu": "Tesla T4", "gpus": 1, "gpu_memory_bytes": 15_835_660_288, "slug": "tesla-t4"}
+NAME = "gpu-tesla-t4.json"
+
+
+def content_of(small, **changed):
+    """A good receipt of the small book's chapter from a T4."""
+    (chapter,) = small.repository.chapters
+    found = {"schema": 1, "chapter": f"{chapter.part}/{chapter.folder}", "notebook": chapter.stem, "tier": "gpu"}
+    found |= {"date": "2026-05-01T10:00:00Z", "code": cards.code_hash(chapter.notebook), "machine": T4, "versions": {}}
+    found |= {"command": "notebook moving_mean.ipynb", "sizes": {"points": 7}, "script": None}
+    found |= {"metrics": {"mean_rate": {"value": 2e9, "unit": "points/s", "device": "cuda"}}}
+    return found | changed
+
+
+def found_in(small, content, name=NAME, folder="moving_mean"):
+    """What is wrong with a receipt, put into its place."""
+    path = small.write(f"data/receipts/{folder}/{name}", json.dumps(content))
+    return rules.problems(small.repository, path)
+
+
+def metric(**changed):
+    """The metrics of a receipt with one changed."""
+    return {"mean_rate": {"value": 2e9, "unit": "points/s", "device": "cuda"} | changed}
+
+
+def test_a_good_receipt_passes_the_gate_too(small):
+    assert found_in(small, content_of(small)) == []
+    assert gates.load()["receipts"].problems(small.repository) == []
+
+
+def test_a_study_has_a_name_of_its_own(small):
+    race = content_of(small, script="bench_mean.py", metrics={"other_rate": {"value": 1.0, "unit": "points/s"}})
+    race |= {"code": cards.code_hash(small.repository.chapters[0].notebook, "bench_mean.py")}
+    assert found_in(small, race, "gpu-tesla-t4-lengths.json") == []
+
+
+BAD = {
+    "no JSON": ("{", "Expecting"),
+    "a missing key": ({"code": None}, "code: None is not of type 'string'"),
+    "an unknown key": ({"user": "me"}, "'user' was unexpected"),
+    "another schema": ({"schema": 2}, "schema: 1 was expected"),
+    "another notebook": ({"notebook": "other"}, "notebook other, and lies with moving_mean"),
+    "a date to come": ({"date": "2098-05-01T10:00:00Z"}, "which is to come"),
+    "no date": ({"date": "2026-13-32T10:00:00Z"}, "which is no date"),
+    "not a number": ({"metrics": metric(value=float("nan"))}, "finite numbers"),
+    "a value outside its spread": ({"metrics": metric(low=3e9, high=4e9)}, "in order"),
+    "no time": ({"metrics": metric(value=0.0)}, "a time or a rate is above zero"),
+    "another unit": ({"metrics": metric(unit="s")}, "its claim is in 'points/s'"),
+    "no metric": ({"metrics": {}}, "non-empty"),
+    "no metric of the card": ({"metrics": {"else_rate": {"value": 1.0, "unit": "points/s"}}}, "no claim of the card"),
+    "an odd device": ({"metrics": metric(device="tpu")}, "does not match"),
+    "a tier without its GPU": ({"machine": {"cpu": "x", "gpu": None, "slug": "tesla-t4"}}, "machine has no GPU"),
+    "a small card as a big one": ({"tier": "big"}, "40 GB are asked for"),
+    "the pretended device": ({"machine": T4 | {"gpu": "Pretended CUDA device (no GPU)"}}, "the pretended one"),
+    "a path": ({"command": "python /home/ada/book/bench.py"}, "a path of somebody's machine: 'python /home/ada"),
+    "a path of Windows": ({"command": "C:\\Users\\ada"}, "a path of somebody's machine"),
+    "an address of mail": ({"metrics": metric(note="ask ada@example.org")}, "an address of mail"),
+    "an address of the network": ({"command": "run --host 10.1.2.3"}, "an address of the network"),
+    "code that nobody has": ({"code": "1" * 64, "commit": "a" * 40, "dirty": False}, "neither today's nor"),
+    "code not committed": ({"code": "1" * 64, "commit": "a" * 40, "dirty": True}, "changed and not committed"),
+}
+
+
+@pytest.fixture
+def history(small):
+    """The small book as a repository with a history."""
+    for command in ("init -q", "add -A", "-c user.name=a -c user.email=a@b.c commit -qm one"):
+        subprocess.run(["git", "-C", str(small.root), *command.split()], check=True, capture_output=True)
+    return small
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_a_bad_receipt_is_refused_with_its_reason(history, kind):
+    changed, says = BAD[kind]
+    content = content_of(history)
+    tier = changed.get("tier", "gpu") if isinstance(changed, dict) else "gpu"
+    name = f"{tier}-tesla-t4.json"
+    if isinstance(changed, str):
+        wrong = rules.problems(history.repository, history.write(f"data/receipts/moving_mean/{name}", changed))
+    else:
+        wrong = found_in(history, content | changed, name)
+    assert [line for line in wrong if says in line], wrong
+
+
+def test_code_of_a_commit_in_this_history_is_known(history):
+    commit = subprocess.run(
+        ["git", "-C", str(history.root), "rev-parse", "HEAD"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    assert found_in(history, content_of(history, code="1" * 64, commit=commit, dirty=False)) == []
+
+
+@pytest.mark.parametrize(("name", "folder"), [("t4.json", "moving_mean"), (NAME, "elsewhere")])
+def test_a_receipt_lies_in_its_place_under_its_name(small, name, folder):
+    assert found_in(small, content_of(small), name, folder)
+
+
+def test_a_file_of_megabytes_is_refused(small):
+    curve = {"x": list(range(1000))}
+    content = content_of(small, curves={f"c{n}": curve for n in range(60)})
+    assert "at most 200,000" in found_in(small, content)[0]
+
+
+def test_a_claim_about_gpus_is_not_answered_by_a_cpu(small):
+    small.write_card(claims=[small.card["claims"][0] | {"runs_on": "gpu", "tiers": ["gpu"]}])
+    assert "wants a GPU" in found_in(small, content_of(small, metrics=metric(device="cpu")))[0]
+
+
+def test_sizes_are_those_of_the_tier(small, monkeypatch):
+    monkeypatch.setattr(rules, "sizes_of", lambda chapter: {"gpu": {"points": 9}})
+    assert found_in(small, content_of(small)) == ["size points is 7; tier gpu has 9"]
+
+
+def test_what_the_datasheet_does_not_allow_is_questioned(small, monkeypatch):
+    class Counts:
+        def metric(self, name, unit, tier):
+            return [(type("", (), {"card": "Tesla T4"}), 1e9)]
+
+    monkeypatch.setattr(rules.kept, "read", lambda chapter: Counts())
+    assert found_in(small, content_of(small)) == []
+    (wrong,) = found_in(small, content_of(small, metrics=metric(value=4e9)))
+    assert "4.0 times as good as Tesla T4's datasheet allows" in wrong and "waited for" in wrong
+    other = content_of(small, metrics=metric(value=4e9), machine=T4 | {"gpu": "NVIDIA L4"})
+    assert found_in(small, other) == []
+
+
+def test_without_a_gpu_a_reader_is_told_so(small, monkeypatch, capsys):
+    monkeypatch.setattr(collect, "machine_here", lambda repository: {"gpu": None})
+    assert collect.receipt(small.repository, None) == 2
+    assert "torch sees no GPU here" in capsys.readouterr().out
+
+
+def test_a_reader_with_a_card_is_told_what_to_send_and_where(small, monkeypatch, capsys):
+    (chapter,) = small.repository.chapters
+    done = []
+
+    def notebooks(repository, names, options):
+        done.append("notebooks")
+        record = {"receipts": {"moving_mean.gpu.json": content_of(small), "x": content_of(small, tier="cpu")}}
+        small.write(chapter.run_record.relative_to(small.root).as_posix(), json.dumps(record))
+
+    monkeypatch.setattr(collect, "machine_here", lambda repository: T4)
+    monkeypatch.setattr(run, "run", notebooks)
+    monkeypatch.setattr(run, "report", lambda outcomes: 0)
+    monkeypatch.setattr(collect.race, "race", lambda *_: done.append("races") or 0)
+    assert collect.receipt(small.repository, None) == 0
+    said = capsys.readouterr().out
+    assert done == ["notebooks", "races"] and "data/receipts/moving_mean/gpu-tesla-t4.json: may be sent" in said
+    assert "https://github.com/example/small/issues/new?template=receipt.yml" in said
+    small.write(f"data/receipts/moving_mean/{NAME}", json.dumps(content_of(small, user="me")))
+    small.write("data/receipts/moving_mean/gpu-tesla-t4-odd.json", json.dumps(content_of(small, user="me")))
+    assert collect.receipt(small.repository, None, collect.Options(page=True)) == 1, "one of them may not be sent"
+    assert done == ["notebooks", "races", "notebooks"] and "'user' was unexpected" in capsys.readouterr().out
+
+
+def test_this_machine_can_be_asked():
+    assert {"gpu", "slug"} <= collect.machine_here(Repository(HOME)).keys()
+
+
+def test_the_form_is_there_and_asks_for_the_receipt():
+    form = yaml.safe_load((HOME / ".github/ISSUE_TEMPLATE" / collect.FORM).read_text())
+    fields = {field["id"]: field for field in form["body"] if "id" in field}
+    assert fields["receipt"]["attributes"]["render"] == "json" and fields["receipt"]["validations"]["required"]
+    assert all(option["required"] for option in fields["looked"]["attributes"]["options"])
+    (command,) = re.findall(r"`(make receipt [^`]*)`", form["body"][0]["attributes"]["value"])
+    assert "receipt:" in (HOME / "Makefile").read_text() and command.startswith('make receipt CHAPTERS="signals/')
+
+
+def test_our_own_receipts_keep_the_rules():
+    assert gates.load()["receipts"].problems(Repository(HOME)) == []

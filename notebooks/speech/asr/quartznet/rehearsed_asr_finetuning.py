@@ -1,0 +1,67 @@
+"""One update of QuartzNet 15x5 as a GPU would run it, the naive way, and a broken one.
+
+`make predict` counts them without a GPU, at the sizes of each tier.
+"""
+
+import torch
+
+from quartznet import QuartzNet, log_mel
+from quartznet.novograd import NovoGrad
+from quartznet.training import ctc_loss
+
+SECONDS, LETTERS, RATE_HZ = 4, 40, 16_000
+METRICS = {"training_rate_15x5": ("ours", lambda sizes: SECONDS * sizes["batch"])}
+
+
+def ours(sizes, device):
+    """One update with a batch of four seconds each: features, network, loss, optimiser"""
+    model, optimiser, signal_BN, lengths_B = _ready(sizes["batch"], device)
+    return lambda: _update(model, optimiser, *log_mel(signal_BN, lengths_B))
+
+
+def features(sizes, device):
+    """The features alone, of all utterances of the race at once"""
+    signal_BN = torch.zeros(sizes["utterances"], SECONDS * RATE_HZ).to(device)
+    lengths_B = torch.full((len(signal_BN),), signal_BN.shape[1]).to(device)
+    return lambda: log_mel(signal_BN, lengths_B)
+
+
+def naive(sizes, device):
+    """The same update, the features of one utterance after the other"""
+    model, optimiser, signal_BN, lengths_B = _ready(sizes["batch"], device)
+
+    def step():
+        rows = [
+            log_mel(signal_BN[i : i + 1], lengths_B[i : i + 1]) for i in range(len(signal_BN))
+        ]
+        return _update(
+            model, optimiser, *(torch.cat(parts) for parts in zip(*rows, strict=True))
+        )
+
+    return step
+
+
+def broken(sizes, device):
+    """The same update, with the size of each weight's gradient printed on the way"""
+    model, optimiser, signal_BN, lengths_B = _ready(sizes["batch"], device)
+
+    def step():
+        _update(model, optimiser, *log_mel(signal_BN, lengths_B))
+        return [weight.grad.norm().item() for weight in model.parameters()]
+
+    return step
+
+
+def _ready(batch, device):
+    model = QuartzNet.build("15x5").to(device).train()
+    signal_BN = torch.zeros(batch, SECONDS * RATE_HZ).to(device)
+    lengths_B = torch.full((batch,), SECONDS * RATE_HZ).to(device)
+    return model, NovoGrad(list(model.parameters())), signal_BN, lengths_B
+
+
+def _update(model, optimiser, features_BFT, frames_B):
+    optimiser.zero_grad(set_to_none=True)
+    loss = ctc_loss(model, features_BFT, frames_B, [[1, 2] * (LETTERS // 2)] * len(frames_B))
+    loss.backward()
+    optimiser.step()
+    return loss.detach()

@@ -1,0 +1,218 @@
+"""The races of serving: variants of the network, chunks, streams that a machine holds, Triton.
+
+    python -m serving.bench_serving            # from the slice's folder: six minutes, a receipt
+    python -m serving.bench_serving --most 0   # the variants alone
+
+Streams climb until p95 of the delay that a person feels has missed 300 ms, and are then tried
+at 128 and 512 all the same. Server, workers and generator share the machine. Triton takes the
+place of our worker where it is installed. A part that fails is told; the others count."""
+
+import argparse
+import asyncio
+import contextlib
+import functools
+import itertools
+import math
+import time
+
+import digit_speech
+import jiwer
+import psutil
+import torch
+from helpers import bench, check, data, device, receipts
+from quartznet import load_model, variant
+from streaming import StreamOptions
+
+from .clients import RATE_HZ, load, percentiles
+from .launch import Server, scrape
+from .triton_backend import available
+
+BUDGET_MS, RUNGS, RUNG_S = 300.0, (16, 32, 64, 128, 512), 14.0
+VARIANTS = "plain", "folded", "linear", "int8"
+
+
+def contestants(model, batch, names=VARIANTS, where="cpu"):
+    """Functions that compute one batch of windows, by the variant's name, before them "one by
+    one": the plain network, window by window. Raises where exact ones differ."""
+    shape = batch, 64, StreamOptions().window_frames
+    features_BFT = torch.randn(shape, generator=torch.Generator().manual_seed(0)).to(where)
+
+    def call(made, *parts):
+        with torch.inference_mode():
+            return torch.cat([made(part)[0] for part in parts])
+
+    found = {"one by one": lambda: call(model, *features_BFT.split(1))}
+    for name in names:
+        found[name] = functools.partial(call, variant(model, name), features_BFT)
+        if name != "int8":
+            why = "float32, in another order"
+            check.close(found[name](), found["one by one"](), rtol=1e-3, atol=1e-3, why=why)
+    return found
+
+
+def race(model, rounds=20, where="cpu", beside=()):
+    """(Race, gain, name of the best): the gain is how many times as many windows per second the
+    best of `VARIANTS` computes in batches of eight as the plain network one by one, in one run;
+    variants `beside` do not count for it."""
+    names = VARIANTS if str(where) == "cpu" else VARIANTS[:3]  # int8 is a CPU's
+    found = bench.race(contestants(model, 8, (*names, *beside), where), rounds, device=where)
+    best = max(names, key=lambda name: found.ratios[name].median)
+    return found, found.ratios[best], best
+
+
+def raced(receipt, rounds, where):
+    """Records the gain, and what torch.compile costs and brings beside it."""
+    model, began, beside = load_model(device=where), time.perf_counter(), ["compiled"]
+    try:
+        contestants(model, 8, ["compiled"], where)
+        receipt.record("compiled_first_call", time.perf_counter() - began, "s")
+    except Exception as error:  # no C++ compiler here, or one that fails
+        print(f"torch.compile does not run here: {str(error)[:200]}")
+        beside = []
+    found, gain, best = race(model, rounds, where, beside)
+    print(found)
+    receipt.record("optimised_gain", gain, note=f"{best}, by eight", device=where)
+    for name, ratio in found.ratios.items():
+        receipt.record(f"gain_{name.replace(' ', '_')}", ratio)
+
+
+def talkers(folder, count, seconds, seed=0):
+    """(signals, texts): `count` streams of about so many seconds, US speakers of the test."""
+    style = digit_speech.Style(digits=(int(1.6 * seconds), int(1.8 * seconds)))
+    each, speakers = -(-count // 2), ("jackson", "theo")
+    spoken = digit_speech.utterances(folder, "test", speakers, each, seed=seed, style=style)
+    mixed = list(itertools.chain(*zip(spoken[:each], spoken[each:], strict=True)))[:count]
+    return [one.signal for one in mixed], [one.text for one in mixed]
+
+
+def cpu_seconds(servers):
+    """Processor time that servers have used so far, in s: (without workers, with them)."""
+    fronts, total = 0.0, 0.0
+    for parent in (psutil.Process(server.process.pid) for server in servers):
+        for one in (parent, *parent.children(recursive=True)):
+            spent = sum(one.cpu_times()[:2])  # user, system
+            total += spent
+            fronts += spent * (one == parent)
+    return fronts, total
+
+
+async def rung(servers, signals, packet_ms=20, limit_s=math.inf):
+    """A dict: what so many streams felt on servers that share a port, the share of their chunks
+    in budget, and the part of a core that each took; `limit_s` is what `load` makes of it."""
+    before, seconds = cpu_seconds(servers), sum(len(s) for s in signals) / RATE_HZ
+    heard = await load(servers[0].address, signals, packet_ms, limit_s=limit_s)
+    spent = [(b - a) / seconds for a, b in zip(before, cpu_seconds(servers), strict=True)]
+    sizes, felt = (
+        [x for one in heard for x in getattr(one, y)] for y in ("batches", "felt_ms")
+    )
+    found = dict(zip(("front_per_stream", "cores_per_stream"), spent, strict=True))
+    found |= {"response_ms": percentiles(heard, "responses_ms"), "heard": heard}
+    found |= {"felt_ms": percentiles(heard, "felt_ms"), "streams": len(signals)}
+    in_budget = sum(ms <= BUDGET_MS for ms in felt) / len(felt)
+    return found | {"batch": sum(sizes) / max(1, len(sizes)), "in_budget": in_budget}
+
+
+def served(folder, count, seconds, **options):
+    """What `rung` found on a server of its own with these options, and the word error rate."""
+    signals, texts = talkers(folder, count, seconds)
+    with Server(**options) as server:
+        found = asyncio.run(rung([server], signals, limit_s=RUNG_S))
+    heard = [one.text for one in found.pop("heard")]
+    print(options, found, flush=True)
+    return found | {"wer": 100 * jiwer.wer(texts, heard), "texts": heard}
+
+
+def variant_served(name, receipt, folder, seconds, count=8):
+    """Records streams per core, which are also the real-time factor, and word errors."""
+    found = served(folder, count, seconds, variant=name, max_batch=4, spares=0)
+    receipt.record(f"served_{name}_streams_per_core", 1 / found["cores_per_stream"], "streams")
+    receipt.record(f"served_{name}_wer", found["wer"], "%")
+
+
+def chunks_swept(receipt, folder, seconds, count=8):
+    """Records what other chunks cost and bring; 100, 160 and 800 ms are usual for Riva."""
+    rows = []
+    for chunk_ms in (60, 100, 160, 800):
+        found = served(folder, count, seconds, chunk_ms=chunk_ms, spares=0)
+        times = found["response_ms"][1], found["felt_ms"][1]
+        if math.isfinite(times[1]):
+            rows.append((chunk_ms, *times, 1 / found["cores_per_stream"], found["wer"]))
+    names = ("chunk_ms", "response_p95_ms", "felt_p95_ms", "streams_per_core", "wer")
+    receipt.curve("chunks", **dict(zip(names, zip(*rows, strict=True), strict=True)))
+
+
+def ladder(name, receipt, folder, seconds, most, fronts=1, **options):
+    """Records the most streams whose p95 of the felt delay keeps the budget, and the curve."""
+    rows, held, failed = [], 0, False
+    options = {"max_streams": 1024, "spares": 0} | options
+    with contextlib.ExitStack() as stack:
+        servers = []
+        for _ in range(fronts):
+            one = stack.enter_context(Server("serving.server", "--shared", **options))
+            servers, options["port"] = [*servers, one], one.ports["port"]
+        for count in (n for n in RUNGS if n <= most):
+            if failed and (count < 128 or "max_batch" in options):  # an end that is known
+                continue
+            signals, _ = talkers(folder, count, seconds)
+            found = asyncio.run(rung(servers, signals, packet_ms=60, limit_s=RUNG_S))
+            print(name, found | {"heard": len(found["heard"])}, flush=True)
+            failed = failed or found["felt_ms"][1] > BUDGET_MS
+            held = held if failed else count
+            shares = found["front_per_stream"], found["cores_per_stream"]
+            rows.append((count, 100 * found["in_budget"], *shares))
+    receipt.record(f"{name}_streams_in_budget", held, "streams")
+    names = ("streams", "in_budget_percent", "front_per_stream", "cores_per_stream")
+    receipt.curve(name, **dict(zip(names, zip(*rows, strict=True), strict=True)))
+
+
+def behind_triton(receipt, folder, seconds, count=4):
+    """Records what streams feel whose network runs in Triton, if they hear the same."""
+    alone = served(folder, count, seconds)["texts"]
+    with Server("serving.triton_backend") as triton:
+        found = served(folder, count, seconds, backend=f"127.0.0.1:{triton.ports['grpc']}")
+        series = scrape(f"127.0.0.1:{triton.ports['metrics']}")
+    check.that(found["texts"] == alone, "Triton must hear the same")
+    kept = "nv_inference_{}_total{{model=quartznet,version=1}}".format
+    windows, calls = (series[kept(name)] for name in ("count", "exec_count"))
+    receipt.record("triton_felt_p95_ms", found["felt_ms"][1], "ms")
+    receipt.record("triton_batch", windows / calls, "windows per call")
+
+
+def main(argv=None):
+    """Race and write the receipt."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument(
+        "--threads", type=int, default=1, help="of each variant; a worker has 1"
+    )
+    parser.add_argument("--seconds", type=float, default=3, help="of speech for each stream")
+    parser.add_argument("--most", type=int, default=512, help="streams; 0: none")
+    o, tier, failed = parser.parse_args(argv), device.tier("auto"), []
+    torch.set_num_threads(o.threads)  # a worker has one
+    receipt = receipts.start("asr_streaming", tier, threads=o.threads)
+    receipt.sizes(seconds=o.seconds, most=o.most)
+    parts = {"variants": lambda: raced(receipt, o.rounds, tier.device)}
+    if o.most:
+        common = receipt, data.fetch("fsdd"), o.seconds
+        rivals = {"batched": {}, "two_fronts": {"fronts": 2}, "unbatched": {"max_batch": 1}}
+        for name, more in rivals.items():
+            parts[name] = functools.partial(ladder, name, *common, o.most, **more)
+        parts["chunks"] = lambda: chunks_swept(*common)
+        for name in ("folded", "linear", "int8", "compiled"):
+            parts[f"{name} served"] = functools.partial(variant_served, name, *common)
+        parts |= {} if available() else {"triton": lambda: behind_triton(*common)}
+    for name, part in parts.items():
+        began = time.perf_counter()
+        try:
+            part()
+        except Exception as error:
+            failed.append(name)
+            print(f"{name} failed: {type(error).__name__}: {str(error)[-400:]}", flush=True)
+        print(f"{name}: {time.perf_counter() - began:.0f} s", flush=True)
+        receipt.record("failed_parts", len(failed), "parts", note=", ".join(failed) or None)
+        path = receipt.write(name="serving")  # a race that is ended early keeps what it found
+    print(path, available())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,340 @@
+"""The server over real sockets: what it says, whom it refuses, and who pays for whom: nobody.
+
+Most tests share a front in a thread of this process, with the network in it; the last two
+start the real thing, processes and all.
+"""
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import signal
+import threading
+import time
+
+import pytest
+import torch
+import websockets
+from quartznet import save_model
+from streaming import StreamOptions, computed, transcribe
+
+from . import server
+from .clients import load, speak
+from .launch import Server, scrape, worker_pids
+from .server import listening, parse
+from .service import Service
+from .session import SessionLimits
+
+START, PATIENCE_S = json.dumps({"type": "start"}), 60
+LIMITS = SessionLimits(ahead_ms=60_000, idle_s=0.6)  # sound may come as fast as it likes
+
+
+def sound(seconds, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    envelope = torch.rand(int(seconds * 10) + 1, generator=generator).repeat_interleave(1600)
+    noise = torch.randn(int(seconds * 16_000), generator=generator)
+    signal_N = 0.3 * noise * envelope[: len(noise)]
+    return (signal_N * 32768).round().clamp(-32768, 32767) / 32768
+
+
+class Tracebacks(logging.Handler):
+    """Keeps what a server logs with a traceback: nothing, whatever clients do."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = []
+
+    def emit(self, record):
+        self.found += [self.format(record)] * bool(record.exc_info)
+
+
+@contextlib.contextmanager
+def serving(model, limits=LIMITS, infer=None, tls=(), **more):
+    """(address, service) of a front in a thread, its network in the batcher's threads."""
+    options = {"max_delay_ms": 2.0, "pad_to": StreamOptions().window_frames}
+    infer = infer or (lambda *batch: computed(model, *batch))
+    service, kept = Service(infer, None, limits, **options | more), Tracebacks()
+    started, log, box = threading.Event(), logging.getLogger("websockets.server"), []
+    listener = listening("127.0.0.1", 0)
+
+    async def go():
+        box.extend((asyncio.get_running_loop(), asyncio.Event()))
+        async with server.serving(service, [listener], *tls):
+            started.set()
+            await box[1].wait()
+
+    log.addHandler(kept)
+    thread = threading.Thread(target=asyncio.run, args=(go(),), daemon=True)
+    thread.start()
+    started.wait(PATIENCE_S)
+    yield f"127.0.0.1:{listener.getsockname()[1]}", service
+    box[0].call_soon_threadsafe(box[1].set)
+    thread.join(PATIENCE_S)
+    log.removeHandler(kept)
+    assert not kept.found
+
+
+@pytest.fixture(scope="module")
+def address(loud_model):
+    with serving(loud_model, deadline_ms=1e3 * PATIENCE_S) as (address, _):
+        yield address
+
+
+def run(work):
+    return asyncio.run(asyncio.wait_for(work, PATIENCE_S))
+
+
+async def until(asked, why):
+    """Once `asked()` holds, however long that takes a busy machine; fails after a minute."""
+    ends = time.monotonic() + PATIENCE_S
+    while not await asyncio.to_thread(asked):
+        assert time.monotonic() < ends, why
+        await asyncio.sleep(0.02)
+
+
+def talk(address, *messages):
+    """Messages sent at once; all answers, then the close code."""
+
+    async def go():
+        answers = []
+        async with websockets.connect(f"ws://{address}/v1/stream") as socket:
+            with contextlib.suppress(websockets.ConnectionClosed):
+                for message in messages:
+                    await socket.send(message)
+                async for answer in socket:
+                    answers.append(json.loads(answer))
+                    if answers[-1]["type"] == "done":
+                        await socket.send(json.dumps({"type": "ack", "n": answers[-1]["n"]}))
+        return answers, socket.close_code
+
+    return run(go())
+
+
+def test_streams_side_by_side_are_heard_as_if_alone(address, loud_model):
+    signals = [sound(seconds, seed) for seed, seconds in enumerate((1, 1.5, 2, 0.7, 1.3, 2))]
+
+    async def go():
+        return await asyncio.gather(
+            *(speak(address, signal_N, speed=8) for signal_N in signals)
+        )
+
+    heard, wanted = run(go()), transcribe(loud_model, signals)
+    assert [one.text for one in heard] == wanted and len(set(wanted)) == 6
+    assert all(one.done == "end" and not one.notices for one in heard)
+
+
+def test_every_chunk_is_answered_with_its_times(address):
+    (heard,) = run(load(address, [sound(1.2)], spread_s=0))
+    assert len(heard.responses_ms) == 1200 // 60 and min(heard.batches) >= 1
+    rest = [felt - said for felt, said in zip(heard.felt_ms, heard.responses_ms, strict=True)]
+    assert rest == pytest.approx([240] * 17 + [180, 120, 60]) and min(heard.queue_ms) >= 0
+    usual = sorted(heard.batches[:15])[7]  # a busy machine may let two fall due together
+    assert usual == 1 < min(heard.batches[-3:]), "the last ones go together"
+
+
+@pytest.mark.parametrize(
+    "messages, code",
+    [
+        (["nonsense"], "bad_start"),
+        ([b"\0\0"], "bad_start"),
+        ([json.dumps({"type": "start", "rate_hz": 8000})], "bad_start"),
+        (["[1]"], "bad_start"),
+        ([START, b"\0"], "bad_audio"),
+        ([START, b""], "bad_audio"),
+        ([START, b"\0" * 32_002], "bad_audio"),
+        (["{}"], "bad_start"),
+        (['{"type": "start", "resume": [1]}'], "bad_start"),
+        (["[" * 20_000], "bad_start"),
+        (['{"type": "start", "phrases": {"%": 1}}'], "bad_start"),
+        (['{"type": "start", "phrases": {"nine": 1e9}}'], "bad_start"),
+        ([START, '{"type": "stop"}'], "bad_message"),
+        ([START, "{}"], "bad_message"),
+        ([START, '{"type":' * 2_000], "bad_message"),
+        ([START, '{"type": "ack", "n": 99}'], "bad_ack"),
+        ([json.dumps({"type": "start", "resume": "nobody"})], "unknown_stream"),
+    ],
+)
+def test_garbage_is_refused_in_words_and_counted(address, messages, code):
+    series = f"asr_streams_refused_total{{reason={code}}}"
+    before = scrape(address).get(series, 0)
+    answers, close = talk(address, *messages)
+    assert answers[-1]["type"] == "error" and answers[-1]["code"] == code
+    assert len(answers[-1]["message"]) > 20 and close == 1003
+    assert scrape(address)[series] == before + 1
+
+
+@pytest.mark.parametrize("wrong, close", [(b"\0" * 1_000_000, 1009), ("\xff", 1007)])
+def test_a_frame_that_nobody_may_send_ends_the_connection(loud_model, wrong, close):
+    async def go(address):
+        async with websockets.connect(f"ws://{address}/v1/stream") as socket:
+            await socket.send(START)
+            await socket.recv()
+            as_text = None if close == 1009 else True
+            wrong_bytes = wrong if close == 1009 else wrong.encode("latin-1")
+            with contextlib.suppress(websockets.ConnectionClosed):
+                await socket.send(wrong_bytes, text=as_text)
+                await socket.recv()
+            asked = "asr_streams_refused_total{reason=bad_frame}"
+            await until(lambda: scrape(address).get(asked) == 1, "it was not counted")
+        return socket.close_code
+
+    with serving(loud_model) as (address, _):
+        assert run(go(address)) == close
+
+
+def test_a_client_that_stops_gets_its_text_after_a_while(address, loud_model):
+    pcm = (sound(0.5) * 32768).to(torch.int16).numpy().tobytes()
+    answers, _ = talk(address, START, *(pcm[at : at + 1600] for at in range(0, len(pcm), 1600)))
+    assert answers[-1].items() >= {"type": "done", "samples": 8000, "reason": "idle"}.items()
+    final = " ".join(a["text"] for a in answers if a["type"] == "final")
+    assert " ".join(final.split()) == transcribe(loud_model, [sound(0.5)])[0]
+
+
+def test_a_client_ten_times_too_fast_is_slowed_and_told_and_loses_nothing(loud_model):
+    signal_N = sound(1.5)
+    with serving(loud_model, SessionLimits(ahead_ms=400)) as (address, _):
+        began = time.monotonic()
+        heard = run(speak(address, signal_N, speed=10))
+    assert time.monotonic() - began > 1.0, "1.5 s of sound, of which 0.4 may run ahead"
+    assert [notice["type"] for notice in heard.notices] == ["throttled"]
+    assert heard.text == transcribe(loud_model, [signal_N])[0] and heard.done == "end"
+
+
+def test_a_client_that_comes_back_loses_nothing(address, loud_model):
+    signal_N = sound(2.0, seed=7)
+
+    async def go():
+        first = await speak(address, signal_N, speed=4, stop_after_s=0.9)
+        await until(lambda: scrape(address)["asr_streams"] == 0, "the loss was not noticed")
+        return first, await speak(address, signal_N, speed=4, resume=first)
+
+    first, second = run(go())
+    whole = " ".join([*first.finals, *second.finals])
+    assert second.stream == first.stream and second.done == "end"
+    assert " ".join(whole.split()) == transcribe(loud_model, [signal_N])[0]
+
+
+def test_metrics_are_read_by_prometheus_own_parser(loud_model):
+    with serving(loud_model) as (address, _):
+        run(speak(address, sound(0.6), speed=4))
+        series = scrape(address)
+    assert series["asr_request_success_total"] == series["asr_count_total"] == 10
+    assert series["asr_queue_duration_us_total"] > 0 and series["asr_streams"] == 0
+    assert series["asr_batch_size_sum"] == series["asr_response_seconds_count"] == 10
+    assert 0 < series["asr_response_seconds_sum"] < 10
+    assert series["asr_audio_seconds_total"] == pytest.approx(0.6)
+
+
+def test_more_streams_than_allowed_are_refused(loud_model):
+    async def go(address):
+        async with contextlib.AsyncExitStack() as crowd:
+            for _ in range(3):
+                url = f"ws://{address}/v1/stream"
+                held = await crowd.enter_async_context(websockets.connect(url))
+                await held.send(START)
+                assert json.loads(await held.recv())["type"] == "ready"
+            return await speak(address, sound(0.1))
+
+    with serving(loud_model, SessionLimits(), max_streams=3) as (address, _):
+        assert run(go(address)).notices[0]["code"] == "full"
+
+
+def test_while_it_drains_a_stream_under_way_ends_in_its_own_time(loud_model):
+    async def go(address, service):
+        async with websockets.connect(f"ws://{address}/v1/stream") as socket:
+            await socket.send(START)
+            assert json.loads(await socket.recv())["type"] == "ready"
+            draining = asyncio.create_task(service.drain(PATIENCE_S))
+            late = await speak(address, sound(0.1))
+            await socket.send((sound(0.5) * 32768).to(torch.int16).numpy().tobytes())
+            await socket.send(json.dumps({"type": "end"}))
+            told = [json.loads(await socket.recv())]
+            while told[-1]["type"] != "done":
+                told.append(json.loads(await socket.recv()))
+            await socket.send(json.dumps({"type": "ack", "n": told[-1]["n"]}))
+        await draining
+        return late, told
+
+    with serving(loud_model) as (address, service):
+        late, told = run(go(address, service))
+    assert late.notices[0]["code"] == "draining" and told[-1]["reason"] == "end"
+    final = " ".join(" ".join(one["text"] for one in told if one["type"] == "final").split())
+    assert final == transcribe(loud_model, [sound(0.5)])[0]
+
+
+@pytest.mark.parametrize("wrong", ["--variant=int4", "--max-batch=many"])
+def test_options_that_cannot_be_are_refused(wrong):
+    with pytest.raises(SystemExit):
+        parse([wrong])
+
+
+def test_a_server_that_cannot_start_says_why():
+    with pytest.raises(RuntimeError, match="did not start.*No module named"):
+        Server("no_such_server").start().wait_ready()
+
+
+@pytest.fixture(scope="module")
+def processes(loud_model, tmp_path_factory):
+    checkpoint = save_model(loud_model, tmp_path_factory.mktemp("model") / "small.safetensors")
+    options = {"checkpoint": checkpoint, "max_batch": 4, "ahead_ms": 60_000, "drain_s": 0.5}
+    with Server(**options, deadline_ms=4000) as processes:
+        yield processes
+
+
+@pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_killed_or_stopped_worker_costs_no_stream_a_letter(processes, loud_model, by):
+    signals = [sound(1.5, seed) for seed in range(4)]
+    address = processes.address
+    run(until(lambda: scrape(address)["asr_workers_ready"] == 2, "no spare is ready"))
+    before = scrape(processes.address)
+
+    def answered():
+        now = scrape(processes.address)
+        return now["asr_count_total"] > before["asr_count_total"] + 8
+
+    async def go():
+        speaking = asyncio.create_task(load(processes.address, signals, spread_s=0.2))
+        await until(answered, "no window was answered")
+        os.kill(worker_pids(processes)[0], by)
+        return await speaking
+
+    heard = run(go())
+    assert [one.text for one in heard] == transcribe(loud_model, signals)
+    assert not any(one.notices for one in heard)
+    assert scrape(processes.address)["asr_worker_restarts"] == before["asr_worker_restarts"] + 1
+
+
+@pytest.mark.slow
+def test_fronts_share_a_port_and_a_stream_resumes_where_it_began(loud_model, tmp_path):
+    checkpoint = save_model(loud_model, tmp_path / "small.safetensors")
+    options = {"checkpoint": checkpoint, "spares": 0, "ahead_ms": 60_000}
+    signals = [sound(0.6, seed) for seed in range(12)]
+    wanted = transcribe(loud_model, signals)
+    with contextlib.ExitStack() as stack:
+        front = stack.enter_context(Server("serving.server", "--shared", **options))
+        more = Server("serving.server", "--shared", **options, port=front.ports["port"])
+        fronts = [front, stack.enter_context(more)]
+        assert [one.text for one in run(load(front.address, signals, spread_s=0.5))] == wanted
+        for one in fronts:
+            assert scrape(f"127.0.0.1:{one.ports['own']}")["asr_audio_seconds_total"] > 0
+        first = run(speak(front.address, signals[0], stop_after_s=0.3))
+        second = run(speak(f"127.0.0.1:{first.port}", signals[0], resume=first))
+        assert second.stream == first.stream and second.done == "end"
+        assert front.terminate() == 0
+        assert [one.text for one in run(load(more.address, signals, spread_s=0.5))] == wanted
+
+
+def test_sigterm_drains_and_ends_the_process(processes):
+    assert processes.get("/health") == (200, "ready")
+
+    async def go():
+        speaking = asyncio.create_task(speak(processes.address, sound(30.0, seed=1)))
+        await until(lambda: scrape(processes.address)["asr_streams"] == 1, "no stream came")
+        processes.process.send_signal(signal.SIGTERM)
+        await until(lambda: processes.get("/health") == (503, "draining"), "it does not say so")
+        return await speaking
+
+    long = run(go())
+    assert long.done == "draining" and long.finals, "ended early, its text not lost"
+    assert processes.process.wait(PATIENCE_S) == 0

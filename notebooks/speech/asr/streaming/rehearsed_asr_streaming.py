@@ -1,0 +1,41 @@
+"""One round of windows as a GPU would run it, the naive way, and a broken one.
+
+`make predict` counts them without a GPU, at the sizes of each tier.
+"""
+
+import numpy as np
+import torch
+from quartznet import load_model
+
+from streaming.windows import StreamOptions, as_batch, computed
+
+MELS = 64
+
+
+def ours(sizes, device):
+    """A window of each stream, all in one batch: up, through the network, down"""
+    model, windows = _ready(sizes["crowd"], device)
+    return lambda: computed(model, *as_batch(windows))
+
+
+def naive(sizes, device):
+    """A window of each stream, one after the other"""
+    model, windows = _ready(sizes["crowd"], device)
+    return lambda: [computed(model, *as_batch([window])) for window in windows]
+
+
+def broken(sizes, device):
+    """All in one batch, but each row's most likely letter is asked for on its own"""
+    model, windows = _ready(sizes["crowd"], device)
+
+    @torch.inference_mode()
+    def answer():
+        log_probs_BSV = model(torch.from_numpy(as_batch(windows)[0]).to(device), None)[0]
+        return [row_SV.max().item() for row_SV in log_probs_BSV]
+
+    return answer
+
+
+def _ready(streams, device):
+    frames = StreamOptions().window_frames
+    return load_model(device=device).eval(), [np.zeros((MELS, frames), np.float32)] * streams
