@@ -41,15 +41,13 @@ def parser() -> argparse.ArgumentParser:
     text = "pytest over two processes; what follows goes to pytest, such as -n0 or a path"
     made = command("test", _test, text, prefix_chars="\0", add_help=False)  # so that options are pytest's
     made.add_argument("arguments", nargs="*")
-    made = command("race", _race, "the benches beside their peers, on a quiet machine; their receipts are recorded")
-    _race_options(made)
+    text = "the benches beside their peers, on a quiet machine; their receipts are recorded"
+    _race_options(command("race", _race, text))
     text = "notebooks on a pretended GPU: what a card would refuse, and its work counted"
     _rehearse_options(command("rehearse", _rehearse, text))
     text = "measure on this machine's GPU, check the receipts, and say where to send them"
     _receipt_options(command("receipt", _receipt, text))
-    made = command("check", _check, "the gates: what must hold before anything is published")
-    made.add_argument("gates", nargs="*", metavar="GATE", help="only these (default: all)")
-    made.add_argument("--fix", action="store_true", help="first empty outputs and write the setup cells")
+    _check_options(command("check", _check, "the gates: what must hold before anything is published"))
     made = command("build", _build, "run what changed, then print the book into _build/html")
     made.add_argument("--no-run", action="store_true", help="use the executed copies as they are")
     _run_options(made)
@@ -67,6 +65,11 @@ def parser() -> argparse.ArgumentParser:
     worker = commands.add_parser("worker")  # the process of one notebook; started by `run` only
     worker.set_defaults(do=_worker)
     return top
+
+
+def _check_options(made: argparse.ArgumentParser) -> None:
+    made.add_argument("gates", nargs="*", metavar="GATE", help="only these (default: all)")
+    made.add_argument("--fix", action="store_true", help="first empty outputs and write the setup cells")
 
 
 def _new_options(made: argparse.ArgumentParser) -> None:
