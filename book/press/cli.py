@@ -41,12 +41,13 @@ def parser() -> argparse.ArgumentParser:
     text = "pytest over two processes; what follows goes to pytest, such as -n0 or a path"
     made = command("test", _test, text, prefix_chars="\0", add_help=False)  # so that options are pytest's
     made.add_argument("arguments", nargs="*")
-    _race_options(command("race", _race, "the benches beside their peers, on a quiet machine; receipts are recorded"))
-    _rehearse_options(command("rehearse", _rehearse, "notebooks on a pretended GPU: refusals, and the work counted"))
-    _receipt_options(command("receipt", _receipt, "measure on this GPU, check, and say what to send"))
-    made = command("check", _check, "the gates: what must hold before anything is published")
-    made.add_argument("gates", nargs="*", metavar="GATE", help="only these (default: all)")
-    made.add_argument("--fix", action="store_true", help="first empty outputs and write the setup cells")
+    text = "the benches beside their peers, on a quiet machine; their receipts are recorded"
+    _race_options(command("race", _race, text))
+    text = "notebooks on a pretended GPU: what a card would refuse, and its work counted"
+    _rehearse_options(command("rehearse", _rehearse, text))
+    text = "measure on this machine's GPU, check the receipts, and say where to send them"
+    _receipt_options(command("receipt", _receipt, text))
+    _check_options(command("check", _check, "the gates: what must hold before anything is published"))
     made = command("build", _build, "run what changed, then print the book into _build/html")
     made.add_argument("--no-run", action="store_true", help="use the executed copies as they are")
     _run_options(made)
@@ -64,6 +65,11 @@ def parser() -> argparse.ArgumentParser:
     worker = commands.add_parser("worker")  # the process of one notebook; started by `run` only
     worker.set_defaults(do=_worker)
     return top
+
+
+def _check_options(made: argparse.ArgumentParser) -> None:
+    made.add_argument("gates", nargs="*", metavar="GATE", help="only these (default: all)")
+    made.add_argument("--fix", action="store_true", help="first empty outputs and write the setup cells")
 
 
 def _new_options(made: argparse.ArgumentParser) -> None:
@@ -93,7 +99,11 @@ def _run_options(made: argparse.ArgumentParser) -> None:
     made.add_argument("--tier", default="auto", choices=["auto", "cpu", "gpu", "big"], help="sizes to run at")
     made.add_argument("--jobs", type=int, default=0, metavar="N", help="notebooks at once (default: one for two cores)")
     made.add_argument(
-        "--timeout", type=float, default=TIMEOUT_SECONDS, metavar="S", help="seconds a notebook (default: %(default)s)"
+        "--timeout",
+        type=float,
+        default=TIMEOUT_SECONDS,
+        metavar="S",
+        help="seconds for each notebook (default: %(default)s)",
     )
     made.add_argument("--force", action="store_true", help="run again what is unchanged, too")
 
@@ -123,7 +133,9 @@ def _race_options(made: argparse.ArgumentParser) -> None:
     made.add_argument("chapters", nargs="+", metavar="CHAPTER", help="part/chapter, part or stem")
     made.add_argument("--rounds", type=int, default=20, metavar="N", help="interleaved rounds (default: %(default)s)")
     made.add_argument("--threads", type=int, metavar="N", help="default: the bench's own choice")
-    made.add_argument("--timeout", type=float, default=3600, metavar="S", help="seconds a bench (default: %(default)s)")
+    made.add_argument(
+        "--timeout", type=float, default=3600, metavar="S", help="seconds for each bench (default: %(default)s)"
+    )
     made.add_argument("--loaded", action="store_true", help="race although other work runs")
 
 

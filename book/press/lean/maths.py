@@ -35,6 +35,7 @@ SET = """async () => {
     made.removeAttribute("ctxtmenu_counter");
     const heard = made.querySelector("mjx-assistive-mml");
     const block = made.getAttribute("display") === "true";
+    if (block) made.setAttribute("tabindex", "0"); // it scrolls where it is too wide, so the keyboard has to reach it
     if (!heard) {
       const mathml = MathJax.startup.document.math.toArray().find((item) => item.typesetRoot === made);
       const text = MathJax.startup.toMML(mathml.root).replace(/\\n\\s*/g, "");

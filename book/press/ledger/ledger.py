@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from helpers import receipts, verdicts
 from ..errors import PressError
 from ..files import read_json
 from ..repository import Chapter, Repository
+from ..run.calibration import slowness
 
 VERDICTS = (
     verdicts.REPRODUCED,
@@ -22,6 +23,7 @@ VERDICTS = (
 )
 TESTED = VERDICTS[:3]
 BUSY_CORES = 0.5  # from here on a timing is one of the other work, too
+SLOW = 1.4  # times its machine's fastest calibration in the book's receipts: a timing of a slow phase
 TIMING = re.compile(r"(ns|µs|ms|s|min|h|×|times as (long|fast))|.*(/s|per second)")  # the units of what time decides
 
 
@@ -30,13 +32,15 @@ class Run:
     """One receipt: its content, where it came from, whether the code is another now.
 
     `origin`: fresh or cached (behind the page), by hand (a benchmark on this machine), or recorded (committed).
-    `name`: which of the chapter's races or studies it is, "" for the notebook's own run.
+    `name`: which of the chapter's races or studies it is, "" for the notebook's own run. `fastest`: the fastest
+    calibration of its machine in the book's receipts, in units; 0 where there is none.
     """
 
     content: dict
     origin: str
     stale: bool
     name: str = ""
+    fastest: float = 0.0
 
     @property
     def tier(self) -> str:
@@ -47,6 +51,17 @@ class Run:
     def busy_cores(self) -> float:
         """How many cores other work kept busy beside it, at most; 0 where nobody looked."""
         return max((self.content.get("busy_cores") or {}).values(), default=0.0)
+
+    @property
+    def phase(self) -> float:
+        """How many times as long as at its fastest the machine took for the same work then; 1 where nobody looked."""
+        own = slowness(self.content.get("calibration"))
+        return own / self.fastest if own and self.fastest else 1.0
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether its timings are of more than the code: of other work, or of a slow phase of the machine."""
+        return self.busy_cores >= BUSY_CORES or self.phase >= SLOW
 
     @property
     def date(self) -> str:
@@ -127,11 +142,30 @@ def count(findings: Iterable[Finding]) -> dict[str, int]:
 def gather(repository: Repository, chapters: list[Chapter] | None = None) -> Ledger:
     """The ledger of some chapters, or of all; PressError names a broken receipt or a claim that cannot be judged."""
     entries = []
+    found = {chapter.name: _runs(chapter) for chapter in repository.chapters}
+    fastest = _fastest([run for runs in found.values() for run in runs])
     for chapter in repository.chapters if chapters is None else chapters:
-        runs = _runs(chapter)
+        runs = [replace(run, fastest=fastest.get(_cpu(run), 0.0)) for run in found[chapter.name]]
         claims = chapter.card.get("claims") or []
         entries.append(Entry(chapter, runs, [_finding(chapter, claim, runs) for claim in claims]))
     return Ledger(entries)
+
+
+def _fastest(runs: list[Run]) -> dict[str, float]:
+    """The fastest calibration of each machine, in units: the smaller of those before and after a run."""
+    found: dict[str, float] = {}
+    for run in runs:
+        own = run.content.get("calibration") or {}
+        for name in ("before_s", "after_s"):
+            if own.get(name) and own.get("unit_s"):
+                taken = own[name] / own["unit_s"]
+                found[_cpu(run)] = min(taken, found.get(_cpu(run), taken))
+    return found
+
+
+def _cpu(run: Run) -> str:
+    """The machine as calibrations tell it apart: by its processor."""
+    return str(run.content["machine"].get("cpu"))
 
 
 def _runs(chapter: Chapter) -> list[Run]:
@@ -171,12 +205,12 @@ def _finding(chapter: Chapter, claim: dict, runs: list[Run]) -> Finding:
 
 
 def _beside(run: Run, claim: dict) -> bool:
-    """Whether the run measured other work as well: a timing on a machine that was busy."""
-    return run.busy_cores >= BUSY_CORES and bool(TIMING.fullmatch(claim["unit"]))
+    """Whether the run measured more than the code: a timing on a machine that was busy, or in a slow phase."""
+    return run.disturbed and bool(TIMING.fullmatch(claim["unit"]))
 
 
 def judged(claim: dict, run: Run) -> str:
-    """The verdict that a run gives on a claim that it measured; none on a timing beside other work."""
+    """The verdict that a run gives on a claim that it measured; none on a timing of a disturbed run."""
     verdict = verdicts.verdict(claim, run.content["metrics"][claim["metric"]], run.tier)
     return verdicts.NOT_MEASURED if _beside(run, claim) and verdict in TESTED else verdict
 

@@ -59,8 +59,10 @@ def _totals(entries: list[Entry]) -> Markup:
     rows = []
     for part in ["", *dict.fromkeys(entry.chapter.part for entry in entries)]:
         own = [finding for entry in entries if part in ("", entry.chapter.part) for finding in entry.findings]
-        sums = [tag("td", many, data_count=f"{part}|{verdict}") for verdict, many in count(own).items()]
-        rows.append(row(part or "whole book", len(own), *sums))
+        sums = [
+            tag("td", many, data_count=f"{part}|{verdict}", data_label=verdict) for verdict, many in count(own).items()
+        ]
+        rows.append(row(part or "whole book", tag("td", len(own), data_label="claims"), *sums))
     many = sum(len(entry.findings) for entry in entries)
     caption = f"{many} claims in {len(entries)} chapter{'s' * (len(entries) != 1)}, by part and verdict"
     return html_table(caption, ["part", "claims", *map(badge, VERDICTS)], [rows], "rebuilt-claims totals")

@@ -43,9 +43,11 @@ def stale(run: Run, words: str) -> Markup:
 
 
 def beside(run: Run) -> Markup:
-    """A mark for a run on a machine that other work kept busy; nothing for a quiet one."""
+    """A mark for a run on a machine that other work kept busy, or in a slow phase; nothing for a quiet one."""
     words = f"beside other work on {run.busy_cores:.1f} cores: its timings are of both"
-    return Markup(f" {tag('span', words, class_='rebuilt-stale')}" if run.busy_cores >= BUSY_CORES else "")
+    if run.busy_cores < BUSY_CORES:
+        words = f"in a slow phase of the machine, {run.phase:.1f} times its fastest: its timings are of that, too"
+    return Markup(f" {tag('span', words, class_='rebuilt-stale')}" if run.disturbed else "")
 
 
 def measured(metric: dict | None) -> str:

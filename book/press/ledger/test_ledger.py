@@ -113,7 +113,7 @@ def test_rows_carry_the_facts_of_their_receipts(small):
     assert 'data-part="signals" data-verdict="reproduced" data-hardware="Test CPU" data-tier="cpu"' in fresh
     assert 'data-date="2026-01-02" data-code="the same"' in fresh
     assert "GPU &quot;X&quot;" in stale and 'data-date="2026-06-01" data-code="changed"' in stale
-    assert re.findall(r'data-count="([^"]+)">1<', page) == ["|reproduced", "signals|reproduced"]
+    assert re.findall(r'data-count="([^"]+)" data-label="[a-z ]+">1<', page) == ["|reproduced", "signals|reproduced"]
 
 
 def test_a_recorded_race_is_named_with_its_machine_and_date_and_tells_how_it_was_made(small):
@@ -146,6 +146,26 @@ def test_a_page_from_the_cache_names_machine_and_date_of_its_run_and_says_that_i
     said = masthead.verified(gather(small.repository).of(chapter))
     assert '<time datetime="2026-01-02"' in said and "on Test CPU" in said and "The run was kept" in said
     assert "2026-11-11" not in said, "the day on which the copy was fetched is not the day of the run"
+
+
+def calibrated(seconds):
+    """What the press keeps of the calibrations around a run."""
+    return {"before_s": seconds, "after_s": seconds, "unit_s": 0.2}
+
+
+def test_a_timing_in_a_slow_phase_of_its_machine_is_marked_like_one_beside_other_work(small):
+    executed(small, value=2100.0)
+    (chapter,) = small.repository.chapters
+    record = json.loads(chapter.run_record.read_text())
+    record["receipts"]["moving_mean.cpu.json"]["calibration"] = calibrated(0.6)
+    chapter.run_record.write_text(json.dumps(record))
+    assert gather(small.repository).findings[0].verdict == "reproduced", "a slow machine is no slow phase"
+    fast = receipt(small, 2100.0, date="2025-05-01T00:00:00Z", code="0" * 64, calibration=calibrated(0.4))
+    small.write("data/receipts/moving_mean/cpu-fast.json", json.dumps(fast))
+    (entry,) = gather(small.repository).entries
+    assert entry.findings[0].verdict == "not measured" and entry.behind.phase == pytest.approx(1.5)
+    for page in (claims([entry]), status([entry]), masthead.verified(entry)):
+        assert "in a slow phase of the machine, 1.5 times its fastest" in page
 
 
 def test_a_timing_beside_other_work_is_marked_and_gives_no_verdict(small):

@@ -29,7 +29,7 @@ def addresses(repository: Repository, chapter: Chapter) -> dict[str, str]:
 
 
 def buttons(repository: Repository, chapter: Chapter) -> str:
-    """A row of links, one a service; one line of HTML."""
+    """A row of links, one for each service; one line of HTML."""
     links = [f'<a href="{url}">{service}</a>' for service, url in addresses(repository, chapter).items()]
     return f'<p class="rebuilt-launch">Run it in {" ".join(links)}</p>' if links else ""
 

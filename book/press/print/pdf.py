@@ -6,6 +6,7 @@ One document keeps what a merge of many would lose: tags and alt texts, links be
 import html
 import logging
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urljoin
@@ -15,10 +16,18 @@ from ..errors import PressError
 from ..files import write_text
 from ..lean import maths
 from ..ledger.tables import pdf_name
-from ..repository import Repository
+from ..repository import Repository, documents
+from . import answers, page_numbers
 
 SHEET = "_print.html"
-CLASSES = ("rebuilt-print", "cover", "title", "bd-content", "bd-article")  # of the sheet, for whoever trims the styles
+CLASSES = (
+    "rebuilt-print",
+    "cover",
+    "part",
+    "title",
+    "bd-content",
+    "bd-article",
+)  # of the sheet, for whoever trims the styles
 NOT_PRINTED = ".headerlink, .rebuilt-launch, .rebuilt-figure-data, script, button, form, .toc-item, .noprint"
 FOOTER = (
     '<div style="width:100%;padding:0 16mm;font:8px sans-serif;color:#44505f;display:flex;'
@@ -57,6 +66,9 @@ def print_book(repository: Repository, site: Path, address: str, browser: object
         window.close()
         sheet.unlink()
     _finish(repository, target, headings)
+    anchors = {*map(_id, repository.toc_files), answers.ANCHOR}
+    page_numbers.added(_reader(target), target, anchors, _append)
+    _judge(repository, _reader(target), target.name)
     return target
 
 
@@ -65,26 +77,46 @@ def combined(repository: Repository, site: Path) -> tuple[str, list[str]]:
     from bs4 import BeautifulSoup
 
     names = repository.toc_files
-    articles, contents, head, headings = [], [], "", ["Contents"]
+    articles, held, head, headings, last = [], {}, "", ["Contents"], []
     for name in names:
         soup = BeautifulSoup((site / f"{name}.html").read_text(encoding="utf-8"), "html.parser")
         head = head or _head(soup, name, site)
         article = soup.select_one("article.bd-article")
         _prepare(article, name, set(names))
         title = article.find("h1").get_text().strip()
+        last.append(answers.moved(article, title, _id(name)))
         headings += [one.get_text() for one in article.find_all(re.compile("^h[1-6]$"))]
-        contents.append(f'<li><a href="#{_id(name)}">{html.escape(title)}</a></li>')
+        held[name] = title
         articles.append(f'<article class="bd-article" id="{_id(name)}">{article.decode_contents()}</article>')
+    end = answers.chapter(last)
+    headings += [one.get_text() for one in BeautifulSoup(end, "html.parser").find_all(re.compile("^h[1-6]$"))]
     title = html.escape(str(repository.config["title"]))
     author = html.escape(str(repository.config.get("author", "")))
     whole = (
         f'<!DOCTYPE html><html lang="en" data-theme="light" data-mode="light"><head><meta charset="utf-8">'
         f'<title>{title}</title>{head}</head><body class="rebuilt-print"><main class="bd-content">'
         f'<header class="cover"><p class="title">{title}</p><p>{author}</p>'
-        f'</header><nav aria-label="Contents"><h2>Contents</h2><ol>{"".join(contents)}</ol></nav>'
-        f"{''.join(articles)}</main></body></html>"
+        f"<p>Release {repository.version}, {time.strftime('%Y-%m-%d', time.gmtime())}</p></header>"
+        f'<nav aria-label="Contents"><h2>Contents</h2>{_contents(repository, held, bool(end))}</nav>'
+        f"{''.join(articles)}{end}</main></body></html>"
     )
     return whole, headings
+
+
+def _contents(repository: Repository, titles: dict[str, str], answered: bool) -> str:
+    """The contents by the book's parts; what belongs to no part stands first, hints and solutions last."""
+
+    def rows(anchors: dict[str, str]) -> str:
+        made = (f'<li><a href="#{anchor}">{html.escape(title)}</a></li>' for anchor, title in anchors.items())
+        return f"<ol>{''.join(made)}</ol>"
+
+    parts = [(str(part.get("caption", "")), documents(part)) for part in repository.toc.get("parts") or []]
+    parted = {name for _, names in parts for name in names}
+    shown = [rows({_id(name): title for name, title in titles.items() if name not in parted})]
+    for caption, names in parts:
+        own = {_id(name): titles[name] for name in names if name in titles}
+        shown += [f'<p class="part">{html.escape(caption)}</p>', rows(own)] if own else []
+    return "".join([*shown, rows({answers.ANCHOR: answers.TITLE}) if answered else ""])
 
 
 def _head(soup, name: str, site: Path) -> str:
@@ -129,11 +161,9 @@ def _prepare(article, name: str, names: set[str]) -> None:
 
 def _finish(repository: Repository, path: Path, headings: list[str]) -> None:
     """Give the file its title and author, mend its outline; refuse it without its tags or a chapter in its outline."""
-    from pypdf import PdfReader
     from pypdf.generic import NameObject, TextStringObject
 
-    logging.getLogger("pypdf").setLevel(logging.ERROR)  # it remarks on how Chromium counts its objects
-    reader = PdfReader(path)
+    reader = _reader(path)
     titles = {re.sub(r"\s", "", one): " ".join(one.split()) for one in headings}
     changed = {}
     for reference in _items(reader.root_object.get("/Outlines", {})):
@@ -148,7 +178,14 @@ def _finish(repository: Repository, path: Path, headings: list[str]) -> None:
     for name, value in {**said, "/Creator": "press build"}.items():
         about[NameObject(name)] = TextStringObject(str(value))
     _append(path, reader, {**changed, info.idnum: about})
-    _judge(repository, PdfReader(path), path.name)
+
+
+def _reader(path: Path) -> object:
+    """The file as pypdf reads it, which remarks on how Chromium counts its objects."""
+    from pypdf import PdfReader
+
+    logging.getLogger("pypdf").setLevel(logging.ERROR)
+    return PdfReader(path)
 
 
 def _items(node: dict) -> Iterator:
@@ -168,6 +205,7 @@ def _append(path: Path, reader, changed: dict) -> None:
     before = int(re.findall(rb"startxref\s+(\d+)", path.read_bytes()[-2048:])[-1])
     known = {NameObject(name): reader.trailer.raw_get(name) for name in ("/Size", "/Root", "/Info")}
     trailer = DictionaryObject({**known, NameObject("/Prev"): NumberObject(before)})
+    trailer[NameObject("/Size")] = NumberObject(max([int(known["/Size"]), *(number + 1 for number in changed)]))
     with path.open("ab") as file:
         table = []
         for number, item in sorted(changed.items()):

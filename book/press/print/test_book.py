@@ -12,7 +12,7 @@ import pytest
 from helpers.show import number
 from press import chromium
 from press.ledger.tables import pdf_name
-from press.print import pdf
+from press.print import answers, page_numbers, pdf
 from press.repository import HOME, Repository
 from press.server import site
 
@@ -379,7 +379,40 @@ def test_the_pdf_s_outline_is_the_book_s_headings_each_as_often_as_it_stands_the
         for mark in article.select(".headerlink"):
             mark.decompose()
         wanted += [pdf.plain(one.get_text()) for one in article.find_all(re.compile("^h[1-6]$"))]
+    wanted.append(answers.TITLE)
+    for chapter in Repository(HOME).chapters:
+        wanted += [pdf.plain(one["title"]) for one in (chapter.card, *chapter.card["exercises"])]
     assert sorted(pdf.outline(printed)) == sorted(wanted)
+
+
+def test_the_pdf_s_contents_have_parts_and_right_page_numbers_and_the_cover_a_date(printed):
+    repository = Repository(HOME)
+    assert re.search(r"Release \S+, 20\d\d-\d\d-\d\d", printed.pages[0].extract_text())
+    starts = page_numbers.targets(printed)
+    first = min(starts[pdf._id(name)] for name in repository.toc_files) - 1
+    lines = [line for page in printed.pages[1:first] for line in page.extract_text().splitlines()]
+    assert {part["caption"] for part in repository.toc["parts"]} <= set(lines)
+    wanted = [starts[pdf._id(name)] for name in repository.toc_files] + [starts[answers.ANCHOR]]
+    assert [int(line) for line in lines if line.isdigit()] == wanted == sorted(wanted)
+    for name, start in [(repository.toc_files[-1], wanted[-2]), (repository.chapters[0].document, None)]:
+        start = start or starts[pdf._id(name)]
+        title = outline_title(name)
+        assert title in " ".join(printed.pages[start - 1].extract_text().split())
+
+
+def outline_title(name):
+    """The first heading of a built page."""
+    text = re.search(r"<h1>([^<]*)<a class=.headerlink", (HTML / f"{name}.html").read_text(encoding="utf-8"))[1]
+    return html.unescape(re.sub(r"<[^>]+>", "", text)).strip()
+
+
+def test_no_hint_and_no_solution_stands_before_the_end_of_the_pdf(printed):
+    last = page_numbers.targets(printed)[answers.ANCHOR] - 1
+    texts = [" ".join(page.extract_text().split()) for page in printed.pages]
+    before, after = " ".join(texts[:last]), " ".join(texts[last:])
+    exercises = sum(len(chapter.card["exercises"]) for chapter in Repository(HOME).chapters)
+    assert "Hint 1" not in before and after.count("Hint 1") == exercises
+    assert before.count("at the end of the book") == exercises
 
 
 def test_the_pdf_is_set_in_the_letters_that_the_book_brings(printed):
