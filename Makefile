@@ -5,7 +5,7 @@
 #   TORCH_INDEX=URL          take torch from this index (a CPU-only one saves gigabytes)
 #   CHAPTERS="signals/…"     run only these chapters (make run, make race, make rehearse)
 #   ARGS="-n0 --pdb"         what pytest is told (make test)
-#   ROUNDS=20 THREADS=2      of a race; LOADED=--loaded races although other work runs
+#   ROUNDS=20 THREADS=2      of a race; BENCH=ctc only that one; LOADED=--loaded races although other work runs
 #   TIER=cpu|gpu|big         force a tier (make run, make book)
 #   FORCE=--force            run also what the cache holds (make run, make book)
 #   MINUTES=90 START=09:00   length and beginning of a workshop; PROVE=--prove runs it offline
@@ -43,7 +43,7 @@ run: env ## run notebooks only: make run CHAPTERS="signals/rolling_distance"
 	@$(PRESS) run $(CHAPTERS) --tier $(TIER) $(FORCE)
 
 race: env ## run the benches beside their peers and record them: make race CHAPTERS="signals/rolling_distance"
-	@$(PRESS) race $(CHAPTERS) --rounds $(ROUNDS) $(if $(THREADS),--threads $(THREADS)) $(LOADED)
+	@$(PRESS) race $(CHAPTERS) --rounds $(ROUNDS) $(if $(THREADS),--threads $(THREADS)) $(if $(BENCH),--bench $(BENCH)) $(LOADED)
 
 rehearse: env ## run notebooks on a pretended GPU: make rehearse CHAPTERS="signals/rolling_distance"
 	@$(PRESS) rehearse $(CHAPTERS)

@@ -137,6 +137,7 @@ def _race_options(made: argparse.ArgumentParser) -> None:
         "--timeout", type=float, default=3600, metavar="S", help="seconds for each bench (default: %(default)s)"
     )
     made.add_argument("--loaded", action="store_true", help="race although other work runs")
+    made.add_argument("--bench", metavar="NAME", help="only this one, such as ctc for ctc/bench_ctc.py (default: all)")
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -161,7 +162,7 @@ def _test(options: argparse.Namespace) -> int:
 def _race(options: argparse.Namespace) -> int:
     from . import race
 
-    own = race.Options(options.rounds, options.threads, options.loaded, options.timeout)
+    own = race.Options(options.rounds, options.threads, options.loaded, options.timeout, options.bench)
     return race.race(Repository(options.root), options.chapters, own)
 
 

@@ -29,12 +29,13 @@ TIMEOUT_SECONDS = 3600.0
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line says: `threads` None leaves the choice to the bench."""
+    """What the command line says: `threads` None leaves the choice to the bench, `bench` None races all of a slice."""
 
     rounds: int = 20
     threads: int | None = None
     loaded: bool = False
     timeout: float = TIMEOUT_SECONDS
+    bench: str | None = None
 
 
 def race(repository: Repository, names: list[str] | None, options: Options = Options()) -> int:  # noqa: B008
@@ -44,14 +45,22 @@ def race(repository: Repository, names: list[str] | None, options: Options = Opt
     failed = []
     with lock(repository.build / ".press.lock", "press race"):
         for home, chapters in slices.items():
-            found = benches(home)
+            found = [name for name in benches(home) if options.bench in (None, short(name))]
             if not found:
-                print(f"{repository.relative(home)}: has no bench_*.py", flush=True)
+                there = ", ".join(map(short, benches(home)))
+                what = f"no bench {options.bench}; there are {there}" if there else "no bench_*.py"
+                print(f"{repository.relative(home)}: has {what}", flush=True)
+                failed += [options.bench] if there else []
                 continue
             python = peers.python(peers.pins(chapters))
             failed += [name for name in found if not _one(repository, chapters, python, name, options)]
     print(f"failed: {', '.join(failed)}" if failed else "every race came to its end", flush=True)
     return int(bool(failed))
+
+
+def short(name: str) -> str:
+    """`ctc` of `ctc.bench_ctc`."""
+    return name.rpartition(".")[2].removeprefix("bench_")
 
 
 def benches(home: Path) -> list[str]:
@@ -136,7 +145,7 @@ def _keep(repository: Repository, name: str, scratch: Path, busy: dict[str, floa
 def place(repository: Repository, path: Path, content: dict, bench: str) -> Path:
     """Where a receipt `<stem>.<tier>[.<name>].json` is committed; without a name the bench's is taken."""
     stem, tier, *own = path.name.removesuffix(".json").split(".")
-    name = own[0] if own else bench.rpartition(".")[2].removeprefix("bench_")
+    name = own[0] if own else short(bench)
     machine = content.get("machine") or {}
     model = machine.get("slug") or machine.get("gpu" if tier != "cpu" else "cpu") or "unknown"
     slug = re.sub(r"[^a-z0-9]+", "-", str(model).lower()).strip("-")

@@ -96,6 +96,13 @@ def _environment(process):
         return {}
 
 
+def test_one_bench_of_several_can_be_asked_for(small, quiet, capsys):
+    bench(small).write("notebooks/signals/moving_mean/windows/bench_others.py", "raise SystemExit(3)")
+    assert list(raced(small, "--bench", "windows")[1]) == ["moving_mean/cpu-some-cpu-windows.json"]
+    assert raced(small, "--bench", "nobody")[0] == 1
+    assert "has no bench nobody; there are others, windows" in capsys.readouterr().out
+
+
 def test_a_slice_without_a_bench_says_so(small, quiet, capsys):
     assert raced(small) == (0, {}) and "has no bench_*.py" in capsys.readouterr().out
 
