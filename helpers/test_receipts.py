@@ -79,12 +79,13 @@ def test_another_tier_s_hardware_makes_no_verdict():
         ({}, None, "gpu", "size"),
         ({"runs_on": "gpu"}, None, "big", "hardware"),
         ({"runs_on": "gpu"}, "cpu", "big", "hardware"),
+        ({"runs_on": "gpu"}, "unsaid", "big", "hardware"),
         ({"differs": ["data", "product"]}, None, "cpu", "product, data"),
         ({"differs": ["hardware"], "runs_on": "gpu"}, "cpu", "gpu", "hardware, size"),
     ],
 )
 def test_a_verdict_is_for_like_with_like(changes, device, tier, other):
-    found = metric(1000) | ({"device": device} if device else {})
+    found = metric(1000) | ({"device": device} if device != "unsaid" else {})
     assert ", ".join(receipts.differences(claim(**changes), found, tier)) == other
     assert receipts.verdict(claim(**changes), found, tier) == ("analogue" if other else "reproduced")
 

@@ -32,6 +32,6 @@ def differences(claim, metric, tier):
     """What a metric differs in from the claim, of "product", "hardware", "data" and "size": the card's `differs`,
     the hardware of a claim `runs_on: gpu` unless the metric's device was one, the size at a tier that the claim lacks.
     """
-    slower = claim.get("runs_on") == "gpu" and not metric.get("device", "").startswith("cuda")
+    slower = claim.get("runs_on") == "gpu" and not (metric.get("device") or "").startswith("cuda")
     found = [*claim.get("differs", ()), *["hardware"] * slower, *["size"] * (tier not in claim["tiers"])]
     return [name for name in ("product", "hardware", "data", "size") if name in found]

@@ -48,13 +48,20 @@ def problems(repository: Repository, path: Path) -> list[str]:
     if path.stat().st_size > LARGEST_BYTES:
         return [f"{path.stat().st_size:,} bytes; at most {LARGEST_BYTES:,} are allowed"]
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refused)
         found = [f"{_place(error)}: {error.message}" for error in validator().iter_errors(content)]
         if not found:
             receipts.read(path)
+    except RecursionError:
+        return ["it is nested deeper than a receipt ever is"]
     except ValueError as error:
         return [str(error).replace(f"{path}", path.name)]
     return found or list(_of_content(chapter, path.name, content))
+
+
+def _refused(constant: str):
+    """What JSON has no word for, and Python writes all the same."""
+    raise ValueError(f"it holds {constant}; a receipt's numbers are finite")
 
 
 def _place(error: jsonschema.ValidationError) -> str:
@@ -179,6 +186,6 @@ def _beyond(counts: kept.Kept, claim: dict, metric: dict, content: dict) -> Iter
         times = metric["value"] / bound if claim["better"] == "higher" else bound / metric["value"]
         if model(one.card) in words and times > BEYOND:
             yield (
-                f"metric {claim['metric']} is {times:.1f} times as good as {one.card}'s datasheet allows ({bound:.3g} "
+                f"metric {claim['metric']} is {times:.1f} times as good as was predicted for {one.card} ({bound:.3g} "
                 f"{claim['unit']}); was the GPU waited for?"
             )

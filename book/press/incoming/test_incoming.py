@@ -114,6 +114,26 @@ def test_a_file_of_megabytes_is_refused(small):
     assert "at most 200,000" in found_in(small, content)[0]
 
 
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("[" * 100_000, "nested deeper"),
+        ('{"seconds": NaN}', "holds NaN"),
+        ('{"seconds": -Infinity}', "holds -Infinity"),
+    ],
+)
+def test_what_is_no_sound_json_is_refused_and_stops_nothing(small, text, why):
+    path = small.write(f"data/receipts/moving_mean/{NAME}", text)
+    (told,) = rules.problems(small.repository, path)
+    assert why in told
+
+
+@pytest.mark.parametrize("calibration", ["fast", {"before_s": 1e-9}, {"unit_s": "0.23"}])
+def test_a_calibration_is_of_seconds(small, calibration):
+    assert found_in(small, content_of(small, calibration=calibration))
+    assert found_in(small, content_of(small, calibration={"before_s": 0.3, "after_s": 0.3, "unit_s": 0.23})) == []
+
+
 def test_a_claim_about_gpus_is_not_answered_by_a_cpu(small):
     small.write_card(claims=[small.card["claims"][0] | {"runs_on": "gpu", "tiers": ["gpu"]}])
     assert "wants a GPU" in found_in(small, content_of(small, metrics=metric(device="cpu")))[0]
@@ -132,7 +152,7 @@ def test_what_the_datasheet_does_not_allow_is_questioned(small, monkeypatch):
     monkeypatch.setattr(rules.kept, "read", lambda chapter: Counts())
     assert found_in(small, content_of(small)) == []
     (wrong,) = found_in(small, content_of(small, metrics=metric(value=4e9)))
-    assert "4.0 times as good as Tesla T4's datasheet allows" in wrong and "waited for" in wrong
+    assert "4.0 times as good as was predicted for Tesla T4" in wrong and "waited for" in wrong
     other = content_of(small, metrics=metric(value=4e9), machine=T4 | {"gpu": "NVIDIA L4"})
     assert found_in(small, other) == []
 

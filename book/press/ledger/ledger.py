@@ -164,8 +164,9 @@ def _fastest(runs: list[Run]) -> dict[str, float]:
 
 
 def _cpu(run: Run) -> str:
-    """The machine as calibrations tell it apart: by its processor."""
-    return str(run.content["machine"].get("cpu"))
+    """The machine as calibrations tell it apart: many have the same name of a processor, so cores, memory, system count too."""
+    machine = run.content["machine"]
+    return str([machine.get(name) for name in ("cpu", "cores", "memory_bytes", "os")])
 
 
 def _runs(chapter: Chapter) -> list[Run]:

@@ -71,10 +71,18 @@ def _value(node: ast.AST, known: dict):
 
 
 def code_of(source: Path, home: Path) -> str:
-    """The SHA-256 of the module and of all modules of its slice that it reaches."""
+    """The SHA-256 of the module and of all modules of its slice that it reaches, as they run: without comments and docstrings."""
     name = ".".join(source.relative_to(home).with_suffix("").parts)
     paths = sorted(reached([name], home))
-    return sha256(json.dumps([(path.relative_to(home).as_posix(), path.read_text(encoding="utf-8")) for path in paths]))
+    return sha256(json.dumps([(path.relative_to(home).as_posix(), _as_it_runs(path)) for path in paths]))
+
+
+def _as_it_runs(path: Path) -> str:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node, clean=False):
+            node.body = node.body[1:]
+    return ast.dump(tree)
 
 
 def counted(
@@ -113,6 +121,11 @@ def count(repository: Repository, names: list[str] | None) -> int:
             print(f"{chapter}: has no rehearsed_{chapter.stem}.py", flush=True)
             continue
         found = counted(repository, [chapter])[chapter.stem]
+        odd = sorted(set(found["metrics"]) - {claim["metric"] for claim in chapter.card.get("claims") or []})
+        if odd:
+            raise PressError(
+                f"{source.name} predicts {', '.join(odd)}; no claim of {chapter.stem}.yml has such a metric"
+            )
         head = {"schema": 1, "notebook": chapter.stem, "source": source.relative_to(chapter.root).as_posix()}
         head |= {"code": code_of(source, chapter.home), "sizes": sizes_of(chapter)}
         path = path_of(chapter)

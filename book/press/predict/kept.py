@@ -12,6 +12,7 @@ from ..repository import Chapter
 from .counting import CHECKED, code_of, path_of, source_of
 
 SUMS = ("operations", "bytes_moved", "flops", "bytes_up", "bytes_down", "copies", "syncs", "peak_bytes")
+SECONDS_IN = {"s": 1.0, "ms": 1e3, "µs": 1e6, "min": 1 / 60, "h": 1 / 3600}  # units of a time on a card of a chapter
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,9 @@ class Kept:
         told = self.content["metrics"].get(name)
         if not told or tier not in self.parts[told["part"]].tiers:
             return []
-        per, scale = told["per"].get(tier), {"ms": 1e3, "min": 1 / 60}.get(unit, 1.0)
+        per, scale = told["per"].get(tier), SECONDS_IN.get(unit)
+        if not per and scale is None:
+            raise PressError(f"{self.chapter}: {name} is told in {unit}; a time is told in {', '.join(SECONDS_IN)}")
         found = self.parts[told["part"]].predictions(tier)
         return [(one, per / one.seconds if per else one.seconds * scale) for one in found]
 
@@ -79,7 +82,7 @@ def read(chapter: Chapter) -> Kept | None:
     content = read_json(path)
     wanted = {"schema", "notebook", "source", "code", "sizes", "parts", "metrics"}
     if not isinstance(content, dict) or content.keys() != wanted or content["notebook"] != chapter.stem:
-        raise PressError(f"{path.relative_to(chapter.root)} is none of `press rehearse --predict`; make it anew")
+        raise PressError(f"{path.relative_to(chapter.root)} is none of `make predict`; make it anew")
     return Kept(chapter, content)
 
 
