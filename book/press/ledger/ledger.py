@@ -164,7 +164,7 @@ def _fastest(runs: list[Run]) -> dict[str, float]:
 
 
 def _cpu(run: Run) -> str:
-    """The machine as calibrations tell it apart: many have the same name of a processor, so cores, memory, system count too."""
+    """The machine as calibrations tell it apart: processors share a name, so cores, memory and system count too."""
     machine = run.content["machine"]
     return str([machine.get(name) for name in ("cpu", "cores", "memory_bytes", "os")])
 

@@ -71,7 +71,7 @@ def _value(node: ast.AST, known: dict):
 
 
 def code_of(source: Path, home: Path) -> str:
-    """The SHA-256 of the module and of all modules of its slice that it reaches, as they run: without comments and docstrings."""
+    """The SHA-256 of the module and all of its slice that it reaches, as they run: no comments, no docstrings."""
     name = ".".join(source.relative_to(home).with_suffix("").parts)
     paths = sorted(reached([name], home))
     return sha256(json.dumps([(path.relative_to(home).as_posix(), _as_it_runs(path)) for path in paths]))
