@@ -56,7 +56,7 @@ BAD = {
     "another notebook": ({"notebook": "other"}, "notebook other, and lies with moving_mean"),
     "a date to come": ({"date": "2098-05-01T10:00:00Z"}, "which is to come"),
     "no date": ({"date": "2026-13-32T10:00:00Z"}, "which is no date"),
-    "not a number": ({"metrics": metric(value=float("nan"))}, "finite numbers"),
+    "not a number": ({"metrics": metric(value=float("nan"))}, "numbers are finite"),
     "a value outside its spread": ({"metrics": metric(low=3e9, high=4e9)}, "in order"),
     "no time": ({"metrics": metric(value=0.0)}, "a time or a rate is above zero"),
     "another unit": ({"metrics": metric(unit="s")}, "its claim is in 'points/s'"),
