@@ -133,7 +133,7 @@ def test_the_counts_of_a_cell_are_its_own(rehearsed):
     assert rehearsed["counts"]["operations"] == sum(entry["operations"] for entry in told.values())
 
 
-CARD = predict.Card("card", 100.0, {"": 10.0, "float16": 40.0}, 20.0, 1000, "made up", 1.0, 2.0, 3.0)
+CARD = predict.Card("card", 100.0, {"": 10.0, "float16": 40.0}, 20.0, 1000, "made up", "nowhere", 1.0, 2.0, 3.0)
 
 
 @pytest.mark.parametrize(
