@@ -3,9 +3,13 @@
 #
 #   PYTHON=/path/to/python   use this interpreter for .venv
 #   TORCH_INDEX=URL          take torch from this index (a CPU-only one saves gigabytes)
-#   CHAPTERS="signals/…"     run only these chapters (make run, make race, make rehearse)
+#   CHAPTERS="signals/…"     only these (make run, race, rehearse, predict, receipt, colab, workshop)
 #   ARGS="-n0 --pdb"         what pytest is told (make test)
-#   ROUNDS=20 THREADS=2      of a race; BENCH=ctc only that one; LOADED=--loaded races although other work runs
+#   ROUNDS=20 THREADS=2      of a race (make race, receipt); BENCH=ctc only that one
+#   LOADED=--loaded          race although other work runs
+#   PAGE=--page              the notebook without the races (make receipt)
+#   HOLD="numpy==1.26.4"     with this version held (make colab)
+#   PORT=8000                where the book is shown (make serve)
 #   TIER=cpu|gpu|big         force a tier (make run, make book)
 #   FORCE=--force            run also what the cache holds (make run, make book)
 #   MINUTES=90 START=09:00   length and beginning of a workshop; PROVE=--prove runs it offline
@@ -52,7 +56,7 @@ predict: env ## count what a GPU would do, at its sizes, into data/predictions: 
 	@$(PRESS) rehearse --predict $(CHAPTERS)
 
 receipt: env ## measure on your GPU and see what to send: make receipt CHAPTERS="signals/rolling_distance" PAGE=--page
-	@$(PRESS) receipt $(CHAPTERS) --rounds $(ROUNDS) $(PAGE) $(LOADED)
+	@$(PRESS) receipt $(CHAPTERS) --rounds $(ROUNDS) $(if $(THREADS),--threads $(THREADS)) $(if $(BENCH),--bench $(BENCH)) $(PAGE) $(LOADED)
 
 colab: env ## run notebooks alone beside what Colab preinstalls: make colab HOLD="numpy==1.26.4"
 	@$(PRESS) colab $(CHAPTERS) $(foreach package,$(HOLD),--hold $(package))

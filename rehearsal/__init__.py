@@ -5,10 +5,10 @@ be rehearsed raises `CannotRehearse` with its reason, and nothing measured here 
 of a pretended device mean nothing.
 
 Reading order: `device` installs everything, once in a process and for good · `tensor` is the tensor that says cuda:0
-· `dispatch` runs each operation by a card's rules · `rules` are those rules · `traffic` is what one operation moves
-and computes · `counts` keeps it, with the place in the code · `streams` knows what the host and other streams may
-read · `stand_ins` replaces `torch.cuda`, generators and pinned memory · `autocast` casts as a card's autocast does ·
-`refused` is what cannot be rehearsed.
+· `shapes` are tensors without values · `dispatch` runs each operation by a card's rules · `rules` are those rules ·
+`traffic` is what one operation moves and computes · `counts` keeps it, with the place in the code · `streams` knows
+what the host and other streams may read · `stand_ins` replaces `torch.cuda`, generators and pinned memory · `autocast`
+casts as a card's autocast does · `refused` is what cannot be rehearsed.
 `plugin` is for pytest (`pytest -p rehearsal.plugin …`), `chapter` runs a notebook (`press rehearse`), `parts`
 counts a chapter's own functions (`press rehearse --predict`), `predict` turns
 counts into seconds and bytes on a T4, an A100 and an H100, `against_the_cpu` holds that formula against this machine.

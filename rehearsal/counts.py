@@ -80,13 +80,6 @@ class Counts:
         """How often the host had to wait for the device."""
         return sum(self.waits.values())
 
-    def by_operation(self) -> Counter:
-        """Calls by the operation's name."""
-        found = Counter()
-        for (name, *_), calls in self.work.items():
-            found[name] += calls
-        return found
-
     def findings(self) -> list[str]:
         """What a reviewer would question, each with its place: reads in a loop, bytes copied again."""
         often = {key: n for key, n in self.waits.most_common() if n >= LOOP and not key[0].startswith(NO_READ)}

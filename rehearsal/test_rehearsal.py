@@ -133,7 +133,7 @@ def test_the_counts_of_a_cell_are_its_own(rehearsed):
     assert rehearsed["counts"]["operations"] == sum(entry["operations"] for entry in told.values())
 
 
-CARD = predict.Card("card", 100.0, {"": 10.0, "float16": 40.0}, 20.0, 1000, "made up", "", 1.0, 2.0, 3.0)
+CARD = predict.Card("card", 100.0, {"": 10.0, "float16": 40.0}, 20.0, 1000, "made up", "nowhere", 1.0, 2.0, 3.0)
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_counts_subtract_and_sum():
         counts.links["up", 5, False] = calls
     found = after - before
     assert (found.operations, found.bytes_moved, found.flops, found.link_bytes("up")) == (2, 20, 40, 10)
-    assert found.by_operation() == {"mm": 2} and found.link_bytes("down") == 0
+    assert found.work == {("mm", "float32", 10, 20): 2} and found.link_bytes("down") == 0
 
 
 @pytest.mark.parametrize(("size", "taken"), [(0, 0), (1, 512), (512, 512), (513, 1024)])

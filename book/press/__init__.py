@@ -1,7 +1,15 @@
 """The press: it runs the notebooks, checks the house rules and builds the book.
 
-`python book/press --help` lists the commands. The press imports neither torch nor any slice; a notebook
+`.venv/bin/python book/press --help` lists the commands. The press imports neither torch nor any slice; a notebook
 runs in a process of its own.
+
+Commands: `cli` reads them · `run` notebooks and tests · `reuse` what need not run again · `race` benches beside their
+peers · `rehearse` notebooks on a pretended GPU · `predict` their work counted · `incoming` receipts from readers ·
+`gates` what must hold · `scaffold` new chapters · `colab` a chapter there · `server` shows the book.
+Pages: `print` makes the book, `ledger` its verdicts, `face` what a reader meets first, `teach` what a class gets,
+`lean` what pages weigh.
+Beneath: `repository` is the model of chapters and settings · `files` writes whole files or none · `chromium` is the
+browser · `errors` holds the one error that a user can mend.
 """
 
 from .errors import PressError

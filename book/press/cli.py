@@ -120,7 +120,9 @@ def _receipt_options(made: argparse.ArgumentParser) -> None:
     made.add_argument("chapters", nargs="*", metavar="CHAPTER", help="part/chapter, part or stem (default: all)")
     made.add_argument("--page", action="store_true", help="the notebooks alone, without races")
     made.add_argument("--rounds", type=int, default=20, metavar="N", help="of a race (default: %(default)s)")
+    made.add_argument("--threads", type=int, metavar="N", help="of a race (default: the bench's own choice)")
     made.add_argument("--loaded", action="store_true", help="race although other work runs")
+    made.add_argument("--bench", metavar="NAME", help="race only this one (default: all)")
 
 
 def _colab_options(made: argparse.ArgumentParser) -> None:
@@ -178,7 +180,7 @@ def _rehearse(options: argparse.Namespace) -> int:
 def _receipt(options: argparse.Namespace) -> int:
     from .incoming import collect
 
-    own = collect.Options(options.page, options.rounds, options.loaded)
+    own = collect.Options(options.page, options.rounds, options.loaded, options.threads, options.bench)
     return collect.receipt(Repository(options.root), options.chapters, own)
 
 
@@ -257,7 +259,7 @@ def _clean(options: argparse.Namespace) -> int:
     if options.cache:
         print(f"emptied {store.folder()}: {store.clear() / 1e6:,.0f} MB")
     else:
-        print(f"{store.told()}; `press clean --cache` empties it")
+        print(f"{store.told()}; `.venv/bin/python book/press clean --cache` empties it")
     return 0
 
 

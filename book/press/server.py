@@ -55,7 +55,7 @@ def server(repository: Repository, port: int) -> http.server.ThreadingHTTPServer
     """A server of `_build/html` bound to 127.0.0.1; port 0 takes a free one."""
     html = repository.build / "html"
     if not (html / "index.html").is_file():
-        raise PressError("there is no built book yet; `make book` (or `python book/press build`) makes it")
+        raise PressError("there is no built book yet; `make book` (or `.venv/bin/python book/press build`) makes it")
     if not 0 <= port < 65536:
         raise PressError(f"port {port}: 0 to 65535 are allowed")
     try:

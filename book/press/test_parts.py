@@ -1,6 +1,8 @@
 """The small pieces: atomic files, the lock, the model, the command line."""
 
+import ast
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +17,7 @@ from press.run import processes
 from press.run.outputs import tidy
 
 PRESS = Path(__file__).resolve().parent
+PACKAGES = sorted(path.parent for folder in (PRESS, HOME / "rehearsal") for path in folder.rglob("__init__.py"))
 
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
@@ -124,6 +127,22 @@ def test_the_commands_as_a_user_starts_them():
     assert done.returncode == 0
     assert all(name in done.stdout for name in ("run", "check", "build", "serve", "new", "clean"))
     assert "worker" not in done.stdout
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.relative_to(HOME).as_posix())
+def test_each_module_is_named_in_the_docstring_of_its_package(package):
+    inner = {path.parent.name for path in package.glob("*/__init__.py")}
+    own = {path.stem for path in package.glob("*.py") if not path.name.startswith(("test_", "conftest", "__"))}
+    said = ast.get_docstring(ast.parse((package / "__init__.py").read_text(encoding="utf-8"))) or ""
+    assert {name for name in own | inner if f"`{name}`" not in said} == set()
+
+
+def test_every_setting_of_make_is_explained_at_its_top():
+    text = (HOME / "Makefile").read_text(encoding="utf-8")
+    header, rest = text.split("\n\n", 1)
+    used = set(re.findall(r"\$\(([A-Z_]+)\)", rest)) - {"MAKEFILE_LIST", "RECIPE"}
+    own = set(re.findall(r"^([A-Z_]+) :=", rest, re.MULTILINE))
+    assert used - own == set(re.findall(r"\b([A-Z_]+)=", header)) - {"TORCH"}
 
 
 def test_the_press_imports_no_torch():

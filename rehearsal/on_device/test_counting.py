@@ -155,7 +155,7 @@ def test_an_optimiser_takes_a_cards_path():
     net(torch.ones(2, 9, device="cuda")).sum().backward()
     with counted() as found:
         torch.optim.SGD(net.parameters(), 0.1).step()
-    assert set(found.by_operation()) == {"_foreach_add_"}
+    assert {name for name, *_ in found.work} == {"_foreach_add_"}
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])
@@ -165,7 +165,7 @@ def test_what_operations_are_made_of_is_counted_in_every_mode(mode):
     with mode(), counted() as counts:
         torch.nn.functional.linear(x, weight)
         torch.nn.functional.conv1d(x[:, None], kernel).sum().item()
-    assert set(counts.by_operation()) == {"mm", "convolution", "sum"}
+    assert {name for name, *_ in counts.work} == {"mm", "convolution", "sum"}
     assert counts.flops == 2 * 4 * 8 * 2 + 2 * 4 * 3 * 7 * 2 and counts.syncs == 1
 
 

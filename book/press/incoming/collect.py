@@ -18,11 +18,13 @@ LOOK = "import json; from helpers import device; print(json.dumps(device.machine
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line says; `page`: the notebook alone, without the races and their peers."""
+    """What the command line says; `page`: the notebook alone, without the races and their peers; the rest is theirs."""
 
     page: bool = False
     rounds: int = 20
     loaded: bool = False
+    threads: int | None = None
+    bench: str | None = None
 
 
 def receipt(repository: Repository, names: list[str] | None, options: Options = Options()) -> int:  # noqa: B008
@@ -34,14 +36,27 @@ def receipt(repository: Repository, names: list[str] | None, options: Options = 
         )
         return 2
     print(f"{machine['gpu']}: notebooks{'' if options.page else ', then races'}", flush=True)
-    status = run.report(run.run(repository, names, run.Options()))
-    if not options.page:
-        try:
-            status |= race.race(repository, names, race.Options(options.rounds, loaded=options.loaded))
-        except PressError as error:  # a machine that is busy: the notebooks' receipts are there all the same
-            print(f"no race: {error}", flush=True)
+    anew = run.Options(force=True)  # a kept run is older, or was beside other work
+    status = run.report(run.run(repository, names, anew))
+    status |= 0 if options.page else raced(repository, names, options)
     files = [path for chapter in repository.select(names) for path in laid_out(chapter, machine["slug"])]
     return tell(repository, files) or status
+
+
+def raced(repository: Repository, names: list[str] | None, options: Options) -> int:
+    """The races' exit status; where they cannot be run the notebooks' receipts are there all the same.
+
+    A machine that is busy is no failure, for nothing is wrong with it; a peer that cannot be installed is one.
+    """
+    own = race.Options(options.rounds, options.threads, options.loaded, bench=options.bench)
+    try:
+        return race.race(repository, names, own)
+    except race.Busy as error:
+        print(f"no race: {error}", flush=True)
+        return 0
+    except PressError as error:
+        print(f"the races failed: {error}", flush=True)
+        return 1
 
 
 def machine_here(repository: Repository) -> dict:

@@ -26,10 +26,11 @@ SCHEMA = Path(__file__).resolve().parent / "receipt.schema.json"
 LARGEST_BYTES = 200_000
 BIG_BYTES = 39e9  # of the memory of a card at tier big: one with 40 GB shows a little less
 BEYOND = 3.0  # times what a datasheet allows: cards with more memory and faster clocks share its name
-PRIVATE = {
+NETWORK = "an address of the network"
+PRIVATE = {  # /content/ and /kaggle/ are the same for everybody there, and public
     "a path of somebody's machine": r"(?<![\w.])(/home/|/Users/|/root/|/mnt/|/tmp/|/workspace/|[A-Za-z]:\\)",
     "an address of mail": r"[\w.+-]+@[\w-]+\.[a-z]{2,}",
-    "an address of the network": r"\b\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}\b",
+    NETWORK: r"\b\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}\b",
 }
 
 
@@ -77,7 +78,8 @@ def _of_content(chapter: Chapter, name: str, content: dict) -> Iterator[str]:
         yield f"it is called {name}; allowed is {tier}-{slug}.json, for a race or a study {tier}-{slug}-NAME.json"
     yield from _date(content["date"])
     for what, pattern in PRIVATE.items():
-        yield from (f"{what}: {text!r}" for text in _texts(content) if re.search(pattern, text))
+        texts = _texts(content, versions=what != NETWORK)
+        yield from (f"{what}: {text!r}" for text in texts if re.search(pattern, text))
     yield from _code(chapter, content)
     yield from _device(chapter, content)
     yield from _sizes(chapter, content)
@@ -95,21 +97,24 @@ def _date(text: str) -> Iterator[str]:
         yield f"its date is {text}, which is to come"
 
 
-def _texts(value) -> Iterator[str]:
-    """All texts in a receipt, names too; versions are no addresses."""
+def _texts(value, versions: bool) -> Iterator[str]:
+    """All texts in a receipt, names too; `versions` of programs and systems look like addresses of the network."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list):
         for one in value:
-            yield from _texts(one)
+            yield from _texts(one, versions)
     elif isinstance(value, dict):
         for key, one in value.items():
             yield key
-            yield from _texts(one) if key not in ("versions", "peers", "os") else ()
+            yield from _texts(one, versions) if versions or key not in ("versions", "peers", "os") else ()
 
 
 def _code(chapter: Chapter, content: dict) -> Iterator[str]:
-    """The code is known: today's, or that of a commit of this repository with nothing changed in it."""
+    """A GPU's run is of today's code, or names a commit of this history and says that nothing was changed in it.
+
+    Nobody computes the hash of an older commit's code, so that word is believed; the ledger marks the run as stale.
+    """
     if content["tier"] == "cpu" or not receipts.stale(content, chapter.notebook):
         return
     if content.get("dirty"):
@@ -139,6 +144,10 @@ def _device(chapter: Chapter, content: dict) -> Iterator[str]:
     gpu = machine.get("gpu")
     if gpu and "pretended" in gpu.lower():
         yield "its GPU is the pretended one, on which nothing can be measured"
+    if gpu and machine.get("slug") != named(gpu):
+        yield f"its machine is called {machine.get('slug')}, and its GPU is {gpu}: {named(gpu)} is allowed"
+    if not machine.get("slug"):
+        yield "its machine has no slug"
     if tier != "cpu" and not gpu:
         yield f"it is of tier {tier}, and its machine has no GPU"
     if tier == "big" and gpu and (machine.get("gpu_memory_bytes") or 0) < BIG_BYTES:
@@ -152,8 +161,13 @@ def _device(chapter: Chapter, content: dict) -> Iterator[str]:
             yield f"metric {claim['metric']} was measured on the CPU, and claim {claim['id']} wants a GPU"
 
 
+def named(gpu: str) -> str:
+    """A card's name in the names of files, as `helpers.device` makes it."""
+    return re.sub(r"[^a-z0-9]+", "-", gpu.lower()).strip("-")
+
+
 def _sizes(chapter: Chapter, content: dict) -> Iterator[str]:
-    """A notebook's run at a GPU's tier has that tier's sizes."""
+    """The sizes that a notebook's run at a GPU's tier names are that tier's."""
     if content["tier"] != "cpu" and not content.get("script"):
         wanted = sizes_of(chapter)[content["tier"]]
         for name, size in content.get("sizes", {}).items():

@@ -8,7 +8,8 @@ import pytest
 import yaml
 
 from helpers import cards
-from press import gates, run
+from press import PressError, gates, race, run
+from press.cli import main
 from press.incoming import collect, rules
 from press.repository import HOME, Repository
 
@@ -42,6 +43,10 @@ def test_a_good_receipt_passes_the_gate_too(small):
     assert gates.load()["receipts"].problems(small.repository) == []
 
 
+def test_a_version_is_no_address_of_the_network(small):
+    assert found_in(small, content_of(small, versions={"driver": "31.0.15.4601"})) == []
+
+
 def test_a_study_has_a_name_of_its_own(small):
     race = content_of(small, script="bench_mean.py", metrics={"other_rate": {"value": 1.0, "unit": "points/s"}})
     race |= {"code": cards.code_hash(small.repository.chapters[0].notebook, "bench_mean.py")}
@@ -69,6 +74,10 @@ BAD = {
     "a path": ({"command": "python /home/ada/book/bench.py"}, "a path of somebody's machine: 'python /home/ada"),
     "a path of Windows": ({"command": "C:\\Users\\ada"}, "a path of somebody's machine"),
     "an address of mail": ({"metrics": metric(note="ask ada@example.org")}, "an address of mail"),
+    "a path among versions": ({"versions": {"torch": "2.13 @ /home/ada/torch"}}, "a path of somebody's machine"),
+    "mail among peers": ({"peers": {"stumpy": "1 by ada@example.org"}}, "an address of mail"),
+    "another card's name": ({"machine": T4 | {"gpu": "NVIDIA A10"}}, "called tesla-t4, and its GPU is NVIDIA A10"),
+    "no name of the machine": ({"machine": {key: T4[key] for key in T4 if key != "slug"}}, "has no slug"),
     "an address of the network": ({"command": "run --host 10.1.2.3"}, "an address of the network"),
     "code that nobody has": ({"code": "1" * 64, "commit": "a" * 40, "dirty": False}, "neither today's nor"),
     "code not committed": ({"code": "1" * 64, "commit": "a" * 40, "dirty": True}, "changed and not committed"),
@@ -153,8 +162,32 @@ def test_what_the_datasheet_does_not_allow_is_questioned(small, monkeypatch):
     assert found_in(small, content_of(small)) == []
     (wrong,) = found_in(small, content_of(small, metrics=metric(value=4e9)))
     assert "4.0 times as good as was predicted for Tesla T4" in wrong and "waited for" in wrong
-    other = content_of(small, metrics=metric(value=4e9), machine=T4 | {"gpu": "NVIDIA L4"})
-    assert found_in(small, other) == []
+    other = content_of(small, metrics=metric(value=4e9), machine=T4 | {"gpu": "NVIDIA L4", "slug": "nvidia-l4"})
+    assert found_in(small, other, "gpu-nvidia-l4.json") == []
+
+
+RACES = {
+    "python -m bench_mean --rounds 20": ({"before": 0.0, "after": 0.1}, ""),
+    "python -m bench_mean --rounds 3": (None, "gpu-tesla-t4-mean.json (3 rounds)"),
+    "python -m bench_mean --rounds=30": ({"before": 0.0, "after": 1.9}, "gpu-tesla-t4-mean.json (1.9 busy cores)"),
+    "python -m bench_mean": (None, "gpu-tesla-t4-mean.json (7 rounds)"),
+}
+
+
+@pytest.mark.parametrize("command", RACES)
+def test_a_race_of_few_rounds_or_beside_other_work_is_told_and_no_problem(small, capsys, command):
+    busy, told = RACES[command]
+    small.write("notebooks/signals/moving_mean/bench_mean.py", "")
+    notebook = small.repository.chapters[0].notebook
+    race = {"script": "bench_mean.py", "command": command, "busy_cores": busy, "metrics": metric(repeats=7)}
+    race |= {"code": cards.code_hash(notebook, "bench_mean.py")}
+    assert found_in(small, content_of(small, **race), "gpu-tesla-t4-mean.json") == []
+    assert gates.load()["receipts"].problems(small.repository) == []
+    said = capsys.readouterr().out
+    assert told in said if told else not said
+    study = race | {"script": "study_mean.py", "code": cards.code_hash(notebook, "study_mean.py")}
+    assert found_in(small, content_of(small, **study), "gpu-tesla-t4-mean.json") == []
+    assert gates.load()["receipts"].problems(small.repository) == [] and not capsys.readouterr().out
 
 
 def test_without_a_gpu_a_reader_is_told_so(small, monkeypatch, capsys):
@@ -168,6 +201,7 @@ def test_a_reader_with_a_card_is_told_what_to_send_and_where(small, monkeypatch,
     done = []
 
     def notebooks(repository, names, options):
+        assert options.force, "a kept run is an older one"
         done.append("notebooks")
         record = {"receipts": {"moving_mean.gpu.json": content_of(small), "x": content_of(small, tier="cpu")}}
         small.write(chapter.run_record.relative_to(small.root).as_posix(), json.dumps(record))
@@ -184,6 +218,30 @@ def test_a_reader_with_a_card_is_told_what_to_send_and_where(small, monkeypatch,
     small.write("data/receipts/moving_mean/gpu-tesla-t4-odd.json", json.dumps(content_of(small, user="me")))
     assert collect.receipt(small.repository, None, collect.Options(page=True)) == 1, "one of them may not be sent"
     assert done == ["notebooks", "races", "notebooks"] and "'user' was unexpected" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "says"), [(race.Busy("2 cores"), 0, "no race: 2"), (PressError("pip"), 1, "races failed: pip")]
+)
+def test_a_busy_machine_is_no_failure_and_a_peer_that_cannot_be_installed_is(
+    small, monkeypatch, capsys, error, status, says
+):
+    def races(*_):
+        raise error
+
+    monkeypatch.setattr(collect.race, "race", races)
+    assert collect.raced(small.repository, None, collect.Options()) == status and says in capsys.readouterr().out
+
+
+def test_what_is_said_of_a_race_reaches_it(small, monkeypatch):
+    said = []
+    monkeypatch.setattr(collect, "machine_here", lambda repository: T4)
+    monkeypatch.setattr(run, "run", lambda *_: [])
+    monkeypatch.setattr(run, "report", lambda outcomes: 0)
+    monkeypatch.setattr(collect.race, "race", lambda repository, names, options: said.append(options) or 0)
+    told = ["--rounds", "30", "--threads", "4", "--bench", "ctc", "--loaded"]
+    main(["--root", str(small.root), "receipt", "moving_mean", *told])
+    assert said == [race.Options(rounds=30, threads=4, loaded=True, bench="ctc")]
 
 
 def test_this_machine_can_be_asked():

@@ -46,7 +46,7 @@ def build(repository: Repository) -> Path:
         swap_folder(made, html)
         note(repository)
         remove(side)
-    shown = "; `python book/press serve` shows it" if not isinstance(repository, Edition) else ""
+    shown = "; `.venv/bin/python book/press serve` shows it" if not isinstance(repository, Edition) else ""
     print(f"the book is in {repository.relative(html / 'index.html')}{shown}")
     return html
 

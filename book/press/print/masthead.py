@@ -41,7 +41,7 @@ def verified(entry: Entry) -> str:
     """The run behind this page, its machine and date, also where it was kept from then; how the claims came out."""
     run = entry.behind
     if run is None:
-        raise PressError(f"{entry.chapter} has no receipt; `python book/press run {entry.chapter}` makes one")
+        raise PressError(f"{entry.chapter} has no receipt; `.venv/bin/python book/press run {entry.chapter}` makes one")
     told = [f"{many} {verdict}" for verdict, many in entry.totals.items() if many]
     tested = sum(entry.totals[verdict] for verdict in TESTED)
     counted = f"Claims tested: {tested} of {len(entry.findings)} ({', '.join(told)})." if told else ""

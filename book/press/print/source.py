@@ -32,7 +32,8 @@ def assemble(repository: Repository, ledger: Ledger) -> Path:
     """The folder of the book's source, made anew; PressError when a notebook has not been executed."""
     for entry in ledger.entries:
         if not entry.chapter.executed.exists():
-            raise PressError(f"{entry.chapter} has not been executed; `python book/press run {entry.chapter}` does it")
+            command = f"`.venv/bin/python book/press run {entry.chapter}`"
+            raise PressError(f"{entry.chapter} has not been executed; {command} does it")
     source = repository.build / "source"
     new = repository.build / f".source.{uuid.uuid4().hex[:8]}.part"
     try:

@@ -27,6 +27,10 @@ LOOK_SECONDS = 3.0
 TIMEOUT_SECONDS = 3600.0
 
 
+class Busy(PressError):
+    """Other work runs on the machine, so there is no race now."""
+
+
 @dataclass(frozen=True)
 class Options:
     """What the command line says: `threads` None leaves the choice to the bench, `bench` None races all of a slice."""
@@ -80,7 +84,7 @@ def _one(repository: Repository, chapters: list[Chapter], python: Path, name: st
     """Whether one bench came to its end and left a receipt."""
     before = busy_cores()
     if before > QUIET_CORES and not options.loaded:
-        raise PressError(
+        raise Busy(
             f"{before:.1f} cores are busy before {name}, at most {QUIET_CORES} may be: a race beside other work "
             f"measures that work. Wait until it is over, or say --loaded, and the receipt will say so"
         )

@@ -11,7 +11,7 @@ import pytest
 
 from press import PressError
 from press.cli import main
-from press.race import benches, peers
+from press.race import Busy, Options, benches, peers, race
 from press.reuse import store
 
 BENCH = """\
@@ -66,6 +66,9 @@ def test_a_busy_machine_is_refused_before_the_race_and_told_after_it(small, quie
     quiet += [0.9]
     assert raced(bench(small)) == (2, {})
     assert "0.9 cores are busy before windows.bench_windows" in capsys.readouterr().err
+    quiet += [0.9]
+    with pytest.raises(Busy):  # what `press receipt` forgives; nothing else
+        race(small.repository, ["moving_mean"], Options())
     quiet += [0.9, 0.8]
     status, kept = raced(small, "--loaded")
     assert status == 0 and "0.8 cores were busy afterwards" in capsys.readouterr().out

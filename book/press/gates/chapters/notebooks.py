@@ -21,7 +21,7 @@ FORMAT = (4, 5)
     "outputs",
     "notebooks carry no outputs and no execution counts",
     why="an output in git is a measurement that nobody can trace, and it makes every diff unreadable",
-    mend="`python book/press check --fix` empties them",
+    mend="`.venv/bin/python book/press check --fix` empties them",
 )
 def outputs(repository: Repository) -> Iterator[Problem]:
     """Cells with outputs or an execution count."""
@@ -38,7 +38,7 @@ def outputs(repository: Repository) -> Iterator[Problem]:
     "opening",
     "notebooks start with the standard opening, setup and parameters cells",
     why="the setup cell must be the tested one, and papermill needs the parameters cell to choose a tier",
-    mend="`python book/press check --fix` rewrites the setup cell and the kernel; the rest is yours",
+    mend="`.venv/bin/python book/press check --fix` rewrites the setup cell and the kernel; the rest is yours",
 )
 def opening(repository: Repository) -> Iterator[Problem]:
     """Breaches of the order opening, setup, parameters, and of the file format."""

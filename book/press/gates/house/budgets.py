@@ -15,7 +15,7 @@ NOTEBOOK_SECONDS, TESTS_SECONDS = 60.0, 20.0
 SLACK = 1.15  # a machine has phases that a second's calibration before and after does not see
 MEND = (
     "show a recorded study or race beside a shorter live run of the same code, or take smaller sizes; "
-    "`pytest --durations=30` names slow tests. If the machine was busy, run again: press run CHAPTER --force"
+    "`pytest --durations=30` names slow tests. If the machine was busy, run again: make run CHAPTERS=… FORCE=--force"
 )
 
 

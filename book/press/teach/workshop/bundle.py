@@ -152,7 +152,7 @@ def address(repository: Repository) -> str:
 def _book(html: Path, folder: Path) -> None:
     """The built book: the executed chapters as their readers see them."""
     if not (html / "index.html").exists():
-        raise PressError("the book is not built yet; `python book/press build` builds it")
+        raise PressError("the book is not built yet; `.venv/bin/python book/press build` builds it")
     shutil.copytree(html, folder / "book", ignore=shutil.ignore_patterns("_sources", "*.pdf", "*.zip", ".nojekyll"))
 
 

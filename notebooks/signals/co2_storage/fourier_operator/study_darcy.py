@@ -1,11 +1,12 @@
 """The study of Darcy flow: FNO, U-Net and neuraloperator's FNO, one trainer, the same batches.
 
-    python -m fourier_operator.bench_darcy                # 20 epochs, three seeds each
-    python -m fourier_operator.bench_darcy --rounds 2 --seeds 1
+    python -m fourier_operator.study_darcy    # from the slice's folder; over an hour
+    python -m fourier_operator.study_darcy --epochs 2 --seeds 1
 
-A round is an epoch. After each one, every network is asked on unseen fields at 16 × 16 and at
-32 × 32 points; the receipt keeps the means over seeds as curves, and the errors at the end with
-their spread. neuraloperator's network is skipped where it is not installed.
+No race: it takes longer than a race may. After each epoch, every network is asked on unseen
+fields at 16 × 16 and at 32 × 32 points; the receipt keeps the means over seeds as curves, and
+the errors at the end with their spread. neuraloperator's network is skipped where it is not
+installed.
 """
 
 import argparse
@@ -78,7 +79,7 @@ def kept(receipt, runs, epochs):
 def main(argv=None):
     """Train, measure, write the receipt."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--rounds", type=int, default=20, help="epochs")
+    parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--threads", type=int, default=device.cores())
     parser.add_argument("--seeds", type=int, default=3)
     args = parser.parse_args(argv)
@@ -86,14 +87,14 @@ def main(argv=None):
     receipt = receipts.start("co2_storage", device.tier(), args.threads)
     flows, runs = darcy.load(data.fetch("darcy")), {}
     fields = {"training_fields": len(flows["train_16"].a_NZR), "test_fields": 50}
-    receipt.sizes(epochs=args.rounds, seeds=args.seeds, **fields)
+    receipt.sizes(epochs=args.epochs, seeds=args.seeds, **fields)
     for seed in range(args.seeds):
         for name, net in contestants(seed).items():  # in turn, so that load meets all alike
-            runs.setdefault(name, []).append(study(net, flows, args.rounds, seed))
+            runs.setdefault(name, []).append(study(net, flows, args.epochs, seed))
             receipt.sizes(**{f"parameters_{name}": parameters(net)[1]})
     if "neuraloperator" not in runs:
         print("neuraloperator is not installed here: its network is left out")
-    kept(receipt, runs, args.rounds)
+    kept(receipt, runs, args.epochs)
     print(receipt.write("darcy"))
 
 
