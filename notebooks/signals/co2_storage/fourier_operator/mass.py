@@ -9,8 +9,8 @@ saturation S is replaced by the nearest S' that a storage site can have,
 
 The multiplier of the sum is one number λ for each time, and S' = S − λ, cut to its range. Gas
 comes from the well, ring by ring; so nothing is left, or added, from the first ring on in which
-no cell has a saturation of `GAS`. λ is found by Newton's method: the mass is a convex line of
-straight pieces in λ.
+no cell has a saturation of `GAS`. λ is found by Newton's method: over λ, the mass is a falling
+line of straight pieces.
 
 Density comes from a table over depth and build-up, within 0.3 % of the equation of state; the
 resting pressure is taken as hydrostatic.

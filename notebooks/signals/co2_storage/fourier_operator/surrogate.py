@@ -152,7 +152,8 @@ def check_cases(cases, grid, trained=True):
             first = values[~fine].flatten()[0].item()
             allowed = allowed if math.isfinite(first) else "every number must be finite"
             count = int((~fine).sum())
-            raise ValueError(f"{name} = {first:g}: {allowed} ({count} such numbers)")
+            values = "1 value" if count == 1 else f"{count} values"
+            raise ValueError(f"{name} = {first:g}: {allowed} ({values})")
     if not opened.any(1).all():
         raise ValueError("a well is open over no row: CO₂ needs a way into the rock")
     if (opened & ~mask[:, :, 0]).any():
