@@ -140,7 +140,8 @@ def numbers(ledger: Ledger) -> list[Finding]:
     """Three findings for the welcome page: the first of each verdict in the book's order, a failure among them.
 
     Of several, one of a chapter that is not shown yet comes first. Where a verdict of like with like is missing, the
-    first findings of the other verdicts fill its place. How large a number is does not matter.
+    first findings of the other verdicts fill its place, of chapters not shown yet first. How large a number is does not
+    matter.
     """
     found = [one for one in ledger.findings if one.metric(one.run) and not one.claim.get("goal")]
     chosen: list[Finding] = []
@@ -149,7 +150,10 @@ def numbers(ledger: Ledger) -> list[Finding]:
         own = sorted((one for one in found if one.verdict == verdict), key=lambda one: one.chapter in seen)
         chosen += own[: int(len(chosen) < 3)]
     left = [one for one in found if one not in chosen]
-    return sorted((chosen + left)[:3], key=lambda one: VERDICTS.index(one.verdict))
+    while left and len(chosen) < 3:
+        seen = {one.chapter for one in chosen}
+        chosen.append(left.pop(min(range(len(left)), key=lambda at: left[at].chapter in seen)))
+    return sorted(chosen, key=lambda one: VERDICTS.index(one.verdict))
 
 
 def three(findings: list[Finding]) -> str:

@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import nbformat
@@ -14,7 +15,7 @@ from press.conftest import code
 from press.face import gallery
 from press.face.gallery import Tile, decided, in_order, numbers, three, tile
 from press.face.pictures import picture
-from press.ledger import VERDICTS, gather
+from press.ledger import VERDICTS, Ledger, gather
 from press.print import generated
 from press.print.conftest import executed, receipt
 from press.server import site
@@ -111,6 +112,15 @@ def test_where_a_verdict_is_missing_others_fill_its_place(small):
     ledger = claims(small, good=3000.0, better=4000.0, bad=10.0)
     assert [one.claim["id"] for one in numbers(ledger)] == ["good", "better", "bad"]
     assert three(numbers(claims(small))) == ""
+
+
+def test_of_one_verdict_each_chapter_is_shown_before_one_is_shown_twice(small):
+    (entry,) = claims(small, one=10.0, two=20.0, three=30.0).entries
+    chapters = [entry.chapter, entry.chapter, replace(entry.chapter, stem="other")]
+    pairs = zip(entry.findings, chapters, strict=True)
+    moved = [replace(one, verdict="analogue", chapter=chapter) for one, chapter in pairs]
+    shown = numbers(Ledger([replace(entry, findings=moved)]))
+    assert [one.claim["id"] for one in shown] == ["one", "three", "two"]
 
 
 def test_the_order_is_that_of_the_contents(small):
