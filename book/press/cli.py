@@ -170,11 +170,14 @@ def _race(options: argparse.Namespace) -> int:
 
 def _rehearse(options: argparse.Namespace) -> int:
     from . import predict
+    from .files import lock
     from .rehearse import rehearse
 
-    if options.predict:
-        return predict.count(Repository(options.root), options.chapters)
-    return rehearse(Repository(options.root), options.chapters, options.timeout, options.until)
+    repository = Repository(options.root)
+    with lock(repository.build / ".press.lock", "press rehearse"):  # a run would clear its folder away
+        if options.predict:
+            return predict.count(repository, options.chapters)
+        return rehearse(repository, options.chapters, options.timeout, options.until)
 
 
 def _receipt(options: argparse.Namespace) -> int:

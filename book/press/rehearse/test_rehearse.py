@@ -3,6 +3,8 @@
 import pytest
 
 from press import Repository, rehearse
+from press.cli import main
+from press.files import lock
 from press.repository import HOME
 
 UNTIL = 28  # the cell of the first searches
@@ -48,6 +50,13 @@ def test_a_process_that_fails_says_why_and_leaves_nothing(small):
     assert "cells" not in told and "ended with status 1" in told["findings"][0]
     assert not list((small.repository.build / "running").iterdir())
     assert not (small.repository.build / "receipts").exists()
+
+
+@pytest.mark.parametrize("option", [[], ["--predict"]])
+def test_no_rehearsal_begins_beside_a_run_that_would_clear_its_folder_away(small, capsys, option):
+    with lock(small.repository.build / ".press.lock", "press run"):
+        assert main(["--root", str(small.root), "rehearse", *option]) == 2
+    assert "another press is at work here" in capsys.readouterr().err
 
 
 def test_a_notebook_of_the_book_begins_on_the_pretended_gpu():
