@@ -101,6 +101,8 @@ def test_memory_and_the_end_of_a_tree():
         pass
     assert processes.memory_bytes(parent.pid) > 0
     (child,) = processes.descendants(parent.pid)
+    while child.name() != "sleep":
+        pass  # forked, and not yet sleep
     parent.kill()
     parent.wait()
     assert processes.alive(child)
