@@ -21,6 +21,7 @@ LEFT_OUT = re.compile(
     r'|<(?:span|div) class="math [^>]*>.*?</(?:span|div)>|<div class="rebuilt-first">.*?</dl>',
     re.DOTALL,
 )
+CODE = re.compile(r"<pre\b.*?</pre>", re.DOTALL)
 OLD = re.compile(r'\s*<script[^>]*src="[^"]*(?:searchtools|language_data|searchindex)\.js[^"]*"[^>]*></script>')
 
 
@@ -55,11 +56,13 @@ def index(repository: Repository, made: Path) -> dict:
 
 
 def sections(article: str) -> list[list[str]]:
-    """(anchor, heading, words) of each section of an article, in order."""
+    """(anchor, heading, words) of each section of an article, in order; code last, so that prose is shown first."""
     article = LEFT_OUT.sub(" ", article)
     headings = list(HEADING.finditer(article))
     ends = [one.start() for one in headings[1:]] + [len(article)]
-    return [[one[3], plain(one[2]), plain(article[one.end() : end])] for one, end in zip(headings, ends, strict=True)]
+    bodies = [article[one.end() : end] for one, end in zip(headings, ends, strict=True)]
+    said = [plain(CODE.sub(" ", body) + " ".join(CODE.findall(body))) for body in bodies]
+    return [[one[3], plain(one[2]), words] for one, words in zip(headings, said, strict=True)]
 
 
 def plain(text: str) -> str:

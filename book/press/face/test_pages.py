@@ -61,6 +61,12 @@ def test_a_further_section_is_found_under_its_own_heading():
     assert search.sections(article) == [["m", "More", "words"]]
 
 
+def test_the_search_shows_prose_before_code():
+    heading = '<h2>Idea<a class="headerlink" href="#i">#</a></h2>'
+    article = f"{heading}<div><pre><span>beat</span> = <span>1</span></pre></div><p>A beat is found.</p>"
+    assert search.sections(article) == [["i", "Idea", "A beat is found. beat = 1"]]
+
+
 @pytest.mark.parametrize(
     ("source", "tags", "wanted"),
     [
