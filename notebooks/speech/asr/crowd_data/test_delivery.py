@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
-from quartznet import read_manifest, write_manifest
+from fine_tuning import read_manifest, write_manifest
 
 from .client import CrowdClient
 from .delivery import COLUMNS, DAMAGES, _seconds, delivery_zip, read_delivery

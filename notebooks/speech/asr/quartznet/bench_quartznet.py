@@ -22,7 +22,7 @@ from scipy.signal.windows import hann
 from .checkpoint import load_model
 from .features import log_mel
 from .network import QuartzNet
-from .training import mixed_precision
+from .recognition import mixed_precision
 
 
 def librosa_log_mel(signal_BN):

@@ -1,6 +1,6 @@
 """Makes `digits_base.safetensors`: a small QuartzNet that heard two US speakers say digits.
 
-    python -m quartznet.train_digits    # in the slice's folder; minutes; writes the checkpoint
+    python -m fine_tuning.train_digits    # in the slice's folder; minutes; writes the file
 
 It hears the recordings 5-24 of jackson and theo alone, in composed utterances. The recordings
 0-4 of all six speakers stay aside and say how good it is: the word error rates are printed and
@@ -16,10 +16,9 @@ import digit_speech
 import jiwer
 import torch
 from helpers import data, device
+from quartznet import DIGITS_BASE, QuartzNet, recognise, save_model
 
-from .checkpoint import DIGITS_BASE, save_model
-from .network import QuartzNet
-from .training import Recipe, recognise, train
+from .training import Recipe, train
 
 SIZES = {"name": "5x1", "width": 0.3, "field": 0.16}
 SOURCE = [name for name, accent in digit_speech.ACCENTS.items() if accent == "USA"]

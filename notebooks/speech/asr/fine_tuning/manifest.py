@@ -14,10 +14,8 @@ from pathlib import Path
 
 import soundfile
 import torch
+from quartznet import SAMPLE_RATE_HZ, VOCABULARY
 from scipy.signal import resample_poly
-
-from .features import SAMPLE_RATE_HZ
-from .network import VOCABULARY
 
 __all__ = ["read_manifest", "read_sound", "read_sounds", "write_manifest"]
 

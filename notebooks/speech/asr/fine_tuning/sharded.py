@@ -1,7 +1,7 @@
 """One fine-tuning on several processes, as a script that torch.distributed.run starts from the
 slice's folder:
 
-    python -m torch.distributed.run --nproc-per-node 2 -m quartznet.sharded \\
+    python -m torch.distributed.run --nproc-per-node 2 -m fine_tuning.sharded \\
         --manifest train.json --base base.safetensors --out tuned.safetensors \\
         --recipe '{"mode": "decoder", "warmup": 100}'
 
@@ -15,8 +15,8 @@ import os
 
 import torch
 import torch.distributed as dist
+from quartznet import load_model, save_model
 
-from .checkpoint import load_model, save_model
 from .manifest import read_manifest, read_sounds
 from .training import Recipe, train
 

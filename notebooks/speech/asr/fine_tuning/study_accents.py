@@ -1,8 +1,8 @@
 """The study behind the chapter on accents: what has to move, what a shared recording flatters,
 and voices that training never heard, seed by seed.
 
-    python -m quartznet.study_accents    # from the slice's folder; minutes; writes a receipt
-    python -m quartznet.study_accents --seeds 2 --rows 100
+    python -m fine_tuning.study_accents    # from the slice's folder; minutes; writes a receipt
+    python -m fine_tuning.study_accents --seeds 2 --rows 100
 
 Word error rates are measured on the voices in training, on recordings that no training used
 ("accented") and on recordings that training rows share ("shared"); on the two voices that the
@@ -20,9 +20,9 @@ import jiwer
 import numpy as np
 import torch
 from helpers import data, device, receipts
+from quartznet import load_model, recognise
 
-from .checkpoint import load_model
-from .training import Recipe, recognise, train
+from .training import Recipe, train
 
 __all__ = ["RECIPES", "main"]
 

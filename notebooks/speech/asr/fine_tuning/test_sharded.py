@@ -11,12 +11,11 @@ import pytest
 import soundfile
 import torch
 import torch.distributed as dist
+from quartznet import QuartzNet, load_model, save_model
 
 from . import sharded
-from .checkpoint import load_model, save_model
 from .exchange import share
 from .manifest import read_sounds, write_manifest
-from .network import QuartzNet
 from .training import Recipe, train
 
 
@@ -65,7 +64,7 @@ def test_two_processes_equal_one(tmp_path, monkeypatch):
         port = free.getsockname()[1]
     home = Path(__file__).parents[1]
     other = subprocess.Popen(
-        [sys.executable, "-m", "quartznet.sharded", *options],
+        [sys.executable, "-m", "fine_tuning.sharded", *options],
         cwd=home,
         env=os.environ | as_torchrun_does(1, port),
     )

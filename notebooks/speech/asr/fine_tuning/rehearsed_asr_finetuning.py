@@ -4,10 +4,10 @@
 """
 
 import torch
+from quartznet import QuartzNet, log_mel, steps_of
 
-from quartznet import QuartzNet, log_mel
-from quartznet.novograd import NovoGrad
-from quartznet.training import ctc_loss, steps_of
+from fine_tuning.novograd import NovoGrad
+from fine_tuning.training import ctc_loss
 
 SECONDS, LETTERS, RATE_HZ = 4, 40, 16_000
 METRICS = {}  # no claim of the card is about one update

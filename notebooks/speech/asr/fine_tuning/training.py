@@ -17,28 +17,17 @@ utterances; the order of batches, the cutouts and the dither come from one seed.
 Legend: B batch, N samples, F mel bands, T frames, S output steps, V letters and blank.
 """
 
-import contextlib
 import itertools
 import math
 from dataclasses import dataclass
 
 import torch
+from quartznet import BLANK, HOP, VOCABULARY, log_mel, mixed_precision, pad, sent, steps_of
 
 from .exchange import mean_of_processes, share, sum_of_processes
-from .features import HOP, log_mel, sent
-from .network import BLANK, VOCABULARY
 from .novograd import NovoGrad, cosine_rate
 
-__all__ = [
-    "MODES",
-    "Recipe",
-    "batches",
-    "encode",
-    "recognise",
-    "set_mode",
-    "spec_cutout",
-    "train",
-]
+__all__ = ["MODES", "Recipe", "batches", "encode", "set_mode", "spec_cutout", "train"]
 
 MODES = ("full", "decoder", "batch-norm", "decoder+batch-norm")
 
@@ -151,36 +140,6 @@ def ctc_loss(model, features_BFT, frames_B, targets, steps_B):
     return losses_B.mean()
 
 
-@torch.inference_mode()
-def recognise(model, signals, batch=32):
-    """Log-probabilities (S, V) of each signal, on the CPU in the order given: what a decoder
-    reads.
-
-    Signals of like length share a batch; lengths and masks keep them apart. The model is used
-    in eval mode and left in the mode it came in.
-    """
-    device, training = next(model.parameters()).device, model.training
-    order = sorted(range(len(signals)), key=lambda row: len(signals[row]))
-    made, steps = [], []
-    model.eval()
-    try:
-        for rows in (order[i : i + batch] for i in range(0, len(order), batch)):
-            signal_BN, lengths_B = pad([signals[row] for row in rows], device)
-            features = log_mel(signal_BN, lengths_B)  # float32, so outside of autocast
-            with mixed_precision(device):
-                log_probs_BSV, _ = model(*features)
-            some = steps_of(model, lengths_B).tolist()
-            made += [probs_SV[:n] for probs_SV, n in zip(log_probs_BSV, some, strict=True)]
-            steps += some
-    finally:
-        model.train(training)
-    # one copy for all: read batch by batch, the GPU would stand still between two of them
-    back = torch.cat(made).cpu().split(steps) if made else []
-    return [
-        found for _, found in sorted(zip(order, back, strict=True), key=lambda pair: pair[0])
-    ]
-
-
 def spec_cutout(features_BFT, frames_B, cutouts=5, bands=50, frames=120, generator=None):
     """A copy of the features with `cutouts` random rectangles of each utterance set to zero,
     the bands' mean.
@@ -233,26 +192,6 @@ def encode(text):
             f"first"
         )
     return [VOCABULARY.index(letter) for letter in text]
-
-
-def pad(signals, device="cpu"):
-    """Signals (N,) as one batch (B, N) with zeros behind, on the device, and their lengths
-    (B,), on the host."""
-    lengths_B = torch.tensor([len(signal) for signal in signals])
-    return sent(torch.nn.utils.rnn.pad_sequence(signals, batch_first=True), device), lengths_B
-
-
-def steps_of(model, lengths_B):
-    """Output steps (B,) of signals of these lengths, without asking the device."""
-    return (lengths_B // HOP + model.frames_per_step - 1) // model.frames_per_step
-
-
-def mixed_precision(device):
-    """A context in which a GPU with bfloat16 units convolves in bfloat16; anywhere else it does
-    nothing."""
-    if torch.device(device).type == "cuda" and torch.cuda.get_device_capability(device)[0] >= 8:
-        return torch.autocast("cuda", dtype=torch.bfloat16)
-    return contextlib.nullcontext()
 
 
 def _check_alignable(signals, targets, frames_per_step):
