@@ -50,7 +50,7 @@ def read_delivery(archive, folder, max_bytes=10**10, max_files=100_000):
             reason = f"RecordingId {name} stands in row {seen[name]} already"
         seen.setdefault(name, number)
         if reason:
-            skipped.append(Skipped(number, name, reason, row))
+            skipped.append(Skipped(number, name, reason))
         else:
             rows.append({key: row[key] for key in COLUMNS})
     return Delivery(folder, rows, skipped)

@@ -118,9 +118,7 @@ def test_a_damaged_row_is_skipped_with_its_reason(entries, tmp_path, kind, said)
     assert kind in DAMAGES
     found = read(delivery_zip(entries, {2: kind}), tmp_path)
     assert len(found.rows) == 5 and [skip.row for skip in found.skipped] == [3]
-    assert (
-        said in found.skipped[0].reason and found.skipped[0].content["Prompt"] == "One two two."
-    )
+    assert said in found.skipped[0].reason
 
 
 def test_every_row_is_used_or_told(entries, tmp_path):

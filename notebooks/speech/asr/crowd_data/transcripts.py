@@ -8,7 +8,7 @@ training, silently. Here every character is spelled, dropped by a rule and count
 import re
 import unicodedata
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import soundfile
@@ -39,12 +39,11 @@ class Transcript:
 
 @dataclass(frozen=True)
 class Skipped:
-    """A row that was left out: its number (from 1), its id, why, and the row itself."""
+    """A row that was left out: its number (from 1), its id, and why."""
 
     row: int
     name: str
     reason: str
-    content: dict = field(repr=False, default_factory=dict)
 
 
 def normalise(text):
@@ -99,7 +98,7 @@ def manifest_entries(rows, folder, max_s=16.7):
         elif not 0 < duration_s <= max_s:
             reason = f"{duration_s:.2f} s long; allowed are up to {max_s} s"
         if reason:
-            skipped.append(Skipped(number, row["RecordingId"], reason, dict(row)))
+            skipped.append(Skipped(number, row["RecordingId"], reason))
             continue
         entry = {"audio_filepath": str(path), "duration": duration_s, "text": transcript.text}
         entries.append({**entry, "speaker": row["SpeakerId"], "accent": row["Accent"]})

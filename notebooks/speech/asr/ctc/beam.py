@@ -1,5 +1,4 @@
-"""From letter probabilities to text by prefix-beam search, with a word model and boosted
-phrases.
+"""From letter probabilities to text by prefix-beam search, with words and boosted phrases.
 
 Articles: the two of the chapter `speech/asr`; the network gives P(letter | step), CTC (Graves
 et al. 2006) sums over alignments. The text of an alignment drops repeats, then blanks, so that
@@ -29,40 +28,33 @@ from .best_path import checked, collapse
 
 __all__ = ["PrefixBeam", "beam_search", "beam_search_reference"]
 
-ALPHA, BETA = 0.5, 1.5  # weight of the word model, bonus a word: pyctcdecode's defaults
-TOKEN_FLOOR = -5.0  # letters less probable than e^-5 at a step start no new prefix
-BEAM_FLOOR = -10.0  # prefixes e^-10 below the best are dropped, whatever the width
+ALPHA, BETA = 0.5, 1.5  # weight of the word model, bonus per word: pyctcdecode's defaults
+# letters less probable than e^-5 at a step start no new prefix; prefixes e^-10 below the best
+# are dropped, whatever the width
+FLOORS = -5.0, -10.0
 
 
 def beam_search(
-    log_probs,
-    lengths=None,
-    width=32,
-    language_model=None,
-    boost=None,
-    alpha=ALPHA,
-    beta=BETA,
-    vocabulary=VOCABULARY,
-    scores=False,
+    log_probs, lengths=None, width=32, language_model=None, boost=None, vocabulary=VOCABULARY
 ):
-    """The text of highest score of each utterance, a list of B strings; with `scores`, pairs.
+    """The text of highest score of each utterance, a list of B strings.
 
     >>> beam_search(torch.tensor([[0.4, 0.6], [0.4, 0.6]]).log(), vocabulary=("a",))
     ['a']
 
     There greedy hears blank twice (0.36), but three alignments say "a" (0.64). Arguments as
     `greedy`; `width` prefixes survive a step; `language_model` has the methods of
-    `WordNGram`, `boost` is a PhraseBoost. A score is a natural logarithm, as in the module's
-    equations. Cost: O(T width tokens), tokens being those above the floor, one or two of
-    most steps. Computed on the CPU; raises ValueError as `greedy` does, and for width < 1.
+    `WordNGram`, `boost` is a PhraseBoost. Cost: O(T width tokens), tokens being those above the
+    floor, one or two of most steps. Computed on the CPU; raises ValueError as `greedy` does,
+    and for width < 1.
     """
     log_probs_BTV, lengths_B = checked(log_probs, lengths, vocabulary)
     found = []
     for row_TV, length in zip(log_probs_BTV.cpu(), lengths_B.tolist(), strict=True):
-        beam = PrefixBeam(width, language_model, boost, alpha, beta, vocabulary)
+        beam = PrefixBeam(width, language_model, boost, vocabulary)
         beam.advance(row_TV[:length])
-        found.append(beam.finish()[0])
-    return found if scores else [text for text, _ in found]
+        found.append(beam.finish()[0][0])
+    return found
 
 
 class PrefixBeam:
@@ -74,26 +66,18 @@ class PrefixBeam:
 
     `advance` takes log-probabilities (T, V), any T; `best` is the text so far; `finish` gives
     (text, score) of every surviving prefix, best first, with the last word and the end counted;
-    the search itself is left as it was. The floors are logarithms; -inf makes the search exact
-    for a width that never overflows.
+    the search itself is left as it was. `floors` are logarithms, of letters and of prefixes;
+    with -inf for both the search is exact while no prefix falls out of the width.
     """
 
     def __init__(
-        self,
-        width=32,
-        language_model=None,
-        boost=None,
-        alpha=ALPHA,
-        beta=BETA,
-        vocabulary=VOCABULARY,
-        token_floor=TOKEN_FLOOR,
-        beam_floor=BEAM_FLOOR,
+        self, width=32, language_model=None, boost=None, vocabulary=VOCABULARY, floors=FLOORS
     ):
         if width < 1:
             raise ValueError(f"width={width}: at least one prefix must survive a step")
         self.width, self.vocabulary, self.blank = width, vocabulary, len(vocabulary)
-        self.model, self.boost, self.alpha, self.beta = language_model, boost, alpha, beta
-        self.token_floor, self.beam_floor = token_floor, math.exp(beam_floor)
+        self.model, self.boost = language_model, boost
+        self.token_floor, self.beam_floor = floors[0], math.exp(floors[1])
         model_state = language_model.start() if language_model else None
         root = _Prefix(None, -1, 1.0, "", model_state, boost.start() if boost else None)
         self.beams, self.log_scale = {root: (1.0, 0.0)}, 0.0  # prefix: (ends in blank, not)
@@ -171,7 +155,7 @@ class PrefixBeam:
         elif word:
             if self.model:
                 score, model_state = self.model.score(model_state, word)
-                bonus += self.alpha * score + self.beta
+                bonus += ALPHA * score + BETA
             word = ""
         child = _Prefix(parent, token, math.exp(bonus), word, model_state, boost_state)
         parent.children[token] = child
@@ -182,8 +166,8 @@ class PrefixBeam:
         if self.model:
             if prefix.word:
                 score, state = self.model.score(state, prefix.word)
-                bonus += self.alpha * score + self.beta + self._unknown(prefix.word, " ")
-            bonus += self.alpha * self.model.end(state)
+                bonus += ALPHA * score + BETA + self._unknown(prefix.word, " ")
+            bonus += ALPHA * self.model.end(state)
         return bonus + (self.boost.end(prefix.boost_state) if self.boost else 0.0)
 
     def _unknown(self, word, letter):

@@ -9,10 +9,8 @@ pyctcdecode reads it through kenlm from the ARPA file that ours writes. Word err
 beside the times: a faster beam that hears worse has not won."""
 
 import argparse
-import contextlib
 import importlib.util
 import logging
-import os
 import tempfile
 from pathlib import Path
 
@@ -56,8 +54,7 @@ def contestants(log_probs, model, width=WIDTH, arpa=None):
 
 
 def peers(model, arpa=None):
-    """pyctcdecode's decoders by name; none where it is absent, and with words only where kenlm
-    is there too."""
+    """pyctcdecode's decoders by name, where it is installed; with words only beside kenlm."""
     if importlib.util.find_spec("pyctcdecode") is None:
         return {}
     logging.getLogger("pyctcdecode").setLevel(logging.ERROR)  # it warns of missing kenlm
@@ -67,10 +64,8 @@ def peers(model, arpa=None):
     found = {"pyctcdecode": build_ctcdecoder(labels)}
     if arpa is not None and importlib.util.find_spec("kenlm"):
         path = str(model.write_arpa(Path(arpa)))
-        with _silent_stderr():  # kenlm draws a progress bar there
-            found["pyctcdecode, word model"] = build_ctcdecoder(
-                labels, path, sorted(model.words)
-            )
+        with_words = build_ctcdecoder(labels, path, sorted(model.words))
+        found["pyctcdecode, word model"] = with_words
     return found
 
 
@@ -84,19 +79,6 @@ def same_errors(texts, found):
 
     theirs = [name for name in found if name.startswith("pyctcdecode")]
     return all(kinds(name) == kinds(name.replace("pyctcdecode", "ours")) for name in theirs)
-
-
-@contextlib.contextmanager
-def _silent_stderr():
-    """A context in which nobody, C++ included, writes to standard error."""
-    kept = os.dup(2)
-    with open(os.devnull, "w") as nowhere:
-        os.dup2(nowhere.fileno(), 2)
-        try:
-            yield
-        finally:
-            os.dup2(kept, 2)
-            os.close(kept)
 
 
 def main(argv=None):

@@ -16,7 +16,7 @@ from .word_model import WordNGram
 
 LETTERS = ("a", "b", " ")
 SENTENCES = ["a ab", "ab b", "a ab b", "b"]
-EXACT = {"token_floor": -math.inf, "beam_floor": -math.inf}
+EXACT = -math.inf, -math.inf
 DEVICES = [
     "cpu",
     pytest.param(
@@ -32,7 +32,7 @@ def random_log_probs(steps, letters=3, seed=0, sharp=1.0):
 
 
 def exact_beam(log_probs, width=10_000, **options):
-    beam = PrefixBeam(width, vocabulary=LETTERS, **EXACT | options)
+    beam = PrefixBeam(width, vocabulary=LETTERS, floors=EXACT, **options)
     beam.advance(log_probs)
     return beam
 
@@ -67,7 +67,9 @@ def test_word_model_and_phrases_add_what_the_text_alone_earns():
 def test_scores_of_the_best_never_exceed_the_exact_sum(seed):
     log_probs = random_log_probs(6, seed=seed, sharp=3)
     exact = beam_search_reference(log_probs, vocabulary=LETTERS)
-    text, score = beam_search(log_probs, width=4, vocabulary=LETTERS, scores=True)[0]
+    beam = PrefixBeam(width=4, vocabulary=LETTERS)
+    beam.advance(log_probs)
+    text, score = beam.finish()[0]
     assert score <= exact[text] + 1e-9 and exact[text] > max(exact.values()) - 0.5
 
 
@@ -77,8 +79,9 @@ def test_probabilities_of_all_texts_sum_to_one():
 
 
 def test_scaling_survives_ten_thousand_steps():
-    log_probs = torch.full((10_000, 4), 0.25).log()
-    ((text, score),) = beam_search(log_probs, width=5, vocabulary=LETTERS, scores=True)
+    beam = PrefixBeam(width=5, vocabulary=LETTERS)
+    beam.advance(torch.full((10_000, 4), 0.25).log())
+    text, score = beam.finish()[0]
     assert math.isfinite(score) and text
 
 

@@ -1,5 +1,4 @@
-"""Connected digits in accented English, composed from single recordings: speech that anybody
-may have.
+"""Connected digits in accented English, composed from recordings that anybody may have.
 
 utterance   recordings joined to utterances with pauses, words placed in time, written as files
 room        the reverberation and the noise around them

@@ -1,5 +1,4 @@
-"""Connected-digit utterances from single recorded digits: real voices, composed pauses, room
-and noise.
+"""Connected-digit utterances from single recordings: real voices, composed pauses and room.
 
 The article trains on scripted sentences of a crowd that we cannot have. The Free Spoken Digit
 Dataset gives six men who say "zero" to "nine" in English with four accents. We join their
@@ -82,10 +81,7 @@ class Word:
 
 @dataclass(frozen=True)
 class Utterance:
-    """One composed utterance: `signal` is float32 of shape (N,), `words` a tuple of Word.
-
-    `snr_db` is what was drawn for its noise, None for none.
-    """
+    """One composed utterance: `signal` is float32 of shape (N,), `words` a tuple of Word."""
 
     name: str
     signal: torch.Tensor
@@ -94,7 +90,6 @@ class Utterance:
     accent: str
     split: str
     words: tuple
-    snr_db: float | None
 
     @property
     def duration_s(self):
@@ -127,15 +122,15 @@ def utterances(folder, split, speakers=None, count=100, seed=0, style=None):
             digits = rng.integers(0, 10, rng.integers(*style.digits, endpoint=True))
             picked = [(digit, rng.choice(SPLITS[split])) for digit in digits]
             name = f"{speaker}-{split}-{seed}-{number:05d}"
-            words, signal, snr_db = _composed(Path(folder), speaker, picked, rng, style)
+            words, signal = _composed(Path(folder), speaker, picked, rng, style)
             text = " ".join(word.text for word in words)
-            rest = speaker, ACCENTS[speaker], split, tuple(words), snr_db
+            rest = speaker, ACCENTS[speaker], split, tuple(words)
             made.append(Utterance(name, signal, text, *rest))
     return made
 
 
 def _composed(folder, speaker, picked, rng, style):
-    """(words, signal, SNR in dB) of the recordings `picked`, pairs of digit and index."""
+    """(words, signal) of the recordings `picked`, pairs of digit and index."""
     level_db = rng.uniform(*style.level_db)
     pauses_s = [*_pauses(len(picked), rng, style), rng.uniform(*style.trail_s)]
     pieces, words = [np.zeros(_samples(rng.uniform(*style.lead_s)))], []
@@ -148,14 +143,13 @@ def _composed(folder, speaker, picked, rng, style):
         words.append(Word(WORDS[digit], *span_s, recording))
         pieces += [sound_N, np.zeros(_samples(pause_s))]
         at += len(sound_N) + len(pieces[-1])
-    wet_N, snr_db = _in_room(np.concatenate(pieces), words, rng, style)
+    wet_N = _in_room(np.concatenate(pieces), words, rng, style)
     wet_N = wet_N * min(1.0, 0.99 / np.abs(wet_N).max())
-    return words, torch.from_numpy(wet_N.astype(np.float32)), snr_db
+    return words, torch.from_numpy(wet_N.astype(np.float32))
 
 
 def save(spoken, folder):
-    """Manifest entries of the utterances, in their order, written as 16-bit
-    `folder/<name>.wav`."""
+    """Manifest entries of the utterances, in order, written as 16-bit `folder/<name>.wav`."""
     folder, entries = Path(folder), []
     folder.mkdir(parents=True, exist_ok=True)
     for one in spoken:
@@ -190,17 +184,17 @@ def read_digit(path):
 
 
 def _in_room(dry_N, words, rng, style):
-    """(the words in their room with its noise, the SNR that was drawn)."""
-    snr_db, wet_N = None, dry_N
+    """The words in their room with its noise."""
+    wet_N = dry_N
     if style.t60_s is not None:
         t60_s, direct_db = rng.uniform(*style.t60_s), rng.uniform(*style.direct_db)
         wet_N = fftconvolve(dry_N, room_response(t60_s, direct_db, rng))[: len(dry_N)]
     if style.snr_db is not None:
-        snr_db = rng.uniform(*style.snr_db)
+        gain = 10 ** (-rng.uniform(*style.snr_db) / 20)
         spans = [slice(_samples(word.start_s), _samples(word.end_s)) for word in words]
         rms = np.sqrt(np.mean(np.concatenate([wet_N[span] for span in spans]) ** 2))
-        wet_N = wet_N + room_noise(len(wet_N), rng) * (rms * 10 ** (-snr_db / 20))
-    return wet_N, snr_db
+        wet_N = wet_N + room_noise(len(wet_N), rng) * (rms * gain)
+    return wet_N
 
 
 def _pauses(count, rng, style):
@@ -217,15 +211,15 @@ def _pauses(count, rng, style):
     return pauses
 
 
-def _trim(sound, rate_hz, floor_db=-40.0, margin=5):
+def _trim(sound, rate_hz):
     """`sound` from its first to its last 10 ms within 40 dB of the loudest, and 50 ms around.
 
     Lower would keep clicks in tails of lucas, higher cut the faint "s" of jackson's "six".
     """
-    step = rate_hz // 100
+    step, margin = rate_hz // 100, 5
     frames = np.pad(sound, (0, -len(sound) % step)).reshape(-1, step)
     energy = np.mean(frames**2, axis=1)
-    heard = np.flatnonzero(energy > energy.max() * 10 ** (floor_db / 10))
+    heard = np.flatnonzero(energy > energy.max() * 1e-4)
     return sound[max(0, heard[0] - margin) * step : (heard[-1] + 1 + margin) * step]
 
 
