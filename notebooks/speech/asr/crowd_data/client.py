@@ -206,9 +206,8 @@ class CrowdClient:
                 out.seek(start)
                 self._copy(answer, out, total)
             if total is not None and _size(part) < total:
-                raise PassingError(
-                    f"{answer.url}: ended after {_size(part):,} of {total:,} bytes"
-                )
+                told = f"ended after {_size(part):,} of {total:,} bytes"
+                raise PassingError(f"{answer.url}: {told}")
             _verify(answer, part, start)
 
     def _copy(self, answer, out, total):

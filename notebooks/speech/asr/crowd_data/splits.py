@@ -22,10 +22,8 @@ def random_split(entries, test_fraction=0.1, seed=1):
     sane = 0 < test_fraction < 1
     count = math.ceil(len(entries) * test_fraction) if sane else 0
     if not 0 < count < len(entries):
-        raise ValueError(
-            f"a test part of {test_fraction} of {len(entries)} rows leaves a part "
-            "empty; allowed are fractions between 0 and 1 that leave at least one row in each"
-        )
+        what = f"a test part of {test_fraction} of {len(entries)} rows"
+        raise ValueError(f"{what} leaves a part empty; each needs at least one row")
     test = set(np.random.default_rng(seed).permutation(len(entries))[:count].tolist())
     parts = ([], [])
     for number, entry in enumerate(entries):
@@ -34,19 +32,16 @@ def random_split(entries, test_fraction=0.1, seed=1):
 
 
 def speaker_split(entries, test_speakers):
-    """(train, test) that share no speaker: the test part has the rows of `test_speakers`, a
-    list of names.
+    """(train, test) that share no speaker: the test part has the rows of these names.
 
-    Raises ValueError for an entry without a speaker, a name that no entry has, or a part that
-    would be empty."""
+    Raises ValueError for an entry without a speaker, an unknown name, or an empty part."""
     nameless = [number for number, entry in enumerate(entries, 1) if not entry.get("speaker")]
     if nameless:
         raise ValueError(f"entries {nameless[:5]} have no speaker; this split needs one")
     known, chosen = {entry["speaker"] for entry in entries}, set(test_speakers)
     if not chosen or not chosen < known:
-        raise ValueError(
-            f"test speakers {sorted(chosen)}: allowed are some, not all, of {sorted(known)}"
-        )
+        allowed = f"allowed are some, not all, of {sorted(known)}"
+        raise ValueError(f"test speakers {sorted(chosen)}: {allowed}")
     parts = ([], [])
     for entry in entries:
         parts[entry["speaker"] in chosen].append(entry)

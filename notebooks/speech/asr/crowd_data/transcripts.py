@@ -28,8 +28,7 @@ _PARTS = set("-–—/_\t\n\r")  # noqa: RUF001  these part words
 class Transcript:
     """A normalised text; `dropped` and `unknown` count characters (and marked noises).
 
-    `unknown` are those that no rule covers. They are not in `text`, so a transcript that has
-    some must not be trained on.
+    `unknown` are those that no rule covers; a transcript that has some must not be trained on.
     """
 
     text: str

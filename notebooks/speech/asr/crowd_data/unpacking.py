@@ -27,9 +27,8 @@ def extract(archive, folder, max_bytes=10**10, max_files=100_000):
     if done.is_file() and done.read_text() == mark:
         return folder
     if folder.exists() and any(folder.iterdir()):
-        raise FileExistsError(
-            f"{folder} holds other files; remove it or name a new folder for {archive.name}"
-        )
+        mend = f"remove it or name a new folder for {archive.name}"
+        raise FileExistsError(f"{folder} holds other files; {mend}")
     folder.parent.mkdir(parents=True, exist_ok=True)
     temp = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:

@@ -1,5 +1,4 @@
-"""The text of the most probable alignment: best-path decoding of CTC, one letter or blank a
-step.
+"""The text of the most probable alignment: best-path decoding, one letter or blank per step.
 
 The text of an alignment drops repeats, then blanks (Graves et al. 2006): "ss-iix" is "six".
 
@@ -48,15 +47,12 @@ def collapse(ids, blank, last=None):
 
 
 def checked(log_probs, lengths, vocabulary):
-    """Log-probabilities (B, T, V) and lengths (B,), as decoders take them; ValueError for
-    others."""
+    """Log-probabilities (B, T, V) and lengths (B,); ValueError where a decoder takes none."""
     shape = getattr(log_probs, "shape", None)
     if shape is None or len(shape) not in (2, 3) or shape[-1] != len(vocabulary) + 1:
-        raise ValueError(
-            f"log_probs must be (B, T, {len(vocabulary) + 1}) or one utterance's (T, "
-            f"{len(vocabulary) + 1}), got {shape and tuple(shape)}: {len(vocabulary)} letters, "
-            "then the blank"
-        )
+        size, came = len(vocabulary) + 1, shape and tuple(shape)
+        need = f"(B, T, {size}) or one utterance's (T, {size}), letters, then the blank"
+        raise ValueError(f"log_probs must be {need}, got {came}")
     log_probs = torch.as_tensor(log_probs)
     log_probs_BTV = log_probs if log_probs.ndim == 3 else log_probs[None]
     if log_probs_BTV.isnan().any():
@@ -65,10 +61,7 @@ def checked(log_probs, lengths, vocabulary):
     if lengths is None:
         return log_probs_BTV, torch.full((batch,), steps, device=log_probs_BTV.device)
     lengths_B = torch.as_tensor(lengths, device=log_probs_BTV.device).reshape(-1)
-    if lengths_B.shape != (batch,) or (
-        batch and not 0 <= lengths_B.min() <= lengths_B.max() <= steps
-    ):
-        raise ValueError(
-            f"lengths must be {batch} numbers in 0...{steps}, got {lengths_B.tolist()}"
-        )
+    if lengths_B.shape != (batch,) or not ((lengths_B >= 0) & (lengths_B <= steps)).all():
+        came = lengths_B.tolist()
+        raise ValueError(f"lengths must be {batch} numbers in 0...{steps}, got {came}")
     return log_probs_BTV, lengths_B

@@ -18,8 +18,7 @@ def share(rows, rank, processes):
 
 
 def sum_of_processes(loss, free, processes):
-    """The loss of the whole batch, a float; the gradients of `free` become those of the whole
-    batch, in one message."""
+    """The whole batch's loss, a float; the gradients of `free` become its, in one message."""
     if processes == 1:
         return float(loss.detach())
     parts = [torch.zeros_like(w) if w.grad is None else w.grad for w in free]

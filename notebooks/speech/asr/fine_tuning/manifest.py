@@ -43,8 +43,7 @@ def read_manifest(path, audio=True):
 
     Raises ValueError that names the line: no JSON object, a field missing or of a wrong type,
     a character outside `VOCABULARY`, a file twice, and, unless `audio` is False, a file that
-    is not there. A relative `audio_filepath` is below the manifest's folder, or else the
-    current one.
+    is not there. A relative `audio_filepath` is below the manifest's folder or the current one.
     """
     path, entries, seen = Path(path), [], {}
     with path.open("rb") as lines:
@@ -72,8 +71,7 @@ def read_manifest(path, audio=True):
 
 
 def read_sounds(entries):
-    """The signals of manifest entries, as `read_sound` gives them, and their texts: what
-    `train` takes."""
+    """The signals of manifest entries, by `read_sound`, and their texts: what `train` takes."""
     signals = [read_sound(entry["audio_filepath"]) for entry in entries]
     return signals, [entry["text"] for entry in entries]
 

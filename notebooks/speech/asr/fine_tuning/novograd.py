@@ -2,10 +2,10 @@
 
 Article: "Building World-Class AI Models with NVIDIA NeMo and DefinedCrowd" (NVIDIA Technical
 Blog, 2021), whose configuration names both. NovoGrad (Ginsburg et al. 2019, arXiv 1905.11286)
-keeps one second moment a *tensor*, where Adam keeps one a weight. For the gradient g of a
+keeps one second moment per *tensor*, where Adam keeps one per weight. For the gradient g of a
 tensor w, with beta1 = 0.8, beta2 = 0.5, decay d = 1e-3:
 
-    v_1 = |g_1|^2       v_t = beta2 v_(t-1) + (1 - beta2) |g_t|^2         one number a tensor
+    v_1 = |g_1|^2       v_t = beta2 v_(t-1) + (1 - beta2) |g_t|^2       one number per tensor
     m_t = beta1 m_(t-1) + g_t / (sqrt(v_t) + 1e-8) + d w_t
     w_(t+1) = w_t - rate m_t
 
@@ -21,6 +21,8 @@ import torch
 
 __all__ = ["NovoGrad", "cosine_rate", "novograd_reference"]
 
+EPSILON = 1e-8
+
 
 class NovoGrad(torch.optim.Optimizer):
     """A torch optimiser with NovoGrad's update, for all tensors of a group at once.
@@ -33,19 +35,12 @@ class NovoGrad(torch.optim.Optimizer):
     rate or decay and for betas outside [0, 1).
     """
 
-    def __init__(self, params, lr=0.01, betas=(0.8, 0.5), eps=1e-8, weight_decay=1e-3):
-        if lr < 0 or weight_decay < 0 or eps < 0:
-            raise ValueError(
-                f"lr={lr}, weight_decay={weight_decay}, eps={eps}: none may be negative"
-            )
+    def __init__(self, params, lr=0.01, betas=(0.8, 0.5), weight_decay=1e-3):
+        if lr < 0 or weight_decay < 0:
+            raise ValueError(f"{lr=}, {weight_decay=}: neither may be negative")
         if not all(0 <= beta < 1 for beta in betas):
-            raise ValueError(
-                f"betas={betas}: both must lie in [0, 1), since they are shares of the past "
-                f"kept"
-            )
-        super().__init__(
-            params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
-        )
+            raise ValueError(f"betas={betas}: shares of the past that is kept, in [0, 1)")
+        super().__init__(params, {"lr": lr, "betas": betas, "weight_decay": weight_decay})
 
     @torch.no_grad()
     def step(self):
@@ -64,11 +59,9 @@ class NovoGrad(torch.optim.Optimizer):
                 self.state[w].update(first=torch.zeros_like(w), second=square.clone())
         firsts = [self.state[w]["first"] for w in weights]
         seconds = [self.state[w]["second"] for w in weights]
-        torch._foreach_lerp_(
-            seconds, squares, 1 - beta2
-        )  # the first time: v = square, so nothing moves
+        torch._foreach_lerp_(seconds, squares, 1 - beta2)  # at first v = square: nothing moves
         lengths = torch._foreach_sqrt(seconds)
-        torch._foreach_add_(lengths, group["eps"])
+        torch._foreach_add_(lengths, EPSILON)
         torch._foreach_mul_(firsts, beta1)
         torch._foreach_add_(firsts, torch._foreach_div(grads, lengths))
         if group["weight_decay"]:
@@ -76,11 +69,8 @@ class NovoGrad(torch.optim.Optimizer):
         torch._foreach_add_(weights, firsts, alpha=-group["lr"])
 
 
-def novograd_reference(
-    weights, gradients, lr=0.01, betas=(0.8, 0.5), eps=1e-8, weight_decay=1e-3
-):
-    """One tensor's weights after each of the gradients, by the equations above in float64: the
-    oracle of the tests.
+def novograd_reference(weights, gradients, lr=0.01, betas=(0.8, 0.5), weight_decay=1e-3):
+    """One tensor's weights after each of the gradients, by the equations above in float64.
 
     weights: an array; gradients: a list of arrays of its shape. Gives a list of tensors.
     """
@@ -90,7 +80,7 @@ def novograd_reference(
         g = torch.as_tensor(g, dtype=torch.float64)
         square = float((g * g).sum())
         second = square if second is None else betas[1] * second + (1 - betas[1]) * square
-        first = betas[0] * first + g / (math.sqrt(second) + eps) + weight_decay * w
+        first = betas[0] * first + g / (math.sqrt(second) + EPSILON) + weight_decay * w
         w = w - lr * first
         path.append(w)
     return path
@@ -107,10 +97,8 @@ def cosine_rate(step, steps, peak, warmup=0):
     step outside 0...steps or a warm-up that fills all steps.
     """
     if not 0 <= step <= steps or not 0 <= warmup < max(1, steps):
-        raise ValueError(
-            f"step {step} of {steps} with warmup={warmup}: needed are 0 <= step <= steps and "
-            "warmup < steps"
-        )
+        need = "needed are 0 <= step <= steps and warmup < steps"
+        raise ValueError(f"step {step} of {steps} with warmup={warmup}: {need}")
     if step < warmup:
         return peak * (step + 1) / (warmup + 1)
     return peak * 0.5 * (1 + math.cos(math.pi * (step - warmup) / (steps - warmup)))

@@ -1,12 +1,10 @@
-"""One fine-tuning on several processes, as a script that torch.distributed.run starts from the
-slice's folder:
+"""One fine-tuning on several processes, started by torch.distributed.run in this folder:
 
     python -m torch.distributed.run --nproc-per-node 2 -m fine_tuning.sharded \\
         --manifest train.json --base base.safetensors --out tuned.safetensors \\
         --recipe '{"mode": "decoder", "warmup": 100}'
 
-Every process runs `training.train` with all its checks, on its share of each batch; process 0
-saves.
+Every process runs `train` with all its checks, on its share of each batch; process 0 saves.
 """
 
 import argparse

@@ -38,8 +38,7 @@ def spoken(folder, split, speakers, count, seed):
 
 
 def tuned(base, part, **changed):
-    """A copy of the base trained for one epoch, at a rate whose updates can go as far as the
-    article's in all."""
+    """A copy of the base after one epoch, at a rate that can go as far as the article's."""
     updates, article = -(-len(part[0]) // BATCH), -(-ARTICLE_ROWS // BATCH)
     model = copy.deepcopy(base)
     train(model, *part, Recipe(**{"rate": RATE * article / updates, "batch": BATCH} | changed))
@@ -94,9 +93,8 @@ def main(argv=None):
     torch.set_num_threads(1)
     receipt = receipts.start("asr_finetuning", device.tier("cpu"))
     sizes = {"rows": o.rows, "fresh": o.fresh, "seeds": o.seeds}
-    rates, unseen = measured(
-        load_model(), data.fetch("fsdd"), **sizes, side_by_side=o.side_by_side
-    )
+    base, folder = load_model(), data.fetch("fsdd")
+    rates, unseen = measured(base, folder, **sizes, side_by_side=o.side_by_side)
 
     def record(name, values):
         spread = np.median(values), "%", min(values), max(values), len(values)

@@ -7,8 +7,7 @@ all paths of letters and blanks that collapse to the transcript, the mean over a
 SpecCutout zeroes five rectangles of up to 50 bands x 120 frames (DeVries and Taylor 2017).
 
 With several processes, each has the whole model, computes the gradient of its share of every
-batch's rows, and steps by the sum of all (see `exchange`): data parallelism as in NeMo's
-trainer.
+batch's rows, and steps by the sum of all: data parallelism as in NeMo's trainer (`exchange`).
 
 We differ: a transcript that has no path (more letters than output steps) and a character
 outside the vocabulary are refused where NeMo drops them silently; rectangles shrink with short
@@ -34,8 +33,7 @@ MODES = ("full", "decoder", "batch-norm", "decoder+batch-norm")
 
 @dataclass(frozen=True)
 class Recipe:
-    """How to train; the defaults are the article's for fine-tuning, with NeMo's values where it
-    names none."""
+    """How to train; the defaults are the article's, or NeMo's where it names none."""
 
     mode: str = "full"
     epochs: int = 1
@@ -50,8 +48,7 @@ class Recipe:
 
 
 def train(model, signals, texts, recipe=None, report=None, rank=0, processes=1):
-    """The loss of each update, the mean over its batch; the model is trained in place, left in
-    eval mode.
+    """The mean loss of each update's batch; the model is trained in place, left in eval mode.
 
     >>> losses = train(model, signals, texts, Recipe(mode="decoder", epochs=2, seed=1))
 
@@ -69,9 +66,7 @@ def train(model, signals, texts, recipe=None, report=None, rank=0, processes=1):
     order = torch.Generator().manual_seed(recipe.seed)
     own = torch.Generator(device).manual_seed(recipe.seed + 1000 * rank)  # cutouts and dither
     lengths = [len(signal) for signal in signals]
-    plan = [
-        rows for _ in range(recipe.epochs) for rows in batches(lengths, recipe.batch, order)
-    ]
+    plan = sum((batches(lengths, recipe.batch, order) for _ in range(recipe.epochs)), [])
     free, losses = set_mode(model, recipe.mode), []
     optimiser = NovoGrad(free, recipe.rate, recipe.betas, weight_decay=recipe.weight_decay)
     for update, rows in enumerate(plan):
@@ -85,9 +80,8 @@ def train(model, signals, texts, recipe=None, report=None, rank=0, processes=1):
             loss.backward()
         losses.append(sum_of_processes(loss, free, processes))
         if not math.isfinite(losses[-1]):
-            raise RuntimeError(
-                f"the loss is {losses[-1]} at update {update}; lower the rate, {recipe.rate}"
-            )
+            told = f"the loss is {losses[-1]} at update {update}"
+            raise RuntimeError(f"{told}; lower the rate, {recipe.rate}")
         optimiser.step()
         if report:
             report(update, len(plan), losses[-1])
@@ -99,9 +93,8 @@ def train(model, signals, texts, recipe=None, report=None, rank=0, processes=1):
 def _loss_of(model, signals, targets, recipe, generator):
     """The loss of some rows as training hears them: dithered, with cutouts."""
     signal_BN, lengths_B = pad(signals, next(model.parameters()).device)
-    features_BFT, frames_B = log_mel(
-        signal_BN, lengths_B, dither=recipe.dither, generator=generator
-    )
+    noise = {"dither": recipe.dither, "generator": generator}
+    features_BFT, frames_B = log_mel(signal_BN, lengths_B, **noise)
     features_BFT = spec_cutout(features_BFT, frames_B, recipe.cutouts, generator=generator)
     return ctc_loss(model, features_BFT, frames_B, targets, steps_of(model, lengths_B))
 
@@ -134,19 +127,15 @@ def ctc_loss(model, features_BFT, frames_B, targets, steps_B):
         log_probs_BSV, _ = model(features_BFT, frames_B)
     flat = sent(torch.tensor(sum(targets, [])), log_probs_BSV.device)
     lengths = steps_B, torch.tensor([len(target) for target in targets])
-    losses_B = torch.nn.functional.ctc_loss(
-        log_probs_BSV.transpose(0, 1), flat, *lengths, blank=BLANK, reduction="none"
-    )
-    return losses_B.mean()
+    batch = log_probs_BSV.transpose(0, 1), flat, *lengths
+    return torch.nn.functional.ctc_loss(*batch, blank=BLANK, reduction="none").mean()
 
 
 def spec_cutout(features_BFT, frames_B, cutouts=5, bands=50, frames=120, generator=None):
-    """A copy of the features with `cutouts` random rectangles of each utterance set to zero,
-    the bands' mean.
+    """A copy of the features with `cutouts` random rectangles of each set to zero, the mean.
 
     A rectangle spans 0...bands by 0...frames, at most half the utterance's frames, so that a
-    short one keeps something to learn from (NeMo's fails below 120 frames). `generator` lives
-    on the features' device.
+    short one keeps something to learn from. `generator` lives on the features' device.
     """
     batch, total_F, total_T = features_BFT.shape
 
@@ -166,14 +155,12 @@ def spec_cutout(features_BFT, frames_B, cutouts=5, bands=50, frames=120, generat
 
 
 def batches(lengths, size, generator=None):
-    """Lists of row numbers, each row once: neighbours in length share a batch, the batches come
-    in random order.
+    """Lists of row numbers, each row once: batches of like length, in random order.
 
     >>> sorted(sum(batches([300, 100, 200], 2), []))
     [0, 1, 2]
 
-    A random fifth is added to each length before sorting, so that epochs differ in their
-    batches.
+    Up to a fifth is added to each length before sorting, so that epochs differ in batches.
     """
     if size < 1:
         raise ValueError(f"size={size}: a batch holds at least one utterance")
@@ -184,29 +171,22 @@ def batches(lengths, size, generator=None):
 
 
 def encode(text):
-    """The ids of a transcript's characters: `encode("ab")` is [1, 2]. Raises ValueError for any
-    other character."""
+    """The ids of a transcript's characters: `encode("ab")` is [1, 2]; ValueError for others."""
     if wrong := sorted(set(text) - set(VOCABULARY)):
-        raise ValueError(
-            f"{text!r} holds {wrong}: allowed are a-z, space and the apostrophe; normalise it "
-            f"first"
-        )
+        allowed = "allowed are a-z, space and the apostrophe; normalise it first"
+        raise ValueError(f"{text!r} holds {wrong}: {allowed}")
     return [VOCABULARY.index(letter) for letter in text]
 
 
 def _check_alignable(signals, targets, frames_per_step):
     if len(signals) != len(targets) or not targets:
-        raise ValueError(
-            f"{len(signals)} signals and {len(targets)} texts: one text for each, and at "
-            f"least one"
-        )
+        came = f"{len(signals)} signals and {len(targets)} texts"
+        raise ValueError(f"{came}: one text for each, and at least one")
     for row, (signal, target) in enumerate(zip(signals, targets, strict=True)):
         repeats = sum(a == b for a, b in itertools.pairwise(target))  # each needs a blank
         steps = -(-(len(signal) // HOP) // frames_per_step)
-        if steps < max(1, len(target) + repeats):
-            raise ValueError(
-                f"utterance {row}: {len(target)} letters with {repeats} repeats need "
-                f"{len(target) + repeats} output "
-                f"steps, its {len(signal)} samples give {steps}; the transcript cannot belong "
-                f"to this recording"
-            )
+        if steps < max(1, need := len(target) + repeats):
+            letters = f"{len(target)} letters with {repeats} repeats need {need} output steps"
+            given = f"its {len(signal)} samples give {steps}"
+            why = "the transcript cannot belong to this recording"
+            raise ValueError(f"utterance {row}: {letters}, {given}; {why}")

@@ -1,5 +1,4 @@
-"""The race for features: ours against librosa's, on the same utterances in the same run, after
-a check that all agree.
+"""The race for features: ours against librosa's, same utterances, same run, checked before.
 
     python -m quartznet.bench_quartznet    # from the slice's folder; 20 rounds; a receipt
     python -m quartznet.bench_quartznet --utterances 8 --seconds 4 --rounds 50 --threads 1
@@ -26,30 +25,24 @@ from .recognition import mixed_precision
 
 
 def librosa_log_mel(signal_BN):
-    """NeMo's features by librosa, of a batch (B, N) of full length in float32: (B, 64, N //
-    160)."""
-    emphasised = np.concatenate(
-        [signal_BN[:, :1], signal_BN[:, 1:] - np.float32(0.97) * signal_BN[:, :-1]], 1
-    )
+    """NeMo's features by librosa, of a float32 batch (B, N) of full length: (B, 64, T)."""
+    lifted = signal_BN[:, 1:] - np.float32(0.97) * signal_BN[:, :-1]
+    emphasised = np.concatenate([signal_BN[:, :1], lifted], 1)
     options = {"sr": 16_000, "n_fft": 512, "hop_length": 160, "win_length": 320, "n_mels": 64}
-    window = hann(320, sym=True).astype(np.float32)
-    power = librosa.feature.melspectrogram(
-        y=emphasised, window=window, pad_mode="constant", **options
-    )
+    options |= {"window": hann(320, sym=True).astype(np.float32), "pad_mode": "constant"}
+    power = librosa.feature.melspectrogram(y=emphasised, **options)
     logs = np.log(power[:, :, : signal_BN.shape[1] // 160] + np.float32(2**-24))
-    return (logs - logs.mean(2, keepdims=True)) / (
-        logs.std(2, keepdims=True, ddof=1) + np.float32(1e-5)
-    )
+    deviation = logs.std(2, keepdims=True, ddof=1) + np.float32(1e-5)
+    return (logs - logs.mean(2, keepdims=True)) / deviation
 
 
 def one_by_one(signal_BN):
-    """The same, an utterance at a time, as a data loader's worker calls it."""
+    """The same, utterance by utterance, as a data loader's worker calls it."""
     return np.concatenate([librosa_log_mel(signal_N[None]) for signal_N in signal_BN])
 
 
 def contestants(signal_BN, where="cpu"):
-    """The functions to race by name, for a batch (B, N) of NumPy float32; raises where their
-    results differ."""
+    """The functions to race by name, for a float32 array (B, N); checked to agree."""
     resident_BN = torch.as_tensor(signal_BN, device=where)
     lengths_B = torch.full((len(signal_BN),), signal_BN.shape[1])  # on the host: no wait
 

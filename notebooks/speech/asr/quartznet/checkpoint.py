@@ -1,8 +1,7 @@
-"""A QuartzNet in one safetensors file: tensors, and beside them the sizes that rebuild the
-network.
+"""A QuartzNet in one safetensors file: its tensors, and the sizes that rebuild the network.
 
-The shipped one is `digits_base.safetensors`, made by `train_digits`. Safetensors holds
-numbers and text alone, so that loading it runs no code.
+The shipped one is `digits_base.safetensors`, made by `fine_tuning.train_digits`. Safetensors
+holds numbers and text alone, so that loading it runs no code.
 """
 
 import json
@@ -20,14 +19,12 @@ DIGITS_BASE = Path(__file__).with_name("digits_base.safetensors")
 
 
 def load_model(path=DIGITS_BASE, device="cpu"):
-    """The QuartzNet of a file in eval mode on the device; `model.notes` is what was saved with
-    it, a dict.
+    """The QuartzNet of a file in eval mode on the device; `model.notes`: a dict saved with it.
 
     >>> load_model().notes["speakers"]
     ['jackson', 'theo']
 
-    Raises ValueError for a file that is no such checkpoint or whose tensors do not fit,
-    FileNotFoundError for none.
+    Raises ValueError for a file that is no such checkpoint, FileNotFoundError for none.
     """
     try:
         with safe_open(path, framework="pt") as file:
@@ -48,8 +45,7 @@ def load_model(path=DIGITS_BASE, device="cpu"):
 
 
 def save_model(model, path, notes=None):
-    """The path, written: the model's tensors in float32 and its sizes; `notes`, a dict of plain
-    values, goes along."""
+    """The path, written: tensors in float32, sizes, and `notes`, a dict of plain values."""
     specs = json.dumps([asdict(spec) for spec in model.specs])
     told = {"specs": specs, "n_outputs": str(model.n_outputs), "n_mels": str(model.n_mels)}
     told |= {"vocabulary": "".join(VOCABULARY), "notes": json.dumps(notes or {})}

@@ -46,9 +46,8 @@ def log_mel(signal, lengths=None, normalise=True, dither=0.0, generator=None):
     Frames beyond a length are zero; T is the longest. `dither` is the standard deviation of
     noise added to the samples: NeMo trains with 1e-5 and recognises with none.
     `normalise=False` gives the logarithms, for who normalises by other statistics, as a stream
-    must. Raises ValueError for integers, another number of axes,
-    lengths outside 160...N. Non-finite samples give non-finite features of their own utterance
-    only.
+    must. Raises ValueError for integers, another number of axes, lengths outside 160...N.
+    Non-finite samples give non-finite features of their own utterance only.
     """
     signal_BN, lengths_B = _checked(signal, lengths)  # lengths on the host: it decides shapes
     total = int(lengths_B.max())
@@ -85,11 +84,10 @@ def sent(tensor, device):
 
 
 def normalise_features(features, frames):
-    """Each band of each utterance with mean 0 and deviation 1 over its valid frames, zero
-    beyond: (B, F, T).
+    """Each band of each utterance with mean 0 and deviation 1 over its valid frames.
 
-    features (B, F, T); frames (B,) int64. The deviation divides by N - 1 and gets 1e-5 added;
-    one frame alone has deviation 0, so it becomes zeros.
+    (B, F, T) in and out, zero beyond; frames (B,) int64. The deviation divides by N - 1 and
+    gets 1e-5 added; one frame alone has deviation 0, so it becomes zeros.
     """
     place_T = torch.arange(features.shape[2], device=features.device)
     inside_B1T = (place_T < frames[:, None])[:, None]
@@ -103,12 +101,10 @@ def normalise_features(features, frames):
 
 @functools.cache
 def mel_filters():
-    """64 triangular filters of equal area on Slaney's mel scale, from 0 Hz to half the rate:
-    (64, 257) float64.
+    """64 triangular filters of equal area on Slaney's mel scale: (64, 257) float64.
 
-    The scale is linear below 1 kHz (200/3 Hz a mel) and logarithmic above (27 mels for a factor
-    of 6.4): Slaney, Auditory Toolbox, 1998. The same as `librosa.filters.mel`. The tensor is
-    shared: do not write into it.
+    The scale is linear below 1 kHz (200/3 Hz per mel) and logarithmic above (27 mels for a
+    factor of 6.4): Slaney, Auditory Toolbox, 1998. Equal to `librosa.filters.mel`. Read only.
     """
     knee_hz, step_hz, growth = 1000.0, 200.0 / 3, math.log(6.4) / 27
     top_mel = knee_hz / step_hz + math.log(SAMPLE_RATE_HZ / 2 / knee_hz) / growth
@@ -144,9 +140,7 @@ def log_bands(emphasised_BN, frames):
         for part_BTW in stretches:
             spectrum_BTK = torch.fft.rfft(part_BTW * window_W)
             squares_BTQ = torch.view_as_real(spectrum_BTK).flatten(-2).square_()
-            bands = [
-                squares_BTQ[..., low:high] @ weights_QF for low, high, weights_QF in groups
-            ]
+            bands = [squares_BTQ[..., low:high] @ w_QF for low, high, w_QF in groups]
             found.append(torch.cat(bands, -1).view(-1, MELS))
     bands_BTF = torch.cat(found).view(-1, frames, MELS)
     return bands_BTF.add_(LOG_GUARD).log_().transpose(1, 2)
@@ -170,26 +164,19 @@ def _tables(dtype, device):
 def _checked(signal, lengths):
     tensor = isinstance(signal, torch.Tensor)
     if not tensor or signal.ndim != 2 or not signal.is_floating_point():
-        came = type(signal).__name__
-        if tensor:
-            came = f"{tuple(signal.shape)} of {signal.dtype}"
-        raise ValueError(
-            f"signal must be a float tensor (B, N) in [-1, 1], got {came}; divide 16-bit "
-            "integers by 32768, since the logarithm's guard is set for that range"
-        )
+        came = f"{tuple(signal.shape)} of {signal.dtype}" if tensor else type(signal).__name__
+        mend = "divide 16-bit integers by 32768: the logarithm's guard is set for that range"
+        raise ValueError(f"signal must be a float tensor (B, N) in [-1, 1], got {came}; {mend}")
     if signal.dtype in (torch.float16, torch.bfloat16):
         signal = signal.float()
     if lengths is None:
         lengths = torch.full((signal.shape[0],), signal.shape[1])
     lengths = torch.as_tensor(lengths).cpu()
     if lengths.shape != signal.shape[:1] or lengths.is_floating_point() or not lengths.numel():
-        raise ValueError(
-            f"lengths must be {signal.shape[0]} integers, one a signal and at least one, got "
-            f"{tuple(lengths.shape)} of {lengths.dtype}"
-        )
+        need = f"{signal.shape[0]} integers, one for each signal and at least one"
+        raise ValueError(f"lengths must be {need}, got {tuple(lengths.shape)} {lengths.dtype}")
     if int(lengths.min()) < HOP or int(lengths.max()) > signal.shape[1]:
-        raise ValueError(
-            f"lengths lie in {int(lengths.min())}...{int(lengths.max())} samples; allowed are "
-            f"{HOP} (one frame) to {signal.shape[1]} (the signal's)"
-        )
+        came = f"lengths lie in {int(lengths.min())}...{int(lengths.max())} samples"
+        allowed = f"{HOP} (one frame) to {signal.shape[1]} (the signal's)"
+        raise ValueError(f"{came}; allowed are {allowed}")
     return signal, lengths.long()

@@ -1,5 +1,4 @@
-"""Made `tiny_quartznet.nemo` and `expected.safetensors`: a small QuartzNet by NeMo itself, and
-what NeMo computes with it.
+"""Made a small QuartzNet by NeMo itself, `tiny_quartznet.nemo`, and `expected.safetensors`.
 
     python -m venv nemo-env; nemo-env/bin/pip install torch==2.13.0 "nemo_toolkit[asr]==3.0.0"
     nemo-env/bin/python make_nemo_fixture.py

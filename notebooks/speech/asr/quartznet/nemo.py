@@ -9,8 +9,7 @@ as data and weights with torch's `weights_only`, which builds tensors and runs n
 NeMo numbers the layers inside a block: depthwise, pointwise, normalisation, ReLU, dropout for
 each step, and the last step without the latter two. So step r of block b is
 `encoder.encoder.{b}.mconv.{5 r + 0, 1, 2}`, or `{4 r + 0, 1}` where it is not separable, and
-the way around it is `res.0.{0, 1}`. Every tensor of the file must find its place, and every
-place its tensor.
+the way around it is `res.0.{0, 1}`. Each tensor must find its place, each place its tensor.
 """
 
 import io
@@ -27,26 +26,17 @@ __all__ = ["load_nemo", "nemo_names"]
 CONFIG, WEIGHTS = "model_config.yaml", "model_weights.ckpt"
 MOST_BYTES = {CONFIG: 2**20, WEIGHTS: 2**30}  # QuartzNet 15x5 in float32 has 76 MB
 MOST_MEMBERS = 1000
-FEATURES = {  # what `log_mel` computes; another front end would read another picture
-    "sample_rate": 16_000,
-    "window_size": 0.02,
-    "window_stride": 0.01,
-    "window": "hann",
-    "features": 64,
-    "n_fft": 512,
-    "normalize": "per_feature",
-    "preemph": 0.97,
-    "log": True,
-    "mag_power": 2.0,
-}
+# what `log_mel` computes; another front end would read another picture
+FEATURES = {"sample_rate": 16_000, "window_size": 0.02, "window_stride": 0.01, "window": "hann"}
+FEATURES |= {"features": 64, "n_fft": 512, "normalize": "per_feature", "preemph": 0.97}
+FEATURES |= {"log": True, "mag_power": 2.0}
 SAME_EVERYWHERE = {"groups": 1, "heads": -1, "se": False, "kernel_size_factor": 1.0}
 SAME_EVERYWHERE |= {"residual_mode": "add", "normalization": "batch", "norm": "batch"}
 SAME_EVERYWHERE |= {"residual_dense": False, "stride_last": False, "future_context": -1}
 
 
 def load_nemo(path):
-    """The QuartzNet of a `.nemo` file in eval mode, and its vocabulary, a tuple of characters
-    (the blank comes last).
+    """The QuartzNet of a `.nemo` file in eval mode, and its characters without the blank.
 
     >>> model, vocabulary = load_nemo("QuartzNet15x5Base-En.nemo")
 
@@ -69,8 +59,7 @@ def load_nemo(path):
 
 
 def nemo_names(model):
-    """NeMo's name of each of our tensors: `nemo_names(model)["decoder.bias"]` is
-    "decoder.decoder_layers.0.bias"."""
+    """NeMo's names of our tensors, as "decoder.decoder_layers.0.bias" of "decoder.bias"."""
     names = {f"decoder.{p}": f"decoder.decoder_layers.0.{p}" for p in ("weight", "bias")}
     norm_parts = ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")
     for b, spec in enumerate(model.specs):
@@ -170,8 +159,7 @@ def _vocabulary(config):
 
 
 def _resolved(value, config, depth=0):
-    """The value that OmegaConf's "${a.b}" stands for, searched from the root; others as they
-    are."""
+    """The value that OmegaConf's "${a.b}" stands for, from the root; others as they are."""
     if not (isinstance(value, str) and value.startswith("${")) or depth > 9:
         return value
     found = config
@@ -183,8 +171,7 @@ def _resolved(value, config, depth=0):
 
 
 def _renamed(state, model):
-    """The file's tensors under our names; the front end's window and filters are dropped, since
-    we compute them."""
+    """The file's tensors under our names, without the front end's, which we compute."""
     values = state.values() if isinstance(state, dict) else [None]
     if not all(isinstance(x, torch.Tensor) for x in values):
         raise ValueError(f"{WEIGHTS} must be a dict of tensors, got {type(state).__name__}")

@@ -45,26 +45,20 @@ class BlockSpec:
 
 
 def block_specs(name, width=1.0, field=1.0):
-    """The BlockSpecs of "BxR": `len(block_specs("15x5"))` is 18, with C1, C2 and C3 around 15
-    blocks of 5 steps.
+    """The BlockSpecs of "BxR": those of "15x5" are 18, C1, C2 and C3 around 15 of 5 steps.
 
     B is a multiple of 5, R at least 1. `width` scales channels (to multiples of 8), `field`
-    kernels (to odd numbers). Raises ValueError for another name or a scale that is not
-    positive.
+    kernels (to odd numbers). Raises ValueError for another name or a scale not above 0.
     """
     try:
         blocks, repeats = (int(part) for part in name.split("x"))
     except (ValueError, AttributeError):
         blocks = repeats = 0
     if blocks < 1 or blocks % len(GROUPS) or repeats < 1:
-        raise ValueError(
-            f'no QuartzNet {name!r}: it is "BxR", B a multiple of 5, R at least 1, as in '
-            f'"15x5" or "5x1"'
-        )
+        need = 'it is "BxR", B a multiple of 5, R at least 1, as in "15x5" or "5x1"'
+        raise ValueError(f"no QuartzNet {name!r}: {need}")
     if not (width > 0 and field > 0):
-        raise ValueError(
-            f"width={width}, field={field}: both scale sizes, so they must be positive"
-        )
+        raise ValueError(f"width={width}, field={field}: both scale sizes; must be positive")
 
     def spec(kernel, channels, **options):
         odd = max(1, 2 * round((kernel * field - 1) / 2) + 1)
@@ -80,8 +74,7 @@ def block_specs(name, width=1.0, field=1.0):
 
 
 class QuartzNet(nn.Module):
-    """The network: features (B, F, T) and their lengths (B,) to log-probabilities (B, S, V) and
-    their lengths.
+    """The network: features (B, F, T), lengths (B,) to log-probabilities (B, S, V), lengths.
 
     >>> model = QuartzNet.build("15x5", n_outputs=29)
     >>> sum(p.numel() for p in model.parameters())
@@ -96,9 +89,8 @@ class QuartzNet(nn.Module):
         super().__init__()
         self.specs, self.n_outputs, self.n_mels = tuple(specs), n_outputs, n_mels
         inputs = [n_mels, *(spec.channels for spec in self.specs)]
-        self.blocks = nn.ModuleList(
-            Block(c, spec) for c, spec in zip(inputs, self.specs, strict=False)
-        )
+        sizes = zip(inputs, self.specs, strict=False)
+        self.blocks = nn.ModuleList(Block(c, spec) for c, spec in sizes)
         self.decoder = nn.Conv1d(inputs[-1], n_outputs, 1)
         for module in self.modules():
             if isinstance(module, nn.Conv1d):
@@ -106,17 +98,15 @@ class QuartzNet(nn.Module):
 
     @classmethod
     def build(cls, name="15x5", n_outputs=BLANK + 1, width=1.0, field=1.0, n_mels=64):
-        """The QuartzNet "BxR": the published ones are "5x5", "10x5" and "15x5"; see
-        `block_specs` for smaller ones."""
+        """The QuartzNet "BxR", published as "5x5", "10x5", "15x5"; smaller: `block_specs`."""
         if n_outputs < 2:
             raise ValueError(
-                f"n_outputs={n_outputs}: at least one letter and the blank are needed, so 2"
+                f"n_outputs={n_outputs}: one letter and the blank are needed, so 2"
             )
         return cls(block_specs(name, width, field), n_outputs, n_mels)
 
     def forward(self, features_BFT, frames_B=None):
-        """Log-probabilities (B, S, V) in float32 and valid steps (B,): S is T halved, rounded
-        up.
+        """Log-probabilities (B, S, V) in float32, S = T / 2 rounded up; valid steps (B,).
 
         What lies beyond a length never reaches a valid step. `frames_B=None` says that all
         frames are valid and saves the masks, as for a stream's full window. Raises ValueError
@@ -151,30 +141,26 @@ class QuartzNet(nn.Module):
     def _check(self, features_BFT, frames_B):
         shape = tuple(features_BFT.shape)
         if len(shape) != 3 or shape[1] != self.n_mels or not shape[2]:
-            raise ValueError(
-                f"features must be (B, {self.n_mels}, T) with T at least 1, got {shape}"
-            )
+            need = f"(B, {self.n_mels}, T) with T at least 1"
+            raise ValueError(f"features must be {need}, got {shape}")
         if frames_B is None:
             return
         if frames_B.shape != shape[:1]:
             came = tuple(frames_B.shape)
             raise ValueError(f"one length for each of {shape[0]} utterances, got {came}")
         if frames_B.device.type == "cpu" and int(frames_B.max()) > shape[2]:
-            raise ValueError(
-                f"a length of {int(frames_B.max())} frames exceeds the features' {shape[2]}"
-            )
+            longest = int(frames_B.max())
+            raise ValueError(f"a length of {longest} frames exceeds the features' {shape[2]}")
 
 
 class Block(nn.Module):
-    """R steps, the way around them, and ReLU: (B, C, T) to (B, C', S), with lengths and mask
-    carried along."""
+    """R steps, a way around them, ReLU: (B, C, T) to (B, C', S), with lengths and mask."""
 
     def __init__(self, inputs, spec):
         super().__init__()
-        widths = [inputs] + [spec.channels] * spec.repeats
-        self.steps = nn.ModuleList(
-            Step(widths[r], spec, spec.stride if r == 0 else 1) for r in range(spec.repeats)
-        )
+        more = spec.repeats - 1
+        sizes = (inputs, spec.stride), *[(spec.channels, 1)] * more  # of the first, the others
+        self.steps = nn.ModuleList(Step(width, spec, stride) for width, stride in sizes)
         self.around = nn.Conv1d(inputs, spec.channels, 1, bias=False) if spec.residual else None
         self.around_norm = _norm(spec.channels) if spec.residual else None
 
@@ -190,25 +176,18 @@ class Block(nn.Module):
 
 
 class Step(nn.Module):
-    """Depthwise convolution, pointwise convolution, batch normalisation; an ordinary one where
-    not separable."""
+    """Depthwise and pointwise (or one ordinary) convolution, then batch normalisation."""
 
     def __init__(self, inputs, spec, stride):
         super().__init__()
         self.stride, padding = stride, spec.dilation * (spec.kernel - 1) // 2
-        options = {
-            "stride": stride,
-            "padding": padding,
-            "dilation": spec.dilation,
-            "bias": False,
-        }
-        self.depthwise = None
+        options = {"stride": stride, "padding": padding, "dilation": spec.dilation}
+        kernel, self.depthwise = spec.kernel, None
         if spec.separable:
-            self.depthwise = nn.Conv1d(inputs, inputs, spec.kernel, groups=inputs, **options)
-            options = {"bias": False}
-        self.pointwise = nn.Conv1d(
-            inputs, spec.channels, 1 if spec.separable else spec.kernel, **options
-        )
+            sizes = inputs, inputs, kernel
+            self.depthwise = nn.Conv1d(*sizes, groups=inputs, bias=False, **options)
+            kernel, options = 1, {}
+        self.pointwise = nn.Conv1d(inputs, spec.channels, kernel, bias=False, **options)
         self.norm = _norm(spec.channels)
 
     def forward(self, x_BCT, frames_B, mask):

@@ -14,8 +14,7 @@ __all__ = ["mixed_precision", "pad", "recognise", "steps_of"]
 
 @torch.inference_mode()
 def recognise(model, signals, batch=32):
-    """Log-probabilities (S, V) of each signal, on the CPU in the order given: what a decoder
-    reads.
+    """Log-probabilities (S, V) of each signal, on the CPU in the order given.
 
     Signals of like length share a batch; lengths and masks keep them apart. The model is used
     in eval mode and left in the mode it came in.
@@ -37,14 +36,12 @@ def recognise(model, signals, batch=32):
         model.train(training)
     # one copy for all: read batch by batch, the GPU would stand still between two of them
     back = torch.cat(made).cpu().split(steps) if made else []
-    return [
-        found for _, found in sorted(zip(order, back, strict=True), key=lambda pair: pair[0])
-    ]
+    found = dict(zip(order, back, strict=True))
+    return [found[row] for row in range(len(signals))]
 
 
 def pad(signals, device="cpu"):
-    """Signals (N,) as one batch (B, N) with zeros behind, on the device, and their lengths
-    (B,), on the host."""
+    """Signals (N,) as one batch (B, N) with zeros behind, and lengths (B,), on the host."""
     lengths_B = torch.tensor([len(signal) for signal in signals])
     return sent(torch.nn.utils.rnn.pad_sequence(signals, batch_first=True), device), lengths_B
 
@@ -55,8 +52,7 @@ def steps_of(model, lengths_B):
 
 
 def mixed_precision(device):
-    """A context in which a GPU with bfloat16 units convolves in bfloat16; anywhere else it does
-    nothing."""
+    """A context in which a GPU with bfloat16 units convolves in bfloat16; else none."""
     if torch.device(device).type == "cuda" and torch.cuda.get_device_capability(device)[0] >= 8:
         return torch.autocast("cuda", dtype=torch.bfloat16)
     return contextlib.nullcontext()

@@ -27,15 +27,15 @@ __all__ = ["Day", "Rule", "calls_of_a_day", "open_streams", "queue_time_s", "sim
 
 @dataclass(frozen=True)
 class Day:
-    """A day's traffic: calls an hour at night and at the peaks, and a crowd."""
+    """A day's traffic: calls per hour at night and at the peaks, and a crowd."""
 
     base: float = 60.0
     peaks: tuple = ((10.5, 1.5, 1500.0), (15.5, 1.8, 1200.0))  # hour, spread in hours, calls
-    crowd: tuple = (19.0, 0.25, 3000.0)  # from this hour, so long, so many calls an hour more
+    crowd: tuple = (19.0, 0.25, 3000.0)  # from this hour, so long, so many more calls per hour
     call_s: float = 180.0
 
     def rate(self, hour):
-        """Calls an hour at an hour of the day; arrays too."""
+        """Calls per hour at an hour of the day; arrays too."""
         hour = np.asarray(hour, float)
         bumps = (c * np.exp(-((hour - h) ** 2) / (2 * s * s)) for h, s, c in self.peaks)
         start, length, more = self.crowd
@@ -59,9 +59,7 @@ def calls_of_a_day(day, seed=0):
     """(start times in s, lengths in s) of one day's calls, sorted: float64 (N,)."""
     rng = np.random.default_rng(seed)
     largest = day.rate(np.arange(0, 24, 1 / 240)).max() * 1.01
-    count = rng.poisson(
-        largest * 24
-    )  # candidates; each is kept with probability rate / largest
+    count = rng.poisson(largest * 24)  # each is kept with probability rate / largest
     start_s = np.sort(rng.uniform(0, 86_400, count))
     kept = rng.uniform(0, largest, count) < day.rate(start_s / 3600)
     return start_s[kept], rng.exponential(day.call_s, kept.sum())

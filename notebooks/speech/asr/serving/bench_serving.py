@@ -100,9 +100,8 @@ async def rung(servers, signals, packet_ms=20, limit_s=math.inf):
     before, seconds = cpu_seconds(servers), sum(len(s) for s in signals) / RATE_HZ
     heard = await load(servers[0].address, signals, packet_ms, limit_s=limit_s)
     spent = [(b - a) / seconds for a, b in zip(before, cpu_seconds(servers), strict=True)]
-    sizes, felt = (
-        [x for one in heard for x in getattr(one, y)] for y in ("batches", "felt_ms")
-    )
+    sizes = [size for one in heard for size in one.batches]
+    felt = [ms for one in heard for ms in one.felt_ms]
     found = dict(zip(("front_per_stream", "cores_per_stream"), spent, strict=True))
     found |= {"response_ms": percentiles(heard, "responses_ms"), "heard": heard}
     found |= {"felt_ms": percentiles(heard, "felt_ms"), "streams": len(signals)}
@@ -179,9 +178,7 @@ def main(argv=None):
     """Race and write the receipt."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument(
-        "--threads", type=int, default=1, help="of each variant; a worker has 1"
-    )
+    parser.add_argument("--threads", type=int, default=1, help="of a variant; a worker has 1")
     parser.add_argument("--seconds", type=float, default=3, help="of speech for each stream")
     parser.add_argument("--most", type=int, default=512, help="streams; 0: none")
     o, tier, failed = parser.parse_args(argv), device.tier("auto"), []

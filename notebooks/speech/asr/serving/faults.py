@@ -1,7 +1,6 @@
 """Clients that misbehave, on purpose, and a worker that is killed or stopped under them.
 
-What a monitor is for shows when something breaks, so these break at once, beside clients that
-behave:
+What a monitor is for shows when something breaks, so these break at once, beside good ones:
 
     stops      falls silent in the middle of a word and never hangs up
     garbage    sends half a sample
@@ -93,7 +92,6 @@ async def break_everything(server, good, odd, at_s=1.5):
     address = server.address
     clients = stops(address, odd[0], at_s), garbage(address), hasty(address, odd[1])
     clients += returns(address, odd[2], at_s), returns(address, odd[3], at_s, "deaf")
-    heard, *verdicts, pid = await asyncio.gather(
-        load(address, good), *clients, end_worker(server, at_s)
-    )
+    everybody = load(address, good), *clients, end_worker(server, at_s)
+    heard, *verdicts, pid = await asyncio.gather(*everybody)
     return heard, verdicts, pid

@@ -104,9 +104,8 @@ def parse(argv):
         ("max_queue", 256, "see `batcher`"),
         ("deadline_ms", 2000.0, "see `batcher`; a worker that takes half of it is killed"),
     ):
-        parser.add_argument(
-            "--" + name.replace("_", "-"), type=type(default), default=default, help=words
-        )
+        how = {"type": type(default), "default": default, "help": words}
+        parser.add_argument("--" + name.replace("_", "-"), **how)
     parser.add_argument("--shared", action="store_true", help="others listen on this port, too")
     return parser.parse_args(argv)
 

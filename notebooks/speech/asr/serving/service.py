@@ -31,8 +31,7 @@ WIDTH = 16  # of the beam, where phrases or words ask for one
 class Service:
     """Everything behind the sockets: the batcher, the sessions, the rules of admission.
 
-    `accounts` are Accounts, None lets everybody in; `words` is a word model, `width` that of
-    the beam (0: greedy).
+    `accounts`: Accounts, None lets all in; `words`: a word model; `width`: the beam's, or 0.
     """
 
     def __init__(self, infer, options=None, limits=None, max_streams=256, **more):

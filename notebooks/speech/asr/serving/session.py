@@ -147,9 +147,7 @@ class Session:
             if too_fast and not self.told:
                 self.told = True
                 self.metrics.throttled.inc()
-                words = (
-                    f"sound is {ahead_ms:.0f} ms ahead: reading slows to the speed of speech"
-                )
+                words = f"sound is {ahead_ms:.0f} ms ahead: reading slows to speech's own speed"
                 self._tell({"type": "throttled", "code": "pace", "message": words})
                 self.more.set()
             await asyncio.sleep(0.02)

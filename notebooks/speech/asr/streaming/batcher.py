@@ -90,10 +90,8 @@ class Batcher:
         self, infer, max_batch=16, max_delay_ms=2.0, max_queue=256, deadline_ms=2000, pad_to=0
     ):
         if max_batch < 1 or max_queue < 1 or max_delay_ms < 0 or deadline_ms <= 0:
-            raise ValueError(
-                f"max_batch={max_batch}, max_queue={max_queue}, max_delay_ms={max_delay_ms}, "
-                f"deadline_ms={deadline_ms}: at least 1, 1, 0 and above 0 are allowed"
-            )
+            came = f"{max_batch=}, {max_queue=}, {max_delay_ms=}, {deadline_ms=}"
+            raise ValueError(f"{came}: at least 1, 1, 0 and above 0 are allowed")
         self.infer, self.pad_to, self.metrics = infer, pad_to, Metrics()
         self.max_batch, self.max_delay_s = max_batch, max_delay_ms / 1e3
         self.deadline_s, self.queue = deadline_ms / 1e3, asyncio.Queue(max_queue)

@@ -110,11 +110,9 @@ class StreamState:
         if not self.pending:
             raise ValueError("no window of this stream is out: this answer is another stream's")
         window = self.pending[0]
-        if log_probs_SV.shape != (window.steps, BLANK + 1):
-            raise ValueError(
-                f"an answer of shape {tuple(log_probs_SV.shape)} for a window that needs "
-                f"{(window.steps, BLANK + 1)}: windows are answered in order"
-            )
+        if log_probs_SV.shape != (need := (window.steps, BLANK + 1)):
+            came = f"an answer of shape {tuple(log_probs_SV.shape)} for a window that needs"
+            raise ValueError(f"{came} {need}: windows are answered in order")
         self.pending.pop(0)
         kept_SV = log_probs_SV[window.keep_from : window.keep_to]
         return self._decode(kept_SV, window)
@@ -223,9 +221,7 @@ def _check_signal(signal_N):
     if not isinstance(signal_N, torch.Tensor) or not signal_N.is_floating_point():
         raise ValueError("samples must be a float tensor (N,) in [-1, 1] at 16 kHz")
     if signal_N.ndim != 1 or len(signal_N) > LONGEST_PUSH_S * SAMPLE_RATE_HZ:
-        raise ValueError(
-            f"samples of shape {tuple(signal_N.shape)}: one axis of at most {LONGEST_PUSH_S} s "
-            "is allowed at once, so that one client cannot fill the memory"
-        )
+        need = f"at most {LONGEST_PUSH_S} s at once, so that one client cannot fill the memory"
+        raise ValueError(f"samples of shape {tuple(signal_N.shape)}: one axis, {need}")
     if not signal_N.sum().isfinite():  # one pass; finite samples cannot overflow
         raise ValueError("samples hold NaN or infinity: one would spoil all later frames")

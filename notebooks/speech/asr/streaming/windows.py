@@ -97,8 +97,7 @@ def as_batch(windows, pad_to=0):
 
 @torch.inference_mode()
 def computed(model, batch_BFT, frames_B=None):
-    """The model's log-probabilities (B, S, V) of a batch as `as_batch` makes it, float32 arrays
-    in and out."""
+    """The model's log-probabilities (B, S, V) of what `as_batch` makes; float32 arrays."""
     device = next(iter(model.parameters())).device
     frames_B = None if frames_B is None else torch.from_numpy(frames_B).to(device)
     return model(torch.from_numpy(batch_BFT).to(device), frames_B)[0].cpu().numpy()

@@ -165,8 +165,7 @@ def main(pipe, name="plain", checkpoint="", device="cpu", largest=1, frames=90):
 
 
 def warmed(name, checkpoint, device, largest, frames):
-    """The network as one of `quartznet.VARIANTS`, every batch size up to the largest met
-    once."""
+    """One of `quartznet.VARIANTS` of the network, which has met every batch size."""
     model = variant(load_model(checkpoint or DIGITS_BASE, device), name)
     bands = getattr(model, "_orig_mod", model).n_mels  # a compiled copy keeps the original
     for size in range(1, largest + 1):
