@@ -1,4 +1,4 @@
-"""Phrases that a decoder should prefer: a trie over context words, one bonus a letter.
+"""Phrases that a decoder should prefer: a trie over context words, one bonus per letter.
 
 Article: "Solving Automatic Speech Recognition Deployment Challenges" (NVIDIA Technical Blog),
 whose customisation starts "from the word-boosting level". The bonus is paid while a prefix
