@@ -25,7 +25,7 @@ class Server:
     """A server process: `with Server(max_batch=1) as server: ... server.address`.
 
     Options become flags of the command line, behind `flags` as they are. `start()` returns at
-    once, `wait_ready()` when the server answers, or RuntimeError. `ports` is what it printed."""
+    once, `wait_ready()` when it answers, or RuntimeError. `ports` is what it printed."""
 
     def __init__(self, module="serving.server", *flags, **options):
         more = [f"--{key.replace('_', '-')}={value}" for key, value in options.items()]

@@ -17,7 +17,7 @@ from .launch import scrape
 from .protocol import Refused
 from .server import listening
 from .session import SessionLimits
-from .test_server import LIMITS, run, serving, sound
+from .test_server import LIMITS, run, serving, sound, until
 from .test_session import dialled
 
 
@@ -48,6 +48,7 @@ def test_an_account_has_so_many_streams_and_gets_them_back(loud_model):
         async with dialled(address, key="one"):
             second = await speak(address, sound(0.1), key="one")
             other = await speak(address, sound(0.1), key="two")
+        await until(lambda: scrape(address)["asr_streams"] == 0, "the end was not noticed")
         return second.notices[0]["code"], other.done
 
     with serving(loud_model, SessionLimits(keep_s=0.0), accounts=accounts(streams=1)) as (

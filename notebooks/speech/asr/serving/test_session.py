@@ -4,7 +4,9 @@ import asyncio
 import contextlib
 import functools
 import json
+import threading
 import time
+from dataclasses import replace
 
 import pytest
 import websockets
@@ -16,7 +18,7 @@ from .faults import returns
 from .launch import scrape
 from .service import Service
 from .session import Session, SessionLimits
-from .test_server import run, serving, sound, until
+from .test_server import LIMITS, PATIENCE_S, run, serving, sound, until
 
 
 @contextlib.asynccontextmanager
@@ -114,12 +116,13 @@ def test_streams_left_behind_are_bounded(loud_model):
         assert run(go(address)).notices[0]["code"] == "full"
 
 
-def test_a_client_that_never_starts_is_cut_off(address):
-    async def go():
+def test_a_client_that_never_starts_is_cut_off(loud_model):
+    async def go(address):
         async with websockets.connect(f"ws://{address}/v1/stream") as socket:
             return json.loads(await socket.recv())
 
-    assert run(go())["code"] == "bad_start"
+    with serving(loud_model, SessionLimits(idle_s=0.2)) as (address, _):
+        assert run(go(address))["code"] == "bad_start"
 
 
 class Deaf:
@@ -141,7 +144,7 @@ def test_a_client_that_does_not_read_is_cut_off():
     began = time.monotonic()
     with pytest.raises(TimeoutError):
         run(go())
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < PATIENCE_S / 2, "by its own limit, not by this test's"
 
 
 def test_a_client_that_never_acknowledges_keeps_the_newest_messages_alone():
@@ -158,15 +161,15 @@ def test_a_client_that_never_acknowledges_keeps_the_newest_messages_alone():
 def test_who_does_not_acknowledge_the_end_is_not_waited_for(loud_model):
     async def go(address):
         async with dialled(address) as (socket, _):
+            began = time.monotonic()
             await socket.send('{"type": "end"}')
             await told(socket)
-            began = time.monotonic()
             await socket.wait_closed()
             return time.monotonic() - began, socket.close_code
 
-    with serving(loud_model, SessionLimits(send_s=0.2)) as (address, _):
+    with serving(loud_model, SessionLimits(send_s=0.4)) as (address, _):
         waited_s, close = run(go(address))
-    assert 0.1 < waited_s < 4 and close == 1000
+    assert 0.4 <= waited_s < PATIENCE_S / 2 and close == 1000
 
 
 def test_sound_that_a_slow_server_cannot_take_stays_with_the_client(loud_model):
@@ -174,15 +177,19 @@ def test_sound_that_a_slow_server_cannot_take_stays_with_the_client(loud_model):
         async with dialled(address) as (socket, _):
             for _ in range(20):
                 await socket.send(as_pcm16(sound(0.1)))
-            await asyncio.sleep(0.5)
-            (session,) = service.sessions.values()
-            return session.state.backlog_ms
+            (state,) = (session.state for session in service.sessions.values())
+            await until(lambda: state.backlog_ms > 300 + 240, "too little sound was read")
+            await asyncio.sleep(0.2)  # whoever reads too much would read on
+            return state.backlog_ms
 
-    slow = SessionLimits(ahead_ms=60_000, backlog_ms=300)
-    infer = {"infer": lambda *batch: time.sleep(1.5) or computed(loud_model, *batch)}
-    with serving(loud_model, slow, **infer, deadline_ms=9000) as (address, service):
-        left_ms = run(go(address, service))
-    assert 300 < left_ms <= 300 + 240 + 100, "the limit, the delay, and the last message"
+    stuck = threading.Event()
+    slow = LIMITS, lambda *batch: stuck.wait(PATIENCE_S) and computed(loud_model, *batch)
+    with serving(loud_model, replace(slow[0], backlog_ms=300), slow[1]) as (address, service):
+        try:
+            left_ms = run(go(address, service))
+        finally:
+            stuck.set()
+    assert left_ms <= 300 + 240 + 100, "the limit, the delay, and the last message"
 
 
 def test_windows_that_fail_count_in_the_percentiles(loud_model):
@@ -199,14 +206,13 @@ def test_windows_that_fail_count_in_the_percentiles(loud_model):
         series = scrape(address)
     late = [one for one in heard[0].notices if one["type"] == "late"]
     assert len(late) == 4 and len(heard[0].felt_ms) == 20
-    assert percentiles(heard)[0] < 1000 and percentiles(heard)[1] == float("inf")
+    assert percentiles(heard)[0] < percentiles(heard)[1] == float("inf")
     assert series["asr_response_seconds_count"] == 20
 
 
 def test_who_has_no_end_in_time_counts_as_never_answered(address):
-    began = time.monotonic()
-    (heard,) = run(load(address, [sound(1.2)], spread_s=0, limit_s=0.6))
-    assert heard.felt_ms == [float("inf")] * 20 and time.monotonic() - began < 4
+    (heard,) = run(load(address, [sound(2.0 * PATIENCE_S)], spread_s=0, limit_s=0.6))
+    assert heard.felt_ms == [float("inf")] * 2000
     (heard,) = run(load("127.0.0.1:9", [sound(0.6)], spread_s=0))
     assert heard.felt_ms == [float("inf")] * 10, "nobody listens there"
 
