@@ -41,10 +41,13 @@ def page():
     with sync.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 360, "height": 700}, has_touch=True)
+        wrong = []
+        page.on("pageerror", lambda error: wrong.append(str(error)))
         head = '<meta name="viewport" content="width=device-width">'
         page.set_content(head + LetterPaths(grid(), "nine")._repr_html_())
         yield page
         browser.close()
+        assert not wrong
 
 
 def told(page):
