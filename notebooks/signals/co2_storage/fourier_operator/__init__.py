@@ -1,19 +1,21 @@
-"""Fourier neural operators that stand in for a simulator: networks, training, deployment.
+"""Neural operators on the slow waves of a field; nothing here knows what a field means.
 
-The map in `../README.md` says which file answers which question.
+spectral_conv  the Fourier layer: by fast transforms, and by a few matrices
+matrices       the same layer for a runtime without complex numbers
+networks       FNO, U-FNO and U-Net, as published and reduced
+descent        how every network here learns
+darcy          trained on a coarse grid, asked on a fine one; `study_darcy` for hours
+pencil_fft     one field divided over many processes
+
+`bench_fourier_operator` races the layer, `rehearsed_co2_storage` is counted for GPUs.
 """
 
-from .inputs import CHANNELS, encode
+from .descent import descend, relative_l2
 from .matrices import as_matrices
 from .networks import FNO, UFNO, UNet, parameters
-from .runtime import Compiled, to_onnx
-from .shipped import KINDS, RECEIPT, load_shipped
 from .spectral_conv import SpectralConv
-from .surrogate import Surrogate, case_errors, pick
-from .training import train
 
 __all__ = [
-    "CHANNELS", "FNO", "KINDS", "RECEIPT", "UFNO", "Compiled", "SpectralConv", "Surrogate",
-    "UNet", "as_matrices", "case_errors", "encode", "load_shipped", "parameters", "pick",
-    "to_onnx", "train",
+    "FNO", "UFNO", "SpectralConv", "UNet", "as_matrices", "descend", "parameters",
+    "relative_l2",
 ]  # fmt: skip

@@ -6,7 +6,7 @@ its rim; a takes two values, in patches. The operator maps a to u. Data: 1,000 p
 50 at 16² and 50 at 32², shipped with neuraloperator (Kossaifi et al., 2024), after Li et al.,
 Fourier Neural Operator (2021).
 
-One trainer for every contestant, the one of the storage sites: same data, batches, loss and
+One trainer for every contestant, `descent`, as for the storage sites: same data, batches and
 schedule. Loss and measure are the relative L2 error.
 
 Legend: N samples, Z and R points an axis.
@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import torch
 
+from .descent import descend, relative_l2
 from .networks import FNO, UNet
-from .training import descend, relative_l2
 
 
 class Flow(NamedTuple):
@@ -65,7 +65,7 @@ def fit(net, flow, epochs=20, batch=32, rate=4e-3, seed=0, tell=None):
     """The mean relative L2 loss of each epoch; `net` is trained in place, and from then on its
     answers are in units of pressure (`net.unit`, the training set's mean and spread).
 
-    Optimiser, schedule, `tell` and errors as `training.descend`.
+    Optimiser, schedule, `tell` and errors as `descent.descend`.
     """
     net.unit = flow.u_NZR.mean().item(), flow.u_NZR.std().item()
     x = inputs(flow.a_NZR)

@@ -29,10 +29,10 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from .inputs import CHANNELS, HALVINGS, padded
 from .spectral_conv import SpectralConv
 
-INPUTS = len(CHANNELS)
+INPUTS = 12  # channels that say what a storage site is
+HALVINGS = 3  # that a U path makes
 REDUCED = {
     "FNO": {"width": 25, "modes": (4, 8), "layers": 4, "pad": (0, 8, 0), "head": 64},
     "UFNO": {"width": 22, "modes": (3, 5), "layers": 3, "pad": (0, 8, 0), "head": 64,
@@ -264,6 +264,21 @@ def prepared(x_BCZRT, channels, pad, times=None):
         )
     first = x_BCZRT if x_BCZRT.shape[-1] == 1 else x_BCZRT[..., :1]
     return padded(first.flatten(3), pad)
+
+
+def padded(x_BCs, pad):
+    """`x`, (B, C, Z, R, T) or (B, C, Z, R), with at least `pad` more cells at each axis's far
+    end, up to a multiple of eight: zeros in depth, the last cell repeated elsewhere."""
+    step = 2**HALVINGS
+    for axis, more in enumerate(pad[: x_BCs.ndim - 2], start=2):
+        size = x_BCs.shape[axis]
+        more = (size + more + step - 1) // step * step - size  # not negative: tracing truncates
+        edge = x_BCs.narrow(axis, size - 1, 1)
+        if axis == 2:
+            edge = torch.zeros_like(edge)
+        if more:
+            x_BCs = torch.cat([x_BCs, *[edge] * more], axis)
+    return x_BCs
 
 
 def parameters(model):

@@ -138,7 +138,7 @@ HEAR = """() => {
 
 def test_a_moved_case_is_pytorch_s_too(live):
     import torch
-    from fourier_operator import load_shipped
+    from plume_surrogate import load_shipped
     from two_phase import Grid
 
     from .web import web_members

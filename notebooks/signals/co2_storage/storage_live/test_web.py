@@ -9,14 +9,8 @@ import pytest
 import storage_sites
 import torch
 import two_phase
-from fourier_operator import (
-    UFNO,
-    SpectralConv,
-    Surrogate,
-    as_matrices,
-    load_shipped,
-    to_onnx,
-)
+from fourier_operator import UFNO, SpectralConv, as_matrices
+from plume_surrogate import Surrogate, load_shipped, to_onnx
 from torch import nn
 from two_phase import Grid
 

@@ -18,7 +18,8 @@ import json
 
 import numpy as np
 import torch
-from fourier_operator import as_matrices, to_onnx
+from fourier_operator import as_matrices
+from plume_surrogate import to_onnx
 from storage_sites import BUILD_UP_SHARE
 from torch import nn
 
@@ -56,7 +57,7 @@ def web_members(surrogates, grid, bits=8):
     precision.
 
     surrogates: modules that map a case's dict to saturation and build-up in bar, (B, T, Z, R)
-    each, as `fourier_operator.Surrogate` does.
+    each, as `plume_surrogate.Surrogate` does.
     """
     scene, pattern = Scene(grid), rocks(grid)["even"]
     start = torch.tensor([knob.value for knob in knobs(grid)], dtype=torch.float32)

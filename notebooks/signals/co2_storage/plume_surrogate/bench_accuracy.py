@@ -1,6 +1,6 @@
 """The race at equal accuracy: what a site costs the network and a simulator, coarsened.
 
-    python -m fourier_operator.bench_accuracy --threads 1     # each number has its own receipt
+    python -m plume_surrogate.bench_accuracy --threads 1     # each number has its own receipt
 
 A network is off, so a simulator need not be better. The truth for both is the simulator on a
 grid twice as fine each way with steps half as long, averaged back, on eight sites that no
@@ -12,18 +12,17 @@ middling thickness.
 import argparse
 import functools
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import storage_sites
 import torch
-from helpers import bench, device, receipts, root
+from helpers import bench, device, receipts
 from storage_sites import generate
 from two_phase import Grid, simulate_batch
 
 from .mass import MassBalance
 from .runtime import Compiled
-from .shipped import load_shipped
+from .shipped import BUILD, load_shipped
 from .surrogate import case_errors, pick
 
 GRID, FINE, WIDE = Grid.reduced(), Grid.reduced(48, 96), Grid.reduced(24, 24)
@@ -69,10 +68,10 @@ def simulated(cases, way):
     return tuple(onto(field, grid).float() for field in fields)
 
 
-def truth(cases, folder):
-    """What `simulated(cases, "fine")` gives, kept in a folder under the simulator's hash."""
+def truth(cases):
+    """What `simulated(cases, "fine")` gives, kept in `_build` under the simulator's hash."""
     code = storage_sites.code_hash(generate.CODE)[:12]
-    path = folder / f"co2_fine_{SEED}_{SITES[0]}_{len(SITES)}_{code}.npz"
+    path = BUILD / f"co2_fine_{SEED}_{SITES[0]}_{len(SITES)}_{code}.npz"
 
     def make():
         return dict(zip(("saturation", "pressure"), simulated(cases, "fine"), strict=True))
@@ -104,7 +103,7 @@ def main(argv=None):
     }
     middle = int(sites["thickness"].argsort()[len(cases) // 2])
     one, lone = pick(sites, [middle]), [cases[middle]]
-    wanted = truth(cases, (root() or Path(__file__).parent) / "_build")
+    wanted = truth(cases)
     member = load_shipped(GRID)[0]
     compiled = Compiled(member, sites)
     receipt = receipts.start("co2_storage", device.tier(), args.threads)

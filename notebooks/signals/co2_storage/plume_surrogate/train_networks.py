@@ -1,8 +1,8 @@
 r"""Makes the shipped networks and the receipt of how they compare.
 
     python -m storage_sites.generate ../../../_build/co2_cases --cases 500 --seed 1
-    python -m fourier_operator.train_networks
-    python -m fourier_operator.train_networks --measure     # train nothing, measure the shipped
+    python -m plume_surrogate.train_networks
+    python -m plume_surrogate.train_networks --measure     # train nothing, measure the shipped
 
 Trains U-FNO, CNN and FNO of equal size with three seeds each on all training cases, and U-FNO
 and CNN on shares of them. Other cases are for testing alone: the hundred after the training
@@ -21,15 +21,16 @@ import json
 import time
 from pathlib import Path
 
+import fourier_operator
 import numpy as np
 import torch
-from helpers import device, root
+from fourier_operator import parameters
+from helpers import device
 from storage_sites import code_hash, generate, kept, load, simulate_shard, sites
 from two_phase import Grid
 
 from .mass import gas_ratios, reach_m
-from .networks import parameters
-from .shipped import KINDS, RECEIPT, SEEDS, SHIPPED, load_shipped, shipped_path
+from .shipped import BUILD, KINDS, RECEIPT, SEEDS, SHIPPED, load_shipped, shipped_path
 from .surrogate import GAS, Surrogate, case_errors, pick
 from .training import train
 
@@ -40,13 +41,14 @@ TESTS = {  # seed, numbers, ranges of cases that no network learns from
     "outside": (2, range(50), "outside"),
     "calibration": (3, range(50), "training"),
 }
-HERE = Path(__file__).resolve().parent
-MODULES = ("inputs", "networks", "spectral_conv", "training")
-CODE = [HERE / f"{name}.py" for name in MODULES]
+CASES = BUILD / "co2_cases"
+CODE = [Path(__file__).with_name(f"{name}.py") for name in ("inputs", "training")]
+OPERATOR = Path(fourier_operator.__file__)
+CODE += [OPERATOR.with_name(f"{name}.py") for name in ("descent", "networks", "spectral_conv")]
 
 
 def plan():
-    """(kind, seed, share of the training cases) of every network, the shipped ones first."""
+    """(kind, seed, share of the training cases) of every network."""
     whole = [(kind, seed, 1.0) for kind in KINDS for seed in SEEDS]
     return whole + [(kind, 0, share) for share in SHARES for kind in ("ufno", "cnn")]
 
@@ -143,53 +145,49 @@ def trained(kind, seed, share, training, grid, epochs, folder):
     return entry, path
 
 
-def all_trained(args, grid, tests):
-    """The receipt of every network of the plan, trained now or found."""
-    cases, made = load(args.cases, limit=TRAINING), []
+def all_trained(folder, grid, tests):
+    """The receipt of every network of the plan, trained now or found in a folder."""
+    cases, made = load(CASES, limit=TRAINING), []
     for one in plan():
-        entry, path = trained(*one, cases, grid, args.epochs, args.keep)
+        entry, path = trained(*one, cases, grid, EPOCHS, folder)
         surrogate = Surrogate.load(path, KINDS[entry["kind"]].reduced(), grid)
         made.append(entry | measured(surrogate, tests))
     return {
         "training": TRAINING,
-        "epochs": args.epochs,
+        "epochs": EPOCHS,
         "seed": SEED,
-        "simulator": json.loads((args.cases / "index.json").read_text())["code"],
+        "simulator": json.loads((CASES / "index.json").read_text())["code"],
         "torch": torch.__version__,
         "machine": device.machine()["cpu"],
-        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        "date": today(),
         "networks": made,
     }
+
+
+def today():
+    """The date, "2026-01-31", in UTC."""
+    return time.strftime("%Y-%m-%d", time.gmtime())
 
 
 def main(argv=None):
     """Train, ship, measure."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    build = (root() or HERE) / "_build"
-    parser.add_argument("--cases", type=Path, default=build / "co2_cases")
-    parser.add_argument("--keep", type=Path, default=build / "co2_networks")
-    parser.add_argument("--epochs", type=int, default=EPOCHS)
     parser.add_argument(
         "--measure", action="store_true", help="train nothing, measure the shipped"
     )
-    args = parser.parse_args(argv)
-    grid = Grid.reduced()
-    args.keep.mkdir(parents=True, exist_ok=True)
-    tests = tests_of(args.keep, grid)
-    content = (
-        json.loads(RECEIPT.read_text()) if args.measure else all_trained(args, grid, tests)
-    )
+    args, grid, folder = parser.parse_args(argv), Grid.reduced(), BUILD / "co2_networks"
+    folder.mkdir(parents=True, exist_ok=True)
+    tests = tests_of(folder, grid)
+    told = json.loads(RECEIPT.read_text()) if args.measure else all_trained(folder, grid, tests)
     for kind, seeds in SHIPPED.items():
         for seed, surrogate in zip(seeds, load_shipped(grid, kind), strict=True):
-            for entry in content["networks"]:
+            for entry in told["networks"]:
                 if (entry["kind"], entry["seed"], entry["share"]) == (kind, seed, 1):
                     entry |= measured(surrogate, tests, shipped=True)
-    content["ensemble"] = calibrated(load_shipped(grid), tests)
-    content["measured"] = content.get("measured", {}) | {
-        "simulator": code_hash(generate.CODE),
-        "date": time.strftime("%Y-%m-%d", time.gmtime()),
-    }
-    RECEIPT.write_text(json.dumps(content) + "\n")
+    told["ensemble"] = calibrated(load_shipped(grid), tests)
+    now = {"simulator": code_hash(generate.CODE), "date": today()}
+    told["measured"] = told.get("measured", {}) | now
+    RECEIPT.write_text(json.dumps(told) + "\n")
 
 
 if __name__ == "__main__":

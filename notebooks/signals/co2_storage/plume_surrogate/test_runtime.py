@@ -3,9 +3,10 @@ from pathlib import Path
 import pytest
 import storage_sites
 import torch
+from fourier_operator import FNO, UFNO, UNet
+from fourier_operator.networks import Pointwise
 from two_phase import Grid
 
-from .networks import FNO, UFNO, Pointwise, UNet
 from .runtime import Compiled, deployed
 from .surrogate import Surrogate, pick
 

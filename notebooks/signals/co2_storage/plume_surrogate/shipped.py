@@ -7,13 +7,16 @@ SHA-256 of each one's weights and the hash of the code that trained it.
 
 from pathlib import Path
 
-from .networks import FNO, UFNO, UNet
+from fourier_operator import FNO, UFNO, UNet
+from helpers import root
+
 from .surrogate import Surrogate
 
 KINDS = {"ufno": UFNO, "cnn": UNet, "fno": FNO}
 SEEDS = (0, 1, 2)
 SHIPPED = {"ufno": SEEDS, "cnn": (0,), "fno": (0,)}
 WEIGHTS = Path(__file__).resolve().parents[1] / "weights"
+BUILD = (root() or WEIGHTS.parent) / "_build"  # what can be made again
 RECEIPT = WEIGHTS / "training_receipt.json"
 
 

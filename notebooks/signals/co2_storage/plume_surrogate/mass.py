@@ -93,7 +93,7 @@ def reach_m(saturation_NTZR, grid, threshold=GAS):
 
 
 def gas_ratios(cases, grid, saturation_NTZR, pressure_NTZR):
-    """A list of N: gas in place at the end over gas injected, by the simulator's own books."""
+    """A list of N: gas in place at the end over gas injected, summed as the simulator does."""
     made = [to_case(cases, i) for i in range(len(cases["mask"]))]
     held = map(co2_in_place_mt, made, [grid] * len(made), saturation_NTZR, pressure_NTZR)
     brought = grid.times_days[-1] / 365

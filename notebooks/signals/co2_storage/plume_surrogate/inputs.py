@@ -1,5 +1,4 @@
-"""What a neural operator of a storage site reads: twelve channels over depth, radius and time,
-and the padding around them.
+"""What a neural operator of a storage site reads: twelve channels over depth, radius and time.
 
 The channels are those of Wen et al., U-FNO (2022), our own scaling. Pressure is predicted in
 units of rate over permeability times thickness, as radial flow has it, for all networks alike.
@@ -17,7 +16,6 @@ SCALES = (  # (what counts as 0, what as 1) of the first nine channels
     (2, 2), (2, 2), (0.2, 0.1), (0, 1), (0, 0.125), (1700, 500), (0.5, 0.5), (0.2, 0.1),
     (0.5, 0.2),
 )  # fmt: skip
-HALVINGS = 3  # that the U path makes
 BAR_PER_FLOW = 4e5  # bar · mD · m / (Mt/yr): about the largest build-up of a median case
 FLOOR = 1e-6
 
@@ -74,18 +72,3 @@ def pressure_unit(cases, grid):
     k_NZR = cases["permeability"].float() * cases["mask"].float()
     conductance = k_NZR.mean((1, 2)) * (grid.rows * grid.row_m)
     return BAR_PER_FLOW * cases["rate"].float() / conductance.clamp(min=FLOOR)
-
-
-def padded(x_BCs, pad):
-    """`x`, (B, C, Z, R, T) or (B, C, Z, R), with at least `pad` more cells at each axis's far
-    end, up to a multiple of eight: zeros in depth, the last cell repeated elsewhere."""
-    step = 2**HALVINGS
-    for axis, more in enumerate(pad[: x_BCs.ndim - 2], start=2):
-        size = x_BCs.shape[axis]
-        more = (size + more + step - 1) // step * step - size  # not negative: tracing truncates
-        edge = x_BCs.narrow(axis, size - 1, 1)
-        if axis == 2:
-            edge = torch.zeros_like(edge)
-        if more:
-            x_BCs = torch.cat([x_BCs, *[edge] * more], axis)
-    return x_BCs

@@ -76,7 +76,7 @@ def test_the_receipt_names_the_code_that_trains_now():
 def test_the_receipt_names_the_simulator_of_today():
     told = json.loads(shipped.RECEIPT.read_text())
     assert told["measured"]["simulator"] == storage_sites.code_hash(generate.CODE), (
-        "the simulator has changed: python -m fourier_operator.train_networks --measure"
+        "the simulator has changed: python -m plume_surrogate.train_networks --measure"
     )
 
 

@@ -14,10 +14,10 @@ import warnings
 
 import numpy as np
 import torch
+from fourier_operator import as_matrices
+from fourier_operator.networks import FourierLayer, Pointwise
 from torch import nn
 
-from .matrices import as_matrices
-from .networks import FourierLayer, Pointwise
 from .surrogate import check_cases, pick
 
 OPSET = 17
