@@ -94,7 +94,7 @@ def first_visit(browser, home):
 
 def summary(page):
     """What is said once the knobs rest: it waits until then."""
-    page.wait_for_timeout(50)  # a reset takes effect in the browser's next turn
+    page.evaluate("() => new Promise((turn) => setTimeout(turn))")  # a reset's, the one before
     page.wait_for_selector(".rebuilt-live[data-rests='yes']")
     return page.locator(".storage-summary").inner_text()
 
@@ -300,8 +300,8 @@ def test_the_theme_can_change_while_it_runs(live):
     canvas = page.locator(".storage-pictures canvas").first
     before = canvas.evaluate(shot)
     page.evaluate("document.documentElement.dataset.theme = 'dark'")
-    page.wait_for_timeout(200)
-    assert canvas.evaluate(shot) != before
+    other = "([canvas, before]) => canvas.toDataURL() !== before"
+    page.wait_for_function(other, arg=[canvas.element_handle(), before])
 
 
 def test_without_a_script_the_words_stand(browser, home):
@@ -315,5 +315,5 @@ def test_without_a_script_the_words_stand(browser, home):
 def test_in_print_the_words_stand(live):
     page, _ = live
     page.emulate_media(media="print")
-    assert page.locator(".rebuilt-live-fallback").is_visible()
-    assert not page.locator(".storage-app").is_visible()
+    page.locator(".rebuilt-live-fallback").wait_for()
+    page.locator(".storage-app").wait_for(state="hidden")
