@@ -8,12 +8,11 @@ equality before the clock starts.
 """
 
 import argparse
-import importlib.util
+import functools
 
 import torch
 from helpers import bench, device, receipts
 
-from . import spectral_conv
 from .spectral_conv import SpectralConv
 
 LAYERS = {  # points an axis, kept modes, channels
@@ -26,23 +25,20 @@ LAYERS = {  # points an axis, kept modes, channels
 
 def peer_of(conv, modes):
     """neuraloperator's layer with the weights of `conv`; None where it is not installed."""
-    if importlib.util.find_spec("neuralop") is None:
+    try:
+        from neuralop.layers.spectral_convolution import SpectralConv as Peer
+    except ImportError:
         return None
-    from neuralop.layers.spectral_convolution import SpectralConv as Peer
-
     channels_in, channels_out = conv.weight[0].shape[:2]
     both = tuple(2 * mode for mode in modes[:-1])
     last = 2 * modes[-1] - 2 if modes[-1] > 1 else 1  # it keeps last // 2 + 1
-    peer = Peer(
-        channels_in, channels_out, (*both, last), bias=False, implementation="reconstructed"
-    )
+    options = {"bias": False, "implementation": "reconstructed"}
+    peer = Peer(channels_in, channels_out, (*both, last), **options)
     whole = peer.weight.to_tensor() if hasattr(peer.weight, "to_tensor") else peer.weight.tensor
     with torch.no_grad():
         for number, weight in enumerate(conv.weight):
-            at = [
-                slice(0, mode) if (number >> axis) & 1 else slice(mode, 2 * mode)
-                for axis, mode in enumerate(modes[:-1])
-            ]
+            starts = [(1 - (number >> axis) % 2) * mode for axis, mode in enumerate(modes[:-1])]
+            at = (slice(start, start + m) for start, m in zip(starts, modes[:-1], strict=True))
             whole[(slice(None), slice(None), *at)] = weight
     return peer.to(conv.weight[0].device)
 
@@ -51,18 +47,13 @@ def layer_race(points, modes, channels, batch, where, rounds):
     """Race of one layer's ways, forward and backward; AssertionError where they disagree."""
     conv = SpectralConv(channels, channels, modes).to(where)
     field = torch.randn(batch, channels, *points, device=where, requires_grad=True)
-
-    def fast(x):
-        limit, spectral_conv.MATRICES_BELOW = spectral_conv.MATRICES_BELOW, 0.0
-        try:
-            return conv(x)
-        finally:
-            spectral_conv.MATRICES_BELOW = limit
-
-    ways = {"fast transforms": fast, "matrices": lambda x: conv._by_matrices(x, points)}
+    ways = {"fast transforms": conv._by_transforms, "matrices": conv._by_matrices}
+    ways = {name: functools.partial(way, sizes=points) for name, way in ways.items()}
     if peer := peer_of(conv, modes):
         ways["neuraloperator"] = peer
-    wanted = fast(field).detach()
+    else:
+        print("neuraloperator is not installed here: its layer is left out")
+    wanted = ways["fast transforms"](field).detach()
     for name, way in ways.items():
         gap = (way(field) - wanted).abs().max() / wanted.abs().max()
         if not gap < 1e-4:
@@ -72,7 +63,7 @@ def layer_race(points, modes, channels, batch, where, rounds):
         field.grad = None
         way(field).sum().backward()
 
-    made = {name: (lambda way=way: step(way)) for name, way in ways.items()}
+    made = {name: functools.partial(step, way) for name, way in ways.items()}
     return bench.race(made, repeats=rounds, warmup=2, reference="fast transforms", device=where)
 
 
@@ -87,8 +78,6 @@ def main(argv=None):
     tier = device.tier()
     receipt = receipts.start("co2_storage", tier, args.threads)
     receipt.sizes(rounds=args.rounds, fields_a_layer=args.batch)
-    if importlib.util.find_spec("neuralop") is None:
-        print("neuraloperator is not installed here: its layer is left out\n")
     names = tier.pick(cpu=("reduced", "darcy", "three_axes"), gpu=LAYERS, big=LAYERS)
     for name in names:
         race = layer_race(*LAYERS[name], args.batch, tier.device, args.rounds)

@@ -14,6 +14,7 @@ Legend: B batch, C channels, n_1 … n_d points an axis, K kept modes of all axe
 """
 
 import copy
+import functools
 
 import torch
 from torch import nn
@@ -50,16 +51,13 @@ class MatrixSpectral(nn.Module):
             self.register_buffer(f"into{axis}", there, persistent=False)
             self.register_buffer(f"back{axis}", home, persistent=False)
         whole = joined(part.detach() for part in weight).flatten(2)
-        self.mix = Stored(
-            torch.view_as_real(whole).permute(3, 2, 0, 1), bits
-        )  # (2, K, C_in, C_out)
+        parts = torch.view_as_real(whole).permute(3, 2, 0, 1)  # (2, K, C_in, C_out)
+        self.mix = Stored(parts, bits)
 
     def forward(self, x_BCs):
         """(B, C_out, n_1 … n_d) float32."""
-        into, back = (
-            [getattr(self, f"{way}{axis}") for axis in range(len(self.sizes))]
-            for way in ("into", "back")
-        )
+        axes = range(len(self.sizes))
+        into, back = ([getattr(self, f"{way}{n}") for n in axes] for way in ("into", "back"))
         return by_matrices(x_BCs, mixing(*self.mix()), into, back)
 
 
@@ -121,18 +119,14 @@ def as_matrices(model, example, bits=32):
 
 def _inputs(model, example):
     """The shape of what comes into each spectral convolution, by the module's name."""
-    shapes, hooks = {}, []
+    shapes = {}
+
+    def seen(name, _, got, __):
+        shapes[name] = got[0].shape
+
     for name, module in model.named_modules():
-        if isinstance(module, SpectralConv):
-
-            def seen(_, got, __, name=name):
-                shapes[name] = got[0].shape
-
-            hooks.append(module.register_forward_hook(seen))
-    try:
-        with torch.no_grad():
-            model(*example)
-    finally:
-        for hook in hooks:
-            hook.remove()
+        if isinstance(module, SpectralConv):  # replaced afterwards, and the hook with it
+            module.register_forward_hook(functools.partial(seen, name))
+    with torch.no_grad():
+        model(*example)
     return shapes

@@ -14,11 +14,10 @@ every grid. U, three levels of strided convolutions and back, returns what the c
 the sharp front of the plume.
 
 `UFNO.published()` is the article's network, 33,097,829 parameters with a complex one
-counted once. Our own words and code; the facts are the paper's. Where we differ: any shape
-is padded so that three halvings fit, `outputs` may be more than one (the article trains one
-network a target), and batch normalisation may be left out of the U path. Two modes in place
-of three fold time into the channels: the network sees depth and radius, and answers for all
-`times` at once. The reduced presets do that; it makes them fast on a processor.
+counted once. Where we differ: any shape is padded so that three halvings fit, `outputs` may be
+more than one (the article trains one network a target), and batch normalisation may be left out
+of the U path. Two modes in place of three fold time into the channels: the network sees depth
+and radius, and answers for all `times` at once, as the reduced presets do.
 
 Legend: B batch, C channels, Z rows, R rings, T report times.
 """
@@ -81,10 +80,9 @@ class UPath(nn.Module):
         convolution, transposed, norm = _kinds(axes)
 
         def block(channels, stride):
-            layers = [convolution(channels, inner, 3, stride, 1, bias=not normalise)]
-            return nn.Sequential(
-                *layers, *([norm(inner)] if normalise else []), nn.LeakyReLU(0.1)
-            )
+            first = convolution(channels, inner, 3, stride, 1, bias=not normalise)
+            norms = [norm(inner)] if normalise else []
+            return nn.Sequential(first, *norms, nn.LeakyReLU(0.1))
 
         def back(channels):
             return nn.Sequential(transposed(channels, inner, 4, 2, 1), nn.LeakyReLU(0.1))
@@ -135,9 +133,7 @@ class FNO(nn.Module):
 
     @classmethod
     def published(cls):
-        """The article's shape, for 96 × 200 × 24 points: width 36, 10 modes an axis, six
-        layers. A `UFNO`, with U paths in three, has 33,097,829 parameters, a complex one
-        counted once."""
+        """The article's shape, for 96 × 200 × 24 points."""
         return cls()
 
     @classmethod
@@ -158,9 +154,7 @@ class UFNO(FNO):
     ):  # fmt: skip
         super().__init__(*args, width=width, modes=modes, layers=layers, **options)
         if not 0 < u_layers <= layers:
-            raise ValueError(
-                f"u_layers={u_layers} of {layers} layers: 1 to {layers} may have a U path"
-            )
+            raise ValueError(f"u_layers={u_layers} of {layers} layers: from 1 on, and no more")
         for layer in self.layers[-u_layers:]:
             layer.unet = UPath(width, inner, normalise, len(modes))
 
@@ -211,27 +205,22 @@ class Head(nn.Module):
 
     def __init__(self, width, inner, outputs, times):
         super().__init__()
-        self.outputs, self.times = outputs, times
-        self.maps = nn.Sequential(
-            Pointwise(width, inner), nn.ReLU(), Pointwise(inner, outputs * (times or 1))
-        )
+        self.outputs, self.times, last = outputs, times, outputs * (times or 1)
+        self.maps = nn.Sequential(Pointwise(width, inner), nn.ReLU(), Pointwise(inner, last))
 
     def forward(self, v, sizes):
         """(B, outputs, Z, R, T)."""
         Z, R, T = sizes
-        if self.times is None:
-            out = self.maps(v[:, :, :Z, :R, :T])
-        else:
-            out = self.maps(v[:, :, :Z, :R]).unflatten(1, (self.outputs, self.times))
-            out = out.movedim(2, -1)
+        out = self.maps(v[:, :, :Z, :R] if self.times else v[:, :, :Z, :R, :T])
+        if self.times:
+            out = out.unflatten(1, (self.outputs, self.times)).movedim(2, -1)
         return out[:, 0] if self.outputs == 1 else out
 
 
 def _folded(times, axes):
     if (times is None) != (axes == 3) or axes not in (2, 3):
-        raise ValueError(
-            f"times={times}, {axes} axes: folded time needs `times` and two axes, else three"
-        )
+        need = "folded time needs `times` and two axes, else three"
+        raise ValueError(f"times={times}, {axes} axes: {need}")
     return times
 
 
@@ -252,16 +241,13 @@ def prepared(x_BCZRT, channels, pad, times=None):
     """The input, checked and padded, with `times` its first time alone; ValueError for
     another number of channels, axes or times."""
     if x_BCZRT.ndim != 5 or x_BCZRT.shape[1] != channels:
-        raise ValueError(
-            f"an input of shape {tuple(x_BCZRT.shape)}: (B, {channels}, Z, R, T) is needed"
-        )
+        need = f"(B, {channels}, Z, R, T) is needed"
+        raise ValueError(f"an input of shape {tuple(x_BCZRT.shape)}: {need}")
     if times is None:
         return padded(x_BCZRT, pad)
     if x_BCZRT.shape[-1] not in (1, times):
-        raise ValueError(
-            f"{x_BCZRT.shape[-1]} times; this network, time folded, answers for {times}, asked "
-            "with all of them or with one"
-        )
+        need = f"this network, time folded, answers for {times}, asked with all of them or one"
+        raise ValueError(f"{x_BCZRT.shape[-1]} times; {need}")
     first = x_BCZRT if x_BCZRT.shape[-1] == 1 else x_BCZRT[..., :1]
     return padded(first.flatten(3), pad)
 

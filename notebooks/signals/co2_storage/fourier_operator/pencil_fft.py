@@ -55,10 +55,11 @@ class Pencils:
         columns = [dist.new_group([r * q + c for r in range(p)]) for c in range(q)]
         self.along_row, self.along_column = rows[self.row], columns[self.column]
 
-    def local(self, whole):
-        """This process's piece of a whole field (B, C, X, Y, Z): cut along X and Y."""
-        x = whole.split(shares(whole.shape[2], self.p), 2)[self.row]
-        return x.split(shares(x.shape[3], self.q), 3)[self.column]
+    def local(self, whole, axis=2):
+        """This process's piece of a whole field (B, C, X, Y, Z): cut along X and Y; or, along
+        `axis` and the next, of a weight or its gradient."""
+        x = whole.split(shares(whole.shape[axis], self.p), axis)[self.row]
+        return x.split(shares(x.shape[axis + 1], self.q), axis + 1)[self.column]
 
     def turn(self, field, cut, join, length, by_row):
         """The field cut along axis `cut`, where it was whole, and whole along `join`.
@@ -68,31 +69,20 @@ class Pencils:
         return _Exchange.apply(field, self, cut, join, length, by_row)
 
     def _swap(self, field, cut, join, length, by_row):
-        parts = self.q if by_row else self.p
-        place, group = (
-            (self.column, self.along_row) if by_row else (self.row, self.along_column)
-        )
+        groups = (self.p, self.row, self.along_column), (self.q, self.column, self.along_row)
+        parts, place, group = groups[by_row]
         if parts == 1:
             return field
-        pieces = [
-            piece.contiguous() for piece in field.split(shares(field.shape[cut], parts), cut)
-        ]
-        shapes = []
-        for size in shares(length, parts):
-            shape = list(pieces[place].shape)
-            shape[join] = size
-            shapes.append(shape)
+        pieces = field.split(shares(field.shape[cut], parts), cut)
+        own = pieces[place].shape
+        shapes = [(*own[:join], n, *own[join + 1 :], 2) for n in shares(length, parts)]
         sent = torch.cat([torch.view_as_real(piece).flatten() for piece in pieces])
-        sizes = [2 * math.prod(shape) for shape in shapes]
+        sizes, counts = [*map(math.prod, shapes)], [2 * piece.numel() for piece in pieces]
         got = sent.new_empty(sum(sizes))
-        counts = [2 * piece.numel() for piece in pieces]
         dist.all_to_all_single(got, sent, sizes, counts, group=group)
         self.bytes += (sum(counts) - counts[place]) * sent.element_size()
-        found = [
-            torch.view_as_complex(part.view(*shape, 2))
-            for part, shape in zip(got.split(sizes), shapes, strict=True)
-        ]
-        return torch.cat(found, join)
+        found = map(torch.Tensor.view, got.split(sizes), shapes)
+        return torch.cat([torch.view_as_complex(part) for part in found], join)
 
 
 class _Exchange(torch.autograd.Function):
@@ -125,8 +115,7 @@ class PencilSpectralConv(nn.Module):
         if len(conv.modes) != 3:
             raise ValueError(f"{len(conv.modes)} axes: pencils are made for three")
         self.modes, self.pencils = conv.modes, pencils
-        own = own_modes(joined(conv.weight).detach(), pencils)
-        self.weight = nn.Parameter(own.clone())
+        self.weight = nn.Parameter(pencils.local(joined(conv.weight).detach(), 3).clone())
 
     def forward(self, x, sizes):
         """(B, C_out, X/p, Y/q, Z)."""
@@ -156,12 +145,6 @@ def along(transform, v, axis, **options):
     return one.new_zeros(shape) * nothing
 
 
-def own_modes(whole, pencils):
-    """A process's share of a weight (or its gradient): K_y cut over rows, K_z over columns."""
-    rows = whole.split(shares(whole.shape[3], pencils.p), 3)[pencils.row]
-    return rows.split(shares(rows.shape[4], pencils.q), 4)[pencils.column]
-
-
 def ends(v, axis, modes):
     """The first and the last `modes` of an axis."""
     size = v.shape[axis]
@@ -176,21 +159,21 @@ def spread(v, axis, modes, size):
     return torch.cat([low, v.new_zeros(shape), high], axis)
 
 
-def exchange_bytes(sizes, modes, channels, p, q, batch=1):
+def exchange_bytes(sizes, modes, channels, p, q):
     """Bytes that one process sends in one forward pass of a layer, by count: two exchanges
     there and two back, 8 bytes a complex number, what stays at home not counted."""
     (X, Y, _), (_, m_y, m_z) = sizes, modes
     by_row = X / p * Y / q * m_z * (q - 1) / q
     by_column = X / p * 2 * m_y * m_z / q * (p - 1) / p
-    return 2 * 8 * batch * channels * (by_row + by_column)
+    return 2 * 8 * channels * (by_row + by_column)
 
 
-def memory_bytes(sizes, modes, channels, p, q, batch=1):
+def memory_bytes(sizes, modes, channels, p, q):
     """(weights, activations) of one layer on one process: 8 bytes a complex weight, 4 a real
     cell, input and output."""
     (X, Y, Z), (m_x, m_y, m_z) = sizes, modes
     weights = 8 * channels**2 * 2 * m_x * math.ceil(2 * m_y / p) * math.ceil(m_z / q)
-    return weights, 2 * 4 * batch * channels * math.ceil(X / p) * math.ceil(Y / q) * Z
+    return weights, 2 * 4 * channels * math.ceil(X / p) * math.ceil(Y / q) * Z
 
 
 def compare(p, q, sizes=(20, 18, 14), modes=(4, 3, 5), channels=3, batch=2):
@@ -212,20 +195,16 @@ def compare(p, q, sizes=(20, 18, 14), modes=(4, 3, 5), channels=3, batch=2):
     pairs = {
         "answer": (answer, pencils.local(wanted)),
         "field gradient": (field.grad, pencils.local(whole.grad)),
-        "weight gradient": (mine.weight.grad, own_modes(joined(gradients.weight), pencils)),
+        "weight gradient": (mine.weight.grad, pencils.local(joined(gradients.weight), 3)),
     }
-    scaled = (
-        (a - b).abs() / b.abs().max() if b.numel() else b.abs() for a, b in pairs.values()
-    )
-    worst = torch.tensor([max([0.0, *gap.flatten().tolist()]) for gap in scaled])
-    dist.all_reduce(worst, dist.ReduceOp.MAX)
+    gaps = ((a - b).abs() / b.abs().max() if b.numel() else b.abs() for a, b in pairs.values())
+    worst = (max([0.0, *gap.flatten().tolist()]) for gap in gaps)
+    most = torch.tensor([*worst, mine.weight.numel()], dtype=torch.float64)
+    dist.all_reduce(most, dist.ReduceOp.MAX)
     totals = torch.tensor([sent, mine.weight.numel(), field.numel()], dtype=torch.float64)
     dist.all_reduce(totals)
-    told = dict(zip(pairs, worst.tolist(), strict=True)) | {"grid": (p, q)}
-    told |= dict(zip(("bytes", "weights", "cells"), totals.tolist(), strict=True))
-    largest = torch.tensor(float(mine.weight.numel()))
-    dist.all_reduce(largest, dist.ReduceOp.MAX)
-    return told | {"largest_weights": int(largest)}
+    told = dict(zip((*pairs, "largest_weights"), most.tolist(), strict=True)) | {"grid": (p, q)}
+    return told | dict(zip(("bytes", "weights", "cells"), totals.tolist(), strict=True))
 
 
 def worker(rank=-1, size=-1, meet=None):

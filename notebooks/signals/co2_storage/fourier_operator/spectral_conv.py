@@ -15,6 +15,7 @@ Legend: B batch, C channels, n1 … nd points an axis, K kept modes of all axes 
 
 import functools
 import math
+import operator
 
 import torch
 from torch import nn
@@ -27,42 +28,42 @@ class SpectralConv(nn.Module):
     """A learned multiplication of the lowest modes: `SpectralConv(36, 36, (10, 10, 10))`.
 
     Maps real (B, C_in, n1 … nd) to (B, C_out, n1 … nd): real FFT over all axes but two, the
-    kept modes times one complex matrix (C_in, C_out) each, zeros elsewhere, and back.
-    `modes` are kept on both sides of every axis but the last, of which the transform has
-    one side: so there are 2^(d-1) corners. `weight` holds one complex tensor (C_in, C_out,
-    m1 … md) a corner; the first axis toggles fastest: (low, low), (high, low), (low, high),
-    (high, high). Raises ValueError where the corners would overlap. Source: Li et al.,
-    2021, section 4.
+    kept modes times one complex matrix (C_in, C_out) each, zeros elsewhere, and back. `modes`
+    are kept on both sides of every axis but the last, of which the transform has one side: so
+    there are 2^(d-1) corners. `weight` holds one complex tensor (C_in, C_out, m1 … md) a
+    corner; the first axis toggles fastest: (low, low), (high, low), (low, high), (high, high).
+    Raises ValueError where the corners would overlap. Source: Li et al., 2021, section 4.
     """
 
     def __init__(self, channels_in, channels_out, modes):
         super().__init__()
         if not modes or min(*modes, channels_in, channels_out) < 1:
-            raise ValueError(
-                f"{channels_in} to {channels_out} channels, modes {tuple(modes)}: each >= 1"
-            )
+            told = f"{channels_in} to {channels_out} channels, modes {tuple(modes)}"
+            raise ValueError(f"{told}: each >= 1")
         self.modes, corners = tuple(modes), 2 ** (len(modes) - 1)
         scale = 1 / math.sqrt(2 * channels_in * channels_out)
         shape = (channels_in, channels_out, *modes)
-        self.weight = nn.ParameterList(
-            nn.Parameter(scale * torch.randn(shape, dtype=torch.cfloat)) for _ in range(corners)
-        )
+        drawn = (scale * torch.randn(shape, dtype=torch.cfloat) for _ in range(corners))
+        self.weight = nn.ParameterList(map(nn.Parameter, drawn))
 
     def forward(self, x_BCs):
         """(B, C_out, n1 … nd), real."""
         sizes = x_BCs.shape[2:]
         check_room(self.modes, sizes)
-        few = (
-            math.prod(2 * mode / size for mode, size in zip(self.modes, sizes, strict=True))
-            < MATRICES_BELOW
-        )
-        if few and x_BCs.device.type == "cpu":
+        kept = math.prod(2 * mode / size for mode, size in zip(self.modes, sizes, strict=True))
+        if kept < MATRICES_BELOW and x_BCs.device.type == "cpu":
             return self._by_matrices(x_BCs, sizes)
+        return self._by_transforms(x_BCs, sizes)
+
+    def _by_transforms(self, x_BCs, sizes):
         axes = tuple(range(2, x_BCs.ndim))
         found = torch.fft.rfftn(x_BCs, dim=axes)
         mixed = found.new_zeros(len(found), self.weight[0].shape[1], *found.shape[2:])
         for number, weight in enumerate(self.weight):
-            corner = (slice(None), slice(None), *self.corner(number, sizes))
+            ends = [(number >> axis) & 1 for axis in range(len(axes) - 1)] + [0]
+            corner = [slice(None)] * 2
+            for end, mode, size in zip(ends, self.modes, sizes, strict=True):
+                corner.append(slice(size - mode, size) if end else slice(0, mode))
             mixed[corner] = torch.einsum("bi...,io...->bo...", found[corner], weight)
         return torch.fft.irfftn(mixed, s=sizes, dim=axes)
 
@@ -72,25 +73,12 @@ class SpectralConv(nn.Module):
         transforms = kept_transforms(tuple(sizes), self.modes, parts.dtype, parts.device)
         return by_matrices(x_BCs, mixing(*parts), *transforms)
 
-    def corner(self, number, sizes):
-        """The slices, one an axis, of corner `number` in a transform of a field with these
-        sizes."""
-        ends = [(number >> axis) & 1 for axis in range(len(self.modes) - 1)] + [0]
-        return tuple(
-            slice(size - mode, size) if end else slice(0, mode)
-            for end, mode, size in zip(ends, self.modes, sizes, strict=True)
-        )
-
 
 def check_room(modes, sizes):
     """None where a field of these sizes has these modes, each once; else ValueError."""
     room = (*(size // 2 for size in sizes[:-1]), sizes[-1] // 2 + 1)
-    if len(sizes) != len(modes) or any(
-        mode > most for mode, most in zip(modes, room, strict=True)
-    ):
-        raise ValueError(
-            f"a field of {tuple(sizes)} has room for {room} modes, not {tuple(modes)}"
-        )
+    if len(sizes) != len(modes) or any(map(operator.gt, modes, room)):
+        raise ValueError(f"a field of {tuple(sizes)} has room for {room} modes, not {modes}")
 
 
 def joined(corners):

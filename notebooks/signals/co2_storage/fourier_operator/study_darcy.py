@@ -38,6 +38,7 @@ def contestants(seed):
     try:
         from neuralop.models import FNO as PeerFNO
     except ImportError:
+        print("neuraloperator is not installed here: its network is left out")
         return found
     torch.manual_seed(seed)
     peer = PeerFNO((12, 12), 3, 1, 24, n_layers=4, positional_embedding=None)
@@ -45,34 +46,33 @@ def contestants(seed):
 
 
 def study(net, flows, epochs, seed):
-    """Three lists, a number an epoch: seconds of training, errors in % at 16², at 32²."""
-    found, began = ([], [], []), time.perf_counter()
+    """(3, epochs): seconds of training, errors in % at 16², at 32² of each epoch."""
+    rows, began = [], time.perf_counter()
 
     def tell(epoch, loss):
         nonlocal began
-        found[0].append(time.perf_counter() - began)
-        for errors, key in zip(found[1:], ("test_16", "test_32"), strict=True):
-            errors.append(100 * darcy.errors(net, flows[key]).mean().item())
+        seconds = time.perf_counter() - began
+        asked = (darcy.errors(net, flows[f"test_{points}"]).mean() for points in (16, 32))
+        rows.append((seconds, *(100 * error.item() for error in asked)))
         began = time.perf_counter()
 
     darcy.fit(net, flows["train_16"], epochs, seed=seed, tell=tell)
-    return found
+    return list(zip(*rows, strict=True))
 
 
 def kept(receipt, runs, epochs):
     """None; what the runs of each network gave goes into the receipt."""
     columns = {"epoch": list(range(1, epochs + 1))}
     for name, found in runs.items():
-        seconds = [s for times, *_ in found for s in times]
-        low, _, high = statistics.quantiles(seconds, n=4)
-        middle = statistics.median(seconds)
+        seconds, *errors = zip(*found, strict=True)  # each (seeds, epochs)
+        seconds = [s for times in seconds for s in times]
+        low, middle, high = statistics.quantiles(seconds, n=4)
         receipt.record(f"darcy_epoch_{name}", middle, "s", low, high, len(seconds))
-        for at, points in ((1, 16), (2, 32)):
-            errors = [one[at] for one in found]
-            last, label = [one[-1] for one in errors], f"{name}_{points}"
+        for points, of in zip((16, 32), errors, strict=True):
+            last, label = [one[-1] for one in of], f"{name}_{points}"
             spread = min(last), max(last), len(last)
             receipt.record(f"darcy_trained_{label}", statistics.mean(last), "%", *spread)
-            columns[label] = [statistics.mean(values) for values in zip(*errors, strict=True)]
+            columns[label] = [statistics.mean(values) for values in zip(*of, strict=True)]
     receipt.curve("darcy", **columns)
 
 
@@ -92,8 +92,6 @@ def main(argv=None):
         for name, net in contestants(seed).items():  # in turn, so that load meets all alike
             runs.setdefault(name, []).append(study(net, flows, args.epochs, seed))
             receipt.sizes(**{f"parameters_{name}": parameters(net)[1]})
-    if "neuraloperator" not in runs:
-        print("neuraloperator is not installed here: its network is left out")
     kept(receipt, runs, args.epochs)
     print(receipt.write("darcy"))
 

@@ -13,6 +13,6 @@ def test_the_peer_gets_the_same_weights(points, modes):
 
 
 def test_no_race_between_layers_that_disagree(monkeypatch):
-    monkeypatch.setattr(SpectralConv, "_by_matrices", lambda self, x, points: 1.01 * x)
+    monkeypatch.setattr(SpectralConv, "_by_matrices", lambda self, x, sizes: 1.01 * x)
     with pytest.raises(AssertionError, match="matrices differs by"):
         races.layer_race((8, 12), (2, 3), 2, 1, "cpu", 1)

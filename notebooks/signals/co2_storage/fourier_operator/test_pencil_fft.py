@@ -83,7 +83,7 @@ def test_processes_that_own_no_wave_take_part(compared, p, q):
 
 
 def test_what_is_sent_is_what_the_count_says(compared):
-    once = exchange_bytes(SIZES, MODES, CHANNELS, 2, 2, BATCH)  # pieces of about one size
+    once = BATCH * exchange_bytes(SIZES, MODES, CHANNELS, 2, 2)  # pieces of about one size
     # complex128 is twice the count's 8 bytes
     assert compared[0][2, 2]["bytes"] == pytest.approx(2 * 4 * once, rel=0.11)
 

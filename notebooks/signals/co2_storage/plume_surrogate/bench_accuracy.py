@@ -18,7 +18,7 @@ import storage_sites
 import torch
 from helpers import bench, device, receipts
 from storage_sites import generate
-from two_phase import Grid, simulate_batch
+from two_phase import Grid, simulate
 
 from .mass import MassBalance
 from .runtime import Compiled
@@ -26,7 +26,7 @@ from .shipped import BUILD, load_shipped
 from .surrogate import case_errors, pick
 
 GRID, FINE, WIDE = Grid.reduced(), Grid.reduced(48, 96), Grid.reduced(24, 24)
-SEED, SITES = 1, range(500, 508)
+SEED, SITES, FIELDS = 1, range(500, 508), ("saturation", "pressure")
 WAYS = {  # of the simulator: grid, step as a share of the time passed
     "fine": (FINE, 0.05),
     "simulator": (GRID, 0.1),
@@ -59,11 +59,7 @@ def onto(field_NTZR, grid):
 def simulated(cases, way):
     """(saturation, pressure) of cases by one of `WAYS`, float32 on `GRID`."""
     grid, step = WAYS[way]
-    made = [regridded(case, grid) for case in cases]
-    if way == "fine":  # one after the other: cases of unequal thickness wait for the thickest
-        results = [simulate_batch([case], grid, step_fraction=step)[0] for case in made]
-    else:
-        results = simulate_batch(made, grid, step_fraction=step)
+    results = [simulate(regridded(case, grid), grid, step_fraction=step) for case in cases]
     fields = (torch.stack([result[at] for result in results]) for at in (0, 1))
     return tuple(onto(field, grid).float() for field in fields)
 
@@ -72,16 +68,14 @@ def truth(cases):
     """What `simulated(cases, "fine")` gives, kept in `_build` under the simulator's hash."""
     code = storage_sites.code_hash(generate.CODE)[:12]
     path = BUILD / f"co2_fine_{SEED}_{SITES[0]}_{len(SITES)}_{code}.npz"
-
-    def make():
-        return dict(zip(("saturation", "pressure"), simulated(cases, "fine"), strict=True))
-
-    return tuple(storage_sites.kept(path, make).values())
+    make = functools.partial(simulated, cases, "fine")
+    fields = storage_sites.kept(path, lambda: dict(zip(FIELDS, make(), strict=True)))
+    return tuple(fields[name] for name in FIELDS)
 
 
 def accuracy(found, wanted, sites):
     """A dict: mean plume and pressure error, gas misplaced at the end, in %."""
-    errors = case_errors(*found, sites | {"saturation": wanted[0], "pressure": wanted[1]})
+    errors = case_errors(*found, sites | dict(zip(FIELDS, wanted, strict=True)))
     full = MassBalance(GRID).capacity(sites, wanted[1])[:, -1]
     held, best = (full * fields[0][:, -1] for fields in (found, wanted))
     misplaced = (held - best).abs().sum((1, 2)) / 2 / best.sum((1, 2))
@@ -97,10 +91,8 @@ def main(argv=None):
     args = parser.parse_args(argv)
     torch.set_num_threads(args.threads)
     cases = [storage_sites.draw(SEED, number, GRID) for number in SITES]
-    sites = {
-        name: torch.from_numpy(np.array(values))
-        for name, values in storage_sites.to_arrays(cases, GRID).items()
-    }
+    arrays = storage_sites.to_arrays(cases, GRID)
+    sites = {name: torch.tensor(values) for name, values in arrays.items()}
     middle = int(sites["thickness"].argsort()[len(cases) // 2])
     one, lone = pick(sites, [middle]), [cases[middle]]
     wanted = truth(cases)

@@ -53,11 +53,8 @@ def encode(cases, grid, moving=True):
     ]
     raw = torch.cat([logs, torch.stack([field.expand(B, Z, R) for field in fields], 1)], 1)
     middle, unit = (along(values, (1, -1, 1, 1)) for values in zip(*SCALES, strict=True))
-    places = [
-        along(grid.centres_m, (1, 1, R)).clamp(min=1e-3).log10() / 2 - 1,
-        below_m / 100 - 1,
-    ]
-    places = torch.stack([place.expand(B, Z, R) for place in places], 1)
+    outward = along(grid.centres_m, (1, 1, R)).clamp(min=1e-3).log10() / 2 - 1
+    places = torch.stack([x.expand(B, Z, R) for x in (outward, below_m / 100 - 1)], 1)
     still = torch.cat([(raw - middle) / unit * inside[:, None], places], 1)
     times = torch.as_tensor(grid.times_days, dtype=torch.float32, device=device).log10() / 2 - 1
     times = times if moving else times[:1]

@@ -40,11 +40,9 @@ class MassBalance(nn.Module):
         super().__init__()
         depths = np.arange(SHALLOWEST_M, DEEPEST_M + 1, STEP_M)
         built_up = np.arange(0, HIGHEST_BAR + 1, STEP_BAR)[:, None]
-        kelvin = fluids.temperature_c(depths) + 273.15
+        pascal = (hydrostatic_bar(depths) + built_up) * BAR_PA
         numbers = {
-            "density_UD": fluids.co2_density(
-                (hydrostatic_bar(depths) + built_up) * BAR_PA, kelvin
-            ),
+            "density_UD": fluids.co2_density(pascal, fluids.temperature_c(depths) + 273.15),
             "volumes_R": grid.areas_m2 * grid.row_m,
             "depths_Z": grid.depths_m,
             "years_T": np.array(grid.times_days) / 365,
@@ -56,9 +54,8 @@ class MassBalance(nn.Module):
         """(B, T, Z, R): Mt of CO₂ that would fill each cell at a build-up in bar."""
         B, T, Z, R = pressure_BTZR.shape
         depths = (cases["depth"].float()[:, None] + self.depths_Z).flatten()
-        table, _ = look_up(
-            self.density_UD, SHALLOWEST_M, STEP_M, depths.expand(len(self.density_UD), -1)
-        )
+        depths = depths.expand(len(self.density_UD), -1)
+        table, _ = look_up(self.density_UD, SHALLOWEST_M, STEP_M, depths)
         built_up = pressure_BTZR.transpose(1, 2).reshape(B, Z, T * R)
         table = table.view(-1, B, Z).permute(1, 2, 0)
         density = look_up(table, 0.0, STEP_BAR, built_up)[0].view(B, Z, T, R).transpose(1, 2)

@@ -37,19 +37,21 @@ class Compiled:
     """
 
     def __init__(self, surrogate, example):
-        self.grid = surrogate.grid
-        first = pick(example, [0])
+        import onnxruntime
+
+        self.grid, first = surrogate.grid, pick(example, [0])
         whole = deployed(surrogate, (first,))
         graph = to_onnx(whole, tuple(first[name] for name in READ), READ, ANSWERS)
-        self.session = _session(graph, torch.get_num_threads())
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads, options.log_severity_level = torch.get_num_threads(), 3
+        self.session = onnxruntime.InferenceSession(graph, options)
 
     def predict(self, cases, trained=True):
         """Saturation and build-up in bar, (N, T, Z, R), as `Surrogate.predict`, which also says
         what is refused."""
         fed = {name: cases[name].numpy() for name in READ}
         check_cases(fed, self.grid, trained)  # on arrays, whose small operations cost half
-        sites = range(len(fed["mask"]))
-        each = [{name: value[n : n + 1] for name, value in fed.items()} for n in sites]
+        each = [{k: x[n : n + 1] for k, x in fed.items()} for n in range(len(fed["mask"]))]
         fields = zip(*(self.session.run(ANSWERS, one) for one in each), strict=True)
         return tuple(torch.from_numpy(np.concatenate(parts)) for parts in fields)
 
@@ -64,9 +66,7 @@ def to_onnx(module, inputs, names, answers):
     target = io.BytesIO()
     torch.onnx.register_custom_op_symbolic("aten::movedim", _movedim, OPSET)
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore"
-        )  # it tells of constants in the graph; the tests compare numbers
+        warnings.simplefilter("ignore")  # of constants in the graph; the tests compare numbers
         torch.onnx.export(
             module,
             inputs,
@@ -141,11 +141,3 @@ class _Named(nn.Module):
     def forward(self, *values):
         """Saturation and build-up (N, T, Z, R)."""
         return self.surrogate(dict(zip(READ, values, strict=True)))
-
-
-def _session(graph, threads):
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads, options.log_severity_level = threads, 3
-    return onnxruntime.InferenceSession(graph, options)

@@ -37,11 +37,10 @@ def pick(cases, which):
 
 @dataclass
 class Errors:
-    """Per case: `plume` (mean absolute error of saturation where gas is or was predicted) and
-    `pressure` (mean absolute error over the case's largest build-up), both (N,), as shares."""
+    """Mean absolute errors of N cases, as shares."""
 
-    plume: torch.Tensor
-    pressure: torch.Tensor
+    plume: torch.Tensor  # (N,) of saturation, where gas is or was predicted
+    pressure: torch.Tensor  # (N,) over the case's largest build-up
 
 
 def case_errors(saturation_NTZR, pressure_NTZR, cases):
@@ -111,17 +110,14 @@ class Surrogate(nn.Module):
         """The surrogate with a file's weights in `net`; ValueError if they do not fit it."""
         from safetensors.torch import load_file
 
-        found, wanted = load_file(path), net.state_dict()
-        if found.keys() != wanted.keys():
-            other = sorted(found.keys() ^ wanted.keys())[:3]
-            raise ValueError(f"{path} holds another network than this one: {other} differ")
-        for name, value in wanted.items():
-            read = found[name].float()
-            read = torch.view_as_complex(read) if value.is_complex() else read
-            if read.shape != value.shape:
-                shapes = f"{tuple(read.shape)}, not {tuple(value.shape)}"
-                raise ValueError(f"{path} holds another network than this one: {name} {shapes}")
-            value.copy_(read)
+        found = {name: value.float() for name, value in load_file(path).items()}
+        for name, value in net.state_dict().items():
+            if value.is_complex() and name in found:
+                found[name] = torch.view_as_complex(found[name])
+        try:
+            net.load_state_dict(found)
+        except RuntimeError as error:
+            raise ValueError(f"{path} holds another network than this one: {error}") from None
         return cls(net.eval(), grid)
 
 
@@ -143,9 +139,8 @@ def check_cases(cases, grid, trained=True):
         if not trained:
             low, high = FLOOR, 0.5 if name == "porosity" else math.inf
             allowed = f"it must be positive, and at most {high:g}"
-        fine = (
-            (values >= low * (1 - FLOOR)) & (values <= high * (1 + FLOOR)) & (values < math.inf)
-        )
+        fine = (values >= low * (1 - FLOOR)) & (values <= high * (1 + FLOOR))
+        fine &= values < math.inf
         if values.ndim == 3:  # a comparison is false for what is not a number
             fine |= ~mask
         if not fine.all():
@@ -171,12 +166,11 @@ def check_pressing(cases, grid):
     means = (k_NZR.clamp(min=FLOOR).log() * mask).sum((1, 2)) / mask.sum((1, 2))
     for mean in means.exp().tolist():
         if not MEAN_MD[0] <= mean <= MEAN_MD[1]:
-            had = f"the training sites have {MEAN_MD[0]:g} to {MEAN_MD[1]:g}"
+            had = "the training sites have {:g} to {:g}".format(*MEAN_MD)
             raise ValueError(f"permeability with a geometric mean of {mean:.3g} mD: {had}")
     depth = Depth(*map(torch.as_tensor, at_depth(cases["depth"].numpy())))
     share = (buildup_bar(cases, depth, grid) / depth.start_bar).max()
     if not share <= BUILD_UP_SHARE * (1 + 1e-3):
-        raise ValueError(
-            f"this well would raise the pressure by about {share:.0%} of what rests there: the "
-            f"training has at most {BUILD_UP_SHARE:.0%}; inject less, or open more rows"
-        )
+        had = f"the training has at most {BUILD_UP_SHARE:.0%}; inject less, or open more rows"
+        told = f"this well would raise the pressure by about {share:.0%} of what rests there"
+        raise ValueError(f"{told}: {had}")

@@ -30,7 +30,7 @@ def shipped():
 
 
 def ratios(cases, saturation, pressure):
-    """(N, T): gas in place over gas injected, by the simulator's own books."""
+    """(N, T): gas in place over gas injected, summed as the simulator does."""
     made = [storage_sites.to_case(cases, i) for i in range(len(cases["mask"]))]
     held = [
         two_phase.co2_in_place_mt(case, GRID, saturation[i], pressure[i])

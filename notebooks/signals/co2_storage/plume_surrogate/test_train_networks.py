@@ -19,7 +19,7 @@ def asked(monkeypatch, tmp_path):
     """A function that asks for a network, and the numbers of cases and epochs of trainings."""
     sites, trainings = storage_sites.load(Path(__file__).parents[1] / "sample_cases"), []
 
-    def train(net, cases, grid, epochs, seed, tell):
+    def train(net, cases, grid, epochs, seed):
         trainings.append((len(cases["mask"]), epochs))
         return [1.0]
 

@@ -6,19 +6,16 @@ r"""Makes the shipped networks and the receipt of how they compare.
 
 Trains U-FNO, CNN and FNO of equal size with three seeds each on all training cases, and U-FNO
 and CNN on shares of them. Other cases are for testing alone: the hundred after the training
-ones, fifty of unseen rock, and fifty from which the ensemble's spread is calibrated; they are
-simulated when first needed, and kept beside the networks, so that an interrupted run goes on
-where it stopped. The three U-FNOs and the first FNO and CNN come to lie in `weights/`, 16 bits
-a number.
-
-`training_receipt.json` there holds what `measured` gives of each.
+ones, fifty of unseen rock, and fifty from which the ensemble's spread is calibrated. All is
+kept in `_build`, so that an interrupted run goes on where it stopped. What is shipped comes to
+lie in `weights/`, 16 bits a number; `training_receipt.json` has what `measured` gives of each.
 """
 
 import argparse
 import functools
-import hashlib
 import json
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import fourier_operator
@@ -26,7 +23,7 @@ import numpy as np
 import torch
 from fourier_operator import parameters
 from helpers import device
-from storage_sites import code_hash, generate, kept, load, simulate_shard, sites
+from storage_sites import code_hash, generate, kept, load, shards, simulate_shard, sites
 from two_phase import Grid
 
 from .mass import gas_ratios, reach_m
@@ -34,7 +31,7 @@ from .shipped import BUILD, KINDS, RECEIPT, SEEDS, SHIPPED, load_shipped, shippe
 from .surrogate import GAS, Surrogate, case_errors, pick
 from .training import train
 
-SHARES = (0.125, 0.25, 0.5)
+SHARES, FIELDS = (0.125, 0.25, 0.5), ("saturation", "pressure")
 SEED, TRAINING, EPOCHS = 1, 500, 40  # of the cases; cases, rounds over all cases
 TESTS = {  # seed, numbers, ranges of cases that no network learns from
     "test": (SEED, range(TRAINING, TRAINING + 100), "training"),
@@ -98,17 +95,16 @@ def calibrated(members, tests):
         answers = [member.predict(cases) for member in members]
         gas = torch.stack([s for s, _ in answers]).amax(0) > GAS
         inside = cases["mask"][:, None].expand_as(gas)
-        for at, (name, cells) in enumerate((("saturation", gas), ("pressure", inside))):
+        for at, (name, cells) in enumerate(zip(FIELDS, (gas, inside), strict=True)):
             fields = torch.stack([answer[at] for answer in answers])
             gap = (fields.mean(0) - cases[name]).abs()
-            yield name, (gap / fields.std(0).clamp(min=1e-9))[cells]
+            yield (gap / fields.std(0).clamp(min=1e-9))[cells]
 
     found = {}
-    for (name, before), (_, now) in zip(
-        away(tests["calibration"]), away(tests["test"]), strict=True
-    ):
+    pairs = zip(away(tests["calibration"]), away(tests["test"]), strict=True)
+    for name, (before, now) in zip(FIELDS, pairs, strict=True):
         factor = np.quantile(before.numpy(), 0.95)
-        shares = {"covered_by_2": (now <= 2), "covered_by_factor": (now <= factor)}
+        shares = {"covered_by_2": now <= 2, "covered_by_factor": now <= factor}
         found[name] = {"factor": round(float(factor), 2)}
         found[name] |= {key: round(hit.float().mean().item(), 4) for key, hit in shares.items()}
     return found
@@ -128,17 +124,12 @@ def trained(kind, seed, share, training, grid, epochs, folder):
     found = json.loads(notes.read_text()) if notes.exists() else {}
     if entry.items() <= found.items():
         return found, path
-    began = time.perf_counter()
-
-    def tell(epoch, loss):
-        print(f"{path.stem} epoch {epoch}: {loss:.3f}", flush=True)
-
-    some = pick(training, slice(0, number))
-    losses = train(net, some, grid, rounds, seed, tell=tell)
+    some, began = pick(training, slice(0, number)), time.perf_counter()
+    losses = train(net, some, grid, rounds, seed)
+    print(f"{path.stem}: {losses[-1]:.3f} in the last epoch", flush=True)
     Surrogate(net, grid).save(path)
-    entry |= {"losses": [round(x, 4) for x in losses]}
+    entry |= {"losses": [round(x, 4) for x in losses], "sha256": shards.sha256(path)}
     entry |= {"seconds": round(time.perf_counter() - began, 1)}
-    entry |= {"sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
     notes.write_text(json.dumps(entry))
     if share == 1 and seed in SHIPPED[kind]:
         shipped_path(kind, seed).write_bytes(path.read_bytes())
@@ -159,22 +150,15 @@ def all_trained(folder, grid, tests):
         "simulator": json.loads((CASES / "index.json").read_text())["code"],
         "torch": torch.__version__,
         "machine": device.machine()["cpu"],
-        "date": today(),
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
         "networks": made,
     }
-
-
-def today():
-    """The date, "2026-01-31", in UTC."""
-    return time.strftime("%Y-%m-%d", time.gmtime())
 
 
 def main(argv=None):
     """Train, ship, measure."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument(
-        "--measure", action="store_true", help="train nothing, measure the shipped"
-    )
+    parser.add_argument("--measure", action="store_true", help="measure the shipped alone")
     args, grid, folder = parser.parse_args(argv), Grid.reduced(), BUILD / "co2_networks"
     folder.mkdir(parents=True, exist_ok=True)
     tests = tests_of(folder, grid)
@@ -185,7 +169,7 @@ def main(argv=None):
                 if (entry["kind"], entry["seed"], entry["share"]) == (kind, seed, 1):
                     entry |= measured(surrogate, tests, shipped=True)
     told["ensemble"] = calibrated(load_shipped(grid), tests)
-    now = {"simulator": code_hash(generate.CODE), "date": today()}
+    now = {"simulator": code_hash(generate.CODE), "date": f"{datetime.now(UTC):%Y-%m-%d}"}
     told["measured"] = told.get("measured", {}) | now
     RECEIPT.write_text(json.dumps(told) + "\n")
 

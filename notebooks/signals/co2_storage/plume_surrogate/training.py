@@ -30,16 +30,15 @@ def field_loss(found_BFZRT, true_BFZRT, mask_BZR, derivative=0.5):
     Raises ValueError for shapes that differ.
     """
     if found_BFZRT.shape != true_BFZRT.shape:
-        raise ValueError(
-            f"answers of shape {tuple(found_BFZRT.shape)}, truths of {tuple(true_BFZRT.shape)}"
-        )
+        shapes = tuple(found_BFZRT.shape), tuple(true_BFZRT.shape)
+        raise ValueError("answers of shape {}, truths of {}".format(*shapes))
     inside = mask_BZR[:, None, :, :, None]
     found, true = ((field * inside).flatten(0, 1) for field in (found_BFZRT, true_BFZRT))
     slopes = (field[:, :, 2:] - field[:, :, :-2] for field in (found, true))
     return (relative_l2(found, true) + derivative * relative_l2(*slopes)).mean()
 
 
-def train(net, cases, grid, epochs, seed=0, batch=8, rate=3e-3, device="cpu", tell=None):
+def train(net, cases, grid, epochs, seed=0, batch=8, rate=3e-3, device="cpu"):
     """A list of each epoch's mean loss; `net` is trained in place, and left in eval mode.
 
     cases: as `storage_sites.load` gives them. Raises ValueError for cases that `check_cases`
@@ -54,6 +53,6 @@ def train(net, cases, grid, epochs, seed=0, batch=8, rate=3e-3, device="cpu", te
         found = net(encode(some, grid, moving))
         return field_loss(found, targets(some, grid), some["mask"])
 
-    losses = descend(net, loss_of, len(cases["mask"]), epochs, seed, batch, rate, tell)
+    losses = descend(net, loss_of, len(cases["mask"]), epochs, seed, batch, rate)
     net.eval()
     return losses

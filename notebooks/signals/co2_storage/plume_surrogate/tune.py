@@ -44,7 +44,7 @@ THREE_AXES = {"width": 10, "modes": (3, 5, 3), "layers": 3, "u_layers": 3, "inne
               "head": 32, "pad": (0, 8, 4), "normalise": False}  # fmt: skip
 EPOCHS, LONGER = 12, 4  # of a trial with equal epochs; times a trial's seconds, for three axes
 UNITS = {"epochs": "epochs", "seconds": "s", "plume": "%", "pressure": "%"}
-SETS = {"training": 60, "validation": 20, "test": 20}  # sites
+SETS = {"training": 48, "validation": 16, "test": 16}  # sites
 GRID, SEED, KEPT = Grid.reduced(), 4, BUILD / "co2_tuning"
 
 

@@ -70,10 +70,8 @@ def rocks(grid, seed=SEED):
     found = {}
     for index, (name, (kind, sigma)) in enumerate(ROCKS.items()):
         rng = np.random.default_rng([seed, index])
-        fields = [rock.gaussian(grid, rng, 30.0, 2000.0, kind) for _ in range(2)]
-        found[name] = torch.tensor(
-            np.stack([sigma * fields[0], fields[1]]), dtype=torch.float32
-        )
+        lift, scatter = (rock.gaussian(grid, rng, 30.0, 2000.0, kind) for _ in range(2))
+        found[name] = torch.tensor(np.stack([sigma * lift, scatter]), dtype=torch.float32)
     return found
 
 
@@ -107,9 +105,8 @@ class Scene(nn.Module):
         open_Z = (self.depths_Z > top * thickness) & (self.depths_Z < bottom * thickness)
         away_Z = (self.depths_Z - (top + bottom) / 2 * thickness).abs() + 1e6 * ~inside_Z
         open_Z = inside_Z & (open_Z | (self.rows_Z == away_Z.argmin()))
-        log_k_ZR = (log_median * math.log(10) + pattern_2ZR[0]).clamp(
-            math.log(rock.SLOWEST_MD), math.log(rock.FASTEST_MD)
-        )
+        limits = math.log(rock.SLOWEST_MD), math.log(rock.FASTEST_MD)
+        log_k_ZR = (log_median * math.log(10) + pattern_2ZR[0]).clamp(*limits)
         porosity_ZR = 0.2 + 0.05 * (log_k_ZR / math.log(10) - 2) + 0.01 * pattern_2ZR[1]
         mask_ZR = inside_Z[:, None].expand(self.grid.shape)
         kv_kh, swi, lam = self.held[:, None].unbind()

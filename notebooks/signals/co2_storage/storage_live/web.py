@@ -66,22 +66,17 @@ def web_members(surrogates, grid, bits=8):
 
 
 class LivePage:
-    """The live model of a page: displayed, it shows `words` and hands its `files` to the press.
-
-    `files` are bytes by name. In Jupyter and Colab only the words appear.
-    """
+    """The live model of a page: displayed, it shows `words` and hands its `files`, bytes by
+    name, to the press. In Jupyter and Colab only the words appear."""
 
     def __init__(self, name, files, words):
         self.name, self.files, self.words = name, files, words
 
     def _repr_mimebundle_(self, include=None, exclude=None):
-        files = {
-            name: {
-                "sha256": hashlib.sha256(content).hexdigest(),
-                "base64": base64.b64encode(content).decode(),
-            }
-            for name, content in self.files.items()
-        }
+        files = {}
+        for name, content in self.files.items():
+            told = base64.b64encode(content).decode()
+            files[name] = {"sha256": hashlib.sha256(content).hexdigest(), "base64": told}
         html = f'<p class="rebuilt-live-fallback">{self.words}</p>'
         pack = {"name": self.name, "files": files}
         return {"text/html": html, "text/plain": self.words, MIME: pack}
@@ -109,11 +104,8 @@ def export(members, grid, words, patterns=None):
         with torch.no_grad():
             answers = member(stacked[0], start)[:2]
         checks += [answer.flatten()[::CHECK_EVERY] for answer in answers]
-    meta = {
-        "members": [*files],
-        "rocks": [*patterns],
-        "knobs": [knob._asdict() for knob in sliders],
-    }
+    told = [knob._asdict() for knob in sliders]
+    meta = {"members": [*files], "rocks": [*patterns], "knobs": told}
     files["meta.json"] = json.dumps(meta | _drawing(grid)).encode()
     files["patterns.f32"] = stacked.numpy().astype("<f4").tobytes()
     files["check.f32"] = torch.cat(checks).numpy().astype("<f4").tobytes()
@@ -142,10 +134,6 @@ def _drawing(grid):
 
 def ensemble(answers):
     """(mean, sample standard deviation) over members of saturation and of pressure, as the page
-    has them.
-
-    answers: a list of (saturation, pressure, …) as members give them; float64 arrays of their
-    shape.
-    """
+    has them, float64. answers: a list of (saturation, pressure, …), one for each member."""
     both = [np.stack([np.asarray(one[i], dtype=np.float64) for one in answers]) for i in (0, 1)]
     return [(field.mean(0), field.std(0, ddof=min(1, len(answers) - 1))) for field in both]

@@ -20,33 +20,26 @@ CODE = [Path(two_phase.__file__).with_name(f"{name}.py") for name in FLOW]
 CODE += [Path(__file__).with_name(f"{name}.py") for name in ("rock", "sites")]
 
 
-def generate(
-    folder, cases, seed=0, grid=None, ranges="training", shard=SHARD_CASES, progress=True,
-):  # fmt: skip
-    """The folder's index (a dict) once it holds at least `cases` cases, in whole shards;
-    goes on where it stopped.
+def generate(folder, cases, seed=0, grid=None, shard=SHARD_CASES):
+    """The folder's index (a dict) once it holds `cases` cases or more, in whole shards; goes on
+    where it stopped.
 
-    Raises ValueError where the folder holds another seed, grid, range or code or a broken
-    shard, and for a case whose mass balance is off; the message says which.
+    Raises ValueError where the folder holds another seed, grid or code or a broken shard, and
+    for a case whose mass balance is off; the message says which.
     """
     from tqdm.auto import tqdm
 
-    if ranges not in sites.RANGES or shard < 1:
-        raise ValueError(
-            f"ranges {ranges!r}, shard {shard}: {sorted(sites.RANGES)} and from 1 case on"
-        )
+    if shard < 1:
+        raise ValueError(f"shard {shard}: from 1 case on")
     folder, grid = Path(folder), grid or Grid.reduced()
     folder.mkdir(parents=True, exist_ok=True)
-    made = {"seed": seed, "ranges": ranges, "shard": shard, "grid": asdict(grid)}
-    code = shards.code_hash(CODE)
-    index = shards.open_index(folder, made | {"code": code})
+    made = {"seed": seed, "ranges": "training", "shard": shard, "grid": asdict(grid)}
+    index = shards.open_index(folder, made | {"code": shards.code_hash(CODE)})
     done, wanted = len(index["shards"]), -(-cases // shard)
-    with tqdm(
-        total=max(done, wanted) * shard, initial=done * shard, unit="case", disable=not progress
-    ) as bar:
+    with tqdm(total=max(done, wanted) * shard, initial=done * shard, unit="case") as bar:
         for part in range(done, wanted):
             numbers = range(part * shard, (part + 1) * shard)
-            arrays = sites.simulate_shard(numbers, seed, grid, sites.RANGES[ranges], bar.update)
+            arrays = sites.simulate_shard(numbers, seed, grid, update=bar.update)
             index = shards.add_shard(folder, index, arrays)
     return index
 
@@ -57,12 +50,9 @@ def main(argv=None):
     parser.add_argument("folder", type=Path)
     parser.add_argument("--cases", type=int, default=600)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--ranges", choices=sorted(sites.RANGES), default="training")
-    parser.add_argument("--grid", choices=("reduced", "published"), default="reduced")
     parser.add_argument("--shard", type=int, default=SHARD_CASES)
     args = parser.parse_args(argv)
-    grid = getattr(Grid, args.grid)()
-    index = generate(args.folder, args.cases, args.seed, grid, args.ranges, args.shard)
+    index = generate(args.folder, args.cases, args.seed, shard=args.shard)
     print(f"{sum(s['cases'] for s in index['shards'].values())} cases in {args.folder}")
 
 

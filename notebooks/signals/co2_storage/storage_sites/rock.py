@@ -71,8 +71,7 @@ def gaussian(grid, rng, vertical_m, radial_m, kind="continuous"):
 
 
 def root(places_m, length_m, power=1):
-    """A with A·Aᵀ = exp(−|Δ/length|^power) between places (n,): lower triangular, (n,
-    n)."""
+    """A with A·Aᵀ = exp(−|Δ/length|^power) between places (n,): lower triangular, (n, n)."""
     distance = np.abs(places_m[:, None] - places_m[None, :]) / length_m
     # squared exponentials are singular in double precision; 1e-9 is far below what the
     # field resolves

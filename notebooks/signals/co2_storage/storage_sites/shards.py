@@ -1,10 +1,9 @@
 """A data set on disk that can be interrupted: whole shards, and an index that says what
 they are.
 
-A folder holds `cases_0000.npz` and so on, and `index.json`: how the data set was made
-(seed, grid, ranges, a hash of the code) and for each shard its SHA-256, bytes and number of
-cases. Files are written beside their place and moved there, so a shard is whole or not
-there.
+A folder holds `cases_0000.npz` and so on, and `index.json`: how the data set was made (seed,
+grid, ranges, a hash of the code) and for each shard its SHA-256, bytes and number of cases.
+Files are written beside their place and moved there, so a shard is whole or not there.
 """
 
 import ast
@@ -18,8 +17,7 @@ import torch
 
 
 def load(folder, limit=None):
-    """A dict of tensors, first axis N, of all finished shards, or of the first `limit`
-    cases.
+    """A dict of tensors, first axis N, of all finished shards, or of the first `limit` cases.
 
     Fields, float32: `permeability` (mD), `porosity` [N, Z, R]; `saturation`, `pressure`
     (bar of build-up) [N, T, Z, R]. `mask` [N, Z, R] and `perforation_mask` [N, Z], bool.
@@ -28,18 +26,16 @@ def load(folder, limit=None):
     `steps`, `number`. Raises FileNotFoundError for a folder without an index, ValueError
     for a file that is not what was written.
     """
-    folder = Path(folder)
-    path = folder / "index.json"
+    path = Path(folder) / "index.json"
     if not path.exists():
-        raise FileNotFoundError(
-            f"{path}: no data set here; python -m storage_sites.generate makes one"
-        )
+        need = "no data set here; python -m storage_sites.generate makes one"
+        raise FileNotFoundError(f"{path}: {need}")
     parts, found = [], 0
     for name, entry in json.loads(path.read_text())["shards"].items():
         if limit is not None and found >= limit:
             break
-        verify_shard(folder / name, entry)
-        with np.load(folder / name) as file:
+        verify_shard(path.with_name(name), entry)
+        with np.load(path.with_name(name)) as file:
             parts.append({key: file[key] for key in file.files})
         found += entry["cases"]
     if not parts:
@@ -84,10 +80,8 @@ def verify_shard(path, entry):
     """None; ValueError if a shard is missing or is not what was written."""
     found = sha256(path) if path.exists() else "no file"
     if found != entry["sha256"]:
-        raise ValueError(
-            f"{path}: SHA-256 {found[:12]}…, the index says {entry['sha256'][:12]}…; delete "
-            "the folder and generate the data set again"
-        )
+        told = f"SHA-256 {found[:12]}…, the index says {entry['sha256'][:12]}…"
+        raise ValueError(f"{path}: {told}; delete the folder and generate the data set again")
 
 
 def kept(path, make):

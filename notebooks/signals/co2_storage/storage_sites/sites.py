@@ -52,9 +52,8 @@ RANGES = {"training": TRAINING, "outside": OUTSIDE}
 def draw(seed, number, grid, ranges=TRAINING):
     """Case `number` of the data set with this seed: `draw(1, 0, Grid.reduced())`.
 
-    A well that would raise the pressure too far (`two_phase.estimated_buildup_bar` over
-    half of what rests there) is drawn again with its rock, as an operator would not drill
-    it.
+    A well that would raise the pressure too far (`two_phase.estimated_buildup_bar` over half of
+    what rests there) is drawn again with its rock, as an operator would not drill it.
     """
     rng = np.random.default_rng([seed, number])
     while True:

@@ -35,7 +35,7 @@ def quick():
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("cases")
-    generate(path, 4, seed=5, grid=GRID, shard=2, progress=False)
+    generate(path, 4, seed=5, grid=GRID, shard=2)
     return path
 
 
@@ -74,7 +74,7 @@ def test_limit_cuts_and_keeps_the_order(folder):
 
 
 def test_the_data_set_does_not_depend_on_its_shards(folder, tmp_path):
-    generate(tmp_path, 3, seed=5, grid=GRID, shard=3, progress=False)
+    generate(tmp_path, 3, seed=5, grid=GRID, shard=3)
     whole, other = load(folder), load(tmp_path)
     for name in ("permeability", "rate", "perforation"):
         assert torch.equal(whole[name][:3], other[name])
@@ -83,13 +83,13 @@ def test_the_data_set_does_not_depend_on_its_shards(folder, tmp_path):
 
 
 def test_an_interrupted_run_goes_on_where_it_stopped(folder, tmp_path, monkeypatch):
-    generate(tmp_path, 2, seed=5, grid=GRID, shard=2, progress=False)
+    generate(tmp_path, 2, seed=5, grid=GRID, shard=2)
     first = (tmp_path / "cases_0000.npz").stat().st_mtime_ns
     (tmp_path / "cases_0001.npz.77.tmp").write_bytes(b"half a shard")
     drawn = []
     draw = sites.draw
     monkeypatch.setattr(sites, "draw", lambda *a: drawn.append(a[1]) or draw(*a))
-    generate(tmp_path, 4, seed=5, grid=GRID, shard=2, progress=False)
+    generate(tmp_path, 4, seed=5, grid=GRID, shard=2)
     assert sorted(drawn) == [2, 3]
     assert (tmp_path / "cases_0000.npz").stat().st_mtime_ns == first
     whole, resumed = load(folder), load(tmp_path)
@@ -98,18 +98,17 @@ def test_an_interrupted_run_goes_on_where_it_stopped(folder, tmp_path, monkeypat
 
 def test_enough_cases_are_left_alone(folder):
     before = (folder / "index.json").read_bytes()
-    generate(folder, 3, seed=5, grid=GRID, shard=2, progress=False)
+    generate(folder, 3, seed=5, grid=GRID, shard=2)
     assert (folder / "index.json").read_bytes() == before
 
 
 @pytest.mark.parametrize(
     "change, words",
     [({"seed": 6}, "another seed"), ({"grid": replace(GRID, row_m=9.0)}, "another grid"),
-     ({"shard": 4}, "another shard"), ({"ranges": "outside"}, "another ranges"),
-     ({"ranges": "magic"}, "magic"), ({"shard": 0}, "shard 0")],
+     ({"shard": 4}, "another shard"), ({"shard": 0}, "shard 0")],
 )  # fmt: skip
 def test_another_data_set_in_the_same_folder_is_refused(folder, change, words):
-    options = {"seed": 5, "grid": GRID, "shard": 2, "progress": False} | change
+    options = {"seed": 5, "grid": GRID, "shard": 2} | change
     with pytest.raises(ValueError, match=words):
         generate(folder, 6, **options)
 
@@ -117,7 +116,7 @@ def test_another_data_set_in_the_same_folder_is_refused(folder, change, words):
 def test_other_code_is_refused(folder, monkeypatch):
     monkeypatch.setattr(shards, "code_hash", lambda paths: "other")
     with pytest.raises(ValueError, match="another code"):
-        generate(folder, 6, seed=5, grid=GRID, shard=2, progress=False)
+        generate(folder, 6, seed=5, grid=GRID, shard=2)
 
 
 def test_the_code_hash_sees_code_and_not_its_words(tmp_path):
@@ -179,7 +178,7 @@ def test_a_case_that_loses_mass_stops_the_run(tmp_path, monkeypatch):
 
     monkeypatch.setattr(sites, "simulate_batch", leaky)
     with pytest.raises(ValueError, match="mass is off by 2.0e-06"):
-        generate(tmp_path, 1, grid=GRID, shard=1, progress=False)
+        generate(tmp_path, 1, grid=GRID, shard=1)
     assert not list(tmp_path.glob("*.npz"))
 
 

@@ -95,8 +95,7 @@ def _arrays(case, grid, rows, fluid):
 
 
 def _real_fluids(case, grid):
-    """Per row: resting pressure, brine's properties, CO₂'s tables at the row's
-    temperature."""
+    """Per row: resting pressure, brine's properties, CO₂'s tables at the row's temperature."""
     depths = case.depth_m + grid.depths_m
     celsius = fluids.temperature_c(depths)
     about = hydrostatic_bar(depths) * BAR
@@ -112,8 +111,7 @@ def _real_fluids(case, grid):
 
 
 def _plain_fluids(case, grid, fluid):
-    """The same for a `Fluids`; CO₂'s density is its own at the pressure of the first
-    row."""
+    """The same for a `Fluids`; CO₂'s density is its own at the pressure of the first row."""
     first = hydrostatic_bar(case.depth_m + grid.depths_m[0]) * BAR
     ones = np.ones((grid.rows, len(fluids.PRESSURES_PA)))
     density = fluid.co2_density * ones * (1 + fluid.co2_per_pa * (fluids.PRESSURES_PA - first))
@@ -127,8 +125,7 @@ def _plain_fluids(case, grid, fluid):
 
 
 def _at_rest(grid, first, brine, co2, gravity):
-    """Neighbouring rows differ by the weight of their mean density, as in
-    `flux_between`."""
+    """Neighbouring rows differ by the weight of their mean density, as in `flux_between`."""
     steps = equations.GRAVITY * gravity * grid.row_m * (brine[1:] + brine[:-1]) / 2
     start = first + np.concatenate([[0.0], np.cumsum(steps)])
     nodes = fluids.PRESSURES_PA

@@ -30,9 +30,7 @@ GAS_CONSTANT = 8.314462618
 CO2_KG_PER_MOL = 0.0440098
 SURFACE_C, GRADIENT_C_PER_M = 15.0, 0.030
 SALT = 0.05  # mass fraction in the brine
-PRESSURES_PA = np.arange(
-    1e6, 1.0e8 + 1, 2e5
-)  # nodes of the CO2 tables: 10 to 1,000 bar, every 2
+PRESSURES_PA = np.arange(1e6, 1.0e8 + 1, 2e5)  # nodes of the CO2 tables, every 2 bar to 1,000
 ENTRY_PA = 1.0e4  # P₀ at the reference rock below
 ROCK_M2, ROCK_POROSITY = 1e-13, 0.2  # Leverett: p_c goes with sqrt(porosity / permeability)
 ROCK_PER_PA = 4.5e-10  # compressibility of the pores
@@ -64,10 +62,8 @@ def co2_density(pressure_pa, temperature_k):
     p, t = np.broadcast_arrays(np.asarray(pressure_pa, float), np.asarray(temperature_k, float))
     a, b = (7.54e7 - 4.13e4 * t) * 1e-7, 27.80e-6
     c2, c1 = -GAS_CONSTANT * t / p, -(GAS_CONSTANT * t * b / p - a / (p * np.sqrt(t)) + b * b)
-    q, r = (
-        c1 / 3 - c2 * c2 / 9,
-        c2**3 / 27 - c2 * c1 / 6 - a * b / (p * np.sqrt(t)) / 2,
-    )  # x³ + 3qx + 2r = 0, x = V + c2/3
+    # x³ + 3qx + 2r = 0, x = V + c2/3
+    q, r = c1 / 3 - c2 * c2 / 9, c2**3 / 27 - c2 * c1 / 6 - a * b / (p * np.sqrt(t)) / 2
     disc = q**3 + r * r
     root = np.sqrt(np.maximum(disc, 0))
     single = np.cbrt(-r + root) + np.cbrt(-r - root)
@@ -88,8 +84,7 @@ def _gibbs(volume, p, t, a, b):
 
 
 def co2_viscosity(density, temperature_k):
-    """CO₂'s viscosity in Pa s from its density in kg/m³ (Fenghour et al. 1998, eq. 3, 4 and
-    8)."""
+    """CO₂'s viscosity in Pa s from its density in kg/m³ (Fenghour et al. 1998)."""
     rho, t = np.asarray(density, float), np.asarray(temperature_k, float)
     ts = t / 251.196
     logs = np.log(ts)
@@ -146,9 +141,8 @@ def curves(irreducible, lam, nodes=SATURATION_NODES):
     >>> curves(0.2, 0.5).co2[[0, -1]]
     array([0., 1.])
 
-    Capillary pressure goes to infinity where brine becomes irreducible; the last node
-    continues the line through the two before it. ValueError unless 0 <= S_wi < 0.9, 0.2 <=
-    λ <= 0.9.
+    Capillary pressure goes to infinity where brine becomes irreducible; the last node continues
+    the line through the two before it. ValueError unless 0 <= S_wi < 0.9, 0.2 <= λ <= 0.9.
     """
     check_curve(irreducible, lam)
     star = np.linspace(1, 0, nodes)

@@ -12,8 +12,7 @@ logarithmic profile takes its mean over the ring (Aziz and Settari, Petroleum Re
 Simulation, 1979, ch. 3): for the ring a < r < b,
 ln r_i = (b² ln b − a² ln a)/(b² − a²) − 1/2.
 
-Legend: Z rows from the top of the aquifer down, R rings from the well outwards, T report
-times.
+Legend: Z rows from the top of the aquifer down, R rings from the well outwards, T report times.
 """
 
 import functools

@@ -28,8 +28,7 @@ POROSITY = 0.2
 
 
 class Profile(NamedTuple):
-    """A simulated and an exact curve over radius (R,), and one number for their
-    distance."""
+    """A simulated and an exact curve over radius (R,), and one number for their distance."""
 
     radius_m: np.ndarray
     simulated: np.ndarray
@@ -44,8 +43,7 @@ def one_row(rings=100, reach_m=3000.0, days=(1000.0,), row_m=20.0, ratio=1.04):
 
 
 def plain_case(grid, millidarcy=100.0, rate_mt=0.1, thickness_m=None, open_from=0.0):
-    """A `Case` of uniform rock 1,500 m down, the well open from a share of its height
-    down."""
+    """A `Case` of uniform rock 1,500 m down, the well open from a share of its height down."""
     height = thickness_m or grid.rows * grid.row_m
     uniform = np.ones(grid.shape)
     opening = (open_from * height, height)
@@ -82,8 +80,7 @@ def _flooded(edges, case, points=20001):
 
 def theis(grid=None, millidarcy=50.0, **options):
     """`Profile` of the build-up in bar at the last report time; `error` is the largest
-    difference from the second ring on, as a share of the exact build-up in the second
-    ring."""
+    difference from the second ring on, as a share of the exact build-up in the second ring."""
     grid = grid or replace(Grid.reduced(1, 96), row_m=20.0)
     case = plain_case(grid, millidarcy, rate_mt=0.02)
     result = simulate(case, grid, **({"fluid": ONE} | options))
@@ -105,10 +102,8 @@ def co2_in_place_mt(case, grid, saturation_TZR, pressure_buildup_TZR):
     aquifer = aquifer_of([case], grid, rows)
     start, table = aquifer.start[0, :, None].numpy(), aquifer.co2_density[0].numpy()
     built = np.asarray(pressure_buildup_TZR, float)[:, :rows] * BAR
-    density = np.stack(
-        [np.interp((start + built)[:, z], fluids.PRESSURES_PA, table[z]) for z in range(rows)],
-        1,
-    )
+    nodes, there = fluids.PRESSURES_PA, start + built
+    density = np.stack([np.interp(there[:, z], nodes, table[z]) for z in range(rows)], 1)
     pores = np.asarray(case.porosity_ZR)[:rows] * grid.areas_m2 * grid.row_m
     saturation = np.asarray(saturation_TZR, float)[:, :rows]
     swollen = 1 + fluids.ROCK_PER_PA * built
