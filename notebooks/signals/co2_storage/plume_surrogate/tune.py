@@ -42,7 +42,7 @@ SHAPES = {  # each within an eighth of the shipped size; the shipped first
 RATES, BATCHES, SHIPPED = (1e-3, 3e-3, 1e-2), (4, 8, 16), ({}, 3e-3, 8)
 THREE_AXES = {"width": 10, "modes": (3, 5, 3), "layers": 3, "u_layers": 3, "inner": 12,
               "head": 32, "pad": (0, 8, 4), "normalise": False}  # fmt: skip
-EPOCHS, LONGER = 12, 4  # of a trial with equal epochs; times a trial's seconds, for three axes
+EPOCHS, LONGER = 12, 8  # of a trial with equal epochs; times a trial's seconds, for three axes
 UNITS = {"epochs": "epochs", "seconds": "s", "plume": "%", "pressure": "%"}
 SETS = {"training": 48, "validation": 16, "test": 16}  # sites
 GRID, SEED, KEPT = Grid.reduced(), 4, BUILD / "co2_tuning"
