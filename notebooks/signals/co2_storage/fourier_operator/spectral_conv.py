@@ -61,9 +61,9 @@ class SpectralConv(nn.Module):
         mixed = found.new_zeros(len(found), self.weight[0].shape[1], *found.shape[2:])
         for number, weight in enumerate(self.weight):
             ends = [(number >> axis) & 1 for axis in range(len(axes) - 1)] + [0]
-            corner = [slice(None)] * 2
-            for end, mode, size in zip(ends, self.modes, sizes, strict=True):
-                corner.append(slice(size - mode, size) if end else slice(0, mode))
+            starts = ((n - m) * end for n, m, end in zip(sizes, self.modes, ends, strict=True))
+            kept = (slice(a, a + m) for a, m in zip(starts, self.modes, strict=True))
+            corner = (slice(None), slice(None), *kept)
             mixed[corner] = torch.einsum("bi...,io...->bo...", found[corner], weight)
         return torch.fft.irfftn(mixed, s=sizes, dim=axes)
 
