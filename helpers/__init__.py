@@ -3,8 +3,7 @@
 from pathlib import Path
 
 __version__ = "0.2.0"
-__all__ = ["bench", "calibration", "cards", "check", "data", "device", "plot", "preflight", "receipts"]
-__all__ += ["root", "show", "verdicts"]
+__all__ = ["bench", "cards", "check", "data", "device", "plot", "preflight", "receipts", "root", "show", "verdicts"]
 
 
 def root():

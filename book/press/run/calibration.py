@@ -1,32 +1,28 @@
-"""How fast the machine is beside a run: `helpers.calibration` in a process of its own, so that budgets hold anywhere.
+"""How fast the machine is beside a run: `fixed_work` in a process of its own, so that budgets hold anywhere.
 
 Machines differ threefold, and one machine at two times of the day. A budget of 60 s therefore means 60 s where the
 calibration takes its unit, and twice that where it takes twice the unit.
 """
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 LIMIT_SECONDS = 60.0
-ASK = "import json; from helpers import calibration as c; print(json.dumps([c.seconds(), c.UNIT_S]))"
+SCRIPT = Path("book/press/run/fixed_work.py")
 
 
 def measure(root: Path) -> dict[str, float]:
     """`seconds` and `unit_s` of one calibration with the threads that the environment names; empty without one.
 
-    A book whose helpers hold no calibration is run without.
+    A repository without the press's own folder is run without.
     """
-    if not (root / "helpers" / "calibration.py").is_file():
+    if not (root / SCRIPT).is_file():
         return {}
-    command = [sys.executable, "-c", ASK]
-    environment = {**os.environ, "PYTHONPATH": str(root)}
     try:
         done = subprocess.run(
-            command,
-            env=environment,
+            [sys.executable, str(root / SCRIPT)],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -203,8 +203,8 @@ class Job:
         if self._failure:
             return self._failed(seconds)
         notes = [f"ended what the notebook left running: {', '.join(left)}"] if left else []
-        if not self._calibration and (self.repository.root / "helpers" / "calibration.py").is_file():
-            notes.append("helpers.calibration gave no number, so no budget can be held")
+        if not self._calibration and (self.repository.root / calibration.SCRIPT).is_file():
+            notes.append("the calibration gave no number, so no budget can be held")
         return self._succeeded(seconds, receipts, notes)
 
     def _failed(self, seconds: float) -> Outcome:

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from press.reuse import cache, store
-from press.run import suite
+from press.run import calibration, suite
 
 PRESS = Path(__file__).resolve().parents[1]
 HOME = "notebooks/signals/moving_mean"
@@ -42,7 +42,7 @@ def test_slow():
 def proved(small):
     """The small repository with a test of its own and tests of its slice, and a calibration."""
     small.write("pyproject.toml", SETTINGS)
-    small.write("helpers/calibration.py", "UNIT_S = 0.5\n\n\ndef seconds():\n    return 1.0\n")
+    small.write(str(calibration.SCRIPT), "print([1.0, 0.5])\n")
     small.write("checks/test_always.py", "def test_always():\n    assert True\n")
     small.write(f"{HOME}/test_moving_mean.py", PROOF)
     return small

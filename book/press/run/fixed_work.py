@@ -1,12 +1,13 @@
-"""How fast this machine is now: about a second of fixed work such as notebooks do, so that budgets hold anywhere."""
+"""About a second of fixed work such as notebooks do: a script of its own, for `calibration` times it."""
 
+import json
 import statistics
 import time
 
 UNIT_S = 0.23  # a round, with nothing beside it, on the faster kind of machine that the book was measured on
 
 
-def seconds(rounds=3):
+def seconds(rounds: int = 3) -> float:
     """The wall seconds of one round, the median of `rounds`: `seconds() / UNIT_S` is 1 there. A quarter each goes to
     products of matrices (as NumPy's library threads them), Fourier transforms, passes over much memory, a plain loop.
     """
@@ -27,3 +28,7 @@ def seconds(rounds=3):
         sum(number % 7 for number in range(1_500_000))
         took.append(time.perf_counter() - began)
     return statistics.median(took)
+
+
+if __name__ == "__main__":
+    print(json.dumps([seconds(), UNIT_S]))
