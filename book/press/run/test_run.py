@@ -1,6 +1,7 @@
 """`press run`: what is executed, kept, reused, reported and cleaned up. Real kernels."""
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import psutil
 import pytest
 
 from press import PressError, run
-from press.conftest import code
+from press.conftest import Small, code
 from press.run import Options, calibration, processes, worker
 from press.run import job as jobs
 from press.run import schedule as schedules
@@ -42,32 +43,68 @@ def marked(small):
     return found
 
 
-def test_a_notebook_runs_in_its_folder_and_leaves_a_whole_receipt(small):
-    outcomes, cells = pressed(small)
+CALIBRATION = """\
+import os
+
+assert os.environ["OMP_NUM_THREADS"] == "{threads}"
+print([0.75, 0.5])
+"""
+NOISY = "import sys\nsys.stderr.write('\\r 10%|#   | 1/10 [00:01<00:09]\\r100%|####| 10/10 [00:10<00:00]\\n')"
+CHILD = "import subprocess\nchild = subprocess.Popen(['sleep', '300'], start_new_session=True)"
+PATHS = "import pathlib\nprint(pathlib.Path.cwd())\nreceipt.write()"
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory, first_small):
+    """One run of a notebook that prints, warns and leaves a child, beside a calibration: what it left behind.
+
+    Tests read it, or change a copy (`copied`).
+    """
+    own = tmp_path_factory.mktemp("ran")
+    small = Small(shutil.copytree(first_small, own / "small"))
+    cells = [code(source) for source in (NOISY, "import warnings\nwarnings.warn('take care')", CHILD, PATHS)]
+    small.write_notebook(small.cells(*cells))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("REBUILT_CACHE", str(own / "cache"))
+        patch.delenv("OMP_NUM_THREADS", raising=False)
+        threads = schedules.Schedule(small.repository, small.repository.chapters, Options()).threads
+        small.write(str(calibration.SCRIPT), CALIBRATION.format(threads=threads))
+        outcomes, executed = pressed(small)
     assert [outcome.state for outcome in outcomes] == ["fresh"], outcomes[0].message
-    assert any("[1.5, 2.5, 3.5]" in str(cell.get("outputs")) for cell in cells)
     receipt = json.loads((small.root / "_build/receipts/moving_mean.cpu.json").read_text())
-    assert receipt["metrics"]["mean_rate"]["value"] == 2100.0
-    assert 0.2 < receipt["seconds"] < 120
-    assert 2e7 < receipt["peak_memory_bytes"] < 2e9
-    assert not (small.root / "_build/running").exists()
-    assert nbformat.read(small.notebook_path, as_version=4).cells[5].outputs == [], "the source stays clean"
+    shown = json.dumps([cell.get("outputs") for cell in executed])
+    notes = " ".join(outcomes[0].notes)
+    return SimpleNamespace(small=small, cache=own / "cache", cells=executed, receipt=receipt, shown=shown, notes=notes)
 
 
-def test_wrong_answers_are_gone_before_the_run(small):
-    _, cells = pressed(small)
-    assert cells and not [cell for cell in cells if "wrong" in cell.metadata.tags]
+@pytest.fixture
+def copied(ran, tmp_path, monkeypatch):
+    """A copy of the repository that has run, with a copy of its cache."""
+    monkeypatch.setenv("REBUILT_CACHE", str(shutil.copytree(ran.cache, tmp_path / "cache_of_the_run")))
+    return Small(shutil.copytree(ran.small.root, tmp_path / "copied"))
 
 
-def test_an_unchanged_notebook_comes_from_the_cache(small, capsys):
-    pressed(small)
-    before = small.repository.chapters[0].executed.read_bytes()
-    (small.root / "_build/receipts/moving_mean.cpu.json").unlink()
-    outcomes, _ = pressed(small)
+def test_a_notebook_runs_in_its_folder_and_leaves_a_whole_receipt(ran):
+    assert "[1.5, 2.5, 3.5]" in ran.shown
+    assert ran.receipt["metrics"]["mean_rate"]["value"] == 2100.0
+    assert 0.2 < ran.receipt["seconds"] < 120
+    assert 2e7 < ran.receipt["peak_memory_bytes"] < 2e9
+    assert not (ran.small.root / "_build/running").exists()
+    assert nbformat.read(ran.small.notebook_path, as_version=4).cells[5].outputs == [], "the source stays clean"
+
+
+def test_wrong_answers_are_gone_before_the_run(ran):
+    assert ran.cells and not [cell for cell in ran.cells if "wrong" in cell.metadata.tags]
+
+
+def test_an_unchanged_notebook_comes_from_the_cache(copied, capsys):
+    before = copied.repository.chapters[0].executed.read_bytes()
+    (copied.root / "_build/receipts/moving_mean.cpu.json").unlink()
+    outcomes, _ = pressed(copied)
     assert outcomes[0].state == "cached"
     assert "taken from the cache" in capsys.readouterr().out
-    assert small.repository.chapters[0].executed.read_bytes() == before
-    assert (small.root / "_build/receipts/moving_mean.cpu.json").exists()
+    assert copied.repository.chapters[0].executed.read_bytes() == before
+    assert (copied.root / "_build/receipts/moving_mean.cpu.json").exists()
 
 
 def test_a_tier_reaches_the_parameters_cell(small):
@@ -77,19 +114,19 @@ def test_a_tier_reaches_the_parameters_cell(small):
     assert (small.root / "_build/receipts/moving_mean.gpu.json").exists()
 
 
-def test_a_failing_cell_is_shown_with_its_traceback_and_nothing_half_done_is_left(small, capsys):
-    pressed(small)
-    kept = small.repository.chapters[0].executed.read_bytes()
-    small.write_notebook(small.cells(code("chosen = 1\nassert chosen == 2, 'the sum is wrong'")))
-    outcomes, _ = pressed(small)
+def test_a_failing_cell_is_shown_with_its_traceback_and_nothing_half_done_is_left(copied, capsys):
+    kept = copied.repository.chapters[0].executed.read_bytes()
+    (copied.root / calibration.SCRIPT).unlink()
+    copied.write_notebook(copied.cells(code("chosen = 1\nassert chosen == 2, 'the sum is wrong'")))
+    outcomes, _ = pressed(copied)
     assert run.report(outcomes) == 1
     said = capsys.readouterr().err
     assert "AssertionError in cell 8" in said and "    assert chosen == 2" in said and "the sum is wrong" in said
-    assert small.repository.chapters[0].executed.read_bytes() == kept, "the last good copy stays"
-    failed = small.root / "_build/failed/notebooks/signals/moving_mean/moving_mean.ipynb"
+    assert copied.repository.chapters[0].executed.read_bytes() == kept, "the last good copy stays"
+    failed = copied.root / "_build/failed/notebooks/signals/moving_mean/moving_mean.ipynb"
     assert "the sum is wrong" in failed.read_text()
-    small.write_notebook(small.cells())
-    pressed(small, force=True)
+    copied.write_notebook(copied.cells())
+    pressed(copied, force=True)
     assert not failed.exists()
 
 
@@ -134,23 +171,10 @@ def test_a_kernel_that_does_not_start_has_its_own_limit(small, monkeypatch):
     assert not marked(small)
 
 
-CALIBRATION = """\
-import os
-
-assert os.environ["OMP_NUM_THREADS"] == "{threads}"
-print([0.75, 0.5])
-"""
-
-
-def test_the_machine_s_speed_beside_the_run_is_kept_in_the_receipt(small, monkeypatch):
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    threads = schedules.Schedule(small.repository, small.repository.chapters, Options()).threads
-    small.write(str(calibration.SCRIPT), CALIBRATION.format(threads=threads))
-    outcomes, _ = pressed(small)
-    receipt = json.loads((small.root / "_build/receipts/moving_mean.cpu.json").read_text())
-    assert receipt["calibration"] == {"before_s": 0.75, "after_s": 0.75, "unit_s": 0.5}
-    assert calibration.slowness(receipt["calibration"]) == 1.5
-    assert not outcomes[0].notes
+def test_the_machine_s_speed_beside_the_run_is_kept_in_the_receipt(ran):
+    assert ran.receipt["calibration"] == {"before_s": 0.75, "after_s": 0.75, "unit_s": 0.5}
+    assert calibration.slowness(ran.receipt["calibration"]) == 1.5
+    assert "calibration" not in ran.notes
 
 
 def test_other_work_beside_the_run_is_seen_and_its_own_is_not(tmp_path, monkeypatch):
@@ -168,10 +192,8 @@ def test_other_work_beside_the_run_is_seen_and_its_own_is_not(tmp_path, monkeypa
     assert worker._other_seconds() - before == 2.0
 
 
-def test_how_busy_the_machine_was_beside_the_run_is_in_the_receipt(small, monkeypatch):
-    pressed(small)
-    receipt = json.loads((small.root / "_build/receipts/moving_mean.cpu.json").read_text())
-    assert 0 <= receipt["busy_cores"]["during"] <= 64
+def test_how_busy_the_machine_was_beside_the_run_is_in_the_receipt(ran):
+    assert 0 <= ran.receipt["busy_cores"]["during"] <= 64
 
 
 def test_a_calibration_that_fails_is_told_and_stops_nothing(small):
@@ -182,13 +204,9 @@ def test_a_calibration_that_fails_is_told_and_stops_nothing(small):
     assert "calibration" not in receipt and calibration.slowness(receipt.get("calibration")) is None
 
 
-def test_what_a_notebook_leaves_running_is_ended_and_said(small):
-    small.write_notebook(
-        small.cells(code("import subprocess\nchild = subprocess.Popen(['sleep', '300'], start_new_session=True)"))
-    )
-    outcomes, _ = pressed(small)
-    assert outcomes[0].state == "fresh" and "sleep" in " ".join(outcomes[0].notes)
-    assert not marked(small)
+def test_what_a_notebook_leaves_running_is_ended_and_said(ran):
+    assert "ended what the notebook left running" in ran.notes and "sleep" in ran.notes
+    assert not marked(ran.small)
 
 
 @pytest.mark.parametrize(
@@ -206,22 +224,15 @@ def test_a_run_that_ends_early_or_without_a_receipt_fails(small, source, why):
     assert cells == []
 
 
-def test_progress_bars_and_stderr(small):
-    noisy = "import sys\nsys.stderr.write('\\r 10%|#   | 1/10 [00:01<00:09]\\r100%|####| 10/10 [00:10<00:00]\\n')"
-    small.write_notebook(small.cells(code(noisy), code("import warnings\nwarnings.warn('take care')")))
-    outcomes, cells = pressed(small)
-    shown = json.dumps([cell.get("outputs") for cell in cells])
-    assert "00:09" not in shown and "take care" in shown and "ipykernel_" not in shown
-    assert any("take care" in note for note in outcomes[0].notes)
-    assert "papermill" not in small.repository.chapters[0].executed.read_text()
+def test_progress_bars_and_stderr(ran):
+    assert "00:09" not in ran.shown and "take care" in ran.shown and "ipykernel_" not in ran.shown
+    assert "take care" in ran.notes
+    assert "papermill" not in ran.small.repository.chapters[0].executed.read_text()
 
 
-def test_a_page_shows_paths_from_the_root_on(small):
-    small.write_notebook(small.cells(code("import pathlib\nprint(pathlib.Path.cwd())\nreceipt.write()")))
-    _, cells = pressed(small)
-    shown = json.dumps([cell.get("outputs") for cell in cells])
-    assert str(small.root) not in shown
-    assert "notebooks/signals/moving_mean" in shown and "('_build/receipts/moving_mean.cpu.json')" in shown
+def test_a_page_shows_paths_from_the_root_on(ran):
+    assert str(ran.small.root) not in ran.shown
+    assert "notebooks/signals/moving_mean" in ran.shown and "('_build/receipts/moving_mean.cpu.json')" in ran.shown
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
