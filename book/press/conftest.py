@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import time
 from pathlib import Path
 
 import nbformat
@@ -255,6 +256,14 @@ class Small:
             *exercise_cells(),
             code("receipt.write()"),
         ]
+
+
+def comes(found, wanted=True, seconds=15.0):
+    """What `found()` gives as soon as it is `wanted`, else after so many seconds: a page changes a moment later."""
+    until = time.monotonic() + seconds
+    while (now := found()) != wanted and time.monotonic() < until:
+        time.sleep(0.05)
+    return now
 
 
 @pytest.fixture(scope="module")

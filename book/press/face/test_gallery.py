@@ -11,7 +11,7 @@ import pytest
 
 from helpers.show import Markup
 from press import PressError
-from press.conftest import code
+from press.conftest import code, comes
 from press.face import gallery
 from press.face.gallery import Tile, decided, in_order, numbers, three, tile
 from press.face.pictures import picture
@@ -195,16 +195,17 @@ def test_chips_filter_and_the_address_keeps_them(page_of):
     page = opened()
     chip = page.get_by_role("button", name="Speech", exact=True)
     chip.click()
-    assert 0 < seen(page) < count and page.url.endswith("#part=Speech") and chip.get_attribute("aria-pressed") == "true"
+    assert comes(lambda: 0 < seen(page) < count and page.url.endswith("#part=Speech"))
+    assert chip.get_attribute("aria-pressed") == "true"
     assert page.get_by_role("status").inner_text() == f"{seen(page)} of {count} chapters"
     again = opened(anchor="#part=Speech&strange=%3Cb%3E")
-    assert seen(again) == seen(page)
+    assert comes(lambda: seen(again), seen(page)) == seen(page)
     chip.press("Enter")
-    assert seen(page) == count and "#" not in page.url
+    assert comes(lambda: seen(page), count) == count and comes(lambda: "#" not in page.url)
     page.get_by_role("button", name="live model").click()
     page.get_by_role("button", name="GPU required").click()
     live = [one for one in made_up(count) if one.live and one.hardware == "GPU required"]
-    assert seen(page) == len(live)
+    assert comes(lambda: seen(page), len(live)) == len(live)
 
 
 def test_without_a_script_the_gallery_is_a_plain_list(page_of):

@@ -11,6 +11,7 @@ import pytest
 
 from helpers.show import number
 from press import chromium
+from press.conftest import comes
 from press.ledger.tables import pdf_name
 from press.print import answers, page_numbers, pdf
 from press.repository import HOME, Repository
@@ -73,10 +74,14 @@ CUT_OFF = """() => {
 }"""
 
 
+DRAWN = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 50))))"
+
+
 def too_wide(page, width):
     """What reaches out of a window of this width."""
     page.set_viewport_size({"width": width, "height": 900})
-    page.wait_for_timeout(100)
+    page.wait_for_function("width => window.innerWidth === width", arg=width)
+    page.evaluate(DRAWN)
     over = page.evaluate("document.documentElement.scrollWidth") - width
     return [f"{width}: {over} pixels too wide"] * (over > 0) + [f"{width}: {one}" for one in page.evaluate(CUT_OFF)]
 
@@ -302,18 +307,20 @@ def test_the_ledger_is_filtered_by_verdict_and_the_address_keeps_it(visit, mode,
     verdict = everything[0]["verdict"]
     page.get_by_role("combobox", name="Verdict").select_option(verdict)
     wanted = [row for row in everything if row["verdict"] == verdict]
-    assert 0 < len(wanted) < len(everything) and shown_rows(page) == wanted
+    assert 0 < len(wanted) < len(everything) and comes(lambda: shown_rows(page), wanted) == wanted
     claims = page.locator(".rebuilt-claim").count()  # one with several runs has several lines
     assert f" of {claims} claims shown" in page.get_by_role("status").inner_text()
-    assert page.url.endswith(f"#verdict={verdict.replace(' ', '+')}")
+    assert comes(lambda: page.url.endswith(f"#verdict={verdict.replace(' ', '+')}"))
     assert wrong == []  # axe itself asks for styles that are not there
     assert inaccessible(page) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.reload()
-    assert shown_rows(page) == wanted and page.get_by_role("combobox", name="Verdict").input_value() == verdict
+    assert (
+        comes(lambda: shown_rows(page), wanted) == wanted
+        and page.get_by_role("combobox", name="Verdict").input_value() == verdict
+    )
     page.get_by_role("button", name="Show all").press("Enter")
-    page.wait_for_timeout(100)
-    assert shown_rows(page) == everything and "#" not in page.url
+    assert comes(lambda: shown_rows(page), everything) == everything and comes(lambda: "#" not in page.url)
 
 
 def test_a_number_in_the_totals_leads_to_its_claims(visit):
@@ -321,14 +328,13 @@ def test_a_number_in_the_totals_leads_to_its_claims(visit):
     button = page.locator("td[data-count] button").last
     count, verdict = int(button.inner_text()), button.locator("..").get_attribute("data-count").split("|")[1]
     button.click()
-    page.wait_for_timeout(100)
-    assert page.get_by_role("status").inner_text().startswith(f"{count} of ")
+    assert comes(lambda: page.get_by_role("status").inner_text().startswith(f"{count} of "))
     assert {row["verdict"] for row in shown_rows(page)} == {verdict} and wrong == []
 
 
 def test_a_filter_that_nothing_meets_says_so_and_a_strange_one_is_ignored(visit):
     page, _ = visit("book/claims.html#since=2999-01-01")
-    assert shown_rows(page) == [] and page.get_by_role("status").inner_text().startswith("0 of ")
+    assert comes(lambda: shown_rows(page), []) == [] and page.get_by_role("status").inner_text().startswith("0 of ")
     page, wrong = visit("book/claims.html#verdict=nonsense&x=%3Cb%3E")
     assert shown_rows(page) and wrong == []
 
@@ -336,10 +342,11 @@ def test_a_filter_that_nothing_meets_says_so_and_a_strange_one_is_ignored(visit)
 def test_the_runs_can_be_filtered_and_sorted(visit):
     page, _ = visit("book/status.html")
     page.get_by_label("Order").select_option("date")
+    assert comes(lambda: "sort=date" in page.url)
     dates = [row.get("date", "") for row in shown_rows(page)]
-    assert dates == sorted(dates, reverse=True) and "sort=date" in page.url
+    assert dates == sorted(dates, reverse=True)
     page.get_by_label("Tier").select_option(index=1)
-    assert len({row["tier"] for row in shown_rows(page)}) == 1
+    assert comes(lambda: len({row["tier"] for row in shown_rows(page)}), 1) == 1
 
 
 def test_every_figure_has_its_data_beside_it():

@@ -67,7 +67,8 @@ def test_a_kit_s_slides_show_in_the_published_book(browser):
         page.on("pageerror", lambda error: wrong.append(str(error)))
         page.on("response", lambda answer: wrong.append(answer.url) if answer.status > 399 else None)
         page.goto(address + kit.downloads(KITS[0])["slides"], wait_until="load")
-        ready = page.evaluate("Reveal.isReady() && Reveal.getTotalSlides()")
+        page.wait_for_function("window.Reveal && Reveal.isReady()")
+        ready = page.evaluate("Reveal.getTotalSlides()")
         page.context.close()
     assert wrong == [] and ready > 3
 
