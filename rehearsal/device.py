@@ -71,6 +71,17 @@ def by_shapes(wanted: bool = True):
         CARD.total_memory, type(now).shapes = memory, False
 
 
+@contextlib.contextmanager
+def as_capable_as(major: int, minor: int):
+    """The pretended card says inside that it has this compute capability; below 8.0 it has no bfloat16 units."""
+    before = CARD.major, CARD.minor
+    CARD.major, CARD.minor = major, minor
+    try:
+        yield
+    finally:
+        CARD.major, CARD.minor = before
+
+
 def _backend() -> None:
     from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from . import device
 from .counts import Counts, ledger
 
+CAPABILITY = {"gpu": (7, 5), "big": (8, 0)}  # of each tier's cards: a T4 has no bfloat16 units, and code asks for them
 MOST = 8  # places of waits and copies that an entry names
 
 
@@ -43,7 +44,10 @@ def of_module(module, sizes: dict[str, dict], names: list[str]) -> dict:
         if names and name not in names:
             continue
         tiers = {tier: own for tier, own in sizes.items() if tier in limited.get(name, sizes)}
-        entries = {tier: counted(part, own, name in limited) for tier, own in tiers.items()}
+        entries = {}
+        for tier, own in tiers.items():
+            with device.as_capable_as(*CAPABILITY.get(tier, CAPABILITY["big"])):
+                entries[tier] = counted(part, own, name in limited)
         for entry in entries.values():
             entry["peak_bytes"] -= before
         text = inspect.getsource(part)

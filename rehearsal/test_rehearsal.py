@@ -83,17 +83,8 @@ PLANTED = {
 @pytest.fixture(scope="module")
 def rehearsed(tmp_path_factory):
     """What rehearsing the planted cells told."""
-    return rehearsal_of(PLANTED, tmp_path_factory.mktemp("scratch"))
-
-
-def test_a_chapter_that_stays_on_the_cpu_is_told_so(tmp_path):
-    told = rehearsal_of({1: "import torch; torch.ones(3).sum()"}, tmp_path)
-    assert [line for line in told["findings"] if "nothing ran on the device" in line]
-
-
-def rehearsal_of(sources, folder):
-    """The report on cells, given by their places."""
-    cells = [{"index": index, "source": source} for index, source in sources.items()]
+    folder = tmp_path_factory.mktemp("scratch")
+    cells = [{"index": index, "source": source} for index, source in PLANTED.items()]
     task = {"cells": cells, "report": str(folder / "report.json"), "seconds": 60}
     (folder / "task.json").write_text(json.dumps(task))
     done = python("-W", "ignore", "-m", "rehearsal.chapter", folder / "task.json", cwd=folder)
@@ -165,15 +156,6 @@ def test_a_faster_card_is_never_predicted_slower():
         for card in (predict.T4, predict.A100, predict.H100)
     ]
     assert took == sorted(took, reverse=True)
-
-
-def test_the_formula_is_within_its_reach_on_this_cpu():
-    """The kinds of work that the roofline describes are predicted within a factor of eight on any loaded machine."""
-    code = "from rehearsal.against_the_cpu import compare; found = compare(['sums of a long array'], 3)"
-    code += "; print(*(predicted.seconds / measured for predicted, measured in found.values()))"
-    done = python("-c", code)
-    assert done.returncode == 0, done.stderr
-    assert 1 / 8 < float(done.stdout) < 8
 
 
 def test_counts_subtract_and_sum():

@@ -1,8 +1,12 @@
 """Known answers of what is counted: operations, bytes, FLOPs, copies, waits, live bytes; and where."""
 
+import sys
+
 import pytest
 import torch
 
+from rehearsal import against_the_cpu, chapter, parts
+from rehearsal.counts import Counts, ledger
 from rehearsal.device import counted
 
 
@@ -182,3 +186,29 @@ def test_convolutions_are_counted_as_tf32_and_products_when_told():
         torch.nn.functional.conv1d(x, kernel)
         kernel[0] @ kernel[0].T
     assert {(name, kind) for name, kind, *_ in counts.work} == {("convolution", "tf32"), ("mm", "float32")}
+
+
+def test_a_chapter_that_stays_on_the_cpu_is_told_so(monkeypatch):
+    monkeypatch.setattr(ledger, "counts", Counts())  # as in a process of its own
+    *_, told = chapter.rehearse([(1, "import torch; torch.ones(3).sum()")])
+    assert "error" not in told["cells"][0] and told["findings"] == [chapter.NOTHING]
+
+
+def test_the_formula_is_within_its_reach_on_this_cpu():
+    """The kinds of work that the roofline describes are predicted within a factor of eight on any loaded machine."""
+    ((predicted, measured),) = against_the_cpu.compare(["sums of a long array"], 3).values()
+    assert 1 / 8 < predicted.seconds / measured < 8
+
+
+def mixed(sizes, device):
+    """A product in bfloat16 where the card has units for it"""
+    kind = torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float32
+    x = torch.ones(sizes["n"], 8, device=device, dtype=kind)
+    return lambda: x @ x.T
+
+
+def test_at_tier_gpu_the_card_has_no_bfloat16_units_as_a_t4_and_elsewhere_it_has():
+    found = parts.of_module(sys.modules[__name__], {tier: {"n": 4} for tier in ("check", "gpu", "big")}, ["mixed"])
+    kinds = {tier: [kind for kind, *_ in entry["work"]] for tier, entry in found["parts"]["mixed"]["tiers"].items()}
+    assert kinds == {"check": ["bfloat16"], "gpu": ["float32"], "big": ["bfloat16"]}
+    assert torch.cuda.get_device_capability() == (8, 0) and torch.cuda.is_bf16_supported()
