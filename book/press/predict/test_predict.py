@@ -132,3 +132,10 @@ def test_every_chapter_has_its_version_a_naive_and_a_broken_one(chapter):
     assert set(pages.ROLES) <= parts.keys()
     broken, ours = (parts[name].tiers["gpu"] for name in ("broken", "ours"))
     assert broken["syncs"] > ours["syncs"] or broken["bytes_up"] > ours["bytes_up"]
+
+
+@pytest.mark.parametrize("chapter", BOOK, ids=str)
+def test_where_the_naive_version_is_predicted_faster_its_words_say_so(chapter):
+    parts = kept.read(chapter).parts
+    ours, naive = (parts[name].predictions("gpu")[0].seconds for name in ("ours", "naive"))
+    assert ours <= naive or "predicted faster" in parts["naive"].what
