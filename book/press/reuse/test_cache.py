@@ -1,8 +1,6 @@
 """What an executed notebook depends on, where it is kept between clones, and what is taken from there."""
 
-import json
 import os
-import shutil
 import sys
 import threading
 import time
@@ -11,11 +9,9 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from press import Repository, run
 from press.cli import main
 from press.conftest import code
 from press.reuse import cache, machine, packages, store
-from press.run import Options
 
 HOME = "notebooks/signals/moving_mean"
 
@@ -223,19 +219,6 @@ def test_test_tools_that_a_package_asks_for_count_only_where_they_are_imported(m
 def test_pins_without_their_dependencies_are_known(small):
     small.write("requirements.txt", "# a word\n# no-deps: psutil==1; sys_platform == 'linux'\n")
     assert list(packages.pinned(small.root)) == ["psutil"]
-
-
-def test_a_fresh_clone_takes_the_run_of_another_with_its_receipt(small, tmp_path, capsys):
-    run.run(small.repository)
-    before = json.loads((small.root / "_build/receipts/moving_mean.cpu.json").read_text())
-    clone = tmp_path / "clone"
-    shutil.copytree(small.root, clone, ignore=shutil.ignore_patterns("_build"))
-    (outcome,) = run.run(Repository(clone))
-    assert outcome.state == "cached" and "unchanged since 2026-01-02" in capsys.readouterr().out
-    assert json.loads((clone / "_build/receipts/moving_mean.cpu.json").read_text()) == before
-    record = json.loads(Repository(clone).chapters[0].run_record.read_text())
-    assert record["cached"] and record["receipts"]["moving_mean.cpu.json"]["date"] == before["date"]
-    assert run.run(Repository(clone), options=Options(force=True))[0].state == "fresh"
 
 
 def test_the_folder_is_the_one_named_else_the_user_s(monkeypatch, tmp_path):

@@ -13,7 +13,7 @@ import nbformat
 import psutil
 import pytest
 
-from press import PressError, run
+from press import PressError, Repository, run
 from press.conftest import Small, code
 from press.run import Options, calibration, processes, worker
 from press.run import job as jobs
@@ -105,6 +105,16 @@ def test_an_unchanged_notebook_comes_from_the_cache(copied, capsys):
     assert "taken from the cache" in capsys.readouterr().out
     assert copied.repository.chapters[0].executed.read_bytes() == before
     assert (copied.root / "_build/receipts/moving_mean.cpu.json").exists()
+
+
+def test_a_fresh_clone_takes_the_run_of_another_with_its_receipt(ran, copied, tmp_path, capsys):
+    clone = Repository(shutil.copytree(copied.root, tmp_path / "clone", ignore=shutil.ignore_patterns("_build")))
+    (outcome,) = run.run(clone)
+    assert outcome.state == "cached" and "unchanged since 2026-01-02" in capsys.readouterr().out
+    assert json.loads((clone.root / "_build/receipts/moving_mean.cpu.json").read_text()) == ran.receipt
+    record = json.loads(clone.chapters[0].run_record.read_text())
+    assert record["cached"] and record["receipts"]["moving_mean.cpu.json"]["date"] == ran.receipt["date"]
+    assert run.run(clone, options=Options(force=True))[0].state == "fresh"
 
 
 def test_a_tier_reaches_the_parameters_cell(small):
