@@ -49,12 +49,9 @@ def score(matches, length, record, kind="V"):
     threshold = best_threshold(hits[learning], matches.distances[learning], wanted_early)
     found = ~learning & (matches.distances <= threshold)
     with np.errstate(invalid="ignore"):
-        precision = np.float64(hits[found].sum()) / found.sum()
-        recall = np.float64(hits[found].sum()) / wanted_late
+        shares = hits[found].sum() / np.array([found.sum(), wanted_late])
         average = average_precision(hits[~learning], wanted_late)
-    return Retrieval(
-        float(precision), float(recall), float(average), int(wanted_late), threshold
-    )
+    return Retrieval(*shares.tolist(), float(average), int(wanted_late), threshold)
 
 
 def paired(before, after, slack=0.0):

@@ -54,10 +54,9 @@ def scipy_zdist(query, stream):
     power = scipy.ndimage.uniform_filter1d(stream * stream, length)[kept]
     unit = (query - query.mean()) / query.std()
     dots = scipy.signal.oaconvolve(stream, unit[::-1], mode="valid")
+    std = np.sqrt(np.maximum(power - mean * mean, 0))
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.sqrt(
-            np.maximum(2 * (length - dots / np.sqrt(np.maximum(power - mean * mean, 0))), 0)
-        )
+        return np.sqrt(np.maximum(2 * (length - dots / std), 0))
 
 
 def whole_length_zdist(query_M, stream_N):
@@ -92,17 +91,6 @@ def stumpy_ready(query, stream):
     return {}
 
 
-def by_torch(call):
-    """The same call without `compiled_passes`: every pass over the blocks is torch's."""
-
-    @functools.wraps(call)
-    def run(*args):
-        with mock.patch.object(overlap_save, "compiled_passes", None):
-            return call(*args)
-
-    return run
-
-
 def transforms_alone(query_M, stream_N):
     """None; the two transforms and the product of every block, with nothing before or after:
     what `zdist` would take if all its passes were free."""
@@ -132,15 +120,15 @@ def contestants(query, stream, device="cpu"):
         query_M, stream_N = (
             torch.as_tensor(x, dtype=dtype, device=device) for x in (query, stream)
         )
-        ways = {"ours": rd.zdist, "transforms": transforms_alone, "whole": whole_length_zdist}
+        ways = {f"ours_{name}": rd.zdist, f"transforms_{name}": transforms_alone}
+        ways |= {f"whole_{name}": whole_length_zdist}
         if overlap_save.compiles(stream_N.device):
-            ways["torch"] = by_torch(rd.zdist)
-        for way, call in ways.items():
-            pairs[LABELS[f"{way}_{name}"]] = functools.partial(call, query_M, stream_N)
+            by_torch = mock.patch.object(overlap_save, "compiled_passes", None)
+            ways[f"torch_{name}"] = by_torch(rd.zdist)
         if dtype == torch.float64:
-            for measure in ("sdist", "mdist"):
-                call = functools.partial(getattr(rd, measure), query_M, stream_N)
-                pairs[LABELS[measure]] = call
+            ways |= {"sdist": rd.sdist, "mdist": rd.mdist}
+        for way, call in ways.items():
+            pairs[LABELS[way]] = functools.partial(call, query_M, stream_N)
     if str(device) == "cpu":
         pairs |= {LABELS["scipy"]: functools.partial(scipy_zdist, query, stream)}
         pairs |= stumpy_ready(query, stream)
@@ -158,9 +146,8 @@ def differences(query, stream):
     for dtype, limit in ((np.float64, 1e-6), (np.float32, 1e-3)):
         q, s = query.astype(dtype), stream.astype(dtype)
         ours, wide = np.sqrt(rd.zdist(q, s)), (q.astype(np.float64), s.astype(np.float64))
-        theirs = {"scipy": scipy_zdist(*wide)}
-        for call in list(stumpy_ready(*wide).values())[:1]:
-            theirs["stumpy"] = call()
+        ready = list(stumpy_ready(*wide).values())
+        theirs = {"scipy": scipy_zdist(*wide)} | ({"stumpy": ready[0]()} if ready else {})
         for name, other in theirs.items():
             far = other > 0.01
             gap = np.abs(ours - other)[far] / (1 if dtype is np.float64 else other[far])
@@ -176,13 +163,9 @@ def by_length(stream_N, lengths, rounds):
     seconds = {"naive": [], "whole": [], "fft": []}
     for length in lengths:
         query_M = stream_N[1000 : 1000 + length].clone()
-        ways = {
-            mode: functools.partial(rd.zdist, query_M, stream_N, mode)
-            for mode in ("naive", "fft")
-        }
+        modes = ("naive", "fft") if length <= 2048 else ("fft",)
+        ways = {mode: functools.partial(rd.zdist, query_M, stream_N, mode) for mode in modes}
         ways["whole"] = functools.partial(whole_length_zdist, query_M, stream_N)
-        if length > 2048:
-            del ways["naive"]
         timed = bench.race(ways, repeats=rounds, warmup=1).results
         for way, found in seconds.items():
             found.append(min(timed[way].times_s) if way in timed else np.nan)
@@ -202,8 +185,7 @@ def record_race(receipt, race, points):
             receipt.record(f"{measure}_{name}_rate", timed, "alignments/s", count=points)
         for peer in ("stumpy", "ready_stumpy", f"torch_{name}", f"transforms_{name}"):
             if LABELS[peer] in race.results:
-                rounds = zip(race.results[LABELS[peer]].times_s, ours.times_s, strict=True)
-                ratios = [theirs / mine for theirs, mine in rounds]
+                ratios = np.divide(race.results[LABELS[peer]].times_s, ours.times_s)
                 low, median, high = np.quantile(ratios, [0.25, 0.5, 0.75])
                 metric = f"speedup_over_{peer.removesuffix(f'_{name}')}_{name}"
                 receipt.record(metric, median, "×", low, high, len(ratios))

@@ -31,12 +31,7 @@ def top_matches(distances, k, exclusion):
     ValueError for k < 0 or exclusion < 1.
     """
     values_W = as_tensor(distances, "distances")[0].cpu().numpy()
-    ranking, picked = Ranking(nearest(values_W, enough(k, exclusion)), exclusion), []
-    while len(picked) < k and (best := ranking.best())[0] < np.inf:
-        picked.append(best)
-        ranking.close(best[1])
-    found = np.array([value for value, _ in picked], dtype=values_W.dtype)
-    return Matches(np.array([at for _, at in picked], dtype=np.int64), found)
+    return apart(nearest(values_W, enough(k, exclusion)), k, exclusion)
 
 
 def enough(k, exclusion):
@@ -56,7 +51,7 @@ def nearest(distances, count, first=0, known=None):
     distances (W,), NumPy, of the windows from position `first` on; known: what this returned
     for the windows before, to be ranked with them.
     """
-    known = known or Matches(np.empty(0, np.int64), np.empty(0))
+    known = known or Matches(np.empty(0, np.int64), distances[:0])
     full = len(known.positions) == count
     few = np.flatnonzero(distances < (known.distances[-1] if full else np.inf))
     if count < len(few):
@@ -67,22 +62,11 @@ def nearest(distances, count, first=0, known=None):
     return Matches(positions[order], values[order])
 
 
-class Ranking:
-    """The nearest candidate still free, again and again, while zones around matches close."""
-
-    def __init__(self, candidates, exclusion):
-        self._positions, self._distances = (x.tolist() for x in candidates)
-        self._exclusion, self._next, self._closed = exclusion, 0, set()
-
-    def best(self):
-        """(distance, position) of the nearest free one; (inf, -1) when none is free."""
-        for at in range(self._next, len(self._positions)):
-            if self._positions[at] not in self._closed:
-                self._next = at
-                return self._distances[at], self._positions[at]
-        self._next = len(self._positions)
-        return np.inf, -1
-
-    def close(self, position):
-        """Close the zone around a match, a candidate or not."""
-        self._closed.update(range(position - self._exclusion + 1, position + self._exclusion))
+def apart(candidates, k, exclusion):
+    """The first k of ranked `Matches`, none closer than `exclusion` to one chosen before."""
+    picked, closed = [], set()
+    for rank, at in enumerate(candidates.positions.tolist()):
+        if len(picked) < k and at not in closed:
+            picked.append(rank)
+            closed.update(range(at - exclusion + 1, at + exclusion))
+    return Matches(candidates.positions[picked], candidates.distances[picked])

@@ -1,13 +1,13 @@
 """The MIT-BIH Arrhythmia Database as arrays: two-lead ECG and the cardiologists' beat labels.
 
-Each record is three files. `100.hea` is text: sampling rate, length, gain, baseline and a
+Each record is three files. `100.hea` is text: sampling rate, length, gain, zero and a
 checksum for each lead. `100.dat` packs two 12-bit samples in three bytes ("format 212").
 `100.atr` holds the annotations: 16-bit words, six bits of label and ten bits of time since the
 last one.
 
 Sources: Moody and Mark 2001; the WFDB file-format pages `header(5)`, `signal(5)` and
-`annot(5)` of PhysioNet. We read format 212 with one segment, which is all this database uses,
-and refuse the rest.
+`annot(5)` of PhysioNet. We read format 212 with one segment and a plain gain, which is all this
+database uses, and refuse the rest.
 """
 
 from dataclasses import dataclass
@@ -49,15 +49,14 @@ def read_record(folder, name):
     packed = (folder / f"{name}.dat").read_bytes()
     raw_2N = unpack_212(packed, 2 * head["length"]).reshape(-1, 2).T
     leads_mv = {}
-    for samples, lead in zip(raw_2N, leads, strict=True):
+    for samples, (lead, gain, zero, checksum) in zip(raw_2N, leads, strict=True):
         total = int(samples.sum(dtype=np.int64)) & 0xFFFF
-        if total != lead["checksum"] & 0xFFFF:
+        if total != checksum:
             raise ValueError(
-                f"{name}.dat, lead {lead['name']}: samples add up to {total}, "
-                f"its header {lead['checksum'] & 0xFFFF} (modulo 65536): the file is damaged, "
-                "delete it and fetch it again"
+                f"{name}.dat, lead {lead}: samples add up to {total}, its header {checksum} "
+                "(modulo 65536): the file is damaged, delete it and fetch it again"
             )
-        leads_mv[lead["name"]] = (samples - lead["baseline"]) / lead["gain"]
+        leads_mv[lead] = (samples - zero) / gain
     times, codes = read_annotations((folder / f"{name}.atr").read_bytes())
     beat = np.isin(codes, list(BEATS))
     labels = np.array([BEATS[code] for code in codes[beat].tolist()], dtype="<U1")
@@ -123,21 +122,15 @@ def read_annotations(packed):
 def _read_header(path):
     text = [line for line in path.read_text().splitlines() if line.strip()]
     lines = [line for line in text if not line.startswith("#")]
-    first = lines[0].split()
-    leads, rate_hz, length = int(first[1]), float(first[2].split("/")[0]), int(first[3])
+    _, leads, rate_hz, length = lines[0].split()[:4]
     notes = " ".join(line[1:].strip() for line in text if line.startswith("#"))
-    head, found = {"rate_hz": rate_hz, "length": length, "notes": notes}, []
-    for line in lines[1 : 1 + leads]:
+    head, found = {"rate_hz": float(rate_hz), "length": int(length), "notes": notes}, []
+    for line in lines[1 : 1 + int(leads)]:
         _, form, gain, _, zero, _, checksum, _, name = line.split(maxsplit=8)
-        if form != "212" or leads != 2:
+        if form != "212" or leads != "2" or not gain.isdigit():
             raise ValueError(
-                f"{path.name}: {leads} leads of format {form}; "
-                "only two leads of format 212 are read"
+                f"{path.name}: {leads} leads of format {form}, gain {gain}; "
+                "only two leads of format 212 are read, with a plain number as their gain"
             )
-        # gain 200 is written "200", "200/mV" or "200(baseline)/mV"; without a baseline, the
-        # ADC zero is it
-        value, _, rest = gain.partition("/")[0].partition("(")
-        base = int(rest.rstrip(")")) if rest else int(zero)
-        gain, checksum = float(value), int(checksum)
-        found.append({"name": name, "gain": gain, "baseline": base, "checksum": checksum})
+        found.append((name, int(gain), int(zero), int(checksum) & 0xFFFF))
     return head, found

@@ -186,14 +186,6 @@ class CentredBlocks:
         """Mean of every window, float64."""
         return self.sum_BJ / self.window + self.centre_B1
 
-    def without_flat_and_lost(self, mask_BJ):
-        """The windows of a mask that can be computed again: neither flat, which is exact
-        already, nor lost."""
-        for known_BJ in (self.flat_BJ, self.lost_BJ):
-            if known_BJ is not None:
-                mask_BJ = mask_BJ & ~known_BJ
-        return mask_BJ
-
     def spectrum(self):
         """Transform of every block, to be shared by all queries."""
         out = self._take_complex("spectrum")

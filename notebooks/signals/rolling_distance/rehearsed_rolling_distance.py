@@ -3,6 +3,8 @@
 `make predict` counts them without a GPU, at the sizes of each tier.
 """
 
+from functools import partial
+
 import rolling_distance as rd
 import torch
 
@@ -15,20 +17,17 @@ METRICS = {  # of the card: the function that it times, and how many windows one
 
 def ours(sizes, device):
     """One `zdist` in blocks, float64; the stream is on the card already"""
-    query, stream = _beats(sizes["points"], device)
-    return lambda: rd.zdist(query, stream)
+    return partial(rd.zdist, *_beats(sizes["points"], device))
 
 
 def ours_mdist(sizes, device):
     """One `mdist` in blocks"""
-    query, stream = _beats(sizes["points"], device)
-    return lambda: rd.mdist(query, stream)
+    return partial(rd.mdist, *_beats(sizes["points"], device))
 
 
 def ours_sdist(sizes, device):
     """One `sdist` in blocks"""
-    query, stream = _beats(sizes["points"], device)
-    return lambda: rd.sdist(query, stream)
+    return partial(rd.sdist, *_beats(sizes["points"], device))
 
 
 def naive(sizes, device):
@@ -47,12 +46,7 @@ def naive(sizes, device):
 def broken(sizes, device):
     """The same `zdist`, but the stream goes up and all distances come down in each call"""
     query, stream = _beats(sizes["points"], "cpu")
-
-    def search():
-        distances = rd.zdist(query.to(device), stream.to(device))
-        return distances.cpu().argmin()
-
-    return search
+    return lambda: rd.zdist(query.to(device), stream.to(device)).cpu().argmin()
 
 
 def _beats(points, device):

@@ -37,7 +37,7 @@ CROSSOVER = {
 # a squared distance (or energy) that rounding may put off by more than this share is
 # computed again, directly
 EXACT_TO = {torch.float32: 2e-3, torch.float64: 1e-8}
-POINTS_REPAIRED_AT_ONCE = 1 << 20  # of windows computed again directly
+POINTS_AT_ONCE = 1 << 20  # of windows computed again directly
 
 
 def sdist(query, stream, mode="auto"):
@@ -112,9 +112,7 @@ def _statistics(stream_N, first, block, mean_W, std_W):
     _part(mean_W, first, block).copy_(block.mean_BJ())
     _part(std_W, first, block).copy_((block.energy_BJ / block.window).sqrt_())
     doubtful_BJ = block.energy_error_B1 > EXACT_TO[torch.float64] * block.energy_BJ
-    for at_W, windows_WM in _chosen(
-        stream_N, block.window, first, block.without_flat_and_lost(doubtful_BJ)
-    ):
+    for at_W, windows_WM in _chosen(stream_N, block, first, doubtful_BJ):
         std_W[at_W] = windows_WM.std(1, correction=0).to(std_W.dtype)
     for out_W in (mean_W, std_W) if block.lost_BJ is not None else ():
         _part(out_W, first, block).masked_fill_(block.lost_BJ, torch.inf)
@@ -187,9 +185,7 @@ def _repair(measure, q, block, stream_N, first, out_W):
     if (bound_B1 <= exact_to * found_BJ.amin(1, keepdim=True)).all():
         return
     trusted_BJ = _error(measure, q, block, block.energy_BJ) <= exact_to * found_BJ
-    for at_W, windows_WM in _chosen(
-        stream_N, block.window, first, block.without_flat_and_lost(~trusted_BJ)
-    ):
+    for at_W, windows_WM in _chosen(stream_N, block, first, ~trusted_BJ):
         difference_WM = normalise(measure, windows_WM) - normalise(measure, q.raw_M)
         out_W[at_W] = difference_WM.square_().sum(1).to(out_W.dtype)
 
@@ -202,13 +198,14 @@ def _error(measure, q, block, energy):
     return 2 * q.norm * block.dot_error_B1 + block.energy_error_B1 + 0 * energy
 
 
-def _chosen(stream_N, window, first, mask_BJ):
-    """Positions and float64 windows (W, M) of the marked windows, a bounded number at once."""
-    for at_W in (first + mask_BJ.reshape(-1).nonzero().view(-1)).split(
-        max(1, POINTS_REPAIRED_AT_ONCE // window)
-    ):
-        if len(at_W):
-            yield at_W, stream_N.unfold(0, window, 1)[at_W].double()
+def _chosen(stream_N, block, first, mask_BJ):
+    """Positions and float64 windows (W, M) of the marked windows, a bounded number at once;
+    without the flat ones, which are exact already, and the lost."""
+    for known_BJ in (block.flat_BJ, block.lost_BJ):
+        mask_BJ = mask_BJ if known_BJ is None else mask_BJ & ~known_BJ
+    at_W, count = first + mask_BJ.reshape(-1).nonzero().view(-1), POINTS_AT_ONCE // block.window
+    for some_W in at_W.split(max(1, count)) if len(at_W) else ():
+        yield some_W, stream_N.unfold(0, block.window, 1)[some_W].double()
 
 
 def _part(out_W, first, block):

@@ -3,10 +3,9 @@ points past its end, a piece at a time.
 
 The distances need no communication at all, and are not kept: of each piece only those go on
 that could still be among the k matches (see `match_ranking`), so that memory does not grow
-with the stream. The ranking needs one small message a match: every rank offers its best free
-window for each query, the smallest wins, and all close the zone around it. That is the same
-greedy choice that one process makes, so the result is the same, also where a zone crosses a
-border.
+with the stream. What is left, (k - 1) (2 M - 1) + 1 positions and distances for each query, all
+ranks send to all, once; then each makes the greedy choice that one process makes, so the result
+is the same, also where a zone crosses a border.
 
 Run by itself it is the job of one rank; `torchrun` starts as many as there are cores, GPUs or
 machines:
@@ -23,7 +22,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from helpers import bench
-from match_ranking import Matches, Ranking, enough, nearest
+from match_ranking import Matches, apart, enough, nearest
 from rolling_distance import zdist
 
 PIECE = 1 << 20  # distances in memory at once, over all queries
@@ -64,37 +63,25 @@ def ranked_matches(known, k, exclusion):
     the same on every rank.
 
     known: this rank's `candidates`. Must be called by all ranks of the default process group
-    with equal k and exclusion; costs k all-gathers of two numbers a rank and query.
+    with equal k and exclusion; costs one all-gather of 16 bytes for each candidate.
     """
-    rankings = [Ranking(one, exclusion) for one in known]
-    device = "cuda" if dist.get_backend() == "nccl" else "cpu"
-    picked = [[] for _ in rankings]
-    for _ in range(k):
-        offer = torch.tensor([r.best() for r in rankings], dtype=torch.float64, device=device)
-        offers = [torch.empty_like(offer) for _ in range(dist.get_world_size())]
-        dist.all_gather(offers, offer)
-        for own, ranking, pairs in zip(
-            picked, rankings, torch.stack(offers, 1).tolist(), strict=True
-        ):
-            value, at = min(map(tuple, pairs))
-            if value < np.inf:
-                own.append((int(at), value))
-                ranking.close(int(at))
-    columns = [np.array(own, dtype=np.float64).reshape(-1, 2).T for own in picked]
-    return [Matches(at.astype(np.int64), values) for at, values in columns]
+    everywhere, found = [None] * dist.get_world_size(), []
+    dist.all_gather_object(everywhere, known)
+    for parts in zip(*everywhere, strict=True):
+        positions, distances = (np.concatenate(column) for column in zip(*parts, strict=True))
+        order = np.argsort(distances, kind="stable")  # of equal ones the first stays first
+        found.append(apart(Matches(positions[order], distances[order]), k, exclusion))
+    return found
 
 
 def main(argv=None):
     """Compute this rank's share, rank the matches together, and let rank 0 write `--out`."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    files = {
-        "--stream": ".npy file with the stream, of which every rank reads its own stretch",
-        "--query": ".npy file with a query (M,) or a stack (K, M)",
-        "--out": ".npz file for positions and distances, (K, k), with -1 and inf where a query "
-        "found fewer, and peak_bytes: each rank's most memory up to a quarter, and to the end",
-    }
-    for name, told in files.items():
-        parser.add_argument(name, required=True, help=told)
+    parser.add_argument(
+        "--stream", required=True, help=".npy file, each rank reads its stretch"
+    )
+    parser.add_argument("--query", required=True, help=".npy file, one (M,) or a stack (K, M)")
+    parser.add_argument("--out", required=True, help=".npz file of the result, see `_run`")
     parser.add_argument("--matches", type=int, default=10)
     args = parser.parse_args(argv)
     cuda = torch.cuda.is_available()
@@ -108,6 +95,8 @@ def main(argv=None):
 
 
 def _run(args, device):
+    """Writes positions and distances (K, k), with -1 and inf where a query found fewer, and
+    peak_bytes: each rank's most memory up to a quarter of its windows, and to the end."""
     query, taken = np.atleast_2d(np.load(args.query)), []
     total, exclusion = len(np.load(args.stream, mmap_mode="r")), query.shape[1]
     windows = shard(total - exclusion + 1, dist.get_rank(), dist.get_world_size())
@@ -123,12 +112,11 @@ def _run(args, device):
     peaks, taken = [None] * dist.get_world_size(), taken or [0]
     dist.all_gather_object(peaks, [taken[len(taken) // 4], bench.peak_memory() or 0])
     if dist.get_rank() == 0:
-        most = max(len(one.positions) for one in matches)
-        found = {}
-        for name, fill in (("positions", -1), ("distances", np.inf)):
-            rows = [getattr(one, name) for one in matches]
-            found[name] = [np.pad(x, (0, most - len(x)), constant_values=fill) for x in rows]
-        np.savez(args.out, **found, peak_bytes=peaks)
+        positions = np.full((len(query), args.matches), -1)
+        distances = np.full(positions.shape, np.inf)
+        for row, (at, values) in enumerate(matches):
+            positions[row, : len(at)], distances[row, : len(at)] = at, values
+        np.savez(args.out, positions=positions, distances=distances, peak_bytes=peaks)
 
 
 if __name__ == "__main__":

@@ -77,9 +77,10 @@ def test_reads_millivolts_and_beats(tmp_path):
     ]  # 28 marks no beat
 
 
-def test_reads_a_baseline_in_the_gain(tmp_path):
+def test_refuses_a_baseline_in_the_gain(tmp_path):
     write_record(tmp_path, [[0, 100], [0, 0]], gain="100(50)/mV")
-    assert read_record(tmp_path, "7").leads_mv["MLII"].tolist() == [-0.5, 0.5]
+    with pytest.raises(ValueError, match=r"gain 100\(50\)/mV; only"):
+        read_record(tmp_path, "7")
 
 
 def test_refuses_a_damaged_lead(tmp_path):
@@ -90,5 +91,5 @@ def test_refuses_a_damaged_lead(tmp_path):
 
 def test_refuses_another_format(tmp_path):
     write_record(tmp_path, [[1, 2], [3, 4]], form="16")
-    with pytest.raises(ValueError, match="format 16; only two leads of format 212"):
+    with pytest.raises(ValueError, match="format 16, gain 200; only two leads of format 212"):
         read_record(tmp_path, "7")
