@@ -31,7 +31,8 @@
     const told = make("p", { role: "status", style: "min-height:4.5em; margin:.4rem 0" });
     const label = (words, control) => make("label", { style: "display:block; margin:.3rem 0" }, [words, control]);
     range.style.cssText = choose.style.cssText = "display:block; width:100%; min-height:2.2rem; font:inherit";
-    const app = make("section", {}, [label("Distance", choose), strip, label("The query begins at", range), told, overlay]);
+    // what is moved and what it changes fit on one screen of a phone, so the words, which wrap there, come last
+    const app = make("section", {}, [label("Distance", choose), strip, label("The query begins at", range), overlay, told]);
 
     // One window as a measure compares it: raw, less its mean, or of deviation one as well. A flat one has no shape.
     function normalised(from) {

@@ -40,8 +40,7 @@ def visit(browser, counts, wide=1000):
 
 
 def found(page):
-    """The positions that the page marks, once it rests."""
-    page.wait_for_timeout(350)
+    """The positions that the page marks, set within the event that asks for them."""
     return [*map(int, page.locator(".drag-query").get_attribute("data-found").split())]
 
 
@@ -58,7 +57,8 @@ def test_each_distance_finds_what_the_module_finds(browser):
     for measure in ("zdist", "mdist", "sdist"):
         page.locator("select").select_option(measure)
         assert found(page) == wanted(measure, 500)
-        assert f"Nearest by {measure}" in page.get_by_role("status").inner_text()
+        words = page.get_by_role("status").filter(has_text=f"Nearest by {measure}")
+        words.wait_for()  # spoken once the query rests
     page.close()
 
 
@@ -79,6 +79,17 @@ def test_keys_and_a_finger_s_drag_move_the_query_on_a_phone(browser):
     page.close()
 
 
+def test_the_controls_and_the_matches_share_a_phone_s_screen(browser):
+    page = visit(browser, COUNTS, wide=360)
+    page.add_style_tag(content="body { font: 18px/1.65 sans-serif }")  # about the book's
+    page.get_by_role("status").filter(has_text="Nearest by zdist").wait_for()
+    top = page.locator("label").first.bounding_box()["y"]
+    matches = page.locator("canvas").last.bounding_box()
+    # of 800 pixels the book's bar at the top takes 56; 100 more are the browser's own bar
+    assert matches["y"] + matches["height"] - top < 800 - 56 - 100
+    page.close()
+
+
 def test_what_goes_wrong_is_told(browser):
     page = visit(browser, COUNTS[:50])
     assert "cannot run here: the recording did not come" in page.inner_text("body")
@@ -88,5 +99,5 @@ def test_what_goes_wrong_is_told(browser):
         "() => { HTMLCanvasElement.prototype.getContext = () => { throw new Error('none'); }; }"
     )
     page.locator("select").select_option("sdist")
-    assert "cannot run here: none" in page.inner_text("body")
+    page.get_by_text("cannot run here: none").wait_for()
     page.close()
