@@ -37,7 +37,7 @@ def log_of(displays, folder):
 def heaps(raw, sizes, **options):
     """Spark's runs by heap, each with small tables sent to all workers and without.
 
-    A dict a run as of `race`, with `heap_mb` and `broadcast`; a run that fails is left out.
+    Dicts as of `race`, with `heap_mb` and `broadcast`; a run that fails is left out.
     """
     found = []
     for heap_mb in sizes:
@@ -45,10 +45,8 @@ def heaps(raw, sizes, **options):
             try:
                 runs = race(raw, ("spark",), heap_mb=heap_mb, conf=conf, **options)
             except RuntimeError as error:
-                words = str(error)
-                print(
-                    f"heap {heap_mb} MB, broadcast {broadcast}: {words[:60]} … {words[-200:]}"
-                )
+                words = f"{str(error)[:60]} … {str(error)[-200:]}"
+                print(f"heap {heap_mb} MB, broadcast {broadcast}: {words}")
                 continue
             found += [one | {"heap_mb": heap_mb, "broadcast": broadcast} for one in runs]
     return found
@@ -64,7 +62,7 @@ def record(receipt, name, runs, *more):
 def main(argv=None):
     """Measure the curves, show them and write the receipt."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--rounds", type=int, default=1, help="ignored: one run a point")
+    parser.add_argument("--rounds", type=int, default=1, help="ignored: one run per point")
     parser.add_argument("--threads", type=int, default=device.cores(), help="of each engine")
     parser.add_argument("--displays", nargs="+", type=int, default=[20_000, 100_000, 300_000])
     parser.add_argument("--heaps-mb", nargs="*", type=int, default=[1024, 3072])

@@ -153,12 +153,9 @@ def begin(out, raw, engine, folds, **options):
 
 def finish(folder, engine):
     """The report of a folder of features, a dict: engine, seconds by stage, rows by set."""
+    parts = {name: (folder.store.path / name).glob("*.parquet") for name in SETS}
     rows = {
-        name: sum(
-            pq.read_metadata(path).num_rows
-            for path in (folder.store.path / name).glob("*.parquet")
-        )
-        for name in SETS
+        name: sum(pq.read_metadata(p).num_rows for p in found) for name, found in parts.items()
     }
     return folder.finish(engine=engine, seconds=folder.seconds, rows=rows)
 

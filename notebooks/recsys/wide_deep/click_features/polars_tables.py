@@ -12,11 +12,9 @@ from . import spec as fs
 
 def tables_of(log, folds):
     """The small tables by name: displays, pages, ads, and `unit_*`, weights of documents."""
+    time = pl.col("publish_time").dt.epoch("ms")
     meta = log["documents_meta"].select(
-        "document_id",
-        "source_id",
-        "publisher_id",
-        published=pl.col("publish_time").dt.epoch("ms"),
+        "document_id", "source_id", "publisher_id", published=time
     )
     meta = meta.collect(engine="streaming")
     displays = _displays(log["events"], folds)
@@ -44,7 +42,7 @@ def bucket(key, size):
 
 
 def _displays(events, folds):
-    """A row a display, sorted: its page, timestamp, set (`train`), fold and four buckets."""
+    """Displays, sorted: page, timestamp, set (`train`), fold and four buckets of each."""
     size, number = fs.BUCKETS, pl.col("display_id").cast(pl.Int64)
     fold = fs.hash32(number + fs.FOLD_SALT) % max(folds, 1)
     displays = events.select(
@@ -86,7 +84,7 @@ def days_since(published):
 
 
 def items_of(frame, column):
-    """document_id, key (int64) and confidence of an attribute's file, a row a pair."""
+    """document_id, key (int64) and confidence of an attribute's file, a row for each pair."""
     key = pl.col(column)
     if column == "entity_id":
         digits = pl.col(column).str.extract(rf"^([0-9a-fA-F]{{{fs.ENTITY_DIGITS}}})")
@@ -97,24 +95,21 @@ def items_of(frame, column):
 
 
 def _top(items, name):
-    """A row a document: `NAME_0` … of its keys of highest confidence."""
+    """A row for each document: `NAME_0` … of its keys of highest confidence."""
     order = items.sort(["document_id", "confidence", "key"], descending=[False, True, False])
     hot = 1 + bucket(pl.col("key"), fs.HOT_BUCKETS[name] - 1)
     lists = order.group_by("document_id", maintain_order=True).agg(
         hot.head(fs.SLOTS).alias("hot")
     )
-    slots = range(fs.SLOTS)
-    return lists.select(
-        "document_id",
-        *(
-            pl.col("hot").list.get(slot, null_on_oob=True).alias(f"{name}_{slot}")
-            for slot in slots
-        ),
-    )
+    slots = {
+        f"{name}_{slot}": pl.col("hot").list.get(slot, null_on_oob=True)
+        for slot in range(fs.SLOTS)
+    }
+    return lists.select("document_id", **slots)
 
 
 def unit_weights(items):
-    """document_id, key, weight: the TF-IDF weights, of length 1 a document."""
+    """document_id, key, weight: the TF-IDF weights, of length 1 for each document."""
     documents = 1 + (items["document_id"].max() or 0)
     idf = (documents / pl.len().over("key")).log()
     weight = pl.col("confidence") * idf

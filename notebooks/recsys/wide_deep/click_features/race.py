@@ -39,7 +39,7 @@ OLDEST_JAVA = 17
 
 
 def race(raw, engines=ENGINES, rounds=1, limit_s=600, own=None, behind=None, **options):
-    """A list of dicts, one a run: what it took, by engine, over rounds.
+    """A list of dicts, one per run: what it took, by engine, over rounds.
 
     >>> race("outbrain", ("polars", "torch"))[0]["engine"]
     'polars'
@@ -186,7 +186,7 @@ def check_same(one, other):
 
 
 def lines(engine):
-    """How many lines of code an engine's modules have, one a statement, whatever their layout.
+    """How many lines an engine's modules have, one per statement, whatever their layout.
 
     Comments, docstrings and imports are left out; so is what all engines share.
     """

@@ -159,10 +159,7 @@ def load(spark, raw):
 
 def _check_together(frames):
     clicks, counts = frames["clicks_train"], {}
-    for name, key, what in (
-        ("events", "display_id", "clicks of displays"),
-        ("promoted_content", "ad_id", "clicks on ads"),
-    ):
+    for name, key, what in files.KNOWN:
         lost = clicks.join(frames[name].select(key), key, "left_anti").count()
         counts[f"{what} that {name}.csv lacks"] = lost
     shown = clicks.groupBy("display_id").agg(

@@ -340,7 +340,7 @@ def test_an_unseen_ad_has_a_bucket_no_clicks_and_no_views(raw, tmp_path):
 
 
 def test_the_ctr_of_a_train_row_counts_its_own_click_unless_folded(tmp_path):
-    """Clicks by lot: what a CTR knows about the click of its own row is a leak."""
+    """Clicks at random: what a CTR knows about the click of its own row is a leak."""
     chance = catalogue.Effects(**dict.fromkeys(EFFECTS, 0.0))
     outbrain.generate(tmp_path / "raw", 3000, seed=1, effects=chance)
     gap = {}

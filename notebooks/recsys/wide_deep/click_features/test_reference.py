@@ -52,7 +52,7 @@ def _read(raw, name):
 
 
 def _joined(raw):
-    """A dict a row of clicks_train: all keys, and both ages in days (None where unknown)."""
+    """Dicts of rows of clicks_train: all keys, and both ages in days (None where unknown)."""
     events = {int(row["display_id"]): row for row in _read(raw, "events")}
     ads = {int(row["ad_id"]): row for row in _read(raw, "promoted_content")}
     meta = {int(row["document_id"]): row for row in _read(raw, "documents_meta")}

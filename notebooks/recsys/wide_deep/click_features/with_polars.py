@@ -3,7 +3,7 @@
 Nearly every feature is a function of a display, of a page or of an ad, and there are far fewer
 of these than rows; all six keys of a CTR are functions of the ad, so one count by ad gives six
 CTRs. These small tables are made first. Then the clicks are joined, finished and written batch
-by batch. Memory holds the tables, nine bytes a row of the log, and one batch.
+by batch. Memory holds the tables, nine bytes per row of the log, and one batch.
 """
 
 import outbrain
@@ -126,9 +126,8 @@ def _features(batch, tables, ads, fit):
         rows = rows.rename({"cosine": f"sim_{name}"})
     ages = []
     for name in fs.AGES:
-        days = days_since("published" + name.removeprefix("publish_time")).fill_null(
-            fit[f"{name}_median"]
-        )
+        days = days_since("published" + name.removeprefix("publish_time"))
+        days = days.fill_null(fit[f"{name}_median"])
         ages.append(days.cast(pl.Float64).log1p().cast(pl.Float32).alias(f"{name}_age"))
     sims = pl.col([f"sim_{name}" for name in fs.ATTRIBUTES]).fill_null(0).cast(pl.Float32)
     rows = rows.with_columns(pl.col(fs.KEYS).cast(pl.Int64), sims, *ages)

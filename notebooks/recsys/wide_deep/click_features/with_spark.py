@@ -61,18 +61,16 @@ def build(raw, out, folds=0, check=True, parts=8):
         _write(rows, out)
     for frame in (displays, pages, ads):
         frame.unpersist()
-    held = {
-        name: out.has(name) and spark.read.parquet(f"{out.path}/{name}").count()
-        for name in fs.SETS
-    }
-    rows = {name: int(count) for name, count in held.items()}
+    held = {name: f"{out.path}/{name}" for name in fs.SETS if out.has(name)}
+    counts = {name: spark.read.parquet(path).count() for name, path in held.items()}
+    rows = dict.fromkeys(fs.SETS, 0) | counts
     heap = spark.sparkContext.getConf().get("spark.driver.memory", "1g")
     started = {"master": spark.sparkContext.master, "heap": heap}
     return output.finish(engine="spark", seconds=output.seconds, rows=rows, **started)
 
 
 def _tables(log, folds):
-    """(displays, pages, ads), cached: a row each of these."""
+    """(displays, pages, ads), cached: a row for each of these."""
     meta = log["documents_meta"].withColumn(
         "published",
         F.unix_millis(F.try_to_timestamp("publish_time", F.lit("yyyy-MM-dd HH:mm:ss"))),
@@ -157,7 +155,7 @@ def _items(log, name):
 
 
 def _lists(items, name):
-    """A row a document: `NAME_0` …, and its weights as `NAME_list` and as `NAME_map`."""
+    """A row for each document: `NAME_0` …, and its weights as `NAME_list` and as `NAME_map`."""
     items = with_buckets(items, {name: F.col("key")}, {name: fs.HOT_BUCKETS[name] - 1})
     both = F.struct("key", F.coalesce("weight", F.lit(0.0)).alias("weight"))
     best = F.struct((-F.col("confidence")).alias("order"), "key", f"{name}_hash")
@@ -165,30 +163,19 @@ def _lists(items, name):
         F.slice(F.sort_array(F.collect_list(best)), 1, fs.SLOTS).alias("best"),
         F.collect_list(both).alias(f"{name}_list"),
     )
-    slots = range(fs.SLOTS)
-    hot = [1 + F.try_element_at("best", F.lit(slot + 1))[f"{name}_hash"] for slot in slots]
-    return found.select(
-        "document_id",
-        f"{name}_list",
-        F.map_from_entries(f"{name}_list").alias(f"{name}_map"),
-        *(
-            F.coalesce(h, F.lit(0)).alias(f"{name}_{slot}")
-            for h, slot in zip(hot, slots, strict=True)
-        ),
-    )
+    hot = [F.map_from_entries(f"{name}_list").alias(f"{name}_map")]
+    for slot in range(fs.SLOTS):
+        bucket = 1 + F.try_element_at("best", F.lit(slot + 1))[f"{name}_hash"]
+        hot.append(F.coalesce(bucket, F.lit(0)).alias(f"{name}_{slot}"))
+    return found.select("document_id", f"{name}_list", *hot)
 
 
 def _counted(clicks, displays, ads, folds):
     """(Ads by fold with CTRs and counts, what is fitted on train)."""
     train = clicks.join(displays.where("train"), "display_id")
-    train = train.join(ads.select("ad_id", "published_promo"), "ad_id").select(
-        "ad_id",
-        "fold",
-        "clicked",
-        "publish_time",
-        _days("published_promo").alias("publish_time_promo"),
-    )
-    train = train.cache()
+    promo = _days("published_promo").alias("publish_time_promo")
+    train = train.join(ads.select("ad_id", "published_promo"), "ad_id")
+    train = train.select("ad_id", "fold", "clicked", "publish_time", promo).cache()
     seen = train.groupBy("ad_id", "fold")
     seen = seen.agg(F.count("*").alias("views"), F.sum("clicked").alias("clicks"))
     days = {name: dict(train.groupBy(name).count().collect()) for name in fs.AGES}
@@ -238,10 +225,8 @@ def _features(clicks, displays, pages, ads, fit, parts):
     found += [F.coalesce(name, F.lit(0)).alias(name) for name in fs.MULTI_HOT]
     found += [_cosine(name).cast("float").alias(f"sim_{name}") for name in fs.ATTRIBUTES]
     found += [F.col(name) for name in fs.NUMBERS if name.endswith(("_ctr", "_count"))]
-    for name, days in (
-        ("publish_time", F.col("publish_time")),
-        ("publish_time_promo", _days("published_promo")),
-    ):
+    ages = F.col("publish_time"), _days("published_promo")
+    for name, days in zip(fs.AGES, ages, strict=True):
         days = F.coalesce(days.cast("double"), F.lit(fit[f"{name}_median"]))
         found.append(F.log1p(days).cast("float").alias(f"{name}_age"))
     found = rows.select(kind, *found).repartitionById(parts, part)  # narrow by now

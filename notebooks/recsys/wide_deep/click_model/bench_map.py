@@ -81,7 +81,7 @@ def trained(train, valid, rate, epochs, batch, place="cpu"):
 def main(argv=None):
     """Study logs and rates and write the receipt."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--rounds", type=int, default=1, help="ignored: one training a point")
+    parser.add_argument("--rounds", type=int, default=1, help="ignored: one training per point")
     parser.add_argument("--threads", type=int, default=device.cores())
     parser.add_argument("--displays", nargs="+", type=int, default=[10_000, 30_000, 100_000])
     parser.add_argument("--rates", nargs="+", type=float, default=[0.001, 0.004, 0.016])

@@ -71,8 +71,8 @@ def peer_modules():
 
 
 def peer_model(models, sizes, dropout=0.1):
-    """The peer's model of these sizes; it adds a padding row a table, and its wide part sees
-    no numbers."""
+    """The peer's model of these sizes; it adds a padding row per table, and its wide part
+    sees no numbers."""
     names = [f"c{i}" for i in range(len(sizes.buckets))]
     numbers = [f"x{i}" for i in range(sizes.numbers)]
     deep = models.TabMlp(
@@ -165,7 +165,7 @@ def _peer_loop(models, sizes, data, batch, place):
 
 def work(sizes, rows, batch):
     """(FLOPs, bytes) of training on `rows` at least: products; gathered rows and activations
-    there and back; tables' gradients, states and weights once a step."""
+    there and back; tables' gradients, states and weights once per step."""
     widths = [sum(sizes.dims) + sum(sizes.hot_dims) + sizes.numbers, *sizes.hidden, 1]
     products = sum(a * b for a, b in zip(widths, widths[1:], strict=False))
     tables = sum(n * d for n, d in zip(sizes.buckets, sizes.dims, strict=True))

@@ -71,13 +71,8 @@ def launch(run, ranks=2, timeout_s=300, script=None):
     command += [str(run), "--message-s", str(timeout_s)]
     path = os.pathsep.join([str(SLICE), *filter(None, [os.environ.get("PYTHONPATH")])])
     own = {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"), "PYTHONPATH": path}
-    process = subprocess.Popen(
-        command,
-        env=os.environ | own,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    told = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    process = subprocess.Popen(command, env=os.environ | own, **told)
     try:
         told, _ = process.communicate(timeout=timeout_s)
     except BaseException as error:  # an interrupt too must leave no worker behind
@@ -86,9 +81,7 @@ def launch(run, ranks=2, timeout_s=300, script=None):
             raise TimeoutError(f"{ranks} processes took more than {timeout_s} s") from error
         raise
     if process.returncode:
-        causes = [
-            line for line in told.splitlines() if re.search(r"\w(Error|Exception): ", line)
-        ]
+        causes = [x for x in told.splitlines() if re.search(r"\w(Error|Exception): ", x)]
         told = "\n".join(causes[:8]) or told[-2000:]
         raise RuntimeError(f"training on {ranks} processes failed:\n{told}")
     folder = json.loads(Path(run).read_text(encoding="utf-8"))["folder"]

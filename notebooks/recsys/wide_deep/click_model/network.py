@@ -4,7 +4,7 @@ Article: "Accelerating the Wide & Deep Model Workflow from 25 Hours to 10 Minute
 GPUs" (NVIDIA Technical Blog, 29 April 2021); the idea is Cheng et al. 2016, arXiv:1606.07792.
 
     p = σ(wide + deep)
-    wide = b + w_num·x + Σ_c W_c[index_c] + Σ_h Σ_k W_h[index_hk]      one weight a bucket
+    wide = b + w_num·x + Σ_c W_c[index_c] + Σ_h Σ_k W_h[index_hk]      one weight per bucket
     deep = MLP(concat(E_c[index_c], Σ_k E_h[index_hk], x))             5 × 1024, ReLU, dropout
 
 We keep the published sizes (91,777,245 parameters) but not its 32 tables: features of the same
@@ -82,7 +82,7 @@ class Sizes:
 
 
 class Tables(nn.Module):
-    """Embeddings (B, D) of one bucket a feature: features of one width share a table.
+    """Embeddings (B, D) of one bucket per feature: features of one width share a table.
 
     >>> Tables((300, 4, 20), (8, 3, 8))(torch.tensor([[299, 0, 19]])).shape
     torch.Size([1, 19])
@@ -119,7 +119,7 @@ class Tables(nn.Module):
 
 
 class Wide(nn.Module):
-    """Logits (B,) that are linear in the features: a weight a bucket, one a number, a bias.
+    """Logits (B,) linear in the features: one weight per bucket and number, and a bias.
 
     All weights start at 0; all buckets lie in one table, which is read in one sum. Its row 0 is
     the empty slot of the first multi-hot feature.

@@ -27,7 +27,7 @@ import torch
 def rows_of(grad, wait=None):
     """(rows, their gradients) of a sparse gradient, which may name a row more than once.
 
-    wait: sum them into one entry a row, as `coalesce` does. How many rows differ a GPU alone
+    wait: sum them into one entry per row, as `coalesce` does. How many rows differ a GPU alone
     knows, so a host that asks waits for it, in the middle of a step. None therefore waits on a
     CPU only. Without waiting as many entries come back as went in, sorted; those of one row all
     have its sum, and what a step writes for them is equal.

@@ -2,7 +2,6 @@
 the only process there is.
 """
 
-import torch
 import torch.distributed as dist
 
 
@@ -25,14 +24,3 @@ def gathered(value):
 def rank():
     """The number of this process in the group; 0 where there is none."""
     return dist.get_rank() if dist.is_initialized() else 0
-
-
-def chance():
-    """The states of torch's generators, from which dropout is drawn."""
-    return [torch.get_rng_state(), *torch.cuda.get_rng_state_all()]
-
-
-def set_chance(states):
-    """None; goes back to the states of `chance`."""
-    torch.set_rng_state(states[0])
-    torch.cuda.set_rng_state_all(states[1:])

@@ -239,7 +239,7 @@ def evaluate(model, data, options=None):
 
 
 def fit(model, batches, valid, options=None, folder=None, forward=None):
-    """A list of one `Epoch` an epoch, the learning curve; the model has been trained.
+    """A list of one `Epoch` per epoch, the learning curve; the model has been trained.
 
     >>> curve = fit(WideDeep(sizes), Rows(train, 2048, seed=0), valid, Options(epochs=3))
 
@@ -261,13 +261,16 @@ def fit(model, batches, valid, options=None, folder=None, forward=None):
         state = torch.load(Path(folder, "state.pt"), weights_only=True, map_location="cpu")
         trainer.restore(state)
         curve, batches.epoch = [Epoch(**one) for one in state["curve"]], state["epoch"]
-        processes.set_chance(state["chance"][processes.rank()])
+        own, *cards = state["chance"][processes.rank()]  # from which dropout is drawn
+        torch.set_rng_state(own)
+        torch.cuda.set_rng_state_all(cards)
     for number in range(len(curve) + 1, options.epochs + 1):
         one = _epoch(trainer, batches, number)
         if not torch.isfinite(torch.tensor(one.loss)):
             raise FloatingPointError(f"epoch {number}: the loss is {one.loss}; lower the rates")
         curve.append(replace(one, map_at_12=evaluate(model, valid, options)))
-        state = {"epoch": batches.epoch, "chance": processes.gathered(processes.chance())}
+        chance = [torch.get_rng_state(), *torch.cuda.get_rng_state_all()]
+        state = {"epoch": batches.epoch, "chance": processes.gathered(chance)}
         state["curve"] = [asdict(one) for one in curve]
         if kept:
             with kept.file("state.pt") as path:

@@ -29,6 +29,10 @@ ONCE = (  # file, key, what the key names: each may come once
     ("promoted_content", "ad_id", "ads"),
     ("documents_meta", "document_id", "documents"),
 )
+KNOWN = (  # file, key, what clicks_train.csv may not hold without it
+    ("events", "display_id", "clicks of displays"),
+    ("promoted_content", "ad_id", "clicks on ads"),
+)
 _PAGE = "https://www.kaggle.com/c/outbrain-click-prediction/data"
 
 
@@ -46,13 +50,8 @@ def load(folder):
     if wrong := list(filter(None, (_problem(folder, name) for name in SCHEMAS))):
         raise ValueError("\n".join(wrong))
     frames = scan(folder)
-    low, high = (
-        frames["events"]
-        .select(low=pl.min("timestamp"), high=pl.max("timestamp"))
-        .collect()
-        .row(0)
-    )
-    check_times(low, high)
+    times = frames["events"].select(low=pl.min("timestamp"), high=pl.max("timestamp"))
+    check_times(*times.collect().row(0))
     _check_joins(frames)
     return frames
 
@@ -92,11 +91,9 @@ def _problem(folder, name):
     if bad:
         first = _text(path).filter(anything).head(1).collect()
         column = list(schema)[first.select(flags).row(0).index(True)]
-        problem = f"{path.name}: {bad:,} of {rows:,} rows are bad; the first is line "
-        return (
-            problem
-            + f"{first['line'][0]:,}, {column} is {first[column][0]!r}, {_wanted(column)}"
-        )
+        where = f"line {first['line'][0]:,}, {column} is {first[column][0]!r}"
+        problem = f"{path.name}: {bad:,} of {rows:,} rows are bad; the first is "
+        return f"{problem}{where}, {_wanted(column)}"
     return "" if whole else cut_short(name)
 
 
@@ -174,10 +171,8 @@ def check_times(low, high):
     """None; raises ValueError unless times from `low` to `high` are milliseconds of the log."""
     if high is None:
         raise ValueError("events.csv has no rows")
-    told = (
-        f"events.csv: timestamps run from {low:,} to {high:,}; allowed are milliseconds since "
-    )
-    told += f"{START_MS}, 0 to {LAST_MS:,}"
+    told = f"events.csv: timestamps run from {low:,} to {high:,}; allowed are milliseconds "
+    told += f"since {START_MS}, 0 to {LAST_MS:,}"
     if high > 1_000_000_000_000:
         raise ValueError(f"{told}. These are absolute: subtract {START_MS}")
     if high > LAST_MS:
@@ -197,22 +192,16 @@ def check_counts(counts):
 
 
 def _check_joins(frames):
-    clicks, events, ads = (
-        frames[name] for name in ("clicks_train", "events", "promoted_content")
-    )
+    clicks = frames["clicks_train"]
     shown = clicks.group_by("display_id").agg(
         pl.col("clicked").sum(), again=pl.len() - pl.col("ad_id").n_unique()
     )
     tests = {
-        "clicks of displays that events.csv lacks": clicks.join(
-            events, on="display_id", how="anti"
-        ),
-        "clicks on ads that promoted_content.csv lacks": clicks.join(
-            ads, on="ad_id", how="anti"
-        ),
         "displays without a click": shown.filter(pl.col("clicked") == 0),
         "displays that show an ad twice": shown.filter(pl.col("again") > 0),
     }
+    for name, key, what in KNOWN:
+        tests[f"{what} that {name}.csv lacks"] = clicks.join(frames[name], on=key, how="anti")
     for name, key, what in ONCE:
         twice = frames[name].group_by(key).len().filter(pl.col("len") > 1)
         tests[f"{what} that {name}.csv has twice"] = twice

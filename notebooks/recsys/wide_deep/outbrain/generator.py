@@ -138,21 +138,14 @@ def _write_documents(world, folder):
     published_ms = documents.published_ms[known] + START_MS
     absurd = rng.random(len(known)) < 0.005
     published_ms[absurd] = rng.choice([2.9e11, 1.79e12], absurd.sum()).astype(np.int64)
-    frame = pl.DataFrame(
-        {
-            "document_id": ids[known],
-            "source_id": _with_gaps(rng, documents.source[known] + 1, 0.01),
-            "publisher_id": _with_gaps(rng, documents.publisher[known] + 1, 0.03),
-            "publish_time": _with_gaps(rng, published_ms, 0.15),
-        }
-    )
-    _csv(
-        folder,
-        "documents_meta",
-        frame.with_columns(
-            pl.from_epoch("publish_time", "ms").dt.to_string("%Y-%m-%d %H:%M:%S")
-        ),
-    )
+    meta = {
+        "document_id": ids[known],
+        "source_id": _with_gaps(rng, documents.source[known] + 1, 0.01),
+        "publisher_id": _with_gaps(rng, documents.publisher[known] + 1, 0.03),
+        "publish_time": _with_gaps(rng, published_ms, 0.15),
+    }
+    times = pl.from_epoch("publish_time", "ms").dt.to_string("%Y-%m-%d %H:%M:%S")
+    _csv(folder, "documents_meta", pl.DataFrame(meta).with_columns(times))
     _write_attributes(world, folder, rng)
 
 
@@ -183,14 +176,10 @@ def _attributes(rng, folder, kind, ids, what_DK, share_DK, known):
     if kind == "entities":
         mixed = [splitmix64(value.astype(np.uint64), k) for k in (7, 8)]
         value = _hex(np.stack(mixed, 1), 32)
-    frame = pl.DataFrame(
-        {"document_id": ids[at], name: value, "confidence_level": confidence[at, slot]}
-    )
-    _csv(
-        folder,
-        f"documents_{kind}",
-        frame.unique(["document_id", name], keep="first", maintain_order=True),
-    )
+    found = {"document_id": ids[at], name: value, "confidence_level": confidence[at, slot]}
+    frame = pl.DataFrame(found)
+    once = frame.unique(["document_id", name], keep="first", maintain_order=True)
+    _csv(folder, f"documents_{kind}", once)
 
 
 def _write_displays(world, folder):
