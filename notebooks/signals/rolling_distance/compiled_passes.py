@@ -6,7 +6,7 @@ times for the statistics, six for the distances. Here a block of 32 KB is fetche
 is done with it, five walks and one, in the nearest cache. What is computed is the same, and
 `overlap_save` and `rolling_distance` do it with torch on GPUs and where numba is missing.
 
-Legend: B blocks, L block length, N points, M window length, J = L - M + 1 windows a block.
+Legend: B blocks, L block length, M window length, J = L - M + 1 windows per block.
 """
 
 import math

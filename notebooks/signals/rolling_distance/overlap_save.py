@@ -6,11 +6,11 @@ points later, so that every window lies in one block (overlap-save: Stockham 196
 block everything is local: its mean is subtracted first, its prefix sums run over L points, not
 N, and its transform has length L, so that error and memory do not grow with the stream.
 
-Memory traffic a point, float64: read 8 bytes and write 8 in main memory; in cache, where a
+Memory traffic per point, float64: read 8 bytes and write 8 in main memory; in cache, where a
 group of blocks fits, the centred copy, the transform out and back, sums and energies: about
 100 bytes in compiled passes (`compiled_passes`), 200 with torch.
 
-Legend: B blocks, L block length, N stream length, M window length, J windows a block.
+Legend: B blocks, L block length, N stream length, M window length, J windows per block.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -56,7 +56,7 @@ def over_blocks(work, stream_N, window):
     """None, once `work(pairs)` has had all pairs of `blocks`; on a CPU in as many threads as
     torch uses, each of which computes alone and wants its own `Workspace`.
 
-    So the threads meet once a call; torch's own would meet at every operation. Which thread
+    So the threads meet once in a call; torch's own would meet at every operation. Which thread
     does what changes no result: a last pair that repeats windows follows the one it repeats.
     """
     pairs, threads = list(blocks(stream_N, window)), torch.get_num_threads()
@@ -86,7 +86,7 @@ def compiles(device):
 def empty(*shape, dtype, device):
     """An uninitialised tensor; on a CPU from NumPy, which asks the kernel for huge pages.
 
-    A page fault a 4 KB page would cost as much as all the arithmetic on it.
+    A fault for each page of 4 KB would cost as much as all the arithmetic on it.
     """
     if torch.device(device).type != "cpu":
         return torch.empty(shape, dtype=dtype, device=device)
@@ -169,7 +169,7 @@ class CentredBlocks:
         return rows_BL.where(finite_BL, mean_B1.to(rows_BL.dtype))
 
     def _window_sums(self, values_BL, sums_BJ):
-        """Fill in the sums of every window, as differences of one prefix sum a block; returns
+        """Fill in the sums of every window, as differences of one prefix sum per block; returns
         those of whole blocks, (B, 1)."""
         prefix_BL = self._work.take("prefix", *values_BL.shape, dtype=torch.float64)
         torch.cumsum(values_BL, 1, out=prefix_BL)
@@ -192,15 +192,15 @@ class CentredBlocks:
         return torch.fft.rfft(self.values_BL, out=out)
 
     def correlate(self, spectrum, query_spectrum):
-        """Dot products with one query from two spectra: O(log L) a window. The first J of each
+        """Dot products with one query from two spectra: O(log L) per window. The first J of a
         row, (B, L), are those of whole windows."""
         product = torch.mul(spectrum, query_spectrum, out=self._take_complex("product"))
         dots_BL = self._work.take("dots", *self.values_BL.shape, dtype=self.values_BL.dtype)
         return torch.fft.irfft(product, n=self.values_BL.shape[1], out=dots_BL)
 
     def correlate_directly(self, query_M):
-        """Dot products with one query, (B, J), one shifted multiply-add a query point: O(M) a
-        window."""
+        """Dot products with one query, (B, J), one shifted multiply-add per query point: O(M)
+        per window."""
         kept = self.shape_BJ[1]
         dots_BJ = self._work.take("direct", *self.shape_BJ, dtype=self.values_BL.dtype)
         if self.compiled:

@@ -18,7 +18,7 @@ windows beside a loud outlier) are found by an error bound and computed again by
 differences.
 
 Legend: B blocks, L block length, N stream length, M query length, K queries, J = L - M + 1
-windows a block, W windows.
+windows per block, W windows.
 """
 
 import torch

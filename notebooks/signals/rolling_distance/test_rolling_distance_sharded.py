@@ -49,7 +49,7 @@ def test_memory_does_not_grow_with_the_stream(monkeypatch):
         return np.take(part, np.arange(start, stop), mode="wrap")
 
     rises = []
-    for windows in (1 << 19, 1 << 21):  # at 8 bytes a window the second would take 12 MB more
+    for windows in (1 << 19, 1 << 21):  # at 8 bytes each the second would take 12 MB more
         run = lambda n=windows: candidates(part[:64], read, range(n), 5000)  # noqa: E731
         rises.append(bench.measure(run, repeats=1, warmup=1).peak_bytes)
     assert rises[1] < rises[0] + 6e6
