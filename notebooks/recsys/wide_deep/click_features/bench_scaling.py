@@ -64,7 +64,7 @@ def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--rounds", type=int, default=1, help="ignored: one run per point")
     parser.add_argument("--threads", type=int, default=device.cores(), help="of each engine")
-    parser.add_argument("--displays", nargs="+", type=int, default=[20_000, 100_000, 300_000])
+    parser.add_argument("--displays", nargs="+", type=int, default=[2000, 10_000, 40_000])
     parser.add_argument("--heaps-mb", nargs="*", type=int, default=[1024, 3072])
     args = parser.parse_args(argv)
     tier = device.tier()
