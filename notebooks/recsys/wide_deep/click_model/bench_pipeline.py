@@ -3,11 +3,12 @@
     python -m click_model.bench_pipeline               # 10,000 displays, 20 rounds; a receipt
     python -m click_model.bench_pipeline --displays 1000 --rounds 1 --epochs 1
 
-10,000 displays are a sample of about 51,000 rows, small enough for 20 rounds in a quarter of an
-hour; `click_features.bench_scaling` says how times grow. The files are checked once, before the
-race, and engines trust them. They take turns. Their features are equal, so each round trains
-once, and the whole way is an engine's time plus the training's. PySpark is a peer: without it,
-or without Java, it is left out, and no gain is recorded.
+10,000 displays are a sample of about 51,000 rows; 20 rounds take about twenty minutes. Most of
+that are Spark's start and plans, which fewer rows would hardly shorten;
+`click_features.bench_scaling` says how times grow. The files are checked once, before the race,
+and engines trust them. They take turns. Their features are equal, so each round trains once,
+and the whole way is an engine's time plus the training's. PySpark is a peer: without it, or
+without Java, it is left out, and no gain is recorded.
 """
 
 import argparse
