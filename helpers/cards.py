@@ -1,9 +1,12 @@
 """A notebook's card, the modules of its slice, and the hash of both."""
 
+import ast
 import hashlib
 import importlib.metadata
+import io
 import json
 import re
+import tokenize
 from pathlib import Path
 
 from helpers import root
@@ -40,18 +43,35 @@ def modules(folder):
     return sorted(path for path in kept if not path.name.startswith("test_") and path.name != "conftest.py")
 
 
+def executed(text):
+    """A module's lines without comments, docstrings and empty ones; the text as it is where it is no Python."""
+    lines = text.splitlines()
+    try:
+        tokens, nodes = list(tokenize.generate_tokens(io.StringIO(text).readline)), list(ast.walk(ast.parse(text)))
+    except (SyntaxError, tokenize.TokenError):
+        return text
+    for row, column in (token.start for token in tokens if token.type == tokenize.COMMENT):
+        lines[row - 1] = lines[row - 1][:column].rstrip()
+    for node in nodes:
+        owner = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        if owner and ast.get_docstring(node) and not lines[node.body[0].lineno - 1][: node.body[0].col_offset].strip():
+            first, last = node.body[0].lineno - 1, node.body[0].end_lineno
+            lines[first:last] = [""] * (last - first)
+    return "\n".join(filter(None, lines))
+
+
 def code_hash(notebook, script=None):
     """The SHA-256 of what a run executes: a notebook's cells, the modules below its folder and its card.
 
-    Outputs, metadata, tests, and benches and rehearsed parts that neither cells nor modules name do not count; a
-    missing file counts as empty. With `script` ("ctc/bench_ctc.py", which made a receipt of its own): the modules and
-    that script alone.
+    Outputs, metadata, comments, docstrings, tests, and benches and rehearsed parts that neither cells nor modules name
+    do not count; a missing file counts as empty. With `script` ("ctc/bench_ctc.py", which made a receipt of its own):
+    the modules and that script alone.
     """
     notebook = Path(notebook)
     folder = notebook.parent
     cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"] if notebook.is_file() and not script else ()
     parts = [(cell["cell_type"], "".join(cell["source"])) for cell in cells]
-    text = {path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8") for path in modules(folder)}
+    text = {path.relative_to(folder).as_posix(): executed(path.read_text(encoding="utf-8")) for path in modules(folder)}
     benches = {name for name in text if Path(name).name.startswith(("bench_", "rehearsed_"))}
     words = [code for kind, code in parts if kind == "code"]
     words = "\n".join(words + [code for name, code in text.items() if name not in benches or name == script])

@@ -57,6 +57,11 @@ def test_modules_are_those_of_packages_too(chapter):
     ("name", "content", "changes"),
     [
         ("demo.py", "x = 2\n", True),
+        ("demo.py", '"""Said\n\nin lines."""\n\nx = 1\n', False),
+        ("demo.py", 'x = 1\n"said later"\n', True),
+        ("demo.py", "x = 1\ndef f(): 'said'; return 2\n", True),
+        ("demo.py", "# why\n\nx = 1  # and how\n", False),
+        ("demo.py", "x = '# no comment'\n", True),
         ("more.py", "", True),
         ("sound/more.py", "", True),
         ("sound/deep/more.py", "", True),

@@ -419,7 +419,7 @@ def test_the_receipt_of_a_bench_is_stale_when_that_bench_or_a_module_changes(cha
     (chapter / "demo.yml").write_text("title: Other")
     (chapter / "bench_other.py").write_text("x")
     assert not receipts.stale(content, notebook), "words and other races do not count"
-    (chapter / "race" / "bench_demo.py").write_text(BENCH + "\n")
+    (chapter / "race" / "bench_demo.py").write_text(BENCH + "print()\n")
     assert receipts.stale(content, notebook)
     (chapter / "race" / "bench_demo.py").write_text(BENCH)
     (chapter / "demo.py").write_text("x = 2\n")

@@ -5,6 +5,8 @@ import json
 import uuid
 from pathlib import Path
 
+from helpers.cards import executed
+
 from ..errors import PressError
 from ..files import read_json, remove, sha256, write_json, write_text
 from ..rehearse import run_module
@@ -73,16 +75,8 @@ def _value(node: ast.AST, known: dict):
 def code_of(source: Path, home: Path) -> str:
     """The SHA-256 of the module and all of its slice that it reaches, as they run: no comments, no docstrings."""
     name = ".".join(source.relative_to(home).with_suffix("").parts)
-    paths = sorted(reached([name], home))
-    return sha256(json.dumps([(path.relative_to(home).as_posix(), _as_it_runs(path)) for path in paths]))
-
-
-def _as_it_runs(path: Path) -> str:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node, clean=False):
-            node.body = node.body[1:]
-    return ast.dump(tree)
+    texts = {path: path.read_text(encoding="utf-8") for path in sorted(reached([name], home))}
+    return sha256(json.dumps([(path.relative_to(home).as_posix(), executed(text)) for path, text in texts.items()]))
 
 
 def counted(
