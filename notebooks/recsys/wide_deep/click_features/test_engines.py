@@ -217,17 +217,23 @@ def test_a_killed_run_of_spark_is_begun_again(raw, spark, tmp_path):
         check_equal(read(out, name), wanted)
 
 
-def submitted(raw, out, master, timeout=300):
-    """What the documented command did with a master."""
+def submitted(raw, out, master, *settings, timeout=300):
+    """What the documented command did with a master, with addresses and with settings of Spark."""
     command = [Path(sys.executable).with_name("spark-submit"), "--master", master]
-    command += [race.SLICE / "click_features/submit.py", raw.as_uri(), out.as_uri()]
+    command += [part for setting in settings for part in ("--conf", setting)]
+    command += [race.SLICE / "click_features/submit.py", raw, out]
     env = os.environ | {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
     return subprocess.run(command, env=env, capture_output=True, text=True, timeout=timeout)
 
 
 def test_the_documented_command_uses_the_cluster(raw, spark, tmp_path):
-    """Two workers, each a Java of its own, and the files by their addresses."""
-    done = submitted(raw, tmp_path / "out", "local-cluster[2,1,1024]")
+    """Two workers, each a Java of its own, and the files at another file system's addresses: `viewfs`, a
+    table of links, the one file system of Hadoop's that is neither this machine's nor a service.
+    """
+    links = "spark.hadoop.fs.viewfs.mounttable.logs.link"
+    settings = f"{links}./raw={raw.as_uri()}", f"{links}./made={tmp_path.as_uri()}"
+    addresses = "viewfs://logs/raw", "viewfs://logs/made/out"
+    done = submitted(*addresses, "local-cluster[2,1,1024]", *settings)
     assert done.returncode == 0, done.stderr[-3000:]
     report = json.loads(done.stdout.splitlines()[-1])
     assert report["master"] == "local-cluster[2,1,1024]"
@@ -236,7 +242,7 @@ def test_the_documented_command_uses_the_cluster(raw, spark, tmp_path):
 
 
 def test_a_master_that_does_not_exist_is_an_error(raw, spark, tmp_path):
-    done = submitted(raw, tmp_path / "out", "spark:/no-such-host")
+    done = submitted(raw.as_uri(), (tmp_path / "out").as_uri(), "spark:/no-such-host")
     assert done.returncode and "no-such-host" in done.stderr
     assert not (tmp_path / "out").exists()
 
