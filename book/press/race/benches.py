@@ -19,6 +19,7 @@ from ..errors import PressError
 from ..files import lock, read_json, remove, write_json
 from ..repository import Chapter, Repository
 from ..run import processes
+from ..run.job import ASLEEP
 from ..run.suite import slices_of
 from . import peers
 
@@ -118,7 +119,7 @@ def _run(repository: Repository, home: Path, python: Path, name: str, scratch: P
     process = subprocess.Popen(
         command,
         cwd=home,
-        env={**os.environ, **own},
+        env={**ASLEEP, **os.environ, **own},
         stdin=subprocess.DEVNULL,
         start_new_session=sys.platform != "win32",
     )

@@ -24,7 +24,7 @@ parser.add_argument("--rounds", type=int)
 parser.add_argument("--threads", type=int)
 options = parser.parse_args()
 content = {"metrics": {}, "machine": {"cpu": "Some CPU"}, "rounds": options.rounds, "threads": options.threads,
-           "cwd": os.getcwd(), "python": sys.executable, "module": __spec__.name}
+           "cwd": os.getcwd(), "python": sys.executable, "module": __spec__.name, "asleep": os.environ.get("OPENBLAS_THREAD_TIMEOUT")}
 path = pathlib.Path(os.environ["REBUILT_RECEIPTS"], "moving_mean.cpu.windows.json")
 path.write_text(json.dumps(content))
 """
@@ -59,6 +59,7 @@ def test_a_bench_runs_as_a_module_in_its_slice_and_its_receipt_is_recorded(small
     assert content["rounds"] == 20 and content["threads"] == 2 and content["module"] == "windows.bench_windows"
     assert Path(content["cwd"]) == small.home and content["python"] == sys.executable
     assert content["busy_cores"] == {"before": 0.05, "after": 0.05}
+    assert content["asleep"] == "4", "threads of a contestant's library spin on while the next one is timed"
     assert not list((small.root / "_build/running").glob("*"))
 
 

@@ -24,7 +24,7 @@ except ImportError:  # without numba torch does everything
     compiled_passes = None
 
 # float64 points in flight: 2 MB stay in cache, 128 MB fill a GPU
-POINTS_AT_ONCE = {"cpu": 1 << 18, "cuda": 1 << 24}
+POINTS_AT_ONCE = {"cpu": 1 << 17, "cuda": 1 << 24}
 SHORTEST_BLOCK = 4096  # measured best from 2,048 to 32,768 on two CPU cores
 # bounds on rounding, in units of the last place, found generous in tests: a transform
 # spreads its error evenly over the points of a block, a prefix sum carries that of all
@@ -43,7 +43,7 @@ def blocks(stream_N, window):
     length = min(total, max(SHORTEST_BLOCK, 1 << (4 * window - 1).bit_length()))
     step = length - window + 1
     count = (total - length) // step + 1
-    at_once = max(1, POINTS_AT_ONCE.get(stream_N.device.type, 1 << 18) // length)
+    at_once = max(1, POINTS_AT_ONCE.get(stream_N.device.type, 1 << 17) // length)
     for first in range(0, count, at_once):
         group = min(at_once, count - first)
         part_N = stream_N[first * step : (first + group - 1) * step + length]
