@@ -24,7 +24,8 @@ parser.add_argument("--rounds", type=int)
 parser.add_argument("--threads", type=int)
 options = parser.parse_args()
 content = {"metrics": {}, "machine": {"cpu": "Some CPU"}, "rounds": options.rounds, "threads": options.threads,
-           "cwd": os.getcwd(), "python": sys.executable, "module": __spec__.name, "asleep": os.environ.get("OPENBLAS_THREAD_TIMEOUT")}
+           "cwd": os.getcwd(), "python": sys.executable, "module": __spec__.name,
+           "asleep": os.environ.get("OPENBLAS_THREAD_TIMEOUT")}
 path = pathlib.Path(os.environ["REBUILT_RECEIPTS"], "moving_mean.cpu.windows.json")
 path.write_text(json.dumps(content))
 """

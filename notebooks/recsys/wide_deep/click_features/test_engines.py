@@ -218,7 +218,7 @@ def test_a_killed_run_of_spark_is_begun_again(raw, spark, tmp_path):
 
 
 def submitted(raw, out, master, *settings, timeout=300):
-    """What the documented command did with a master, with addresses and with settings of Spark."""
+    """What the documented command did with addresses, a master, and settings of Spark."""
     command = [Path(sys.executable).with_name("spark-submit"), "--master", master]
     command += [part for setting in settings for part in ("--conf", setting)]
     command += [race.SLICE / "click_features/submit.py", raw, out]
@@ -227,8 +227,8 @@ def submitted(raw, out, master, *settings, timeout=300):
 
 
 def test_the_documented_command_uses_the_cluster(raw, spark, tmp_path):
-    """Two workers, each a Java of its own, and the files at another file system's addresses: `viewfs`, a
-    table of links, the one file system of Hadoop's that is neither this machine's nor a service.
+    """Two workers, each a Java of its own, and files at addresses of `viewfs`, a table of links:
+    a file system of Hadoop's that is neither this machine's own nor a service.
     """
     links = "spark.hadoop.fs.viewfs.mounttable.logs.link"
     settings = f"{links}./raw={raw.as_uri()}", f"{links}./made={tmp_path.as_uri()}"
