@@ -227,7 +227,7 @@ def submitted(raw, out, master, *settings, timeout=300):
 
 
 def test_the_documented_command_uses_the_cluster(raw, spark, tmp_path):
-    """Two workers, each a Java of its own, and files at addresses of `viewfs`, a table of links:
+    """Two workers, a Java of its own each, files at addresses of `viewfs`, a table of links,
     a file system of Hadoop's that is neither this machine's own nor a service.
     """
     links = "spark.hadoop.fs.viewfs.mounttable.logs.link"
