@@ -47,7 +47,7 @@ def verified(entry: Entry) -> str:
     counted = f"Claims tested: {tested} of {len(entry.findings)} ({', '.join(told)})." if told else ""
     kept = " The run was kept: nothing that it depends on has changed since." if run.origin == "cached" else ""
     links = (_to("claims", "All claims"), ", ", _to("status", "all runs"), ".")
-    took = (": ran from top to bottom in ", seconds(run), f", peak memory {memory(run)}.")
+    took = (": ran from top to bottom in ", seconds(run), f", peak memory {memory(run)}")
     mark = stale(run, "The code has changed since.") or kept
     words = (
         "Verified ",
@@ -55,6 +55,7 @@ def verified(entry: Entry) -> str:
         f" on {run.machine}, tier {run.tier}",
         *took,
         beside(run),
+        ".",
         mark,
         f" {counted} ",
         *links,
