@@ -67,22 +67,27 @@ class InFlight:
             copy.finish()
 
     def mark(self, stream) -> tuple[list, list]:
-        """What an event on this stream stands for: copies and storages."""
+        """What an event on this stream stands for: copies, and storages as they are written now."""
         copies = [copy for copy in self.copies if stream in copy.streams]
-        return copies, [key for key, seen in list(self.ready.items()) if stream in seen]
+        return copies, [written for written in list(self.ready.items()) if stream in written[1]]
 
     def wait(self, stream, mark: tuple[list, list]) -> None:
         """`stream` goes on after what the mark stands for."""
         for copy in mark[0]:
             copy.streams.add(stream)
-        for key in mark[1]:
-            self.ready.get(key, set()).add(stream)
+        for _, seen in mark[1]:
+            seen.add(stream)
 
     def passed(self, mark: tuple[list, list]) -> None:
         """The host waited for what the mark stands for."""
         self.finish(only=mark[0])
-        for key in mark[1]:
-            self.ready.pop(key, None)
+        for key, seen in mark[1]:
+            if self.ready.get(key) is seen:  # not written anew since
+                self.freed(key)
+
+    def freed(self, key: int) -> None:
+        """A storage is gone, or the host knows it to be written; the next one may get its address."""
+        self.ready.pop(key, None)
 
     def wrote(self, key: int, stream) -> None:
         """A storage was written on a stream."""

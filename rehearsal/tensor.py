@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import torch
 
 from .counts import ledger, rounded
+from .streams import in_flight
 
 DEVICE = torch.device("cuda", 0)
 NAME = "pretended"  # of PrivateUse1 in this process
@@ -28,10 +29,10 @@ NORMAL = contextlib.nullcontext()
 
 
 class Held:
-    """The bytes of one storage, as long as any tensor shares it."""
+    """The bytes of one storage, as long as any tensor shares it; it keeps the storage, so that the address is its own."""
 
-    def __init__(self, key: int, size: int):
-        self.key, self.size = key, 0
+    def __init__(self, storage, size: int):
+        self.storage, self.key, self.size = storage, storage._cdata, 0
         if ledger.live + rounded(size) > CARD.total_memory:
             free = f"{CARD.total_memory - ledger.live:,} of {CARD.total_memory:,} bytes are free"
             raise torch.OutOfMemoryError(f"CUDA out of memory on the pretended device: {size:,} bytes wanted, {free}")
@@ -39,6 +40,7 @@ class Held:
         ledger.hold(self.size)
 
     def __del__(self):
+        in_flight.freed(self.key)
         ledger.release(self.size)
 
 
@@ -51,7 +53,7 @@ def held(inner: torch.Tensor) -> Held:
     key, size = storage._cdata, storage.nbytes()
     found = _held.get(key)
     if found is None:
-        found = _held[key] = Held(key, size)
+        found = _held[key] = Held(storage, size)
     elif rounded(size) > found.size:
         ledger.hold(rounded(size) - found.size)
         found.size = rounded(size)

@@ -135,6 +135,31 @@ def test_a_tensor_of_another_stream_needs_a_wait(x):
     assert y.sum().item() == pytest.approx((x.cpu() + 1).sum().item())
 
 
+def test_a_freed_tensor_of_another_stream_leaves_nothing_at_its_address(x):
+    side = torch.cuda.Stream()
+    for _ in range(50):
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            x + 1  # freed at once
+        kept = [torch.eye(5, device="cuda").to_sparse()._values() for _ in range(8)]  # views: nothing writes them here
+        assert [values.sum().item() for values in kept] == [5] * 8
+
+
+def test_an_event_does_not_stand_for_what_is_written_after_it(x):
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        y = x + 1
+        done = side.record_event()
+        y.add_(1)
+    torch.cuda.current_stream().wait_event(done)
+    with pytest.raises(StreamError, match="without a wait"):
+        y.sum()
+    done.synchronize()
+    with pytest.raises(StreamError, match="without a wait"):
+        y.sum()
+
+
 def test_an_event_between_streams_is_a_wait(x):
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
