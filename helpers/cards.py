@@ -12,11 +12,10 @@ from pathlib import Path
 from helpers import root
 
 
-def find(stem="*"):
-    """The Path of the card `<stem>.yml`, here or below `notebooks/`; "*": the only one here. Else FileNotFoundError."""
+def find(stem):
+    """The Path of the card `<stem>.yml` beside its notebook, here or below `notebooks/`; else FileNotFoundError."""
     found = [path for path in Path.cwd().glob(f"{stem}.yml") if path.with_suffix(".ipynb").exists()]
-    if not found and stem != "*":
-        found = list((root() or Path()).glob(f"notebooks/*/*/{stem}.yml"))
+    found = found or list((root() or Path()).glob(f"notebooks/*/*/{stem}.yml"))
     if len(found) != 1:
         raise FileNotFoundError(f"{len(found)} cards {stem}.yml in {Path.cwd()} or below notebooks/; one is needed")
     return found[0]
@@ -44,20 +43,27 @@ def modules(folder):
 
 
 def executed(text):
-    """A module's lines without comments, docstrings and empty ones; the text as it is where it is no Python."""
-    lines = text.splitlines()
+    """A module's rows with code, comments and docstrings taken out; the text as it is where it is no Python."""
+    rows = text.split("\n")  # as the tokeniser counts them
     try:
         tokens, nodes = list(tokenize.generate_tokens(io.StringIO(text).readline)), list(ast.walk(ast.parse(text)))
     except (SyntaxError, tokenize.TokenError):
         return text
-    for row, column in (token.start for token in tokens if token.type == tokenize.COMMENT):
-        lines[row - 1] = lines[row - 1][:column].rstrip()
+    kept = set()
+    for token in tokens:
+        if token.type == tokenize.COMMENT:
+            rows[token.start[0] - 1] = rows[token.start[0] - 1][: token.start[1]].rstrip()
+        elif token.string.strip():
+            kept.update(range(token.start[0], token.end[0] + 1))
+    other = [
+        token for token in tokens if token.string.strip() and token.type not in (tokenize.COMMENT, tokenize.STRING)
+    ]
+    taken = {row for token in other for row in (token.start[0], token.end[0])}
     for node in nodes:
         owner = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-        if owner and ast.get_docstring(node) and not lines[node.body[0].lineno - 1][: node.body[0].col_offset].strip():
-            first, last = node.body[0].lineno - 1, node.body[0].end_lineno
-            lines[first:last] = [""] * (last - first)
-    return "\n".join(filter(None, lines))
+        if owner and ast.get_docstring(node) and not taken & {node.body[0].lineno, node.body[0].end_lineno}:
+            kept -= set(range(node.body[0].lineno, node.body[0].end_lineno + 1))
+    return "\n".join(row for number, row in enumerate(rows, 1) if number in kept)
 
 
 def code_hash(notebook, script=None):

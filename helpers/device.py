@@ -21,7 +21,7 @@ PACKAGES = ("torch", "numpy", "scipy", "matplotlib")  # their versions are kept 
 CGROUP = Path("/sys/fs/cgroup")
 GROUPS = Path("/proc/self/cgroup")
 GET_GPU = 'Set TIER = "auto" or "cpu"; in Colab choose Runtime, Change runtime type, T4 GPU.'
-_state = SimpleNamespace(tier=None)  # the tier chosen last
+_state = SimpleNamespace(tier=None)  # the tier chosen last; `preflight` asks for it too
 
 
 @dataclass(frozen=True)
@@ -62,11 +62,6 @@ def tier(name="auto"):
     sentence = f"Tier {asked}: {sizes} sizes on {where}; the code is the same at every tier, timings differ."
     _state.tier = Tier(asked, "cpu" if asked == "cpu" else "cuda", sentence)
     print(sentence)
-    return _state.tier
-
-
-def chosen():
-    """The `Tier` chosen last, or None."""
     return _state.tier
 
 

@@ -41,7 +41,7 @@ def advice(error, size="the sizes"):
     """The sentence on what to change after this error: TIER or `size`, or a restart; "" where there is none."""
     text = f"{type(error).__name__} {error}"
     if re.search("MemoryError|out of memory|can't allocate memory|ALLOC_FAILED", text, re.IGNORECASE):
-        lower = {"gpu": 'set TIER = "cpu", or ', "big": 'set TIER = "gpu", or '}.get(str(device.chosen()), "")
+        lower = {"gpu": 'set TIER = "cpu", or ', "big": 'set TIER = "gpu", or '}.get(str(device._state.tier), "")
         return f"Memory ran out: {lower}make {size} smaller where tier.pick sets it; then {RESTART}."
     if re.search("NVIDIA driver|not compiled with CUDA|No CUDA GPUs", text):
         return f"There is no GPU here. {device.GET_GPU}"

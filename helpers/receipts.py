@@ -19,12 +19,11 @@ from helpers.show import Table, number
 from helpers.verdicts import NOT_MEASURED, differences, verdict
 
 
-def start(stem, tier=None, threads=None):
-    """The Receipt of this run, its clock running: `receipts.start("rolling_distance", tier)`, or `start(tier)`.
+def start(stem, tier, threads=None):
+    """The Receipt of this run, its clock running: `receipts.start("rolling_distance", tier)`.
 
     The card `<stem>.yml` is found by `cards.find`. `threads`: what the engines were given, default torch's number.
     """
-    stem, tier = ("*", stem) if tier is None else (stem, tier)
     return Receipt(cards.find(stem), str(tier), threads)
 
 

@@ -34,14 +34,6 @@ def test_a_card_is_found_here_and_below_the_notebooks(chapter, monkeypatch, plac
     assert cards.read(cards.find("demo")) == {"title": "Demo"}
 
 
-def test_the_only_card_needs_no_name(chapter):
-    write(chapter, "other.yml", "title: no notebook beside it")
-    assert cards.find().name == "demo.yml"
-    write(chapter, "other.ipynb", "{}")
-    with pytest.raises(FileNotFoundError, match="2 cards"):
-        cards.find()
-
-
 NAMES = ["a.py", "sound/__init__.py", "sound/deep/b.py", "train_c.py", "sound/bench_d.py"]
 OTHERS = ["test_a.py", "sound/test_b.py", "sound/conftest.py", ".hidden/e.py", "sound/__pycache__/f.py", "g.txt"]
 
@@ -62,6 +54,9 @@ def test_modules_are_those_of_packages_too(chapter):
         ("demo.py", "x = 1\ndef f(): 'said'; return 2\n", True),
         ("demo.py", "# why\n\nx = 1  # and how\n", False),
         ("demo.py", "x = '# no comment'\n", True),
+        ("demo.py", "'said'; x = 1\n", True),
+        ("demo.py", 'x = 1\n"""\n\n"""\n', True),
+        ("demo.py", "x = 1\n\n    \n# \f \u2028 why\n", False),
         ("more.py", "", True),
         ("sound/more.py", "", True),
         ("sound/deep/more.py", "", True),

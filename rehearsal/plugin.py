@@ -1,5 +1,7 @@
 """`pytest -p rehearsal.plugin …`: tests that ask for a GPU run on the pretended one; the end says what was counted."""
 
+from collections import Counter
+
 import pytest
 
 from . import device
@@ -7,6 +9,7 @@ from . import device
 device.install()
 MOST = 40  # finds of a process that the end of a session lists
 _helpers = []  # what processes beside this one counted
+_launched: Counter = Counter()  # operations by the folder of the tests, as a slice's
 
 from .counts import ledger  # noqa: E402  after the device
 
@@ -61,6 +64,15 @@ def needs_gpu(item) -> bool:
     return any("GPU" in mark.kwargs.get("reason", "") for mark in item.iter_markers("skipif"))
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    """Count a test's operations as its slice's, `notebooks/<part>/<chapter>`."""
+    before = ledger.counts.operations
+    found = yield
+    _launched["/".join(item.nodeid.partition("::")[0].split("/")[:3])] += ledger.counts.operations - before
+    return found
+
+
 def pytest_sessionfinish(session) -> None:
     """A process that only helps tells the one that leads what it counted."""
     output = getattr(session.config, "workeroutput", None)
@@ -79,7 +91,7 @@ def pytest_terminal_summary(terminalreporter) -> None:
     for sums, found in filter(None, [*_helpers, _told()]):
         terminalreporter.section("rehearsal")
         terminalreporter.write_line(f"in this process: {sums}")
-        for line in found[:MOST]:
+        for line in found[: MOST + len(_launched)]:
             terminalreporter.write_line(line)
 
 
@@ -88,4 +100,6 @@ def _told() -> tuple[str, list[str]] | None:
     counts = ledger.counts
     if not counts.operations:
         return None
-    return ", ".join(f"{name} {value:,}" for name, value in counts.summary().items()), counts.findings()
+    by_folder = [f"{folder}: operations {number:,}" for folder, number in sorted(_launched.items())]
+    sums = ", ".join(f"{name} {value:,}" for name, value in counts.summary().items())
+    return sums, by_folder + counts.findings()

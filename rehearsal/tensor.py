@@ -29,7 +29,7 @@ NORMAL = contextlib.nullcontext()
 
 
 class Held:
-    """The bytes of one storage, as long as any tensor shares it; it keeps the storage, so that the address is its own."""
+    """The bytes of one storage, as long as any tensor shares it; the storage is kept, so its address is its own."""
 
     def __init__(self, storage, size: int):
         self.storage, self.key, self.size = storage, storage._cdata, 0

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import nbformat
@@ -93,16 +94,22 @@ def test_a_broken_configuration_says_where(small):
         small.repository.config  # noqa: B018  reading it is the test
 
 
+def until(fulfilled, seconds=30):
+    """None, once it is; an AssertionError after so many seconds."""
+    end = time.monotonic() + seconds
+    while not fulfilled():
+        assert time.monotonic() < end, f"not within {seconds} s"
+        time.sleep(0.01)
+
+
 def test_memory_and_the_end_of_a_tree():
     script = "import subprocess, sys, time; subprocess.Popen(['sleep', '60'], start_new_session=True); time.sleep(60)"
     marker = ("REBUILT_TEST_TREE", str(os.getpid()))
     parent = subprocess.Popen([sys.executable, "-c", script], env={**os.environ, marker[0]: marker[1]})
-    while not processes.descendants(parent.pid):
-        pass
+    until(lambda: processes.descendants(parent.pid))
     assert processes.memory_bytes(parent.pid) > 0
     (child,) = processes.descendants(parent.pid)
-    while child.name() != "sleep":
-        pass  # forked, and not yet sleep
+    until(lambda: child.name() == "sleep")  # forked, and not yet sleep
     parent.kill()
     parent.wait()
     assert processes.alive(child)

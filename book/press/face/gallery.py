@@ -152,7 +152,8 @@ def numbers(ledger: Ledger) -> list[Finding]:
     left = [one for one in found if one not in chosen]
     while left and len(chosen) < 3:
         seen = {one.chapter for one in chosen}
-        chosen.append(left.pop(min(range(len(left)), key=lambda at: left[at].chapter in seen)))
+        chosen.append(min(left, key=lambda one: one.chapter in seen))
+        left.remove(chosen[-1])
     return sorted(chosen, key=lambda one: VERDICTS.index(one.verdict))
 
 

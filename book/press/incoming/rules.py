@@ -144,10 +144,10 @@ def _device(chapter: Chapter, content: dict) -> Iterator[str]:
     gpu = machine.get("gpu")
     if gpu and "pretended" in gpu.lower():
         yield "its GPU is the pretended one, on which nothing can be measured"
-    if gpu and machine.get("slug") != named(gpu):
-        yield f"its machine is called {machine.get('slug')}, and its GPU is {gpu}: {named(gpu)} is allowed"
     if not machine.get("slug"):
         yield "its machine has no slug"
+    elif gpu and machine["slug"] != named(gpu):
+        yield f"its machine is called {machine['slug']}, and its GPU is {gpu}: {named(gpu)} is allowed"
     if tier != "cpu" and not gpu:
         yield f"it is of tier {tier}, and its machine has no GPU"
     if tier == "big" and gpu and (machine.get("gpu_memory_bytes") or 0) < BIG_BYTES:

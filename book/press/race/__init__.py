@@ -1,5 +1,5 @@
 """Races: `benches` runs a slice's `bench_*.py` on a quiet machine, `peers` makes the environments that they need."""
 
-from .benches import Busy, Options, race
+from .benches import ROUNDS, Busy, Options, race
 
-__all__ = ["Busy", "Options", "race"]
+__all__ = ["ROUNDS", "Busy", "Options", "race"]

@@ -19,10 +19,11 @@ from ..errors import PressError
 from ..files import lock, read_json, remove, write_json
 from ..repository import Chapter, Repository
 from ..run import processes
-from ..run.job import ASLEEP
 from ..run.suite import slices_of
+from ..run.threads import ASLEEP
 from . import peers
 
+ROUNDS = 20  # of a race, unless somebody asks for fewer
 QUIET_CORES = 0.3  # the part of one core that may be busy before a race
 LOOK_SECONDS = 3.0
 TIMEOUT_SECONDS = 3600.0
@@ -36,7 +37,7 @@ class Busy(PressError):
 class Options:
     """What the command line says: `threads` None leaves the choice to the bench, `bench` None races all of a slice."""
 
-    rounds: int = 20
+    rounds: int = ROUNDS
     threads: int | None = None
     loaded: bool = False
     timeout: float = TIMEOUT_SECONDS

@@ -4,6 +4,7 @@ Notebooks: `schedule` chooses what runs and when · `job` is one notebook on its
 executes it · `processes` measures and ends process trees · `outputs` makes an executed notebook fit for a page ·
 `figure_data` keeps what figures plot.
 Tests: `suite` runs them and notes what each slice's took.
+`threads` names what either asks of libraries' threads.
 `calibration` says how fast the machine is beside a run of either: it times `fixed_work`.
 """
 

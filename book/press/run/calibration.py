@@ -5,9 +5,12 @@ calibration takes its unit, and twice that where it takes twice the unit.
 """
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
+
+from .threads import ASLEEP
 
 LIMIT_SECONDS = 60.0
 SCRIPT = Path("book/press/run/fixed_work.py")
@@ -22,7 +25,8 @@ def measure(root: Path) -> dict[str, float]:
         return {}
     try:
         done = subprocess.run(
-            [sys.executable, str(root / SCRIPT)],
+            [sys.executable, "-P", str(root / SCRIPT)],
+            env={**ASLEEP, **os.environ},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

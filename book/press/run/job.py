@@ -17,11 +17,10 @@ from ..repository import Chapter, Repository, read_notebook
 from ..reuse import cache
 from . import calibration, processes
 from .outputs import stderr_lines, tidy
+from .threads import ASLEEP, THREADS
 from .worker import prepare
 
 PRESS = Path(__file__).resolve().parent  # of this package; the press itself is one up
-THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
-ASLEEP = {"OPENBLAS_THREAD_TIMEOUT": "4"}  # else its threads spin on after a product, on what is timed next
 KERNEL_SECONDS = 120.0  # for the kernel's start, before the notebook's own limit begins to count
 WEIGH_SECONDS = 0.4  # between two looks at the memory; the system keeps each process's own peak meanwhile
 KERNEL_START = f"""\

@@ -16,10 +16,10 @@ from ..files import read_json, write_json
 from ..repository import Chapter, Repository
 from ..reuse import cache, store
 from . import calibration
+from .threads import THREADS
 
 MOST_PROCESSES = 2
 QUICK = "not slow"  # as in pyproject.toml: what runs unless more is asked for
-THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 REHEARSAL = "rehearsal.plugin"
 NARROWING = ("keyword", "lf", "stepwise", "deselect", "maxfail", "collectonly", "ignore_glob")
 

@@ -23,7 +23,8 @@ try:
 except ImportError:  # without numba torch does everything
     compiled_passes = None
 
-# float64 points in flight: 2 MB stay in cache, 128 MB fill a GPU
+# float64 points in flight: 1 MB stays in a core's cache (two threads then get equal shares of
+# the blocks), 128 MB fill a GPU
 POINTS_AT_ONCE = {"cpu": 1 << 17, "cuda": 1 << 24}
 SHORTEST_BLOCK = 4096  # measured best from 2,048 to 32,768 on two CPU cores
 # bounds on rounding, in units of the last place, found generous in tests: a transform

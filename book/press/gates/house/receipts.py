@@ -10,10 +10,9 @@ from pathlib import Path
 from ...files import read_json
 from ...incoming.rules import problems
 from ...ledger import BUSY_CORES
+from ...race import ROUNDS
 from ...repository import Chapter, Repository
 from .. import Problem, gate
-
-ROUNDS = 20
 
 
 @gate(

@@ -1,4 +1,4 @@
-"""Neural operators on the slow waves of a field; nothing here knows what a field means.
+"""Neural operators on the slow waves of a field; nothing here imports simulator or sites.
 
 spectral_conv  the Fourier layer: by fast transforms, and by a few matrices
 matrices       the same layer for a runtime without complex numbers

@@ -7,7 +7,7 @@ training        the loss; `train_networks` makes the shipped networks and their 
 shipped         those networks
 tune            as many trials for each kind
 runtime         a surrogate compiled
-bench_accuracy  simulator and network at equal accuracy
+bench_accuracy  accuracy against time, simulator and network
 """
 
 from .inputs import encode

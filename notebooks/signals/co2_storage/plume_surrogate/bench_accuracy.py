@@ -1,4 +1,4 @@
-"""The race at equal accuracy: what a site costs the network and a simulator, coarsened.
+"""The race of accuracy against time: what a site costs the network and a simulator, coarsened.
 
     python -m plume_surrogate.bench_accuracy --threads 1     # each number has its own receipt
 

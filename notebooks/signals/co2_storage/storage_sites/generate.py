@@ -33,6 +33,7 @@ def generate(folder, cases, seed=0, grid=None, shard=SHARD_CASES):
         raise ValueError(f"shard {shard}: from 1 case on")
     folder, grid = Path(folder), grid or Grid.reduced()
     folder.mkdir(parents=True, exist_ok=True)
+    # "ranges" has one value by now; data sets made earlier name it, and go on
     made = {"seed": seed, "ranges": "training", "shard": shard, "grid": asdict(grid)}
     index = shards.open_index(folder, made | {"code": shards.code_hash(CODE)})
     done, wanted = len(index["shards"]), -(-cases // shard)

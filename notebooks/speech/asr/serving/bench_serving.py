@@ -1,6 +1,6 @@
 """The races of serving: variants of the network, chunks, streams that a machine holds, Triton.
 
-    python -m serving.bench_serving            # from the slice's folder: six minutes, a receipt
+    python -m serving.bench_serving            # five minutes, a receipt
 
 Streams climb until p95 of the delay that a person feels has missed 300 ms, and are then tried
 at 128 and 512 all the same. Server, workers and generator share the machine. Triton takes the

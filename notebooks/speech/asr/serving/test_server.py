@@ -137,10 +137,10 @@ def test_every_chunk_is_answered_with_its_times(address):
     assert max(heard.batches[-3:]) > 1, "the last ones go together"
 
 
-def test_a_window_without_company_goes_alone(address):
-    pcm = as_pcm16(sound(0.25))  # enough for one window, not for two
+def test_a_window_is_answered_as_soon_as_it_is_whole(address):
+    pcm = as_pcm16(sound(0.25))  # enough for one window, not for two; the stream is not ended
     answers, _ = talk(address, START, pcm, until="partial")
-    assert answers[-1]["batch"] == 1 and answers[-1]["heard_ms"] == 240
+    assert answers[-1]["type"] == "partial" and answers[-1]["heard_ms"] == 240
 
 
 @pytest.mark.parametrize(
@@ -194,8 +194,12 @@ def test_a_frame_that_nobody_may_send_ends_the_connection(loud_model, wrong, clo
 
 
 def test_a_client_that_stops_gets_its_text_after_a_while(loud_model):
-    with serving(loud_model, SessionLimits(ahead_ms=60_000, idle_s=1.0)) as (address, _):
+    limits, began = SessionLimits(ahead_ms=60_000, idle_s=1.0), time.monotonic()
+    with serving(loud_model, limits) as (address, _):
         answers, _ = talk(address, START, as_pcm16(sound(0.5)))
+    assert time.monotonic() - began < SessionLimits.idle_s, (
+        "by its own limit, not by the usual one"
+    )
     assert answers[-1].items() >= {"type": "done", "samples": 8000, "reason": "idle"}.items()
     final = " ".join(a["text"] for a in answers if a["type"] == "final")
     assert " ".join(final.split()) == transcribe(loud_model, [sound(0.5)])[0]

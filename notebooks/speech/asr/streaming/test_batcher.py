@@ -69,7 +69,7 @@ def test_what_waited_while_the_network_was_busy_leaves_together_though_it_is_lat
 
 def test_a_lone_window_leaves_after_the_delay():
     answers, _ = run(together([1]), max_batch=8, max_delay_ms=30)
-    assert answers[0].batch == 1 and answers[0].queue_s > 0.025
+    assert answers[0].batch == 1 and 0.025 < answers[0].queue_s < PATIENCE_S / 2
 
 
 def test_a_full_queue_refuses_and_counts():
