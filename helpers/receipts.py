@@ -12,9 +12,7 @@ from pathlib import Path
 
 from helpers import _records, bench, cards, root
 from helpers import device as _device
-from helpers._records import committed, recorded
-from helpers._records import read as read
-from helpers.cards import code_hash as code_hash
+from helpers._records import committed, read, recorded  # noqa: F401  `read` is for others
 from helpers.show import Table, number
 from helpers.verdicts import NOT_MEASURED, differences, verdict
 

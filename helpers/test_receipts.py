@@ -11,7 +11,7 @@ import pytest
 import torch
 import yaml
 
-from helpers import bench, receipts
+from helpers import bench, cards, receipts
 
 CLAIM = {"id": "rate", "quote": "fast", "value": 100.0, "unit": "x/s", "hardware": "one A100", "metric": "rate"}
 CLAIM |= {"better": "higher", "tolerance": 0.05, "tiers": ["cpu", "big"]}
@@ -211,7 +211,7 @@ def test_a_receipt_is_written_and_read_again(receipt, chapter):
     assert set(content) == {*keys.split(), *later.split()}
     assert content["threads"] == torch.get_num_threads() and set(content["load"]) == {"start", "end"}
     assert (content["chapter"], content["notebook"], content["tier"]) == ("signals/demo", "demo", "cpu")
-    assert content["code"] == receipts.code_hash(chapter / "demo.ipynb")
+    assert content["code"] == cards.code_hash(chapter / "demo.ipynb")
     assert content["versions"]["torch"] and "versions" not in content["machine"]
     assert content["seconds"] >= 0 and (content["peak_memory_bytes"] or 1) > 0
     assert content["commit"] is None and content["dirty"] is None

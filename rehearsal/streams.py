@@ -83,10 +83,10 @@ class InFlight:
         self.finish(only=mark[0])
         for key, seen in mark[1]:
             if self.ready.get(key) is seen:  # not written anew since
-                self.freed(key)
+                self.ready.pop(key, None)
 
     def freed(self, key: int) -> None:
-        """A storage is gone, or the host knows it to be written; the next one may get its address."""
+        """A storage is gone, and the next one may get its address."""
         self.ready.pop(key, None)
 
     def wrote(self, key: int, stream) -> None:

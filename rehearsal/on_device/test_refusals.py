@@ -17,6 +17,14 @@ def x():
     return torch.randn(5, 7, device="cuda")
 
 
+@pytest.fixture
+def side(x):
+    """A second stream, which follows what made `x`."""
+    made = torch.cuda.Stream()
+    made.wait_stream(torch.cuda.current_stream())
+    return made
+
+
 @pytest.mark.parametrize(
     "mixed",
     [
@@ -124,9 +132,7 @@ def test_a_copy_to_the_host_that_does_not_block_holds_poison_until_somebody_wait
     assert torch.equal(found, x.cpu())
 
 
-def test_a_tensor_of_another_stream_needs_a_wait(x):
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
+def test_a_tensor_of_another_stream_needs_a_wait(x, side):
     with torch.cuda.stream(side):
         y = x + 1
     with pytest.raises(StreamError, match="without a wait between the streams"):
@@ -135,8 +141,7 @@ def test_a_tensor_of_another_stream_needs_a_wait(x):
     assert y.sum().item() == pytest.approx((x.cpu() + 1).sum().item())
 
 
-def test_a_freed_tensor_of_another_stream_leaves_nothing_at_its_address(x):
-    side = torch.cuda.Stream()
+def test_a_freed_tensor_of_another_stream_leaves_nothing_at_its_address(x, side):
     for _ in range(50):
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
@@ -145,9 +150,7 @@ def test_a_freed_tensor_of_another_stream_leaves_nothing_at_its_address(x):
         assert [values.sum().item() for values in kept] == [5] * 8
 
 
-def test_an_event_does_not_stand_for_what_is_written_after_it(x):
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
+def test_an_event_does_not_stand_for_what_is_written_after_it(x, side):
     with torch.cuda.stream(side):
         y = x + 1
         done = side.record_event()
@@ -160,9 +163,7 @@ def test_an_event_does_not_stand_for_what_is_written_after_it(x):
         y.sum()
 
 
-def test_an_event_between_streams_is_a_wait(x):
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
+def test_an_event_between_streams_is_a_wait(x, side):
     with torch.cuda.stream(side):
         y = x + 1
         done = side.record_event()
@@ -170,9 +171,8 @@ def test_an_event_between_streams_is_a_wait(x):
     assert y.sum().isfinite()
 
 
-def test_each_thread_has_a_current_stream_of_its_own(x):
-    side, seen = torch.cuda.Stream(), []
-    side.wait_stream(torch.cuda.current_stream())
+def test_each_thread_has_a_current_stream_of_its_own(x, side):
+    seen = []
 
     def reads():
         with torch.cuda.stream(side):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from helpers import receipts, verdicts
+from helpers import cards, receipts, verdicts
 
 from ..errors import PressError
 from ..files import read_json
@@ -181,7 +181,7 @@ def _runs(chapter: Chapter) -> list[Run]:
         name = path.stem.removeprefix(f"{content['tier']}-").removeprefix(str(content["machine"].get("slug")))
         found.append((content, "recorded", name.strip("-")))
     scripts = {content.get("script") for content, *_ in found}  # a race's code is its bench's, not the page's
-    now = {script: receipts.code_hash(chapter.notebook, script) for script in scripts}
+    now = {script: cards.code_hash(chapter.notebook, script) for script in scripts}
     return _distinct([Run(one, kind, one["code"] != now[one.get("script")], name) for one, kind, name in found])
 
 

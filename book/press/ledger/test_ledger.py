@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from helpers import receipts
+from helpers import cards
 from press import PressError
 from press.ledger import gather
 from press.ledger.pages import claims, status
@@ -65,7 +65,7 @@ def test_the_newest_able_run_of_today_s_code_decides_however_it_came_out(small):
 def test_a_race_is_stale_when_its_bench_changed_and_not_when_the_page_did(small):
     executed(small, value=2100.0)
     home = small.write("notebooks/signals/moving_mean/bench_moving_mean.py", "print(1)\n").parent
-    code = receipts.code_hash(home / "moving_mean.ipynb", "bench_moving_mean.py")
+    code = cards.code_hash(home / "moving_mean.ipynb", "bench_moving_mean.py")
     race = receipt(small, 2000.0, code=code, script="bench_moving_mean.py", date="2026-06-01T00:00:00Z")
     small.write("data/receipts/moving_mean/cpu-race.json", json.dumps(race))
 

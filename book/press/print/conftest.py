@@ -8,7 +8,7 @@ import shutil
 import nbformat
 import pytest
 
-from helpers import receipts
+from helpers import cards
 from press import conftest as small_book
 from press.conftest import code
 from press.print.build import build
@@ -42,7 +42,7 @@ def receipt(small, value=2100.0, **changes):
         "date": "2026-01-02T03:04:05Z",
         "commit": "c0ffee",
         "dirty": False,
-        "code": receipts.code_hash(small.notebook_path),
+        "code": cards.code_hash(small.notebook_path),
         "machine": {"cpu": "Test CPU", "gpu": None, "slug": "test-cpu"},
         "versions": {},
         "seconds": 12.34,

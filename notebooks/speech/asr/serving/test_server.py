@@ -194,12 +194,11 @@ def test_a_frame_that_nobody_may_send_ends_the_connection(loud_model, wrong, clo
 
 
 def test_a_client_that_stops_gets_its_text_after_a_while(loud_model):
-    limits, began = SessionLimits(ahead_ms=60_000, idle_s=1.0), time.monotonic()
-    with serving(loud_model, limits) as (address, _):
+    with serving(loud_model, SessionLimits(ahead_ms=60_000, idle_s=1.0)) as (address, _):
+        began = time.monotonic()
         answers, _ = talk(address, START, as_pcm16(sound(0.5)))
-    assert time.monotonic() - began < SessionLimits.idle_s, (
-        "by its own limit, not by the usual one"
-    )
+        took = time.monotonic() - began
+    assert took < SessionLimits.idle_s, "by its own limit, not by the usual one"
     assert answers[-1].items() >= {"type": "done", "samples": 8000, "reason": "idle"}.items()
     final = " ".join(a["text"] for a in answers if a["type"] == "final")
     assert " ".join(final.split()) == transcribe(loud_model, [sound(0.5)])[0]
