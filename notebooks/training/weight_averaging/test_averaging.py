@@ -1,0 +1,155 @@
+"""The averages equal plain sums, torch's own class and a closed form; batch norms are filled as they should be."""
+
+import copy
+
+import averaging
+import pytest
+import torch
+from averaging import WeightAverage, recompute_batch_norm
+from torch import nn
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn, update_bn
+
+
+def small(seed=0, dtype=torch.float32):
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3), nn.Flatten(), nn.Linear(3 * 4, 2)).to(dtype)
+
+
+def walk(count, dtype=torch.float32):
+    """Models that differ as those of a run do, statistics too."""
+    return [small(seed, dtype) for seed in range(count)]
+
+
+def weights(model):
+    return torch.cat([parameter.flatten().double() for parameter in model.parameters()])
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 13])
+def test_an_equal_average_is_the_mean_of_all(count):
+    models = walk(count)
+    average = WeightAverage(models[0])
+    for model in models:
+        average.update(model)
+    torch.testing.assert_close(weights(average.model), torch.stack([weights(m) for m in models]).mean(0), atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("decay", [None, 0.9])
+@pytest.mark.parametrize("buffers", ["last", "average"])
+def test_equals_torch_s_averaged_model(decay, buffers):
+    models = walk(5)
+    theirs = AveragedModel(models[0], multi_avg_fn=None if decay is None else get_ema_multi_avg_fn(decay),
+                           use_buffers=buffers == "average")
+    ours = WeightAverage(models[0], decay, buffers)
+    for model in models:
+        theirs.update_parameters(model)
+        ours.update(model)
+    torch.testing.assert_close(weights(ours.model), weights(theirs.module), atol=1e-6, rtol=0)
+    if buffers == "average":
+        torch.testing.assert_close(ours.model[1].running_var, theirs.module[1].running_var)
+
+
+def test_an_exponential_average_has_the_closed_form():
+    models = walk(4)
+    average = WeightAverage(models[0], decay=0.75)
+    for model in models:
+        average.update(model)
+    shares = [0.75**3, 0.25 * 0.75**2, 0.25 * 0.75, 0.25]
+    expected = sum(share * weights(model) for share, model in zip(shares, models, strict=True))
+    torch.testing.assert_close(weights(average.model), expected, atol=1e-6, rtol=0)
+
+
+def test_the_model_is_left_alone_and_the_average_needs_no_gradient():
+    model = small()
+    before = copy.deepcopy(model.state_dict())
+    average = WeightAverage(model)
+    average.update(small(1))
+    average.update(model)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
+    assert not any(parameter.requires_grad for parameter in average.model.parameters()) and not average.model.training
+
+
+def test_last_buffers_are_the_last_model_s():
+    models = walk(3)
+    for number, model in enumerate(models):
+        model[1].running_mean.fill_(number)
+        model[1].num_batches_tracked.fill_(number)
+    last, blended = WeightAverage(models[0]), WeightAverage(models[0], buffers="average")
+    for model in models:
+        last.update(model), blended.update(model)
+    assert last.model[1].running_mean.tolist() == [2.0] * 3 and blended.model[1].running_mean.tolist() == [1.0] * 3
+    assert last.model[1].num_batches_tracked == blended.model[1].num_batches_tracked == 2
+
+
+def test_sixteen_bits_are_averaged_in_float32():
+    """A thousand equal steps of 1/n: in bfloat16 the average would stop moving after a few hundred."""
+    first, second = small(0, torch.bfloat16), small(1, torch.bfloat16)
+    average = WeightAverage(first)
+    for number in range(600):
+        average.update(second if number % 2 else first)
+    assert next(average.model.parameters()).dtype == torch.float32
+    torch.testing.assert_close(weights(average.model), (weights(first) + weights(second)) / 2, atol=1e-5, rtol=0)
+
+
+def test_weights_that_are_not_finite_leave_the_average_as_it_was():
+    average = WeightAverage(small())
+    average.update(small(1))
+    broken = small(2)
+    broken[3].bias.data[1] = float("nan")
+    with pytest.raises(ValueError, match="NaN or infinite"):
+        average.update(broken)
+    assert torch.equal(weights(average.model), weights(small(1))) and average.count == 1
+
+
+def test_another_model_is_refused():
+    average = WeightAverage(small())
+    with pytest.raises(ValueError, match="other tensors"):
+        average.update(nn.Linear(2, 2))
+    wider = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(4 * 4, 2))
+    with pytest.raises(ValueError, match=r"0\.weight has shape \(4, 1, 3, 3\); the first model had \(3, 1, 3, 3\)"):
+        average.update(wider)
+    assert average.count == 0
+
+
+@pytest.mark.parametrize("decay", [0, 1, -0.5, 2])
+def test_a_decay_outside_its_range_is_refused(decay):
+    with pytest.raises(ValueError, match="decay"):
+        WeightAverage(small(), decay)
+    with pytest.raises(ValueError, match="buffers is 'none'"):
+        WeightAverage(small(), buffers="none")
+
+
+def test_batch_norm_statistics_equal_torch_s_for_batches_of_one_size():
+    ours, theirs = small(), small()
+    batches = [torch.randn(8, 1, 4, 4) * 3 + 1 for _ in range(4)]
+    recompute_batch_norm(ours, batches)
+    update_bn(batches, theirs)
+    torch.testing.assert_close(ours[1].running_mean, theirs[1].running_mean)
+    torch.testing.assert_close(ours[1].running_var, theirs[1].running_var)
+    assert ours[1].momentum == 0.1
+
+
+def test_a_short_batch_counts_by_its_size():
+    model, data = small(), torch.randn(9, 1, 4, 4)
+    recompute_batch_norm(model, [data[:8], data[8:]])
+    torch.testing.assert_close(model[1].running_mean, model[0](data).mean((0, 2, 3)).detach(), atol=1e-6, rtol=1e-5)
+
+
+def test_without_a_batch_the_statistics_stay():
+    model = small()
+    model[1].running_mean.fill_(5)
+    with pytest.raises(ValueError, match="no batch"):
+        recompute_batch_norm(model, [])
+    assert model[1].running_mean.tolist() == [5.0] * 3
+    assert recompute_batch_norm(nn.Linear(2, 2), []) is None
+
+
+@pytest.mark.parametrize("mode", [True, False])
+def test_the_mode_comes_back_even_after_an_error(mode):
+    model = small().train(mode)
+    with pytest.raises(RuntimeError):
+        recompute_batch_norm(model, [torch.zeros(2, 5, 4, 4)])
+    assert model.training is mode and model[1].momentum == 0.1
+
+
+def test_only_layers_with_statistics_are_found():
+    assert averaging.batch_norms(nn.Sequential(nn.BatchNorm1d(2, track_running_stats=False), nn.LayerNorm(2))) == []

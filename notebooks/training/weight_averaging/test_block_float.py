@@ -1,0 +1,86 @@
+"""Block floating point: exact values, the mean of stochastic rounding, and what is refused."""
+
+import pytest
+import torch
+from block_float import quantize, rounded
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+
+def plain(values, bits):
+    """The definition in Python floats, rounding to nearest (ties to even)."""
+    import math
+
+    largest = max(abs(value) for value in values)
+    if not largest:
+        return values
+    step = 2.0 ** (math.floor(math.log2(largest)) - bits + 2)
+    low, high = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+    return [min(max(round(value / step), low), high) * step for value in values]
+
+
+@pytest.mark.parametrize("bits", [2, 3, 4, 8, 16])
+def test_equals_the_definition(bits):
+    values = (torch.randn(257, generator=torch.Generator().manual_seed(0), dtype=torch.float64) * 3).tolist()
+    assert quantize(torch.tensor(values, dtype=torch.float64), bits, "nearest").tolist() == plain(values, bits)
+
+
+def test_known_values():
+    kept = quantize(torch.tensor([1.0, 0.26, -0.01, 1.99]), 4, "nearest")
+    assert kept.tolist() == [1.0, 0.25, 0.0, 1.75]  # steps of a quarter; two would be the eighth step, the last is the seventh
+
+
+def test_stochastic_rounding_has_the_right_mean_and_takes_neighbours_only():
+    value, drawn = 0.3, torch.Generator().manual_seed(1)
+    values = torch.full((40_000,), value)
+    values[0] = 1.0
+    kept = quantize(values, 4, generator=drawn)[1:]
+    assert kept.unique().tolist() == [0.25, 0.5]
+    assert abs(kept.mean().item() - value) < 4 * 0.1 / 200  # four standard errors: the deviation is 0.1, the root of N 200
+
+
+def test_each_index_of_an_axis_has_its_own_exponent():
+    rows = torch.tensor([[1.0, 0.51], [1e-3, 0.6e-3]])
+    shared, own = quantize(rows, 4, "nearest"), quantize(rows, 4, "nearest", axis=0)
+    assert shared[1].tolist() == [0.0, 0.0] and (own[1] > 0).all()
+    torch.testing.assert_close(quantize(rows.T, 4, "nearest", axis=1).T, own)
+    torch.testing.assert_close(quantize(rows, 4, "nearest", axis=-2), own)
+
+
+@given(arrays.arrays("float32", st.integers(1, 40), elements=st.floats(-2.0**100, 2.0**100, width=32)))
+def test_nearest_is_idempotent_and_within_half_a_step(values):
+    """Except at the top, where rounding up may be clipped by a whole step."""
+    values = torch.from_numpy(values)
+    once = quantize(values, 8, "nearest")
+    assert torch.equal(quantize(once, 8, "nearest"), once)
+    largest = values.abs().max().item()
+    assert (values - once).abs().max().item() <= largest * 2.0**-6
+
+
+def test_zeros_stay_and_empty_stays():
+    assert quantize(torch.zeros(3)).tolist() == [0.0] * 3 and quantize(torch.zeros(0)).shape == (0,)
+    assert quantize(torch.tensor([3, 1]), 8, "nearest").tolist() == [3.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [((1,), "bits is 1"), ((25,), "bits is 25"), ((8, "up"), "rounding is 'up'")],
+)
+def test_what_is_refused(arguments, words):
+    with pytest.raises(ValueError, match=words):
+        quantize(torch.ones(2), *arguments)
+
+
+def test_values_that_are_not_finite_and_axes_that_are_not_there_are_refused():
+    for value in (float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="NaN or infinite"):
+            quantize(torch.tensor([1.0, value]))
+    with pytest.raises(ValueError, match="axis is 2; the values have 2 axes"):
+        quantize(torch.ones(2, 2), axis=2)
+
+
+def test_rounding_goes_both_ways():
+    values = torch.tensor([1.0, 0.26], requires_grad=True)
+    (rounded(values, 4, "nearest") * torch.tensor([1.0, 0.3])).sum().backward()
+    assert values.grad.tolist() == [1.0, 0.25]
