@@ -1,138 +1,174 @@
-"""One short training loop for images that fit into the device's memory, and the learning rates it follows.
+"""One short training loop for images that fit into the device's memory.
 
-The whole set lies on the device as bytes; a batch is an index and a scaling, so that no loader waits. Legend: N images,
-B batch, C channels, H height, W width, K classes.
+The whole set lies on the device as bytes. A batch is an index and a scaling there, so that no
+loader waits and nothing is copied; the losses stay on the device until the run ends, so that the
+host never waits either. It trains any network of images with any optimiser of torch.
+
+Legend: N images, B batch, C channels, H height, W width, K classes.
 """
 
-import copy
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import torch
 from torch.nn import functional as F
 
+SGD = partial(torch.optim.SGD, momentum=0.9, weight_decay=3e-4, foreach=True)
+
 
 class Images(NamedTuple):
-    """Images as bytes and their classes, on one device: pixels_NCHW uint8, labels_N int64."""
+    """Images as bytes with their classes, and the scaling by which a network reads them.
+
+    pixels_NCHW uint8, labels_N int64, mean and std (C, 1, 1) float32, all on one device. The
+    scaling is the training set's for every part: `moments` of that, then `scaled_as`.
+    """
 
     pixels_NCHW: torch.Tensor
     labels_N: torch.Tensor
+    mean: torch.Tensor
+    std: torch.Tensor
 
-    def __len__(self):
-        return len(self.labels_N)
+    @property
+    def count(self):
+        """N."""
+        return self.labels_N.shape[0]
 
-    def at(self, index, mean, std):
-        """The images and labels of `index`, (B, C, H, W) float32 with the training set's mean 0 and deviation 1."""
-        return (self.pixels_NCHW[index].float() - mean) / std, self.labels_N[index]
+    def at(self, index):
+        """The images x_BCHW (float32, mean 0, deviation 1) and labels_B of `index` (B,)."""
+        pixels_BCHW = self.pixels_NCHW.index_select(0, index).float()
+        return (pixels_BCHW - self.mean) / self.std, self.labels_N.index_select(0, index)
+
+    def part(self, index):
+        """The `Images` of `index`, scaled as these are."""
+        return self._replace(pixels_NCHW=self.pixels_NCHW[index], labels_N=self.labels_N[index])
+
+    def scaled_as(self, other):
+        """The same images, read with the scaling of other ones."""
+        return self._replace(mean=other.mean, std=other.std)
+
+    def batches(self, size=500):
+        """All images in order, scaled, `size` at a time: an iterator of x_BCHW."""
+        index = torch.arange(self.count, device=self.labels_N.device)
+        return (self.at(some)[0] for some in index.split(size))
+
+
+def images(pixels_NCHW, labels_N):
+    """`Images` of uint8 pixels and int64 labels, with the moments of their own bytes.
+
+    Raises ValueError for other dtypes, other numbers of images and labels, or none. A channel
+    that is constant gets the deviation 1.
+    """
+    if pixels_NCHW.dtype != torch.uint8 or labels_N.dtype != torch.int64:
+        got = f"{pixels_NCHW.dtype} and {labels_N.dtype}"
+        raise ValueError(f"pixels and labels are {got}; they are uint8 and int64")
+    if pixels_NCHW.dim() != 4 or labels_N.shape != pixels_NCHW.shape[:1] or not len(labels_N):
+        got = f"{tuple(pixels_NCHW.shape)} and {tuple(labels_N.shape)}"
+        raise ValueError(f"pixels and labels are {got}; they are (N, C, H, W) and (N,), N > 0")
+    values = pixels_NCHW.float()
+    mean, std = values.mean((0, 2, 3)), values.std((0, 2, 3), correction=0)
+    std = torch.where(std > 0, std, 1.0)
+    return Images(pixels_NCHW, labels_N, mean[:, None, None], std[:, None, None])
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a run trains: epochs, batch, rate of the start, weight decay, and the schedule by name with its settings."""
+    """How a run trains.
+
+    rate: the learning rate, a number or a function of the epochs done so far (a float: it is
+    asked before every step). optimiser: called with the parameters and `lr`, such as `SGD` here
+    or `torch.optim.AdamW`.
+    """
 
     epochs: int = 20
     batch: int = 128
-    rate: float = 0.1
-    decay: float = 3e-4
-    momentum: float = 0.9
-    schedule: str = "decay"
-    start: int = 15  # epochs before weights are collected
-    high: float = 0.05  # the rate that SWA keeps, or a cycle starts from
-    low: float = 0.001  # the rate that a cycle ends on
-    cycle: int = 2  # epochs in a cycle
-    optimiser: str = "sgd"
+    rate: float | Callable[[float], float] = 0.1
+    optimiser: Callable = SGD
+
+    def rate_at(self, epoch):
+        """The learning rate after `epoch` epochs (a float)."""
+        return self.rate(epoch) if callable(self.rate) else self.rate
 
 
-def decaying(share):
-    """The share of the first rate after `share` of a run: whole for a half, then down in a line to 1 % at nine tenths.
+def annealed(rate, epochs, low=0.01):
+    """A learning rate as a function of the epochs done: whole for the first half of `epochs`,
+    then down in a line to the share `low` of it at nine tenths, and so to the end.
 
-    share 0 to 1, scalar. Source: the schedule of Izmailov et al. (2018), section 4.1.
+    >>> [annealed(0.1, 10)(epoch) for epoch in (0, 5, 7, 9, 10)]  # 0.1, 0.1, 0.0505, 0.001, …
     """
-    return 1.0 if share <= 0.5 else max(1.0 - 0.99 * (share - 0.5) / 0.4, 0.01)
 
+    def at(epoch):
+        down = min(max((epoch / epochs - 0.5) / 0.4, 0.0), 1.0)
+        return rate * (1 - (1 - low) * down)
 
-def rate_at(recipe, epoch):
-    """The learning rate at `epoch` (a float: epochs done so far) of the recipe's schedule.
-
-    `decay` anneals over the whole run. `swa` anneals as if the run had `start` epochs, but no lower than `high`, and
-    stays there. `cyclical` anneals so too, and then falls in a line from `high` to `low` within each cycle.
-    Raises ValueError for another schedule.
-    """
-    if recipe.schedule == "decay":
-        return recipe.rate * decaying(epoch / recipe.epochs)
-    if recipe.schedule not in ("swa", "cyclical"):
-        raise ValueError(f"schedule is {recipe.schedule!r}; it is decay, swa or cyclical")
-    if epoch < recipe.start:
-        share = decaying(epoch / recipe.start)
-        floor = recipe.high / recipe.rate
-        return recipe.rate * (floor + (1 - floor) * (share - 0.01) / 0.99)
-    if recipe.schedule == "swa":
-        return recipe.high
-    within = (epoch - recipe.start) % recipe.cycle / recipe.cycle
-    return recipe.high + (recipe.low - recipe.high) * within
-
-
-def optimiser_of(model, recipe):
-    """SGD with momentum, or Adam with decoupled weight decay, in one fused call per group of tensors."""
-    if recipe.optimiser == "adam":
-        return torch.optim.AdamW(model.parameters(), lr=recipe.rate, weight_decay=recipe.decay, foreach=True)
-    if recipe.optimiser != "sgd":
-        raise ValueError(f"optimiser is {recipe.optimiser!r}; it is sgd or adam")
-    return torch.optim.SGD(
-        model.parameters(), recipe.rate, momentum=recipe.momentum, weight_decay=recipe.decay, nesterov=False, foreach=True
-    )
+    return at
 
 
 class Run(NamedTuple):
-    """What a run leaves: its model, the loss of each epoch's batches, the weights at each epoch's end (on request)."""
+    """What a run leaves: its model, the mean loss of each epoch, its optimiser (to go on)."""
 
     model: torch.nn.Module
     losses: list
-    visited: list
+    optimiser: torch.optim.Optimizer
 
 
-def train(model, images, recipe, mean, std, *, seed=0, at_epoch=None, at_step=None, keep=False, first=0):
-    """Train `model` in place on `images` by `recipe`, from epoch `first` on; a `Run`.
+def train(model, data, recipe, *, seed=0, first=0, last=None, state=None, **calls):
+    """Train `model` in place on the `Images` data, epochs `first` to `last`; a `Run`.
 
-    mean, std: (C, 1, 1) or scalars, of the training set's bytes. at_epoch(epoch, model) is called after each epoch,
-    at_step(step, model) after each step. The order of images depends on the seed alone. The losses stay on the device until the
-    end: nothing in the loop waits. Raises ValueError for a batch larger than the set, FloatingPointError when a loss is not finite.
+    The order of images depends on `seed` and the epoch alone, so that a run in two parts, the
+    second with `state=run.optimiser.state_dict()`, is the run in one. calls: functions at_epoch
+    (epochs done, model) and at_step (steps done, model), called after each; at_batch(x_BCHW,
+    labels_B, model), which returns the images to train on instead. What is left over by whole
+    batches waits for the next epoch's order.
+
+    Raises ValueError for a batch larger than the set, FloatingPointError for a loss that is not
+    finite.
     """
-    if not 0 < recipe.batch <= len(images):
-        raise ValueError(f"batch is {recipe.batch}; with {len(images)} images it lies between 1 and {len(images)}")
-    device = images.labels_N.device
+    if not 0 < recipe.batch <= data.count:
+        allowed = f"with {data.count} images it lies between 1 and {data.count}"
+        raise ValueError(f"batch is {recipe.batch}; {allowed}")
+    device, last = data.labels_N.device, recipe.epochs if last is None else last
     drawn = torch.Generator(device=device).manual_seed(seed)
-    optimiser, steps = optimiser_of(model, recipe), len(images) // recipe.batch
-    losses, visited = [], []
-    for epoch in range(first, recipe.epochs):
-        order = torch.randperm(len(images), generator=drawn, device=device)
-        total = torch.zeros((), device=device)
-        model.train()
-        for step in range(steps):
-            for group in optimiser.param_groups:
-                group["lr"] = rate_at(recipe, epoch + step / steps)
-            x_BCHW, labels_B = images.at(order[step * recipe.batch : (step + 1) * recipe.batch], mean, std)
-            loss = F.cross_entropy(model(x_BCHW), labels_B)
-            optimiser.zero_grad(set_to_none=True)
-            loss.backward()
-            optimiser.step()
-            total += loss.detach()
-            if at_step:
-                at_step(epoch * steps + step, model)
-        losses.append(total / steps)
-        if keep:
-            visited.append(copy.deepcopy(model.state_dict()))
-        if at_epoch:
-            at_epoch(epoch + 1, model)
+    optimiser = recipe.optimiser(model.parameters(), lr=recipe.rate_at(first))
+    if state is not None:
+        optimiser.load_state_dict(state)
+    losses = []
+    for epoch in range(last):
+        order = torch.randperm(data.count, generator=drawn, device=device)
+        if epoch >= first:
+            losses.append(_epoch(model, data, recipe, optimiser, order, epoch, calls))
+            if calls.get("at_epoch"):
+                calls["at_epoch"](epoch + 1, model)
     losses = torch.stack(losses).tolist() if losses else []
     if not all(math.isfinite(loss) for loss in losses):
-        raise FloatingPointError(f"the loss of an epoch is not finite: {losses}; lower the rate ({recipe.rate})")
-    return Run(model, losses, visited)
+        tip = f"lower the rate, which began with {recipe.rate_at(first):g}"
+        raise FloatingPointError(f"the loss of an epoch is not finite: {losses}; {tip}")
+    return Run(model, losses, optimiser)
+
+
+def _epoch(model, data, recipe, optimiser, order, epoch, calls):
+    """One epoch in this order; the mean of its batches' losses, a scalar on the device."""
+    model.train()
+    steps, total = data.count // recipe.batch, torch.zeros((), device=order.device)
+    for step in range(steps):
+        for group in optimiser.param_groups:
+            group["lr"] = recipe.rate_at(epoch + step / steps)
+        x_BCHW, labels_B = data.at(order[step * recipe.batch : (step + 1) * recipe.batch])
+        if calls.get("at_batch"):
+            x_BCHW = calls["at_batch"](x_BCHW, labels_B, model)
+        loss = F.cross_entropy(model(x_BCHW), labels_B)
+        optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        optimiser.step()
+        total += loss.detach()
+        if calls.get("at_step"):
+            calls["at_step"](epoch * steps + step + 1, model)
+    return total / steps
 
 
 @torch.no_grad()
-def logits_of(model, images, mean, std, batch=1000):
-    """The model's logits (N, K) for all images, in its present mode."""
-    index = torch.arange(len(images), device=images.labels_N.device)
-    return torch.cat([model(images.at(part, mean, std)[0]) for part in index.split(batch)])
+def logits_of(model, data, batch=500):
+    """The model's logits (N, K) for all images, in the mode that it is in."""
+    return torch.cat([model(x_BCHW) for x_BCHW in data.batches(batch)])
