@@ -1,18 +1,28 @@
-"""Block floating point: the numbers of a block share one exponent, so that a product is one of small integers.
+"""Block floating point: the numbers of a block share one exponent, so that a product is one of
+small integers; and SGD with every number kept so (SWALP; Yang et al. 2019).
 
-Low-precision training of the article's section "Low Precision Training" (SWALP; Yang et al. 2019). A block x of `bits`
-bits has the exponent e = floor(log2 max|x|), and
+A block x of `bits` bits has the exponent e = floor(log2 max|x|), and
 
-    i = clip(round(x 2^(bits - 2 - e)), -2^(bits-1), 2^(bits-1) - 1)        x' = i 2^(e - bits + 2)
+    i = clip(round(x 2^(bits-2-e)), -2^(bits-1), 2^(bits-1) - 1)       x' = i 2^(e-bits+2)
 
-`round` goes to the nearest integer or, stochastically, up with a chance of the fraction: then the mean of x' is x as
-long as nothing is clipped, and an average over many steps filters the noise out. With these definitions the largest
-number of a block is at least half the range, and only one above (2^(bits-1) - 1) / 2^(bits-2) times 2^e is clipped.
+`round` goes to the nearest integer or, stochastically, up with a chance of the fraction: then
+the mean of x' is x as long as nothing is clipped, and an average over many steps filters the
+noise out. The exponent is kept in 8 bits, clipped to [-126, 127], and no step is finer than
+2^-126.
 
-A blocks's exponent is kept in 8 bits: it is clipped to [-126, 127], so that a block of zeros or subnormal numbers is zeros.
+One step of low-precision SGD with Q for this rounding and momentum b:
+
+    g = Q(gradient + decay w)        m = Q(b m + g)        w = Q(w - rate m)
+
+Activations pass through Q going forward, and their errors through Q coming back, after every
+convolution and linear layer. Averaging then happens in full precision, which is where the bits
+come back: the rounding errors of many steps cancel. Weights have one block for each filter,
+activations one for each layer's output. What stays in float32, as in the original's
+experiments: the batch norms' arithmetic, the loss, and the average.
 """
 
 import torch
+from torch import nn
 
 ROUNDINGS = ("stochastic", "nearest")
 BITS = range(2, 25)  # a float32 has 24 bits of mantissa
@@ -20,21 +30,25 @@ EXPONENTS = (-126, 127)
 
 
 def quantize(values, bits=8, rounding="stochastic", *, axis=None, generator=None):
-    """`values` rounded to block floating point of `bits` bits (sign included), same shape and dtype.
+    """`values` in block floating point of `bits` bits (sign included), same shape and dtype.
 
     >>> quantize(torch.tensor([1.0, 0.26, -0.01]), 4, "nearest")
-    tensor([1.0000, 0.2500, 0.0000])
+    tensor([ 1.0000,  0.2500, -0.0000])
 
-    values: a float32 or float64 tensor of any shape. axis None makes one block of it all, a number one block per index
-    of that axis (a filter, a channel). generator: of the stochastic rounding, on the values' device. Integers count as
-    float32. An empty tensor comes back empty.
+    values: a float32 or float64 tensor of any shape; integers count as float32, and an empty
+    tensor comes back empty. axis None makes one block of it all, a number one block for each
+    index of that axis (a filter, a channel). generator: of the stochastic rounding, on the
+    values' device.
 
-    Raises ValueError for other bits or roundings, for values that are not finite, for an axis that is not there.
+    Raises ValueError for other bits, roundings or dtypes, for values that are not finite, for
+    an axis that is not there.
     """
     values = torch.as_tensor(values)
     values = values if values.is_floating_point() else values.float()
+    if values.dtype not in (torch.float32, torch.float64):
+        raise ValueError(f"values are {values.dtype}; float32 and float64 are allowed")
     if bits not in BITS:
-        raise ValueError(f"bits is {bits}; a block has {BITS.start} to {BITS.stop - 1} bits, sign included")
+        raise ValueError(f"bits is {bits}; a block has 2 to 24 bits, sign included")
     if rounding not in ROUNDINGS:
         raise ValueError(f"rounding is {rounding!r}; it is one of {', '.join(ROUNDINGS)}")
     if axis is not None and not -values.dim() <= axis < values.dim():
@@ -51,20 +65,22 @@ def _largest(values, axis):
     """The largest magnitude of each block, shaped to spread over `values`."""
     if axis is None:
         return values.abs().amax()
-    others = [other for other in range(values.dim()) if other != axis % values.dim()]
+    others = [one for one in range(values.dim()) if one != axis % values.dim()]
     return values.abs().amax(others, keepdim=True) if others else values.abs()
 
 
 def _on_grid(values, largest, bits, rounding, generator):
-    exponent = torch.frexp(largest).exponent - 1  # frexp: largest = m 2^exponent with m in [0.5, 1)
-    spacing = exponent.clamp(*EXPONENTS) - (bits - 2)
+    """The values rounded; `largest` has the largest magnitude of each one's block."""
+    exponent = torch.frexp(largest).exponent - 1  # largest = m 2^exponent, m in [0.5, 1)
+    spacing = (exponent.clamp(*EXPONENTS) - (bits - 2)).clamp_min(EXPONENTS[0])
     steps = torch.ldexp(values, -spacing)
     if rounding == "nearest":
         steps = steps.round()
     else:
-        drawn = torch.rand(values.shape, dtype=values.dtype, device=values.device, generator=generator)
-        steps = (steps + drawn).floor()
-    return torch.ldexp(steps.clamp(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1), spacing)
+        kind = {"dtype": values.dtype, "device": values.device}
+        steps = (steps + torch.rand(values.shape, generator=generator, **kind)).floor()
+    half = 2 ** (bits - 1)
+    return torch.ldexp(steps.clamp(-half, half - 1), spacing)
 
 
 class _Rounded(torch.autograd.Function):
@@ -81,5 +97,62 @@ class _Rounded(torch.autograd.Function):
 
 
 def rounded(values, bits=8, rounding="stochastic"):
-    """`values` in block floating point, and the gradient that comes back through here too; blocks as in `quantize`."""
+    """`values` as one block, and the gradient that comes back through here as another."""
     return _Rounded.apply(values, bits, rounding)
+
+
+def round_activations(model, bits=8):
+    """Make every convolution and linear layer of the model round what it puts out, both ways.
+
+    A list of handles; `handle.remove()` undoes it.
+    """
+    layers = [one for one in model.modules() if isinstance(one, (nn.Conv2d, nn.Linear))]
+    return [
+        layer.register_forward_hook(lambda _layer, _inputs, output: rounded(output, bits))
+        for layer in layers
+    ]
+
+
+class LowPrecisionSGD(torch.optim.Optimizer):
+    """SGD whose weights, gradients and momenta are block floating point of `bits` bits.
+
+    lr, momentum, weight_decay as in `torch.optim.SGD`; rounding and generator as in `quantize`.
+    The weights are rounded at once, and after every step. Raises ValueError for values that are
+    not finite.
+    """
+
+    def __init__(
+        self,
+        params,
+        lr,
+        *,
+        momentum=0.9,
+        weight_decay=3e-4,
+        bits=8,
+        rounding="stochastic",
+        generator=None,
+    ):
+        super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
+        self._how = {"bits": bits, "rounding": rounding, "generator": generator}
+        with torch.no_grad():
+            for parameter in (each for group in self.param_groups for each in group["params"]):
+                parameter.copy_(self._round(parameter))
+
+    def _round(self, values):
+        """The values with one block for each filter, or one for a vector."""
+        return quantize(values, axis=0 if values.dim() > 1 else None, **self._how)
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        """One step; parameters without a gradient stay. A closure is refused."""
+        if closure is not None:
+            raise ValueError("a closure came; this optimiser takes one gradient for each step")
+        for group in self.param_groups:
+            for parameter in (each for each in group["params"] if each.grad is not None):
+                gradient = self._round(parameter.grad + group["weight_decay"] * parameter)
+                past = self.state[parameter].get("momentum")
+                moved = gradient
+                if past is not None:
+                    moved = self._round(group["momentum"] * past + gradient)
+                self.state[parameter]["momentum"] = moved
+                parameter.copy_(self._round(parameter - group["lr"] * moved))

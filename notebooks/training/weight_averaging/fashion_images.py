@@ -1,4 +1,4 @@
-"""Fashion-MNIST as bytes on the device: reading its files, and drawing a balanced part of it."""
+"""Fashion-MNIST as bytes on the device: reading its files, drawing a balanced part of them."""
 
 import gzip
 import struct

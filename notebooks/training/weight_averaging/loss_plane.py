@@ -1,21 +1,27 @@
-"""Look at the loss between and around trained networks: lines, planes through three of them, and curves.
+"""Look at the loss between and around trained networks: lines, planes, and curves.
 
-A network's weights are one vector w of D numbers. Three of them span a plane with the orthonormal axes
+A network's weights are one vector w of D numbers. Three of them span a plane with the
+orthonormal axes
 
     u = (w2 - w1) / |w2 - w1|        v = (w3 - w1) - <w3 - w1, u> u, divided by its length
 
-and a point (x, y) of it is the network w1 + x u + y v (Garipov et al. 2018). Between two solutions the straight line
-crosses a hill; a quadratic Bezier curve through a trained middle point m does not (mode connectivity, the article's third figure):
+and a point (x, y) of it is the network w1 + x u + y v (Garipov et al. 2018). Between two
+solutions the straight line crosses a hill. A quadratic Bezier curve with a trained middle m
+need not (mode connectivity, the article's third figure):
 
     w(t) = (1-t)^2 w1 + 2 t (1-t) m + t^2 w2
 
-Each point is a network of its own, so its batch norms are recomputed before it is judged. Legend: D weights.
+Each point is a network of its own, so that its batch norms are recomputed before it is judged.
+Legend: D weights, B batch.
 """
 
 from typing import NamedTuple
 
 import torch
-from torch.nn.utils import parameters_to_vector, vector_to_parameters
+from averaging import recompute_batch_norm
+from torch.func import functional_call
+from torch.nn import functional as F
+from torch.nn.utils import parameters_to_vector
 
 
 def weights_of(model):
@@ -25,12 +31,21 @@ def weights_of(model):
 
 @torch.no_grad()
 def set_weights(model, weights_D):
-    """Write the vector (D,) into the model's parameters; the model."""
+    """The model, with the vector (D,) written into its parameters."""
     expected = sum(parameter.numel() for parameter in model.parameters())
     if weights_D.shape != (expected,):
-        raise ValueError(f"the vector has shape {tuple(weights_D.shape)}; the model has {expected} weights")
-    vector_to_parameters(weights_D, model.parameters())
+        got = tuple(weights_D.shape)
+        raise ValueError(f"the vector has shape {got}; the model has {expected} weights")
+    for parameter, new in zip(model.parameters(), _split(model, weights_D), strict=True):
+        parameter.copy_(new)
     return model
+
+
+def _split(model, weights_D):
+    """The vector in pieces of the parameters' shapes, still part of its graph."""
+    shapes = [parameter.shape for parameter in model.parameters()]
+    pieces = weights_D.split([shape.numel() for shape in shapes])
+    return [piece.view(shape) for piece, shape in zip(pieces, shapes, strict=True)]
 
 
 class Plane(NamedTuple):
@@ -51,7 +66,10 @@ class Plane(NamedTuple):
 
 
 def plane_through(first_D, second_D, third_D):
-    """The `Plane` through three vectors of weights, with the first in its origin; ValueError when they lie on a line."""
+    """The `Plane` through three vectors of weights, with the first in its origin.
+
+    Raises ValueError when they lie on a line.
+    """
     u, v = second_D - first_D, third_D - first_D
     if u.norm() == 0:
         raise ValueError("the first two networks are the same; a plane needs three that differ")
@@ -63,7 +81,54 @@ def plane_through(first_D, second_D, third_D):
 
 
 def bezier(first_D, middle_D, second_D, t):
-    """The weights (D,) at share t of the quadratic curve from the first to the second; t outside [0, 1] is refused."""
+    """The weights (D,) at share t in [0, 1] of the curve from the first to the second."""
     if not 0 <= t <= 1:
         raise ValueError(f"t is {t}; a curve runs from 0 to 1")
     return (1 - t) ** 2 * first_D + 2 * t * (1 - t) * middle_D + t**2 * second_D
+
+
+def bend(model, first_D, second_D, data, *, epochs, rate=0.05, batch=128, seed=0):
+    """The middle (D,) of a `bezier` curve of low loss between two networks.
+
+    Starts halfway and descends the loss at a random point of the curve for each batch of the
+    `Images` data, with momentum. The model lends its structure; its weights stay.
+    """
+    names = [name for name, _ in model.named_parameters()]
+    middle_D = ((first_D + second_D) / 2).requires_grad_()
+    optimiser = torch.optim.SGD([middle_D], rate, momentum=0.9)
+    drawn = torch.Generator().manual_seed(seed)
+    model.train()
+    for _ in range(epochs):
+        order = torch.randperm(data.count, generator=drawn).to(data.labels_N.device)
+        for index in order[: data.count // batch * batch].split(batch):
+            x_BCHW, labels_B = data.at(index)
+            t = torch.rand((), generator=drawn).item()
+            pieces = _split(model, bezier(first_D, middle_D, second_D, t))
+            logits = functional_call(model, dict(zip(names, pieces, strict=True)), (x_BCHW,))
+            optimiser.zero_grad()
+            F.cross_entropy(logits, labels_B).backward()
+            optimiser.step()
+    return middle_D.detach()
+
+
+@torch.no_grad()
+def judge(model, data):
+    """(mean loss in nats, accuracy between 0 and 1) of the model on `Images`, in its mode."""
+    logits = torch.cat([model(x_BCHW) for x_BCHW in data.batches()])
+    loss = F.cross_entropy(logits, data.labels_N).item()
+    return loss, (logits.argmax(1) == data.labels_N).float().mean().item()
+
+
+def along(model, points, statistics, *parts):
+    """`judge` of the model on each of the parts, at each of the points (D,): rows of numbers.
+
+    statistics: `Images` from which the batch norms are recomputed at each point, or None to
+    leave them as they are. The model ends at the last point, in the mode of prediction.
+    """
+    rows = []
+    for weights_D in points:
+        set_weights(model, weights_D).eval()
+        if statistics is not None:
+            recompute_batch_norm(model, statistics.batches())
+        rows.append([value for part in parts for value in judge(model, part)])
+    return rows

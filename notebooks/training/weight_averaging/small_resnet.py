@@ -33,8 +33,8 @@ class Block(nn.Module):
 class SmallResNet(nn.Module):
     """Images x_BCHW (float, standardised) -> logits (B, classes).
 
-    Widths w, 2w and 4w, the stem halves the image. dropout: the chance that a feature before the
-    last layer is dropped, in training and for MC dropout.
+    Widths w, 2w and 4w, the stem halves the image. dropout: the chance that a feature before
+    the last layer is dropped, in training and for MC dropout.
     """
 
     def __init__(self, width=16, channels=1, classes=10, dropout=0.0):

@@ -1,8 +1,8 @@
 """One short training loop for images that fit into the device's memory.
 
 The whole set lies on the device as bytes. A batch is an index and a scaling there, so that no
-loader waits and nothing is copied; the losses stay on the device until the run ends, so that the
-host never waits either. It trains any network of images with any optimiser of torch.
+loader waits and nothing is copied; the losses stay on the device until the run ends, so that
+the host never waits either. It trains any network of images with any optimiser of torch.
 
 Legend: N images, B batch, C channels, H height, W width, K classes.
 """

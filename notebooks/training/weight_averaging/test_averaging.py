@@ -1,4 +1,4 @@
-"""The averages equal plain sums, torch's own class and a closed form; batch norms are filled as they should be."""
+"""The averages equal plain sums, torch's own class and a closed form; so do batch norms and rates."""
 
 import copy
 
@@ -7,12 +7,13 @@ import pytest
 import torch
 from averaging import WeightAverage, recompute_batch_norm
 from torch import nn
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn, update_bn
+from torch.optim.swa_utils import SWALR, AveragedModel, get_ema_multi_avg_fn, update_bn
 
 
 def small(seed=0, dtype=torch.float32):
     torch.manual_seed(seed)
-    return nn.Sequential(nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3), nn.Flatten(), nn.Linear(3 * 4, 2)).to(dtype)
+    layers = nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3), nn.Flatten(), nn.Linear(3 * 4, 2)
+    return nn.Sequential(*layers).to(dtype)
 
 
 def walk(count, dtype=torch.float32):
@@ -30,15 +31,16 @@ def test_an_equal_average_is_the_mean_of_all(count):
     average = WeightAverage(models[0])
     for model in models:
         average.update(model)
-    torch.testing.assert_close(weights(average.model), torch.stack([weights(m) for m in models]).mean(0), atol=1e-6, rtol=0)
+    mean = torch.stack([weights(model) for model in models]).mean(0)
+    torch.testing.assert_close(weights(average.model), mean, atol=1e-6, rtol=0)
 
 
 @pytest.mark.parametrize("decay", [None, 0.9])
 @pytest.mark.parametrize("buffers", ["last", "average"])
 def test_equals_torch_s_averaged_model(decay, buffers):
     models = walk(5)
-    theirs = AveragedModel(models[0], multi_avg_fn=None if decay is None else get_ema_multi_avg_fn(decay),
-                           use_buffers=buffers == "average")
+    blend = None if decay is None else get_ema_multi_avg_fn(decay)
+    theirs = AveragedModel(models[0], multi_avg_fn=blend, use_buffers=buffers == "average")
     ours = WeightAverage(models[0], decay, buffers)
     for model in models:
         theirs.update_parameters(model)
@@ -64,8 +66,9 @@ def test_the_model_is_left_alone_and_the_average_needs_no_gradient():
     average = WeightAverage(model)
     average.update(small(1))
     average.update(model)
-    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
-    assert not any(parameter.requires_grad for parameter in average.model.parameters()) and not average.model.training
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert not any(parameter.requires_grad for parameter in average.model.parameters())
+    assert not average.model.training
 
 
 def test_last_buffers_are_the_last_model_s():
@@ -76,8 +79,10 @@ def test_last_buffers_are_the_last_model_s():
     last, blended = WeightAverage(models[0]), WeightAverage(models[0], buffers="average")
     for model in models:
         last.update(model), blended.update(model)
-    assert last.model[1].running_mean.tolist() == [2.0] * 3 and blended.model[1].running_mean.tolist() == [1.0] * 3
-    assert last.model[1].num_batches_tracked == blended.model[1].num_batches_tracked == 2
+    assert last.model[1].running_mean.tolist() == [2.0] * 3
+    assert blended.model[1].running_mean.tolist() == [1.0] * 3
+    for average in (last, blended):
+        assert average.model[1].num_batches_tracked == 2
 
 
 def test_sixteen_bits_are_averaged_in_float32():
@@ -87,7 +92,8 @@ def test_sixteen_bits_are_averaged_in_float32():
     for number in range(600):
         average.update(second if number % 2 else first)
     assert next(average.model.parameters()).dtype == torch.float32
-    torch.testing.assert_close(weights(average.model), (weights(first) + weights(second)) / 2, atol=1e-5, rtol=0)
+    middle = (weights(first) + weights(second)) / 2
+    torch.testing.assert_close(weights(average.model), middle, atol=1e-5, rtol=0)
 
 
 def test_weights_that_are_not_finite_leave_the_average_as_it_was():
@@ -104,8 +110,9 @@ def test_another_model_is_refused():
     average = WeightAverage(small())
     with pytest.raises(ValueError, match="other tensors"):
         average.update(nn.Linear(2, 2))
-    wider = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(4 * 4, 2))
-    with pytest.raises(ValueError, match=r"0\.weight has shape \(4, 1, 3, 3\); the first model had \(3, 1, 3, 3\)"):
+    wider = nn.Sequential(nn.Conv2d(1, 4, 3), *small()[1:])
+    words = r"0\.weight has shape \(4, 1, 3, 3\); the first model had \(3, 1, 3, 3\)"
+    with pytest.raises(ValueError, match=words):
         average.update(wider)
     assert average.count == 0
 
@@ -131,7 +138,8 @@ def test_batch_norm_statistics_equal_torch_s_for_batches_of_one_size():
 def test_a_short_batch_counts_by_its_size():
     model, data = small(), torch.randn(9, 1, 4, 4)
     recompute_batch_norm(model, [data[:8], data[8:]])
-    torch.testing.assert_close(model[1].running_mean, model[0](data).mean((0, 2, 3)).detach(), atol=1e-6, rtol=1e-5)
+    whole = model[0](data).mean((0, 2, 3)).detach()
+    torch.testing.assert_close(model[1].running_mean, whole, atol=1e-6, rtol=1e-5)
 
 
 def test_without_a_batch_the_statistics_stay():
@@ -152,4 +160,71 @@ def test_the_mode_comes_back_even_after_an_error(mode):
 
 
 def test_only_layers_with_statistics_are_found():
-    assert averaging.batch_norms(nn.Sequential(nn.BatchNorm1d(2, track_running_stats=False), nn.LayerNorm(2))) == []
+    without = nn.BatchNorm1d(2, track_running_stats=False)
+    assert averaging.batch_norms(nn.Sequential(without, nn.LayerNorm(2))) == []
+
+
+def test_a_tensor_that_two_layers_share_is_averaged_once_and_stays_shared():
+    def tied(value):
+        model = nn.Sequential(nn.Linear(2, 2, bias=False), nn.Linear(2, 2, bias=False))
+        model[1].weight = model[0].weight
+        model[0].weight.data.fill_(value)
+        return model
+
+    average = WeightAverage(tied(0.0))
+    for value in (1.0, 2.0, 6.0):
+        average.update(tied(value))
+    assert average.model[1].weight is average.model[0].weight
+    torch.testing.assert_close(average.model[1].weight.data, torch.full((2, 2), 3.0))
+
+
+def test_without_the_check_nothing_is_refused():
+    average, broken = WeightAverage(small(), check=False), small()
+    broken[3].bias.data[0] = float("inf")
+    average.update(broken)
+    assert average.model[3].bias[0].isinf()
+
+
+def test_after_an_error_midway_the_old_statistics_are_there_again():
+    model = small()
+    before = copy.deepcopy(model[1].state_dict())
+    with pytest.raises(RuntimeError):
+        recompute_batch_norm(model, [torch.randn(4, 1, 4, 4), torch.zeros(2, 5, 4, 4)])
+    assert all(torch.equal(value, before[name]) for name, value in model[1].state_dict().items())
+
+
+def test_dropout_is_off_while_statistics_are_taken():
+    model = nn.Sequential(nn.Dropout(0.5), nn.BatchNorm1d(3))
+    data = torch.randn(64, 3) + 2
+    recompute_batch_norm(model, [data])
+    torch.testing.assert_close(model[1].running_mean, data.mean(0))
+    assert model[0].training and model[1].training
+
+
+def test_rates_fall_stay_and_saw():
+    rate = averaging.then_constant(0.1, start=4, high=0.02, anneal=2)
+    assert [round(rate(epoch), 6) for epoch in (0, 3.9, 4, 5, 6, 99)] == [
+        0.1,
+        0.1,
+        0.1,
+        0.06,
+        0.02,
+        0.02,
+    ]
+    assert averaging.then_constant(lambda epoch: epoch, 4, 7)(4) == 7
+    saw = averaging.then_cyclical(lambda epoch: epoch, start=4, high=0.5, low=0.1, cycle=2)
+    assert [round(saw(epoch), 6) for epoch in (3, 4, 5, 5.5, 6)] == [3, 0.5, 0.3, 0.2, 0.5]
+    with pytest.raises(ValueError, match="cycle is 0"):
+        averaging.then_cyclical(0.1, 4, 0.5, 0.1, 0)
+
+
+def test_the_annealed_rate_is_that_of_torch():
+    """SWALR with a line, stepped once for each epoch."""
+    optimiser = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1)
+    theirs = SWALR(optimiser, swa_lr=0.02, anneal_epochs=3, anneal_strategy="linear")
+    ours, found = averaging.then_constant(0.1, start=0, high=0.02, anneal=3), []
+    for _ in range(6):
+        found.append(optimiser.param_groups[0]["lr"])
+        optimiser.step()
+        theirs.step()
+    assert found[-1] == pytest.approx(ours(5))

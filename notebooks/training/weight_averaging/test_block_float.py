@@ -2,10 +2,11 @@
 
 import pytest
 import torch
-from block_float import quantize, rounded
+from block_float import LowPrecisionSGD, quantize, round_activations, rounded
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
+from torch import nn
 
 
 def plain(values, bits):
@@ -22,13 +23,13 @@ def plain(values, bits):
 
 @pytest.mark.parametrize("bits", [2, 3, 4, 8, 16])
 def test_equals_the_definition(bits):
-    values = (torch.randn(257, generator=torch.Generator().manual_seed(0), dtype=torch.float64) * 3).tolist()
-    assert quantize(torch.tensor(values, dtype=torch.float64), bits, "nearest").tolist() == plain(values, bits)
+    values = torch.randn(257, generator=torch.Generator().manual_seed(0)).double() * 3
+    assert quantize(values, bits, "nearest").tolist() == plain(values.tolist(), bits)
 
 
 def test_known_values():
     kept = quantize(torch.tensor([1.0, 0.26, -0.01, 1.99]), 4, "nearest")
-    assert kept.tolist() == [1.0, 0.25, 0.0, 1.75]  # steps of a quarter; two would be the eighth step, the last is the seventh
+    assert kept.tolist() == [1.0, 0.25, 0.0, 1.75]  # steps of a quarter, the last is the seventh
 
 
 def test_stochastic_rounding_has_the_right_mean_and_takes_neighbours_only():
@@ -37,7 +38,7 @@ def test_stochastic_rounding_has_the_right_mean_and_takes_neighbours_only():
     values[0] = 1.0
     kept = quantize(values, 4, generator=drawn)[1:]
     assert kept.unique().tolist() == [0.25, 0.5]
-    assert abs(kept.mean().item() - value) < 4 * 0.1 / 200  # four standard errors: the deviation is 0.1, the root of N 200
+    assert abs(kept.mean().item() - value) < 4 * 0.1 / 200  # four standard errors of N = 200²
 
 
 def test_each_index_of_an_axis_has_its_own_exponent():
@@ -56,6 +57,14 @@ def test_nearest_is_idempotent_and_within_half_a_step(values):
     assert torch.equal(quantize(once, 8, "nearest"), once)
     largest = values.abs().max().item()
     assert (values - once).abs().max().item() <= largest * 2.0**-6
+
+
+@pytest.mark.parametrize("size", [1e-30, 1e-37, 1e-44])
+def test_tiny_values_stay_tiny(size):
+    """Two to the power of the steps overflows below 2^-121, were it not bounded."""
+    values = torch.tensor([size, -size / 3])
+    kept = quantize(values, 8, "nearest")
+    assert kept.isfinite().all() and (kept - values).abs().max() <= max(size / 64, 2.0**-127)
 
 
 def test_zeros_stay_and_empty_stays():
@@ -84,3 +93,54 @@ def test_rounding_goes_both_ways():
     values = torch.tensor([1.0, 0.26], requires_grad=True)
     (rounded(values, 4, "nearest") * torch.tensor([1.0, 0.3])).sum().backward()
     assert values.grad.tolist() == [1.0, 0.25]
+
+
+def test_integers_of_other_kinds_and_halves_are_refused():
+    with pytest.raises(ValueError, match="values are torch.float16"):
+        quantize(torch.ones(2, dtype=torch.float16))
+
+
+def test_an_optimiser_of_24_bits_is_sgd_but_for_rounding():
+    torch.manual_seed(0)
+    start = torch.randn(3, 4)
+    ours, theirs = nn.Parameter(start.clone()), nn.Parameter(start.clone())
+    how = {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.01}
+    low = LowPrecisionSGD([ours], bits=24, rounding="nearest", **how)
+    full = torch.optim.SGD([theirs], **how)
+    for step in range(5):
+        for parameter, optimiser in ((ours, low), (theirs, full)):
+            parameter.grad = torch.full((3, 4), 0.3 + step)
+            optimiser.step()
+    # 2^-22 of the largest value of a block for each of 15 roundings
+    torch.testing.assert_close(ours.data, theirs.data, atol=1e-4, rtol=0)
+
+
+def test_weights_and_momenta_lie_on_the_grid_of_their_filter():
+    torch.manual_seed(0)
+    weight = nn.Parameter(torch.randn(4, 9))
+    optimiser = LowPrecisionSGD([weight], lr=0.1)
+    for _ in range(3):
+        weight.grad = torch.randn(4, 9)
+        optimiser.step()
+    for values in (weight.data, optimiser.state[weight]["momentum"]):
+        assert torch.equal(quantize(values, 8, "nearest", axis=0), values)
+
+
+def test_parameters_without_a_gradient_stay_and_closures_are_refused():
+    weight = nn.Parameter(torch.ones(2))
+    optimiser = LowPrecisionSGD([weight], lr=0.1)
+    optimiser.step()
+    assert weight.tolist() == [1.0, 1.0]
+    with pytest.raises(ValueError, match="closure"):
+        optimiser.step(lambda: None)
+
+
+def test_activations_are_rounded_until_the_handles_are_removed():
+    torch.manual_seed(0)
+    model, x = nn.Sequential(nn.Linear(5, 64)), torch.randn(7, 5)
+    plain_output = model(x)
+    handles = round_activations(model, bits=4)
+    assert len(model(x).unique()) <= 16
+    for handle in handles:
+        handle.remove()
+    assert torch.equal(model(x), plain_output)
