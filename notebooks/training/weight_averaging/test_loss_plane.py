@@ -1,0 +1,82 @@
+"""Lines, planes and curves pass through their points; a trained curve avoids the hill."""
+
+import pytest
+import torch
+from loss_plane import along, bend, bezier, judge, plane_through, set_weights, weights_of
+from small_training import images
+from torch import nn
+
+
+def network(seed=0):
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Flatten(), nn.Linear(16, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Linear(6, 2))
+
+
+def data(count=64):
+    drawn = torch.Generator().manual_seed(0)
+    labels = torch.arange(count) % 2
+    pixels = torch.randint(0, 200, (count, 1, 4, 4), generator=drawn)
+    return images((pixels + 50 * labels[:, None, None, None]).to(torch.uint8), labels)
+
+
+def test_weights_go_out_and_in_again():
+    first, second = network(0), network(1)
+    set_weights(second, weights_of(first))
+    for ours, theirs in zip(first.parameters(), second.parameters(), strict=True):
+        assert torch.equal(ours, theirs) and ours.data_ptr() != theirs.data_ptr()
+    with pytest.raises(ValueError, match=r"shape \(3,\); the model has 128 weights"):
+        set_weights(first, torch.zeros(3))
+
+
+def test_the_plane_holds_its_three_points():
+    drawn = torch.Generator().manual_seed(0)
+    points = [torch.randn(50, generator=drawn) for _ in range(3)]
+    plane = plane_through(*points)
+    assert abs(plane.u @ plane.v) < 1e-5
+    for point in points:
+        torch.testing.assert_close(plane.at(*plane.coordinates(point)), point, atol=1e-4, rtol=0)
+    assert plane.coordinates(points[0]) == (0, 0)
+
+
+def test_points_on_a_line_span_no_plane():
+    one, two = torch.zeros(5), torch.ones(5)
+    with pytest.raises(ValueError, match="lie on one line"):
+        plane_through(one, two, 3 * two)
+    with pytest.raises(ValueError, match="are the same"):
+        plane_through(one, one, two)
+
+
+def test_a_curve_begins_and_ends_where_it_should():
+    first, middle, second = torch.zeros(3), torch.full((3,), 7.0), torch.ones(3)
+    assert torch.equal(bezier(first, middle, second, 0), first)
+    assert torch.equal(bezier(first, middle, second, 1), second)
+    straight = bezier(first, (first + second) / 2, second, 0.25)
+    torch.testing.assert_close(straight, torch.full((3,), 0.25))
+    with pytest.raises(ValueError, match="t is 1.5"):
+        bezier(first, middle, second, 1.5)
+
+
+def test_a_bent_curve_has_less_loss_in_its_middle():
+    model, points = network(), data()
+    ends = weights_of(network(1)), weights_of(network(2))
+    middle = bend(model, *ends, points, epochs=10, rate=0.1, batch=16)
+    straight, bent = (bezier(ends[0], m, ends[1], 0.5) for m in (sum(ends) / 2, middle))
+    (before, _), (after, _) = along(model, [straight, bent], points, points)
+    assert after < before
+
+
+def test_each_point_is_judged_with_statistics_of_its_own():
+    model, points = network(), data()
+    weights = weights_of(model)
+    stale = along(model, [3 * weights], None, points)
+    fresh = along(model, [3 * weights], points, points, points)
+    assert stale[0] != fresh[0][:2] and fresh[0][:2] == fresh[0][2:]
+
+
+def test_the_judge_counts():
+    model, points = nn.Sequential(nn.Flatten(), nn.Linear(16, 2)), data(10)
+    model[1].weight.data.zero_()
+    model[1].bias.data.copy_(torch.tensor([1.0, 0.0]))
+    loss, accuracy = judge(model, points)
+    assert accuracy == 0.5
+    assert loss == pytest.approx(0.5 * (0.3132617 + 1.3132617), rel=1e-5)  # log(1 + 1/e), + 1
