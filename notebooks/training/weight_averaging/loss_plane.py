@@ -17,6 +17,7 @@ Legend: D weights, B batch.
 
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from averaging import recompute_batch_norm
 from torch.func import functional_call
@@ -132,3 +133,29 @@ def along(model, points, statistics, *parts):
             recompute_batch_norm(model, statistics.batches())
         rows.append([value for part in parts for value in judge(model, part)])
     return rows
+
+
+def columns(places, rows):
+    """{name: list} of a curve: the places, and `along`'s rows of a training and a test part."""
+    names = ("train_loss", "train_accuracy", "test_loss", "test_accuracy")
+    return places | {name: [row[at] for row in rows] for at, name in enumerate(names)}
+
+
+def plane_rows(look, parts, weights, side=15):
+    """{curve: columns} of the plane through the first three of the weights (D,).
+
+    look(points, statistics, *parts): `along` with its model. `curve_plane` holds side x side
+    points around all the weights, `curve_spots` where these lie.
+    """
+    flat = plane_through(*weights[:3])
+    spots = np.array([flat.coordinates(one) for one in weights])
+    low, high = spots.min(0), spots.max(0)
+    margin = 0.6 * (high - low)
+    xs, ys = np.linspace(low - margin, high + margin, side).T.tolist()
+    grid = [(x, y) for x in xs for y in ys]
+    rows = look([flat.at(x, y) for x, y in grid], parts[0], *parts)
+    found = columns({"x": [x for x, _ in grid], "y": [y for _, y in grid]}, rows)
+    return {
+        "curve_plane": found,
+        "curve_spots": {"x": spots[:, 0].tolist(), "y": spots[:, 1].tolist()},
+    }

@@ -1,8 +1,19 @@
 """Lines, planes and curves pass through their points; a trained curve avoids the hill."""
 
+from functools import partial
+
 import pytest
 import torch
-from loss_plane import along, bend, bezier, judge, plane_through, set_weights, weights_of
+from loss_plane import (
+    along,
+    bend,
+    bezier,
+    judge,
+    plane_rows,
+    plane_through,
+    set_weights,
+    weights_of,
+)
 from small_training import images
 from torch import nn
 
@@ -80,3 +91,14 @@ def test_the_judge_counts():
     loss, accuracy = judge(model, points)
     assert accuracy == 0.5
     assert loss == pytest.approx(0.5 * (0.3132617 + 1.3132617), rel=1e-5)  # log(1 + 1/e), + 1
+
+
+def test_the_rows_of_a_plane_hold_the_networks_own_losses():
+    model, points = network(), data()
+    weights = [weights_of(network(seed)) for seed in range(3)]
+    look = partial(along, model)
+    found = plane_rows(look, (points, points), [*weights, sum(weights) / 3], side=3)
+    rows, spots = found["curve_plane"], found["curve_spots"]
+    assert len(rows["x"]) == len(rows["train_loss"]) == 9 and len(spots["x"]) == 4
+    assert min(rows["x"]) < min(spots["x"]) and max(rows["y"]) > max(spots["y"])
+    assert rows["train_loss"] == rows["test_loss"]
