@@ -15,11 +15,12 @@ Each point is a network of its own, so that its batch norms are recomputed befor
 Legend: D weights, B batch.
 """
 
+import copy
 from typing import NamedTuple
 
 import numpy as np
 import torch
-from averaging import recompute_batch_norm
+from averaging import batch_norms, recompute_batch_norm
 from torch.func import functional_call
 from torch.nn import functional as F
 from torch.nn.utils import parameters_to_vector
@@ -133,6 +134,37 @@ def along(model, points, statistics, *parts):
             recompute_batch_norm(model, statistics.batches())
         rows.append([value for part in parts for value in judge(model, part)])
     return rows
+
+
+@torch.no_grad()
+def blend_statistics(model, first, second, share):
+    """Fill the model's batch norms with (1 - share) of the first's statistics and share of the
+    second's; a share below 0 counts as 0 and above 1 as 1, since variances stay positive."""
+    share = min(max(share, 0.0), 1.0)
+    layers = zip(*map(batch_norms, (model, first, second)), strict=True)
+    for own, one, two in layers:
+        for name in ("running_mean", "running_var"):
+            blended = torch.lerp(getattr(one, name), getattr(two, name), share)
+            getattr(own, name).copy_(blended)
+
+
+def walk(first, second, shares, statistics, *parts):
+    """{kind: rows of `judge` on the parts} at these shares of the way between two networks.
+
+    The kinds of batch-norm statistics: `last`, the second network's everywhere; `average`,
+    blended as the weights are; `recomputed` from the `Images` statistics at each point.
+    """
+    ends, lent = [weights_of(first), weights_of(second)], copy.deepcopy(second).eval()
+    found = {"last": [], "average": [], "recomputed": []}
+    for share in shares:
+        set_weights(lent, torch.lerp(*ends, share))
+        for kind, rows in found.items():
+            if kind == "recomputed":
+                recompute_batch_norm(lent, statistics.batches())
+            else:
+                blend_statistics(lent, first, second, 1.0 if kind == "last" else share)
+            rows.append([value for part in parts for value in judge(lent, part)])
+    return found
 
 
 def columns(places, rows):

@@ -228,3 +228,21 @@ def test_the_annealed_rate_is_that_of_torch():
         optimiser.step()
         theirs.step()
     assert found[-1] == pytest.approx(ours(5))
+
+
+def test_torch_s_asgd_averages_from_its_second_step_on():
+    """With a rate that stays (alpha=0, lambd=0) its average is ours, begun one step later."""
+    models = small(), small()
+    models[1].load_state_dict(models[0].state_dict())
+    theirs = torch.optim.ASGD(models[0].parameters(), lr=0.1, lambd=0, alpha=0, t0=0)
+    plain = torch.optim.SGD(models[1].parameters(), lr=0.1)
+    average, x_BCHW = WeightAverage(models[1]), torch.randn(8, 1, 4, 4)
+    for step in range(6):
+        for model, optimiser in zip(models, (theirs, plain), strict=True):
+            optimiser.zero_grad()
+            model(x_BCHW).square().sum().backward()
+            optimiser.step()
+        if step:
+            average.update(models[1])
+    found = torch.cat([theirs.state[one]["ax"].flatten() for one in models[0].parameters()])
+    torch.testing.assert_close(found.double(), weights(average.model), atol=1e-5, rtol=1e-4)

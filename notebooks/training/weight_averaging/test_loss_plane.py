@@ -1,9 +1,11 @@
 """Lines, planes and curves pass through their points; a trained curve avoids the hill."""
 
+import math
 from functools import partial
 
 import pytest
 import torch
+from averaging import recompute_batch_norm
 from loss_plane import (
     along,
     bend,
@@ -12,6 +14,7 @@ from loss_plane import (
     plane_rows,
     plane_through,
     set_weights,
+    walk,
     weights_of,
 )
 from small_training import images
@@ -102,3 +105,16 @@ def test_the_rows_of_a_plane_hold_the_networks_own_losses():
     assert len(rows["x"]) == len(rows["train_loss"]) == 9 and len(spots["x"]) == 4
     assert min(rows["x"]) < min(spots["x"]) and max(rows["y"]) > max(spots["y"])
     assert rows["train_loss"] == rows["test_loss"]
+
+
+def test_a_walk_starts_and_ends_with_the_networks_as_they_are():
+    first, second, points = network(0), network(1), data()
+    for model in (first, second):
+        recompute_batch_norm(model, points.batches())
+    found = walk(first.eval(), second.eval(), [-0.5, 0, 0.5, 1], points, points)
+    for kind in ("average", "recomputed"):
+        assert found[kind][1] == pytest.approx(judge(first, points), rel=1e-5)
+    for rows in found.values():
+        assert rows[3] == pytest.approx(judge(second, points), rel=1e-5) and len(rows) == 4
+    assert found["last"][1] != pytest.approx(found["average"][1])
+    assert all(math.isfinite(value) for rows in found.values() for row in rows for value in row)
