@@ -97,6 +97,11 @@ class WeightAverage:
         return averaged, copied
 
 
+def updates(*averages):
+    """A function of (count, model), to call after a step or an epoch: all of them are updated."""
+    return lambda _count, model: [average.update(model) for average in averages]
+
+
 def check_finite(tensors):
     """Raise ValueError if one of the tensors holds a NaN or an infinity.
 

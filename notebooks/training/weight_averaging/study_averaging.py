@@ -24,7 +24,7 @@ import loss_plane
 import numpy as np
 import torch
 import weight_posteriors as wp
-from averaging import WeightAverage
+from averaging import WeightAverage, updates
 from block_float import LowPrecisionSGD, quantize, round_activations
 from fashion_task import draw, load, task_of
 from helpers import data, device, receipts, root
@@ -37,11 +37,6 @@ MEMBERS, SAMPLES, DECAY = 3, 30, 3e-4
 ADAM = partial(torch.optim.AdamW, weight_decay=1e-2, foreach=True)
 KNOWN, UNKNOWN = range(5), range(5, 10)
 WIDTHS = (1, 2, 4, 8, 16, 32)
-
-
-def updates(*averages):
-    """A function to call after an epoch or a step: all averages take the weights in."""
-    return lambda _count, model: [average.update(model) for average in averages]
 
 
 def methods(task, seed):

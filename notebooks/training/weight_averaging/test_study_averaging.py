@@ -1,0 +1,88 @@
+"""Each part of the study runs on a few small pictures and tells what the page asks for."""
+
+import math
+from types import SimpleNamespace
+
+import pytest
+import study_averaging as study
+import torch
+from fashion_task import Task
+from small_training import images
+
+
+def pictures(count=260, seed=0, classes=5):
+    drawn = torch.Generator().manual_seed(seed)
+    labels = torch.arange(count) % classes
+    pixels = torch.randint(0, 60, (count, 1, 12, 12), generator=drawn)
+    pixels[torch.arange(count), 0, labels * 2] += 150  # a bright row says the class
+    return images(pixels.to(torch.uint8), labels)
+
+
+@pytest.fixture(scope="module")
+def task():
+    return Task(pictures(), pictures(50, 1), pictures(50, 2), width=2, epochs=4, classes=5)
+
+
+def finite(found):
+    return all(math.isfinite(value) for name, value in found.items() if "curve" not in name)
+
+
+def test_methods_are_scored_and_the_gain_is_a_difference(task):
+    found = study.methods(task, 0)
+    names = "sgd asgd ema swa swa_last swa_average ema_high fge_mean fge_ensemble adam adam_swa"
+    assert {f"{name}_nll" for name in names.split()} <= set(found) and finite(found)
+    gain = 100 * (found["swa_accuracy"] - found["sgd_accuracy"])
+    assert found["swa_gain"] == pytest.approx(gain)
+
+
+def test_the_surface_has_curves_for_the_first_seed_alone(task):
+    first, second = study.surface(task, 0), study.surface(task, 1)
+    curves = {name for name in first if name.startswith("curve_")}
+    assert curves == {f"curve_{one}" for one in ("line", "plane", "spots", "straight", "bent")}
+    assert set(second) == {"train_loss_excess", "test_accuracy_gain"}
+    assert len(first["curve_plane"]["x"]) == 225 and len(first["curve_line"]["t"]) == 21
+
+
+def test_all_ways_of_being_unsure_are_scored(task, monkeypatch):
+    monkeypatch.setattr(study, "SAMPLES", 3)
+    found = study.uncertainty(task, 0, pictures(50, 3))
+    ways = {name.rpartition("_")[0] for name in found}
+    assert ways == set(
+        "sgd swa temperature dropout laplace swag_diagonal swag ensemble multiswag".split()
+    )
+    assert finite(found) and all(0 <= found[f"{way}_auroc"] <= 1 for way in ways)
+
+
+def test_widths_and_bits_are_measured(task, monkeypatch):
+    monkeypatch.setattr(study, "SAMPLES", 3)
+    monkeypatch.setattr(study, "WIDTHS", (1, 8))
+    assert len(study.widths(task, 0)) == 9
+    found = study.bits(task, 0)
+    assert found["swalp_gap"] == found["low_swa_error"] - found["full_sgd_error"]
+    assert all(0 <= value <= 100 for name, value in found.items() if name.endswith("error"))
+
+
+def test_the_receipt_holds_the_interval_of_the_mean():
+    kept, receipt = {}, SimpleNamespace()
+    receipt.record = lambda name, *values, note: kept.update({name: values})
+    receipt.curve = lambda name, **columns: kept.update({name: columns})
+    seeds = [{"swa_error": 1.0, "curve_line": {"t": [0]}}, {"swa_error": 3.0}]
+    study.record(receipt, "bits", seeds)
+    value, unit, low, high, repeats = kept["study_bits_swa_error"]
+    assert (value, unit, repeats) == (2.0, "%", 2) and kept["bits_line"] == {"t": [0]}
+    # two values: t(0.975, 1) = 12.706 standard errors of one
+    assert high - value == pytest.approx(12.706, rel=1e-3) == pytest.approx(value - low)
+
+
+def test_what_was_measured_is_not_measured_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(study, "root", lambda: tmp_path)
+    monkeypatch.setattr(study, "task_of", lambda *given, **more: "task")
+    calls = []
+    monkeypatch.setitem(study.PARTS, "bits", lambda *given: calls.append(given) or {"a": 1.0})
+    given = SimpleNamespace(images=10, epochs=2, width=1)
+    for _ in range(2):
+        assert study.measured("bits", 3, given, "folder", "cpu") == {"a": 1.0}
+    assert calls == [("task", 3)]
+    given.epochs = 3
+    study.measured("bits", 3, given, "folder", "cpu")
+    assert len(calls) == 2
