@@ -114,14 +114,26 @@ class Run(NamedTuple):
     optimiser: torch.optim.Optimizer
 
 
-def train(model, data, recipe, *, seed=0, first=0, last=None, state=None, **calls):
+def train(
+    model,
+    data,
+    recipe,
+    *,
+    seed=0,
+    first=0,
+    last=None,
+    state=None,
+    at_epoch=None,
+    at_step=None,
+    at_batch=None,
+):
     """Train `model` in place on the `Images` data, epochs `first` to `last`; a `Run`.
 
     The order of images depends on `seed` and the epoch alone, so that a run in two parts, the
-    second with `state=run.optimiser.state_dict()`, is the run in one. calls: functions at_epoch
-    (epochs done, model) and at_step (steps done, model), called after each; at_batch(x_BCHW,
-    labels_B, model), which returns the images to train on instead. What is left over by whole
-    batches waits for the next epoch's order.
+    second with `state=run.optimiser.state_dict()`, is the run in one. at_epoch(epochs done,
+    model) and at_step(steps done, model) are called after each; at_batch(x_BCHW, labels_B,
+    model) returns the images to train on instead. What is left over by whole batches waits for
+    the next epoch's order.
 
     Raises ValueError for a batch larger than the set, FloatingPointError for a loss that is not
     finite.
@@ -138,9 +150,10 @@ def train(model, data, recipe, *, seed=0, first=0, last=None, state=None, **call
     for epoch in range(last):
         order = torch.randperm(data.count, generator=drawn, device=device)
         if epoch >= first:
-            losses.append(_epoch(model, data, recipe, optimiser, order, epoch, calls))
-            if calls.get("at_epoch"):
-                calls["at_epoch"](epoch + 1, model)
+            about = order, epoch, at_step, at_batch
+            losses.append(_epoch(model, data, recipe, optimiser, *about))
+            if at_epoch:
+                at_epoch(epoch + 1, model)
     losses = torch.stack(losses).tolist() if losses else []
     if not all(math.isfinite(loss) for loss in losses):
         tip = f"lower the rate, which began with {recipe.rate_at(first):g}"
@@ -148,7 +161,7 @@ def train(model, data, recipe, *, seed=0, first=0, last=None, state=None, **call
     return Run(model, losses, optimiser)
 
 
-def _epoch(model, data, recipe, optimiser, order, epoch, calls):
+def _epoch(model, data, recipe, optimiser, order, epoch, at_step, at_batch):
     """One epoch in this order; the mean of its batches' losses, a scalar on the device."""
     model.train()
     steps, total = data.count // recipe.batch, torch.zeros((), device=order.device)
@@ -156,15 +169,15 @@ def _epoch(model, data, recipe, optimiser, order, epoch, calls):
         for group in optimiser.param_groups:
             group["lr"] = recipe.rate_at(epoch + step / steps)
         x_BCHW, labels_B = data.at(order[step * recipe.batch : (step + 1) * recipe.batch])
-        if calls.get("at_batch"):
-            x_BCHW = calls["at_batch"](x_BCHW, labels_B, model)
+        if at_batch:
+            x_BCHW = at_batch(x_BCHW, labels_B, model)
         loss = F.cross_entropy(model(x_BCHW), labels_B)
         optimiser.zero_grad(set_to_none=True)
         loss.backward()
         optimiser.step()
         total += loss.detach()
-        if calls.get("at_step"):
-            calls["at_step"](epoch * steps + step + 1, model)
+        if at_step:
+            at_step(epoch * steps + step + 1, model)
     return total / steps
 
 

@@ -20,7 +20,7 @@ def pictures(count=260, seed=0, classes=5):
 
 @pytest.fixture(scope="module")
 def task():
-    return Task(pictures(), pictures(50, 1), pictures(50, 2), width=2, epochs=4, classes=5)
+    return Task(pictures(), pictures(50, 1), pictures(50, 2), width=2, epochs=12, classes=5)
 
 
 def finite(found):

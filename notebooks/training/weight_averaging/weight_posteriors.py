@@ -127,7 +127,7 @@ def curvature(features_NP, probs_NK):
     matrix = features_NP.new_zeros(classes * wide, classes * wide)
     for k in range(classes):
         for j in range(k + 1):
-            weight_N = probs_NK[:, k] * ((k == j) - probs_NK[:, j])
+            weight_N = probs_NK[:, k] * (float(k == j) - probs_NK[:, j])
             block = (features_NP * weight_N[:, None]).T @ features_NP
             rows, columns = slice(k * wide, (k + 1) * wide), slice(j * wide, (j + 1) * wide)
             matrix[rows, columns] = block
