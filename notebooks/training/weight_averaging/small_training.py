@@ -43,6 +43,7 @@ class Images(NamedTuple):
 
     def part(self, index):
         """The `Images` of `index`, scaled as these are."""
+        index = index.to(self.labels_N.device)
         return self._replace(pixels_NCHW=self.pixels_NCHW[index], labels_N=self.labels_N[index])
 
     def scaled_as(self, other):

@@ -10,6 +10,12 @@ from torch import nn
 from torch.optim.swa_utils import SWALR, AveragedModel, get_ema_multi_avg_fn, update_bn
 
 
+PLACES = ["cpu"]
+PLACES += [
+    pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"))
+]
+
+
 def small(seed=0, dtype=torch.float32):
     torch.manual_seed(seed)
     layers = nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3), nn.Flatten(), nn.Linear(3 * 4, 2)
@@ -33,6 +39,21 @@ def test_an_equal_average_is_the_mean_of_all(count):
         average.update(model)
     mean = torch.stack([weights(model) for model in models]).mean(0)
     torch.testing.assert_close(weights(average.model), mean, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("device", PLACES)
+@pytest.mark.parametrize("check", [True, False])
+def test_the_average_lives_where_the_model_does(device, check):
+    models = [model.to(device) for model in walk(3)]
+    average = WeightAverage(models[0], check=check)
+    for model in models:
+        average.update(model)
+    batches = [torch.randn(8, 1, 4, 4).to(device) for _ in range(2)]
+    recompute_batch_norm(average.model, batches)
+    tensors = [*average.model.parameters(), *average.model.buffers()]
+    assert {tensor.device.type for tensor in tensors} == {device}
+    mean = torch.stack([weights(model.cpu()) for model in models]).mean(0)
+    torch.testing.assert_close(weights(average.model.cpu()), mean, atol=1e-6, rtol=0)
 
 
 @pytest.mark.parametrize("decay", [None, 0.9])

@@ -99,7 +99,7 @@
       const column = (place) => rows.map((row) => row[place]);
       const logs = [0, 2].map((place) => column(place).map((value) => Math.log10(Math.max(value, 1e-4))));
       const box = { x, ink, t, at };
-      panel(paint, { ...box, top: 20, bottom: middle - 12 }, "loss in nats (axis by decades)", loss, logs, inside);
+      panel(paint, { ...box, top: 20, bottom: middle - 12 }, "loss in nats", loss, logs, inside);
       const shares = [[0, "0 %"], [0.5, "50 %"], [1, "100 %"]];
       panel(paint, { ...box, top: middle + 14, bottom: high - 24 }, "accuracy", accuracy, [column(1), column(3)], shares);
       paint.fillStyle = ink;
