@@ -110,7 +110,7 @@ class Task(NamedTuple):
         return net.to(self.train.labels_N.device)
 
     def recipes(self, rate=0.1, high=0.05, **more):
-        """The `Recipe` that anneals, and the one that stays high from the start of averaging."""
+        """The `Recipe` that anneals, and the one that stays high from then on."""
         decays = Recipe(self.epochs, rate=annealed(rate, self.epochs), **more)
         stays = then_constant(decays.rate, self.start, high, anneal=1)
         return decays, dataclasses.replace(decays, rate=stays)
@@ -157,17 +157,20 @@ class Task(NamedTuple):
         return model
 
 
-def task_of(folder, where, count, width, epochs, *, classes=None, wrong=0.0, tested=1000):
-    """The `Task` of `count` images for training, and a tenth of that held out of them.
+def task_of(
+    folder, where, count, width, epochs, *, classes=None, wrong=0.0, tested=1000, seed=0
+):
+    """The `Task` of `count` images for training, and a tenth of that held out beside them.
 
     folder: of the four files; where: the device. classes: those to draw from, default all.
-    wrong: the share of training labels to spoil. tested: test images of each class.
+    wrong: the share of training labels to spoil. tested: test images of each class. seed: of
+    the training images drawn.
     """
     names, held = list(classes or range(len(CLASSES))), count // 10
     each = held // len(names)
-    both = draw(load(folder, "train", where), count + each * len(names), classes=classes)
+    both = draw(load(folder, "train", where), count + each * len(names), seed, classes)
     rows = torch.arange(both.count, device=where).view(len(names), -1)  # a row for each class
-    known = with_wrong_labels(both.part(rows[:, each:].flatten()), wrong)
+    known = with_wrong_labels(both.part(rows[:, each:].flatten()), wrong, seed)
     test = draw(load(folder, "t10k", where), tested * len(names), classes=classes)
     held = both.part(rows[:, :each].flatten())
     return Task(known, held, test.scaled_as(both), width, epochs, len(names))

@@ -4,9 +4,9 @@
     python study_averaging.py --parts methods --seeds 1 --images 2000 --epochs 8
 
 Every method of a part has the same budget of epochs, and what is compared starts from the same
-weights. Each part and seed is kept in a file of its own when it is done, so that a study that
-was stopped goes on; the receipt holds the mean over seeds of all that is there, with the 95 %
-interval of that mean (Student's t), and curves of the first seed.
+weights. Rates are those of the authors' recipes; none was tuned on what is reported. Each part
+and seed is kept in a file of its own, so that a study that was stopped goes on; the receipt
+holds the mean over seeds with its 95 % interval (Student's t), and curves of the first seed.
 
 Parts: `methods` (the article's first half), `surface` (lines, planes and curves between
 networks), `uncertainty` (five classes known, five unknown; one run and three), `widths` (double
@@ -37,6 +37,7 @@ MEMBERS, SAMPLES, DECAY = 3, 30, 3e-4
 ADAM = partial(torch.optim.AdamW, weight_decay=1e-2, foreach=True)
 KNOWN, UNKNOWN = range(5), range(5, 10)
 WIDTHS = (1, 2, 4, 8, 16, 32)
+CODE = "study_averaging.py"
 
 
 def methods(task, seed):
@@ -62,7 +63,7 @@ def methods(task, seed):
 
 
 def cycles(task, seed, run, decays):
-    """{method: probabilities} of three ends of cycles: averaged as weights and as predictions."""
+    """{method: probabilities} of three ends of cycles, as averaged weights and predictions."""
     ends = task.cycles(seed, run, decays, MEMBERS)
     average = WeightAverage(ends[0])
     for end in ends:
@@ -82,7 +83,7 @@ def with_adam(task, seed):
 
 
 def surface(task, seed):
-    """Loss and error at SGD and SWA; of the first seed the line, the plane and curves, as rows."""
+    """Loss and error at SGD and SWA; of the first seed the line, the plane and curves."""
     decays, stays = task.recipes()
     run = task.begun(seed, decays)
     swa, path = WeightAverage(run.model), []
@@ -219,31 +220,28 @@ def error_of(task, model):
     return 100 * (1 - scores(task.probabilities(model), task.test.labels_N).accuracy)
 
 
-PARTS = {
-    "methods": methods,
-    "surface": surface,
-    "uncertainty": uncertainty,
-    "widths": widths,
-    "bits": bits,
-}
+PARTS = {part.__name__: part for part in (methods, surface, uncertainty, widths, bits)}
 
 
 def measured(part, seed, given, folder, where):
-    """{metric: value} of a part and seed, read from its file where it was measured before."""
-    settings = [part, seed, given.images, given.epochs, given.width]
+    """{metric: value} of a part and seed, from its file where this code measured it before.
+
+    Each seed draws its own images to train on, too; the test images are the same.
+    """
+    code = receipts.code_hash(Path(__file__).with_name("weight_averaging.ipynb"), CODE)[:8]
+    settings = [part, seed, given.images, given.epochs, given.width, code]
     name = "-".join(map(str, settings)) + ".json"
     path = (root() or Path.cwd()) / "_build" / "study_averaging" / name
     if path.is_file():
         return json.loads(path.read_text())
-    few, size = given.images // 5, (given.width, given.epochs)
+    count = given.images // 5 if part == "widths" else given.images
+    more = {"uncertainty": {"classes": KNOWN}, "widths": {"wrong": 0.2}}.get(part, {})
+    task = task_of(folder, where, count, given.width, given.epochs, seed=seed, **more)
+    others = []
     if part == "uncertainty":
-        task = task_of(folder, where, given.images, *size, classes=KNOWN)
         unknown = draw(load(folder, "t10k", where), 5000, classes=UNKNOWN)
-        found = uncertainty(task, seed, unknown.scaled_as(task.train))
-    elif part == "widths":
-        found = widths(task_of(folder, where, few, *size, wrong=0.2), seed)
-    else:
-        found = PARTS[part](task_of(folder, where, given.images, *size), seed)
+        others = [unknown.scaled_as(task.train)]
+    found = PARTS[part](task, seed, *others)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.with_suffix(".part").write_text(json.dumps(found))
     os.replace(path.with_suffix(".part"), path)
@@ -282,8 +280,7 @@ def main(argv=None):
     folder = data.fetch("fashion_mnist")
     tier = device.tier()
     receipt = receipts.start("weight_averaging", tier, given.threads)
-    sizes = {name: getattr(given, name) for name in ("seeds", "images", "epochs", "width")}
-    receipt.sizes(**sizes)
+    receipt.sizes(**{name: vars(given)[name] for name in ("seeds", "images", "epochs", "width")})
     for part in given.parts:
         found = []
         for seed in range(given.seeds):
