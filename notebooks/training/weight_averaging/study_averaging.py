@@ -4,9 +4,10 @@
     python study_averaging.py --parts methods --seeds 1 --images 2000 --epochs 8
 
 Every method of a part has the same budget of epochs, and what is compared starts from the same
-weights. Rates are those of the authors' recipes; none was tuned on what is reported. Each part
-and seed is kept in a file of its own, so that a study that was stopped goes on; the receipt
-holds the mean over seeds with its 95 % interval (Student's t), and curves of the first seed.
+weights. SGD's rates are those of the authors' recipe for such a network, AdamW's are common
+ones; none was tuned on what is reported. Each part and seed is kept in a file of its own, so that
+a study that was stopped goes on; the receipt holds the mean over seeds with its 95 % interval
+(Student's t), and curves of the first seed.
 
 Parts: `methods` (the article's first half), `surface` (lines, planes and curves between
 networks), `uncertainty` (five classes known, five unknown; one run and three), `widths` (double

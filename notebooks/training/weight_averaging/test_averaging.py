@@ -255,8 +255,8 @@ def test_torch_s_asgd_averages_from_its_second_step_on():
     """With a rate that stays (alpha=0, lambd=0) its average is ours, begun one step later."""
     models = small(), small()
     models[1].load_state_dict(models[0].state_dict())
-    theirs = torch.optim.ASGD(models[0].parameters(), lr=0.1, lambd=0, alpha=0, t0=0)
-    plain = torch.optim.SGD(models[1].parameters(), lr=0.1)
+    theirs = torch.optim.ASGD(models[0].parameters(), lr=1e-3, lambd=0, alpha=0, t0=0)
+    plain = torch.optim.SGD(models[1].parameters(), lr=1e-3)
     average, x_BCHW = WeightAverage(models[1]), torch.randn(8, 1, 4, 4)
     for step in range(6):
         for model, optimiser in zip(models, (theirs, plain), strict=True):
