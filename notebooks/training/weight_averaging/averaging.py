@@ -98,7 +98,7 @@ class WeightAverage:
 
 
 def updates(*averages):
-    """A function of (count, model), to call after a step or an epoch: all of them are updated."""
+    """A function of (count, model) that updates all of them; for `at_step` and `at_epoch`."""
     return lambda _count, model: [average.update(model) for average in averages]
 
 

@@ -44,7 +44,7 @@ LOOPS = {
 
 
 def averages(model):
-    """{name: (function that takes the model in, function that returns the averaged weights)}."""
+    """{name: (function that takes the model in, one that returns the averaged weights)}."""
     ours = {
         "ours": WeightAverage(model, check=False),
         "ours_checked": WeightAverage(model),
@@ -64,7 +64,7 @@ def averages(model):
 
 
 def agree(models):
-    """The largest difference of our averages of these models from torch's; Failed above 1e-6."""
+    """The largest difference of our averages from torch's; Failed above 1e-6."""
     ways = averages(models[0])
     for model, (update, _) in itertools.product(models, ways.values()):
         update(model)
@@ -97,7 +97,7 @@ def flops_of(step):
 
 
 class Bytes(Dataset):
-    """The same bytes on the host, as a `Dataset` of images, or of batches by lists of numbers."""
+    """The same bytes on the host: a `Dataset` of images, or of batches by lists of numbers."""
 
     def __init__(self, images):
         self.pixels, self.labels = images.pixels_NCHW.cpu(), images.labels_N.cpu()
@@ -113,7 +113,9 @@ class Bytes(Dataset):
 def loaders(images, batch):
     """{name: DataLoader}, each with pinned memory where there is a GPU."""
     source, pin = Bytes(images), images.labels_N.is_cuda
-    one = functools.partial(DataLoader, source, batch, shuffle=True, drop_last=True, pin_memory=pin)
+    one = functools.partial(
+        DataLoader, source, batch, shuffle=True, drop_last=True, pin_memory=pin
+    )
     whole = BatchSampler(RandomSampler(source), batch, drop_last=True)
     return {
         "loader": one(),
@@ -127,7 +129,10 @@ def loader_epoch(model, loader, optimiser, where):
     model.train()
     total = torch.zeros((), device=where)
     for x_BCHW, labels_B in loader:
-        x_BCHW, labels_B = x_BCHW.to(where, non_blocking=True), labels_B.to(where, non_blocking=True)
+        x_BCHW, labels_B = (
+            x_BCHW.to(where, non_blocking=True),
+            labels_B.to(where, non_blocking=True),
+        )
         loss = F.cross_entropy(model(x_BCHW), labels_B)
         optimiser.zero_grad(set_to_none=True)
         loss.backward()
@@ -185,7 +190,9 @@ def main(argv=None):
     receipt.record("difference_to_torch", agree(models), "absolute")
     model = models[0]
     parameters = weights_of(model).numel()
-    receipt.sizes(images=count, width=width, batch=batch, rounds=given.rounds, weights=parameters)
+    receipt.sizes(
+        images=count, width=width, batch=batch, rounds=given.rounds, weights=parameters
+    )
     step, ways = training_step(model, images, batch), averages(model)
     calls = {UPDATES[name]: functools.partial(ways[name][0], model) for name in UPDATES}
     race = bench.race(calls | {"one step": step}, given.rounds, reference="one step")

@@ -5,8 +5,8 @@
 
 Every method of a part has the same budget of epochs, and what is compared starts from the same
 weights. SGD's rates are those of the authors' recipe for such a network, AdamW's are common
-ones; none was tuned on what is reported. Each part and seed is kept in a file of its own, so that
-a study that was stopped goes on; the receipt holds the mean over seeds with its 95 % interval
+ones; none was tuned on what is reported. Each part and seed is kept in a file of its own, so
+that a study that was stopped goes on; the receipt holds the mean over seeds, its 95 % interval
 (Student's t), and curves of the first seed.
 
 Parts: `methods` (the article's first half), `surface` (lines, planes and curves between
@@ -105,7 +105,9 @@ def surface(task, seed):
         places = np.linspace(-0.5, 1.5, 21).tolist()
         line = look([average + t * (sgd - average) for t in places], few[0], *few)
         found["curve_line"] = loss_plane.columns({"t": places}, line)
-        found |= loss_plane.plane_rows(look, few, (path[0], path[len(path) // 2], path[-1], average))
+        found |= loss_plane.plane_rows(
+            look, few, (path[0], path[len(path) // 2], path[-1], average)
+        )
         found |= connection(task, look, few, sgd)
     return found
 
@@ -182,12 +184,17 @@ def widths(task, seed):
         decays, stays = own.recipes()
         for member in range(MEMBERS):
             run = own.begun(10 * seed + member, decays)
-            answers["sgd"].append(own.probabilities(own.branch(10 * seed + member, run, decays)))
+            answers["sgd"].append(
+                own.probabilities(own.branch(10 * seed + member, run, decays))
+            )
             swa, swag = collected(own, 10 * seed + member, run, stays)
             sampled = wp.swag_probabilities(swag, swa, own.train, own.test, SAMPLES // 3)
             answers["swag"].append(sampled)
         ways = {name: some[0] for name, some in answers.items()}
-        ways |= {"ensemble": sum(answers["sgd"]) / MEMBERS, "multiswag": sum(answers["swag"]) / MEMBERS}
+        ways |= {
+            "ensemble": sum(answers["sgd"]) / MEMBERS,
+            "multiswag": sum(answers["swag"]) / MEMBERS,
+        }
         for name, probs in ways.items():
             error = 100 * (1 - scores(probs, own.test.labels_N).accuracy)
             found[f"{name}_width_{width}_error"] = error
@@ -281,7 +288,9 @@ def main(argv=None):
     folder = data.fetch("fashion_mnist")
     tier = device.tier()
     receipt = receipts.start("weight_averaging", tier, given.threads)
-    receipt.sizes(**{name: vars(given)[name] for name in ("seeds", "images", "epochs", "width")})
+    receipt.sizes(
+        **{name: vars(given)[name] for name in ("seeds", "images", "epochs", "width")}
+    )
     for part in given.parts:
         found = []
         for seed in range(given.seeds):

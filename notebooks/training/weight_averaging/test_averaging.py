@@ -1,4 +1,4 @@
-"""The averages equal plain sums, torch's own class and a closed form; so do batch norms and rates."""
+"""Averages, batch norms and rates equal plain sums, torch's own and closed forms."""
 
 import copy
 
@@ -9,10 +9,11 @@ from averaging import WeightAverage, recompute_batch_norm
 from torch import nn
 from torch.optim.swa_utils import SWALR, AveragedModel, get_ema_multi_avg_fn, update_bn
 
-
 PLACES = ["cpu"]
 PLACES += [
-    pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"))
+    pytest.param(
+        "cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+    )
 ]
 
 
@@ -107,7 +108,7 @@ def test_last_buffers_are_the_last_model_s():
 
 
 def test_sixteen_bits_are_averaged_in_float32():
-    """A thousand equal steps of 1/n: in bfloat16 the average would stop moving after a few hundred."""
+    """A thousand equal steps of 1/n; in bfloat16 the average would stop moving before."""
     first, second = small(0, torch.bfloat16), small(1, torch.bfloat16)
     average = WeightAverage(first)
     for number in range(600):
@@ -203,7 +204,7 @@ def test_without_the_check_nothing_is_refused():
     average, broken = WeightAverage(small(), check=False), small()
     broken[3].bias.data[0] = float("inf")
     average.update(broken)
-    assert average.model[3].bias[0].isinf()
+    assert not average.model[3].bias[0].isfinite()
 
 
 def test_after_an_error_midway_the_old_statistics_are_there_again():
@@ -211,7 +212,9 @@ def test_after_an_error_midway_the_old_statistics_are_there_again():
     before = copy.deepcopy(model[1].state_dict())
     with pytest.raises(RuntimeError):
         recompute_batch_norm(model, [torch.randn(4, 1, 4, 4), torch.zeros(2, 5, 4, 4)])
-    assert all(torch.equal(value, before[name]) for name, value in model[1].state_dict().items())
+    assert all(
+        torch.equal(value, before[name]) for name, value in model[1].state_dict().items()
+    )
 
 
 def test_dropout_is_off_while_statistics_are_taken():

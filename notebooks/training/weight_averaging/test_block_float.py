@@ -29,7 +29,12 @@ def test_equals_the_definition(bits):
 
 def test_known_values():
     kept = quantize(torch.tensor([1.0, 0.26, -0.01, 1.99]), 4, "nearest")
-    assert kept.tolist() == [1.0, 0.25, 0.0, 1.75]  # steps of a quarter, the last is the seventh
+    assert kept.tolist() == [
+        1.0,
+        0.25,
+        0.0,
+        1.75,
+    ]  # steps of a quarter, the last is the seventh
 
 
 def test_stochastic_rounding_has_the_right_mean_and_takes_neighbours_only():
@@ -49,7 +54,11 @@ def test_each_index_of_an_axis_has_its_own_exponent():
     torch.testing.assert_close(quantize(rows, 4, "nearest", axis=-2), own)
 
 
-@given(arrays.arrays("float32", st.integers(1, 40), elements=st.floats(-(2.0**100), 2.0**100, width=32)))
+@given(
+    arrays.arrays(
+        "float32", st.integers(1, 40), elements=st.floats(-(2.0**100), 2.0**100, width=32)
+    )
+)
 def test_nearest_is_within_a_step_and_stays_where_it_is(values):
     """A step and not half, since rounding up may be clipped at the top; unless the most
     negative integer came out, whose magnitude begins the next exponent."""
@@ -70,7 +79,9 @@ def test_tiny_values_stay_tiny(size):
 
 
 def test_zeros_stay_and_empty_stays():
-    assert quantize(torch.zeros(3)).tolist() == [0.0] * 3 and quantize(torch.zeros(0)).shape == (0,)
+    assert quantize(torch.zeros(3)).tolist() == [0.0] * 3 and quantize(
+        torch.zeros(0)
+    ).shape == (0,)
     assert quantize(torch.tensor([3, 1]), 8, "nearest").tolist() == [3.0, 1.0]
 
 

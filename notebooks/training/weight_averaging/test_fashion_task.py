@@ -11,7 +11,9 @@ from small_training import images, train
 
 
 def idx(values, magic):
-    return gzip.compress(struct.pack(f">{1 + values.ndim}I", magic, *values.shape) + values.tobytes())
+    return gzip.compress(
+        struct.pack(f">{1 + values.ndim}I", magic, *values.shape) + values.tobytes()
+    )
 
 
 @pytest.fixture
@@ -70,7 +72,9 @@ def test_classes_are_renumbered(folder):
     assert sorted(some.labels_N.tolist()) == [0, 0, 1, 1, 2, 2]
 
 
-@pytest.mark.parametrize(("count", "words"), [(15, "multiple"), (0, "multiple"), (130, "13 of each")])
+@pytest.mark.parametrize(
+    ("count", "words"), [(15, "multiple"), (0, "multiple"), (130, "13 of each")]
+)
 def test_counts_that_cannot_be_drawn_are_refused(folder, count, words):
     with pytest.raises(ValueError, match=words):
         draw(load(folder, "train"), count)
@@ -82,7 +86,7 @@ def test_the_share_of_wrong_labels_is_exact(share):
     data = images(torch.zeros(100, 1, 2, 2, dtype=torch.uint8), labels)
     noisy = with_wrong_labels(data, share)
     assert (noisy.labels_N != labels).sum() == round(100 * share)
-    assert 0 <= noisy.labels_N.min() and noisy.labels_N.max() <= 9
+    assert noisy.labels_N.min() >= 0 and noisy.labels_N.max() <= 9
     with pytest.raises(ValueError, match="share is 1.5"):
         with_wrong_labels(data, 1.5)
 
@@ -107,7 +111,9 @@ def test_a_branch_goes_on_as_the_run_would_and_leaves_it_alone(folder):
         assert torch.equal(ours, theirs)
     after = run.model.state_dict().values()
     assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
-    assert [decays.rate_at(3), stays.rate_at(4)] == pytest.approx([0.1 * (1 - 0.99 * 0.625), 0.05])
+    assert [decays.rate_at(3), stays.rate_at(4)] == pytest.approx(
+        [0.1 * (1 - 0.99 * 0.625), 0.05]
+    )
 
 
 def test_a_network_is_taken_at_the_end_of_each_cycle(folder):

@@ -23,7 +23,9 @@ from torch import nn
 
 def network(seed=0):
     torch.manual_seed(seed)
-    return nn.Sequential(nn.Flatten(), nn.Linear(16, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Linear(6, 2))
+    return nn.Sequential(
+        nn.Flatten(), nn.Linear(16, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Linear(6, 2)
+    )
 
 
 def data(count=64):
@@ -48,7 +50,9 @@ def test_the_plane_holds_its_three_points():
     plane = plane_through(*points)
     assert abs(plane.u @ plane.v) < 1e-5
     for point in points:
-        torch.testing.assert_close(plane.at(*plane.coordinates(point)), point, atol=1e-4, rtol=0)
+        torch.testing.assert_close(
+            plane.at(*plane.coordinates(point)), point, atol=1e-4, rtol=0
+        )
     assert plane.coordinates(points[0]) == (0, 0)
 
 

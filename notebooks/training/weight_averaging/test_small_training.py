@@ -12,7 +12,9 @@ from torch import nn
 
 PLACES = ["cpu"]
 PLACES += [
-    pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"))
+    pytest.param(
+        "cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+    )
 ]
 
 
@@ -20,7 +22,10 @@ def two_kinds(count=101, device="cpu"):
     """Dark and bright images of 4 x 4 pixels, in turn."""
     drawn = torch.Generator().manual_seed(0)
     labels = torch.arange(count) % 2
-    pixels = torch.randint(0, 128, (count, 1, 4, 4), generator=drawn) + 100 * labels[:, None, None, None]
+    pixels = (
+        torch.randint(0, 128, (count, 1, 4, 4), generator=drawn)
+        + 100 * labels[:, None, None, None]
+    )
     return images(pixels.to(torch.uint8).to(device), labels.to(device))
 
 
@@ -97,7 +102,9 @@ def test_images_are_read_with_the_scaling_of_the_training_set():
 
 
 def test_a_constant_channel_is_read_as_zeros():
-    flat = images(torch.full((3, 2, 4, 4), 9, dtype=torch.uint8), torch.zeros(3, dtype=torch.int64))
+    flat = images(
+        torch.full((3, 2, 4, 4), 9, dtype=torch.uint8), torch.zeros(3, dtype=torch.int64)
+    )
     assert torch.equal(flat.at(torch.arange(3))[0], torch.zeros(3, 2, 4, 4))
 
 
@@ -127,8 +134,16 @@ def test_a_loss_that_is_not_finite_stops_the_run():
     [
         (torch.zeros(2, 1, 4, 4), torch.zeros(2, dtype=torch.int64), "uint8 and int64"),
         (torch.zeros(2, 4, 4, dtype=torch.uint8), torch.zeros(2, dtype=torch.int64), "N > 0"),
-        (torch.zeros(2, 1, 4, 4, dtype=torch.uint8), torch.zeros(3, dtype=torch.int64), "N > 0"),
-        (torch.zeros(0, 1, 4, 4, dtype=torch.uint8), torch.zeros(0, dtype=torch.int64), "N > 0"),
+        (
+            torch.zeros(2, 1, 4, 4, dtype=torch.uint8),
+            torch.zeros(3, dtype=torch.int64),
+            "N > 0",
+        ),
+        (
+            torch.zeros(0, 1, 4, 4, dtype=torch.uint8),
+            torch.zeros(0, dtype=torch.int64),
+            "N > 0",
+        ),
     ],
 )
 def test_images_of_another_kind_are_refused(pixels, labels, words):

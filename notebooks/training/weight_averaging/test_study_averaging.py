@@ -47,9 +47,8 @@ def test_all_ways_of_being_unsure_are_scored(task, monkeypatch):
     monkeypatch.setattr(study, "SAMPLES", 3)
     found = study.uncertainty(task, 0, pictures(50, 3))
     ways = {name.rpartition("_")[0] for name in found}
-    assert ways == set(
-        "sgd swa temperature dropout laplace swag_diagonal swag ensemble multiswag".split()
-    )
+    names = "sgd swa temperature dropout laplace swag_diagonal swag ensemble multiswag"
+    assert ways == set(names.split())
     assert finite(found) and all(0 <= found[f"{way}_auroc"] <= 1 for way in ways)
 
 

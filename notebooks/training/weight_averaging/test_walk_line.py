@@ -1,4 +1,4 @@
-"""The walk between two networks, in a browser: the values that came with it, by keys and pointer."""
+"""The walk between two networks in a browser: its values, by keys and by pointer."""
 
 import json
 import shutil
@@ -14,7 +14,9 @@ T = [-0.25, 0, 0.25, 0.5, 0.75, 1, 1.25]
 KINDS = {"last": "of the last model", "own": "recomputed"}
 ROWS = {
     line: {
-        kind: [[2.0 + place + one, 0.1 * one, 3.0 + one, 0.05 * one + place] for one in range(7)]
+        kind: [
+            [2.0 + place + one, 0.1 * one, 3.0 + one, 0.05 * one + place] for one in range(7)
+        ]
         for place, kind in enumerate(KINDS)
     }
     for line in ("near", "far")

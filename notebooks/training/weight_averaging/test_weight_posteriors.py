@@ -38,7 +38,9 @@ def test_mean_and_variance_are_those_of_the_weights():
     weights = walk()
     swag = shown(weights)
     torch.testing.assert_close(swag.mean, weights.mean(0))
-    torch.testing.assert_close(swag.variance, weights.var(0, correction=0), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(
+        swag.variance, weights.var(0, correction=0), rtol=1e-4, atol=1e-4
+    )
 
 
 def test_a_large_offset_does_not_eat_the_variance():
@@ -52,7 +54,9 @@ def test_deviations_are_from_the_mean_of_their_moment_and_the_last_are_kept():
     weights = walk(5)
     swag = shown(weights, rank=3)
     wanted = [weights[n] - weights[: n + 1].mean(0) for n in (2, 3, 4)]
-    torch.testing.assert_close(torch.stack(swag.deviations), torch.stack(wanted), atol=1e-4, rtol=0)
+    torch.testing.assert_close(
+        torch.stack(swag.deviations), torch.stack(wanted), atol=1e-4, rtol=0
+    )
 
 
 @pytest.mark.parametrize("low_rank", [True, False])
@@ -93,7 +97,9 @@ def test_samples_of_equal_weights_predict_as_the_network_does():
     torch.manual_seed(0)
     model, data = SmallResNet(width=2, classes=3).eval(), few()
     weights = torch.nn.utils.parameters_to_vector(model.parameters()).detach()
-    probs = swag_probabilities(shown([weights] * 3), copy.deepcopy(model), data, data, samples=2)
+    probs = swag_probabilities(
+        shown([weights] * 3), copy.deepcopy(model), data, data, samples=2
+    )
     assert probs.shape == (40, 3)
     torch.testing.assert_close(probs.sum(1), torch.ones(40))
 
