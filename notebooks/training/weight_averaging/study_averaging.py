@@ -38,6 +38,7 @@ MEMBERS, SAMPLES, DECAY = 3, 30, 3e-4
 ADAM = partial(torch.optim.AdamW, weight_decay=1e-2, foreach=True)
 KNOWN, UNKNOWN = range(5), range(5, 10)
 WIDTHS = (1, 2, 4, 8, 16, 32)
+SIDE, POINTS = 13, 21  # of the plane, and of the lines
 CODE = "study_averaging.py"
 
 
@@ -84,41 +85,34 @@ def with_adam(task, seed):
 
 
 def surface(task, seed):
-    """Loss and error at SGD and SWA; of the first seed the line, the plane and curves."""
+    """Loss and error at SGD and SWA; of the first seed lines, a plane and a curve, too."""
     decays, stays = task.recipes()
     run = task.begun(seed, decays)
-    swa, path = WeightAverage(run.model), []
-
-    def at_epoch(_epoch, model):
-        swa.update(model)
-        path.append(loss_plane.weights_of(model))
-
-    task.branch(seed, run, stays, at_epoch=at_epoch)
+    swa = WeightAverage(run.model)
+    task.branch(seed, run, stays, at_epoch=updates(swa))
     sgd = loss_plane.weights_of(task.branch(seed, run, decays))
     average = loss_plane.weights_of(swa.model)
-    few = [one.part(torch.arange(0, one.count, 5)) for one in (task.train, task.test)]
     look = partial(loss_plane.along, copy.deepcopy(run.model))
     ends = look([average, sgd], task.train, task.train, task.test)
     found = {"train_loss_excess": ends[0][0] - ends[1][0]}
     found["test_accuracy_gain"] = 100 * (ends[0][3] - ends[1][3])
     if seed == 0:
-        places = np.linspace(-0.5, 1.5, 21).tolist()
+        few = [one.part(torch.arange(0, one.count, 5)) for one in (task.train, task.test)]
+        places = np.linspace(-0.5, 1.5, POINTS).tolist()
         line = look([average + t * (sgd - average) for t in places], few[0], *few)
         found["curve_line"] = loss_plane.columns({"t": places}, line)
-        found |= loss_plane.plane_rows(
-            look, few, (path[0], path[len(path) // 2], path[-1], average)
-        )
-        found |= connection(task, look, few, sgd)
+        found |= starts(task, look, few, sgd)
     return found
 
 
-def connection(task, look, few, first):
-    """The straight line and a bent curve from SGD to that of another start, as rows."""
+def starts(task, look, few, first):
+    """The plane through SGD from three starts; a straight line and a bent curve between two."""
     decays, _ = task.recipes()
-    other = task.branch(100, task.begun(100, decays), decays)
-    second, shares = loss_plane.weights_of(other), np.linspace(0, 1, 21).tolist()
-    middle = loss_plane.bend(other, first, second, task.train, epochs=task.epochs // 2)
-    found = {}
+    others = [task.branch(n, task.begun(n, decays), decays) for n in (100, 200)]
+    second, third = map(loss_plane.weights_of, others)
+    shares = np.linspace(0, 1, POINTS).tolist()
+    found = loss_plane.plane_rows(look, few, (first, second, third), SIDE)
+    middle = loss_plane.bend(others[0], first, second, task.train, epochs=task.epochs // 2)
     for name, m in {"straight": (first + second) / 2, "bent": middle}.items():
         points = [loss_plane.bezier(first, m, second, t) for t in shares]
         found["curve_" + name] = loss_plane.columns({"t": shares}, look(points, few[0], *few))
