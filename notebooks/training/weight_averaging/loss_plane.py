@@ -89,7 +89,7 @@ def bezier(first_D, middle_D, second_D, t):
     return (1 - t) ** 2 * first_D + 2 * t * (1 - t) * middle_D + t**2 * second_D
 
 
-def bend(model, first_D, second_D, data, *, epochs, rate=0.05, batch=128, seed=0):
+def bend(model, first_D, second_D, data, *, epochs, rate=0.05, batch=64, seed=0):
     """The middle (D,) of a `bezier` curve of low loss between two networks.
 
     Starts halfway and descends the loss at a random point of the curve for each batch of the

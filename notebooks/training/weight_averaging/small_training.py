@@ -17,6 +17,7 @@ import torch
 from torch.nn import functional as F
 
 SGD = partial(torch.optim.SGD, momentum=0.9, weight_decay=3e-4, foreach=True)
+ADAM = partial(torch.optim.AdamW, weight_decay=1e-2, foreach=True)
 
 
 class Images(NamedTuple):
@@ -79,12 +80,12 @@ class Recipe:
     """How a run trains.
 
     rate: the learning rate, a number or a function of the epochs done so far (a float: it is
-    asked before every step). optimiser: called with the parameters and `lr`, such as `SGD` here
-    or `torch.optim.AdamW`.
+    asked before every step). optimiser: called with the parameters and `lr`, `SGD` or `ADAM`
+    here, or one of your own.
     """
 
     epochs: int = 20
-    batch: int = 128
+    batch: int = 64
     rate: float | Callable[[float], float] = 0.1
     optimiser: Callable = SGD
 

@@ -85,7 +85,7 @@ def test_what_was_measured_is_not_measured_again(tmp_path, monkeypatch):
     monkeypatch.setattr(study, "task_of", lambda *given, **more: "task")
     calls = []
     monkeypatch.setitem(study.PARTS, "bits", lambda *given: calls.append(given) or {"a": 1.0})
-    given = SimpleNamespace(images=10, epochs=2, width=1)
+    given = SimpleNamespace(images=10, tested=1, epochs=2, width=1)
     for _ in range(2):
         assert study.measured("bits", 3, given, "folder", "cpu") == {"a": 1.0}
     assert calls == [("task", 3)]
