@@ -4,10 +4,10 @@
     python study_averaging.py --parts methods --seeds 1 --images 2000 --epochs 8
 
 Every method of a part has the same budget of epochs, and what is compared starts from the same
-weights. SGD's rates are those of the authors' recipe for such a network (at half its batch),
-AdamW's are common ones; none was tuned on what is reported. Each part and seed is kept in a file
-of its own, so that a study that was stopped goes on. The receipt holds the mean over seeds, its
-95 % interval (Student's t), and curves of the first seed.
+weights. SGD's rates are those of the authors' recipe for such a network (with batches half as
+large), AdamW's are common ones; none was tuned on what is reported. Each part and seed is kept
+in a file of its own, so that a study that was stopped goes on. The receipt holds the mean over
+seeds, its 95 % interval (Student's t), and curves of the first seed.
 
 Parts: `methods` (the article's first half), `surface` (lines, planes and curves between
 networks), `uncertainty` (five classes known, five unknown; one run and three), `widths` (double
@@ -50,7 +50,8 @@ def methods(task, seed):
     swa, blended = WeightAverage(run.model), WeightAverage(run.model, buffers="average")
     high = WeightAverage(run.model, EMA)
     calls = {"at_epoch": updates(swa, blended), "at_step": updates(high)}
-    task.branch(seed, run, stays, **calls)
+    found["high"] = task.branch(seed, run, stays, **calls)
+    found["sgd_recomputed"] = task.refreshed(copy.deepcopy(found["sgd"]))
     found |= {"swa_last": copy.deepcopy(swa.model), "swa_average": blended.model}
     for name, average in {"asgd": asgd, "ema": ema, "swa": swa, "ema_high": high}.items():
         found[name] = task.refreshed(average.model)
