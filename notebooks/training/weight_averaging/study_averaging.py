@@ -226,10 +226,7 @@ PARTS = {part.__name__: part for part in (methods, surface, uncertainty, widths,
 
 
 def measured(part, seed, given, folder, where):
-    """{metric: value} of a part and seed, from its file where this code measured it before.
-
-    Each seed draws its own images to train on, too; the test images are the same.
-    """
+    """{metric: value} of a part and seed, which draws its own images, or what was kept."""
     code = receipts.code_hash(Path(__file__).with_name("weight_averaging.ipynb"), CODE)[:8]
     settings = [part, seed, given.images, given.tested, given.epochs, given.width, code]
     name = "-".join(map(str, settings)) + ".json"
