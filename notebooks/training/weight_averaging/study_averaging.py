@@ -251,21 +251,22 @@ def measured(part, seed, given, folder, where):
 
 
 def record(receipt, part, found):
-    """Record the means over seeds with their 95 % intervals, and the first seed's curves."""
-    for name, value in found[0].items():
-        if name.startswith("curve_"):
-            receipt.curve(f"{part}_{name.removeprefix('curve_')}", **value)
-            continue
-        values = np.array([one[name] for one in found])
-        half = 0.0
-        if len(values) > 1:
-            spread = values.std(ddof=1) / len(values) ** 0.5
-            half = stats.t.ppf(0.975, len(values) - 1) * spread
-        ends = {"error": "%", "nll": "nat", "excess": "nat", "gain": "points", "gap": "points"}
-        unit = ends.get(name.rpartition("_")[2], "")
-        mean = values.mean()
-        told = (f"study_{part}_{name}", mean, unit, mean - half, mean + half, len(values))
-        receipt.record(*told, note="mean over seeds, its 95 % interval")
+    """Record means over seeds, also of differences from the same seed's SGD; the first's curves."""
+    curves = [name for name in found[0] if name.startswith("curve_")]
+    names = [name for name in found[0] if name not in curves]
+    for name in curves:
+        receipt.curve(f"{part}_{name.removeprefix('curve_')}", **found[0][name])
+    told = {name: np.array([one[name] for one in found]) for name in names}
+    for name, base in ((name, "sgd_" + name.rpartition("_")[2]) for name in names):
+        if base in told and name != base:
+            told[f"less_sgd_{name}"] = told[name] - told[base]
+    ends = {"error": "%", "nll": "nat", "excess": "nat", "gain": "points", "gap": "points"}
+    for name, values in told.items():
+        mean, half, count = values.mean(), 0.0, len(values)
+        if count > 1:
+            half = stats.t.ppf(0.975, count - 1) * values.std(ddof=1) / count**0.5
+        about = (ends.get(name.rpartition("_")[2], ""), mean - half, mean + half, count)
+        receipt.record(f"study_{part}_{name}", mean, *about, note="mean, its 95 % interval")
 
 
 def main(argv=None):

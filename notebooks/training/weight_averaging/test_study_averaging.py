@@ -81,6 +81,15 @@ def test_the_receipt_holds_the_interval_of_the_mean():
     assert value - low == pytest.approx(high - value)
 
 
+def test_differences_are_those_of_each_seed():
+    kept, receipt = {}, SimpleNamespace()
+    receipt.record = lambda name, *values, note: kept.update({name: values})
+    seeds = [{"sgd_nll": 1.0, "swa_nll": 1.5}, {"sgd_nll": 4.0, "swa_nll": 4.5}]
+    study.record(receipt, "methods", seeds)
+    assert kept["study_methods_less_sgd_swa_nll"] == (0.5, "nat", 0.5, 0.5, 2)
+    assert "study_methods_less_sgd_sgd_nll" not in kept
+
+
 def test_what_was_measured_is_not_measured_again(tmp_path, monkeypatch):
     monkeypatch.setattr(study, "root", lambda: tmp_path)
     monkeypatch.setattr(study, "task_of", lambda *given, **more: "task")
