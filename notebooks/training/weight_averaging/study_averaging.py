@@ -251,7 +251,7 @@ def measured(part, seed, given, folder, where):
 
 
 def record(receipt, part, found):
-    """Record means over seeds, also of differences from the seed's own SGD; the first's curves."""
+    """Record the seeds' means, and of differences from their own SGD; the first's curves."""
     curves = [name for name in found[0] if name.startswith("curve_")]
     names = [name for name in found[0] if name not in curves]
     for name in curves:
