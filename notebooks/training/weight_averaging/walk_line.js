@@ -39,7 +39,8 @@
     const bounds = (line) => { // the same for all kinds, so that the switch moves the curves and not the axes
       const all = Object.values(told.rows[line]).flat();
       const losses = all.flatMap((row) => [row[0], row[2]]).map((loss) => Math.log10(Math.max(loss, 1e-4)));
-      return { loss: [Math.min(...losses), Math.max(...losses)], accuracy: [0, 1] };
+      const [low, high] = [Math.min(...losses), Math.max(...losses)];
+      return { loss: [low - 0.05 * (high - low), high + 0.05 * (high - low)], accuracy: [0, 1] };
     };
     function panel(paint, box, title, [low, high], values, ticks) {
       const { x, top, bottom, ink, t } = box;
@@ -79,7 +80,7 @@
       paint.scale(ratio, ratio);
       paint.font = "13px sans-serif";
       const [t, ink] = [told.t[line], getComputedStyle(app).color];
-      const [left, right] = [44, wide - 10];
+      const [left, right] = [52, wide - 10];
       const x = (share) => left + ((share - t[0]) / (t.at(-1) - t[0])) * (right - left);
       frame = { t, left, right };
       paint.strokeStyle = ink;
@@ -93,8 +94,10 @@
       });
       paint.globalAlpha = 1;
       const { loss, accuracy } = bounds(line);
-      const decades = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 1000].map((tick) => [Math.log10(tick), String(tick)]);
-      const inside = decades.filter(([value]) => value >= loss[0] && value <= loss[1]);
+      const span = loss[1] - loss[0]; // in decades: the fewer, the more ticks in each
+      const parts = span < 1.2 ? [1, 2, 5] : span < 2.5 ? [1, 3] : [1];
+      const decades = [-4, -3, -2, -1, 0, 1, 2, 3].flatMap((power) => parts.map((part) => Number(`${part}e${power}`)));
+      const inside = decades.map((tick) => [Math.log10(tick), String(tick)]).filter(([value]) => value >= loss[0] && value <= loss[1]);
       const middle = high / 2;
       const column = (place) => rows.map((row) => row[place]);
       const logs = [0, 2].map((place) => column(place).map((value) => Math.log10(Math.max(value, 1e-4))));
