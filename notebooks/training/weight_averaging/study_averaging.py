@@ -2,6 +2,7 @@
 
     python study_averaging.py                          # from the slice's folder; hours
     python study_averaging.py --parts methods --seeds 1 --images 2000 --epochs 8
+    python study_averaging.py --images 3000 --tested 400 --epochs 16 --threads 1  # as recorded
 
 Every method of a part has the same budget of epochs, and what is compared starts from the same
 weights. SGD's rates are those of the authors' recipe for such a network (with batches half as
