@@ -14,7 +14,8 @@ through it. Three ways to fill in its batch norms: `last` copies those of the la
 
 Where we differ from `torch.optim.swa_utils.AveragedModel`: weights of 16 bits are averaged in
 float32, since a step of 1/n of a difference is lost in eight bits of mantissa; the counters of
-batch norms are copied and not left behind; weights that are not finite are refused.
+batch norms are copied also where statistics are averaged; weights that are not finite are
+refused.
 
 An update reads the weights and the average and writes the average: 12 bytes per float32
 parameter, and 4 more for the check.
@@ -107,7 +108,7 @@ def check_finite(tensors):
 
     Reads each tensor once; the host waits once for each device.
     """
-    for (group,) in by_device([(tensor,) for tensor in tensors]):
+    for (group,) in by_device([(tensor,) for tensor in tensors if tensor.numel()]):
         largest = torch._foreach_norm(group, float("inf"))
         if not torch.stack(largest).isfinite().all():
             words = "a weight is NaN or infinite; it would stay in the average for good"
@@ -133,10 +134,11 @@ def batch_norms(model):
 def recompute_batch_norm(model, batches):
     """Fill the batch norms with the statistics of the model's own activations, in one pass.
 
-    batches: an iterable of inputs (B, …) on the model's device. A batch of B inputs counts with
-    weight B, so that a short last batch does no harm (`torch.optim.swa_utils.update_bn` gives
-    it the weight of a full one). Variances are those within batches, averaged. All other layers
-    stay in the mode of prediction, dropout too. The model comes back in the modes it had.
+    batches: an iterable of inputs (B, …) on the model's device, mixed as in training: variances
+    are those within batches, averaged, so that batches sorted by class give wrong ones. A batch
+    of B inputs counts with weight B, so that a short last batch does no harm
+    (`torch.optim.swa_utils.update_bn` gives it the weight of a full one). All other layers stay
+    in the mode of prediction, dropout too. The model comes back in the modes it had.
 
     Raises ValueError without a batch; after any error the old statistics are there again.
     """

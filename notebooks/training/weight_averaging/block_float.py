@@ -21,6 +21,8 @@ activations one for each layer's output. What stays in float32, as in the origin
 experiments: the batch norms' arithmetic, the loss, and the average.
 """
 
+import copy
+
 import torch
 from torch import nn
 
@@ -99,6 +101,15 @@ class _Rounded(torch.autograd.Function):
 def rounded(values, bits=8, rounding="stochastic"):
     """`values` as one block, and the gradient that comes back through here as another."""
     return _Rounded.apply(values, bits, rounding)
+
+
+def with_rounded_weights(model, bits):
+    """A copy of the model whose matrices and filters have `bits` bits, rounded to the nearest,
+    with one block for each filter. What flows through it changes: recompute batch norms."""
+    copied = copy.deepcopy(model)
+    for weight in (one for one in copied.parameters() if one.dim() > 1):
+        weight.data = quantize(weight.data, bits, "nearest", axis=0)
+    return copied
 
 
 def round_activations(model, bits=8):

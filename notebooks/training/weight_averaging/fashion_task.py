@@ -128,7 +128,7 @@ class Task(NamedTuple):
     def branch(self, seed, run, recipe, **calls):
         """The model of a run that goes on from another one's weights and momenta.
 
-        calls: as in `train`. The other run stays as it is.
+        calls: as in `train`. The other run stays as it is, its momenta too.
         """
         calls |= {"first": self.start, "state": run.optimiser.state_dict()}
         return train(copy.deepcopy(run.model), self.train, recipe, seed=seed, **calls).model
@@ -164,13 +164,16 @@ def task_of(
 
     folder: of the four files; where: the device. classes: those to draw from, default all.
     wrong: the share of training labels to spoil. tested: test images of each class. seed: of
-    the training images drawn.
+    the training images drawn and of their order, in which classes are mixed.
     """
     names, held = list(classes or range(len(CLASSES))), count // 10
     each = held // len(names)
     both = draw(load(folder, "train", where), count + each * len(names), seed, classes)
-    rows = torch.arange(both.count, device=where).view(len(names), -1)  # a row for each class
-    known = with_wrong_labels(both.part(rows[:, each:].flatten()), wrong, seed)
+    rows = torch.arange(both.count).view(len(names), -1)  # a row for each class
+    mixed = torch.Generator().manual_seed(seed)
+    rows_N = rows[:, each:].flatten()  # in order of classes
+    rows_N = rows_N[torch.randperm(len(rows_N), generator=mixed)]
+    known = with_wrong_labels(both.part(rows_N), wrong, seed)
     test = draw(load(folder, "t10k", where), tested * len(names), classes=classes)
     held = both.part(rows[:, :each].flatten())
     return Task(known, held, test.scaled_as(both), width, epochs, len(names))

@@ -124,14 +124,12 @@ def judge(model, data):
 def along(model, points, statistics, *parts):
     """`judge` of the model on each of the parts, at each of the points (D,): rows of numbers.
 
-    statistics: `Images` from which the batch norms are recomputed at each point, or None to
-    leave them as they are. The model ends at the last point, in the mode of prediction.
+    statistics: `Images` from which the batch norms are recomputed at each point. The model ends
+    at the last point, in the mode of prediction.
     """
     rows = []
     for weights_D in points:
-        set_weights(model, weights_D).eval()
-        if statistics is not None:
-            recompute_batch_norm(model, statistics.batches())
+        recompute_batch_norm(set_weights(model, weights_D).eval(), statistics.batches())
         rows.append([value for part in parts for value in judge(model, part)])
     return rows
 

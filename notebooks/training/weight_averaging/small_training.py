@@ -7,6 +7,7 @@ the host never waits either. It trains any network of images with any optimiser 
 Legend: N images, B batch, C channels, H height, W width, K classes.
 """
 
+import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -117,25 +118,14 @@ class Run(NamedTuple):
 
 
 def train(
-    model,
-    data,
-    recipe,
-    *,
-    seed=0,
-    first=0,
-    last=None,
-    state=None,
-    at_epoch=None,
-    at_step=None,
-    at_batch=None,
+    model, data, recipe, *, seed=0, first=0, last=None, state=None, at_epoch=None, at_step=None
 ):
     """Train `model` in place on the `Images` data, epochs `first` to `last`; a `Run`.
 
     The order of images depends on `seed` and the epoch alone, so that a run in two parts, the
-    second with `state=run.optimiser.state_dict()`, is the run in one. at_epoch(epochs done,
-    model) and at_step(steps done, model) are called after each; at_batch(x_BCHW, labels_B,
-    model) returns the images to train on instead. What is left over by whole batches waits for
-    the next epoch's order.
+    second with `state=run.optimiser.state_dict()`, is the run in one; the state is copied.
+    at_epoch(epochs done, model) and at_step(steps done, model) are called after each. What is
+    left over by whole batches waits for the next epoch's order.
 
     Raises ValueError for a batch larger than the set, FloatingPointError for a loss that is not
     finite.
@@ -147,13 +137,12 @@ def train(
     drawn = torch.Generator(device=device).manual_seed(seed)
     optimiser = recipe.optimiser(model.parameters(), lr=recipe.rate_at(first))
     if state is not None:
-        optimiser.load_state_dict(state)
+        optimiser.load_state_dict(copy.deepcopy(state))  # torch would share the momenta
     losses = []
     for epoch in range(last):
         order = torch.randperm(data.count, generator=drawn, device=device)
         if epoch >= first:
-            about = order, epoch, at_step, at_batch
-            losses.append(_epoch(model, data, recipe, optimiser, *about))
+            losses.append(_epoch(model, data, recipe, optimiser, order, epoch, at_step))
             if at_epoch:
                 at_epoch(epoch + 1, model)
     losses = torch.stack(losses).tolist() if losses else []
@@ -163,7 +152,7 @@ def train(
     return Run(model, losses, optimiser)
 
 
-def _epoch(model, data, recipe, optimiser, order, epoch, at_step, at_batch):
+def _epoch(model, data, recipe, optimiser, order, epoch, at_step):
     """One epoch in this order; the mean of its batches' losses, a scalar on the device."""
     model.train()
     steps, total = data.count // recipe.batch, torch.zeros((), device=order.device)
@@ -171,8 +160,6 @@ def _epoch(model, data, recipe, optimiser, order, epoch, at_step, at_batch):
         for group in optimiser.param_groups:
             group["lr"] = recipe.rate_at(epoch + step / steps)
         x_BCHW, labels_B = data.at(order[step * recipe.batch : (step + 1) * recipe.batch])
-        if at_batch:
-            x_BCHW = at_batch(x_BCHW, labels_B, model)
         loss = F.cross_entropy(model(x_BCHW), labels_B)
         optimiser.zero_grad(set_to_none=True)
         loss.backward()

@@ -1,5 +1,6 @@
 """Files are read byte by byte, broken ones refused; parts are balanced and repeatable."""
 
+import copy
 import gzip
 import struct
 
@@ -100,17 +101,24 @@ def test_a_task_holds_out_what_it_does_not_train_on(folder):
     assert torch.equal(task.test.mean, task.train.mean)
 
 
+def test_pictures_to_train_on_come_mixed(folder):
+    """Batches in order of the classes would have other variances than those of training."""
+    labels = task_of(folder, "cpu", 100, width=2, epochs=4, tested=3).train.labels_N
+    assert (labels.diff() < 0).any() and labels.bincount().tolist() == [10] * 10
+
+
 def test_a_branch_goes_on_as_the_run_would_and_leaves_it_alone(folder):
     task = task_of(folder, "cpu", 50, width=2, epochs=4, tested=3)
     decays, stays = task.recipes(batch=10)
     run = task.begun(0, decays)
-    before = [value.clone() for value in run.model.state_dict().values()]
+    before = copy.deepcopy((run.model.state_dict(), run.optimiser.state_dict()["state"]))
+    task.branch(0, run, stays)  # another branch first: it must leave nothing behind
     branched = task.branch(0, run, decays)
     whole = train(task.network(0), task.train, decays).model
     for ours, theirs in zip(branched.parameters(), whole.parameters(), strict=True):
         assert torch.equal(ours, theirs)
-    after = run.model.state_dict().values()
-    assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
+    after = run.model.state_dict(), run.optimiser.state_dict()["state"]
+    torch.testing.assert_close(after, before, rtol=0, atol=0)
     assert [decays.rate_at(3), stays.rate_at(4)] == pytest.approx(
         [0.1 * (1 - 0.99 * 0.625), 0.05]
     )

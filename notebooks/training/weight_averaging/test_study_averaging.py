@@ -45,14 +45,16 @@ def test_the_surface_has_curves_for_the_first_seed_alone(task, monkeypatch):
     monkeypatch.setattr(study, "POINTS", 5)
     first, second = study.surface(task, 0), study.surface(task, 1)
     curves = {name for name in first if name.startswith("curve_")}
-    assert curves == {f"curve_{one}" for one in ("line", "plane", "spots", "straight", "bent")}
+    assert curves == {f"curve_{one}" for one in ("plane", "spots", "straight", "bent")}
     assert set(second) == {"train_loss_excess", "test_accuracy_gain"}
-    assert len(first["curve_plane"]["x"]) == 9 and len(first["curve_line"]["t"]) == 5
+    assert len(first["curve_plane"]["x"]) == 9 and len(first["curve_bent"]["t"]) == 5
 
 
 def test_all_ways_of_being_unsure_are_scored(task, monkeypatch):
     monkeypatch.setattr(study, "SAMPLES", 3)
     found = study.uncertainty(task, 0, pictures(50, 3))
+    excess = found.pop("multiswag_over_ensemble_excess")
+    assert excess == found["multiswag_nll"] - found["ensemble_nll"]
     ways = {name.rpartition("_")[0] for name in found}
     names = "sgd swa temperature dropout laplace swag_diagonal swag ensemble multiswag"
     assert ways == set(names.split())
@@ -62,7 +64,11 @@ def test_all_ways_of_being_unsure_are_scored(task, monkeypatch):
 def test_widths_and_bits_are_measured(task, monkeypatch):
     monkeypatch.setattr(study, "SAMPLES", 3)
     monkeypatch.setattr(study, "WIDTHS", (1, 8))
-    assert len(study.widths(task, 0)) == 9
+    found = study.widths(task, 0)
+    assert len([name for name in found if name.endswith("error")]) == 8
+    multi, many = (found[f"{name}_width_8_error"] for name in ("multiswag", "ensemble"))
+    assert found["multiswag_over_ensemble_gain"] == many - multi
+    assert found["multiswag_from_1_to_8_gap"] == multi - found["multiswag_width_1_error"]
     found = study.bits(task, 0)
     assert found["swalp_gap"] == found["low_swa_error"] - found["full_sgd_error"]
     assert all(0 <= value <= 100 for name, value in found.items() if name.endswith("error"))
