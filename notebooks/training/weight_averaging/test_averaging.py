@@ -200,6 +200,17 @@ def test_a_tensor_that_two_layers_share_is_averaged_once_and_stays_shared():
     torch.testing.assert_close(average.model[1].weight.data, torch.full((2, 2), 3.0))
 
 
+def test_a_parameter_without_elements_is_averaged_like_any_other():
+    class Empty(nn.Linear):
+        def __init__(self):
+            super().__init__(2, 2)
+            self.nothing = nn.Parameter(torch.empty(0, 3))
+
+    average, model = WeightAverage(Empty()), Empty()
+    average.update(model)
+    assert torch.equal(average.model.weight, model.weight) and average.count == 1
+
+
 def test_without_the_check_nothing_is_refused():
     average, broken = WeightAverage(small(), check=False), small()
     broken[3].bias.data[0] = float("inf")
@@ -251,7 +262,7 @@ def test_the_annealed_rate_is_that_of_torch():
         found.append(optimiser.param_groups[0]["lr"])
         optimiser.step()
         theirs.step()
-    assert found[-1] == pytest.approx(ours(5))
+    assert found == pytest.approx([ours(epoch) for epoch in range(6)])
 
 
 def test_torch_s_asgd_averages_from_its_second_step_on():

@@ -2,7 +2,13 @@
 
 import pytest
 import torch
-from block_float import LowPrecisionSGD, quantize, round_activations, rounded
+from block_float import (
+    LowPrecisionSGD,
+    quantize,
+    round_activations,
+    rounded,
+    with_rounded_weights,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
@@ -126,6 +132,26 @@ def test_an_optimiser_of_24_bits_is_sgd_but_for_rounding():
             optimiser.step()
     # 2^-22 of the largest value of a block for each of 15 roundings
     torch.testing.assert_close(ours.data, theirs.data, atol=1e-4, rtol=0)
+
+
+def test_gradients_are_rounded_before_they_move_anything():
+    torch.manual_seed(0)
+    weight = nn.Parameter(quantize(torch.randn(4, 9), 4, "nearest", axis=0))
+    before, gradient = weight.detach().clone(), torch.randn(4, 9)
+    optimiser = LowPrecisionSGD([weight], 0.1, weight_decay=0.5, bits=4, rounding="nearest")
+    weight.grad = gradient.clone()
+    optimiser.step()
+    wanted = quantize(gradient + 0.5 * before, 4, "nearest", axis=0)
+    assert torch.equal(optimiser.state[weight]["momentum"], wanted)
+
+
+def test_a_copy_has_its_filters_rounded_and_vectors_as_they_were():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(1, 3, 2), nn.BatchNorm2d(3))
+    kept = model[0].weight.detach().clone()
+    copied = with_rounded_weights(model, 3)
+    assert torch.equal(copied[0].weight, quantize(kept, 3, "nearest", axis=0))
+    assert torch.equal(copied[0].bias, model[0].bias) and torch.equal(model[0].weight, kept)
 
 
 def test_weights_and_momenta_lie_on_the_grid_of_their_filter():

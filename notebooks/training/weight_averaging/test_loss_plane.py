@@ -1,7 +1,6 @@
 """Lines, planes and curves pass through their points; a trained curve avoids the hill."""
 
 import math
-from functools import partial
 
 import pytest
 import torch
@@ -86,9 +85,11 @@ def test_a_bent_curve_has_less_loss_in_its_middle():
 def test_each_point_is_judged_with_statistics_of_its_own():
     model, points = network(), data()
     weights = weights_of(model)
-    stale = along(model, [3 * weights], None, points)
-    fresh = along(model, [3 * weights], points, points, points)
-    assert stale[0] != fresh[0][:2] and fresh[0][:2] == fresh[0][2:]
+    stale = judge(set_weights(model, 3 * weights).eval(), points)
+    (fresh,) = along(model, [3 * weights], points, points, points)
+    assert stale != tuple(fresh[:2]) and fresh[:2] == fresh[2:]
+    recompute_batch_norm(model, points.batches())
+    assert judge(model, points) == pytest.approx(tuple(fresh[:2]))
 
 
 def test_the_judge_counts():
@@ -100,15 +101,21 @@ def test_the_judge_counts():
     assert loss == pytest.approx(0.5 * (0.3132617 + 1.3132617), rel=1e-5)  # log(1 + 1/e), + 1
 
 
-def test_the_rows_of_a_plane_hold_the_networks_own_losses():
-    model, points = network(), data()
+def test_the_rows_of_a_plane_are_those_of_their_points():
+    """Whoever looks tells each point's place, as losses."""
     weights = [weights_of(network(seed)) for seed in range(3)]
-    look = partial(along, model)
-    found = plane_rows(look, (points, points), [*weights, sum(weights) / 3], side=3)
+    plane = plane_through(*weights)
+
+    def look(points, statistics, train, test):
+        assert (statistics, train, test) == ("train", "train", "test")
+        return [(*plane.coordinates(point), 0.0, 1.0) for point in points]
+
+    found = plane_rows(look, ("train", "test"), [*weights, sum(weights) / 3], side=3)
     rows, spots = found["curve_plane"], found["curve_spots"]
-    assert len(rows["x"]) == len(rows["train_loss"]) == 9 and len(spots["x"]) == 4
+    assert len(rows["x"]) == 9 and len(spots["x"]) == 4 and len(set(rows["x"])) == 3
     assert min(rows["x"]) < min(spots["x"]) and max(rows["y"]) > max(spots["y"])
-    assert rows["train_loss"] == rows["test_loss"]
+    assert rows["train_loss"] == pytest.approx(rows["x"], abs=1e-3)
+    assert rows["train_accuracy"] == pytest.approx(rows["y"], abs=1e-3)
 
 
 def test_a_walk_starts_and_ends_with_the_networks_as_they_are():

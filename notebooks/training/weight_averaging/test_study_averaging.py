@@ -27,6 +27,85 @@ def task():
     torch.set_num_threads(before)
 
 
+class Told:
+    """A task whose networks are what was done to them, told by name."""
+
+    train = test = held = SimpleNamespace(count=0, labels_N=None)
+
+    def recipes(self, *rates, **more):
+        kind = "adam " if rates else ""
+        return kind + "decays", kind + "stays"
+
+    def begun(self, seed, recipe, **more):
+        return SimpleNamespace(model="begun " + recipe)
+
+    def branch(self, seed, run, recipe, **calls):
+        for averages in calls.values():
+            averages(0, recipe)
+        return recipe
+
+    def cycles(self, *given):
+        return ["end 1", "end 2"]
+
+    def refreshed(self, model):
+        model += ["refreshed"] if isinstance(model, list) else " refreshed"
+        return model
+
+    def probabilities(self, model):
+        return Probs([str(model)])
+
+
+class Probs(list):
+    """Probabilities by name: a sum or share of them is still a list of names."""
+
+    def __radd__(self, other):
+        return Probs([*(other or ()), *self])
+
+    def __add__(self, other):
+        return Probs([*self, *other])
+
+    def __truediv__(self, count):
+        return self
+
+
+class Listed:
+    """An average that is the list of what it saw."""
+
+    def __init__(self, model, decay=None, buffers="last"):
+        self.model = [f"{buffers} {decay}"]
+
+    def update(self, model):
+        self.model.append(model)
+
+
+def test_each_method_averages_its_own_branch_and_is_refreshed_or_not(monkeypatch):
+    monkeypatch.setattr(study, "WeightAverage", Listed)
+    monkeypatch.setattr(study, "scores", lambda probs, labels: scored(probs))
+
+    def scored(probs):
+        return SimpleNamespace(_asdict=lambda: {"accuracy": 0.0, "what": list(probs)})
+
+    found = study.methods(Told(), 0)
+    seen = {name[:-5]: one for name, one in found.items() if name.endswith("_what")}
+    assert seen["sgd"] == ["decays"] and seen["high"] == ["stays"]
+    assert seen["sgd_recomputed"] == ["decays refreshed"]
+    lists = {
+        name: [str(one)]
+        for name, one in {
+            "asgd": ["last None", "decays", "refreshed"],
+            "ema": ["last 0.99", "decays", "refreshed"],
+            "swa": ["last None", "stays", "refreshed"],
+            "swa_last": ["last None", "stays"],
+            "swa_average": ["average None", "stays"],
+            "ema_high": ["last 0.99", "stays", "refreshed"],
+            "adam_swa": ["last None", "adam stays", "refreshed"],
+            "fge_mean": ["last None", "end 1", "end 2", "refreshed"],
+        }.items()
+    }
+    assert {name: seen[name] for name in lists} == lists
+    assert seen["adam"] == ["adam decays"] and seen["fge_ensemble"] == ["end 1", "end 2"]
+
+
 def finite(found):
     return all(math.isfinite(value) for name, value in found.items() if "curve" not in name)
 
@@ -59,6 +138,15 @@ def test_all_ways_of_being_unsure_are_scored(task, monkeypatch):
     names = "sgd swa temperature dropout laplace swag_diagonal swag ensemble multiswag"
     assert ways == set(names.split())
     assert finite(found) and all(0 <= found[f"{way}_auroc"] <= 1 for way in ways)
+
+
+def test_unknown_pictures_are_those_that_should_look_odd(task, monkeypatch):
+    """A detector that tells which pictures came as known and which as unknown."""
+    monkeypatch.setattr(study, "SAMPLES", 3)
+    monkeypatch.setattr(study, "entropies", len)
+    monkeypatch.setattr(study, "detection_auroc", lambda known, odd: (known, odd))
+    found = study.uncertainty(task, 0, pictures(20, 3))
+    assert {value for name, value in found.items() if name.endswith("auroc")} == {(50, 20)}
 
 
 def test_widths_and_bits_are_measured(task, monkeypatch):

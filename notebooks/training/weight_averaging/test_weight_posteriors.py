@@ -1,9 +1,9 @@
 """The Gaussians have the moments that they promise; the Laplace curvature is autograd's."""
 
-import copy
-
 import pytest
 import torch
+from averaging import recompute_batch_norm
+from loss_plane import weights_of
 from small_resnet import SmallResNet
 from small_training import images, logits_of
 from torch.nn import functional as F
@@ -93,15 +93,14 @@ def test_what_swag_refuses():
     assert torch.equal(swag.mean, before) and swag.count == 1
 
 
-def test_samples_of_equal_weights_predict_as_the_network_does():
+def test_samples_of_equal_weights_predict_as_the_network_with_statistics_of_its_own():
     torch.manual_seed(0)
-    model, data = SmallResNet(width=2, classes=3).eval(), few()
-    weights = torch.nn.utils.parameters_to_vector(model.parameters()).detach()
-    probs = swag_probabilities(
-        shown([weights] * 3), copy.deepcopy(model), data, data, samples=2
-    )
-    assert probs.shape == (40, 3)
-    torch.testing.assert_close(probs.sum(1), torch.ones(40))
+    model, lent, data = SmallResNet(2, classes=3), SmallResNet(2, classes=3), few()
+    lent.norm.running_mean.fill_(3)  # other weights, and statistics of nobody
+    swag = shown([weights_of(model)] * 3)
+    probs = swag_probabilities(swag, lent, data, data, samples=2)
+    recompute_batch_norm(model.eval(), data.batches())
+    torch.testing.assert_close(probs, logits_of(model, data).softmax(1), atol=1e-5, rtol=0)
 
 
 def test_mc_dropout_samples_and_leaves_the_mode_of_prediction():
@@ -127,6 +126,24 @@ def test_the_curvature_is_the_second_derivative_of_the_loss():
 
     wanted = torch.autograd.functional.hessian(loss, weights.flatten())
     found = curvature(features, (features @ weights.T).softmax(1))
+    torch.testing.assert_close(found, wanted)
+
+
+def test_the_prior_counts_once_for_each_picture():
+    """One draw, by an explicit inverse in float64."""
+    torch.manual_seed(0)
+    model, data, decay = SmallResNet(width=2, classes=3).eval(), few(), 0.1
+    found = laplace_probabilities(model, data, data, decay, samples=1, seed=3)
+    with torch.no_grad():
+        features = torch.cat([model.features(x) for x in data.batches()]).double()
+        features = torch.cat([features, torch.ones(40, 1, dtype=torch.float64)], 1)
+        weights = torch.cat([model.head.weight, model.head.bias[:, None]], 1).double()
+        precision = curvature(features, (features @ weights.T).softmax(1))
+        precision += decay * 40 * torch.eye(len(precision), dtype=torch.float64)
+        drawn = torch.Generator().manual_seed(3)
+        z = torch.randn(len(precision), 1, generator=drawn, dtype=torch.float64)
+        step = torch.linalg.inv(torch.linalg.cholesky(precision)).T @ z
+        wanted = (features @ (weights + step.view_as(weights)).T).softmax(1)
     torch.testing.assert_close(found, wanted)
 
 
