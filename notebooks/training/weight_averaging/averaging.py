@@ -13,12 +13,9 @@ through it. Three ways to fill in its batch norms: `last` copies those of the la
 `recompute_batch_norm` passes over the training data once.
 
 Where we differ from `torch.optim.swa_utils.AveragedModel`: weights of 16 bits are averaged in
-float32, since a step of 1/n of a difference is lost in eight bits of mantissa; the counters of
-batch norms are copied also where statistics are averaged; weights that are not finite are
-refused.
-
-An update reads the weights and the average and writes the average: 12 bytes per float32
-parameter, and 4 more for the check.
+float32, since a step of 1/n of a difference is lost in eight bits of mantissa; batch norms'
+counters are copied also where statistics are averaged; weights that are not finite are refused.
+An update moves 12 bytes per float32 parameter, and 4 more for the check.
 """
 
 import copy
@@ -39,13 +36,11 @@ class WeightAverage:
     ...     average.update(model)
     >>> recompute_batch_norm(average.model, batches)
 
-    decay None averages equally, a number in (0, 1) exponentially. buffers: what becomes of the
-    batch-norm statistics meanwhile, `last` or `average`; counters are always copied. check:
-    whether an update looks for NaN and infinities first, which makes the host wait for the
-    device once; averages taken after every step on a GPU do without. Before the first update
-    `.model` equals the model that was passed. Memory: one more copy of the weights.
-
-    Raises ValueError for another decay or another way with buffers.
+    decay None averages equally, a number in (0, 1) exponentially. buffers: batch norms have the
+    statistics of the `last` model meanwhile, or their `average`. check: whether an update looks
+    for NaN and infinities first, for which the host waits once; averages after every step on a
+    GPU do without. Before the first update `.model` equals the model passed. Memory: one more
+    copy of the weights. Raises ValueError for another decay or another way with buffers.
     """
 
     def __init__(self, model, decay=None, buffers="last", check=True):
@@ -104,10 +99,7 @@ def updates(*averages):
 
 
 def check_finite(tensors):
-    """Raise ValueError if one of the tensors holds a NaN or an infinity.
-
-    Reads each tensor once; the host waits once for each device.
-    """
+    """Raise ValueError if a tensor holds a NaN or an infinity; the host waits once a device."""
     for (group,) in by_device([(tensor,) for tensor in tensors if tensor.numel()]):
         largest = torch._foreach_norm(group, float("inf"))
         if not torch.stack(largest).isfinite().all():

@@ -14,11 +14,10 @@ One step of low-precision SGD with Q for this rounding and momentum b:
 
     g = Q(gradient + decay w)        m = Q(b m + g)        w = Q(w - rate m)
 
-Activations pass through Q going forward, and their errors through Q coming back, after every
-convolution and linear layer. Averaging then happens in full precision, which is where the bits
-come back: the rounding errors of many steps cancel. Weights have one block for each filter,
-activations one for each layer's output. What stays in float32, as in the original's
-experiments: the batch norms' arithmetic, the loss, and the average.
+Activations pass through Q going forward, their errors coming back, after every convolution and
+linear layer. Weights have one block for each filter, activations one for each layer's output.
+In float32 stay, as in the original's experiments, the batch norms' arithmetic, the loss, and
+the average, in which the rounding errors of many steps cancel.
 """
 
 import copy
@@ -37,13 +36,10 @@ def quantize(values, bits=8, rounding="stochastic", *, axis=None, generator=None
     >>> quantize(torch.tensor([1.0, 0.26, -0.01]), 4, "nearest")
     tensor([ 1.0000,  0.2500, -0.0000])
 
-    values: a float32 or float64 tensor of any shape; integers count as float32, and an empty
-    tensor comes back empty. axis None makes one block of it all, a number one block for each
-    index of that axis (a filter, a channel). generator: of the stochastic rounding, on the
-    values' device.
-
-    Raises ValueError for other bits, roundings or dtypes, for values that are not finite, for
-    an axis that is not there.
+    values: a float32 or float64 tensor of any shape; integers count as float32. axis None makes
+    one block of it all, a number one block for each index of that axis (a filter, a channel).
+    generator: of the stochastic rounding, on the values' device. Raises ValueError for other
+    bits, roundings, dtypes or axes, and for values that are not finite.
     """
     values = torch.as_tensor(values)
     values = values if values.is_floating_point() else values.float()
@@ -113,10 +109,8 @@ def with_rounded_weights(model, bits):
 
 
 def round_activations(model, bits=8):
-    """Make every convolution and linear layer of the model round what it puts out, both ways.
-
-    A list of handles; `handle.remove()` undoes it.
-    """
+    """The handles (`.remove()` undoes it) of hooks by which every convolution and linear layer
+    of the model rounds what it puts out, both ways."""
     layers = [one for one in model.modules() if isinstance(one, (nn.Conv2d, nn.Linear))]
     return [
         layer.register_forward_hook(lambda _layer, _inputs, output: rounded(output, bits))
@@ -128,8 +122,7 @@ class LowPrecisionSGD(torch.optim.Optimizer):
     """SGD whose weights, gradients and momenta are block floating point of `bits` bits.
 
     lr, momentum, weight_decay as in `torch.optim.SGD`; rounding and generator as in `quantize`.
-    The weights are rounded at once, and after every step. Raises ValueError for values that are
-    not finite.
+    The weights are rounded at once and after every step.
     """
 
     def __init__(

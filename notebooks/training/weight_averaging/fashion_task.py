@@ -52,10 +52,10 @@ def load(folder, part, device="cpu"):
 
 
 def draw(data, count, seed=0, classes=None):
-    """`Images` of `count` of these, equally many of each class, without repetition.
+    """`Images` of `count` of these, equally many of each class, scaled by their own moments.
 
-    classes: those to draw from, renumbered from 0; default all ten. The scaling is that of the
-    images drawn. Raises ValueError where a class has too few, or count is no multiple.
+    classes: those to draw from, renumbered from 0; default all ten. Raises ValueError where a
+    class has too few, or count is no multiple.
     """
     wanted = sorted(range(len(CLASSES)) if classes is None else classes)
     each, rest = divmod(count, len(wanted))
@@ -116,20 +116,14 @@ class Task(NamedTuple):
         return decays, dataclasses.replace(decays, rate=stays)
 
     def begun(self, seed, recipe, change=None, **more):
-        """The `Run` of the epochs before averaging starts.
-
-        change: called with the network before it trains; more: as in `SmallResNet`.
-        """
+        """The `Run` until averaging starts; change: called with the network at first."""
         model = self.network(seed, **more)
         if change:
             change(model)
         return train(model, self.train, recipe, seed=seed, last=self.start)
 
     def branch(self, seed, run, recipe, **calls):
-        """The model of a run that goes on from another one's weights and momenta.
-
-        calls: as in `train`. The other run stays as it is, its momenta too.
-        """
+        """The model of a run that goes on from another, whose momenta stay, too."""
         calls |= {"first": self.start, "state": run.optimiser.state_dict()}
         return train(copy.deepcopy(run.model), self.train, recipe, seed=seed, **calls).model
 

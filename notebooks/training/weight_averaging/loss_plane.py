@@ -92,8 +92,7 @@ def bezier(first_D, middle_D, second_D, t):
 def bend(model, first_D, second_D, data, *, epochs, rate=0.05, batch=64, seed=0):
     """The middle (D,) of a `bezier` curve of low loss between two networks.
 
-    Starts halfway and descends the loss at a random point of the curve for each batch of the
-    `Images` data, with momentum. The model lends its structure; its weights stay.
+    Descends the loss at a random point of the curve for each batch. The model's weights stay.
     """
     names = [name for name, _ in model.named_parameters()]
     middle_D = ((first_D + second_D) / 2).requires_grad_()
@@ -124,8 +123,7 @@ def judge(model, data):
 def along(model, points, statistics, *parts):
     """`judge` of the model on each of the parts, at each of the points (D,): rows of numbers.
 
-    statistics: `Images` from which the batch norms are recomputed at each point. The model ends
-    at the last point, in the mode of prediction.
+    statistics: `Images` from which the batch norms are recomputed at each point.
     """
     rows = []
     for weights_D in points:

@@ -13,7 +13,7 @@ METRICS = {}  # no claim of the article is a rate or a time of a step
 
 
 def ours(sizes, device):
-    """One training step, and the exponential average of all weights in fused calls"""
+    """One training step, and an average in fused calls (writes in place are not counted)"""
     model, step = _step(sizes, device)
     average = WeightAverage(model, 0.99, check=False)
 

@@ -1,8 +1,7 @@
 """One short training loop for images that fit into the device's memory.
 
-The whole set lies on the device as bytes. A batch is an index and a scaling there, so that no
-loader waits and nothing is copied; the losses stay on the device until the run ends, so that
-the host never waits either. It trains any network of images with any optimiser of torch.
+The whole set lies on the device as bytes. A batch is an index and a scaling there, so that
+nothing is copied; the losses stay on the device until the run ends, so that nobody waits.
 
 Legend: N images, B batch, C channels, H height, W width, K classes.
 """
@@ -59,11 +58,8 @@ class Images(NamedTuple):
 
 
 def images(pixels_NCHW, labels_N):
-    """`Images` of uint8 pixels and int64 labels, with the moments of their own bytes.
-
-    Raises ValueError for other dtypes, other numbers of images and labels, or none. A channel
-    that is constant gets the deviation 1.
-    """
+    """`Images` of uint8 pixels and int64 labels, with the moments of their own bytes (deviation
+    1 of a constant channel). Raises ValueError for other dtypes or numbers, or none."""
     if pixels_NCHW.dtype != torch.uint8 or labels_N.dtype != torch.int64:
         got = f"{pixels_NCHW.dtype} and {labels_N.dtype}"
         raise ValueError(f"pixels and labels are {got}; they are uint8 and int64")
@@ -78,12 +74,8 @@ def images(pixels_NCHW, labels_N):
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a run trains.
-
-    rate: the learning rate, a number or a function of the epochs done so far (a float: it is
-    asked before every step). optimiser: called with the parameters and `lr`, `SGD` or `ADAM`
-    here, or one of your own.
-    """
+    """How a run trains. rate: a number, or a function of the epochs done (a float: it is asked
+    before every step). optimiser: called with the parameters and `lr`."""
 
     epochs: int = 20
     batch: int = 64

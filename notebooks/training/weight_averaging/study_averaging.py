@@ -1,21 +1,16 @@
 """The recorded study: methods of averaging and of uncertainty, on a grid of parts and seeds.
 
-    python study_averaging.py                          # from the slice's folder; hours
-    python study_averaging.py --parts methods --seeds 1 --images 2000 --epochs 8
+    python study_averaging.py  # from the slice's folder; hours
     python study_averaging.py --images 3000 --tested 400 --epochs 16 --threads 1  # as recorded
 
 What is compared starts from the same weights and has as many epochs, but for `ensemble` and
 `multiswag`, which have three runs. SGD's rates are those of the authors' recipe for such a
-network, with batches half as large, AdamW's are common ones; none was tuned on what is
-reported. The authors' SWA has a schedule of its own (0.05 from half of the run on, the mean of
-the last hundred of 225 epochs); ours forks from SGD's at three quarters. Each part and seed is
-kept in a file of its own, so that a study that was stopped goes on. The receipt holds the parts
-named, all by default: the mean over seeds, its 95 % interval (Student's t), and curves of the
-first seed.
+network, AdamW's are common ones, the fork is ours; nothing was tuned on what is reported. A
+stopped study goes on: each part and seed keeps a file. The receipt holds the parts named (all
+by default): means over seeds, 95 % intervals (Student's t), curves of the first seed.
 
-Parts: `methods` (the article's first half), `surface` (a plane and curves between networks),
-`uncertainty` (five classes known, five unknown; one run and three), `widths` (double descent
-with a fifth of the labels wrong), `bits` (eight bits while training, few bits after).
+Parts: `methods`, `surface` (a plane, curves), `uncertainty` (five classes known, five unknown;
+one run and three), `widths` (a fifth of the labels wrong), `bits` (8 in training, few after).
 """
 
 import argparse
@@ -91,8 +86,7 @@ def with_adam(task, seed):
 
 
 def surface(task, seed):
-    """Loss and error at SGD and SWA, each with statistics of its own; of the first seed a plane
-    and two ways between starts, too."""
+    """Loss and error at SGD and SWA, each refreshed; of the first seed curves, too."""
     decays, stays = task.recipes()
     run = task.begun(seed, decays)
     swa = WeightAverage(run.model)
@@ -110,7 +104,7 @@ def surface(task, seed):
 
 
 def starts(task, look, few, first):
-    """The plane through SGD from three starts; a straight line and a bent curve between two."""
+    """The plane through SGD from three starts; a straight and a bent way between two."""
     decays, _ = task.recipes()
     others = [task.branch(n, task.begun(n, decays), decays) for n in (100, 200)]
     second, third = map(loss_plane.weights_of, others)
@@ -201,10 +195,9 @@ def widths(task, seed):
 
 
 def bits(task, seed):
-    """Test error in percent: 8 bits while training, and few bits after it.
+    """Test error in percent: 8 bits while training, and few bits after it, then refreshed.
 
-    A rounded copy gets batch-norm statistics of its own. `rounding_3_bits_gain`: by how many
-    points less SWA's error rises than SGD's when their weights keep 3 bits.
+    `rounding_3_bits_gain`: by how much less SWA's error rises than SGD's with 3 bits.
     """
     found, kept = {}, {}
     for name, optimiser in {"full": SGD, "low": partial(LowPrecisionSGD, bits=8)}.items():

@@ -12,11 +12,10 @@ E[w^2] - a^2 cancels in float32; K counts the deviations kept, also where fewer 
 (the authors' code divides by the full rank). Every sampled network gets batch-norm statistics
 of its own, and probabilities are averaged, neither weights nor logits.
 
-The last layer's Laplace approximation (Daxberger et al. 2021; the article's KFAC Laplace covers
-all layers) is a Gaussian around the trained weights W of that layer, whose precision is the
-loss curvature there, sum_n (diag(p_n) - p_n p_n^T) x f_n f_n^T (x: Kronecker product), plus the
-prior precision that weight decay means: decay times N. MC dropout (Gal and Ghahramani 2016)
-leaves dropout on.
+The last layer's Laplace approximation (Daxberger et al. 2021; the article's covers all layers)
+is a Gaussian around that layer's trained weights, whose precision is the loss curvature there,
+sum_n (diag(p_n) - p_n p_n^T) x f_n f_n^T (x: Kronecker product), plus that of the prior which
+weight decay means: decay times N. MC dropout (Gal and Ghahramani 2016) leaves dropout on.
 
 Legend: D weights, N inputs, K classes, S samples, P features with a one appended.
 """
@@ -29,11 +28,7 @@ from torch import nn
 
 
 class Swag:
-    """The mean (D,), variance (D,) and last `rank` deviations of the weights it is shown.
-
-    Raises ValueError for a rank below 2, weights of another length or not finite, and for a
-    sample before the second update.
-    """
+    """The mean (D,), variance (D,) and last `rank` deviations of the weights it is shown."""
 
     def __init__(self, rank=20):
         if rank < 2:
@@ -65,11 +60,8 @@ class Swag:
         return self.squares / self.count
 
     def sample(self, *, generator=None, scale=0.5, low_rank=True):
-        """One vector of weights (D,) from the Gaussian.
-
-        scale multiplies the covariance; low_rank says whether its second part takes part. The
-        generator is one of the CPU.
-        """
+        """One vector of weights (D,); scale multiplies the covariance, low_rank says whether
+        its second part takes part, the generator is one of the CPU."""
         if self.count < 2:
             raise ValueError(f"{self.count} vectors of weights came; a spread needs two")
         deviation = self.variance.clamp_min(1e-30).sqrt()
