@@ -1,5 +1,6 @@
 """Each part of the study runs on a few small pictures and tells what the page asks for."""
 
+import itertools
 import math
 from types import SimpleNamespace
 
@@ -152,6 +153,8 @@ def test_unknown_pictures_are_those_that_should_look_odd(task, monkeypatch):
 def test_widths_and_bits_are_measured(task, monkeypatch):
     monkeypatch.setattr(study, "SAMPLES", 3)
     monkeypatch.setattr(study, "WIDTHS", (1, 8))
+    told = itertools.count()
+    monkeypatch.setattr(study, "error_of", lambda *given: 2.0 ** next(told))  # all differ
     found = study.widths(task, 0)
     assert len([name for name in found if name.endswith("error")]) == 8
     multi, many = (found[f"{name}_width_8_error"] for name in ("multiswag", "ensemble"))
@@ -159,7 +162,11 @@ def test_widths_and_bits_are_measured(task, monkeypatch):
     assert found["multiswag_from_1_to_8_gap"] == multi - found["multiswag_width_1_error"]
     found = study.bits(task, 0)
     assert found["swalp_gap"] == found["low_swa_error"] - found["full_sgd_error"]
-    assert all(0 <= value <= 100 for name, value in found.items() if name.endswith("error"))
+    rises = [
+        found[f"full_{name}_3_bits_error"] - found[f"full_{name}_24_bits_error"]
+        for name in ("sgd", "swa")
+    ]
+    assert found["rounding_3_bits_gain"] == rises[0] - rises[1]
 
 
 def test_the_receipt_holds_the_interval_of_the_mean():
