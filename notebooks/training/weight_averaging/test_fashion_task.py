@@ -17,6 +17,15 @@ def idx(values, magic):
     )
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread():
+    """Two threads would wait for each other in networks this small."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.fixture
 def folder(tmp_path):
     """Both files of both parts with 120 images of 4 x 5 pixels, twelve of each class."""
