@@ -1,0 +1,110 @@
+"""The chapter's images as bytes: Fashion-MNIST, and hands that sign a digit, signer by signer.
+
+Fashion-MNIST (Xiao, Rasul, Vollgraf 2017) comes as gzipped IDX files: a magic word, the lengths
+of the axes, then bytes. The hands (Mavi 2020) are JPEG photographs in a folder for each digit.
+Their names count on while one person signs all ten digits, and skip some numbers before the next,
+so a run of numbers is taken for one signer; the data set does not say so itself.
+
+Legend: N images, C channels, H height, W width.
+"""
+
+import gzip
+import re
+import struct
+
+import numpy as np
+import torch
+from frequency_training import Images
+
+CLASSES = (
+    "T-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "boot",
+)  # fmt: skip
+MAGIC = {"images": 0x803, "labels": 0x801}  # unsigned bytes with three axes, with one
+GAP = 3  # numbers that may be missing inside the run of one signer
+
+
+def read_idx(path, kind):
+    """The array of unsigned bytes in a gzipped IDX file of `images` or `labels`.
+
+    Raises ValueError for another kind of file, or one whose length is not what it says.
+    """
+    content = gzip.decompress(path.read_bytes())
+    if content[:4] != struct.pack(">I", MAGIC[kind]):
+        told = content[:4].hex() or "nothing"
+        raise ValueError(f"{path.name} starts with {told}; {kind} start with {MAGIC[kind]:08x}")
+    axes = MAGIC[kind] & 0xFF
+    head = 4 + 4 * axes
+    shape = struct.unpack(f">{axes}I", content[4:head])
+    if len(content) - head != np.prod(shape):
+        found = len(content) - head
+        raise ValueError(f"{path.name} holds {found} bytes of values, {shape} were announced")
+    return np.frombuffer(content, np.uint8, offset=head).reshape(shape)
+
+
+def fashion(folder, part, device="cpu"):
+    """`Images` of the part `train` (60,000) or `t10k` (10,000), (N, 1, 28, 28)."""
+    pixels = read_idx(folder / f"{part}-images-idx3-ubyte.gz", "images")
+    labels = read_idx(folder / f"{part}-labels-idx1-ubyte.gz", "labels")
+    if len(pixels) != len(labels):
+        raise ValueError(f"{part}: {len(pixels)} images and {len(labels)} labels")
+    pixels_NCHW = torch.from_numpy(pixels.copy())[:, None]
+    return Images(pixels_NCHW.to(device), torch.from_numpy(labels.astype(np.int64)).to(device))
+
+
+def draw(images, count, seed=0):
+    """`count` of the images, drawn without repetition by the seed; ValueError for more than all."""
+    if not 0 < count <= len(images):
+        raise ValueError(f"{count} of {len(images)} images were asked for")
+    order = torch.randperm(len(images), generator=torch.Generator().manual_seed(seed))
+    index = order[:count].to(images.labels_N.device)
+    return Images(images.pixels_NCHW[index], images.labels_N[index])
+
+
+def shuffled(images, seed=0):
+    """The same images, each with the label of another: the labels' counts stay."""
+    drawn = torch.Generator().manual_seed(seed)
+    order = torch.randperm(len(images), generator=drawn).to(images.labels_N.device)
+    return Images(images.pixels_NCHW, images.labels_N[order])
+
+
+def signed_digits(folder, side=32, device="cpu"):
+    """`Images` of the hands in grey, (N, 1, side, side), and each one's signer, (N,) int64.
+
+    Averaged over areas when made smaller, so that no high frequency folds into a low one.
+    """
+    from PIL import Image
+
+    paths = sorted(folder.glob("[0-9]/*.JPG"))
+    numbers = [int(re.search(r"(\d+)\.JPG$", path.name)[1]) for path in paths]
+    pixels = []
+    for path in paths:
+        with Image.open(path) as photo:
+            pixels.append(np.asarray(photo.convert("L").resize((side, side), Image.Resampling.BOX)))
+    labels = torch.tensor([int(path.parent.name) for path in paths], device=device)
+    pixels_NCHW = torch.from_numpy(np.stack(pixels))[:, None].to(device)
+    return Images(pixels_NCHW, labels), torch.tensor(signers(numbers), device=device)
+
+
+def signers(numbers):
+    """The signer of each number, counted from 0: numbers at most `GAP` + 1 apart are one's.
+
+    >>> signers([1, 2, 4, 20, 21])
+    [0, 0, 0, 1, 1]
+    """
+    order = sorted(set(numbers))
+    steps = [after - before > GAP + 1 for before, after in zip(order, order[1:], strict=False)]
+    which = dict(zip(order, np.cumsum([0, *steps]).tolist(), strict=True))
+    return [which[number] for number in numbers]
+
+
+def by_signer(images, signer_N, share=0.25, within=0.15, seed=0):
+    """(training set, held-out images of its signers, all images of other signers)."""
+    drawn = torch.Generator().manual_seed(seed)
+    count = int(signer_N.max()) + 1
+    strange = torch.zeros(count, dtype=torch.bool)
+    strange[torch.randperm(count, generator=drawn)[: round(share * count)]] = True
+    other_N = strange[signer_N.cpu()]
+    held_N = (torch.rand(len(images), generator=drawn) < within) & ~other_N
+    parts = (~other_N & ~held_N, held_N, other_N)
+    parts = [part.to(images.labels_N.device) for part in parts]
+    return tuple(Images(images.pixels_NCHW[part], images.labels_N[part]) for part in parts)
