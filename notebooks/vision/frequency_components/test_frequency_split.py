@@ -35,7 +35,7 @@ def split_reference(plane, radius, edge=False):
 @pytest.mark.parametrize("shape", [(6, 6), (5, 7), (8, 5), (1, 4)])
 def test_equals_the_sum_over_frequencies(shape, edge):
     plane = images((1, 1, *shape))
-    for radius in (0, 1, 2, 2.5, math.sqrt(8), 9):
+    for radius in (0, 1, 2, 2.5, 2.9, 9):
         wanted = split_reference(plane[0, 0].numpy(), radius, edge)
         found = split(plane, radius, edge)[0][0, 0].numpy()
         np.testing.assert_allclose(found, wanted, atol=1e-12, err_msg=f"radius {radius}")
