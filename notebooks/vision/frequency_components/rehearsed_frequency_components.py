@@ -1,0 +1,66 @@
+"""One attack through the filter as a GPU would run it, the naive way, and a broken one.
+
+`make predict` counts them without a GPU, at the sizes of each tier.
+"""
+
+import torch
+from frequency_split import low_pass, mask, split
+from gradient_attacks import Filtered, fgsm, pgd
+from small_cnn import SmallCNN
+from torch.nn import functional as F
+
+EPSILON, STEPS, RADIUS = 0.1, 10, 8
+METRICS = {"attack_rate": ("ours", lambda sizes: sizes["attacked"] * STEPS)}  # image steps a call
+
+
+def ours(sizes, device):
+    """Ten PGD steps through the filter, whose gradient is one more filtering"""
+    model, images, labels = _ready(sizes, device)
+    through = Filtered(model, RADIUS)
+    return lambda: pgd(through, images, labels, EPSILON, EPSILON / 4, STEPS)
+
+
+def splitting(sizes, device):
+    """The split of all test images at one radius"""
+    _, images, _ = _ready(sizes, device)
+    return lambda: split(images, RADIUS)
+
+
+def naive(sizes, device):
+    """The same attack, one image after the other, its gradient by the tape of whole transforms"""
+    model, images, labels = _ready(sizes, device)
+
+    def through(x_BCHW):
+        kept = mask(28, 28, RADIUS, device=x_BCHW.device)
+        return model(torch.fft.ifft2(torch.fft.fft2(x_BCHW) * kept).real)
+
+    few = range(4)  # of the images; the rest costs as much each
+
+    def attack():
+        pairs = ((images[i : i + 1], labels[i : i + 1]) for i in few)
+        return [pgd(through, *pair, EPSILON, EPSILON / 4, STEPS) for pair in pairs]
+
+    return attack
+
+
+def broken(sizes, device):
+    """The same attack, but the images go up and come down in each step, and the loss is read"""
+    model, images, labels = _ready(sizes, device)
+    there = images.cpu()
+
+    def attack():
+        found = there
+        for _ in range(STEPS):
+            on_card = fgsm(Filtered(model, RADIUS), found.to(device), labels, EPSILON / 4)
+            F.cross_entropy(model(low_pass(on_card, RADIUS)), labels).item()
+            found = (there + (on_card.cpu() - there).clamp(-EPSILON, EPSILON)).clamp(0, 1)
+        return found
+
+    return attack
+
+
+def _ready(sizes, device):
+    torch.manual_seed(0)
+    images = torch.rand(sizes["attacked"], 1, 28, 28)
+    labels = torch.arange(sizes["attacked"]) % 10
+    return SmallCNN(sizes["width"]).to(device).eval(), images.to(device), labels.to(device)

@@ -1,0 +1,148 @@
+"""The recorded study: how training changes what a network takes from which radius, seed by seed.
+
+    python -m study_frequency                 # in the slice's folder; a receipt
+    python -m study_frequency --images 2000 --epochs 2 --seeds 1
+
+Seven ways of training one network (`METHODS`), all by the same recipe; after each epoch every
+model is asked about the whole test images and their parts. At its end it is attacked (FGSM, and
+PGD with a random start), and its first kernels are measured. Batch norm is asked twice, with
+running statistics and with those of the test batch. Besides, a small training set is learnt with
+natural and with shuffled labels, and watched on the low parts of its own images.
+
+Each run's numbers are kept in a file of `--folder` when it ends, and a study that is started again
+with the same sizes goes on with the runs that are missing.
+"""
+
+import argparse
+import json
+import statistics
+from pathlib import Path
+
+import torch
+from accuracy_by_radius import by_radius, parts_of, robust_accuracy, survivors, watch
+from frequency_training import Recipe, adversarial, mixed, train
+from gradient_attacks import fgsm, pgd
+from helpers import data, device, receipts
+from image_sets import draw, fashion, shuffled
+from kernel_smoothness import high_share, roughness, roughness_penalty
+from small_cnn import SmallCNN, first_kernels
+
+EPSILON, PGD_STEPS, ATTACKED, FEW = 0.05, 20, 1000, 1000
+METHODS = {
+    "plain": ({}, {}),
+    "batch_norm": ({"norm": True}, {}),
+    "dropout": ({"dropout": 0.5}, {}),
+    "mixup": ({}, {"change": mixed()}),
+    "adversarial": ({}, {"change": adversarial(EPSILON)}),
+    "batch_norm_adversarial": ({"norm": True}, {"change": adversarial(EPSILON)}),
+    "smooth_penalty": ({}, {"penalty": roughness_penalty(10.0)}),
+}  # what the network is made with, and what training changes
+MEMORY = ("natural", "shuffled")
+
+
+def attacked(model, images, labels):
+    """Accuracies after both attacks, by name, PGD from a random start."""
+    drawn = torch.Generator(device=images.device).manual_seed(0)
+    ways = {
+        "fgsm": lambda m, x, y: fgsm(m, x, y, EPSILON),
+        "pgd": lambda m, x, y: pgd(m, x, y, EPSILON, EPSILON / 5, PGD_STEPS, drawn),
+    }
+    return {name: robust_accuracy(model, images, labels, way) for name, way in ways.items()}
+
+
+def trained(method, seed, training, parts, recipe):
+    """The numbers of one run: {"rows": accuracies by epoch, "scores": those of the end}."""
+    about, changes = METHODS[method]
+    torch.manual_seed(seed)
+    model, rows = SmallCNN(**about).to(parts.labels_N.device), []
+    train(model, training, recipe, seed=seed, at_epoch=watch(parts, rows), **changes)
+    counts, _ = survivors(model, parts, 12)
+    stretched = parts_of(*parts[:2], stretched=True)
+    scores = {f"stretched_{name}": share for name, share in by_radius(model, stretched).items()}
+    if about.get("norm"):
+        found = by_radius(model, parts, "batch")
+        scores |= {f"batch_statistics_{name}": share for name, share in found.items()}
+    scores |= attacked(model, parts.images_NCHW[:ATTACKED], parts.labels_N[:ATTACKED])
+    scores |= {"high_only": counts.high_only / len(parts.labels_N)}
+    kernels = first_kernels(model)
+    scores |= {"roughness": roughness(kernels).item()}
+    return {"rows": rows, "scores": scores | {"kernel_high": high_share(kernels, 28, 8).item()}}
+
+
+def memorised(kind, seed, training, recipe):
+    """The same of a small set with natural or shuffled labels, asked about its own images."""
+    few = draw(training, FEW, seed)
+    few = shuffled(few, seed) if kind == "shuffled" else few
+    torch.manual_seed(seed)
+    model, rows = SmallCNN().to(few.labels_N.device), []
+    train(model, few, recipe, seed=seed, at_epoch=watch(parts_of(*few.whole()), rows))
+    return {"rows": rows, "scores": {}}
+
+
+def kept(path, sizes, compute):
+    """The numbers in the file, if it is of these sizes; else computed and written, all or nothing."""
+    if path.exists():
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content["sizes"] == sizes:
+            return content["found"]
+    found = compute()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_suffix(".part")
+    aside.write_text(json.dumps({"sizes": sizes, "found": found}), encoding="utf-8")
+    aside.replace(path)
+    return found
+
+
+def record(receipt, name, runs):
+    """A curve of the means over seeds, and each score with its least and largest, in percent."""
+    rows = [run["rows"] for run in runs]
+    columns = {"epoch": list(range(1, len(rows[0]) + 1))}
+    for key in rows[0][0]:
+        seeds = [[100 * row[key] for row in one] for one in rows]
+        columns[key] = [statistics.mean(values) for values in zip(*seeds, strict=True)]
+        last = [one[-1] for one in seeds]
+        told = (min(last), max(last), len(last))
+        receipt.record(f"study_{name}_{key}", statistics.mean(last), "%", *told)
+    receipt.curve(name, **columns)
+    for key in runs[0]["scores"]:
+        unit, scale = ("mean square", 1) if key == "roughness" else ("%", 100)
+        values = [scale * run["scores"][key] for run in runs]
+        told = (min(values), max(values), len(values))
+        receipt.record(f"study_{name}_{key}", statistics.mean(values), unit, *told)
+
+
+def main(argv=None):
+    """Train, or take what is kept; write the receipt."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--images", type=int, default=12_000)
+    parser.add_argument("--epochs", type=int, default=8)
+    parser.add_argument("--memory-epochs", type=int, default=60)
+    parser.add_argument("--tested", type=int, default=2000)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=device.cores())
+    parser.add_argument("--folder", type=Path, default=Path("../../../_build/study_frequency"))
+    given = parser.parse_args(argv)
+    torch.set_num_threads(given.threads)
+    where, folder = device.device(), data.fetch("fashion_mnist")
+    training = draw(fashion(folder, "train", where), given.images)
+    parts = parts_of(*draw(fashion(folder, "t10k", where), given.tested).whole())
+    receipt = receipts.start("frequency_components", device.tier(), given.threads)
+    sizes = {"images": given.images, "epochs": given.epochs, "tested": given.tested}
+    sizes |= {"memory_images": FEW, "memory_epochs": given.memory_epochs}
+    recipe, long = Recipe(given.epochs), Recipe(given.memory_epochs)
+    jobs = {name: lambda n, s: trained(n, s, training, parts, recipe) for name in METHODS}
+    jobs |= {name: lambda n, s: memorised(n, s, training, long) for name in MEMORY}
+    found = {name: [] for name in jobs}
+    for seed in range(given.seeds):
+        for name, job in jobs.items():
+            path = given.folder / f"{name}_{seed}.json"
+            found[name].append(kept(path, sizes, lambda n=name, s=seed, j=job: j(n, s)))
+            print(name, seed, found[name][-1]["rows"][-1], flush=True)
+    for name, runs in found.items():
+        record(receipt, name, runs)
+    receipt.sizes(**sizes, seeds=given.seeds)
+    print(receipt.write("study"))
+
+
+if __name__ == "__main__":
+    main()
