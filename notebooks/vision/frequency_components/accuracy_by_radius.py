@@ -103,16 +103,18 @@ def robust_accuracy(model, images_NCHW, labels_N, attack):
 def confidence_table(asked, images_NCHW, crowd_NCHW, radii):
     """What the page's slider shows: each model's probabilities of each part at each radius.
 
-    asked: {name: (model, statistics)}. crowd_NCHW: other test images that fill the batch, so that
-    batch statistics are those of a test batch and not of the few images shown. The result is
-    uint8 (names, 2 raw or stretched, R, 2 low or high, N, K), probabilities times 255.
+    asked: {name: (model, statistics)}. crowd_NCHW: other test images that fill the batch where its
+    statistics count, so that they are those of a test batch and not of the few images shown. The
+    result is uint8 (names, 2 raw or stretched, R, 2 low or high, N, K), probabilities times 255.
     """
     count, found = len(images_NCHW), []
     batch = torch.cat([images_NCHW, crowd_NCHW])[:BATCH]
     pairs = [split(batch, radius) for radius in radii]
     for model, statistics in asked.values():
+        used = len(batch) if statistics == "batch" else count
         for change in (lambda part: part, stretch):
             for pair in pairs:
-                found += [answers(model, change(part), statistics)[:count] for part in pair]
+                told = [answers(model, change(part[:used]), statistics) for part in pair]
+                found += [logits[:count] for logits in told]
     table = torch.stack(found).softmax(-1).mul(255).round().to(torch.uint8)
     return table.view(len(asked), 2, len(radii), 2, count, -1)
