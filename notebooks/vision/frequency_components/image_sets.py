@@ -1,9 +1,9 @@
 """The chapter's images as bytes: Fashion-MNIST, and hands that sign a digit, signer by signer.
 
 Fashion-MNIST (Xiao, Rasul, Vollgraf 2017) comes as gzipped IDX files: a magic word, the lengths
-of the axes, then bytes. The hands (Mavi 2020) are JPEG photographs in a folder for each digit.
-Their names count on while one person signs all ten digits, and skip some numbers before the next,
-so a run of numbers is taken for one signer; the data set does not say so itself.
+of the axes, then bytes. The hands (Mavi 2020) are JPEG photographs, a folder for each digit.
+Their names count on while one person signs all ten digits, so neighbouring numbers are one
+person's, and far ones are two people's; the data set does not say so itself.
 
 Legend: N images, C channels, H height, W width.
 """
@@ -20,7 +20,7 @@ CLASSES = (
     "T-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "boot",
 )  # fmt: skip
 MAGIC = {"images": 0x803, "labels": 0x801}  # unsigned bytes with three axes, with one
-GAP = 3  # numbers that may be missing inside the run of one signer
+BLOCK, GUARD = 100, 10  # numbers in a block that is one side's; numbers that one person takes
 
 
 def read_idx(path, kind):
@@ -68,7 +68,7 @@ def shuffled(images, seed=0):
 
 
 def signed_digits(folder, side=32, device="cpu"):
-    """`Images` of the hands in grey, (N, 1, side, side), and each one's signer, (N,) int64.
+    """`Images` of the hands in grey, (N, 1, side, side), and the number in each one's name, (N,).
 
     Averaged over areas when made smaller, so that no high frequency folds into a low one.
     """
@@ -82,29 +82,20 @@ def signed_digits(folder, side=32, device="cpu"):
             pixels.append(np.asarray(photo.convert("L").resize((side, side), Image.Resampling.BOX)))
     labels = torch.tensor([int(path.parent.name) for path in paths], device=device)
     pixels_NCHW = torch.from_numpy(np.stack(pixels))[:, None].to(device)
-    return Images(pixels_NCHW, labels), torch.tensor(signers(numbers), device=device)
+    return Images(pixels_NCHW, labels), torch.tensor(numbers, device=device)
 
 
-def signers(numbers):
-    """The signer of each number, counted from 0: numbers at most `GAP` + 1 apart are one's.
+def by_signer(images, number_N, within=0.15, seed=0):
+    """(training set, held-out images of its signers, all images of other signers).
 
-    >>> signers([1, 2, 4, 20, 21])
-    [0, 0, 0, 1, 1]
+    Every fourth block of `BLOCK` numbers is the others'. What lies within `GUARD` numbers of such
+    a block is left out, so that nobody stands on both sides. Of the rest, the share `within` is
+    held out by the seed.
     """
-    order = sorted(set(numbers))
-    steps = [after - before > GAP + 1 for before, after in zip(order, order[1:], strict=False)]
-    which = dict(zip(order, np.cumsum([0, *steps]).tolist(), strict=True))
-    return [which[number] for number in numbers]
-
-
-def by_signer(images, signer_N, share=0.25, within=0.15, seed=0):
-    """(training set, held-out images of its signers, all images of other signers)."""
-    drawn = torch.Generator().manual_seed(seed)
-    count = int(signer_N.max()) + 1
-    strange = torch.zeros(count, dtype=torch.bool)
-    strange[torch.randperm(count, generator=drawn)[: round(share * count)]] = True
-    other_N = strange[signer_N.cpu()]
-    held_N = (torch.rand(len(images), generator=drawn) < within) & ~other_N
-    parts = (~other_N & ~held_N, held_N, other_N)
-    parts = [part.to(images.labels_N.device) for part in parts]
+    strange = lambda number_N: number_N // BLOCK % 4 == 3  # noqa: E731
+    other_N = strange(number_N)
+    near_N = strange(number_N - GUARD) | strange(number_N + GUARD)
+    drawn = torch.rand(len(images), generator=torch.Generator().manual_seed(seed))
+    held_N = drawn.to(number_N.device) < within
+    parts = (~near_N & ~held_N & ~other_N, ~near_N & held_N & ~other_N, other_N)
     return tuple(Images(images.pixels_NCHW[part], images.labels_N[part]) for part in parts)

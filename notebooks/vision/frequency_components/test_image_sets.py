@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from frequency_training import Images
-from image_sets import by_signer, draw, fashion, read_idx, shuffled, signed_digits, signers
+from image_sets import by_signer, draw, fashion, read_idx, shuffled, signed_digits
 from PIL import Image
 
 
@@ -57,26 +57,24 @@ def test_shuffling_moves_labels_and_keeps_their_counts():
     assert torch.equal(images.labels_N.bincount(), some().labels_N.bincount())
 
 
-def test_runs_of_numbers_are_signers():
-    assert signers([1, 2, 4, 20, 21]) == [0, 0, 0, 1, 1]
-    assert signers([21, 1, 20, 2]) == [1, 0, 1, 0]
-    assert signers([5, 9]) == [0, 0] and signers([5, 10]) == [0, 1]
-
-
 def test_photographs_become_grey_squares(tmp_path):
     for digit, number in ((3, 10), (4, 11), (3, 40)):
         (tmp_path / str(digit)).mkdir(exist_ok=True)
         grey = np.full((100, 100, 3), 10 * digit, np.uint8)
         Image.fromarray(grey).save(tmp_path / str(digit) / f"IMG_{number}.JPG", quality=95)
-    images, which = signed_digits(tmp_path, side=32)
+    images, numbers = signed_digits(tmp_path, side=32)
     assert images.pixels_NCHW.shape == (3, 1, 32, 32)
-    assert images.labels_N.tolist() == [3, 3, 4] and which.tolist() == [0, 1, 0]
+    assert images.labels_N.tolist() == [3, 3, 4] and numbers.tolist() == [10, 40, 11]
     assert (images.pixels_NCHW[0].float() - 30).abs().max() <= 2  # JPEG rounds
 
 
-def test_signers_of_the_training_set_are_not_among_the_strangers():
-    which = torch.arange(200) // 10
-    images = Images(which.byte()[:, None, None, None].expand(200, 1, 2, 2), torch.arange(200) % 10)
-    training, held, strange = (set(part.pixels_NCHW[:, 0, 0, 0].tolist()) for part in by_signer(images, which))
-    assert len(strange) == 5 and not strange & training and held <= training
-    assert sum(map(len, by_signer(images, which))) == 200
+def test_nobody_stands_on_both_sides():
+    numbers = torch.arange(1100, 1900)
+    pixels = numbers.to(torch.int64)[:, None, None, None]
+    training, held, strange = by_signer(Images(pixels, numbers % 10), numbers)
+    learnt, others = (part.pixels_NCHW.flatten() for part in (training, strange))
+    assert others.tolist() == [*range(1100, 1200), *range(1500, 1600)]
+    distances = (learnt[:, None] - others).abs()
+    assert distances.min() > 10  # ten numbers are one person's
+    own = {*training.pixels_NCHW.flatten().tolist(), *held.pixels_NCHW.flatten().tolist()}
+    assert len(own) == len(training) + len(held) and 30 < len(held) < 140
