@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
-from gradient_attacks import pgd
+from gradient_attacks import ascend
 from torch.nn import functional as F
 
 
@@ -98,7 +98,7 @@ def adversarial(epsilon, steps=3):
 
     def change(model, x_BCHW, labels_B, drawn):
         model.eval()
-        x_BCHW = pgd(model, x_BCHW, labels_B, epsilon, 2.5 * epsilon / steps, steps, drawn)
+        x_BCHW = ascend(model, x_BCHW, labels_B, epsilon, 2.5 * epsilon / steps, steps, drawn)
         model.train()
         return x_BCHW, labels_B
 

@@ -35,9 +35,14 @@ def pgd(model, images_BCHW, labels_B, epsilon, step, steps, drawn=None):
 
     drawn: a `torch.Generator` on the images' device, for a random start within the ball; without
     one the attack starts at the images. No gradient is left in the model's parameters.
-    Raises ValueError for images outside [0, 1], as many labels as not images, or sizes below zero.
+    Raises ValueError for images outside [0, 1], another number of labels, or sizes below zero.
     """
     _check(images_BCHW, labels_B, epsilon, step, steps)
+    return ascend(model, images_BCHW, labels_B, epsilon, step, steps, drawn)
+
+
+def ascend(model, images_BCHW, labels_B, epsilon, step, steps, drawn=None):
+    """`pgd` without its look at the pixels, for which a device would wait in each training step."""
     images_BCHW = found_BCHW = images_BCHW.detach()
     if drawn is not None:
         noise = torch.rand(images_BCHW.shape, generator=drawn, device=images_BCHW.device)

@@ -10,10 +10,13 @@ running statistics and with those of the test batch. Besides, a small training s
 natural and with shuffled labels, and watched on the low parts of its own images.
 
 Each run's numbers are kept in a file of `--folder` when it ends, and a study that is started again
-with the same sizes goes on with the runs that are missing.
+with the same sizes and code goes on with the runs that are missing. The runs are independent: on
+four machines, start shares `0/4` to `3/4` into one folder; a last call without a share collects.
 """
 
 import argparse
+import functools
+import hashlib
 import json
 import statistics
 from pathlib import Path
@@ -79,16 +82,16 @@ def memorised(kind, seed, training, recipe):
     return {"rows": rows, "scores": {}}
 
 
-def kept(path, sizes, compute):
-    """The numbers in the file, if it is of these sizes; else computed and written, all or nothing."""
+def kept(path, about, compute):
+    """The numbers in the file, if it is about the same; else computed and written, all or nothing."""
     if path.exists():
         content = json.loads(path.read_text(encoding="utf-8"))
-        if content["sizes"] == sizes:
+        if content["about"] == about:
             return content["found"]
     found = compute()
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_suffix(".part")
-    aside.write_text(json.dumps({"sizes": sizes, "found": found}), encoding="utf-8")
+    aside.write_text(json.dumps({"about": about, "found": found}), encoding="utf-8")
     aside.replace(path)
     return found
 
@@ -111,8 +114,32 @@ def record(receipt, name, runs):
         receipt.record(f"study_{name}_{key}", statistics.mean(values), unit, *told)
 
 
+def code():
+    """The SHA-256 of the slice's modules: a run of other code is done again."""
+    sources = sorted(Path(__file__).parent.glob("*.py"))
+    texts = [path.read_bytes() for path in sources if not path.name.startswith("test_")]
+    return hashlib.sha256(b"".join(texts)).hexdigest()
+
+
+def runs_of(given, about):
+    """{name: [the numbers of each seed's run]}, computed or taken from `given.folder`."""
+    where, folder = device.device(), data.fetch("fashion_mnist")
+    training = draw(fashion(folder, "train", where), given.images)
+    parts = parts_of(*draw(fashion(folder, "t10k", where), given.tested).whole())
+    recipe, long = Recipe(given.epochs), Recipe(given.memory_epochs)
+    jobs = {name: lambda n, s: trained(n, s, training, parts, recipe) for name in METHODS}
+    jobs |= {name: lambda n, s: memorised(n, s, training, long) for name in MEMORY}
+    found, (mine, all_shares) = {name: [] for name in jobs}, map(int, given.share.split("/"))
+    for count, (seed, name) in enumerate((s, n) for s in range(given.seeds) for n in jobs):
+        if count % all_shares == mine:
+            compute = functools.partial(jobs[name], name, seed)
+            found[name].append(kept(given.folder / f"{name}_{seed}.json", about, compute))
+            print(name, seed, found[name][-1]["rows"][-1], flush=True)
+    return found
+
+
 def main(argv=None):
-    """Train, or take what is kept; write the receipt."""
+    """Train, or take what is kept; write the receipt, unless it is a share of the runs only."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--images", type=int, default=12_000)
     parser.add_argument("--epochs", type=int, default=8)
@@ -121,23 +148,15 @@ def main(argv=None):
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=device.cores())
     parser.add_argument("--folder", type=Path, default=Path("../../../_build/study_frequency"))
+    parser.add_argument("--share", default="0/1", help="of the runs, such as 1/4: the second of four")
     given = parser.parse_args(argv)
     torch.set_num_threads(given.threads)
-    where, folder = device.device(), data.fetch("fashion_mnist")
-    training = draw(fashion(folder, "train", where), given.images)
-    parts = parts_of(*draw(fashion(folder, "t10k", where), given.tested).whole())
     receipt = receipts.start("frequency_components", device.tier(), given.threads)
     sizes = {"images": given.images, "epochs": given.epochs, "tested": given.tested}
     sizes |= {"memory_images": FEW, "memory_epochs": given.memory_epochs}
-    recipe, long = Recipe(given.epochs), Recipe(given.memory_epochs)
-    jobs = {name: lambda n, s: trained(n, s, training, parts, recipe) for name in METHODS}
-    jobs |= {name: lambda n, s: memorised(n, s, training, long) for name in MEMORY}
-    found = {name: [] for name in jobs}
-    for seed in range(given.seeds):
-        for name, job in jobs.items():
-            path = given.folder / f"{name}_{seed}.json"
-            found[name].append(kept(path, sizes, lambda n=name, s=seed, j=job: j(n, s)))
-            print(name, seed, found[name][-1]["rows"][-1], flush=True)
+    found = runs_of(given, sizes | {"code": code()})
+    if not given.share.endswith("/1"):
+        return
     for name, runs in found.items():
         record(receipt, name, runs)
     receipt.sizes(**sizes, seeds=given.seeds)

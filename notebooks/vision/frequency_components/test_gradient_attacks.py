@@ -106,7 +106,7 @@ def test_equals_torchattacks(norm):
     theirs = pytest.importorskip("torchattacks", reason="torchattacks is a peer, in its own environment")
     model, x, labels = problem(norm=norm)
     wanted = theirs.FGSM(model, eps=EPSILON)(x, labels)
-    assert torch.equal(fgsm(model, x, labels, EPSILON), wanted)
+    torch.testing.assert_close(fgsm(model, x, labels, EPSILON), wanted, atol=1e-6, rtol=0)
     attack = theirs.PGD(model, eps=EPSILON, alpha=STEP, steps=10, random_start=False)
     torch.testing.assert_close(pgd(model, x, labels, EPSILON, STEP, 10), attack(x, labels), atol=1e-6, rtol=0)
 
