@@ -98,9 +98,9 @@
     figures.style.cssText = "display:grid; grid-template-columns:repeat(3, minmax(0, 11rem)); gap:8px; margin:.4rem 0";
     const told = make("p", { role: "status", style: "min-height:3.5em; margin:.3rem 0" });
     const label = (words, control) => make("label", { style: "display:block; margin:.3rem 0" }, [words, control]);
-    const begun = make("span");
+    const current = make("span");
     const app = make("section", {}, [
-      row, make("label", { style: "display:block" }, ["Radius ", begun, range]), figures,
+      row, make("label", { style: "display:block" }, ["Radius ", current, range]), figures,
       label("Network", choose), make("label", { style: "display:block; margin:.3rem 0" }, [rescale, "stretch each part to its full range"]), told,
     ]);
 
@@ -131,7 +131,7 @@
           button.setAttribute("aria-pressed", which === chosen);
           button.style.outline = which === chosen ? "3px solid #3b7dd8" : "none";
         });
-        begun.textContent = String(radius);
+        current.textContent = String(radius);
         range.setAttribute("aria-valuetext", `radius ${radius}`);
         element.dataset.state = "running";
         element.dataset.answers = [0, 1].map((part) => answer(radius, part).best).join(" ");
