@@ -1,0 +1,34 @@
+"""The race's contestants: equal before they are timed, and what the filter's matrix must be."""
+
+import bench_frequency_components as peers
+import pytest
+import torch
+from frequency_split import mask
+from helpers import check
+
+
+def test_all_formulations_of_the_split_agree():
+    images = torch.rand(5, 1, 28, 28)
+    pairs = peers.split_contestants(images, 8, threads=1)
+    assert set(pairs) == set(peers.LABELS.values())
+    assert peers.check_splits(pairs) < 2e-6
+
+
+def test_a_wrong_contestant_is_told():
+    pairs = peers.split_contestants(torch.rand(2, 1, 28, 28), 8, threads=1)
+    pairs["another radius"] = peers.split_contestants(torch.rand(2, 1, 28, 28), 9, 1)[peers.LABELS["ours"]]
+    with pytest.raises(check.Failed, match="values differ"):
+        peers.check_splits(pairs)
+
+
+def test_the_matrix_of_the_filter_is_a_symmetric_projection():
+    matrix = peers.filter_matrix(12, 4).double()
+    torch.testing.assert_close(matrix, matrix.T, atol=1e-6, rtol=0)
+    torch.testing.assert_close(matrix @ matrix, matrix, atol=1e-6, rtol=0)
+    kept = int(mask(12, 12, 4).sum())
+    assert matrix.trace().item() == pytest.approx(kept, abs=1e-3)  # its rank
+
+
+def test_the_bytes_are_at_least_those_of_reading_once_and_writing_twice():
+    images = torch.empty(10, 1, 28, 28)
+    assert 12 * images.numel() < peers.moved_bytes(images) < 60 * images.numel()
