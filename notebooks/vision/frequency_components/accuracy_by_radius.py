@@ -1,8 +1,8 @@
 """What a model makes of the parts of its images: accuracy by radius, survivors, amplitudes.
 
-A test set is split once for each radius; then every model and epoch is asked about the same parts.
-Parts come raw, or stretched so that each image's largest value is one (as in the authors' code).
-Batch norms answer with running statistics, or with those of the test batch (as in that code, too).
+A test set is split once for each radius; every model and epoch is asked about the same parts.
+Parts come raw, or stretched so that each image's largest value is one, as in the authors' code.
+Batch norms answer with running statistics, or, as that code does, with those of the test batch.
 
 Legend: N images, C channels, H height, W width, R radii, K classes.
 """
@@ -64,7 +64,7 @@ def by_radius(model, parts, statistics="running"):
 
 
 def watch(parts, rows, statistics="running"):
-    """A callback for `frequency_training.train` that appends each epoch's `by_radius` to `rows`."""
+    """A callback for `train` of `frequency_training`: each epoch's `by_radius` goes into `rows`."""
     return lambda epoch, model: rows.append(by_radius(model, parts, statistics))
 
 
@@ -78,7 +78,7 @@ class Survivors(NamedTuple):
 
 
 def survivors(model, parts, radius):
-    """(`Survivors` at the radius, the indices of those that are right in the high part only)."""
+    """(`Survivors` at the radius, the indices of those that are right in the high part alone)."""
     whole, low, high = (
         answers(model, images).argmax(1) == parts.labels_N
         for images in (parts.images_NCHW, parts.low[radius], parts.high[radius])
@@ -103,9 +103,9 @@ def robust_accuracy(model, images_NCHW, labels_N, attack):
 def confidence_table(asked, images_NCHW, crowd_NCHW, radii):
     """What the page's slider shows: each model's probabilities of each part at each radius.
 
-    asked: {name: (model, statistics)}. crowd_NCHW: other test images that fill the batch where its
-    statistics count, so that they are those of a test batch and not of the few images shown. The
-    result is uint8 (names, 2 raw or stretched, R, 2 low or high, N, K), probabilities times 255.
+    asked: {name: (model, statistics)}. crowd_NCHW: other test images that fill the batch where
+    its statistics count, so that they are those of a test batch, not of the few images shown. The
+    result is uint8 (names, 2 raw or stretched, R, 2 low or high, N, K): probabilities times 255.
     """
     count, found = len(images_NCHW), []
     batch = torch.cat([images_NCHW, crowd_NCHW])[:BATCH]

@@ -4,7 +4,7 @@
     python -m bench_frequency_components --images 500 --rounds 3
 
 All formulations of the split must agree before they are timed, and so must both attacks.
-torchattacks takes part where it is installed. Images are random: the time does not depend on them.
+torchattacks takes part where it is installed. Images are random, since no time depends on them.
 """
 
 import argparse
@@ -95,8 +95,8 @@ def check_splits(pairs):
 def moved_bytes(images_BCHW):
     """What ours moves through memory at the least: transform, mask, inverse, difference.
 
-    Per pixel: read 4, write s; read s, write s; read s, write 4; read 8, write 4, where a spectrum
-    takes s = 8 · (W // 2 + 1) / W bytes. The least that any program moves is 12.
+    For each pixel: read 4, write s; read s, write s; read s, write 4; read 8, write 4; a spectrum
+    takes s = 8 · (W // 2 + 1) / W bytes of it. The least that any program moves is 12.
     """
     width = images_BCHW.shape[-1]
     return round(images_BCHW.numel() * (4 + 4 + 12 + 4 * 8 * (width // 2 + 1) / width))

@@ -11,8 +11,8 @@ paper's. We differ in three ways. The transform of a real image is half redundan
 of it is computed. One inverse transform is enough, since the rest is the high part. And a mask
 that passes all, or nothing, transforms nothing: its parts are exact, not rounded.
 
-F is linear. Its mask is real and equal at k and -k, so F maps real images to real images, F F = F
-and <F x, y> = <x, F y>: it is the orthogonal projection onto the low frequencies.
+F is linear. Its mask is real and equal at k and -k, so F maps real images to real images, and
+F F = F and <F x, y> = <x, F y>: it is the orthogonal projection onto the low frequencies.
 
 Legend: B images, C channels, H height, W width. Leading axes may be any, also none.
 """
@@ -68,7 +68,7 @@ def mask(height, width, radius, edge=False, device=None):
 
 
 def reach(height, width):
-    """The distance of the farthest frequency from zero: above it, nothing is left of an image."""
+    """The distance of the farthest frequency from zero: above it nothing is left of an image."""
     return math.hypot(height // 2, width // 2)
 
 

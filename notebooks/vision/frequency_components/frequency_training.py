@@ -1,8 +1,8 @@
 """One short training loop for images that fit into the device's memory, and what may change it.
 
 The whole set lies on the device as bytes; a batch is an index and a division, so that no loader
-waits. As in the experiments of Wang et al. (2020): pixels between 0 and 1, no standardisation, no
-augmentation, Adam. A run may change its batches (`adversarial`, `mixed`), or add a penalty.
+waits. As in the experiments of Wang et al. (2020): pixels between 0 and 1, no standardisation,
+no augmentation, Adam. A run may change its batches (`adversarial`, `mixed`), or add a penalty.
 
 Legend: N images, B batch, C channels, H height, W width, K classes.
 """
@@ -36,7 +36,7 @@ class Images(NamedTuple):
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a run trains: epochs, images in a batch, the rate of Adam, halved in the last third."""
+    """How a run trains: epochs, images in a batch, Adam's rate, which is halved in the last third."""
 
     epochs: int = 5
     batch: int = 50
@@ -66,7 +66,8 @@ def train(model, images, recipe, *, seed=0, at_epoch=None, change=None, penalty=
     optimiser = torch.optim.Adam(model.parameters(), lr=recipe.rate, foreach=True)
     steps, losses = len(images) // recipe.batch, []
     for epoch in range(recipe.epochs):
-        optimiser.param_groups[0]["lr"] = recipe.rate * (0.5 if 3 * epoch >= 2 * recipe.epochs else 1)
+        late = 3 * epoch >= 2 * recipe.epochs
+        optimiser.param_groups[0]["lr"] = recipe.rate * (0.5 if late else 1)
         order = torch.randperm(len(images), generator=drawn, device=device)
         total = torch.zeros((), device=device)
         model.train()
@@ -85,15 +86,15 @@ def train(model, images, recipe, *, seed=0, at_epoch=None, change=None, penalty=
             at_epoch(epoch + 1, model.eval())
     losses = torch.stack(losses).tolist() if losses else []
     if not all(map(math.isfinite, losses)):
-        raise FloatingPointError(f"the loss of an epoch is not finite: {losses}; lower the rate")
+        raise FloatingPointError(f"an epoch's loss is not finite: {losses}; lower the rate")
     return Run(model.eval(), losses)
 
 
 def adversarial(epsilon, steps=3):
     """A change for `train`: each batch is replaced by its PGD attack (Madry et al. 2018).
 
-    Steps of 2.5 epsilon / steps from a random start in the ball, by a model that infers, so that
-    the attack leaves batch norm's running statistics alone.
+    Steps of 2.5 epsilon / steps from a random start in the ball, by a model that infers, so
+    that the attack leaves batch norm's running statistics alone.
     """
 
     def change(model, x_BCHW, labels_B, drawn):
@@ -106,7 +107,7 @@ def adversarial(epsilon, steps=3):
 
 
 def mixed(classes=10):
-    """A change for `train`: mixup (Zhang et al. 2018), weights by Beta(1, 1), which is uniform."""
+    """A change for `train`: mixup (Zhang et al. 2018), its weights uniform, that is Beta(1, 1)."""
 
     def change(model, x_BCHW, labels_B, drawn):
         share_B = torch.rand(len(labels_B), generator=drawn, device=x_BCHW.device)

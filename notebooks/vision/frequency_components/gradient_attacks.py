@@ -1,17 +1,17 @@
-"""Attacks that follow the sign of the gradient, also through a low-pass filter before the model.
+"""Attacks that follow the sign of the gradient, also through a low-pass filter before a model.
 
-FGSM (Goodfellow et al. 2015) makes one step of the whole budget, PGD (Madry et al. 2018) several
+FGSM (Goodfellow et al. 2015) makes one step of the whole budget, PGD (Madry et al. 2018) some
 small ones, each followed by the projection onto the ball |x' - x| <= epsilon and onto [0, 1]:
 
     x' <- clip(x + clip(x' + step · sign(dL/dx') - x, -epsilon, epsilon), 0, 1)
 
-A filter F before a model f is part of the model. F is linear and self-adjoint (`frequency_split`),
-so the gradient through it needs no tape and no guess: d L(f(F x)) / dx = F (dL/df at F x), one
+A filter F before a model f is part of it. F is linear and self-adjoint (`frequency_split`), so
+the gradient through it needs no tape and no guess: d L(f(F x)) / dx = F (dL/df at F x), one
 more filtering. Taking the identity for F backward, as is done for steps without a derivative
-(Athalye et al. 2018, BPDA), attacks the same defence with a worse gradient: a weaker comparison.
+(Athalye et al. 2018, BPDA), attacks the same defence by a worse gradient: a weaker comparison.
 
-The loss is summed, not averaged, so that an image's attack does not depend on how many share its
-batch; the sign is the same. Attack a model in the mode in which it answers, usually `eval()`.
+The loss is summed, not averaged, so that an image's attack does not depend on how many share
+its batch; the sign is the same. Attack a model in the mode in which it answers, mostly `eval()`.
 
 Legend: B images, C channels, H height, W width.
 """
@@ -31,9 +31,9 @@ def fgsm(model, images_BCHW, labels_B, epsilon):
 
 
 def pgd(model, images_BCHW, labels_B, epsilon, step, steps, drawn=None):
-    """The images after `steps` steps of the size `step`, nowhere farther than `epsilon`; detached.
+    """The images after `steps` steps of the size `step`, never farther than `epsilon`; detached.
 
-    drawn: a `torch.Generator` on the images' device, for a random start within the ball; without
+    drawn: a `torch.Generator` on the images' device, for a random start in the ball; without
     one the attack starts at the images. No gradient is left in the model's parameters.
     Raises ValueError for images outside [0, 1], another number of labels, or sizes below zero.
     """
@@ -42,7 +42,7 @@ def pgd(model, images_BCHW, labels_B, epsilon, step, steps, drawn=None):
 
 
 def ascend(model, images_BCHW, labels_B, epsilon, step, steps, drawn=None):
-    """`pgd` without its look at the pixels, for which a device would wait in each training step."""
+    """`pgd` without its look at the pixels, for which each step of a training would wait."""
     images_BCHW = found_BCHW = images_BCHW.detach()
     if drawn is not None:
         noise = torch.rand(images_BCHW.shape, generator=drawn, device=images_BCHW.device)
@@ -110,4 +110,4 @@ def _check(images, labels, epsilon, step, steps):
         told = f"epsilon {epsilon}, step {step}, {steps} steps"
         raise ValueError(f"{told}; at least 0, 0 and 1 are allowed")
     if len(images) and not ((images >= 0) & (images <= 1)).all():  # NaN is neither
-        raise ValueError("a pixel is outside [0, 1], where attacks keep it; scale the images first")
+        raise ValueError("a pixel is outside [0, 1], where attacks keep it; scale images first")

@@ -52,7 +52,7 @@ def fashion(folder, part, device="cpu"):
 
 
 def draw(images, count, seed=0):
-    """`count` of the images, drawn without repetition by the seed; ValueError for more than all."""
+    """`count` of the images, drawn by the seed without repetition; ValueError beyond all."""
     if not 0 < count <= len(images):
         raise ValueError(f"{count} of {len(images)} images were asked for")
     order = torch.randperm(len(images), generator=torch.Generator().manual_seed(seed))
@@ -68,7 +68,7 @@ def shuffled(images, seed=0):
 
 
 def signed_digits(folder, side=32, device="cpu"):
-    """`Images` of the hands in grey, (N, 1, side, side), and the number in each one's name, (N,).
+    """`Images` of the hands in grey, (N, 1, side, side), and the number in each name, (N,).
 
     Averaged over areas when made smaller, so that no high frequency folds into a low one.
     """
@@ -79,7 +79,8 @@ def signed_digits(folder, side=32, device="cpu"):
     pixels = []
     for path in paths:
         with Image.open(path) as photo:
-            pixels.append(np.asarray(photo.convert("L").resize((side, side), Image.Resampling.BOX)))
+            small = photo.convert("L").resize((side, side), Image.Resampling.BOX)
+            pixels.append(np.asarray(small))
     labels = torch.tensor([int(path.parent.name) for path in paths], device=device)
     pixels_NCHW = torch.from_numpy(np.stack(pixels))[:, None].to(device)
     return Images(pixels_NCHW, labels), torch.tensor(numbers, device=device)
@@ -88,9 +89,9 @@ def signed_digits(folder, side=32, device="cpu"):
 def by_signer(images, number_N, within=0.15, seed=0):
     """(training set, held-out images of its signers, all images of other signers).
 
-    Every fourth block of `BLOCK` numbers is the others'. What lies within `GUARD` numbers of such
-    a block is left out, so that nobody stands on both sides. Of the rest, the share `within` is
-    held out by the seed.
+    Every fourth block of `BLOCK` numbers is the others'. What lies within `GUARD` numbers of
+    such a block is left out, so that nobody stands on both sides. Of the rest, `within` is the
+    share that the seed holds out.
     """
     strange = lambda number_N: number_N // BLOCK % 4 == 3  # noqa: E731
     other_N = strange(number_N)

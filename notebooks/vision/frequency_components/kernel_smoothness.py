@@ -1,7 +1,7 @@
 """How smooth convolution kernels are, and three ways to make them smoother.
 
-The statistic is the mean squared difference of adjacent values over the mean square: 0 for a
-constant kernel, 2 expected for independent noise, 4 for a checkerboard; scale does not change it.
+The statistic is the mean squared difference of adjacent values over the mean square: 0 for
+a constant kernel, 2 expected for independent noise, 4 for a checkerboard; no scale changes it.
 
 The three ways of the article, for kernels of the first layer:
 
@@ -11,8 +11,8 @@ The three ways of the article, for kernels of the first layer:
 2. keep only the low frequencies of each kernel on its own grid: `frequency_split.split`.
 3. punish differences of adjacent values during training: `roughness_penalty`.
 
-The authors' PyTorch code sums over neighbouring channels; the paper's formula and this module sum
-over neighbours in the plane. Legend: O output channels, I input channels, K side of a kernel.
+The authors' PyTorch code sums over neighbouring channels; the paper's formula and this module
+sum over neighbours in the plane. Legend: O output channels, I input channels, K side of a kernel.
 """
 
 import copy
@@ -29,7 +29,7 @@ def roughness(kernels_OIKK):
     Raises ValueError for kernels of one value, which have no neighbours, and for all zeros.
     """
     if min(kernels_OIKK.shape[-2:]) < 2 or not kernels_OIKK.numel():
-        raise ValueError(f"kernels {tuple(kernels_OIKK.shape)}: at least 2 × 2 values are needed")
+        raise ValueError(f"kernels {tuple(kernels_OIKK.shape)}: 2 × 2 values at least are needed")
     square = kernels_OIKK.square().mean()
     if not kernels_OIKK.any():
         raise ValueError("all kernels are zero: there is nothing to compare differences with")
@@ -43,7 +43,7 @@ def high_share(kernels_OIKK, side, radius):
     grid: the share is the mean gain (squared) of white noise that the high frequencies get.
     """
     if side < max(kernels_OIKK.shape[-2:]):
-        raise ValueError(f"side is {side}; a kernel of {tuple(kernels_OIKK.shape[-2:])} must fit")
+        raise ValueError(f"side is {side}; a kernel of {kernels_OIKK.shape[-1]} must fit")
     power = torch.fft.fft2(kernels_OIKK, s=(side, side)).abs().square()
     high = ~mask(side, side, radius, device=kernels_OIKK.device)
     return (power * high).sum() / power.sum()
@@ -73,7 +73,7 @@ def smoothed(model, change):
 
 
 def roughness_penalty(strength):
-    """A penalty for `frequency_training.train`: strength · the first layer's mean squared difference."""
+    """A penalty for `train`: strength · the first kernels' mean squared difference."""
 
     def penalty(model):
         first = next(m for m in model.modules() if isinstance(m, nn.Conv2d))

@@ -27,7 +27,7 @@ def splitting(sizes, device):
 
 
 def naive(sizes, device):
-    """The same attack, its gradient by the tape of whole complex transforms, no filter reused"""
+    """The same attack, its gradient by the tape of whole complex transforms"""
     model, images, labels = _ready(sizes, device)
 
     def through(x_BCHW):

@@ -1,7 +1,7 @@
 """A small convolutional network with or without batch norm, and batch norm's two modes.
 
-Three convolutions, the first of 5 × 5 so that its kernels can be looked at, and one linear layer.
-Without batch norm its convolutions have biases; with it, the norm's own offset takes their place.
+Three convolutions, the first of 5 × 5 so that its kernels can be seen, and one linear layer.
+Without batch norm its convolutions have biases; with it, the norm's own offset stands for them.
 
 Legend: B images, C channels, H height, W width, K classes.
 """
@@ -39,7 +39,7 @@ def first_kernels(model):
 
 @contextlib.contextmanager
 def batch_statistics(model):
-    """Within the block, the batch norms use the statistics of the batch at hand, not the running.
+    """Within the block, batch norms use the statistics of the batch at hand, not the running ones.
 
     So did the original's code at test time. The running statistics are left as they are.
     """

@@ -1,4 +1,4 @@
-"""The recorded study: how training changes what a network takes from which radius, seed by seed.
+"""The recorded study: how training changes what a network takes from each radius, by seeds.
 
     python -m study_frequency                 # in the slice's folder; a receipt
     python -m study_frequency --images 2000 --epochs 2 --seeds 1
@@ -6,12 +6,12 @@
 Seven ways of training one network (`METHODS`), all by the same recipe; after each epoch every
 model is asked about the whole test images and their parts. At its end it is attacked (FGSM, and
 PGD with a random start), and its first kernels are measured. Batch norm is asked twice, with
-running statistics and with those of the test batch. Besides, a small training set is learnt with
+running statistics and those of the test batch. Besides, a small training set is learnt with
 natural and with shuffled labels, and watched on the low parts of its own images.
 
-Each run's numbers are kept in a file of `--folder` when it ends, and a study that is started again
-with the same sizes and code goes on with the runs that are missing. The runs are independent: on
-four machines, start shares `0/4` to `3/4` into one folder; a last call without a share collects.
+Each run's numbers are kept in a file of `--folder` when it ends. A study that is started again
+with the same sizes and code goes on with the runs that are missing. Runs are independent: on
+four machines, start shares `0/4` to `3/4` into one folder; a last call without one collects.
 """
 
 import argparse
@@ -83,7 +83,7 @@ def memorised(kind, seed, training, recipe):
 
 
 def kept(path, about, compute):
-    """The numbers in the file, if it is about the same; else computed and written, all or nothing."""
+    """The numbers in the file, if it is about the same; else computed, and written as a whole."""
     if path.exists():
         content = json.loads(path.read_text(encoding="utf-8"))
         if content["about"] == about:
@@ -97,7 +97,7 @@ def kept(path, about, compute):
 
 
 def record(receipt, name, runs):
-    """A curve of the means over seeds, and each score with its least and largest, in percent."""
+    """A curve of the means over seeds, and each score with its extremes, in percent."""
     rows = [run["rows"] for run in runs]
     columns = {"epoch": list(range(1, len(rows[0]) + 1))}
     for key in rows[0][0]:
@@ -148,7 +148,7 @@ def main(argv=None):
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=device.cores())
     parser.add_argument("--folder", type=Path, default=Path("../../../_build/study_frequency"))
-    parser.add_argument("--share", default="0/1", help="of the runs, such as 1/4: the second of four")
+    parser.add_argument("--share", default="0/1", help="of the runs, such as 1/4")
     given = parser.parse_args(argv)
     torch.set_num_threads(given.threads)
     receipt = receipts.start("frequency_components", device.tier(), given.threads)

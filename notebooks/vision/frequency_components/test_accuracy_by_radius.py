@@ -1,4 +1,4 @@
-"""Asking models about parts: known answers, both modes of batch norm, the groups of survivors."""
+"""Asking models about parts: known answers, both modes of batch norm, groups of survivors."""
 
 import pytest
 import torch

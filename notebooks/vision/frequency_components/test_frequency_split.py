@@ -1,4 +1,4 @@
-"""The split: against the plainest loop, in closed form, by the laws of a projection, and refused."""
+"""The split: against the plainest loop, in closed form, by a projection's laws, refusals."""
 
 import cmath
 import math

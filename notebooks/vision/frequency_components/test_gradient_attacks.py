@@ -1,4 +1,4 @@
-"""The attacks: gradients by finite differences, the ball, a solved case, the peer, and refusals."""
+"""The attacks: gradients by finite differences, the ball, a solved case, the peer, refusals."""
 
 import pytest
 import torch
@@ -87,7 +87,10 @@ def test_an_image_is_attacked_alike_alone_and_in_company():
 
 def test_a_random_start_repeats_with_its_seed_and_moves_with_another():
     model, x, labels = problem()
-    run = lambda seed: pgd(model, x, labels, 0.1, 0.01, 1, torch.Generator().manual_seed(seed))  # noqa: E731
+
+    def run(seed):
+        return pgd(model, x, labels, 0.1, 0.01, 1, torch.Generator().manual_seed(seed))
+
     assert torch.equal(run(0), run(0)) and not torch.equal(run(0), run(1))
 
 
@@ -103,7 +106,7 @@ def test_the_model_is_left_as_it_was(norm):
 @pytest.mark.parametrize("norm", [False, True])
 def test_equals_torchattacks(norm):
     """A batch of 16: the peer's mean divides by a power of two, which changes no sign."""
-    theirs = pytest.importorskip("torchattacks", reason="torchattacks is a peer, in its own environment")
+    theirs = pytest.importorskip("torchattacks", reason="torchattacks, a peer, is not installed")
     model, x, labels = problem(norm=norm)
     wanted = theirs.FGSM(model, eps=EPSILON)(x, labels)
     torch.testing.assert_close(fgsm(model, x, labels, EPSILON), wanted, atol=1e-6, rtol=0)

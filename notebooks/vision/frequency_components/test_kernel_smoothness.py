@@ -1,4 +1,4 @@
-"""Smoothness: closed cases of the statistic, each way of smoothing against its plain meaning."""
+"""Smoothness: closed cases of the statistic, each way of smoothing by its plain meaning."""
 
 import pytest
 import torch

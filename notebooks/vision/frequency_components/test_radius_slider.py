@@ -1,4 +1,4 @@
-"""The radius slider in a browser: its parts are the module's, its answers the table's, by keys too."""
+"""The radius slider in a browser: parts as the module's, answers as the table's, by keys too."""
 
 import base64
 import json
@@ -16,7 +16,10 @@ pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no Chromium")
 CLASSES, LABELS, RADII = ["bag", "boot", "coat"], [0, 2], 21
 IMAGES = torch.randint(256, (2, 1, 28, 28), generator=torch.Generator().manual_seed(0))
 TABLE = torch.randint(256, (2, 2, RADII, 2, 2, 3), generator=torch.Generator().manual_seed(1))
-PIXELS = "canvas => [...canvas.getContext('2d').getImageData(0, 0, 28, 28).data].filter((_, i) => i % 4 == 0)"
+PIXELS = (
+    "canvas => [...canvas.getContext('2d').getImageData(0, 0, 28, 28).data]"
+    ".filter((_, i) => i % 4 == 0)"
+)
 
 
 @pytest.fixture(scope="module")
@@ -86,12 +89,12 @@ def test_controls_and_parts_share_a_phone_s_screen(browser):
     page.add_style_tag(content="body { font: 18px/1.65 sans-serif }")  # about the book's
     top = page.locator("button").first.bounding_box()["y"]
     last = page.locator("label").last.bounding_box()
-    assert last["y"] + last["height"] - top < 800 - 56 - 100  # less the book's bar and the browser's
+    assert last["y"] + last["height"] - top < 800 - 56 - 100  # the book's bar, the browser's
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     page.close()
 
 
 def test_what_goes_wrong_is_told(browser):
     page = visit(browser, TABLE.flatten()[:50])
-    assert "cannot run here: the images or the answers did not come whole" in page.inner_text("body")
+    assert "the images or the answers did not come whole" in page.inner_text("body")
     page.close()
