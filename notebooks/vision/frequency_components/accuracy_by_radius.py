@@ -64,7 +64,7 @@ def by_radius(model, parts, statistics="running"):
 
 
 def watch(parts, rows, statistics="running"):
-    """A callback for `train` of `frequency_training`: each epoch's `by_radius` goes into `rows`."""
+    """A callback for `train`: each epoch's `by_radius` is appended to `rows`."""
     return lambda epoch, model: rows.append(by_radius(model, parts, statistics))
 
 
@@ -78,7 +78,7 @@ class Survivors(NamedTuple):
 
 
 def survivors(model, parts, radius):
-    """(`Survivors` at the radius, the indices of those that are right in the high part alone)."""
+    """(`Survivors` at the radius, indices of those that are right in the high part alone)."""
     whole, low, high = (
         answers(model, images).argmax(1) == parts.labels_N
         for images in (parts.images_NCHW, parts.low[radius], parts.high[radius])
@@ -103,8 +103,8 @@ def robust_accuracy(model, images_NCHW, labels_N, attack):
 def confidence_table(asked, images_NCHW, crowd_NCHW, radii):
     """What the page's slider shows: each model's probabilities of each part at each radius.
 
-    asked: {name: (model, statistics)}. crowd_NCHW: other test images that fill the batch where
-    its statistics count, so that they are those of a test batch, not of the few images shown. The
+    asked: {name: (model, statistics)}. crowd_NCHW: other test images that fill the batch
+    where its statistics count, which are then those of a test batch, not of a few images. The
     result is uint8 (names, 2 raw or stretched, R, 2 low or high, N, K): probabilities times 255.
     """
     count, found = len(images_NCHW), []

@@ -95,7 +95,7 @@ def check_splits(pairs):
 def moved_bytes(images_BCHW):
     """What ours moves through memory at the least: transform, mask, inverse, difference.
 
-    For each pixel: read 4, write s; read s, write s; read s, write 4; read 8, write 4; a spectrum
+    For a pixel: read 4, write s; read s, write s; read s, write 4; read 8, write 4. A spectrum
     takes s = 8 · (W // 2 + 1) / W bytes of it. The least that any program moves is 12.
     """
     width = images_BCHW.shape[-1]

@@ -36,7 +36,7 @@ class Images(NamedTuple):
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a run trains: epochs, images in a batch, Adam's rate, which is halved in the last third."""
+    """How a run trains: epochs, batch, Adam's rate, which is halved in the last third."""
 
     epochs: int = 5
     batch: int = 50
@@ -107,7 +107,7 @@ def adversarial(epsilon, steps=3):
 
 
 def mixed(classes=10):
-    """A change for `train`: mixup (Zhang et al. 2018), its weights uniform, that is Beta(1, 1)."""
+    """A change for `train`: mixup (Zhang et al. 2018) with uniform weights, Beta(1, 1)."""
 
     def change(model, x_BCHW, labels_B, drawn):
         share_B = torch.rand(len(labels_B), generator=drawn, device=x_BCHW.device)

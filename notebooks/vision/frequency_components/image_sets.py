@@ -17,7 +17,8 @@ import torch
 from frequency_training import Images
 
 CLASSES = (
-    "T-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "boot",
+    "T-shirt", "trouser", "pullover", "dress", "coat",
+    "sandal", "shirt", "sneaker", "bag", "boot",
 )  # fmt: skip
 MAGIC = {"images": 0x803, "labels": 0x801}  # unsigned bytes with three axes, with one
 BLOCK, GUARD = 100, 10  # numbers in a block that is one side's; numbers that one person takes
@@ -41,7 +42,7 @@ def read_idx(path, kind):
     return np.frombuffer(content, np.uint8, offset=head).reshape(shape)
 
 
-def fashion(folder, part, device="cpu"):
+def load(folder, part, device="cpu"):
     """`Images` of the part `train` (60,000) or `t10k` (10,000), (N, 1, 28, 28)."""
     pixels = read_idx(folder / f"{part}-images-idx3-ubyte.gz", "images")
     labels = read_idx(folder / f"{part}-labels-idx1-ubyte.gz", "labels")

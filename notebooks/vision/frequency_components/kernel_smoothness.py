@@ -12,7 +12,7 @@ The three ways of the article, for kernels of the first layer:
 3. punish differences of adjacent values during training: `roughness_penalty`.
 
 The authors' PyTorch code sums over neighbouring channels; the paper's formula and this module
-sum over neighbours in the plane. Legend: O output channels, I input channels, K side of a kernel.
+sum over neighbours in the plane. Legend: O output channels, I input channels, K side.
 """
 
 import copy
@@ -29,7 +29,7 @@ def roughness(kernels_OIKK):
     Raises ValueError for kernels of one value, which have no neighbours, and for all zeros.
     """
     if min(kernels_OIKK.shape[-2:]) < 2 or not kernels_OIKK.numel():
-        raise ValueError(f"kernels {tuple(kernels_OIKK.shape)}: 2 × 2 values at least are needed")
+        raise ValueError(f"kernels {tuple(kernels_OIKK.shape)}: at least 2 × 2 are needed")
     square = kernels_OIKK.square().mean()
     if not kernels_OIKK.any():
         raise ValueError("all kernels are zero: there is nothing to compare differences with")

@@ -39,7 +39,7 @@ def first_kernels(model):
 
 @contextlib.contextmanager
 def batch_statistics(model):
-    """Within the block, batch norms use the statistics of the batch at hand, not the running ones.
+    """Within the block, batch norms use the statistics of the batch at hand.
 
     So did the original's code at test time. The running statistics are left as they are.
     """

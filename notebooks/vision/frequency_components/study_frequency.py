@@ -26,7 +26,7 @@ from accuracy_by_radius import by_radius, parts_of, robust_accuracy, survivors, 
 from frequency_training import Recipe, adversarial, mixed, train
 from gradient_attacks import fgsm, pgd
 from helpers import data, device, receipts
-from image_sets import draw, fashion, shuffled
+from image_sets import draw, load, shuffled
 from kernel_smoothness import high_share, roughness, roughness_penalty
 from small_cnn import SmallCNN, first_kernels
 
@@ -83,7 +83,7 @@ def memorised(kind, seed, training, recipe):
 
 
 def kept(path, about, compute):
-    """The numbers in the file, if it is about the same; else computed, and written as a whole."""
+    """The numbers in the file if it is about the same; else computed, and written whole."""
     if path.exists():
         content = json.loads(path.read_text(encoding="utf-8"))
         if content["about"] == about:
@@ -124,8 +124,8 @@ def code():
 def runs_of(given, about):
     """{name: [the numbers of each seed's run]}, computed or taken from `given.folder`."""
     where, folder = device.device(), data.fetch("fashion_mnist")
-    training = draw(fashion(folder, "train", where), given.images)
-    parts = parts_of(*draw(fashion(folder, "t10k", where), given.tested).whole())
+    training = draw(load(folder, "train", where), given.images)
+    parts = parts_of(*draw(load(folder, "t10k", where), given.tested).whole())
     recipe, long = Recipe(given.epochs), Recipe(given.memory_epochs)
     jobs = {name: lambda n, s: trained(n, s, training, parts, recipe) for name in METHODS}
     jobs |= {name: lambda n, s: memorised(n, s, training, long) for name in MEMORY}

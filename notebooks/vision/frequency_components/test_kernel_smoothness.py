@@ -27,7 +27,7 @@ def checkerboard(side=4):
 def test_roughness_in_closed_form():
     assert roughness(torch.full((2, 1, 5, 5), 3.0)).item() == 0
     assert roughness(checkerboard()).item() == pytest.approx(4)
-    assert roughness(noise(2000, 1, 5, 5)).item() == pytest.approx(2, abs=0.1)  # 25 · 2000 values
+    assert roughness(noise(2000, 1, 5, 5)).item() == pytest.approx(2, abs=0.1)
 
 
 def test_roughness_does_not_see_the_scale():
