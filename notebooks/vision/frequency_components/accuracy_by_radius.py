@@ -42,9 +42,9 @@ def answers(model, images_NCHW, statistics="running"):
     """
     if statistics not in ("running", "batch"):
         raise ValueError(f"statistics is {statistics!r}; allowed are 'running' and 'batch'")
-    with batch_statistics(model) if statistics == "batch" else contextlib.nullcontext():
-        with torch.inference_mode():
-            return torch.cat([model(part) for part in images_NCHW.split(BATCH)])
+    mode = batch_statistics(model) if statistics == "batch" else contextlib.nullcontext()
+    with mode, torch.inference_mode():
+        return torch.cat([model(part) for part in images_NCHW.split(BATCH)])
 
 
 def accuracy(model, images_NCHW, labels_N, statistics="running"):

@@ -127,8 +127,8 @@ def runs_of(given, about):
     training = draw(load(folder, "train", where), given.images)
     parts = parts_of(*draw(load(folder, "t10k", where), given.tested).whole())
     recipe, long = Recipe(given.epochs), Recipe(given.memory_epochs)
-    jobs = {name: lambda n, s: trained(n, s, training, parts, recipe) for name in METHODS}
-    jobs |= {name: lambda n, s: memorised(n, s, training, long) for name in MEMORY}
+    jobs = dict.fromkeys(METHODS, lambda n, s: trained(n, s, training, parts, recipe))
+    jobs |= dict.fromkeys(MEMORY, lambda n, s: memorised(n, s, training, long))
     found, (mine, all_shares) = {name: [] for name in jobs}, map(int, given.share.split("/"))
     for count, (seed, name) in enumerate((s, n) for s in range(given.seeds) for n in jobs):
         if count % all_shares == mine:

@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from study_frequency import kept, record
 
 
@@ -36,10 +37,8 @@ def test_a_run_that_fails_leaves_no_file(tmp_path):
     def compute():
         raise KeyboardInterrupt
 
-    try:
+    with pytest.raises(KeyboardInterrupt):
         kept(tmp_path / "one.json", {}, compute)
-    except KeyboardInterrupt:
-        pass
     assert not [*tmp_path.iterdir()]
 
 
