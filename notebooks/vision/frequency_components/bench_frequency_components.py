@@ -145,7 +145,9 @@ def main(argv=None):
     torch.set_num_threads(given.threads)
     tier = device.tier()
     receipt = receipts.start("frequency_components", tier, given.threads)
-    receipt.sizes(images=given.images, side=SIDE, radius=RADIUS, steps=STEPS, rounds=given.rounds)
+    receipt.sizes(
+        images=given.images, side=SIDE, radius=RADIUS, steps=STEPS, rounds=given.rounds
+    )
     device.seed(0)
     images = torch.rand(given.images, 1, SIDE, SIDE).to(tier.device)
     splits = split_contestants(images, RADIUS, given.threads)

@@ -68,7 +68,7 @@ def mask(height, width, radius, edge=False, device=None):
 
 
 def reach(height, width):
-    """The distance of the farthest frequency from zero: above it nothing is left of an image."""
+    """The distance of the farthest frequency from zero: beyond it nothing is left."""
     return math.hypot(height // 2, width // 2)
 
 

@@ -11,7 +11,7 @@ more filtering. Taking the identity for F backward, as is done for steps without
 (Athalye et al. 2018, BPDA), attacks the same defence by a worse gradient: a weaker comparison.
 
 The loss is summed, not averaged, so that an image's attack does not depend on how many share
-its batch; the sign is the same. Attack a model in the mode in which it answers, mostly `eval()`.
+its batch; the sign is the same. Attack a model in the mode in which it answers: `eval()`.
 
 Legend: B images, C channels, H height, W width.
 """
@@ -31,7 +31,7 @@ def fgsm(model, images_BCHW, labels_B, epsilon):
 
 
 def pgd(model, images_BCHW, labels_B, epsilon, step, steps, drawn=None):
-    """The images after `steps` steps of the size `step`, never farther than `epsilon`; detached.
+    """The images after `steps` steps of size `step`, never farther than `epsilon`; detached.
 
     drawn: a `torch.Generator` on the images' device, for a random start in the ball; without
     one the attack starts at the images. No gradient is left in the model's parameters.

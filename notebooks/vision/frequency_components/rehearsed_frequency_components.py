@@ -37,8 +37,6 @@ def naive(sizes, device):
     return lambda: pgd(through, images, labels, EPSILON, EPSILON / 4, STEPS)
 
 
-
-
 def broken(sizes, device):
     """The same attack, but the images go up and come down in each step, and the loss is read"""
     model, images, labels = _ready(sizes, device)

@@ -19,7 +19,11 @@ class SmallCNN(nn.Module):
 
     def __init__(self, width=16, channels=1, side=28, classes=10, norm=False, dropout=0.0):
         super().__init__()
-        sizes = ((channels, width, 5, 1), (width, 2 * width, 3, 2), (2 * width, 2 * width, 3, 2))
+        sizes = (
+            (channels, width, 5, 1),
+            (width, 2 * width, 3, 2),
+            (2 * width, 2 * width, 3, 2),
+        )
         layers = []
         for inner, outer, kernel, stride in sizes:
             layers.append(nn.Conv2d(inner, outer, kernel, stride, kernel // 2, bias=not norm))

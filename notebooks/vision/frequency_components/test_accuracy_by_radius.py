@@ -59,7 +59,9 @@ def test_survivors_are_counted_in_their_groups():
 
     board = (torch.arange(28)[:, None] + torch.arange(28)) % 2
     images = (0.5 + 0.2 * board).expand(4, 1, 28, 28).clone()
-    counts, places = survivors(Fixed(), parts_of(images, torch.ones(4, dtype=torch.long), (4,)), 4)
+    counts, places = survivors(
+        Fixed(), parts_of(images, torch.ones(4, dtype=torch.long), (4,)), 4
+    )
     assert counts == (1, 1, 1, 1) and places.tolist() == [2]
 
 

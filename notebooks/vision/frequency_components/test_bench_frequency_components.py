@@ -16,7 +16,9 @@ def test_all_formulations_of_the_split_agree():
 
 def test_a_wrong_contestant_is_told():
     pairs = peers.split_contestants(torch.rand(2, 1, 28, 28), 8, threads=1)
-    pairs["another radius"] = peers.split_contestants(torch.rand(2, 1, 28, 28), 9, 1)[peers.LABELS["ours"]]
+    pairs["another radius"] = peers.split_contestants(torch.rand(2, 1, 28, 28), 9, 1)[
+        peers.LABELS["ours"]
+    ]
     with pytest.raises(check.Failed, match="values differ"):
         peers.check_splits(pairs)
 

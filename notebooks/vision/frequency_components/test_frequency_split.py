@@ -10,7 +10,14 @@ from frequency_split import low_pass, mask, reach, split, stretch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-SHAPES = [(2, 1, 28, 28), (1, 3, 32, 32), (2, 2, 7, 7), (1, 1, 5, 8), (1, 1, 9, 6), (1, 1, 1, 1)]
+SHAPES = [
+    (2, 1, 28, 28),
+    (1, 3, 32, 32),
+    (2, 2, 7, 7),
+    (1, 1, 5, 8),
+    (1, 1, 9, 6),
+    (1, 1, 1, 1),
+]
 
 
 def images(shape, dtype=torch.float64, seed=0):
@@ -53,7 +60,9 @@ def test_low_and_high_add_up_to_the_image(shape, radius):
 def test_the_high_part_is_what_the_other_frequencies_give():
     x = images((2, 1, 28, 28))
     spectrum = torch.fft.fft2(x) * ~mask(28, 28, 8)
-    torch.testing.assert_close(split(x, 8)[1], torch.fft.ifft2(spectrum).real, atol=1e-12, rtol=0)
+    torch.testing.assert_close(
+        split(x, 8)[1], torch.fft.ifft2(spectrum).real, atol=1e-12, rtol=0
+    )
 
 
 @pytest.mark.parametrize("shape", SHAPES)

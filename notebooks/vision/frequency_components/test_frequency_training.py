@@ -33,14 +33,20 @@ def test_learns_stripes_whatever_changes_its_batches(change, norm):
 
 def test_repeats_with_its_seed():
     first, again, other = (
-        first_kernels(train(network(), stripes(), Recipe(1, 20), seed=seed).model) for seed in (0, 0, 1)
+        first_kernels(train(network(), stripes(), Recipe(1, 20), seed=seed).model)
+        for seed in (0, 0, 1)
     )
     assert torch.equal(first, again) and not torch.equal(first, other)
 
 
 def test_calls_after_each_epoch_with_a_model_that_infers():
     told = []
-    train(network(), stripes(40), Recipe(3, 20), at_epoch=lambda e, m: told.append((e, m.training)))
+    train(
+        network(),
+        stripes(40),
+        Recipe(3, 20),
+        at_epoch=lambda e, m: told.append((e, m.training)),
+    )
     assert told == [(1, False), (2, False), (3, False)]
 
 
@@ -72,7 +78,9 @@ def test_a_penalty_is_part_of_the_loss():
 
 
 def test_bytes_become_numbers_between_zero_and_one():
-    images, labels = Images(torch.tensor([[[[0, 51, 255]]]], dtype=torch.uint8), torch.tensor([3])).whole()
+    images, labels = Images(
+        torch.tensor([[[[0, 51, 255]]]], dtype=torch.uint8), torch.tensor([3])
+    ).whole()
     torch.testing.assert_close(images, torch.tensor([[[[0, 0.2, 1]]]]))
     assert labels.tolist() == [3]
 
@@ -81,4 +89,6 @@ def test_refuses_a_batch_beyond_the_set_and_a_loss_that_is_no_number():
     with pytest.raises(ValueError, match="a batch of 41; between 1 and 40"):
         train(network(), stripes(40), Recipe(1, 41))
     with pytest.raises(FloatingPointError, match="is not finite"):
-        train(network(), stripes(40), Recipe(1, 20), penalty=lambda model: torch.tensor(torch.nan))
+        train(
+            network(), stripes(40), Recipe(1, 20), penalty=lambda model: torch.tensor(torch.nan)
+        )

@@ -21,13 +21,19 @@ def problem(count=16, dtype=torch.float32, norm=False):
 def test_the_gradient_through_the_filter_is_that_of_finite_differences(radius):
     torch.manual_seed(1)
     model = nn.Sequential(nn.Flatten(), nn.Linear(36, 8), nn.Tanh(), nn.Linear(8, 3)).double()
-    filtered, x, labels = Filtered(model, radius), torch.rand(2, 1, 6, 6).double(), torch.tensor([0, 2])
+    filtered, x, labels = (
+        Filtered(model, radius),
+        torch.rand(2, 1, 6, 6).double(),
+        torch.tensor([0, 2]),
+    )
     found = gradient(filtered, x, labels)
     for place in torch.randperm(36)[:8].tolist():
         for image in range(2):
             step = torch.zeros_like(x)
             step[image].view(-1)[place] = 1e-5
-            ends = [F.cross_entropy(filtered(x + s), labels, reduction="sum") for s in (step, -step)]
+            ends = [
+                F.cross_entropy(filtered(x + s), labels, reduction="sum") for s in (step, -step)
+            ]
             slope = (ends[0] - ends[1]).item() / 2e-5
             assert found[image].view(-1)[place].item() == pytest.approx(slope, abs=1e-8)
 
@@ -81,7 +87,9 @@ def test_the_loss_grows():
 def test_an_image_is_attacked_alike_alone_and_in_company():
     model, x, labels = problem(dtype=torch.float64)
     whole = pgd(model, x, labels, EPSILON, STEP, 5)
-    alone = torch.cat([pgd(model, x[i : i + 1], labels[i : i + 1], EPSILON, STEP, 5) for i in range(4)])
+    alone = torch.cat(
+        [pgd(model, x[i : i + 1], labels[i : i + 1], EPSILON, STEP, 5) for i in range(4)]
+    )
     torch.testing.assert_close(whole[:4], alone)
 
 
@@ -106,12 +114,16 @@ def test_the_model_is_left_as_it_was(norm):
 @pytest.mark.parametrize("norm", [False, True])
 def test_equals_torchattacks(norm):
     """A batch of 16: the peer's mean divides by a power of two, which changes no sign."""
-    theirs = pytest.importorskip("torchattacks", reason="torchattacks, a peer, is not installed")
+    theirs = pytest.importorskip(
+        "torchattacks", reason="torchattacks, a peer, is not installed"
+    )
     model, x, labels = problem(norm=norm)
     wanted = theirs.FGSM(model, eps=EPSILON)(x, labels)
     torch.testing.assert_close(fgsm(model, x, labels, EPSILON), wanted, atol=1e-6, rtol=0)
     attack = theirs.PGD(model, eps=EPSILON, alpha=STEP, steps=10, random_start=False)
-    torch.testing.assert_close(pgd(model, x, labels, EPSILON, STEP, 10), attack(x, labels), atol=1e-6, rtol=0)
+    torch.testing.assert_close(
+        pgd(model, x, labels, EPSILON, STEP, 10), attack(x, labels), atol=1e-6, rtol=0
+    )
 
 
 @pytest.mark.parametrize(

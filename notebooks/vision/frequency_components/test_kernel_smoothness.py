@@ -16,7 +16,9 @@ from torch import nn
 
 
 def noise(*shape, seed=0):
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return torch.randn(
+        shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+    )
 
 
 def checkerboard(side=4):
@@ -62,7 +64,9 @@ def test_a_constant_kernel_gains_one_and_eight_rho_unless_normalised():
     assert torch.equal(add_neighbours(ones, 0), ones)
 
 
-@pytest.mark.parametrize("change", [lambda k: add_neighbours(k, 0.3), lambda k: low_kernels(k, 1.5)])
+@pytest.mark.parametrize(
+    "change", [lambda k: add_neighbours(k, 0.3), lambda k: low_kernels(k, 1.5)]
+)
 def test_both_ways_make_noise_smoother(change):
     kernels = noise(64, 1, 5, 5)
     assert roughness(change(kernels)) < 0.7 * roughness(kernels)

@@ -1,4 +1,4 @@
-"""The radius slider in a browser: parts as the module's, answers as the table's, by keys too."""
+"""The radius slider in a browser: parts as the module's, answers as the table's, by keys."""
 
 import base64
 import json
