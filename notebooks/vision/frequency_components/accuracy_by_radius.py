@@ -103,9 +103,9 @@ def robust_accuracy(model, images_NCHW, labels_N, attack):
 def confidence_table(asked, images_NCHW, crowd_NCHW, radii):
     """What the page's slider shows: each model's probabilities of each part at each radius.
 
-    asked: {name: (model, statistics)}. crowd_NCHW: other test images that fill the batch
-    where its statistics count, which are then those of a test batch, not of a few images. The
-    result is uint8 (names, 2 raw or stretched, R, 2 low or high, N, K): probabilities times 255.
+    asked: {name: (model, statistics)}. crowd_NCHW: other test images that fill the batch where
+    its statistics count, which are then those of a test batch, not of a few images. The result
+    is uint8 (names, 2 raw or stretched, R, 2 low or high, N, K): probabilities times 255.
     """
     count, found = len(images_NCHW), []
     batch = torch.cat([images_NCHW, crowd_NCHW])[:BATCH]
