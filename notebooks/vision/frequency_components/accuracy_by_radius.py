@@ -88,6 +88,15 @@ def survivors(model, parts, radius):
     return counts, (whole & ~low & high).nonzero().flatten()
 
 
+def one_class_share(model, images_NCHW):
+    """The largest share of images that get one and the same answer, a float.
+
+    Near 1, the answer says nothing of the image, and an accuracy is the share of that class.
+    """
+    answers_N = answers(model, images_NCHW).argmax(1)
+    return answers_N.bincount().max().item() / len(answers_N)
+
+
 def amplitude_sweep(model, high_NCHW, labels_N, amplitudes, statistics="running"):
     """The accuracies, a list, on the high part times each amplitude."""
     return [accuracy(model, a * high_NCHW, labels_N, statistics) for a in amplitudes]

@@ -8,6 +8,7 @@ Legend: B images, C channels, H height, W width, K classes.
 
 import contextlib
 
+import torch
 from torch import nn
 
 
@@ -31,6 +32,9 @@ class SmallCNN(nn.Module):
         last = -(-side // 4)
         self.features = nn.Sequential(*layers, nn.Flatten(), nn.Dropout(dropout))
         self.head = nn.Linear(2 * width * last * last, classes)
+        self.to(
+            memory_format=torch.channels_last
+        )  # a CPU's convolutions of few channels like it
 
     def forward(self, x_BCHW):
         return self.head(self.features(x_BCHW))

@@ -22,7 +22,14 @@ import statistics
 from pathlib import Path
 
 import torch
-from accuracy_by_radius import by_radius, parts_of, robust_accuracy, survivors, watch
+from accuracy_by_radius import (
+    by_radius,
+    one_class_share,
+    parts_of,
+    robust_accuracy,
+    survivors,
+    watch,
+)
 from frequency_training import Recipe, adversarial, mixed, train
 from gradient_attacks import fgsm, pgd
 from helpers import data, device, receipts
@@ -30,7 +37,7 @@ from image_sets import draw, load, shuffled
 from kernel_smoothness import high_share, roughness, roughness_penalty
 from small_cnn import SmallCNN, first_kernels
 
-EPSILON, PGD_STEPS, ATTACKED, FEW = 0.05, 20, 1000, 1000
+EPSILON, PGD_STEPS, ATTACKED, FEW = 0.05, 20, 500, 500
 METHODS = {
     "plain": ({}, {}),
     "batch_norm": ({"norm": True}, {}),
@@ -67,6 +74,7 @@ def trained(method, seed, training, parts, recipe):
         scores |= {f"batch_statistics_{name}": share for name, share in found.items()}
     scores |= attacked(model, parts.images_NCHW[:ATTACKED], parts.labels_N[:ATTACKED])
     scores |= {"high_only": counts.high_only / len(parts.labels_N)}
+    scores |= {"one_class_high_8": one_class_share(model, parts.high[8])}
     kernels = first_kernels(model)
     scores |= {"roughness": roughness(kernels).item()}
     return {"rows": rows, "scores": scores | {"kernel_high": high_share(kernels, 28, 8).item()}}
@@ -141,12 +149,12 @@ def runs_of(given, about):
 def main(argv=None):
     """Train, or take what is kept; write the receipt, unless it is a share of the runs only."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--images", type=int, default=12_000)
-    parser.add_argument("--epochs", type=int, default=8)
-    parser.add_argument("--memory-epochs", type=int, default=60)
-    parser.add_argument("--tested", type=int, default=2000)
+    parser.add_argument("--images", type=int, default=6_000)
+    parser.add_argument("--epochs", type=int, default=6)
+    parser.add_argument("--memory-epochs", type=int, default=40)
+    parser.add_argument("--tested", type=int, default=1000)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=device.cores())
+    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--folder", type=Path, default=Path("../../../_build/study_frequency"))
     parser.add_argument("--share", default="0/1", help="of the runs, such as 1/4")
     given = parser.parse_args(argv)

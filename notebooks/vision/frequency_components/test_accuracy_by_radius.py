@@ -8,6 +8,7 @@ from accuracy_by_radius import (
     answers,
     by_radius,
     confidence_table,
+    one_class_share,
     parts_of,
     robust_accuracy,
     survivors,
@@ -42,6 +43,12 @@ def test_a_model_of_the_mean_lives_in_the_low_part():
     labels = torch.tensor([0, 0, 1, 1])
     found = by_radius(Brightness(0.5), parts_of(images, labels, (4, 8)))
     assert found == {"whole": 1, "low_4": 1, "high_4": 0.5, "low_8": 1, "high_8": 0.5}
+
+
+def test_the_share_of_the_commonest_answer():
+    images = torch.tensor([0.1, 0.9, 0.2, 0.3])[:, None, None, None].expand(4, 1, 28, 28)
+    assert one_class_share(Brightness(0.5), images) == 0.75
+    assert one_class_share(Brightness(2.0), images) == 1
 
 
 def test_survivors_are_counted_in_their_groups():
