@@ -53,23 +53,23 @@ def test_the_share_of_the_commonest_answer():
 
 def test_survivors_are_counted_in_their_groups():
     class Fixed(nn.Module):
-        """Right in the whole for all; in the low part for images 0, 1; in the high for 0, 2."""
+        """Right in the whole for all; low parts: images 0 to 2; high parts: 0, 3, 4, 5."""
 
         def forward(self, x_BCHW):
             mean, spread = x_BCHW.mean((1, 2, 3)), x_BCHW.var((1, 2, 3))
             right = torch.ones(len(x_BCHW), dtype=torch.bool)
             if spread.max() < 1e-6:  # constant images: low parts
-                right = torch.tensor([True, True, False, False])
+                right = torch.arange(10) < 3
             elif mean.abs().max() < 1e-4:
-                right = torch.tensor([True, False, True, False])
+                right = torch.tensor([i in (0, 3, 4, 5) for i in range(10)])
             return torch.stack([~right, right], 1).float()
 
     board = (torch.arange(28)[:, None] + torch.arange(28)) % 2
-    images = (0.5 + 0.2 * board).expand(4, 1, 28, 28).clone()
+    images = (0.5 + 0.2 * board).expand(10, 1, 28, 28).clone()
     counts, places = survivors(
-        Fixed(), parts_of(images, torch.ones(4, dtype=torch.long), (4,)), 4
+        Fixed(), parts_of(images, torch.ones(10, dtype=torch.long), (4,)), 4
     )
-    assert counts == (1, 1, 1, 1) and places.tolist() == [2]
+    assert counts == (1, 2, 3, 4) and places.tolist() == [3, 4, 5]
 
 
 def test_batch_statistics_forget_the_amplitude_and_running_ones_do_not():
