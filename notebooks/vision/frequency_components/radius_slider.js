@@ -1,7 +1,7 @@
 // A few images that a reader splits at a radius: the parts are computed here, by the plain transform; what three networks
 // answer was computed by the notebook's run and is looked up. The element's data: `images` and `table` (bytes as base64:
 // image, row, column; network, raw or stretched, radius, low or high, image, class), `side` of an image, `labels` and
-// `classes` and `modes` (JSON), `begin` (the radius at first).
+// `classes` and `modes` (JSON), `begin` (the radius at first), `mode` (the network at first).
 "use strict";
 (() => {
   const element = document.querySelector(".radius-slider:not([data-state])");
@@ -62,6 +62,7 @@
     const range = make("input", { type: "range", min: 0, max: radii - 1, step: 1, value: Number(element.dataset.begin) });
     const choose = make("select", {}, modes.map((words, value) => make("option", { value, textContent: words })));
     const rescale = make("input", { type: "checkbox" });
+    choose.value = element.dataset.mode || 0;
     range.style.cssText = choose.style.cssText = "display:block; width:100%; min-height:2.2rem; font:inherit";
     rescale.style.cssText = "width:1.3rem; height:1.3rem; vertical-align:middle; margin-right:.5rem";
     const picture = (style) => {
@@ -118,7 +119,7 @@
         const high = whole.map((value, i) => value - low[i]);
         const change = rescale.checked ? stretched : (values) => values;
         [whole, change(low), change(high)].forEach((values, i) => paint(shown[i].canvas, values));
-        const percent = (share) => `${Math.round(100 * share)} %`;
+        const percent = (share) => `${Math.round(100 * share)}\u00a0%`;
         const words = [0, 1].map((part) => {
           const { best, share, own } = answer(radius, part);
           const right = best === labels[chosen];
