@@ -246,19 +246,12 @@ class Repository:
 
     @cached_property
     def registry(self) -> list[dict]:
-        """The rows of all `registries` as mappings; rows of a wrong width keep what they have."""
-        return [row for path in self.registries for row in registry_rows(path)]
-
-    @cached_property
-    def registries(self) -> list[Path]:
-        """`data/registry.tsv` and `data/lists/<data set>.tsv`, the lists of sets of very many files."""
-        registry = self.root / "data" / "registry.tsv"
-        return [path for path in (registry, *sorted((self.root / "data" / "lists").glob("*.tsv"))) if path.is_file()]
-
-    def registry_of(self, dataset: str) -> Path:
-        """The file that registers a data set: its own list where it has one."""
-        own = self.root / "data" / "lists" / f"{dataset}.tsv"
-        return own if own.is_file() else self.root / "data" / "registry.tsv"
+        """The rows of `data/registry.tsv` as mappings; rows of a wrong width keep what they have."""
+        path = self.root / "data" / "registry.tsv"
+        if not path.is_file():
+            return []
+        with path.open(encoding="utf-8", newline="") as handle:
+            return list(csv.DictReader(handle, delimiter="\t", quoting=csv.QUOTE_NONE))
 
     @cached_property
     def pins(self) -> dict[str, str]:
@@ -278,9 +271,3 @@ class Repository:
     def relative(self, path: Path) -> str:
         """The path below the root, with forward slashes."""
         return Path(path).resolve().relative_to(self.root).as_posix()
-
-
-def registry_rows(path: Path) -> list[dict]:
-    """The rows of one registry as mappings."""
-    with path.open(encoding="utf-8", newline="") as handle:
-        return list(csv.DictReader(handle, delimiter="\t", quoting=csv.QUOTE_NONE))

@@ -511,18 +511,6 @@ def test_a_row_twice_and_a_data_set_without_a_card_are_seen(small):
     assert "no heading names the data set beats" in problems(small, "data")
 
 
-def test_a_set_of_many_files_may_have_a_list_of_its_own(small):
-    registry = (small.root / "data/registry.tsv").read_text()
-    small.write("data/registry.tsv", registry.splitlines()[0] + "\n")
-    small.write("data/lists/beats.tsv", registry)
-    assert problems(small, "data") == ""
-    small.write("data/lists/beats.tsv", registry.replace("a" * 64, "A" * 64))
-    assert "data/lists/beats.tsv, line 2: sha256" in problems(small, "data")
-    (small.root / "data/lists/beats.tsv").unlink()
-    small.write("data/lists/moons.tsv", registry)
-    assert "dataset 'beats' in a list whose name allows moons alone" in problems(small, "data")
-
-
 def test_a_fetched_data_set_has_to_be_in_the_card(small):
     small.write_card(data=[])
     assert "fetches beats, which is not in the chapter's card" in problems(small, "data")

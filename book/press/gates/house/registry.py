@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from urllib.parse import urlsplit
 
-from ...repository import REGISTRY_COLUMNS, Chapter, Repository, registry_rows
+from ...repository import REGISTRY_COLUMNS, Chapter, Repository
 from .. import Problem, gate
 from ..python import argument, calls, literal_text, parse
 
@@ -20,33 +20,24 @@ REGISTRY, CARDS = "data/registry.tsv", "data/README.md"
 )
 def data(repository: Repository) -> Iterator[Problem]:
     """Rows that are wrong, data sets without a card, and fetches of what nobody registered."""
-    places = repository.registries or [repository.root / REGISTRY]
-    for path in places:
-        if (header := _header(path)) != REGISTRY_COLUMNS:
-            where = repository.relative(path)
-            yield Problem(where, f"the columns are {header}; they must be {REGISTRY_COLUMNS}", line=1)
-            return
+    header = _header(repository)
+    if header != REGISTRY_COLUMNS:
+        yield Problem(REGISTRY, f"the columns are {header}; they must be {REGISTRY_COLUMNS}", line=1)
+        return
     seen: set[tuple] = set()
-    for path in places:
-        yield from _rows(repository.relative(path), registry_rows(path), seen)
+    for line, row in enumerate(repository.registry, start=2):
+        yield from (Problem(REGISTRY, what, line=line) for what in row_problems(row))
+        name = (row.get("dataset"), row.get("file"))
+        if name in seen:
+            yield Problem(REGISTRY, f"{name[0]}/{name[1]} stands there twice", line=line)
+        seen.add(name)
     yield from _cards(repository)
     for chapter in repository.chapters:
         yield from _used(repository, chapter)
 
 
-def _rows(place: str, rows: list[dict], seen: set[tuple]) -> Iterator[Problem]:
-    own = None if place == REGISTRY else PurePosixPath(place).stem
-    for line, row in enumerate(rows, start=2):
-        yield from (Problem(place, what, line=line) for what in row_problems(row))
-        name = (row.get("dataset"), row.get("file"))
-        if name in seen:
-            yield Problem(place, f"{name[0]}/{name[1]} stands there twice", line=line)
-        if own and name[0] != own:
-            yield Problem(place, f"dataset {name[0]!r} in a list whose name allows {own} alone", line=line)
-        seen.add(name)
-
-
-def _header(path: Path) -> tuple:
+def _header(repository: Repository) -> tuple:
+    path = repository.root / REGISTRY
     text = path.read_text(encoding="utf-8") if path.exists() else ""
     return tuple(text.split("\n", 1)[0].rstrip("\r").split("\t"))
 

@@ -162,14 +162,14 @@ def _data(repository: Repository, chapters: list[Chapter], folder: Path) -> None
 
     (folder / "data").mkdir()
     shutil.copyfile(repository.root / "data" / "registry.tsv", folder / "data" / "registry.tsv")
-    for name in ("README.md", "receipts", "lists"):
+    for name in ("README.md", "receipts"):
         source = repository.root / "data" / name
         if source.is_dir():
             shutil.copytree(source, folder / "data" / name)
         elif source.exists():
             shutil.copyfile(source, folder / "data" / name)
     for dataset in sorted({name for chapter in chapters for name in chapter.card.get("data") or []}):
-        own = {"registry": repository.registry_of(dataset), "folder": repository.build / "data" / dataset}
+        own = {"registry": repository.root / "data" / "registry.tsv", "folder": repository.build / "data" / dataset}
         found = data.fetch(dataset, **own)
         wanted = {row["file"] for row in repository.registry if row["dataset"] == dataset}
         for name in sorted(wanted):
