@@ -69,23 +69,36 @@ def watch(parts, rows, statistics="running"):
 
 
 class Survivors(NamedTuple):
-    """Of the images that are answered right as a whole: how many are right in which parts."""
+    """Of the images that are answered right as a whole: how many are right in which parts.
+
+    by_chance: how many would be right in the high part alone if its answers kept their
+    frequencies but had nothing to do with the images. one_class: how many of `high_only` belong
+    to the class that has most of them.
+    """
 
     both: int
     low_only: int
     high_only: int
     neither: int
+    by_chance: float
+    one_class: int
 
 
 def survivors(model, parts, radius):
-    """(`Survivors` at the radius, indices of those that are right in the high part alone)."""
-    whole, low, high = (
-        answers(model, images).argmax(1) == parts.labels_N
-        for images in (parts.images_NCHW, parts.low[radius], parts.high[radius])
+    """The `Survivors` of the parts at the radius."""
+    labels_N = parts.labels_N
+    answer_N = answers(model, parts.high[radius]).argmax(1)
+    whole, low = (
+        answers(model, images).argmax(1) == labels_N
+        for images in (parts.images_NCHW, parts.low[radius])
     )
+    high = answer_N == labels_N
     groups = (low & high, low & ~high, ~low & high, ~low & ~high)
-    counts = Survivors(*(int((whole & group).sum()) for group in groups))
-    return counts, (whole & ~low & high).nonzero().flatten()
+    counts = [int((whole & group).sum()) for group in groups]
+    often_K = answer_N[whole].bincount(minlength=int(labels_N.max()) + 1)
+    by_chance = often_K[labels_N[whole & ~low]].sum() / whole.sum().clamp(min=1)
+    alone_K = labels_N[whole & ~low & high].bincount(minlength=1)
+    return Survivors(*counts, by_chance.item(), alone_K.max().item())
 
 
 def one_class_share(model, images_NCHW):
@@ -109,21 +122,42 @@ def robust_accuracy(model, images_NCHW, labels_N, attack):
     return accuracy(model, found, labels_N)
 
 
-def confidence_table(asked, images_NCHW, crowd_NCHW, radii):
+def confidence_table(asked, images_NCHW, others_NCHW, radii):
     """What the page's slider shows: each model's probabilities of each part at each radius.
 
-    asked: {name: (model, statistics)}. crowd_NCHW: other test images that fill the batch where
+    asked: {name: (model, statistics)}. others_NCHW: other test images that fill the batch where
     its statistics count, which are then those of a test batch, not of a few images. The result
     is uint8 (names, 2 raw or stretched, R, 2 low or high, N, K): probabilities times 255.
     """
     count, found = len(images_NCHW), []
-    batch = torch.cat([images_NCHW, crowd_NCHW])[:BATCH]
+    batch = torch.cat([images_NCHW, others_NCHW])[:BATCH]
     pairs = [split(batch, radius) for radius in radii]
     for model, statistics in asked.values():
         used = len(batch) if statistics == "batch" else count
         for change in (lambda part: part, stretch):
             for pair in pairs:
-                told = [answers(model, change(part[:used]), statistics) for part in pair]
-                found += [logits[:count] for logits in told]
+                logits = [answers(model, change(part[:used]), statistics) for part in pair]
+                found += [one[:count] for one in logits]
     table = torch.stack(found).softmax(-1).mul(255).round().to(torch.uint8)
     return table.view(len(asked), 2, len(radii), 2, count, -1)
+
+
+def gap(own_N, own_group_N, other_M, other_group_M):
+    """(mean of `own_N` less that of `other_M`, its standard error), two floats.
+
+    The values, right or wrong, come in groups (the photographs of one person), whose members
+    are alike: the error counts groups, not values, by the sum over groups of the squared
+    residuals of the difference (a cluster-robust error). With one group for each value it is
+    the usual error of two means. Raises ValueError when a side is empty or all is one group.
+    """
+    if not (len(own_N) and len(other_M)):
+        raise ValueError(f"{len(own_N)} and {len(other_M)} values; each side needs one")
+    sides = (own_N.double(), 1), (other_M.double(), -1)
+    parts = [sign * (side - side.mean()) / len(side) for side, sign in sides]
+    names, place = torch.cat([own_group_N, other_group_M]).unique(return_inverse=True)
+    if len(names) < 2:
+        raise ValueError("all values are of one group; an error needs at least two")
+    sums = torch.zeros(len(names), dtype=torch.float64, device=place.device)
+    square = sums.index_add(0, place, torch.cat(parts)).square().sum()
+    error = (square * len(names) / (len(names) - 1)).sqrt()
+    return (sides[0][0].mean() - sides[1][0].mean()).item(), error.item()

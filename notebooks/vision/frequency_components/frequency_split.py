@@ -6,10 +6,10 @@ frequency k from zero, in steps of the grid:
     low = F x = the real part of the inverse transform of X · [d < r],    high = x - low
 
 Source: Wang, Wu, Huang, Xing (2020), section 3. The paper keeps d <= r, its authors' code keeps
-d < r; the code is what made the paper's figures, so `<` is the default and `edge=True` the
-paper's. We differ in three ways. The transform of a real image is half redundant, so only half
-of it is computed. One inverse transform is enough, since the rest is the high part. And a mask
-that passes all, or nothing, transforms nothing: its parts are exact, not rounded.
+d < r, which is the default here; `edge=True` is the paper's. We differ in three ways. The
+transform of a real image is half redundant, so only half of it is computed. One inverse
+transform is enough, since the rest is the high part. And a mask that passes all, or nothing,
+transforms nothing: its parts are exact, not rounded.
 
 F is linear. Its mask is real and equal at k and -k, so F maps real images to real images, and
 F F = F and <F x, y> = <x, F y>: it is the orthogonal projection onto the low frequencies.

@@ -25,9 +25,13 @@ class Images(NamedTuple):
     def __len__(self):
         return len(self.labels_N)
 
-    def at(self, index, mean=0.0, std=255.0):
+    def take(self, index):
+        """Those of `index`, still as bytes."""
+        return Images(self.pixels_NCHW[index], self.labels_N[index])
+
+    def at(self, index):
         """The images of `index`, (B, C, H, W) float32 between 0 and 1, and their labels."""
-        return (self.pixels_NCHW[index].float() - mean) / std, self.labels_N[index]
+        return self.pixels_NCHW[index].float() / 255, self.labels_N[index]
 
     def whole(self):
         """All of them."""
@@ -55,20 +59,22 @@ def train(model, images, recipe, *, seed=0, at_epoch=None, change=None, penalty=
 
     at_epoch(epoch, model) is called after each epoch; change(model, x_BCHW, labels_B, drawn)
     gives the batch that is trained on, its targets classes or rows of probabilities;
-    penalty(model) is added to the loss. The order of the images depends on the seed alone.
+    penalty(model) is added to the loss. The order of the images depends on the seed alone:
+    what `change` draws comes from a generator of its own.
     Losses stay on the device until the end, so nothing in the loop waits. Raises ValueError for
     a batch larger than the set, FloatingPointError when a loss is not finite.
     """
     if not 0 < recipe.batch <= len(images):
         raise ValueError(f"a batch of {recipe.batch}; between 1 and {len(images)} is allowed")
     device = images.labels_N.device
-    drawn = torch.Generator(device=device).manual_seed(seed)
+    order_drawn = torch.Generator(device=device).manual_seed(seed)
+    drawn = torch.Generator(device=device).manual_seed(seed + 1)
     optimiser = torch.optim.Adam(model.parameters(), lr=recipe.rate, foreach=True)
     steps, losses = len(images) // recipe.batch, []
     for epoch in range(recipe.epochs):
         late = 3 * epoch >= 2 * recipe.epochs
         optimiser.param_groups[0]["lr"] = recipe.rate * (0.5 if late else 1)
-        order = torch.randperm(len(images), generator=drawn, device=device)
+        order = torch.randperm(len(images), generator=order_drawn, device=device)
         total = torch.zeros((), device=device)
         model.train()
         for index in order[: steps * recipe.batch].split(recipe.batch):

@@ -107,7 +107,7 @@ def _check(images, labels, epsilon, step, steps):
     if labels.shape != images.shape[:1]:
         raise ValueError(f"{len(images)} images and labels of the shape {tuple(labels.shape)}")
     if epsilon < 0 or step < 0 or steps < 1:
-        told = f"epsilon {epsilon}, step {step}, {steps} steps"
-        raise ValueError(f"{told}; at least 0, 0 and 1 are allowed")
+        given = f"epsilon {epsilon}, step {step}, {steps} steps"
+        raise ValueError(f"{given}; at least 0, 0 and 1 are allowed")
     if len(images) and not ((images >= 0) & (images <= 1)).all():  # NaN is neither
         raise ValueError("a pixel is outside [0, 1], where attacks keep it; scale images first")

@@ -31,8 +31,10 @@ def read_idx(path, kind):
     """
     content = gzip.decompress(path.read_bytes())
     if content[:4] != struct.pack(">I", MAGIC[kind]):
-        told = content[:4].hex() or "nothing"
-        raise ValueError(f"{path.name} starts with {told}; {kind} start with {MAGIC[kind]:08x}")
+        found = content[:4].hex() or "nothing"
+        raise ValueError(
+            f"{path.name} starts with {found}; {kind} start with {MAGIC[kind]:08x}"
+        )
     axes = MAGIC[kind] & 0xFF
     head = 4 + 4 * axes
     shape = struct.unpack(f">{axes}I", content[4:head])
@@ -57,8 +59,7 @@ def draw(images, count, seed=0):
     if not 0 < count <= len(images):
         raise ValueError(f"{count} of {len(images)} images were asked for")
     order = torch.randperm(len(images), generator=torch.Generator().manual_seed(seed))
-    index = order[:count].to(images.labels_N.device)
-    return Images(images.pixels_NCHW[index], images.labels_N[index])
+    return images.take(order[:count].to(images.labels_N.device))
 
 
 def shuffled(images, seed=0):
@@ -87,17 +88,18 @@ def signed_digits(folder, side=32, device="cpu"):
     return Images(pixels_NCHW, labels), torch.tensor(numbers, device=device)
 
 
-def by_signer(images, number_N, within=0.15, seed=0):
-    """(training set, held-out images of its signers, all images of other signers).
+def by_signer(number_N, offset=3, within=0.15, seed=0):
+    """Which images train, are held out of the same signers, show others: three (N,) bool.
 
-    Every fourth block of `BLOCK` numbers is the others'. What lies within `GUARD` numbers of
-    such a block is left out, so that nobody stands on both sides. Of the rest, `within` is the
-    share that the seed holds out.
+    The blocks of `BLOCK` numbers go round by fours; those at `offset` (0 to 3) are the others'.
+    What lies within `GUARD` numbers of such a block is left out, so that nobody stands on both
+    sides. Of the rest, `within` is the share that the seed holds out.
     """
-    strange = lambda number_N: number_N // BLOCK % 4 == 3  # noqa: E731
-    other_N = strange(number_N)
-    near_N = strange(number_N - GUARD) | strange(number_N + GUARD)
-    drawn = torch.rand(len(images), generator=torch.Generator().manual_seed(seed))
-    held_N = drawn.to(number_N.device) < within
-    parts = (~near_N & ~held_N & ~other_N, ~near_N & held_N & ~other_N, other_N)
-    return tuple(Images(images.pixels_NCHW[part], images.labels_N[part]) for part in parts)
+    if offset not in range(4):
+        raise ValueError(f"offset is {offset}; 0, 1, 2 and 3 are allowed: blocks go by fours")
+    other_signer = lambda number_N: number_N // BLOCK % 4 == offset  # noqa: E731
+    other_N = other_signer(number_N)
+    near_N = other_signer(number_N - GUARD) | other_signer(number_N + GUARD)
+    drawn = torch.rand(len(number_N), generator=torch.Generator().manual_seed(seed))
+    held_out_N = drawn.to(number_N.device) < within
+    return ~near_N & ~held_out_N & ~other_N, ~near_N & held_out_N & ~other_N, other_N

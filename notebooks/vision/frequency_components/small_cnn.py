@@ -32,9 +32,8 @@ class SmallCNN(nn.Module):
         last = -(-side // 4)
         self.features = nn.Sequential(*layers, nn.Flatten(), nn.Dropout(dropout))
         self.head = nn.Linear(2 * width * last * last, classes)
-        self.to(
-            memory_format=torch.channels_last
-        )  # a CPU's convolutions of few channels like it
+        # a CPU's convolutions of few channels like it
+        self.to(memory_format=torch.channels_last)
 
     def forward(self, x_BCHW):
         return self.head(self.features(x_BCHW))
