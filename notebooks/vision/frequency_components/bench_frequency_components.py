@@ -85,13 +85,13 @@ def split_contestants(images_BCHW, radius, threads):
 
 
 def check_splits(pairs):
-    """The largest difference of any formulation from ours; `check.Failed` beyond 2e-6."""
+    """The largest difference of any formulation from ours; `check.Failed` beyond 1e-5."""
     results, worst = {name: call() for name, call in pairs.items()}, 0.0
     ours = results[LABELS["ours"]]
     for found in results.values():
         for one, other in zip(found, ours, strict=True):
-            why = "float32 in another order, pixels up to 1"
-            worst = max(worst, check.close(one, other, atol=2e-6, why=why))
+            why = "784 terms in float32 in another order, pixels up to 1"
+            worst = max(worst, check.close(one, other, atol=1e-5, why=why))
     return worst
 
 

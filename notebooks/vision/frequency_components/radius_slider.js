@@ -102,7 +102,7 @@
     const current = make("span");
     const app = make("section", {}, [
       row, make("label", { style: "display:block" }, ["Radius ", current, range]), figures,
-      label("Network", choose), make("label", { style: "display:block; margin:.3rem 0" }, [rescale, "stretch each part to its full range"]), told,
+      label("Network", choose), make("label", { style: "display:block; margin:.3rem 0" }, [rescale, "divide each part by its largest value"]), told,
     ]);
 
     function answer(radius, part) { // the most probable class, its share, and the label's share
