@@ -4,6 +4,7 @@ import pytest
 import torch
 from accuracy_by_radius import accuracy
 from frequency_training import Images, Recipe, adversarial, mixed, train
+from gradient_attacks import ascend
 from kernel_smoothness import roughness_penalty
 from small_cnn import SmallCNN, first_kernels
 
@@ -37,6 +38,43 @@ def test_repeats_with_its_seed():
         for seed in (0, 0, 1)
     )
     assert torch.equal(first, again) and not torch.equal(first, other)
+
+
+def test_what_a_change_draws_leaves_the_order_of_the_images():
+    orders = []
+    for draws in (0, 3):
+        seen = []
+
+        def change(model, x_BCHW, labels_B, drawn, seen=seen, draws=draws):
+            torch.rand(draws, generator=drawn)
+            seen.append(x_BCHW.clone())
+            return x_BCHW, labels_B
+
+        train(network(), stripes(60), Recipe(3, 20), change=change)
+        orders.append(torch.cat(seen))
+    assert len(orders[0]) == 180 and torch.equal(*orders)
+    assert not torch.equal(orders[0][:60], orders[0][60:120])  # each epoch has its own
+
+
+def test_the_rate_is_halved_in_the_last_third(monkeypatch):
+    rates, step = [], torch.optim.Adam.step
+
+    def noted(self, *given, **more):
+        rates.append(self.param_groups[0]["lr"])
+        return step(self, *given, **more)
+
+    monkeypatch.setattr(torch.optim.Adam, "step", noted)
+    train(network(), stripes(20), Recipe(6, 20, 0.004))
+    assert rates == [0.004] * 4 + [0.002] * 2
+
+
+def test_training_attacks_take_steps_of_two_and_a_half_budgets_over_all(monkeypatch):
+    asked = []
+    noted = lambda *given: asked.append(given[3:6]) or ascend(*given)  # noqa: E731
+    monkeypatch.setattr("frequency_training.ascend", noted)
+    model, (images, labels) = network(), stripes(4).whole()
+    adversarial(0.1, 5)(model, images, labels, torch.Generator().manual_seed(0))
+    assert asked == [(0.1, pytest.approx(0.05), 5)]
 
 
 def test_calls_after_each_epoch_with_a_model_that_infers():

@@ -70,11 +70,17 @@ def test_photographs_become_grey_squares(tmp_path):
 
 def test_nobody_stands_on_both_sides():
     numbers = torch.arange(1100, 1900)
-    pixels = numbers.to(torch.int64)[:, None, None, None]
-    training, held, strange = by_signer(Images(pixels, numbers % 10), numbers)
-    learnt, others = (part.pixels_NCHW.flatten() for part in (training, strange))
-    assert others.tolist() == [*range(1100, 1200), *range(1500, 1600)]
-    distances = (learnt[:, None] - others).abs()
+    learnt_N, held_out_N, other_N = by_signer(numbers)
+    assert numbers[other_N].tolist() == [*range(1100, 1200), *range(1500, 1600)]
+    own_N = learnt_N | held_out_N
+    distances = (numbers[own_N][:, None] - numbers[other_N]).abs()
     assert distances.min() > 10  # ten numbers are one person's
-    own = {*training.pixels_NCHW.flatten().tolist(), *held.pixels_NCHW.flatten().tolist()}
-    assert len(own) == len(training) + len(held) and 30 < len(held) < 140
+    assert not (learnt_N & held_out_N).any() and 30 < held_out_N.sum() < 140
+
+
+def test_everybody_is_another_signer_once():
+    numbers = torch.arange(1100, 1900)
+    others = torch.stack([by_signer(numbers, offset)[2] for offset in range(4)])
+    assert others.sum(0).tolist() == [1] * 800 and others.sum(1).tolist() == [200] * 4
+    with pytest.raises(ValueError, match="offset is 4; 0, 1, 2 and 3"):
+        by_signer(numbers, 4)

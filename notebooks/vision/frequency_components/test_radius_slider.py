@@ -32,12 +32,12 @@ def browser():
         made.close()
 
 
-def visit(browser, table=TABLE, wide=1000):
+def visit(browser, table=TABLE, wide=1000, **more):
     """A page with the script and these answers, once it has begun or failed."""
     packed = lambda values: base64.b64encode(bytes(values.flatten().tolist())).decode()  # noqa: E731
     given = {"images": packed(IMAGES), "table": packed(table), "side": 28, "begin": 8}
     given |= {"labels": json.dumps(LABELS), "classes": json.dumps(CLASSES)}
-    given |= {"modes": json.dumps(["plain", "batch norm"])}
+    given |= {"modes": json.dumps(["plain", "batch norm"])} | more
     about = " ".join(f"data-{name}='{value}'" for name, value in given.items())
     page = browser.new_page(viewport={"width": wide, "height": 900})
     page.set_content(f'<div class="radius-slider" {about}>words</div><script>{SCRIPT}</script>')
@@ -81,6 +81,13 @@ def test_the_answers_are_those_of_the_table_for_each_control(browser):
     page.locator("input[type=range]").press("ArrowRight")
     assert answered(page) == TABLE[1, 1, 9, :, 1].argmax(-1).tolist()
     page.get_by_role("status").filter(has_text="At radius 9").wait_for()
+    page.close()
+
+
+def test_begins_with_the_network_that_is_named(browser):
+    page = visit(browser, mode=1)
+    assert page.locator("select").input_value() == "1"
+    assert answered(page) == TABLE[1, 0, 8, :, 0].argmax(-1).tolist()
     page.close()
 
 
