@@ -5,6 +5,7 @@ import os
 import shutil
 import sys
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +26,7 @@ from .slides import slides
 HERE = Path(__file__).parent
 EPOCH = (2026, 1, 1, 0, 0, 0)  # of every entry, so that the same content gives the same zip
 LIGHT_BYTES = 30e6  # of a zip that is downloaded from the book
+LIGHT_DATA_BYTES = 24e6  # of its data; what else is in it takes up to 6 MB
 SPARE_BYTES = 0.5e9  # disk beside what the packages unpack to
 UNPACKED = 3.2  # times the size of the wheels: what torch, SciPy and JupyterLab were seen to need
 
@@ -67,7 +69,8 @@ def make(repository: Repository, chapters: list[Chapter], options: Options, html
 def light(repository: Repository, chapter: Chapter, html: Path, target: Path) -> Path:
     """The folder of one chapter's bundle without wheels and book, packed as `target`; the caller removes it.
 
-    `html` is the built book, whose letters the slides borrow. Data that cannot be had now is left to the first run.
+    `html` is the built book, whose letters the slides borrow. Data that cannot be had now, and what is too large, is
+    left to the first run.
     Raises PressError as `make` does, and when the zip is larger than `LIGHT_BYTES`.
     """
     options = Options()
@@ -80,12 +83,14 @@ def light(repository: Repository, chapter: Chapter, html: Path, target: Path) ->
     for name in ("fonts", "mathjax"):
         if (html / "_static" / name).is_dir():
             shutil.copytree(html / "_static" / name, folder / "book" / "_static" / name)
+    first_run = _too_large(repository, chapter)
     try:
-        _data(repository, [chapter], folder)
+        _data(repository, [chapter], folder, first_run)
     except DataError:
         remove(folder / "data" / "files")
+        first_run = sorted(chapter.card.get("data") or [])
     write_text(folder / "room" / "requirements.txt", "\n".join(wheels.requirements(repository, [chapter])) + "\n")
-    _room(repository, [chapter], options, folder, START_LIGHT)
+    _room(repository, [chapter], options, folder, START_LIGHT, first_run)
     target.parent.mkdir(parents=True, exist_ok=True)
     pack(folder, target)
     if target.stat().st_size > LIGHT_BYTES:
@@ -156,8 +161,23 @@ def _book(html: Path, folder: Path) -> None:
     shutil.copytree(html, folder / "book", ignore=shutil.ignore_patterns("_sources", "*.pdf", "*.zip", ".nojekyll"))
 
 
-def _data(repository: Repository, chapters: list[Chapter], folder: Path) -> None:
-    """The registry and the files of the chapters' data sets, as verified by `helpers.data`."""
+def _too_large(repository: Repository, chapter: Chapter) -> list[str]:
+    """The data sets of a chapter that a light zip has no place for, the smallest having been put in first."""
+    sizes = dict.fromkeys(chapter.card.get("data") or [], 0)
+    for row in repository.registry:
+        if row["dataset"] in sizes:
+            sizes[row["dataset"]] += int(row["bytes"])
+    taken, left = 0, []
+    for name in sorted(sizes, key=lambda name: (sizes[name], name)):
+        if taken + sizes[name] > LIGHT_DATA_BYTES:
+            left.append(name)
+        else:
+            taken += sizes[name]
+    return left
+
+
+def _data(repository: Repository, chapters: list[Chapter], folder: Path, without: Sequence[str] = ()) -> None:
+    """The registry and the files of the chapters' data sets, as verified by `helpers.data`; not of those `without`."""
     from helpers import data
 
     (folder / "data").mkdir()
@@ -168,7 +188,8 @@ def _data(repository: Repository, chapters: list[Chapter], folder: Path) -> None
             shutil.copytree(source, folder / "data" / name)
         elif source.exists():
             shutil.copyfile(source, folder / "data" / name)
-    for dataset in sorted({name for chapter in chapters for name in chapter.card.get("data") or []}):
+    used = {name for chapter in chapters for name in chapter.card.get("data") or []}
+    for dataset in sorted(used - set(without)):
         own = {"registry": repository.root / "data" / "registry.tsv", "folder": repository.build / "data" / dataset}
         found = data.fetch(dataset, **own)
         wanted = {row["file"] for row in repository.registry if row["dataset"] == dataset}
@@ -178,8 +199,18 @@ def _data(repository: Repository, chapters: list[Chapter], folder: Path) -> None
             _link(str(found / name), str(target))
 
 
-def _room(repository: Repository, chapters: list[Chapter], options: Options, folder: Path, start: str = "") -> None:
-    """The scripts for the room, what they know about the bundle, where to start, and the checksums."""
+def _room(
+    repository: Repository,
+    chapters: list[Chapter],
+    options: Options,
+    folder: Path,
+    start: str = "",
+    first_run: Sequence[str] = (),
+) -> None:
+    """The scripts for the room, what they know about the bundle, where to start, and the checksums.
+
+    `first_run`: the data sets that are fetched when a notebook first asks for them.
+    """
     for path in sorted((HERE / "room").glob("*.py")):
         if path.name != "__init__.py":
             shutil.copyfile(path, folder / "room" / path.name)
@@ -187,6 +218,7 @@ def _room(repository: Repository, chapters: list[Chapter], options: Options, fol
     memory = max(float(chapter.card["needs"]["memory_gb"]) for chapter in chapters) * 1e9
     facts = {
         "title": str(repository.config.get("title", "")),
+        "but": but(first_run),
         "release": repository.release,
         "chapters": [chapter.name for chapter in chapters],
         "minutes": options.minutes,
@@ -202,6 +234,11 @@ def _room(repository: Repository, chapters: list[Chapter], options: Options, fol
     write_text(folder / "START_HERE.html", start_here(repository, chapters, facts, start or START))
     lines = [f"{digest(path)}  {path.relative_to(folder).as_posix()}" for path in _files(folder)]
     write_text(folder / "SHA256SUMS", "\n".join(lines) + "\n")
+
+
+def but(first_run: Sequence[str]) -> str:
+    """What the first page says of data sets that are not in the folder."""
+    return f" except {' and '.join(first_run)}, which the first run downloads" if first_run else ""
 
 
 def _files(folder: Path) -> list[Path]:
@@ -240,7 +277,7 @@ python3 room/start.py         # opens JupyterLab</code></pre>
 <ul>"""
 START_LIGHT = """\
 <h1>{title}: one chapter for a class</h1>
-<p>Release {release}. Notebooks, code, slides, handout and run-sheet, with the data that it needs. The packages
+<p>Release {release}. Notebooks, code, slides, handout and run-sheet, with the data that it needs{but}. The packages
 come from the package index when you install them.</p>
 <h2>On every machine</h2>
 <p>You need Python {python}. In this folder:</p>
