@@ -1,11 +1,12 @@
 """One attack through the filter as a GPU would run it, the naive way, and a broken one.
 
-`make predict` counts them without a GPU, at the sizes of each tier.
+`make predict` counts them without a GPU, at the sizes of each tier. They call `ascend`, `pgd`
+without its look at the pixels, which needs their values once for each attack.
 """
 
 import torch
 from frequency_split import low_pass, mask, split
-from gradient_attacks import Filtered, fgsm, pgd
+from gradient_attacks import Filtered, ascend
 from small_cnn import SmallCNN
 from torch.nn import functional as F
 
@@ -17,7 +18,7 @@ def ours(sizes, device):
     """Twelve PGD steps through the filter, whose gradient is one more filtering"""
     model, images, labels = _ready(sizes, device)
     through = Filtered(model, RADIUS)
-    return lambda: pgd(through, images, labels, EPSILON, EPSILON / 4, STEPS)
+    return lambda: ascend(through, images, labels, EPSILON, EPSILON / 4, STEPS)
 
 
 def splitting(sizes, device):
@@ -34,7 +35,7 @@ def naive(sizes, device):
         kept = mask(28, 28, RADIUS, device=x_BCHW.device)
         return model(torch.fft.ifft2(torch.fft.fft2(x_BCHW) * kept).real)
 
-    return lambda: pgd(through, images, labels, EPSILON, EPSILON / 4, STEPS)
+    return lambda: ascend(through, images, labels, EPSILON, EPSILON / 4, STEPS)
 
 
 def broken(sizes, device):
@@ -45,7 +46,8 @@ def broken(sizes, device):
     def attack():
         found = there
         for _ in range(STEPS):
-            on_card = fgsm(Filtered(model, RADIUS), found.to(device), labels, EPSILON / 4)
+            seen, step = found.to(device), EPSILON / 4
+            on_card = ascend(Filtered(model, RADIUS), seen, labels, step, step, 1)
             F.cross_entropy(model(low_pass(on_card, RADIUS)), labels).item()
             found = (there + (on_card.cpu() - there).clamp(-EPSILON, EPSILON)).clamp(0, 1)
         return found
