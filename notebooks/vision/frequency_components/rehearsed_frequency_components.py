@@ -22,7 +22,7 @@ def ours(sizes, device):
 
 
 def splitting(sizes, device):
-    """The split of all test images at one radius"""
+    """The split of the attacked images at one radius"""
     _, images, _ = _ready(sizes, device)
     return lambda: split(images, RADIUS)
 
