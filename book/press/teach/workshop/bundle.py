@@ -17,7 +17,7 @@ from ...files import lock, remove, write_text
 from ...ledger import gather
 from ...repository import Chapter, Repository, read_notebook
 from .. import variants
-from . import handout, runsheet, wheels
+from . import datasets, handout, runsheet, wheels
 from .paper import page
 from .room.room_check import digest
 from .schedule import LENGTHS, plan
@@ -26,7 +26,6 @@ from .slides import slides
 HERE = Path(__file__).parent
 EPOCH = (2026, 1, 1, 0, 0, 0)  # of every entry, so that the same content gives the same zip
 LIGHT_BYTES = 30e6  # of a zip that is downloaded from the book
-LIGHT_DATA_BYTES = 24e6  # of its data; what else is in it takes up to 6 MB
 SPARE_BYTES = 0.5e9  # disk beside what the packages unpack to
 UNPACKED = 3.2  # times the size of the wheels: what torch, SciPy and JupyterLab were seen to need
 
@@ -54,11 +53,11 @@ def make(repository: Repository, chapters: list[Chapter], options: Options, html
         _notebooks(repository, chapters, folder)
         _paper(repository, chapters, plans, options, folder)
         _book(html, folder)
-        _data(repository, chapters, folder)
+        datasets.put(repository, chapters, folder)
         asked = wheels.requirements(repository, chapters)
         write_text(folder / "room" / "requirements.txt", "\n".join(asked) + "\n")
         found = wheels.download(repository, asked, options.index)
-        shutil.copytree(found, folder / "wheels", ignore=shutil.ignore_patterns(".*"), copy_function=_link)
+        shutil.copytree(found, folder / "wheels", ignore=shutil.ignore_patterns(".*"), copy_function=datasets.link)
         _room(repository, chapters, options, folder)
         target = home / f"{name}.zip"
         pack(folder, target)
@@ -83,9 +82,9 @@ def light(repository: Repository, chapter: Chapter, html: Path, target: Path) ->
     for name in ("fonts", "mathjax"):
         if (html / "_static" / name).is_dir():
             shutil.copytree(html / "_static" / name, folder / "book" / "_static" / name)
-    first_run = _too_large(repository, chapter)
+    first_run = datasets.too_large(repository, chapter)
     try:
-        _data(repository, [chapter], folder, first_run)
+        datasets.put(repository, [chapter], folder, first_run)
     except DataError:
         remove(folder / "data" / "files")
         first_run = sorted(chapter.card.get("data") or [])
@@ -111,13 +110,6 @@ def _lengths(chapters: list[Chapter], minutes: int) -> list[int]:
         if other != minutes:
             lengths.append(other)
     return lengths
-
-
-def _link(source: str, target: str) -> None:
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copyfile(source, target)
 
 
 def _notebooks(repository: Repository, chapters: list[Chapter], folder: Path) -> None:
@@ -161,44 +153,6 @@ def _book(html: Path, folder: Path) -> None:
     shutil.copytree(html, folder / "book", ignore=shutil.ignore_patterns("_sources", "*.pdf", "*.zip", ".nojekyll"))
 
 
-def _too_large(repository: Repository, chapter: Chapter) -> list[str]:
-    """The data sets of a chapter that a light zip has no place for, the smallest having been put in first."""
-    sizes = dict.fromkeys(chapter.card.get("data") or [], 0)
-    for row in repository.registry:
-        if row["dataset"] in sizes:
-            sizes[row["dataset"]] += int(row["bytes"])
-    taken, left = 0, []
-    for name in sorted(sizes, key=lambda name: (sizes[name], name)):
-        if taken + sizes[name] > LIGHT_DATA_BYTES:
-            left.append(name)
-        else:
-            taken += sizes[name]
-    return left
-
-
-def _data(repository: Repository, chapters: list[Chapter], folder: Path, without: Sequence[str] = ()) -> None:
-    """The registry and the files of the chapters' data sets, as verified by `helpers.data`; not of those `without`."""
-    from helpers import data
-
-    (folder / "data").mkdir()
-    shutil.copyfile(repository.root / "data" / "registry.tsv", folder / "data" / "registry.tsv")
-    for name in ("README.md", "receipts"):
-        source = repository.root / "data" / name
-        if source.is_dir():
-            shutil.copytree(source, folder / "data" / name)
-        elif source.exists():
-            shutil.copyfile(source, folder / "data" / name)
-    used = {name for chapter in chapters for name in chapter.card.get("data") or []}
-    for dataset in sorted(used - set(without)):
-        own = {"registry": repository.root / "data" / "registry.tsv", "folder": repository.build / "data" / dataset}
-        found = data.fetch(dataset, **own)
-        wanted = {row["file"] for row in repository.registry if row["dataset"] == dataset}
-        for name in sorted(wanted):
-            target = folder / "data" / "files" / dataset / name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            _link(str(found / name), str(target))
-
-
 def _room(
     repository: Repository,
     chapters: list[Chapter],
@@ -218,7 +172,7 @@ def _room(
     memory = max(float(chapter.card["needs"]["memory_gb"]) for chapter in chapters) * 1e9
     facts = {
         "title": str(repository.config.get("title", "")),
-        "but": but(first_run),
+        "but": datasets.but(first_run),
         "release": repository.release,
         "chapters": [chapter.name for chapter in chapters],
         "minutes": options.minutes,
@@ -234,11 +188,6 @@ def _room(
     write_text(folder / "START_HERE.html", start_here(repository, chapters, facts, start or START))
     lines = [f"{digest(path)}  {path.relative_to(folder).as_posix()}" for path in _files(folder)]
     write_text(folder / "SHA256SUMS", "\n".join(lines) + "\n")
-
-
-def but(first_run: Sequence[str]) -> str:
-    """What the first page says of data sets that are not in the folder."""
-    return f" except {' and '.join(first_run)}, which the first run downloads" if first_run else ""
 
 
 def _files(folder: Path) -> list[Path]:

@@ -14,7 +14,7 @@ from press.ledger import gather
 from press.print.build import book_of
 from press.repository import HOME, Repository, tags
 from press.teach import variants
-from press.teach.workshop import bundle, handout, offline, runsheet, slides, wheels
+from press.teach.workshop import bundle, datasets, handout, offline, runsheet, slides, wheels
 from press.teach.workshop.paper import markdown
 from press.teach.workshop.schedule import plan
 
@@ -59,7 +59,7 @@ def test_a_light_zip_leaves_data_without_place_to_the_first_run_and_says_so(smal
     small.write("data/registry.tsv", "\n".join([head, *rows]) + "\n")
     small.write_card(data=[*sizes])
     (chapter,) = small.repository.chapters
-    assert bundle._too_large(small.repository, chapter) == ["suns"]
+    assert datasets.too_large(small.repository, chapter) == ["suns"]
 
     def fetch(name, registry, folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -68,11 +68,11 @@ def test_a_light_zip_leaves_data_without_place_to_the_first_run_and_says_so(smal
 
     monkeypatch.setattr("helpers.data.fetch", fetch)
     (tmp_path / "kit").mkdir()
-    bundle._data(small.repository, [chapter], tmp_path / "kit", ["suns"])
+    datasets.put(small.repository, [chapter], tmp_path / "kit", ["suns"])
     assert sorted(path.name for path in (tmp_path / "kit/data/files").iterdir()) == ["beats", "moons"]
     facts = {"title": "T", "release": "v1", "python": "3.11"}
     for left, words in ((["suns"], "needs except suns, which the first run downloads."), ([], "that it needs. The")):
-        made = facts | {"but": bundle.but(left)}
+        made = facts | {"but": datasets.but(left)}
         assert words in bundle.start_here(small.repository, [], made, bundle.START_LIGHT)
 
 
