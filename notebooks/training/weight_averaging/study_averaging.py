@@ -28,7 +28,7 @@ import weight_posteriors as wp
 from averaging import WeightAverage, updates
 from block_float import LowPrecisionSGD, round_activations, with_rounded_weights
 from fashion_task import draw, load, task_of
-from helpers import data, device, receipts, root
+from helpers import cards, data, device, receipts, root
 from predictive_scores import best_temperature, detection_auroc, entropies, scores
 from scipy import stats
 from small_training import ADAM, SGD, logits_of
@@ -232,7 +232,7 @@ PARTS = {part.__name__: part for part in (methods, surface, uncertainty, widths,
 
 def measured(part, seed, given, folder, where):
     """{metric: value} of a part and seed, which draws its own images, or what was kept."""
-    code = receipts.code_hash(Path(__file__).with_name("weight_averaging.ipynb"), CODE)[:8]
+    code = cards.code_hash(Path(__file__).with_name("weight_averaging.ipynb"), CODE)[:8]
     settings = [part, seed, given.images, given.tested, given.epochs, given.width, code]
     name = "-".join(map(str, settings)) + ".json"
     path = (root() or Path.cwd()) / "_build" / "study_averaging" / name
