@@ -1,0 +1,132 @@
+"""The high-level interface: `compress` an array into a frame that describes itself, `decompress`
+it into the array.
+
+Article: "nvCOMP v2.0.0 Now Available" (NVIDIA). The frame (`frames`) names dtype, shape and codec;
+the codec works on chunks of 64 KiB (`cascaded_chunks`, `lz4_block`, `snappy_raw`), so that chunks
+can be packed and unpacked side by side, and one that is damaged is found alone. A chunk
+that would grow is stored as it is: incompressible data cost 8 bytes for each chunk.
+"""
+
+import codec_choice
+import cascaded_chunks
+import frames
+import numpy as np
+import torch
+from batched_chunks import BYTE_CODECS, SIGNED
+from frames import FrameError
+
+__all__ = ["FrameError", "compress", "decompress"]
+CHUNK_BYTES = 1 << 16
+AT_ONCE = 1 << 22  # bytes that are encoded or decoded in one batch: about a core's cache
+
+
+def compress(values, layers="auto", codec="cascaded", chunk_bytes=CHUNK_BYTES):
+    """A frame, bytes, that `decompress` turns into the same array.
+
+    >>> len(compress(torch.arange(1_000_000)))
+    3968
+
+    values: a tensor on any device, or a NumPy array, of a dtype in `frames.NAMES` and at most 8
+    axes; NaN's bits are kept. layers: `cascaded_chunks.Layers`, three numbers, or "auto", which
+    samples and chooses. codec: "cascaded", "lz4" or "snappy". Raises ValueError for another
+    dtype, codec, size of chunks (8 bytes to 16 MiB, a multiple of 8), or numbers of layers.
+    """
+    values = torch.as_tensor(values)
+    if values.dtype not in frames.DTYPES or values.dim() > frames.MOST_AXES:
+        told = f"{values.dtype}, {values.dim()} axes"
+        raise ValueError(f"values of {told}; allowed are {frames.NAMES}, at most 8 axes")
+    if codec not in frames.CODECS:
+        raise ValueError(f"codec {codec!r}; allowed are {', '.join(frames.CODECS)}")
+    if chunk_bytes % 8 or not 8 <= chunk_bytes <= frames.LARGEST_CHUNK:
+        raise ValueError(
+            f"chunks of {chunk_bytes} bytes; allowed are multiples of 8 from 8 to 2^24"
+        )
+    flat_N = as_signed(values)
+    if codec != "cascaded":
+        layers = cascaded_chunks.Layers(0, 0, False)
+    elif isinstance(layers, str):
+        if layers != "auto":
+            raise ValueError(f'layers {layers!r}; allowed are "auto" or three numbers')
+        layers = codec_choice.sampled(flat_N)
+    layers = cascaded_chunks.check_layers(layers)
+    header = frames.Header(codec, values.dtype, tuple(values.shape), layers, chunk_bytes)
+    return frames.write(header, _encoded(flat_N, header))
+
+
+def decompress(frame, device="cpu", max_bytes=1 << 32):
+    """The tensor that a frame holds, with its dtype and shape.
+
+    frame: bytes-like. Raises FrameError, a ValueError, for a frame that is cut short, damaged,
+    forged or larger than `max_bytes`; never returns other values than were compressed, as far as
+    CRC-32 tells. Memory is bounded by the frame, `max_bytes` and one batch.
+    """
+    header, chunks = frames.read(frame, max_bytes)
+    kind = torch.uint8 if header.codec in BYTE_CODECS else SIGNED[header.dtype.itemsize]
+    out_N = torch.empty(header.total_bytes // kind.itemsize, dtype=kind, device=device)
+    outs = out_N.split([size // kind.itemsize for size in header.chunk_lengths]) if chunks else ()
+    packed = []
+    for k, ((chunk, as_is), out) in enumerate(zip(chunks, outs, strict=True)):
+        if as_is:
+            whole = torch.frombuffer(bytearray(chunk), dtype=torch.uint8).view(kind)
+            out.copy_(whole)
+        elif header.codec in BYTE_CODECS:
+            try:
+                found = BYTE_CODECS[header.codec].decode(chunk, len(out))
+            except ValueError as error:
+                raise FrameError(f"chunk {k}: {error}") from error
+            out.copy_(torch.frombuffer(bytearray(found), dtype=torch.uint8))
+        else:
+            packed.append(k)
+    _decode_cascaded(header, chunks, packed, outs)
+    if header.dtype == torch.bool and (out_N.view(torch.uint8) > 1).any():
+        raise FrameError("claims truth values, and holds others than 0 and 1")
+    return out_N.view(header.dtype).view(header.shape)
+
+
+def as_signed(values):
+    """The bits of an array as a flat tensor of signed integers of the same size."""
+    flat_N = values.detach().contiguous().reshape(-1)
+    return flat_N.view(SIGNED[values.dtype.itemsize])
+
+
+def _encoded(flat_N, header):
+    """Pairs (bytes, stored as is) of all chunks, a batch at a time."""
+    chunks, size = [], flat_N.itemsize
+    step = max(1, AT_ONCE // header.chunk_bytes) * header.chunk_bytes // size
+    for part in flat_N.split(step) if len(flat_N) else ():
+        whole = part.split(header.chunk_bytes // size)
+        if header.codec == "cascaded":
+            packed = cascaded_chunks.encode(part, [len(c) for c in whole], header.layers)
+        else:
+            encode = BYTE_CODECS[header.codec].encode
+            packed = [encode(c.cpu().numpy().tobytes()) for c in whole]
+        for plain, chunk in zip(whole, packed, strict=True):
+            as_is = len(chunk) >= len(plain) * size
+            chunks.append((plain.cpu().numpy().tobytes() if as_is else chunk, as_is))
+    return chunks
+
+
+def _decode_cascaded(header, chunks, packed, outs):
+    at_once = max(1, AT_ONCE // header.chunk_bytes)
+    for begin in range(0, len(packed), at_once):
+        some = packed[begin : begin + at_once]
+        lengths = [len(outs[k]) for k in some]
+        values_N, statuses = cascaded_chunks.decode(
+            [chunks[k][0] for k in some],
+            lengths,
+            header.layers,
+            outs[0].dtype,
+            outs[0].device,
+        )
+        for k, status in zip(some, statuses, strict=True):
+            if status:
+                raise FrameError(f"chunk {k}: {cascaded_chunks.SAYS[status]}")
+        parts = values_N.split(lengths)
+        for k, part in zip(some, parts, strict=True):
+            outs[k].copy_(part)
+
+
+def ratio(values, frame):
+    """Bytes before over bytes after: `ratio(values, compress(values))`."""
+    values = np.asarray(values) if not hasattr(values, "element_size") else values
+    return values.nbytes / len(frame)
