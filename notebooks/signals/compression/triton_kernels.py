@@ -37,11 +37,12 @@ def _unpack(words, lanes, L, W: tl.constexpr, R: tl.constexpr, BLOCK: tl.constex
 @triton.jit
 def _prefix_sums(values, bases, sums, M: tl.constexpr, BLOCK: tl.constexpr):
     chunk = tl.program_id(0).to(tl.int64)
-    total = tl.load(bases + chunk)
+    total = tl.load(bases + chunk).to(tl.int64)  # cannot overflow; the low 32 bits count
     for begin in range(0, M, BLOCK):
         at = begin + tl.arange(0, BLOCK)
-        part = tl.load(values + chunk * M + at, mask=at < M, other=0)
-        tl.store(sums + chunk * M + at, tl.cumsum(part, 0) + total, mask=at < M)
+        part = tl.load(values + chunk * M + at, mask=at < M, other=0).to(tl.int64)
+        found = (tl.cumsum(part, 0) + total).to(tl.int32)
+        tl.store(sums + chunk * M + at, found, mask=at < M)
         total += tl.sum(part, 0)
 
 
