@@ -1,10 +1,11 @@
 """The low-level interface: many chunks in one call, into memory that the caller allocated, with
 one size and one status for each chunk.
 
-As in the article's interface a bad chunk raises nothing: it gets a status, the others are decoded.
-Outputs are the caller's; what a codec needs in between is PyTorch's, from its caching allocator,
-where nvCOMP asks its caller for that, too. By its tags nvCOMP 2.0.0 had batched calls for LZ4
-and Snappy alone; Cascaded and Bitcomp followed in 2.1, checks of bounds with them.
+As in the article's interface a bad chunk raises nothing: it gets a status, the others are
+decoded. Outputs are the caller's; what a codec needs in between is PyTorch's, from its caching
+allocator, where nvCOMP asks its caller for that, too. By its tags nvCOMP 2.0.0 had batched
+calls for LZ4 and Snappy alone; Cascaded and Bitcomp followed in 2.1, checks of bounds with
+them.
 
 Legend: C chunks, S bytes of the largest output.
 """
@@ -17,10 +18,11 @@ import torch
 
 OK, TOO_SMALL, BAD_DATA = 0, 16, 17  # a status; 1 to 3 say what is wrong with a cascaded chunk
 BYTE_CODECS = {"lz4": lz4_block, "snappy": snappy_raw}
+LAYERS = cascaded_chunks.Layers()  # one of each
 SIGNED = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
-def max_compressed_bytes(codec, size, layers=cascaded_chunks.Layers(), itemsize=4):
+def max_compressed_bytes(codec, size, layers=LAYERS, itemsize=4):
     """Bytes that a chunk of `size` bytes needs at most, whatever it holds.
 
     `max_compressed_bytes("lz4", 65536)` is 65,809. Incompressible data grows: by a length byte
@@ -34,14 +36,13 @@ def max_compressed_bytes(codec, size, layers=cascaded_chunks.Layers(), itemsize=
     return cascaded_chunks.header_type(layers).itemsize + streams
 
 
-def compress(codec, chunks, out_CS, sizes_C, statuses_C, layers=cascaded_chunks.Layers()):
+def compress(codec, chunks, out_CS, sizes_C, statuses_C, layers=LAYERS):
     """None; fills row k of `out_CS` with chunk k, `sizes_C` and `statuses_C`, NumPy int64 both.
 
-    `chunks`: one-dimensional tensors, of one signed integer dtype for "cascaded" (view others as
-    one), uint8 for "lz4" and "snappy"; out_CS uint8. A chunk that does not fit gets TOO_SMALL
-    and size 0; `max_compressed_bytes` always fits. Raises ValueError for another codec, and
-    outputs of other lengths than `chunks`.
-    """
+    `chunks`: one-dimensional tensors, of one signed integer dtype for "cascaded" (view others
+    as one), uint8 for "lz4" and "snappy"; out_CS uint8. A chunk that does not fit gets
+    TOO_SMALL and size 0; `max_compressed_bytes` always fits. Raises ValueError for another
+    codec, and outputs of other lengths than `chunks`."""
     _check(codec, chunks, out_CS, sizes_C, statuses_C)
     if codec == "cascaded" and chunks:
         lengths = [len(chunk) for chunk in chunks]
@@ -55,14 +56,13 @@ def compress(codec, chunks, out_CS, sizes_C, statuses_C, layers=cascaded_chunks.
             out_CS[k, : len(chunk)] = torch.frombuffer(bytearray(chunk), dtype=torch.uint8)
 
 
-def decompress(codec, packed, outs, sizes_C, statuses_C, layers=cascaded_chunks.Layers()):
+def decompress(codec, packed, outs, sizes_C, statuses_C, layers=LAYERS):
     """None; fills the tensors `outs` with the C chunks `packed`, bytes-like, and `sizes_C` and
     `statuses_C`, NumPy int64 both.
 
     `outs`: one-dimensional tensors as long as each chunk must be, signed integers of one dtype
-    for "cascaded", else uint8. A chunk that does not hold exactly that is left with a status and
-    size 0. Raises ValueError as `compress`.
-    """
+    for "cascaded", else uint8. A chunk that does not hold exactly that is left with a status
+    and size 0. Raises ValueError as `compress`."""
     _check(codec, packed, outs, sizes_C, statuses_C)
     if codec == "cascaded" and outs:
         lengths = [len(out) for out in outs]
@@ -96,4 +96,6 @@ def _check(codec, chunks, outs, sizes_C, statuses_C):
         raise ValueError(f"codec {codec!r}; allowed are cascaded, lz4, snappy")
     lengths = [len(chunks), len(outs), len(sizes_C), len(statuses_C)]
     if len(set(lengths)) != 1:
-        raise ValueError(f"chunks, outputs, sizes, statuses of lengths {lengths}: must be equal")
+        raise ValueError(
+            f"chunks, outputs, sizes, statuses of lengths {lengths}: must be equal"
+        )

@@ -3,12 +3,11 @@
     python -m bench_compression               # this machine's size, 20 rounds; a receipt
     python -m bench_compression --rows 400000 --rounds 5 --threads 1
 
-Rates are uncompressed bytes per second, from packed bytes in memory to the array in memory. Each
-peer gets its type size where it takes one: `blosc2` with bitshuffle and zstd, `pcodec` the
+Rates are uncompressed bytes per second, from packed bytes in memory to the array in memory.
+Each peer gets its type size where it takes one: `blosc2` with bitshuffle and zstd, `pcodec` the
 array itself, zstd level 3. LZ4 and Snappy are the C and Rust libraries on chunks as large as
 they like; ours in plain Python are timed once, on one chunk. A peer that is not installed is
-left out, and said. Equality is checked before anything is timed.
-"""
+left out, and said. Equality is checked before anything is timed."""
 
 import argparse
 import functools

@@ -1,17 +1,20 @@
 """Bit-packing: each stream of integers becomes its minimum and `width` bits for each value.
 
-A stream of M values is laid out as R rows of L = ceil(M / R) lanes, R the bits of a word: value i
-stands in row i // L, lane i % L. Each lane packs its R values into `width` words, so that word
-k of all lanes lies together: shape (width, L). One row is then unpacked by one shift and one
-mask over all lanes, of all streams with that width at once. This is the interleaved layout of
-Lemire and Boytsov (2015) with L lanes in place of four. A word has 32 bits up to width 32, 64
-beyond.
+A stream of M values is laid out as R rows of L = ceil(M / R) lanes, R the bits of a word: value
+i stands in row i // L, lane i % L. Each lane packs its R values into `width` words, so that
+word k of all lanes lies together: shape (width, L). One row is then unpacked by one shift and
+one mask over all lanes, of all streams with that width at once. This is the interleaved layout
+of Lemire and Boytsov (2015) with L lanes in place of four. A word has 32 bits up to width 32,
+64 beyond.
 
 Values are taken modulo 2^bits: value = minimum + packed. The same bits hold the signed and the
-unsigned reading, so the encoder takes whichever range is narrower and the decoder need not know.
+unsigned reading, so the encoder takes whichever range is narrower and the decoder need not
+know.
 
 Legend: C streams, M values of one, L lanes of one, R rows (bits of a word).
 """
+
+from operator import itemgetter
 
 import torch
 
@@ -53,7 +56,8 @@ def ranges(values_M, lengths):
         low_C, high_C = (per_stream(way, turned_M, lengths) for way in ("amin", "amax"))
         widths = minimum_and_width(low_C, high_C)
         found = list(zip((low_C ^ top).tolist(), widths, strict=True))
-        best = found if best is None else [min(p, key=lambda x: x[1]) for p in zip(best, found)]
+        pairs = zip(best or found, found, strict=True)
+        best = [min(pair, key=itemgetter(1)) for pair in pairs]
     return best
 
 

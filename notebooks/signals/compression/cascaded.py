@@ -1,22 +1,31 @@
-"""The high-level interface: `compress` an array into a frame that describes itself, `decompress`
-it into the array.
+"""The high-level interface: `compress` an array into a frame that describes itself,
+`decompress` it into the array.
 
-Article: "nvCOMP v2.0.0 Now Available" (NVIDIA). The frame (`frames`) names dtype, shape and codec;
-the codec works on chunks of 64 KiB (`cascaded_chunks`, `lz4_block`, `snappy_raw`), so that chunks
-can be packed and unpacked side by side, and one that is damaged is found alone. A chunk
-that would grow is stored as it is: incompressible data cost 8 bytes for each chunk.
-"""
+Article: "nvCOMP v2.0.0 Now Available" (NVIDIA). The frame (`frames`) names dtype, shape and
+codec; the codec works on chunks of 64 KiB (`cascaded_chunks`, `lz4_block`, `snappy_raw`), so
+that chunks can be packed and unpacked side by side, and one that is damaged is found alone. A
+chunk that would grow is stored as it is: incompressible data cost 8 bytes for each chunk.
 
-import codec_choice
+Which layers? nvCOMP's selector looks at 100 random samples of 1,024 values, estimates the ratio
+of each setting on them, and takes the best. Ours encodes the samples outright. It has to know
+the sizes before it can answer, so it waits for the device: a call that selects is not
+asynchronous. And does it pay at all? `transfer_seconds` and `break_even_rate` answer for a link
+and a decoder."""
+
+from itertools import product
+
 import cascaded_chunks
 import frames
 import numpy as np
 import torch
 from batched_chunks import BYTE_CODECS, SIGNED
+from cascaded_chunks import Layers, encode
 from frames import FrameError
 
 __all__ = ["FrameError", "compress", "decompress"]
 CHUNK_BYTES = 1 << 16
+GRID = [Layers(*counts, True) for counts in product(range(3), range(3))]
+SAMPLES, SAMPLE_VALUES = 100, 1024
 AT_ONCE = 1 << 22  # bytes that are encoded or decoded in one batch: about a core's cache
 
 
@@ -47,7 +56,7 @@ def compress(values, layers="auto", codec="cascaded", chunk_bytes=CHUNK_BYTES):
     elif isinstance(layers, str):
         if layers != "auto":
             raise ValueError(f'layers {layers!r}; allowed are "auto" or three numbers')
-        layers = codec_choice.sampled(flat_N)
+        layers = sampled(flat_N)
     layers = cascaded_chunks.check_layers(layers)
     header = frames.Header(codec, values.dtype, tuple(values.shape), layers, chunk_bytes)
     return frames.write(header, _encoded(flat_N, header))
@@ -57,13 +66,14 @@ def decompress(frame, device="cpu", max_bytes=1 << 32):
     """The tensor that a frame holds, with its dtype and shape.
 
     frame: bytes-like. Raises FrameError, a ValueError, for a frame that is cut short, damaged,
-    forged or larger than `max_bytes`; never returns other values than were compressed, as far as
-    CRC-32 tells. Memory is bounded by the frame, `max_bytes` and one batch.
-    """
+    forged or larger than `max_bytes`; never returns other values than were compressed, as far
+    as CRC-32 tells. Memory is bounded by the frame, `max_bytes` and one batch."""
     header, chunks = frames.read(frame, max_bytes)
     kind = torch.uint8 if header.codec in BYTE_CODECS else SIGNED[header.dtype.itemsize]
     out_N = torch.empty(header.total_bytes // kind.itemsize, dtype=kind, device=device)
-    outs = out_N.split([size // kind.itemsize for size in header.chunk_lengths]) if chunks else ()
+    outs = (
+        out_N.split([size // kind.itemsize for size in header.chunk_lengths]) if chunks else ()
+    )
     packed = []
     for k, ((chunk, as_is), out) in enumerate(zip(chunks, outs, strict=True)):
         if as_is:
@@ -130,3 +140,52 @@ def ratio(values, frame):
     """Bytes before over bytes after: `ratio(values, compress(values))`."""
     values = np.asarray(values) if not hasattr(values, "element_size") else values
     return values.nbytes / len(frame)
+
+
+def sizes(values_N, lengths, grid=GRID):
+    """{layers: bytes} of these chunks under each setting; a header for each chunk included."""
+    return {layers: sum(map(len, encode(values_N, lengths, layers))) for layers in grid}
+
+
+def sampled(values_N, grid=GRID, samples=SAMPLES, generator=None):
+    """The setting that packs a sample of `values_N` (N,) best, Layers; the first of `grid` for
+    no values.
+
+    Headers are not counted: a sample is shorter than a chunk, and they would weigh more than
+    they do later. Seeded by 0 unless a CPU generator is given, so that one array makes one
+    frame."""
+    if not len(values_N):
+        return grid[0]
+    length = min(SAMPLE_VALUES, len(values_N))
+    generator = generator or torch.Generator().manual_seed(0)
+    most = min(samples, len(values_N) // length)
+    begins = torch.randint(0, len(values_N) - length + 1, (most,), generator=generator)
+    inside = begins[:, None] + torch.arange(length)
+    picked_N = values_N[inside.reshape(-1).to(values_N.device)]
+    found = sizes(picked_N, [length] * most, grid)
+    head = {layers: most * (16 * (layers.rles + 1) + 8 * layers.deltas) for layers in grid}
+    return min(grid, key=lambda layers: found[layers] - head[layers])
+
+
+def transfer_seconds(n_bytes, link_bytes_per_s, ratio=1.0, decode_bytes_per_s=None):
+    """Seconds until `n_bytes` are there, sent as they are, or packed by `ratio` and decoded.
+
+    >>> transfer_seconds(1e9, 16e9)
+    0.0625
+
+    n / BW, or (n / ratio) / BW + n / decode rate, both rates in uncompressed bytes; nothing
+    overlaps. Raises ValueError for rates or a ratio that are not positive.
+    """
+    if not (link_bytes_per_s > 0 and ratio > 0 and (decode_bytes_per_s or 1) > 0):
+        told = f"link {link_bytes_per_s}, ratio {ratio}, decode {decode_bytes_per_s}"
+        raise ValueError(f"{told}: all must be positive")
+    sent = n_bytes / ratio / link_bytes_per_s
+    return sent + (n_bytes / decode_bytes_per_s if decode_bytes_per_s else 0.0)
+
+
+def break_even_rate(ratio, link_bytes_per_s):
+    """The decode rate, in uncompressed bytes per second, above which compression pays.
+
+    n / BW = n / (r BW) + n / D gives D = BW r / (r - 1); infinite where nothing shrinks.
+    """
+    return link_bytes_per_s * ratio / (ratio - 1) if ratio > 1 else float("inf")

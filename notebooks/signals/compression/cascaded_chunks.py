@@ -1,7 +1,7 @@
 """Cascaded: run lengths, differences and bit-packing, over many chunks of a column at once.
 
-Article: nvCOMP 2.0.0, whose Cascaded compressor takes a number of run-length layers, a number of
-delta layers and whether to pack bits. Layer i applies run-length encoding if i < rles, then
+Article: nvCOMP 2.0.0, whose Cascaded compressor takes a number of run-length layers, a number
+of delta layers and whether to pack bits. Layer i applies run-length encoding if i < rles, then
 differences if i < deltas. The values flow on to the next layer; the counts of each run-length
 layer, and the values that are left at the end, are streams that are bit-packed.
 
@@ -11,9 +11,9 @@ layer, and the values that are left at the end, are streams that are bit-packed.
 The first difference has no predecessor. It repeats the smallest of the others, so that it never
 widens the packed range, and base = x_0 - d_0.
 
-A chunk's bytes, little-endian: for each stream a count (u32), a width (u32) and a minimum (i64);
-for each delta layer its base (i64); then the packed streams. Ours, not nvCOMP's bytes: its format
-is not published. A chunk is decoded without any other.
+A chunk's bytes, little-endian: for each stream a count (u32), a width (u32) and a minimum
+(i64); for each delta layer its base (i64); then the packed streams. Ours, not nvCOMP's bytes:
+its format is not published. A chunk is decoded without any other.
 
 Legend: C chunks, N values of all of them, M values of one stream of all of them.
 """
@@ -34,7 +34,8 @@ MOST_LAYERS = 4
 
 
 class Layers(NamedTuple):
-    """How many run-length and delta layers, and whether bits are packed: `Layers(2, 1, True)`."""
+    """How many run-length and delta layers, and whether bits are packed: `Layers(2, 1,
+    True)`."""
 
     rles: int = 1
     deltas: int = 1
@@ -59,7 +60,8 @@ def header_type(layers):
 
 
 def run_lengths(values_N, lengths):
-    """(values, counts, lengths) of the runs of C chunks laid end to end; no run crosses a chunk.
+    """(values, counts, lengths) of the runs of C chunks laid end to end; no run crosses a
+    chunk.
 
     >>> run_lengths(torch.tensor([3, 3, 3, 3]), [1, 3])
     (tensor([3, 3]), tensor([1, 3], dtype=torch.int32), [1, 1])
@@ -75,7 +77,8 @@ def run_lengths(values_N, lengths):
 
 
 def differences(values_N, lengths):
-    """(differences, bases) of C chunks: same length and dtype, modulo 2^bits; a list of ints."""
+    """(differences, bases) of C chunks: same length and dtype, modulo 2^bits; a list of
+    ints."""
     found_N = torch.empty_like(values_N)
     torch.sub(values_N[1:], values_N[:-1], out=found_N[1:])
     at_C = torch.tensor([0, *lengths[:-1]], device=values_N.device).cumsum(0)
@@ -87,8 +90,8 @@ def differences(values_N, lengths):
 
 
 def encode(values_N, lengths, layers):
-    """C chunks as a list of bytes. values_N int8 to int64 of shape (N,), on any device; `lengths`
-    positive ints that add up to N.
+    """C chunks as a list of bytes. values_N int8 to int64 of shape (N,), on any device;
+    `lengths` positive ints that add up to N.
 
     Waits for the device at each layer: how many runs there are decides the shapes that follow.
     """
@@ -107,8 +110,9 @@ def encode(values_N, lengths, layers):
     for s, (stream, inner) in enumerate([*streams, flowing]):
         full = [(0, 8 * stream.itemsize)] * len(inner)
         found = bit_packing.ranges(stream, inner) if layers.pack else full
+        lowest, widths = zip(*found, strict=True)
         headers["stream"]["count"][:, s] = inner
-        headers["stream"]["minimum"][:, s], headers["stream"]["width"][:, s] = zip(*found)
+        headers["stream"]["minimum"][:, s], headers["stream"]["width"][:, s] = lowest, widths
         pieces.append(bit_packing.pack(stream, inner, found))
     for d, base in enumerate(bases):
         headers["base"][:, d] = base
@@ -225,10 +229,9 @@ def sums(parts, bases, lengths):
 
 
 def expand(parts, repeats, lengths):
-    """(chunks, bad): each value as often as its count says; `bad` marks chunks, shape (C,), whose
-    counts are not positive or do not add up to their length. Those get harmless counts, so that
-    nothing larger than `lengths` is ever allocated.
-    """
+    """(chunks, bad): each value as often as its count says; `bad` marks chunks, shape (C,),
+    whose counts are not positive or do not add up to their length. Those get harmless counts,
+    so that nothing larger than `lengths` is ever allocated."""
     values_M, counts_M = torch.cat(list(parts)), torch.cat(list(repeats)).long()
     inner = [len(part) for part in parts]
     total_C = bit_packing.per_stream("sum", counts_M, inner)

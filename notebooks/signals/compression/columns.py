@@ -1,11 +1,10 @@
 """Columns to compress: real ones of four data sets, and generated ones that say so.
 
 Real: ECG samples (MIT-BIH, 11 bits in int16), pixels (Fashion-MNIST, uint8), links between
-articles (Wikispeedia, int32 identifiers, sorted by source), text (GSM8K, bytes). Generated, in the
-manner of TPC-H's `lineitem` (order keys, dates, flags, quantities) and of a click log (sorted
-times, repeated pages): such columns are what the article's "analytical workloads" hold. The
-generators are ours, not `dbgen`; the card says so.
-"""
+articles (Wikispeedia, int32 identifiers, sorted by source), text (GSM8K, bytes). Generated, in
+the manner of TPC-H's `lineitem` (order keys, dates, flags, quantities) and of a click log
+(sorted times, repeated pages): such columns are what the article's "analytical workloads" hold.
+The generators are ours, not `dbgen`; the card says so."""
 
 import gzip
 from pathlib import Path
@@ -23,7 +22,9 @@ def ecg(folder, name="208"):
         raise ValueError(f"{name}.dat has {len(packed)} bytes; format 212 packs three together")
     low, mixed, high = packed.reshape(-1, 3).astype(np.int16).T
     first, second = low | (mixed & 15) << 8, high | (mixed & 240) << 4
-    return np.concatenate([np.where(x > 2047, x - 4096, x) for x in (first, second)]).astype("i2")
+    return np.concatenate([np.where(x > 2047, x - 4096, x) for x in (first, second)]).astype(
+        "i2"
+    )
 
 
 def pixels(folder, images=2000):
@@ -52,8 +53,8 @@ def text(folder):
 
 
 def generated(rows, seed=0):
-    """Columns by name, NumPy arrays of shape (rows,): three as in a table of orders, two as in a
-    log of clicks; `generated(1000)["order key"][:3]` are the first orders' keys."""
+    """Columns by name, NumPy arrays of shape (rows,): three as in a table of orders, two as in
+    a log of clicks; `generated(1000)["order key"][:3]` are the first orders' keys."""
     rng = np.random.default_rng(seed)
     items = rng.integers(1, 8, rows)  # lines of one order
     keys = np.repeat(np.arange(1, rows + 1), items)[:rows].astype(np.int64)

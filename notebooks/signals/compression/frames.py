@@ -1,8 +1,10 @@
-"""The self-describing frame: what `compress` writes, and what `decompress` checks before it trusts.
+"""The self-describing frame: what `compress` writes, and what `decompress` checks before it
+trusts.
 
 Little-endian. All that a reader needs stands in the frame, so it takes no arguments:
 
-    0   magic "ACF1", then u8 each: version, codec, dtype, axes, run-length layers, delta layers,
+    0   magic "ACF1", then u8 each: version, codec, dtype, axes, run-length layers, delta
+    layers,
         pack (0 or 1), zero
     12  u32 bytes of a whole chunk before compression, u32 number of chunks
     20  u64 for each axis of the shape
@@ -10,12 +12,11 @@ Little-endian. All that a reader needs stands in the frame, so it takes no argum
         u32 CRC-32 of all above
         the chunks, one after the other, to the last byte of the frame
 
-Every field that others follow from is checked twice: against its checksum, and against the frame's
-real length, so that a frame with right checksums and absurd claims allocates nothing. What no
-check of a header can bound is a good frame that is a bomb: a chunk of a few dozen bytes may hold
-64 KiB of one value. So a reader states `max_bytes`. nvCOMP brought a self-describing manager in
-2.2, after the article's 2.0; its layout is another.
-"""
+Every field that others follow from is checked twice: against its checksum, and against the
+frame's real length, so that a frame with right checksums and absurd claims allocates nothing.
+What no check of a header can bound is a good frame that is a bomb: a chunk of a few dozen bytes
+may hold 64 KiB of one value. So a reader states `max_bytes`. nvCOMP brought a self-describing
+manager in 2.2, after the article's 2.0; its layout is another."""
 
 import math
 import struct
@@ -27,7 +28,9 @@ from cascaded_chunks import Layers, check_layers
 
 MAGIC, VERSION, FIXED = b"ACF1", 1, struct.Struct("<4s8BII")
 CODECS = ("cascaded", "lz4", "snappy")
-NAMES = "int8 uint8 int16 uint16 int32 uint32 int64 uint64 float16 bfloat16 float32 float64 bool"
+NAMES = (
+    "int8 uint8 int16 uint16 int32 uint32 int64 uint64 float16 bfloat16 float32 float64 bool"
+)
 DTYPES = [getattr(torch, name) for name in NAMES.split()]
 AS_IS, MOST_AXES, LARGEST_CHUNK = 1 << 31, 8, 1 << 24
 SMALLEST_CHUNK = 8
@@ -68,21 +71,26 @@ def write(header, chunks):
     parts = [FIXED.pack(MAGIC, *told, header.chunk_bytes, len(chunks))]
     parts.append(struct.pack(f"<{len(header.shape)}Q", *header.shape))
     for chunk, as_is in chunks:
-        parts.append(struct.pack("<II", len(chunk) | (AS_IS if as_is else 0), zlib.crc32(chunk)))
+        parts.append(
+            struct.pack("<II", len(chunk) | (AS_IS if as_is else 0), zlib.crc32(chunk))
+        )
     head = b"".join(parts)
-    return b"".join([head, struct.pack("<I", zlib.crc32(head)), *(chunk for chunk, _ in chunks)])
+    return b"".join(
+        [head, struct.pack("<I", zlib.crc32(head)), *(chunk for chunk, _ in chunks)]
+    )
 
 
 def read(frame, max_bytes=1 << 32):
     """(header, chunks) of a frame: a Header, and pairs (memoryview, stored as is), all checked.
 
-    `frame` is bytes-like. Raises FrameError for anything that `write` would not have written, and
-    for an array of more than `max_bytes`, by default 4 GiB. Allocates in proportion to the
-    frame, whatever it claims.
-    """
+    `frame` is bytes-like. Raises FrameError for anything that `write` would not have written,
+    and for an array of more than `max_bytes`, by default 4 GiB. Allocates in proportion to the
+    frame, whatever it claims."""
     frame = memoryview(frame).cast("B")
     if len(frame) < FIXED.size + 4:
-        raise FrameError(f"{len(frame)} bytes; a frame has at least {FIXED.size + 4}: cut short?")
+        raise FrameError(
+            f"{len(frame)} bytes; a frame has at least {FIXED.size + 4}: cut short?"
+        )
     magic, version, codec, dtype, axes, *rest, chunk_bytes, count = FIXED.unpack_from(frame)
     if (magic, version) != (MAGIC, VERSION):
         raise FrameError(f"begins with {magic!r}, version {version}; {MAGIC!r}, 1 is read here")
@@ -126,7 +134,9 @@ def _chunks(frame, end, count, header):
         as_is, size = bool(stored & AS_IS), stored & ~AS_IS
         chunk = frame[at : at + size]
         if len(chunk) != size or (size != length if as_is else size >= length):
-            raise FrameError(f"chunk {k} claims {size} bytes for {length}: cut short, or damaged")
+            raise FrameError(
+                f"chunk {k} claims {size} bytes for {length}: cut short, or damaged"
+            )
         if zlib.crc32(chunk) != crc:
             raise FrameError(f"chunk {k}: its checksum is wrong: damaged")
         chunks.append((chunk, as_is))

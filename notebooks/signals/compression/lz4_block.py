@@ -1,10 +1,11 @@
-"""LZ4's block format, written and read: bytes that the C library reads, and the other way round.
+"""LZ4's block format, written and read: bytes that the C library reads, and the other way
+round.
 
-Source: `lz4_Block_format.md` of lz4. A block is a chain of sequences: a token (high four bits the
-number of literals, low four the match length less 4; 15 goes on in bytes of 255 until one is
-less), the literals, a two-byte offset back, 1 to 65,535. The last sequence has literals
-alone. The last five bytes are literals, and the last match begins twelve bytes or more before the
-end. A copy may overlap what it writes: offset 1 repeats a byte.
+Source: `lz4_Block_format.md` of lz4. A block is a chain of sequences: a token (high four bits
+the number of literals, low four the match length less 4; 15 goes on in bytes of 255 until one
+is less), the literals, a two-byte offset back, 1 to 65,535. The last sequence has literals
+alone. The last five bytes are literals, and the last match begins twelve bytes or more before
+the end. A copy may overlap what it writes: offset 1 repeats a byte.
 
 The matches are found for all positions at once by a stable sort of four-byte words: equal words
 become neighbours, in the order of their places. The choice among them is greedy, one sequence
@@ -36,10 +37,9 @@ def encode(data):
 def decode(block, size):
     """The `size` bytes that `block`, bytes-like, holds.
 
-    Raises ValueError unless it is a whole block of exactly so many: for one that is cut short, a
-    length beyond `size`, an offset of 0 or before the begin, a match that reaches into the last
-    five bytes. Writes at most `size` bytes, whatever the block says.
-    """
+    Raises ValueError unless it is a whole block of exactly so many: for one that is cut short,
+    a length beyond `size`, an offset of 0 or before the begin, a match that reaches into the
+    last five bytes. Writes at most `size` bytes, whatever the block says."""
     block, out, at = bytes(block), bytearray(), 0
     while True:
         if at >= len(block):
@@ -47,7 +47,9 @@ def decode(block, size):
         token = block[at]
         literals, at = _read_length(block, at + 1, token >> 4, size)
         if at + literals > len(block) or len(out) + literals > size:
-            raise ValueError(f"{literals} literals at {at}: beyond the block or the {size} bytes")
+            raise ValueError(
+                f"{literals} literals at {at}: beyond the block or the {size} bytes"
+            )
         out += block[at : at + literals]
         at += literals
         if at == len(block):

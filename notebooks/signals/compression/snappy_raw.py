@@ -1,12 +1,11 @@
-"""Snappy's raw format, written and read: bytes that other implementations read, and the other way
-round.
+"""Snappy's raw format, written and read: bytes that other implementations read, and the other
+way round.
 
-Source: `format_description.txt` of google/snappy. The length before compression as a varint, then
-elements, the low two bits of whose first byte say what they are: 00 literals (length less 1 in
-six bits; 60 to 63 mean one to four more bytes), 01 a copy of 4 to 11 bytes from up to 2,047 back,
-10 one of 1 to 64 bytes with a two-byte offset, 11 the same with four bytes. Raw means without
-the framing format's magic and checksums. Matches are those of `lz4_block`.
-"""
+Source: `format_description.txt` of google/snappy. The length before compression as a varint,
+then elements, the low two bits of whose first byte say what they are: 00 literals (length less
+1 in six bits; 60 to 63 mean one to four more bytes), 01 a copy of 4 to 11 bytes from up to
+2,047 back, 10 one of 1 to 64 bytes with a two-byte offset, 11 the same with four bytes. Raw
+means without the framing format's magic and checksums. Matches are those of `lz4_block`."""
 
 from lz4_block import MINIMUM, copy, sequences
 
@@ -32,10 +31,9 @@ def encode(data):
 def decode(block, size):
     """The `size` bytes that `block`, bytes-like, holds.
 
-    Raises ValueError unless it is whole, and says and holds exactly so many: for one that is cut
-    short, an element beyond `size`, an offset of 0 or before the begin. Writes at most `size`
-    bytes, whatever the block says.
-    """
+    Raises ValueError unless it is whole, and says and holds exactly so many: for one that is
+    cut short, an element beyond `size`, an offset of 0 or before the begin. Writes at most
+    `size` bytes, whatever the block says."""
     block, out = bytes(block), bytearray()
     said, at = _read_varint(block)
     if said != size:
@@ -57,7 +55,9 @@ def decode(block, size):
             length, offset = 1 + tag, _integer(block, at + 1, 2 if kind == 2 else 4)
         at += 1 + (1, 2, 4)[kind - 1]
         if not 1 <= offset <= len(out) or len(out) + length > size:
-            raise ValueError(f"a copy of {length} from {offset} back: {len(out)} of {size} are there")
+            raise ValueError(
+                f"a copy of {length} from {offset} back: {len(out)} of {size} are there"
+            )
         copy(out, offset, length)
     if len(out) != size:
         raise ValueError(f"the block holds {len(out)} bytes, {size} were wanted")

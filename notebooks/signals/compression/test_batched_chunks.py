@@ -1,12 +1,11 @@
-"""The low-level interface: outputs of the caller, one size and one status for each chunk; and the
-choice of layers."""
+"""The low-level interface: outputs of the caller, one size and one status for each chunk; and
+the choice of layers."""
 
 import batched_chunks
-import codec_choice
+import cascaded
 import numpy as np
 import pytest
 import torch
-from cascaded_chunks import Layers
 
 CODECS = ("cascaded", "lz4", "snappy")
 
@@ -76,19 +75,19 @@ def test_other_lengths_and_codecs_are_refused():
     ],
 )
 def test_the_sampling_selector_finds_what_columns_are_made_of(values, rles, deltas):
-    assert codec_choice.sampled(values)[:2] == (rles, deltas)
+    assert cascaded.sampled(values)[:2] == (rles, deltas)
 
 
 def test_no_values_and_one_value_have_a_setting():
     for count in (0, 1):
-        assert codec_choice.sampled(torch.zeros(count, dtype=torch.int64)) in codec_choice.GRID
+        assert cascaded.sampled(torch.zeros(count, dtype=torch.int64)) in cascaded.GRID
 
 
 def test_compression_pays_above_the_break_even_rate():
-    plain = codec_choice.transfer_seconds(1e9, 16e9)
-    rate = codec_choice.break_even_rate(4.0, 16e9)
+    plain = cascaded.transfer_seconds(1e9, 16e9)
+    rate = cascaded.break_even_rate(4.0, 16e9)
     assert rate == pytest.approx(64e9 / 3)
-    assert codec_choice.transfer_seconds(1e9, 16e9, 4.0, rate) == pytest.approx(plain)
-    assert codec_choice.break_even_rate(1.0, 16e9) == float("inf")
+    assert cascaded.transfer_seconds(1e9, 16e9, 4.0, rate) == pytest.approx(plain)
+    assert cascaded.break_even_rate(1.0, 16e9) == float("inf")
     with pytest.raises(ValueError, match="positive"):
-        codec_choice.transfer_seconds(1e9, 0)
+        cascaded.transfer_seconds(1e9, 0)

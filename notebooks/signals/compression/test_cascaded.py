@@ -1,4 +1,5 @@
-"""Cascaded and its frame: round trips, known sizes, and bytes that somebody damaged or forged."""
+"""Cascaded and its frame: round trips, known sizes, and bytes that somebody damaged or
+forged."""
 
 import struct
 import zlib
@@ -14,7 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64)
-LAYERS = [Layers(*x) for x in [(0, 0, 1), (1, 1, 1), (2, 2, 1), (0, 1, 0), (4, 4, 1), (2, 0, 1)]]
+LAYERS = [
+    Layers(*x) for x in [(0, 0, 1), (1, 1, 1), (2, 2, 1), (0, 1, 0), (4, 4, 1), (2, 0, 1)]
+]
 
 
 def columns_of(dtype):

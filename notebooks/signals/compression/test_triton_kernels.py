@@ -1,4 +1,5 @@
-"""The kernels equal the torch path, on a GPU or in Triton's interpreter; skipped without Triton."""
+"""The kernels equal the torch path, on a GPU or in Triton's interpreter; skipped without
+Triton."""
 
 import os
 

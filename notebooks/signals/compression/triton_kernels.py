@@ -1,9 +1,9 @@
-"""The two steps of decoding that a GPU spends its time in, as kernels in Triton (the language): bit
-unpacking and prefix sums. Equal to the torch path (`bit_packing.unpack_rows`, `cumsum`).
+"""The two steps of decoding that a GPU spends its time in, as kernels in Triton (the language):
+bit unpacking and prefix sums. Equal to the torch path (`bit_packing.unpack_rows`, `cumsum`).
 
 One program unpacks a block of lanes: it reads `width` words of each lane once and writes all
-rows, where the torch path makes two to five passes over each row. One program sums one chunk: it
-reads and writes each value once. Nothing here is imported unless it is asked for, and no
+rows, where the torch path makes two to five passes over each row. One program sums one chunk:
+it reads and writes each value once. Nothing here is imported unless it is asked for, and no
 chapter of the book needs it: without a GPU the kernels run in Triton's interpreter alone
 (`TRITON_INTERPRET=1`), which shows their values and neither time nor races.
 
@@ -47,7 +47,8 @@ def _prefix_sums(values, bases, sums, M: tl.constexpr, BLOCK: tl.constexpr):
 
 
 def unpack_rows(words_WL, width):
-    """The packed values of all lanes, int32 of shape (32, L), from their words, int32 (width, L).
+    """The packed values of all lanes, int32 of shape (32, L), from their words, int32 (width,
+    L).
 
     Raises ValueError for other words, and widths outside 1 to 32.
     """
