@@ -45,7 +45,7 @@ def decode(block, size):
         if at >= len(block):
             raise ValueError(f"LZ4 block of {len(block)} bytes is cut short at a token")
         token = block[at]
-        literals, at = _read_length(block, at + 1, token >> 4, size)
+        literals, at = _read_length(block, at + 1, token >> 4)
         if at + literals > len(block) or len(out) + literals > size:
             raise ValueError(
                 f"{literals} literals at {at}: beyond the block or the {size} bytes"
@@ -57,7 +57,7 @@ def decode(block, size):
         offset = int.from_bytes(block[at : at + 2], "little")
         if at + 2 > len(block) or not 1 <= offset <= len(out):
             raise ValueError(f"offset {offset} at {at}: 1 to {len(out)} bytes back are there")
-        length, at = _read_length(block, at + 2, token & 15, size)
+        length, at = _read_length(block, at + 2, token & 15)
         if len(out) + length + MINIMUM > size - LAST_LITERALS:
             raise ValueError(f"a match of {length + MINIMUM} reaches into the last five bytes")
         copy(out, offset, length + MINIMUM)
@@ -143,12 +143,12 @@ def _write_rest(out, length):
         out += b"\xff" * whole + bytes([rest])
 
 
-def _read_length(block, at, length, most):
+def _read_length(block, at, length):
     """(length, next position) of a length whose first four bits are given."""
     more = 255 if length == 15 else 0
     while more == 255:
-        if at >= len(block) or length > most:
-            raise ValueError(f"a length at {at} goes beyond the block or the {most} bytes")
+        if at >= len(block):
+            raise ValueError(f"LZ4 block of {len(block)} bytes is cut short in a length")
         more = block[at]
         length, at = length + more, at + 1
     return length, at

@@ -79,6 +79,11 @@ def test_known_blocks_are_read():
     assert snappy_raw.decode(b"\x0c\x0cabcd\x11\x04", 12) == b"abcdabcdabcd"
 
 
+def test_a_snappy_block_that_says_another_size_than_it_holds_is_refused():
+    with pytest.raises(ValueError, match="says 13"):
+        snappy_raw.decode(b"\x0d\x0cabcd\x11\x04", 12)
+
+
 @pytest.mark.parametrize("offset", [b"\0\0", b"\x05\0", b"\xff\xff"])
 def test_an_offset_out_of_range_is_refused(offset):
     with pytest.raises(ValueError, match="offset"):
