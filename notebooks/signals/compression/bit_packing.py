@@ -1,11 +1,13 @@
-"""Bit-packing: each stream of integers becomes its minimum and `width` bits for each value.
+"""Bit-packing: each stream of integers becomes its minimum and `width` bits for each value, which
+the field calls frame of reference.
 
 A stream of M values is laid out as R rows of L = ceil(M / R) lanes, R the bits of a word: value
 i stands in row i // L, lane i % L. Each lane packs its R values into `width` words, so that
 word k of all lanes lies together: shape (width, L). One row is then unpacked by one shift and
-one mask over all lanes, of all streams with that width at once. This is the interleaved layout
-of Lemire and Boytsov (2015) with L lanes in place of four. A word has 32 bits up to width 32,
-64 beyond.
+one mask over all lanes, of all streams with that width at once. This is the vertical layout of
+Lemire and Boytsov (2015), with as many lanes as the stream has in place of four. A word is the
+narrowest of 8, 16, 32 and 64 bits that holds the width: what is unpacked moves no more bytes
+than it must.
 
 Values are taken modulo 2^bits: value = minimum + packed. The same bits hold the signed and the
 unsigned reading, so the encoder takes whichever range is narrower and the decoder need not
@@ -21,15 +23,13 @@ import torch
 LOWEST = {1: -(1 << 7), 2: -(1 << 15), 4: -(1 << 31), 8: -(1 << 63)}
 
 
-def rows_of(width):
-    """Bits of a word, which is also the values of one lane: 32 up to width 32, else 64."""
-    return 32 if width <= 32 else 64
+WORDS = {8: torch.uint8, 16: torch.int16, 32: torch.int32, 64: torch.int64}
+ROWS = [next(rows for rows in WORDS if rows >= width) for width in range(65)]
 
 
 def packed_bytes(count, width):
-    """Bytes of a packed stream: `packed_bytes(33, 5)` is two lanes of five 4-byte words, 40."""
-    rows = rows_of(width)
-    return -(-count // rows) * width * (rows // 8)
+    """Bytes of a packed stream: `packed_bytes(33, 5)` is five lanes of five bytes, 25."""
+    return -(-count // ROWS[width]) * width * (ROWS[width] // 8)
 
 
 def minimum_and_width(lowest_C, highest_C):
@@ -62,15 +62,11 @@ def ranges(values_M, lengths):
 
 
 def per_stream(way, values_M, lengths):
-    """The "amin", "amax" or "sum" of each stream, shape (C,); lengths are positive."""
+    """The "amin" or "amax" of each stream, shape (C,); lengths are positive."""
     if len(set(lengths)) == 1:
-        return getattr(values_M.view(len(lengths), -1), way)(1).to(values_M.dtype)
-    where = torch.tensor(lengths, device=values_M.device)
-    owner_M = torch.repeat_interleave(
-        torch.arange(len(lengths), device=values_M.device), where, output_size=len(values_M)
-    )
-    out_C = values_M.new_zeros(len(lengths))
-    return out_C.scatter_reduce_(0, owner_M, values_M, way, include_self=False)
+        return getattr(values_M.view(len(lengths), -1), way)(1)
+    each = [getattr(part, way)() for part in values_M.split(lengths)]
+    return torch.stack(each)
 
 
 def pack(values_M, lengths, found):
@@ -81,11 +77,9 @@ def pack(values_M, lengths, found):
     """
     packed, parts = [None] * len(lengths), values_M.split(lengths)
     for width, group in _by_width(found).items():
-        rows = rows_of(width)
-        word = torch.int32 if rows == 32 else torch.int64
-        columns = []
+        rows, columns = ROWS[width], []
         for k in group:
-            left_M = (parts[k] - found[k][0]).to(word)
+            left_M = (parts[k] - found[k][0]).to(WORDS[rows])
             left_M = torch.nn.functional.pad(left_M, (0, -len(left_M) % rows))
             columns.append(left_M.view(rows, -1))
         lanes_RL = torch.cat(columns, 1)
@@ -104,52 +98,74 @@ def pack(values_M, lengths, found):
 
 
 def unpack(streams, lengths, found, dtype):
-    """The C streams again, a list of tensors of `dtype` (int8 to int64), shape (M,) each.
+    """The C streams again, end to end: a tensor of `dtype` (int8 to int64), (sum of lengths,).
 
     `streams` are uint8 tensors of `packed_bytes(length, width)` bytes each, `found` their
-    (minimum, width). Raises nothing for any content: every pattern of bits is some value.
+    (minimum, width), ints of at most the dtype's bits. Raises nothing for any content: every
+    pattern of bits is some value. Streams of equal length go together, a width at a time;
+    others one by one.
     """
-    values = [None] * len(lengths)
+    flat_M = torch.empty(sum(lengths), dtype=dtype, device=streams[0].device)
+    even, parts = len(set(lengths)) == 1, flat_M.split(lengths)
     for width, group in _by_width(found).items():
-        rows = rows_of(width)
-        word = torch.int32 if rows == 32 else torch.int64
+        rows = ROWS[width]
         lanes = [-(-lengths[k] // rows) for k in group]
-        if width:
-            words = [streams[k].view(word).view(width, -1) for k in group]
-            lanes_RL = unpack_rows(words[0] if len(words) == 1 else torch.cat(words, 1), width)
-        else:
-            lanes_RL = torch.zeros(
-                rows, sum(lanes), dtype=word, device=streams[group[0]].device
-            )
-        if lanes_RL.dtype != dtype:
-            lanes_RL = lanes_RL.to(dtype)
-        lowest = torch.tensor([found[k][0] for k in group]).to(dtype)  # modulo 2^bits
-        lanes_RL += torch.repeat_interleave(lowest, torch.tensor(lanes)).to(lanes_RL.device)
-        for k, part_RL in zip(group, lanes_RL.split(lanes, 1), strict=True):
-            values[k] = part_RL.reshape(-1)[: lengths[k]]
-    return values
+        lowest = torch.tensor([found[k][0] for k in group]).to(dtype).to(flat_M.device)
+        if not width:
+            lanes_RL = flat_M.new_zeros(1, 1).expand(rows, sum(lanes))
+        else:  # side by side as bytes, which any place in a buffer may hold
+            bytes_WB = torch.cat([streams[k].view(width, -1) for k in group], 1)
+            lanes_RL = unpack_rows(bytes_WB.view(WORDS[rows]), width)
+        if not even:
+            each = zip(group, lanes_RL.split(lanes, 1), lowest.split(1), strict=True)
+            for k, part_RL, low in each:
+                whole = _raised(part_RL, width, low, part_RL.shape, dtype)
+                parts[k].copy_(whole.view(-1)[: lengths[k]])
+            continue
+        turned_GRL = lanes_RL.unflatten(1, (len(group), -1)).transpose(0, 1)
+        whole = _raised(turned_GRL, width, lowest[:, None, None], turned_GRL.shape, dtype)
+        whole_GM = whole.view(len(group), -1)[:, : lengths[0]]
+        if len(group) == len(lengths):
+            return whole_GM.reshape(-1)
+        flat_M.view(len(lengths), -1).index_copy_(
+            0, torch.tensor(group, device=flat_M.device), whole_GM
+        )
+    return flat_M
 
 
 def unpack_rows(words_WL, width):
-    """The packed values of all lanes, shape (R, L), from their words (width, L).
+    """The packed values of all lanes, shape (R, L), from their words (width, L), one of WORDS.
 
-    One shift and one mask for each row; a value that straddles two words takes three more
-    passes. Memory traffic: `width` bits read and one word written for each value, as long as a
-    row stays in cache.
+    Two passes over each row, shift and mask; two more for a value that straddles words. Memory
+    traffic: `width` bits read and R bits written for each value, as long as a row stays in
+    cache. A width of R bits comes back as it is, by its dtype with a sign.
     """
-    rows = rows_of(width)
+    rows = 8 * words_WL.itemsize
     if width == rows:
-        return words_WL.clone()
+        return words_WL
     lanes_RL = words_WL.new_empty(rows, words_WL.shape[1])
-    for row in range(rows):
+    words, signed = words_WL.unbind(0), rows > 8
+    for row, lane_L in enumerate(lanes_RL.unbind(0)):
         at, shift = divmod(row * width, rows)
-        lane_L = lanes_RL[row]
-        torch.bitwise_right_shift(words_WL[at], shift, out=lane_L)
+        torch.bitwise_right_shift(words[at], shift, out=lane_L)
         if shift + width > rows:
-            lane_L &= (1 << (rows - shift)) - 1  # the shift copied the sign down
-            lane_L |= words_WL[at + 1] << (rows - shift)
-        lane_L &= (1 << width) - 1
+            if signed:  # the shift copied the sign down
+                lane_L &= (1 << (rows - shift)) - 1
+            lane_L.add_(words[at + 1], alpha=1 << (rows - shift))
+        if shift + width != rows or signed:
+            lane_L &= (1 << width) - 1
     return lanes_RL
+
+
+def _raised(lanes, width, lowest, shape, dtype):
+    """minimum + packed as a contiguous tensor: one pass, two where the words are narrower."""
+    out = torch.empty(shape, dtype=dtype, device=lanes.device)
+    if lanes.itemsize == dtype.itemsize:
+        return torch.add(lanes.view(dtype), lowest, out=out)
+    out.copy_(lanes)
+    if width == 8 * lanes.itemsize and lanes.dtype != torch.uint8:
+        out &= (1 << width) - 1  # the copy extended the sign
+    return out.add_(lowest)
 
 
 def _by_width(found):

@@ -12,7 +12,7 @@ the sizes before it can answer, so it waits for the device: a call that selects 
 asynchronous. And does it pay at all? `transfer_seconds` and `break_even_rate` answer for a link
 and a decoder."""
 
-from itertools import product
+from itertools import groupby, islice, product
 
 import cascaded_chunks
 import frames
@@ -24,9 +24,9 @@ from frames import FrameError
 
 __all__ = ["FrameError", "compress", "decompress"]
 CHUNK_BYTES = 1 << 16
-GRID = [Layers(*counts, True) for counts in product(range(3), range(3))]
+GRID = [Layers(*counts) for counts in product(range(3), range(3))]
 SAMPLES, SAMPLE_VALUES = 100, 1024
-AT_ONCE = 1 << 22  # bytes that are encoded or decoded in one batch: about a core's cache
+AT_ONCE = 1 << 20  # values that are encoded or decoded in one batch: a few MiB, reused
 
 
 def compress(values, layers="auto", codec="cascaded", chunk_bytes=CHUNK_BYTES):
@@ -36,9 +36,9 @@ def compress(values, layers="auto", codec="cascaded", chunk_bytes=CHUNK_BYTES):
     3968
 
     values: a tensor on any device, or a NumPy array, of a dtype in `frames.NAMES` and at most 8
-    axes; NaN's bits are kept. layers: `cascaded_chunks.Layers`, three numbers, or "auto", which
+    axes; NaN's bits are kept. layers: `cascaded_chunks.Layers`, two numbers, or "auto", which
     samples and chooses. codec: "cascaded", "lz4" or "snappy". Raises ValueError for another
-    dtype, codec, size of chunks (8 bytes to 16 MiB, a multiple of 8), or numbers of layers.
+    dtype, codec, size of chunks (8 bytes to 1 MiB, a multiple of 8), or numbers of layers.
     """
     values = torch.as_tensor(values)
     if values.dtype not in frames.DTYPES or values.dim() > frames.MOST_AXES:
@@ -48,49 +48,76 @@ def compress(values, layers="auto", codec="cascaded", chunk_bytes=CHUNK_BYTES):
         raise ValueError(f"codec {codec!r}; allowed are {', '.join(frames.CODECS)}")
     if chunk_bytes % 8 or not 8 <= chunk_bytes <= frames.LARGEST_CHUNK:
         raise ValueError(
-            f"chunks of {chunk_bytes} bytes; allowed are multiples of 8 from 8 to 2^24"
+            f"chunks of {chunk_bytes} bytes; allowed are multiples of 8 from 8 to 2^20"
         )
     flat_N = as_signed(values)
     if codec != "cascaded":
-        layers = cascaded_chunks.Layers(0, 0, False)
+        layers = cascaded_chunks.Layers(0, 0)
     elif isinstance(layers, str):
         if layers != "auto":
-            raise ValueError(f'layers {layers!r}; allowed are "auto" or three numbers')
+            raise ValueError(f'layers {layers!r}; allowed are "auto" or two numbers')
         layers = sampled(flat_N)
     layers = cascaded_chunks.check_layers(layers)
     header = frames.Header(codec, values.dtype, tuple(values.shape), layers, chunk_bytes)
     return frames.write(header, _encoded(flat_N, header))
 
 
-def decompress(frame, device="cpu", max_bytes=1 << 32):
+def decompress(frame, device="cpu", max_bytes=frames.MOST_BYTES):
     """The tensor that a frame holds, with its dtype and shape.
 
     frame: bytes-like. Raises FrameError, a ValueError, for a frame that is cut short, damaged,
     forged or larger than `max_bytes`; never returns other values than were compressed, as far
-    as CRC-32 tells. Memory is bounded by the frame, `max_bytes` and one batch."""
+    as CRC-32 tells. Beside the frame and the result, memory is what a batch of 2^20 values, or
+    one chunk of at most 1 MiB, takes."""
     header, chunks = frames.read(frame, max_bytes)
     kind = torch.uint8 if header.codec in BYTE_CODECS else SIGNED[header.dtype.itemsize]
-    out_N = torch.empty(header.total_bytes // kind.itemsize, dtype=kind, device=device)
-    outs = (
-        out_N.split([size // kind.itemsize for size in header.chunk_lengths]) if chunks else ()
-    )
-    packed = []
-    for k, ((chunk, as_is), out) in enumerate(zip(chunks, outs, strict=True)):
-        if as_is:
-            whole = torch.frombuffer(bytearray(chunk), dtype=torch.uint8).view(kind)
-            out.copy_(whole)
-        elif header.codec in BYTE_CODECS:
-            try:
-                found = BYTE_CODECS[header.codec].decode(chunk, len(out))
-            except ValueError as error:
-                raise FrameError(f"chunk {k}: {error}") from error
-            out.copy_(torch.frombuffer(bytearray(found), dtype=torch.uint8))
-        else:
-            packed.append(k)
-    _decode_cascaded(header, chunks, packed, outs)
+    out_N, at = empty(header.total_bytes // kind.itemsize, kind, device), 0
+    for part in batches(header, chunks, kind.itemsize):
+        count = sum(length for length, _, _ in part) // kind.itemsize
+        _decode(header, part, kind, out_N[at : at + count], at)
+        at += count
     if header.dtype == torch.bool and (out_N.view(torch.uint8) > 1).any():
         raise FrameError("claims truth values, and holds others than 0 and 1")
     return out_N.view(header.dtype).view(header.shape)
+
+
+def empty(count, dtype, device):
+    """A tensor of `count` values that nothing has written. On the CPU it is NumPy's, which asks
+    for huge pages: touching fresh memory 4 KiB at a time takes longer than decoding does."""
+    if torch.device(device).type != "cpu":
+        return torch.empty(count, dtype=dtype, device=device)
+    return torch.from_numpy(np.empty(count, str(dtype).removeprefix("torch.")))
+
+
+def batches(header, chunks, itemsize):
+    """Lists of (bytes before compression, chunk, stored as is): neighbours that were stored in
+    one way, of one length, with AT_ONCE values at most."""
+    most = max(1, AT_ONCE * itemsize // header.chunk_bytes)
+    listed = zip(header.chunk_lengths, *zip(*chunks, strict=True), strict=True) if chunks else ()
+    for _, alike in groupby(listed, lambda chunk: (chunk[0], chunk[2])):
+        while part := list(islice(alike, most)):
+            yield part
+
+
+def _decode(header, part, kind, out_N, at):
+    packed, as_is = [chunk for _, chunk, _ in part], part[0][2]
+    if as_is:
+        plain = torch.frombuffer(bytearray().join(packed), dtype=torch.uint8)
+        out_N.copy_(plain.view(kind))
+    elif header.codec in BYTE_CODECS:
+        try:
+            each = [BYTE_CODECS[header.codec].decode(c, n) for n, c, _ in part]
+        except ValueError as error:
+            raise FrameError(f"{error}, in the chunks from byte {at}") from error
+        out_N.copy_(torch.frombuffer(bytearray().join(each), dtype=torch.uint8))
+    else:
+        lengths = [n // kind.itemsize for n, _, _ in part]
+        found = cascaded_chunks.decode(packed, lengths, header.layers, kind, out_N.device)
+        for k, status in enumerate(found[1]):
+            if status:
+                told = f"chunk {at // max(lengths) + k}: {cascaded_chunks.SAYS[status]}"
+                raise FrameError(told)
+        out_N.copy_(found[0])
 
 
 def as_signed(values):
@@ -102,7 +129,7 @@ def as_signed(values):
 def _encoded(flat_N, header):
     """Pairs (bytes, stored as is) of all chunks, a batch at a time."""
     chunks, size = [], flat_N.itemsize
-    step = max(1, AT_ONCE // header.chunk_bytes) * header.chunk_bytes // size
+    step = max(1, AT_ONCE * size // header.chunk_bytes) * header.chunk_bytes // size
     for part in flat_N.split(step) if len(flat_N) else ():
         whole = part.split(header.chunk_bytes // size)
         if header.codec == "cascaded":
@@ -116,35 +143,10 @@ def _encoded(flat_N, header):
     return chunks
 
 
-def _decode_cascaded(header, chunks, packed, outs):
-    at_once = max(1, AT_ONCE // header.chunk_bytes)
-    for begin in range(0, len(packed), at_once):
-        some = packed[begin : begin + at_once]
-        lengths = [len(outs[k]) for k in some]
-        values_N, statuses = cascaded_chunks.decode(
-            [chunks[k][0] for k in some],
-            lengths,
-            header.layers,
-            outs[0].dtype,
-            outs[0].device,
-        )
-        for k, status in zip(some, statuses, strict=True):
-            if status:
-                raise FrameError(f"chunk {k}: {cascaded_chunks.SAYS[status]}")
-        parts = values_N.split(lengths)
-        for k, part in zip(some, parts, strict=True):
-            outs[k].copy_(part)
-
-
 def ratio(values, frame):
     """Bytes before over bytes after: `ratio(values, compress(values))`."""
     values = np.asarray(values) if not hasattr(values, "element_size") else values
     return values.nbytes / len(frame)
-
-
-def sizes(values_N, lengths, grid=GRID):
-    """{layers: bytes} of these chunks under each setting; a header for each chunk included."""
-    return {layers: sum(map(len, encode(values_N, lengths, layers))) for layers in grid}
 
 
 def sampled(values_N, grid=GRID, samples=SAMPLES, generator=None):
@@ -152,7 +154,7 @@ def sampled(values_N, grid=GRID, samples=SAMPLES, generator=None):
     no values.
 
     Headers are not counted: a sample is shorter than a chunk, and they would weigh more than
-    they do later. Seeded by 0 unless a CPU generator is given, so that one array makes one
+    they do later. For the same reason its range is smaller, which favours fewer differences. Seeded by 0 unless a CPU generator is given, so that one array makes one
     frame."""
     if not len(values_N):
         return grid[0]
@@ -162,9 +164,12 @@ def sampled(values_N, grid=GRID, samples=SAMPLES, generator=None):
     begins = torch.randint(0, len(values_N) - length + 1, (most,), generator=generator)
     inside = begins[:, None] + torch.arange(length)
     picked_N = values_N[inside.reshape(-1).to(values_N.device)]
-    found = sizes(picked_N, [length] * most, grid)
-    head = {layers: most * (16 * (layers.rles + 1) + 8 * layers.deltas) for layers in grid}
-    return min(grid, key=lambda layers: found[layers] - head[layers])
+
+    def streams_bytes(layers):
+        packed = encode(picked_N, [length] * most, layers)
+        return sum(map(len, packed)) - most * cascaded_chunks.header_type(layers).itemsize
+
+    return min(grid, key=streams_bytes)
 
 
 def transfer_seconds(n_bytes, link_bytes_per_s, ratio=1.0, decode_bytes_per_s=None):

@@ -1,8 +1,9 @@
 """Cascaded: run lengths, differences and bit-packing, over many chunks of a column at once.
 
 Article: nvCOMP 2.0.0, whose Cascaded compressor takes a number of run-length layers, a number
-of delta layers and whether to pack bits. Layer i applies run-length encoding if i < rles, then
-differences if i < deltas. The values flow on to the next layer; the counts of each run-length
+of delta layers and whether to pack bits; ours always packs, since a packed stream is never
+longer. Layer i applies run-length encoding if i < rles, then differences if i < deltas, so two
+of each are R, D, R, D: the second pair works on what the first left. The values flow on to the next layer; the counts of each run-length
 layer, and the values that are left at the end, are streams that are bit-packed.
 
     run lengths: v v v w   ->  values v w, counts 3 1
@@ -34,21 +35,19 @@ MOST_LAYERS = 4
 
 
 class Layers(NamedTuple):
-    """How many run-length and delta layers, and whether bits are packed: `Layers(2, 1,
-    True)`."""
+    """How many run-length and how many delta layers: `Layers(2, 1)`."""
 
     rles: int = 1
     deltas: int = 1
-    pack: bool = True
 
     def __str__(self):
-        return f"R{self.rles} D{self.deltas} B{int(self.pack)}"
+        return f"R{self.rles} D{self.deltas}"
 
 
 def check_layers(layers):
     """`layers` as Layers; ValueError unless both counts are 0 to 4."""
     layers = Layers(*layers)
-    if not all(isinstance(n, int) and 0 <= n <= MOST_LAYERS for n in layers[:2]):
+    if not all(isinstance(n, int) and 0 <= n <= MOST_LAYERS for n in layers):
         raise ValueError(f"layers {tuple(layers)}: run-length and delta layers are 0 to 4 each")
     return layers
 
@@ -96,7 +95,7 @@ def encode(values_N, lengths, layers):
     Waits for the device at each layer: how many runs there are decides the shapes that follow.
     """
     streams, bases, flowing = [], [], (values_N, lengths)
-    for layer in range(max(layers[:2])):
+    for layer in range(max(layers)):
         if layer < layers.rles:
             values, counts, inner = run_lengths(*flowing)
             streams.append((counts, inner))
@@ -108,8 +107,7 @@ def encode(values_N, lengths, layers):
     headers = np.zeros(len(lengths), header_type(layers))
     pieces = []
     for s, (stream, inner) in enumerate([*streams, flowing]):
-        full = [(0, 8 * stream.itemsize)] * len(inner)
-        found = bit_packing.ranges(stream, inner) if layers.pack else full
+        found = bit_packing.ranges(stream, inner)
         lowest, widths = zip(*found, strict=True)
         headers["stream"]["count"][:, s] = inner
         headers["stream"]["minimum"][:, s], headers["stream"]["width"][:, s] = lowest, widths
@@ -136,111 +134,129 @@ def check_headers(chunks, lengths, layers, bits):
     bytes to the last one.
     """
     kind = header_type(layers)
-    headers, statuses = np.zeros(len(chunks), kind), [OK] * len(chunks)
-    for k, (chunk, length) in enumerate(zip(chunks, lengths, strict=True)):
-        if len(chunk) < kind.itemsize:
-            statuses[k] = CUT_SHORT
-            continue
-        headers[k] = np.frombuffer(chunk[: kind.itemsize], kind)[0]
-        rest = len(chunk) - kind.itemsize
-        described = headers[k]["stream"].tolist()
-        for s, (count, width, _) in enumerate(described):
-            most = 32 if s < layers.rles else bits
-            last = s == len(described) - 1
-            same = count == length if last else 1 <= count <= length
-            if not same or width > most:
-                statuses[k] = BAD_STREAM
-                break
-            rest -= bit_packing.packed_bytes(count, width)
-            length = count
-        if statuses[k] == OK and rest:
-            statuses[k] = BAD_STREAM
-    return headers, statuses
+    have = np.array([len(chunk) for chunk in chunks])
+    blank = bytes(kind.itemsize)
+    heads = [chunk[: kind.itemsize] if len(chunk) >= len(blank) else blank for chunk in chunks]
+    headers = np.frombuffer(b"".join(heads), kind)
+    counts_CS = headers["stream"]["count"].astype(np.int64)
+    widths_CS = headers["stream"]["width"].astype(np.int64)
+    around_CS = np.column_stack([np.array(lengths), counts_CS[:, :-1]])
+    good_CS = (counts_CS >= 1) & (counts_CS <= around_CS)
+    good_CS &= widths_CS <= np.array([32] * layers.rles + [bits])
+    good_CS[:, -1] &= counts_CS[:, -1] == around_CS[:, -1]
+    widths_CS[~good_CS] = 0
+    rows_CS = np.array(bit_packing.ROWS)[widths_CS]
+    bytes_CS = -(-counts_CS // rows_CS) * widths_CS * (rows_CS // 8)
+    full_C = bytes_CS.sum(1) + kind.itemsize == have
+    statuses = np.where(good_CS.all(1) & full_C, OK, BAD_STREAM)
+    statuses[have < kind.itemsize] = CUT_SHORT
+    return headers, statuses.tolist()
 
 
 def decode(chunks, lengths, layers, dtype, device="cpu"):
     """(values, statuses) of C chunks: a tensor of shape (sum of lengths,) and a list of codes.
 
-    `chunks` are bytes-like, `lengths` the values that each must give. Where a status is not OK
-    that chunk's values are zeros or meaningless, all others' are right.
+    `chunks` are bytes-like, `lengths` the values that each must give, positive ints. Where a
+    status is not OK that chunk's values are zeros or meaningless, all others' are right.
     """
     layers = check_layers(layers)
     headers, statuses = check_headers(chunks, lengths, layers, 8 * dtype.itemsize)
     good = [k for k, status in enumerate(statuses) if status == OK]
-    if len(good) < len(chunks):  # decode the others alone, and put them in their places
-        values_N = torch.zeros(sum(lengths), dtype=dtype, device=device)
-        if good:
-            found, told = decode(
-                [chunks[k] for k in good], [lengths[k] for k in good], layers, dtype, device
-            )
-            places = values_N.split(lengths)
-            parts = found.split([lengths[k] for k in good])
-            for k, part, status in zip(good, parts, told, strict=True):
-                places[k].copy_(part)
-                statuses[k] = status
-        return values_N, statuses
-    return _decode_checked(chunks, lengths, layers, dtype, device, headers)
+    if len(good) == len(chunks):
+        joined = torch.frombuffer(bytearray().join(chunks), dtype=torch.uint8).to(device)
+        return decode_checked(joined, headers, lengths, layers, dtype)
+    values_N = torch.zeros(sum(lengths), dtype=dtype, device=device)
+    if good:  # decode them alone, and put them in their places
+        kept = [lengths[k] for k in good]
+        found, told = decode([chunks[k] for k in good], kept, layers, dtype, device)
+        places = values_N.split(lengths)
+        for k, part, status in zip(good, found.split(kept), told, strict=True):
+            places[k].copy_(part)
+            statuses[k] = status
+    return values_N, statuses
 
 
-def _decode_checked(chunks, lengths, layers, dtype, device, headers):
-    statuses, size = np.zeros(len(chunks), np.int64), header_type(layers).itemsize
-    joined = b"".join(memoryview(chunk)[size:] for chunk in chunks)
-    buffer = torch.frombuffer(bytearray(joined or b"\0"), dtype=torch.uint8).to(device)
-    counts = headers["stream"]["count"].astype(np.int64)
-    found = [[tuple(s) for s in stream] for stream in headers["stream"][["minimum", "width"]]]
-    sizes = [
-        bit_packing.packed_bytes(m, w)
-        for row, pairs in zip(counts.tolist(), found, strict=True)
-        for m, (_, w) in zip(row, pairs, strict=True)
-    ]
-    pieces = buffer[: len(joined)].split(sizes)
+def decode_checked(joined_B, headers, lengths, layers, dtype):
+    """(values, statuses) of C chunks whose bytes lie end to end in `joined_B`, uint8, on the
+    device that computes; `headers` are theirs, from `check_headers`, which found them good.
+
+    All that a GPU does. With run lengths it waits for the device once a layer: are the counts
+    right?
+    """
     streams = layers.rles + 1
+    counts = headers["stream"]["count"].tolist()
+    found = headers["stream"][["minimum", "width"]].tolist()
+    sizes = [
+        size
+        for row, pairs in zip(counts, found, strict=True)
+        for size in (
+            headers.itemsize,
+            *(bit_packing.packed_bytes(m, w) for m, (_, w) in zip(row, pairs, strict=True)),
+        )
+    ]
+    pieces, bad_C = joined_B.split(sizes), np.zeros(len(lengths), bool)
 
     def stream(s, kind):
-        picked, inner = pieces[s::streams], counts[:, s].tolist()
-        return bit_packing.unpack(picked, inner, [pairs[s] for pairs in found], kind), inner
+        inner, pairs = [row[s] for row in counts], [pairs[s] for pairs in found]
+        return bit_packing.unpack(pieces[s + 1 :: streams + 1], inner, pairs, kind), inner
 
-    parts, inner = stream(layers.rles, dtype)
-    for layer in reversed(range(max(layers[:2]))):
+    flowing, inner = stream(layers.rles, dtype)
+    for layer in reversed(range(max(layers))):
         if layer < layers.deltas:
-            parts = sums(parts, headers["base"][:, layer].tolist(), inner)
+            flowing = sums(flowing, headers["base"][:, layer], inner)
         if layer < layers.rles:
-            outer = counts[:, layer - 1].tolist() if layer else lengths
+            outer = [row[layer - 1] for row in counts] if layer else lengths
             repeats, _ = stream(layer, torch.int32)
-            parts, bad = expand(parts, repeats, outer)
-            statuses[bad & (statuses == OK)] = BAD_COUNTS
+            flowing, bad = expand(flowing, repeats, inner, outer)
+            bad_C |= bad
             inner = outer
-    return torch.cat(list(parts)), statuses.tolist()
+    return flowing, np.where(bad_C, BAD_COUNTS, OK).tolist()
 
 
-def sums(parts, bases, lengths):
-    """The values whose differences are `parts`: prefix sums from each base, modulo 2^bits."""
-    flat_M = torch.cat(list(parts))
-    base_C = torch.tensor(bases, dtype=torch.int64).to(flat_M.dtype).to(flat_M.device)
+def sums(values_M, bases, lengths):
+    """The values whose differences are `values_M`, in place: prefix sums from each stream's
+    base, modulo 2^bits."""
+    base_C = torch.tensor(bases).to(values_M.dtype).to(values_M.device)
     if len(set(lengths)) == 1:
-        sums_CM = flat_M.view(len(lengths), -1).cumsum(1, dtype=flat_M.dtype)
-        return sums_CM.add_(base_C[:, None]).unbind(0)
-    at = torch.tensor([0, *lengths[:-1]]).cumsum(0).to(flat_M.device)
-    flat_M[at] += base_C
-    total_M = flat_M.cumsum(0, dtype=flat_M.dtype)
-    before_C = total_M[at] - flat_M[at]
-    parts = total_M.split(lengths)
-    return [part.sub_(before) for part, before in zip(parts, before_C, strict=True)]
+        rows_CM = values_M.view(len(lengths), -1)
+        rows_CM[:, 0] += base_C
+        rows_CM.cumsum_(1)
+        return values_M
+    at_C = torch.tensor([0, *lengths[:-1]]).cumsum(0).to(values_M.device)
+    before_C = values_M[at_C]
+    values_M.cumsum_(0)
+    base_C += before_C - values_M[at_C]  # what the streams before it added up to
+    long_C = torch.tensor(lengths, device=values_M.device)
+    return values_M.add_(base_C.repeat_interleave(long_C, output_size=len(values_M)))
 
 
-def expand(parts, repeats, lengths):
-    """(chunks, bad): each value as often as its count says; `bad` marks chunks, shape (C,),
+def expand(values_M, counts_M, inner, lengths):
+    """(values, bad): each value as often as its count says; `bad` marks chunks, shape (C,),
     whose counts are not positive or do not add up to their length. Those get harmless counts,
-    so that nothing larger than `lengths` is ever allocated."""
-    values_M, counts_M = torch.cat(list(parts)), torch.cat(list(repeats)).long()
-    inner = [len(part) for part in parts]
-    total_C = bit_packing.per_stream("sum", counts_M, inner)
-    least_C = bit_packing.per_stream("amin", counts_M, inner)
-    want_C = torch.tensor(lengths, device=counts_M.device)
-    bad_C = ((total_C != want_C) | (least_C < 1)).cpu().numpy()
+    so that nothing larger than `lengths` is ever allocated.
+
+    Writes each value's step from the one before where its run begins, and sums: passes that are
+    as wide as the values, where an index for each of them has eight bytes.
+    """
+    counts_M = counts_M.long()
+    last_C = np.cumsum(inner) - 1
+    ends_M = counts_M.cumsum(0)
+    total_C = np.diff(ends_M[torch.from_numpy(last_C).to(ends_M.device)].cpu(), prepend=0)
+    bad_C = total_C != np.array(lengths)
+    if (counts_M < 1).any():
+        least = [part.min() for part in counts_M.split(inner)]
+        bad_C |= torch.stack(least).cpu().numpy() < 1
     for k in bad_C.nonzero()[0].tolist():
-        begin = sum(inner[:k])
-        counts_M[begin : begin + inner[k]] = 1
-        counts_M[begin] = lengths[k] - inner[k] + 1
-    flat_N = torch.repeat_interleave(values_M, counts_M, output_size=sum(lengths))
-    return flat_N.split(lengths), bad_C
+        part_M = counts_M[last_C[k] + 1 - inner[k] : last_C[k] + 1]
+        part_M.fill_(1)
+        part_M[0] = lengths[k] - inner[k] + 1
+    if bad_C.any():
+        ends_M = counts_M.cumsum(0)
+    steps_M = torch.diff(values_M, prepend=values_M.new_zeros(1))
+    out_N = values_M.new_zeros(sum(lengths))
+    if len(set(lengths)) == 1:  # chunks side by side, each from its own first value
+        first_C = torch.from_numpy(last_C + 1 - np.array(inner)).to(values_M.device)
+        steps_M[first_C] = values_M[first_C]
+    out_N.scatter_(0, ends_M - counts_M, steps_M)
+    rows = len(lengths) if len(set(lengths)) == 1 else 1
+    return out_N.view(rows, -1).cumsum_(1).view(-1), bad_C

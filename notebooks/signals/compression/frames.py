@@ -5,7 +5,7 @@ Little-endian. All that a reader needs stands in the frame, so it takes no argum
 
     0   magic "ACF1", then u8 each: version, codec, dtype, axes, run-length layers, delta
     layers,
-        pack (0 or 1), zero
+        two zeros
     12  u32 bytes of a whole chunk before compression, u32 number of chunks
     20  u64 for each axis of the shape
         for each chunk: u32 stored bytes (the top bit: stored as is), u32 CRC-32 of them
@@ -14,8 +14,8 @@ Little-endian. All that a reader needs stands in the frame, so it takes no argum
 
 Every field that others follow from is checked twice: against its checksum, and against the
 frame's real length, so that a frame with right checksums and absurd claims allocates nothing.
-What no check of a header can bound is a good frame that is a bomb: a chunk of a few dozen bytes
-may hold 64 KiB of one value. So a reader states `max_bytes`. nvCOMP brought a self-describing
+What no check of a header can bound is a good frame that is a decompression bomb: a chunk of a
+few dozen bytes may hold 64 KiB of one value. So a reader states `max_bytes`. nvCOMP brought a self-describing
 manager in 2.2, after the article's 2.0; its layout is another."""
 
 import math
@@ -32,8 +32,8 @@ NAMES = (
     "int8 uint8 int16 uint16 int32 uint32 int64 uint64 float16 bfloat16 float32 float64 bool"
 )
 DTYPES = [getattr(torch, name) for name in NAMES.split()]
-AS_IS, MOST_AXES, LARGEST_CHUNK = 1 << 31, 8, 1 << 24
-SMALLEST_CHUNK = 8
+AS_IS, MOST_AXES, LARGEST_CHUNK = 1 << 31, 8, 1 << 20
+MOST_BYTES = 1 << 28  # of an array, unless the reader allows more
 
 
 class FrameError(ValueError):
@@ -67,7 +67,7 @@ def write(header, chunks):
     shape has."""
     layers, codec = header.layers, CODECS.index(header.codec)
     fields = (VERSION, codec, DTYPES.index(header.dtype), len(header.shape))
-    told = [*fields, layers.rles, layers.deltas, int(layers.pack), 0]
+    told = [*fields, layers.rles, layers.deltas, 0, 0]
     parts = [FIXED.pack(MAGIC, *told, header.chunk_bytes, len(chunks))]
     parts.append(struct.pack(f"<{len(header.shape)}Q", *header.shape))
     for chunk, as_is in chunks:
@@ -80,12 +80,13 @@ def write(header, chunks):
     )
 
 
-def read(frame, max_bytes=1 << 32):
+def read(frame, max_bytes=MOST_BYTES):
     """(header, chunks) of a frame: a Header, and pairs (memoryview, stored as is), all checked.
 
     `frame` is bytes-like. Raises FrameError for anything that `write` would not have written,
-    and for an array of more than `max_bytes`, by default 4 GiB. Allocates in proportion to the
-    frame, whatever it claims."""
+    and for an array of more than `max_bytes`, by default 256 MiB. Allocates in proportion to
+    the frame, whatever it claims. Not looked at, since no value depends on them: the bits that
+    fill up a stream's last lanes."""
     frame = memoryview(frame).cast("B")
     if len(frame) < FIXED.size + 4:
         raise FrameError(
@@ -112,17 +113,22 @@ def read(frame, max_bytes=1 << 32):
 
 
 def _header(frame, codec, dtype, axes, rest, chunk_bytes):
-    rles, deltas, packs, zero = rest
-    if codec >= len(CODECS) or dtype >= len(DTYPES) or packs > 1 or zero:
-        raise FrameError(f"codec {codec}, dtype {dtype}, pack {packs}, {zero}: one is unknown")
+    rles, deltas, *zeros = rest
+    if codec >= len(CODECS) or dtype >= len(DTYPES) or any(zeros):
+        raise FrameError(f"codec {codec}, dtype {dtype}, {zeros}: one is unknown")
     try:
-        layers = check_layers((rles, deltas, bool(packs)))
+        layers = check_layers((rles, deltas))
     except ValueError as error:
         raise FrameError(str(error)) from error
+    if CODECS[codec] != "cascaded" and any(layers):
+        raise FrameError(f"{CODECS[codec]} with {layers}: only cascaded has layers")
     kind = DTYPES[dtype]
-    if not SMALLEST_CHUNK <= chunk_bytes <= LARGEST_CHUNK or chunk_bytes % kind.itemsize:
-        raise FrameError(f"chunks of {chunk_bytes} bytes; 8 to {LARGEST_CHUNK} are allowed")
+    if chunk_bytes % 8 or not 8 <= chunk_bytes <= LARGEST_CHUNK:
+        told = f"allowed are multiples of 8 up to {LARGEST_CHUNK:,}"
+        raise FrameError(f"chunks of {chunk_bytes:,} bytes; {told}")
     shape = struct.unpack_from(f"<{axes}Q", frame, FIXED.size)
+    if math.prod(axis or 1 for axis in shape) >= 1 << 63:  # no tensor's, though it be empty
+        raise FrameError(f"claims the shape {shape}; its product passes 2^63, or max_bytes")
     return Header(CODECS[codec], kind, shape, layers, chunk_bytes)
 
 
