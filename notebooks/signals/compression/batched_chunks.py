@@ -22,8 +22,9 @@ LAYERS = cascaded_chunks.Layers()  # one of each
 SIGNED = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
-def max_compressed_bytes(codec, size, layers=LAYERS, itemsize=4):
-    """Bytes that a chunk of `size` bytes needs at most, whatever it holds.
+def max_compressed_bytes(codec, size, layers=LAYERS, itemsize=1):
+    """Bytes that a chunk of `size` bytes needs at most, whatever it holds; `itemsize` bytes of
+    one value, for Cascaded.
 
     `max_compressed_bytes("lz4", 65536)` is 65,809. Incompressible data grows: by a length byte
     for each 255 literals (LZ4), by at most a sixth (Snappy), by a count for each value and each
@@ -32,7 +33,7 @@ def max_compressed_bytes(codec, size, layers=LAYERS, itemsize=4):
     if codec in BYTE_CODECS:
         return BYTE_CODECS[codec].max_encoded_bytes(size)
     values = size // itemsize
-    streams = layers.rles * 4 * (values + 31) + itemsize * (values + 63)
+    streams = layers.rles * 4 * (values + 31) + itemsize * (values + 8 * itemsize - 1)
     return cascaded_chunks.header_type(layers).itemsize + streams
 
 
@@ -40,10 +41,12 @@ def compress(codec, chunks, out_CS, sizes_C, statuses_C, layers=LAYERS):
     """None; fills row k of `out_CS` with chunk k, `sizes_C` and `statuses_C`, NumPy int64 both.
 
     `chunks`: one-dimensional tensors, of one signed integer dtype for "cascaded" (view others
-    as one), uint8 for "lz4" and "snappy"; out_CS uint8. A chunk that does not fit gets
-    TOO_SMALL and size 0; `max_compressed_bytes` always fits. Raises ValueError for another
-    codec, and outputs of other lengths than `chunks`."""
+    as one), uint8 for "lz4" and "snappy", one value or more; out_CS uint8. A
+    chunk that does not fit gets TOO_SMALL and size 0; `max_compressed_bytes` always fits.
+    Raises ValueError for another codec or dtype, an empty chunk, and outputs of other lengths
+    than `chunks`."""
     _check(codec, chunks, out_CS, sizes_C, statuses_C)
+    _check_dtypes(codec, chunks)
     if codec == "cascaded" and chunks:
         lengths = [len(chunk) for chunk in chunks]
         packed = cascaded_chunks.encode(torch.cat(list(chunks)), lengths, layers)
@@ -61,9 +64,10 @@ def decompress(codec, packed, outs, sizes_C, statuses_C, layers=LAYERS):
     `statuses_C`, NumPy int64 both.
 
     `outs`: one-dimensional tensors as long as each chunk must be, signed integers of one dtype
-    for "cascaded", else uint8. A chunk that does not hold exactly that is left with a status
-    and size 0. Raises ValueError as `compress`."""
+    for "cascaded", else uint8. A chunk that does not hold exactly that gets a status and size
+    0, and what its output holds then means nothing. Raises ValueError as `compress`."""
     _check(codec, packed, outs, sizes_C, statuses_C)
+    _check_dtypes(codec, outs)
     if codec == "cascaded" and outs:
         lengths = [len(out) for out in outs]
         first = outs[0]
@@ -99,3 +103,14 @@ def _check(codec, chunks, outs, sizes_C, statuses_C):
         raise ValueError(
             f"chunks, outputs, sizes, statuses of lengths {lengths}: must be equal"
         )
+
+
+def _check_dtypes(codec, tensors):
+    """One dtype, and one that the codec takes; no tensor may be empty."""
+    allowed = set(SIGNED.values()) if codec == "cascaded" else {torch.uint8}
+    found = {tensor.dtype for tensor in tensors}
+    if len(found) > 1 or found - allowed:
+        told = f"{sorted(map(str, found))}; {codec} takes one of {sorted(map(str, allowed))}"
+        raise ValueError(f"chunks of {told} in a call")
+    if not all(tensor.numel() for tensor in tensors):
+        raise ValueError("a chunk has no values; each needs one at least")

@@ -16,6 +16,7 @@ know.
 Legend: C streams, M values of one, L lanes of one, R rows (bits of a word).
 """
 
+from itertools import groupby
 from operator import itemgetter
 
 import torch
@@ -102,35 +103,42 @@ def unpack(streams, lengths, found, dtype):
 
     `streams` are uint8 tensors of `packed_bytes(length, width)` bytes each, `found` their
     (minimum, width), ints of at most the dtype's bits. Raises nothing for any content: every
-    pattern of bits is some value. Streams of equal length go together, a width at a time;
-    others one by one.
+    pattern of bits is some value. Rows are unpacked for all streams of one width at once; then
+    neighbours of one width and length are written together, and each stream's padding is
+    overwritten by the next.
     """
-    flat_M = torch.empty(sum(lengths), dtype=dtype, device=streams[0].device)
-    even, parts = len(set(lengths)) == 1, flat_M.split(lengths)
-    for width, group in _by_width(found).items():
+    device, groups, lanes_of = streams[0].device, _by_width(found), {}
+    for width, group in groups.items():
         rows = ROWS[width]
-        lanes = [-(-lengths[k] // rows) for k in group]
-        lowest = torch.tensor([found[k][0] for k in group]).to(dtype).to(flat_M.device)
-        if not width:
-            lanes_RL = flat_M.new_zeros(1, 1).expand(rows, sum(lanes))
-        else:  # side by side as bytes, which any place in a buffer may hold
+        if width:  # side by side as bytes, which any place in a buffer may hold
             bytes_WB = torch.cat([streams[k].view(width, -1) for k in group], 1)
             lanes_RL = unpack_rows(bytes_WB.view(WORDS[rows]), width)
-        if not even:
-            each = zip(group, lanes_RL.split(lanes, 1), lowest.split(1), strict=True)
-            for k, part_RL, low in each:
-                whole = _raised(part_RL, width, low, part_RL.shape, dtype)
-                parts[k].copy_(whole.view(-1)[: lengths[k]])
-            continue
-        turned_GRL = lanes_RL.unflatten(1, (len(group), -1)).transpose(0, 1)
-        whole = _raised(turned_GRL, width, lowest[:, None, None], turned_GRL.shape, dtype)
-        whole_GM = whole.view(len(group), -1)[:, : lengths[0]]
-        if len(group) == len(lengths):
-            return whole_GM.reshape(-1)
-        flat_M.view(len(lengths), -1).index_copy_(
-            0, torch.tensor(group, device=flat_M.device), whole_GM
-        )
-    return flat_M
+        else:
+            total = sum(-(-lengths[k] // rows) for k in group)
+            lanes_RL = torch.zeros((), dtype=WORDS[rows], device=device).expand(rows, total)
+        lanes_of[width] = [lanes_RL, 0]
+    lowest_C = torch.tensor([low for low, _ in found]).to(dtype).to(device)
+    lows = lowest_C.unbind(0)
+    flat_M, at, k = torch.empty(sum(lengths) + 64, dtype=dtype, device=device), 0, 0
+    shapes = [(width, length) for (_, width), length in zip(found, lengths, strict=True)]
+    for (width, length), alike in groupby(shapes):
+        rows, alike = ROWS[width], len(list(alike))
+        at_once = alike if length % rows == 0 else 1
+        lane = -(-length // rows)
+        for first in range(k, k + alike, at_once):
+            lanes_RL, begin = lanes_of[width]
+            lanes_of[width][1] = end = begin + at_once * lane
+            part, low = lanes_RL[:, begin:end], lows[first]
+            out = flat_M[at : at + at_once * rows * lane]
+            if at_once == 1:
+                out = out.view(rows, lane)
+            else:
+                part = part.unflatten(1, (at_once, lane)).transpose(0, 1)
+                out, low = out.view(part.shape), lowest_C[first : first + at_once, None, None]
+            _raise(part, width, low, out)
+            at += at_once * length
+        k += alike
+    return flat_M[:at]
 
 
 def unpack_rows(words_WL, width):
@@ -157,15 +165,15 @@ def unpack_rows(words_WL, width):
     return lanes_RL
 
 
-def _raised(lanes, width, lowest, shape, dtype):
-    """minimum + packed as a contiguous tensor: one pass, two where the words are narrower."""
-    out = torch.empty(shape, dtype=dtype, device=lanes.device)
-    if lanes.itemsize == dtype.itemsize:
-        return torch.add(lanes.view(dtype), lowest, out=out)
-    out.copy_(lanes)
-    if width == 8 * lanes.itemsize and lanes.dtype != torch.uint8:
+def _raise(packed, width, lowest, out):
+    """None; writes minimum + packed: one pass, two where words are narrower than values."""
+    if packed.itemsize == out.itemsize:
+        torch.add(packed.view(out.dtype), lowest, out=out)
+        return
+    out.copy_(packed)
+    if width == 8 * packed.itemsize and packed.dtype != torch.uint8:
         out &= (1 << width) - 1  # the copy extended the sign
-    return out.add_(lowest)
+    out += lowest
 
 
 def _by_width(found):

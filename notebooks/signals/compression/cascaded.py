@@ -71,14 +71,25 @@ def decompress(frame, device="cpu", max_bytes=frames.MOST_BYTES):
     one chunk of at most 1 MiB, takes."""
     header, chunks = frames.read(frame, max_bytes)
     kind = torch.uint8 if header.codec in BYTE_CODECS else SIGNED[header.dtype.itemsize]
+    packed_B = on_device(frame, device)
     out_N, at = empty(header.total_bytes // kind.itemsize, kind, device), 0
+    place = len(packed_B) - sum(len(chunk) for chunk, _ in chunks)
     for part in batches(header, chunks, kind.itemsize):
         count = sum(length for length, _, _ in part) // kind.itemsize
-        _decode(header, part, kind, out_N[at : at + count], at)
-        at += count
+        size = sum(len(chunk) for _, chunk, _ in part)
+        _decode(header, part, packed_B[place : place + size], out_N[at : at + count], at)
+        at, place = at + count, place + size
     if header.dtype == torch.bool and (out_N.view(torch.uint8) > 1).any():
         raise FrameError("claims truth values, and holds others than 0 and 1")
     return out_N.view(header.dtype).view(header.shape)
+
+
+def on_device(frame, device):
+    """The bytes of a frame as a uint8 tensor, copied once."""
+    frame = np.frombuffer(frame, np.uint8)
+    bytes_B = empty(len(frame), torch.uint8, "cpu")
+    bytes_B.numpy()[:] = frame
+    return bytes_B.to(device)
 
 
 def empty(count, dtype, device):
@@ -99,25 +110,29 @@ def batches(header, chunks, itemsize):
             yield part
 
 
-def _decode(header, part, kind, out_N, at):
-    packed, as_is = [chunk for _, chunk, _ in part], part[0][2]
+def _decode(header, part, packed_B, out_N, at):
+    chunks, as_is = [chunk for _, chunk, _ in part], part[0][2]
     if as_is:
-        plain = torch.frombuffer(bytearray().join(packed), dtype=torch.uint8)
-        out_N.copy_(plain.view(kind))
+        out_N.view(torch.uint8).copy_(packed_B)
     elif header.codec in BYTE_CODECS:
         try:
             each = [BYTE_CODECS[header.codec].decode(c, n) for n, c, _ in part]
         except ValueError as error:
-            raise FrameError(f"{error}, in the chunks from byte {at}") from error
+            raise FrameError(f"a chunk from value {at:,} on: {error}") from error
         out_N.copy_(torch.frombuffer(bytearray().join(each), dtype=torch.uint8))
     else:
-        lengths = [n // kind.itemsize for n, _, _ in part]
-        found = cascaded_chunks.decode(packed, lengths, header.layers, kind, out_N.device)
-        for k, status in enumerate(found[1]):
+        lengths = [n // out_N.itemsize for n, _, _ in part]
+        bits = 8 * out_N.itemsize
+        heads, told = cascaded_chunks.check_headers(chunks, lengths, header.layers, bits)
+        if not any(told):
+            found_N, told = cascaded_chunks.decode_checked(
+                packed_B, heads, lengths, header.layers, out_N.dtype
+            )
+        for k, status in enumerate(told):
             if status:
-                told = f"chunk {at // max(lengths) + k}: {cascaded_chunks.SAYS[status]}"
-                raise FrameError(told)
-        out_N.copy_(found[0])
+                where = f"chunk {k} of those from value {at:,} on"
+                raise FrameError(f"{where}: {cascaded_chunks.SAYS[status]}")
+        out_N.copy_(found_N)
 
 
 def as_signed(values):

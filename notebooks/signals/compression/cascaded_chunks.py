@@ -203,60 +203,72 @@ def decode_checked(joined_B, headers, lengths, layers, dtype):
     flowing, inner = stream(layers.rles, dtype)
     for layer in reversed(range(max(layers))):
         if layer < layers.deltas:
-            flowing = sums(flowing, headers["base"][:, layer], inner)
+            flowing = from_bases(flowing, headers["base"][:, layer], inner)
+        else:
+            flowing = steps(flowing, inner)
         if layer < layers.rles:
             outer = [row[layer - 1] for row in counts] if layer else lengths
             repeats, _ = stream(layer, torch.int32)
-            flowing, bad = expand(flowing, repeats, inner, outer)
+            flowing, bad = spread(flowing, repeats, inner, outer)
             bad_C |= bad
             inner = outer
+        prefix_sums(flowing, inner)
     return flowing, np.where(bad_C, BAD_COUNTS, OK).tolist()
 
 
-def sums(values_M, bases, lengths):
-    """The values whose differences are `values_M`, in place: prefix sums from each stream's
-    base, modulo 2^bits."""
+def _begins(lengths, device):
+    return torch.tensor([0, *lengths[:-1]]).cumsum(0).to(device)
+
+
+def from_bases(values_M, bases, lengths):
+    """The differences of each stream, in place, its first one from zero and not its base."""
     base_C = torch.tensor(bases).to(values_M.dtype).to(values_M.device)
-    if len(set(lengths)) == 1:
-        rows_CM = values_M.view(len(lengths), -1)
-        rows_CM[:, 0] += base_C
-        rows_CM.cumsum_(1)
-        return values_M
-    at_C = torch.tensor([0, *lengths[:-1]]).cumsum(0).to(values_M.device)
-    before_C = values_M[at_C]
-    values_M.cumsum_(0)
-    base_C += before_C - values_M[at_C]  # what the streams before it added up to
-    long_C = torch.tensor(lengths, device=values_M.device)
-    return values_M.add_(base_C.repeat_interleave(long_C, output_size=len(values_M)))
+    values_M[_begins(lengths, values_M.device)] += base_C
+    return values_M
 
 
-def expand(values_M, counts_M, inner, lengths):
-    """(values, bad): each value as often as its count says; `bad` marks chunks, shape (C,),
-    whose counts are not positive or do not add up to their length. Those get harmless counts,
-    so that nothing larger than `lengths` is ever allocated.
+def steps(values_M, lengths):
+    """What is added at each value of a stream: prefix sums of it are the values."""
+    steps_M, at_C = torch.empty_like(values_M), _begins(lengths, values_M.device)
+    torch.sub(values_M[1:], values_M[:-1], out=steps_M[1:])
+    steps_M[at_C] = values_M[at_C]
+    return steps_M
 
-    Writes each value's step from the one before where its run begins, and sums: passes that are
-    as wide as the values, where an index for each of them has eight bytes.
+
+def spread(steps_M, counts_M, inner, lengths):
+    """(steps, bad): each run's step where it begins, zeros in between; `bad` marks chunks,
+    shape (C,), whose counts are not positive or do not add up to their length. Those get
+    harmless counts, so that nothing larger than `lengths` is ever allocated.
+
+    Prefix sums then repeat the values: passes as wide as they are, where an index for each
+    value has eight bytes.
     """
     counts_M = counts_M.long()
-    last_C = np.cumsum(inner) - 1
+    after_C = np.cumsum(inner)
     ends_M = counts_M.cumsum(0)
-    total_C = np.diff(ends_M[torch.from_numpy(last_C).to(ends_M.device)].cpu(), prepend=0)
-    bad_C = total_C != np.array(lengths)
+    total_C = ends_M[torch.from_numpy(after_C - 1).to(ends_M.device)].cpu().numpy()
+    bad_C = np.diff(total_C, prepend=0) != np.array(lengths)
     if (counts_M < 1).any():
         least = [part.min() for part in counts_M.split(inner)]
         bad_C |= torch.stack(least).cpu().numpy() < 1
     for k in bad_C.nonzero()[0].tolist():
-        part_M = counts_M[last_C[k] + 1 - inner[k] : last_C[k] + 1]
+        part_M = counts_M[after_C[k] - inner[k] : after_C[k]]
         part_M.fill_(1)
         part_M[0] = lengths[k] - inner[k] + 1
     if bad_C.any():
         ends_M = counts_M.cumsum(0)
-    steps_M = torch.diff(values_M, prepend=values_M.new_zeros(1))
-    out_N = values_M.new_zeros(sum(lengths))
-    if len(set(lengths)) == 1:  # chunks side by side, each from its own first value
-        first_C = torch.from_numpy(last_C + 1 - np.array(inner)).to(values_M.device)
-        steps_M[first_C] = values_M[first_C]
-    out_N.scatter_(0, ends_M - counts_M, steps_M)
-    rows = len(lengths) if len(set(lengths)) == 1 else 1
-    return out_N.view(rows, -1).cumsum_(1).view(-1), bad_C
+    out_N = steps_M.new_zeros(sum(lengths))
+    return out_N.scatter_(0, ends_M.sub_(counts_M), steps_M), bad_C
+
+
+def prefix_sums(steps_N, lengths):
+    """None; sums in place within each stream, modulo 2^bits."""
+    if len(set(lengths)) == 1:
+        steps_N.view(len(lengths), -1).cumsum_(1)
+        return
+    at_C = _begins(lengths, steps_N.device)
+    before_C = steps_N[at_C]
+    steps_N.cumsum_(0)
+    before_C -= steps_N[at_C]  # what the streams before it add up to, negative
+    each_C = torch.tensor(lengths, device=steps_N.device)
+    steps_N += before_C.repeat_interleave(each_C, output_size=len(steps_N))

@@ -4,7 +4,8 @@
 "use strict";
 (() => {
   const element = document.querySelector(".cascaded-layers:not([data-state])");
-  const [MOST, ROWS] = [16384, 32]; // values of a chunk; bits of a word
+  const MOST = 16384; // values of a chunk
+  const WORDS = [[8, Uint8Array], [16, Int16Array], [32, Int32Array]]; // bits of a word: the fewest that hold the width
   const make = (tag, more, inside = []) => {
     const made = Object.assign(document.createElement(tag), more);
     made.append(...inside);
@@ -36,14 +37,15 @@
     return unsigned < signed ? [least | 0, unsigned] : [low, signed];
   }
   function pack(values, lowest, width) {
-    const lanes = Math.ceil(values.length / ROWS);
-    const words = new Int32Array(width * lanes);
+    const [rows, Words] = WORDS.find(([bits]) => bits >= width);
+    const lanes = Math.ceil(values.length / rows);
+    const words = new Words(width * lanes);
     values.forEach((value, i) => {
       const [row, lane] = [Math.floor(i / lanes), i % lanes];
-      const [at, shift] = [Math.floor((row * width) / ROWS), (row * width) % ROWS];
+      const [at, shift] = [Math.floor((row * width) / rows), (row * width) % rows];
       const left = (value - lowest) | 0;
       if (width) words[at * lanes + lane] |= left << shift;
-      if (shift + width > ROWS) words[(at + 1) * lanes + lane] |= left >>> (ROWS - shift);
+      if (shift + width > rows) words[(at + 1) * lanes + lane] |= left >>> (rows - shift);
     });
     return words;
   }
@@ -74,9 +76,10 @@
     });
     bases.forEach((base, d) => view.setBigInt64(16 * streams.length + 8 * d, BigInt(base), true));
     let at = head;
-    for (const words of packed) for (const word of words) { view.setInt32(at, word, true); at += 4; }
+    const whole = new Uint8Array(view.buffer);
+    for (const words of packed) { whole.set(new Uint8Array(words.buffer), at); at += words.byteLength; }
     const parts = streams.map((stream, s) => ({ count: stream.length, width: found[s][1], bytes: packed[s].byteLength }));
-    return { bytes: new Uint8Array(view.buffer), head, parts };
+    return { bytes: whole, head, parts };
   }
 
   function start() {
