@@ -1,5 +1,5 @@
-"""Bit-packing: each stream of integers becomes its minimum and `width` bits for each value, which
-the field calls frame of reference.
+"""Bit-packing: each stream of integers becomes its minimum and `width` bits for each value,
+which the field calls frame of reference.
 
 A stream of M values is laid out as R rows of L = ceil(M / R) lanes, R the bits of a word: value
 i stands in row i // L, lane i % L. Each lane packs its R values into `width` words, so that
@@ -121,8 +121,8 @@ def unpack(streams, lengths, found, dtype):
     lows = lowest_C.unbind(0)
     flat_M, at, k = torch.empty(sum(lengths) + 64, dtype=dtype, device=device), 0, 0
     shapes = [(width, length) for (_, width), length in zip(found, lengths, strict=True)]
-    for (width, length), alike in groupby(shapes):
-        rows, alike = ROWS[width], len(list(alike))
+    for (width, length), neighbours in groupby(shapes):
+        rows, alike = ROWS[width], len(list(neighbours))
         at_once = alike if length % rows == 0 else 1
         lane = -(-length // rows)
         for first in range(k, k + alike, at_once):

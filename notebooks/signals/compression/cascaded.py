@@ -26,6 +26,10 @@ __all__ = ["FrameError", "compress", "decompress"]
 CHUNK_BYTES = 1 << 16
 GRID = [Layers(*counts) for counts in product(range(3), range(3))]
 SAMPLES, SAMPLE_VALUES = 100, 1024
+KEPT = (
+    31 << 20
+)  # bytes; freed unused, it makes glibc keep freed blocks of up to that size, where
+# each would else go back to the kernel, and a batch's page faults take longer than decoding it
 AT_ONCE = 1 << 20  # values that are encoded or decoded in one batch: a few MiB, reused
 
 
@@ -70,6 +74,7 @@ def decompress(frame, device="cpu", max_bytes=frames.MOST_BYTES):
     as CRC-32 tells. Beside the frame and the result, memory is what a batch of 2^20 values, or
     one chunk of at most 1 MiB, takes."""
     header, chunks = frames.read(frame, max_bytes)
+    torch.empty(KEPT, dtype=torch.uint8)  # see there
     kind = torch.uint8 if header.codec in BYTE_CODECS else SIGNED[header.dtype.itemsize]
     packed_B = on_device(frame, device)
     out_N, at = empty(header.total_bytes // kind.itemsize, kind, device), 0
@@ -104,7 +109,9 @@ def batches(header, chunks, itemsize):
     """Lists of (bytes before compression, chunk, stored as is): neighbours that were stored in
     one way, of one length, with AT_ONCE values at most."""
     most = max(1, AT_ONCE * itemsize // header.chunk_bytes)
-    listed = zip(header.chunk_lengths, *zip(*chunks, strict=True), strict=True) if chunks else ()
+    listed = (
+        zip(header.chunk_lengths, *zip(*chunks, strict=True), strict=True) if chunks else ()
+    )
     for _, alike in groupby(listed, lambda chunk: (chunk[0], chunk[2])):
         while part := list(islice(alike, most)):
             yield part
@@ -169,8 +176,8 @@ def sampled(values_N, grid=GRID, samples=SAMPLES, generator=None):
     no values.
 
     Headers are not counted: a sample is shorter than a chunk, and they would weigh more than
-    they do later. For the same reason its range is smaller, which favours fewer differences. Seeded by 0 unless a CPU generator is given, so that one array makes one
-    frame."""
+    they do later. For the same reason its range is smaller, which favours fewer differences.
+    Seeded by 0 unless a CPU generator is given, so that one array makes one frame."""
     if not len(values_N):
         return grid[0]
     length = min(SAMPLE_VALUES, len(values_N))

@@ -3,8 +3,9 @@
 Article: nvCOMP 2.0.0, whose Cascaded compressor takes a number of run-length layers, a number
 of delta layers and whether to pack bits; ours always packs, since a packed stream is never
 longer. Layer i applies run-length encoding if i < rles, then differences if i < deltas, so two
-of each are R, D, R, D: the second pair works on what the first left. The values flow on to the next layer; the counts of each run-length
-layer, and the values that are left at the end, are streams that are bit-packed.
+of each are R, D, R, D: the second pair works on what the first left. The values flow on to the
+next layer; the counts of each run-length layer, and the values that are left at the end, are
+streams that are bit-packed.
 
     run lengths: v v v w   ->  values v w, counts 3 1
     differences: x_0 x_1 …  ->  d_i = x_i - x_(i-1) modulo 2^bits,  x_i = base + d_0 + … + d_i

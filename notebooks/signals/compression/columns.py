@@ -81,3 +81,10 @@ def generated(rows, seed=0):
         "click time": times,
         "page shown": pages.astype(np.int32),
     }
+
+
+def steps(rows, seed=0):
+    """A column whose neighbours differ by 0 to 999, int32 of shape (rows,), modulo 2^32: what
+    is timed on the page and in the race under one name."""
+    drawn = np.random.default_rng(seed).integers(0, 1000, rows, dtype=np.int32)
+    return drawn.cumsum(dtype=np.int32)

@@ -15,8 +15,8 @@ Little-endian. All that a reader needs stands in the frame, so it takes no argum
 Every field that others follow from is checked twice: against its checksum, and against the
 frame's real length, so that a frame with right checksums and absurd claims allocates nothing.
 What no check of a header can bound is a good frame that is a decompression bomb: a chunk of a
-few dozen bytes may hold 64 KiB of one value. So a reader states `max_bytes`. nvCOMP brought a self-describing
-manager in 2.2, after the article's 2.0; its layout is another."""
+few dozen bytes may hold 64 KiB of one value. So a reader states `max_bytes`. nvCOMP brought a
+self-describing manager in 2.2, after the article's 2.0; its layout is another."""
 
 import math
 import struct

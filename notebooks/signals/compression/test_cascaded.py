@@ -15,9 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64)
-LAYERS = [
-    Layers(*x) for x in [(0, 0), (1, 1), (2, 2), (0, 1), (4, 4), (2, 0)]
-]
+LAYERS = [Layers(*x) for x in [(0, 0), (1, 1), (2, 2), (0, 1), (4, 4), (2, 0)]]
 
 
 def columns_of(dtype):
