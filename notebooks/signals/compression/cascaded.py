@@ -26,10 +26,9 @@ __all__ = ["FrameError", "compress", "decompress"]
 CHUNK_BYTES = 1 << 16
 GRID = [Layers(*counts) for counts in product(range(3), range(3))]
 SAMPLES, SAMPLE_VALUES = 100, 1024
-KEPT = (
-    31 << 20
-)  # bytes; freed unused, it makes glibc keep freed blocks of up to that size, where
-# each would else go back to the kernel, and a batch's page faults take longer than decoding it
+# Freed unused, a block of this size makes glibc keep freed blocks of up to as many bytes. Else
+# each goes back to the kernel, and a batch's page faults take longer than decoding it.
+KEPT = 31 << 20
 AT_ONCE = 1 << 20  # values that are encoded or decoded in one batch: a few MiB, reused
 
 

@@ -67,6 +67,41 @@ def test_other_lengths_and_codecs_are_refused():
 
 
 @pytest.mark.parametrize(
+    ("codec", "kinds", "says"),
+    [
+        ("cascaded", [torch.float32], "float32"),
+        ("cascaded", [torch.int32, torch.int8], "int8"),
+        ("lz4", [torch.int32], "int32"),
+    ],
+)
+def test_other_dtypes_are_refused_both_ways(codec, kinds, says):
+    chunks = [torch.zeros(9, dtype=kind) for kind in kinds]
+    sizes, statuses = np.zeros(len(chunks)), np.zeros(len(chunks))
+    with pytest.raises(ValueError, match=says):
+        batched_chunks.compress(codec, chunks, torch.zeros(len(chunks), 99), sizes, statuses)
+    with pytest.raises(ValueError, match=says):
+        batched_chunks.decompress(codec, [b""] * len(chunks), chunks, sizes, statuses)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_an_empty_chunk_is_refused(codec):
+    empty = [chunks_of(codec)[0][:0]]
+    with pytest.raises(ValueError, match="no values"):
+        batched_chunks.compress(codec, empty, torch.zeros(1, 99), np.zeros(1), np.zeros(1))
+
+
+@pytest.mark.parametrize("itemsize", [1, 2, 4, 8])
+def test_what_a_chunk_needs_at_most_is_enough_for_noise(itemsize):
+    kind = batched_chunks.SIGNED[itemsize]
+    noise = torch.randint(-100, 100, (1000,), generator=torch.Generator().manual_seed(0))
+    noise = (noise << (8 * itemsize - 8)).to(kind)
+    most = batched_chunks.max_compressed_bytes("cascaded", noise.nbytes, itemsize=itemsize)
+    out, sizes, statuses = room("cascaded", [noise], most)
+    batched_chunks.compress("cascaded", [noise], out, sizes, statuses)
+    assert statuses.tolist() == [0] and sizes[0] > noise.nbytes // 2
+
+
+@pytest.mark.parametrize(
     ("values", "rles", "deltas"),
     [
         (torch.randint(0, 9, (500,)).repeat_interleave(200), 1, 0),

@@ -101,6 +101,21 @@ def test_the_last_five_bytes_of_a_block_are_literals():
         lz4_block.decode(b"\x44abcd\x04\x00\x40vwxy", 16)
 
 
+@pytest.mark.parametrize(("gap", "found"), [(65_535, True), (65_536, False)])
+def test_a_match_reaches_65535_bytes_back_and_no_further(gap, found):
+    # noise of even bytes between two strings of odd ones: no other match is that long
+    between = (
+        np.random.default_rng(1).integers(0, 128, gap - 40, dtype=np.uint8) * 2
+    ).tobytes()
+    words = bytes(range(1, 81, 2))
+    data = words + between + words + b"after"
+    for codec in CODECS:
+        block = codec.encode(data)
+        assert codec.decode(block, len(data)) == data
+    matches = lz4_block.sequences(data, 12, 5)
+    assert any(length >= 40 for _, _, length in matches) == found
+
+
 def test_a_length_of_many_bytes_writes_no_more_than_was_asked_for():
     with pytest.raises(ValueError):
         lz4_block.decode(b"\x1fa\x01\x00" + b"\xff" * 100_000, 1000)
