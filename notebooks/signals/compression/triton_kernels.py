@@ -101,6 +101,18 @@ def _length(block, at, size, length):
 
 
 @triton.jit
+def _move(to, source, count, period, BLOCK: tl.constexpr):
+    first = 0
+    while first < count:
+        here = first + tl.arange(
+            0, BLOCK
+        )  # a copy that overlaps repeats its first `period` bytes
+        value = tl.load(source + here % period, mask=here < count, other=0)
+        tl.store(to + here, value, mask=here < count)
+        first += BLOCK
+
+
+@triton.jit
 def _lz4(blocks, begins, out, sizes, statuses, M: tl.constexpr, BLOCK: tl.constexpr):
     chunk = tl.program_id(0)
     begin = tl.load(begins + chunk)
@@ -108,18 +120,12 @@ def _lz4(blocks, begins, out, sizes, statuses, M: tl.constexpr, BLOCK: tl.conste
     block, out = blocks + begin, out + chunk.to(tl.int64) * M
     want = tl.load(sizes + chunk)
     at, done, good = 0, 0, True
-    lane = tl.arange(0, BLOCK)
     while (at < size) & good:
         token = tl.load(block + at).to(tl.int32)
         count, at = _length(block, at + 1, size, token >> 4)
         good = (at + count <= size) & (done + count <= want)
         count = tl.where(good, count, 0)
-        first = 0
-        while first < count:
-            here = first + lane
-            value = tl.load(block + at + here, mask=here < count, other=0)
-            tl.store(out + done + here, value, mask=here < count)
-            first += BLOCK
+        _move(out + done, block + at, count, 1 << 30, BLOCK)
         at += count
         done += count
         if (at < size) & good:
@@ -134,12 +140,7 @@ def _lz4(blocks, begins, out, sizes, statuses, M: tl.constexpr, BLOCK: tl.conste
             count = tl.where(good, count, 0)
             offset = tl.where(good, offset, 1)
             tl.debug_barrier()  # what it copies may be the literals just written
-            first = 0
-            while first < count:
-                here = first + lane  # a copy that overlaps repeats its first `offset` bytes
-                value = tl.load(out + done - offset + here % offset, mask=here < count, other=0)
-                tl.store(out + done + here, value, mask=here < count)
-                first += BLOCK
+            _move(out + done, out + done - offset, count, offset, BLOCK)
             done += count
             tl.debug_barrier()
             good = good & (at < size)  # the last sequence has literals alone
