@@ -1,51 +1,52 @@
-"""One column decoded as a GPU would do it, chunk by chunk, and with a needless way home.
+"""The page's timed column decoded on a GPU: as `decompress` does, chunk by chunk, and with a
+needless way home.
 
-`make predict` counts them without a GPU, at the sizes of each tier.
+`make predict` counts them without a GPU, at the sizes of each tier. Counted is what the card
+does: the frame's bytes go up once, each batch is unpacked and summed. The checksums and the
+header, which the host reads, are in the receipt's time and not in the prediction.
 """
 
 import bit_packing
+import cascaded
+import cascaded_chunks
+import numpy as np
 import torch
+from cascaded_chunks import Layers
 
 VALUES, WIDTH = 16_384, 10  # of a chunk of 64 KiB in int32
 METRICS = {"cascaded_decode_rate": ("ours", lambda sizes: 4 * sizes["values"])}
 
 
-def ours(sizes, device):
-    """Differences of ten bits, all chunks at once: unpacked, and summed along each chunk"""
-    words_WL, bases_C1 = _packed(sizes["values"], device)
+def ours(sizes, device, at_once=cascaded.AT_ONCE // VALUES):
+    """Differences of ten bits: the bytes sent, unpacked for 64 chunks at once, and summed"""
+    chunks, layers = max(1, sizes["values"] // VALUES), Layers(0, 1)
+    heads = np.zeros(chunks, cascaded_chunks.header_type(layers))
+    heads["stream"]["count"], heads["stream"]["width"] = VALUES, WIDTH
+    size = heads.itemsize + bit_packing.packed_bytes(VALUES, WIDTH)
+    frame_B = torch.randint(0, 256, (chunks * size,), dtype=torch.uint8)
 
     def decode():
-        lanes_RL = bit_packing.unpack_rows(words_WL, WIDTH)
-        parts = lanes_RL.view(32, -1, VALUES // 32).transpose(0, 1).reshape(-1, VALUES)
-        return parts.cumsum(1, dtype=torch.int32).add_(bases_C1)
+        packed_B = frame_B.to(device)
+        out_N = torch.empty(chunks * VALUES, dtype=torch.int32, device=device)
+        for begin in range(0, chunks, at_once):
+            some = heads[begin : begin + at_once]
+            lengths = [VALUES] * len(some)
+            part_B = packed_B[begin * size : (begin + len(some)) * size]
+            found_N, _ = cascaded_chunks.decode_checked(
+                part_B, some, lengths, layers, torch.int32
+            )
+            out_N[begin * VALUES : (begin + len(some)) * VALUES].copy_(found_N)
+        return out_N
 
     return decode
 
 
 def naive(sizes, device):
     """The same for one chunk after the other"""
-    words_WL, bases_C1 = _packed(sizes["values"], device)
-    chunks = words_WL.split(VALUES // 32, 1)
-
-    def decode():
-        parts = [bit_packing.unpack_rows(chunk, WIDTH).view(-1) for chunk in chunks]
-        sums = [part.cumsum(0, dtype=torch.int32) for part in parts]
-        return torch.stack(sums).add_(bases_C1)
-
-    return decode
+    return ours(sizes, device, at_once=1)
 
 
 def broken(sizes, device):
     """The same as ours, but the column goes home and comes back before it is used"""
     decode = ours(sizes, device)
     return lambda: decode().cpu().to(device)
-
-
-def _packed(values, device):
-    """Random words (WIDTH, L) of whole chunks, and a base for each chunk, (C, 1)."""
-    made = torch.Generator().manual_seed(0)
-    chunks = max(1, values // VALUES)
-    shape = (WIDTH, chunks * VALUES // 32)
-    words_WL = torch.randint(-(2**31), 2**31, shape, generator=made).to(torch.int32)
-    bases_C1 = torch.arange(chunks, dtype=torch.int32)[:, None]
-    return words_WL.to(device), bases_C1.to(device)
