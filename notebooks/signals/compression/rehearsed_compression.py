@@ -1,5 +1,5 @@
-"""The page's timed column decoded on a GPU: as `decompress` does, in batches that are too small,
-and with a needless way home.
+"""The page's timed column decoded on a GPU: as `decompress` does, in batches that are too
+small, and with a needless way home.
 
 `make predict` counts them without a GPU, at the sizes of each tier. Counted is what the card
 does: the frame's bytes go up once, each batch is unpacked and summed. The checksums and the
