@@ -113,6 +113,13 @@ def test_the_sampling_selector_finds_what_columns_are_made_of(values, rles, delt
     assert cascaded.sampled(values)[:2] == (rles, deltas)
 
 
+def test_the_selector_looks_at_more_than_the_beginning():
+    ramp = torch.arange(2000) * 3
+    runs = torch.randint(0, 9, (500,), generator=torch.Generator().manual_seed(0))
+    column = torch.cat([ramp, runs.repeat_interleave(200)])
+    assert cascaded.sampled(column).rles and not cascaded.sampled(column[:2000]).rles
+
+
 def test_no_values_and_one_value_have_a_setting():
     for count in (0, 1):
         assert cascaded.sampled(torch.zeros(count, dtype=torch.int64)) in cascaded.GRID

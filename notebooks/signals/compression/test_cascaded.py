@@ -120,6 +120,18 @@ GOLDEN = {  # version 1 as it was first written: what is stored today must be re
 }
 
 
+def test_the_codes_of_version_1_stay():
+    names = "int8 uint8 int16 uint16 int32 uint32 int64 uint64 float16 bfloat16 float32 float64"
+    assert frames.NAMES == names + " bool" and frames.CODECS == ("cascaded", "lz4", "snappy")
+
+
+def test_truth_values_are_0_or_1():
+    frame = bytearray(cascaded.compress(torch.arange(90, dtype=torch.uint8)))
+    frame[6] = 12  # says bool
+    with pytest.raises(cascaded.FrameError, match="truth values"):
+        cascaded.decompress(forged(frame, lambda made: None))
+
+
 @pytest.mark.parametrize("frame", GOLDEN, ids=range(len(GOLDEN)))
 def test_frames_of_version_1_are_read(frame):
     name, codec, layers, values = GOLDEN[frame]
