@@ -122,7 +122,7 @@ GOLDEN = {  # version 1 as it was first written: what is stored today must be re
 
 def test_the_codes_of_version_1_stay():
     names = "int8 uint8 int16 uint16 int32 uint32 int64 uint64 float16 bfloat16 float32 float64"
-    assert frames.NAMES == names + " bool" and frames.CODECS == ("cascaded", "lz4", "snappy")
+    assert names + " bool" == frames.NAMES and frames.CODECS == ("cascaded", "lz4", "snappy")
 
 
 def test_truth_values_are_0_or_1():
