@@ -101,6 +101,8 @@
       try {
         const values = columns[choose.value];
         const [r, d] = [Number(rles.value), Number(deltas.value)];
+        rles.previousSibling.textContent = `Run-length layers: ${r}`;
+        deltas.previousSibling.textContent = `Delta layers: ${d}`;
         const { bytes, head, parts } = encode(values, r, d);
         const [before, after] = [4 * values.length, bytes.length];
         const names = parts.map((_, s) => (s < r ? `counts ${s + 1}` : "values"));
