@@ -60,6 +60,28 @@ def test_the_libraries_read_ours_and_we_read_theirs(data):
     assert snappy_raw.decode(bytes(cramjam.snappy.compress_raw(data)), len(data)) == data
 
 
+def test_mutated_blocks_that_we_and_a_library_read_hold_the_same_bytes():
+    theirs = {
+        lz4_block: pytest.importorskip("lz4.block").decompress,
+        snappy_raw: pytest.importorskip("cramjam").snappy.decompress_raw,
+    }
+    rng, both = np.random.default_rng(3), dict.fromkeys(CODECS, 0)
+    data = b"to be or not to be, that is the question " * 3 + NOISE[:20]
+    for codec in CODECS:
+        more = {"uncompressed_size": len(data)} if codec is lz4_block else {}
+        good = codec.encode(data)
+        for _ in range(600):
+            block = bytearray(good)
+            for _ in range(rng.integers(1, 3)):
+                block[rng.integers(len(block))] = rng.integers(256)
+            with contextlib.suppress(ValueError):
+                ours = codec.decode(bytes(block), len(data))
+                found = theirs[codec](bytes(block), **more)  # what we accept, it accepts
+                assert bytes(found) == ours
+                both[codec] += 1
+    assert min(both.values()) > 50
+
+
 @pytest.mark.parametrize("codec", CODECS, ids=lambda c: c.__name__)
 def test_every_truncation_and_another_size_are_refused(codec):
     data = b"one two one two one two three" + NOISE[:30]
