@@ -8,20 +8,17 @@ result is allocated anew. Each peer gets its type size where it takes one: `blos
 bitshuffle and zstd, `pcodec` the array itself, zstd level 3. lz4, snappy, zstd and pcodec take
 a column as one piece and one thread whatever `--threads` says, so `--threads 1` is the race at
 equal threads; ours and blosc2 take as many as are given. Ours checks a CRC-32 of each chunk,
-the peers check nothing. Our LZ4 and Snappy in plain Python are timed once, on one chunk. A peer
-that is not installed is left out, and said. Equality is checked before anything is timed."""
+the peers check nothing. A peer that is not
+installed is left out. Equality is checked before anything is timed."""
 
 import argparse
 import contextlib
 import functools
 import importlib
-import time
 
 import cascaded
 import columns
 import frames
-import lz4_block
-import snappy_raw
 import torch
 from helpers import bench, check, data, device, receipts
 
@@ -103,17 +100,6 @@ def race_column(name, column, args, where, receipt):
     return decoded
 
 
-def plain_python(column, receipt):
-    """None; records our LZ4 and Snappy on the first 64 KiB of a column, timed once each."""
-    raw = column.tobytes()[: 1 << 16]
-    for name, codec in (("lz4", lz4_block), ("snappy", snappy_raw)):
-        block = codec.encode(raw)
-        begin = time.perf_counter()
-        check.that(codec.decode(block, len(raw)) == raw, f"{name} differs")
-        seconds = time.perf_counter() - begin
-        receipt.record(f"{name}_decode_rate", len(raw) / seconds, "B/s", device="cpu")
-
-
 def main(argv=None):
     """Check, race and write the receipt."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
@@ -132,7 +118,6 @@ def main(argv=None):
         print(name, decoded, sep="\n", flush=True)
     result = decoded.results["cascaded"]  # of the last column, "steps", as on the page
     receipt.record("cascaded_decode_rate", result, "B/s", count=column.nbytes)
-    plain_python(found["text"], receipt)
     print(receipt.write("race" if args.threads == device.cores() else f"race_{args.threads}"))
 
 
