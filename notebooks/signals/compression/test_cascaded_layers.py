@@ -1,0 +1,85 @@
+"""The layers to move, in a browser: its bytes are Python's."""
+
+import base64
+import json
+import shutil
+from pathlib import Path
+
+import cascaded_chunks
+import numpy as np
+import pytest
+import torch
+from cascaded_chunks import Layers
+
+SCRIPT = Path(__file__).with_name("cascaded_layers.js").read_text(encoding="utf-8")
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+pytest.importorskip("playwright")
+pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no Chromium")
+RNG = np.random.default_rng(0)
+COLUMNS = {
+    "runs": np.repeat(np.arange(50), RNG.integers(1, 40, 50)),
+    "noise": RNG.integers(-(2**31), 2**31, 333),
+    "extremes": np.array([2**31 - 1, -(2**31)] * 40),
+    "one": np.array([-7]),
+}
+
+
+@pytest.fixture(scope="module")
+def browser():
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        made = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield made
+        made.close()
+
+
+def visit(browser, columns, wide=1000):
+    packed = {
+        n: base64.b64encode(c.astype("<i4").tobytes()).decode() for n, c in columns.items()
+    }
+    page = browser.new_page(viewport={"width": wide, "height": 900})
+    about = f"data-columns='{json.dumps(packed)}'"
+    page.set_content(f'<div class="cascaded-layers" {about}></div><script>{SCRIPT}</script>')
+    page.wait_for_selector(".cascaded-layers[data-state]")
+    return page
+
+
+def move(page, rles, deltas):
+    for control, value in zip(
+        page.locator("input[type=range]").all(), (rles, deltas), strict=True
+    ):
+        control.fill(str(value))
+    return bytes.fromhex(page.locator(".cascaded-layers").get_attribute("data-packed"))
+
+
+def wanted(column, rles, deltas):
+    values = torch.from_numpy(column.astype(np.int32))
+    return cascaded_chunks.encode(values, [len(values)], Layers(rles, deltas))[0]
+
+
+def test_the_page_s_bytes_are_python_s(browser):
+    page = visit(browser, COLUMNS)
+    for name, column in COLUMNS.items():
+        page.locator("select").select_option(name)
+        for layers in ((0, 0), (1, 0), (0, 1), (1, 1), (2, 2), (4, 3), (1, 4)):
+            assert move(page, *layers) == wanted(column, *layers), (name, layers)
+    page.close()
+
+
+def test_a_reader_s_own_column_is_packed_on_a_phone(browser):
+    page = visit(browser, COLUMNS, wide=360)
+    text = "day,count\n2024,5\n2025,9\nnone\n2026,9\n99999999999,1\n"
+    page.locator("input[type=file]").set_input_files(
+        {"name": "own.csv", "mimeType": "text/csv", "buffer": text.encode()}
+    )
+    page.get_by_role("status").filter(has_text="3 values").wait_for()
+    assert move(page, 0, 1) == wanted(np.array([2024, 2025, 2026]), 0, 1)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    page.close()
+
+
+def test_what_goes_wrong_is_told(browser):
+    page = visit(browser, {})
+    assert "cannot run here: the columns did not come" in page.inner_text("body")
+    page.close()
