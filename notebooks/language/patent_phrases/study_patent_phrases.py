@@ -1,0 +1,155 @@
+"""The ladder on all anchors: what each step from counting words to a cross-encoder is worth, on anchors never trained on.
+
+    python study_patent_phrases.py --keep scores     # from the slice's folder; about an hour; writes a receipt
+    python study_patent_phrases.py --anchors 40 --epochs 1
+
+Anchors are split once (70 % training, 10 % validation, 20 % test). All trained models share one recipe, chosen before
+anything was measured on the test part; the validation part fits the line of the last step alone. Intervals draw whole
+anchors. Each model was trained once, with one seed: an interval holds the choice of anchors, not that of the seed.
+`--keep` names a folder for the scores of each model, so that a run that was ended goes on where it stopped.
+"""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+import pair_training as pt
+import patent_pairs as pp
+import phrase_encoder as pe
+import rating_metrics as rm
+import torch
+from helpers import data, device, receipts
+
+TRAINED = {  # name: kind, with the context's title
+    "apart": ("apart", False),
+    "together_context": ("together", True),
+    "apart_context": ("apart", True),
+    "together": ("together", False),
+}
+RECIPE = pt.Recipe(frozen=3, epochs=3, batch=32, rate=1e-4)
+VALIDATION, TEST = 0.1, 0.2
+
+
+def untrained(encoder: pe.Encoder, pairs: pp.Pairs) -> dict[str, np.ndarray]:
+    """Scores of the steps that need no training, by name."""
+    phrases = list(zip(pairs.anchor, pairs.target, strict=True))
+    return {
+        "words": np.array([rm.token_jaccard(*both) for both in phrases]),
+        "trigrams": np.array([rm.ngram_jaccard(*both) for both in phrases]),
+        "static": cosines(encoder, pairs, False, layers=0),
+        "zero_shot": cosines(encoder, pairs, False),
+        "zero_shot_context": cosines(encoder, pairs, True),
+    }
+
+
+@torch.inference_mode()
+def cosines(encoder: pe.Encoder, pairs: pp.Pairs, context: bool, layers: int = pe.LAYERS) -> np.ndarray:
+    """The cosine of each pair, (N,): after all layers, or, with `layers=0`, of the mean of the tokens' own vectors."""
+    made = pt.texts(pairs, "apart", context)
+    if layers:
+        scorer = pt.PairScorer(encoder, "apart", layers)
+        return pt.predict(scorer, pt.States(encoder, made.ids, layers), made.uses)
+    words = encoder.word.weight
+    vectors = torch.stack([words[torch.tensor(one[1:-1], device=words.device)].mean(0) for one in made.ids])
+    vectors = torch.nn.functional.normalize(vectors, dim=1).cpu().numpy()
+    return (vectors[made.uses[:, 0]] * vectors[made.uses[:, 1]]).sum(1)
+
+
+def slices(test: pp.Pairs, train: pp.Pairs, words: np.ndarray) -> dict[str, np.ndarray]:
+    """Parts of the test pairs by name, as masks (N,)."""
+    contexts = dict(zip(*np.unique(train.context, return_counts=True), strict=True))
+    anchors = dict(zip(*np.unique(test.anchor, return_counts=True), strict=True))
+    seen = np.array([contexts.get(one, 0) for one in test.context])
+    rows = np.array([anchors[one] for one in test.anchor])
+    return {
+        "all": np.ones(len(test), bool),
+        "no shared word": words == 0,
+        "a shared word": words > 0,
+        "new target": pp.is_new(test, train),
+        "rare context": seen <= np.median(seen),
+        "frequent context": seen > np.median(seen),
+        "anchor with few pairs": rows <= np.median(rows),
+        "anchor with many pairs": rows > np.median(rows),
+    }
+
+
+def switch_agreement(pairs: pp.Pairs, predicted: np.ndarray) -> tuple[float, int]:
+    """Of the pairs rated differently in two contexts, the share whose scores differ in the same direction; how many."""
+    found = pp.switched(pairs)
+    return float(np.mean([predicted[high] > predicted[low] for low, high in found])), len(found)
+
+
+def ladder(parts: dict[str, pp.Pairs], keep: Path | None, only: list[str], epochs: int) -> dict[str, np.ndarray]:
+    """Scores of the test pairs by each step, {name: (N,)}."""
+    encoder, test = pe.load(device.device()), parts["test"]
+    recipe, found = RECIPE._replace(epochs=epochs), untrained(encoder, test)
+    for name in only:
+        kind, context = TRAINED[name]
+        path = keep and keep / f"{name}.npz"
+        if path and path.is_file():
+            kept = np.load(path)
+        else:
+            scorer, losses = pt.fine_tuned(encoder, parts["train"], kind, context, recipe)
+            kept = {part: pt.scores(scorer, parts[part], context) for part in ("validation", "test")} | {"loss": losses}
+            if path:
+                np.savez(path, **kept)
+        found[name] = kept["test"]
+        print(f"{name}: {rm.pearson(kept['test'], test.score):.3f}, losses {np.round(kept['loss'], 4)}", flush=True)
+        if name == "together_context":
+            found["other_targets"] = beside_others(encoder, parts, kept)
+    if {"apart", "together_context"} <= found.keys():
+        found["mean_of_two"] = (found["apart"] + found["together_context"]) / 2
+    return found
+
+
+def beside_others(encoder: pe.Encoder, parts: dict[str, pp.Pairs], kept: dict[str, np.ndarray]) -> np.ndarray:
+    """Scores of the test pairs where the rest of the raters' list may be seen; its line is fitted on validation."""
+    features = {}
+    for part in ("validation", "test"):
+        vectors = pe.encode(list(parts[part].target), encoder)
+        made = pt.with_other_targets(kept[part].astype(float), vectors, pp.other_targets(parts[part]))
+        features[part] = np.column_stack([made, np.ones(len(made))])
+    line = np.linalg.lstsq(features["validation"], parts["validation"].score, rcond=None)[0]
+    return features["test"] @ line
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Train, measure, write the receipt."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--anchors", type=int, help="so many anchors only, for a trial")
+    parser.add_argument("--epochs", type=int, default=RECIPE.epochs)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--only", nargs="*", default=list(TRAINED), choices=list(TRAINED))
+    parser.add_argument("--keep", type=Path)
+    o = parser.parse_args(argv)
+    torch.set_num_threads(o.threads)
+    receipt = receipts.start("patent_phrases", device.tier("auto"), threads=o.threads)
+    pairs = pp.read(data.fetch("patent_phrases") / "train.csv")
+    if o.anchors:
+        pairs = pairs[np.isin(pairs.anchor, sorted(set(pairs.anchor))[: o.anchors])]
+    if o.keep:
+        o.keep.mkdir(parents=True, exist_ok=True)
+    part = pp.split_by_anchor(pairs.anchor, TEST, VALIDATION)
+    parts = {name: pairs[part == name] for name in ("train", "validation", "test")}
+    found, test = ladder(parts, o.keep, o.only, o.epochs), parts["test"]
+    for name, predicted in found.items():
+        told = rm.pearson_interval(predicted, test.score, test.anchor)
+        receipt.record(f"study_{name}_pearson", told.value, "r", told.low, told.high, device=device.device())
+        receipt.record(f"study_{name}_spearman", rm.spearman(predicted, test.score), "r", device=device.device())
+        agree, count = switch_agreement(test, predicted)
+        receipt.record(f"study_{name}_switch", agree, "share", count=count)
+    for name in set(o.only) & found.keys():
+        gain = rm.gain_interval(found[name], found["zero_shot"], test.score, test.anchor)
+        receipt.record(f"study_{name}_gain", gain.value, "r", gain.low, gain.high)
+        mean, rated, count = rm.calibration(found[name], test.score).T
+        receipt.curve(f"study_calibration_{name}", predicted=mean, rated=rated, pairs=count)
+    masks = slices(test, parts["train"], found["words"])
+    compared = found.keys() - {"words"}  # constant where no word is shared
+    columns = {name: [rm.pearson(found[name][mask], test.score[mask]) for mask in masks.values()] for name in sorted(compared)}
+    receipt.curve("study_slices", pairs=[int(mask.sum()) for mask in masks.values()], **columns)
+    receipt.sizes(**{part: len(rows) for part, rows in parts.items()}, epochs=o.epochs, frozen=RECIPE.frozen)
+    print(receipt.write(name="ladder"))
+
+
+if __name__ == "__main__":
+    main()
