@@ -151,11 +151,14 @@ def kappa(first: Sequence[float], second: Sequence[float], levels: Sequence[floa
     Disagreements count by their squared distance. Raises ValueError for a value outside of `levels`, and where both raters
     gave one and the same value throughout.
     """
+    values = np.asarray(levels, dtype=np.float64)
+    given = np.array([first, second], dtype=np.float64)
+    place = np.abs(given[..., None] - values).argmin(-1)
+    odd = given[values[place] != given]
+    if len(odd):
+        raise ValueError(f"rating {odd[0]}; allowed are {', '.join(map(str, levels))}")
     table = np.zeros((len(levels), len(levels)))
-    for a, b in zip(first, second, strict=True):
-        if a not in levels or b not in levels:
-            raise ValueError(f"ratings {a} and {b}; allowed are {', '.join(map(str, levels))}")
-        table[levels.index(a), levels.index(b)] += 1
+    np.add.at(table, tuple(place), 1)
     cost = np.subtract.outer(levels, levels) ** 2
     by_chance = (np.outer(table.sum(1), table.sum(0)) / table.sum() * cost).sum()
     if by_chance == 0:

@@ -6,19 +6,22 @@
 Anchors are split once (70 % training, 10 % validation, 20 % test). All trained models share one recipe, chosen before
 anything was measured on the test part; the validation part fits the line of the last step alone. Intervals draw whole
 anchors. Each model was trained once, with one seed: an interval holds the choice of anchors, not that of the seed.
-`--keep` names a folder for the scores of each model, so that a run that was ended goes on where it stopped.
+`--keep` names a folder for the scores of each model, so that a run that was ended goes on where it stopped, and for
+`pair_difference.safetensors`, which the page loads.
 """
 
 import argparse
 from pathlib import Path
 
 import numpy as np
+import pair_model as pm
 import pair_training as pt
 import patent_pairs as pp
 import phrase_encoder as pe
 import rating_metrics as rm
 import torch
 from helpers import data, device, receipts
+from safetensors.torch import save_file
 
 TRAINED = {  # name: kind, with the context's title
     "apart": ("apart", False),
@@ -26,6 +29,7 @@ TRAINED = {  # name: kind, with the context's title
     "apart_context": ("apart", True),
     "together": ("together", False),
 }
+SHOWN = "apart_context"  # the page shows this one; `pair_difference.safetensors` is what training changed in it
 RECIPE = pt.Recipe(frozen=3, epochs=3, batch=32, rate=1e-4)
 VALIDATION, TEST = 0.1, 0.2
 
@@ -91,9 +95,16 @@ def ladder(parts: dict[str, pp.Pairs], keep: Path | None, only: list[str], epoch
         else:
             scorer, losses = pt.fine_tuned(encoder, parts["train"], kind, context, recipe)
             kept = {part: pt.scores(scorer, parts[part], context) for part in ("validation", "test")} | {"loss": losses}
+            if name == SHOWN:
+                thin = pm.difference(scorer, encoder)
+                kept["small"] = pt.scores(pm.restored(encoder, thin, kind, recipe.frozen), test, context)
+            if path and name == SHOWN:
+                save_file(thin, path.with_name("pair_difference.safetensors"))
             if path:
                 np.savez(path, **kept)
         found[name] = kept["test"]
+        if name == SHOWN:
+            found[f"{name}_small"] = kept["small"]
         print(f"{name}: {rm.pearson(kept['test'], test.score):.3f}, losses {np.round(kept['loss'], 4)}", flush=True)
         if name == "together_context":
             found["other_targets"] = beside_others(encoder, parts, kept)
