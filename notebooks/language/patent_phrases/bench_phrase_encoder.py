@@ -1,11 +1,13 @@
-"""The races: phrases encoded by ours and by sentence-transformers; phrases searched by vectors and by bm25s.
+"""The races: phrases encoded by ours and by sentence-transformers; phrases searched by vectors
+and by bm25s.
 
     python bench_phrase_encoder.py              # from the slice's folder; 20 rounds; a receipt
     python bench_phrase_encoder.py --rounds 3 --phrases 100
 
-Both encoders run the same packaged weights in float32 on the same threads and give equal vectors. The reference library
-is timed with several batch sizes, and its best counts. The search is timed with the query's vector at hand and with its
-encoding; bm25s answers by words, so what it finds is another thing, and only its time stands beside ours.
+Both encoders run the same packaged weights in float32 on the same threads and give equal
+vectors. The reference library is timed with several batch sizes, and its best counts. The
+search is timed with the query's vector at hand and with its encoding; bm25s answers by words,
+so what it finds is another thing, and only its time stands beside ours.
 """
 
 import argparse
@@ -28,31 +30,43 @@ def reference_library():
         return None
     from sentence_transformers import SentenceTransformer
 
-    return SentenceTransformer(str(pe.packaged("model.safetensors").parent), device=str(device.device()))
+    return SentenceTransformer(
+        str(pe.packaged("model.safetensors").parent), device=str(device.device())
+    )
 
 
 def write_reference(phrases: tuple[str, ...], path: Path) -> None:
-    """Write the reference library's vectors of these phrases, each encoded alone, for the tests."""
+    """Write the reference library's vectors of these phrases, each encoded alone, for the
+    tests."""
     from safetensors.numpy import save_file
 
-    save_file({"vectors": np.concatenate([reference_library().encode([one]) for one in phrases])}, path)
+    save_file(
+        {"vectors": np.concatenate([reference_library().encode([one]) for one in phrases])},
+        path,
+    )
 
 
 def encoders(phrases: list[str], ours: pe.Encoder) -> dict:
-    """Functions that return the vectors of all phrases, by name; the library where it is installed."""
+    """Functions that return the vectors of all phrases, by name; the library where it is
+    installed."""
     found = {"ours": lambda: pe.encode(phrases, ours)}
     library = reference_library()
     for size in BATCHES if library else ():
-        found[f"sentence-transformers, batch {size}"] = lambda n=size: library.encode(phrases, batch_size=n)
+        found[f"sentence-transformers, batch {size}"] = lambda n=size: library.encode(
+            phrases, batch_size=n
+        )
     return found
 
 
 def searches(targets: list[str], vectors: np.ndarray, query: str, ours: pe.Encoder) -> dict:
-    """Functions that return the ten best rows for one query, by name; bm25s where it is installed."""
+    """Functions that return the ten best rows for one query, by name; bm25s where it is
+    installed."""
     vector = pe.encode([query], ours)[0]
     found = {
         "vectors": lambda: phrase_search.nearest(vector, vectors, 10)[0],
-        "vectors, query encoded": lambda: phrase_search.nearest(pe.encode([query], ours)[0], vectors, 10)[0],
+        "vectors, query encoded": lambda: phrase_search.nearest(
+            pe.encode([query], ours)[0], vectors, 10
+        )[0],
     }
     if importlib.util.find_spec("bm25s"):
         import bm25s
@@ -78,7 +92,9 @@ def main(argv: list[str] | None = None) -> None:
     phrases = np.random.default_rng(0).choice(targets, o.phrases, replace=False).tolist()
     made = encoders(phrases, ours)
     for name, encode in made.items():
-        check.close(made["ours"](), encode(), atol=1e-5, why=f"the same weights in float32 as {name}")
+        check.close(
+            made["ours"](), encode(), atol=1e-5, why=f"the same weights in float32 as {name}"
+        )
     names = list(made)
     race = bench.race(made, repeats=o.rounds, warmup=1, reference=names[-1])
     print(race)
@@ -89,11 +105,22 @@ def main(argv: list[str] | None = None) -> None:
         times = [np.array(race.results[name].times_s) for name in ("ours", best)]
         low, ratio, high = np.quantile(times[1] / times[0], (0.25, 0.5, 0.75))
         receipt.record("encoder_speedup", ratio, "×", low, high, o.rounds)
-    vectors = np.random.default_rng(1).standard_normal((len(targets), pe.WIDTH), dtype=np.float32)
-    found = bench.race(searches(targets, vectors, "spherical recreation device", ours), o.rounds, reference="vectors")
+    vectors = np.random.default_rng(1).standard_normal(
+        (len(targets), pe.WIDTH), dtype=np.float32
+    )
+    found = bench.race(
+        searches(targets, vectors, "spherical recreation device", ours),
+        o.rounds,
+        reference="vectors",
+    )
     print(found)
     for name, result in found.results.items():
-        receipt.record(f"search_{name.replace(', ', '_').replace(' ', '_')}_time", result.median_s, "s", repeats=o.rounds)
+        receipt.record(
+            f"search_{name.replace(', ', '_').replace(' ', '_')}_time",
+            result.median_s,
+            "s",
+            repeats=o.rounds,
+        )
     receipt.sizes(phrases=o.phrases, targets=len(targets))
     print(receipt.write(name="encoder"))
 

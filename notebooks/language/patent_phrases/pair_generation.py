@@ -1,10 +1,12 @@
-"""How a data set of rated phrase pairs is made, in small: from patents to anchors, contexts, targets and ratings.
+"""How a data set of rated phrase pairs is made, in small: from patents to anchors, contexts,
+targets and ratings.
 
-The steps are the article's. The patents are not: no corpus of patents comes with this chapter, so `patents` composes short
-ones, each of one to three classes, from phrases of the real pairs of these classes and from common ones. The model that
-fills a masked phrase is a count of neighbouring words, where the article has Patent-BERT; targets "written by raters" are
-drawn from the real pairs; the raters are those of `two_raters`. Everything else runs as described, and nothing made here
-is used anywhere else.
+The steps are the article's. The patents are not: no corpus of patents comes with this chapter,
+so `patents` composes short ones, each of one to three classes, from phrases of the real pairs
+of these classes and from common ones. The model that fills a masked phrase is a count of
+neighbouring words, where the article has Patent-BERT; targets "written by raters" are drawn
+from the real pairs; the raters are those of `two_raters`. Everything else runs as described,
+and nothing made here is used anywhere else.
 
 Shapes: a patent is (classes, sentences); document frequency counts patents, not occurrences.
 """
@@ -17,7 +19,24 @@ from typing import NamedTuple
 import numpy as np
 from patent_pairs import Pairs
 
-STOPWORDS = frozenset("a an and at by for from has in is least of on one or said the to which with comprising".split())
+STOPWORDS = frozenset(
+    (
+        "a",
+        "an",
+        "and",
+        "at",
+        "by",
+        "comprising",
+        "for",
+        "from",
+        "has",
+        "in",
+        "is",
+        "least",
+        "of",
+    )
+    + ("on", "one", "or", "said", "the", "to", "which", "with")
+)
 FUNCTIONAL = re.compile(r"\b\w{3,}(ing|tion|ment)$")  # "food processing", "ink absorption"
 FRAMES = (
     "the {0} comprising a {1} and the said {2}",
@@ -33,19 +52,37 @@ class Patent(NamedTuple):
     sentences: tuple[str, ...]
 
 
-def patents(pairs: Pairs, count: int, random: np.random.Generator, common: int = 60) -> list[Patent]:
-    """Simulated patents: their phrases come from the anchors of their classes, or, half of the time, from `common` ones."""
+def patents(
+    pairs: Pairs, count: int, random: np.random.Generator, common: int = 60
+) -> list[Patent]:
+    """Simulated patents: their phrases come from the anchors of their classes, or, half of the
+    time, from `common` ones."""
     of_class: dict[str, list[str]] = defaultdict(list)
     for anchor, context in dict.fromkeys(zip(pairs.anchor, pairs.context, strict=True)):
         of_class[context].append(anchor)
     shared = random.choice(sorted(set(pairs.anchor)), common, replace=False)
     names, made = sorted(of_class), []
     for _ in range(count):
-        classes = tuple(sorted(random.choice(names, min(len(names), random.integers(1, 4)), replace=False).tolist()))
+        classes = tuple(
+            sorted(
+                random.choice(
+                    names, min(len(names), random.integers(1, 4)), replace=False
+                ).tolist()
+            )
+        )
         own = [phrase for one in classes for phrase in of_class[one]]
-        drawn = np.where(random.random(12) < 0.5, random.choice(shared, 12), random.choice(own, 12))
+        drawn = np.where(
+            random.random(12) < 0.5, random.choice(shared, 12), random.choice(own, 12)
+        )
         frames = random.choice(FRAMES, 4)
-        made.append(Patent(classes, tuple(frame.format(*drawn[3 * n : 3 * n + 3]) for n, frame in enumerate(frames))))
+        made.append(
+            Patent(
+                classes,
+                tuple(
+                    frame.format(*drawn[3 * n : 3 * n + 3]) for n, frame in enumerate(frames)
+                ),
+            )
+        )
     return made
 
 
@@ -60,7 +97,8 @@ def phrases(sentence: str) -> list[str]:
 
 
 def is_functional(phrase: str) -> bool:
-    """Whether a phrase names an activity: several words, of which the last is a noun made of a verb."""
+    """Whether a phrase names an activity: several words, of which the last is a noun made of a
+    verb."""
     return " " in phrase and bool(FUNCTIONAL.search(phrase))
 
 
@@ -70,35 +108,46 @@ def clean(phrase: str) -> str:
     >>> clean("Transmission of the ink, or drum")
     'transmission ink drum'
     """
-    return " ".join(word for word in re.findall(r"\w+", phrase.lower()) if word not in STOPWORDS)
+    return " ".join(
+        word for word in re.findall(r"\w+", phrase.lower()) if word not in STOPWORDS
+    )
 
 
 def frequent(corpus: Iterable[Patent], least: int = 100) -> dict[str, list[Patent]]:
-    """The patents that hold each phrase, for phrases in at least `least` patents; ValueError below 1."""
+    """The patents that hold each phrase, for phrases in at least `least` patents; ValueError
+    below 1."""
     if least < 1:
         raise ValueError(f"least = {least}; a phrase has to occur in one patent at least")
     found: dict[str, list[Patent]] = defaultdict(list)
     for patent in corpus:
-        for phrase in sorted({one for sentence in patent.sentences for one in phrases(sentence)}):
+        for phrase in sorted(
+            {one for sentence in patent.sentences for one in phrases(sentence)}
+        ):
             found[phrase].append(patent)
     return {phrase: held for phrase, held in found.items() if len(held) >= least}
 
 
 def contexts(held: Sequence[Patent], random: np.random.Generator, most: int = 4) -> list[str]:
-    """Up to `most` classes, drawn without repetition from those of the patents that hold the phrase."""
+    """Up to `most` classes, drawn without repetition from those of the patents that hold the
+    phrase."""
     found = sorted({one for patent in held for one in patent.classes})
     return sorted(random.choice(found, min(most, len(found)), replace=False).tolist())
 
 
-def partial_matches(anchor: str, vocabulary: Iterable[str], count: int, random: np.random.Generator) -> list[str]:
+def partial_matches(
+    anchor: str, vocabulary: Iterable[str], count: int, random: np.random.Generator
+) -> list[str]:
     """Other phrases that share a word with the anchor, `count` at most, drawn at random."""
     words = set(anchor.split())
-    found = sorted(phrase for phrase in vocabulary if phrase != anchor and words & set(phrase.split()))
+    found = sorted(
+        phrase for phrase in vocabulary if phrase != anchor and words & set(phrase.split())
+    )
     return random.choice(found, min(count, len(found)), replace=False).tolist() if found else []
 
 
 def fill_masked(anchor: str, corpus: Iterable[Patent], count: int) -> list[str]:
-    """Other phrases that stand where the anchor stands: between the same two words, most often seen first."""
+    """Other phrases that stand where the anchor stands: between the same two words, most often
+    seen first."""
     seen: dict[tuple[str, str], Counter] = defaultdict(Counter)
     for sentence in (one for patent in corpus for one in patent.sentences):
         for phrase in phrases(sentence):

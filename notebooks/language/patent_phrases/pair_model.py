@@ -1,13 +1,15 @@
 """A trained scorer as a small file, and as an int8 network for a reader's browser.
 
-Fine-tuning moves each matrix W of the trained layers by a difference whose singular values fall fast, so W + A B with
-thin A and B keeps nearly all of it (the idea of LoRA, Hu et al. 2021; here the difference is cut after training, by its
-singular values, and nothing thin is trained). Biases and norms are kept whole. In float16 the file has well under 1 MB,
-where the layers themselves take 21 MB.
+Fine-tuning moves each matrix W of the trained layers by a difference whose singular values fall
+fast, so W + A B with thin A and B keeps nearly all of it (the idea of LoRA, Hu et al. 2021;
+here the difference is cut after training, by its singular values, and nothing thin is trained).
+Biases and norms are kept whole. In float16 the file has well under 1 MB, where the layers
+themselves take 21 MB.
 
-For the browser both phrases of a pair go through one exported network; its matrices are int8 with a scale per column
-(dynamic quantisation: states are rounded as they come). The embeddings' rows of tokens that no phrase or title of the data
-set uses are left out, which a page has to tell whoever types a word that needs one.
+For the browser both phrases of a pair go through one exported network; its matrices are int8
+with a scale per column (dynamic quantisation: states are rounded as they come). The embeddings'
+rows of tokens that no phrase or title of the data set uses are left out, which a page has to
+tell whoever types a word that needs one.
 """
 
 import base64
@@ -29,11 +31,16 @@ MIME = "application/vnd.rebuilt.live+json"
 
 
 def difference(scorer: PairScorer, encoder: Encoder, rank: int = RANK) -> dict[str, Tensor]:
-    """What training changed, by the weight's name, float16: whole, or as `name:left` and `name:right` of `rank`.
+    """What training changed, by the weight's name, float16: whole, or as `name:left` and
+    `name:right` of `rank`.
 
-    `left` is (rows, rank), `right` (rank, columns), and their product is the nearest matrix of that rank.
+    `left` is (rows, rank), `right` (rank, columns), and their product is the nearest matrix of
+    that rank.
     """
-    before, found = encoder.state_dict(), {f"last.{name}": one.half() for name, one in scorer.last.state_dict().items()}
+    before, found = (
+        encoder.state_dict(),
+        {f"last.{name}": one.half() for name, one in scorer.last.state_dict().items()},
+    )
     for name, weight in scorer.encoder.state_dict().items():
         moved = (weight - before[name]).float().cpu()
         if not moved.any():
@@ -43,26 +50,39 @@ def difference(scorer: PairScorer, encoder: Encoder, rank: int = RANK) -> dict[s
             continue
         left, strength, right = torch.linalg.svd(moved, full_matrices=False)
         root = strength[:rank].sqrt()
-        found[f"{name}:left"], found[f"{name}:right"] = (left[:, :rank] * root).half(), (root[:, None] * right[:rank]).half()
+        found[f"{name}:left"], found[f"{name}:right"] = (
+            (left[:, :rank] * root).half(),
+            (root[:, None] * right[:rank]).half(),
+        )
     return {name: one.contiguous().cpu() for name, one in found.items()}
 
 
 def restored(encoder: Encoder, kept: dict[str, Tensor], kind: str, frozen: int) -> PairScorer:
-    """The scorer again from the encoder and what `difference` kept; ValueError where a name is none of its weights."""
+    """The scorer again from the encoder and what `difference` kept; ValueError where a name is
+    none of its weights."""
     scorer = PairScorer(encoder, kind, frozen)
-    scorer.last.load_state_dict({name[5:]: one.float() for name, one in kept.items() if name.startswith("last.")})
+    scorer.last.load_state_dict(
+        {name[5:]: one.float() for name, one in kept.items() if name.startswith("last.")}
+    )
     weights = scorer.encoder.state_dict()
     names = {name.partition(":")[0] for name in kept if not name.startswith("last.")}
     if unknown := names - weights.keys():
-        raise ValueError(f"{sorted(unknown)[:3]} are no weights of this encoder; the file belongs to another one")
+        raise ValueError(
+            f"{sorted(unknown)[:3]} are no weights of this encoder; the file is another one's"
+        )
     for name in names:
-        moved = kept[name] if name in kept else kept[f"{name}:left"].float() @ kept[f"{name}:right"].float()
+        moved = (
+            kept[name]
+            if name in kept
+            else kept[f"{name}:left"].float() @ kept[f"{name}:right"].float()
+        )
         weights[name] += moved.to(weights[name])
     return scorer
 
 
 class WebScorer(nn.Module):
-    """The scorer `apart` for export: token ids of both phrases, (1, T) each, to the score, (1,)."""
+    """The scorer `apart` for export: token ids of both phrases, (1, T) each, to the score,
+    (1,)."""
 
     def __init__(self, scorer: PairScorer, kept: np.ndarray) -> None:
         super().__init__()
@@ -71,17 +91,22 @@ class WebScorer(nn.Module):
         self.encoder, self.last = encoder, copy.deepcopy(scorer.last).cpu()
 
     def forward(self, anchor_1T: Tensor, target_1T: Tensor) -> Tensor:
-        vectors = [pooled(self.encoder.through(self.encoder.embed(ids), None), None) for ids in (anchor_1T, target_1T)]
+        vectors = [
+            pooled(self.encoder.through(self.encoder.embed(ids), None), None)
+            for ids in (anchor_1T, target_1T)
+        ]
         return self.last((vectors[0] * vectors[1]).sum(1, keepdim=True))[:, 0]
 
 
 def used_tokens(ids: list[list[int]]) -> np.ndarray:
-    """The token ids that occur, sorted, padding first: row n of the browser's embeddings is that token's."""
+    """The token ids that occur, sorted, padding first: row n of the browser's embeddings is
+    that token's."""
     return np.array(sorted({PAD, *(token for one in ids for token in one)}))
 
 
 def int8_network(scorer: PairScorer, kept: np.ndarray, sample: list[int]) -> bytes:
-    """The exported network with int8 matrices, as the bytes of an ONNX file; `sample` are ids of one text, any length."""
+    """The exported network with int8 matrices, as the bytes of an ONNX file; `sample` are ids
+    of one text, any length."""
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     network = WebScorer(scorer, kept).eval()
@@ -92,40 +117,55 @@ def int8_network(scorer: PairScorer, kept: np.ndarray, sample: list[int]) -> byt
         axes = {"anchor": {1: "anchor_tokens"}, "target": {1: "target_tokens"}}
         with torch.inference_mode():
             torch.onnx.export(
-                network, (example, example[:, 1:]), whole, input_names=names, output_names=["score"], dynamic_axes=axes,
-                dynamo=False, opset_version=17,
+                network,
+                (example, example[:, 1:]),
+                whole,
+                input_names=names,
+                output_names=["score"],
+                dynamic_axes=axes,
+                dynamo=False,
+                opset_version=17,
             )
         quantize_dynamic(whole, small, weight_type=QuantType.QInt8, per_channel=True)
         return small.read_bytes()
 
 
 def vocabulary(kept: np.ndarray) -> str:
-    """The whole vocabulary, a token per line in the order of ids, a `\\t` and its row where the browser has one."""
+    """The whole vocabulary, a token per line in the order of ids, a `\\t` and its row where the
+    browser has one."""
     row = {int(token): at for at, token in enumerate(kept)}
     words = sorted(tokeniser().get_vocab().items(), key=lambda item: item[1])
     return "\n".join(f"{word}\t{row[at]}" if at in row else word for word, at in words)
 
 
 class LivePage:
-    """The live model of a page: displayed, it shows `html` and hands its `files`, bytes by name, to the press."""
+    """The live model of a page: displayed, it shows `html` and hands its `files`, bytes by
+    name, to the press."""
 
     def __init__(self, name: str, files: dict[str, bytes], html: str) -> None:
         self.name, self.files, self.html = name, files, html
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
         told = {
-            name: {"sha256": hashlib.sha256(content).hexdigest(), "base64": base64.b64encode(content).decode()}
+            name: {
+                "sha256": hashlib.sha256(content).hexdigest(),
+                "base64": base64.b64encode(content).decode(),
+            }
             for name, content in self.files.items()
         }
         pack = {"name": self.name, "files": told}
         return {"text/html": self.html, "text/plain": "a live model", MIME: pack}
 
 
-def live_page(scorer: PairScorer, pairs: Pairs, examples: list[list[int]], html: str) -> LivePage:
-    """The `LivePage` of a scorer `apart` with context: pairs of the data set work, and words whose tokens it uses.
+def live_page(
+    scorer: PairScorer, pairs: Pairs, examples: list[list[int]], html: str
+) -> LivePage:
+    """The `LivePage` of a scorer `apart` with context: pairs of the data set work, and words
+    whose tokens it uses.
 
-    `examples` are groups of rows with the same two phrases in different contexts; the pack holds their ratings and the
-    float32 scores, so that the page can compare itself with PyTorch.
+    `examples` are groups of rows with the same two phrases in different contexts; the pack
+    holds their ratings and the float32 scores, so that the page can compare itself with
+    PyTorch.
     """
     phrases = list(dict.fromkeys([*pairs.anchor, *pairs.target, *titles().values()]))
     kept = used_tokens(token_ids(phrases))
@@ -135,7 +175,14 @@ def live_page(scorer: PairScorer, pairs: Pairs, examples: list[list[int]], html:
         code = [str(one) for one in pairs.context[rows]]
         ratings = dict(zip(code, pairs.score[rows].tolist(), strict=True))
         ours = {one: round(found.pop(0), 6) for one in code}
-        told.append({"anchor": pairs.anchor[rows[0]], "target": pairs.target[rows[0]], "ratings": ratings, "scores": ours})
+        told.append(
+            {
+                "anchor": pairs.anchor[rows[0]],
+                "target": pairs.target[rows[0]],
+                "ratings": ratings,
+                "scores": ours,
+            }
+        )
     files = {
         "pairs.onnx": int8_network(scorer, kept, token_ids(["a gear wheel"])[0]),
         "vocabulary.txt": vocabulary(kept).encode(),

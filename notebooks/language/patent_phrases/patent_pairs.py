@@ -1,11 +1,14 @@
-"""The Patent Phrase Similarity pairs as arrays, what their contexts mean, and how they are split.
+"""The Patent Phrase Similarity pairs as arrays, what their contexts mean, and how they are
+split.
 
-Each row holds an anchor, a target, a context (one of 106 classes of the Cooperative Patent Classification, CPC) and a
-rating of 0, .25, .5, .75 or 1. Source: Aslanyan and Wetherbee 2022. This is the training file of the competition that
-the article tells of; its validation and test parts with scores are not public, and rating classes are not in it.
+Each row holds an anchor, a target, a context (one of 106 classes of the Cooperative Patent
+Classification, CPC) and a rating of 0, .25, .5, .75 or 1. Source: Aslanyan and Wetherbee 2022.
+This is the training file of the competition that the article tells of; its validation and test
+parts with scores are not public, and rating classes are not in it.
 
-The titles of the contexts in `cpc_titles.tsv` are ours: short, in plain words, from the meaning of the public scheme
-(https://www.cooperativepatentclassification.org). They are not the scheme's wording.
+The titles of the contexts in `cpc_titles.tsv` are ours: short, in plain words, from the meaning
+of the public scheme (https://www.cooperativepatentclassification.org). They are not the
+scheme's wording.
 
 Shapes: `N` pairs.
 """
@@ -25,7 +28,8 @@ COLUMNS = ("id", "anchor", "target", "context", "score")
 
 @dataclass(frozen=True)
 class Pairs:
-    """Rated pairs by column: texts as object arrays (N,), `score` float64 (N,), NaN where nobody rated."""
+    """Rated pairs by column: texts as object arrays (N,), `score` float64 (N,), NaN where
+    nobody rated."""
 
     id: np.ndarray
     anchor: np.ndarray
@@ -53,21 +57,28 @@ def titles() -> dict[str, str]:
 
 
 def read(path: Path | str, scored: bool = True) -> Pairs:
-    """The pairs of a CSV file with the columns id, anchor, target, context and, if `scored`, score.
+    """The pairs of a CSV file with the columns id, anchor, target, context and, if `scored`,
+    score.
 
-    Raises ValueError, with the line, for a missing column, an empty or overlong phrase, a context outside of the 106,
-    a score that is no rating, and an id that came before.
+    Raises ValueError, with the line, for a missing column, an empty or overlong phrase, a
+    context outside of the 106, a score that is no rating, and an id that came before.
     """
     with open(path, encoding="utf-8", newline="") as file:
         rows = csv.DictReader(file)
         missing = set(COLUMNS[: 4 + scored]) - set(rows.fieldnames or ())
         if missing:
-            raise ValueError(f"{Path(path).name} lacks the column {', '.join(sorted(missing))}; it has {rows.fieldnames}")
-        return pairs([{**row, "score": row["score"] if scored else "nan"} for row in rows], scored)
+            raise ValueError(
+                f"{Path(path).name} lacks the column {', '.join(sorted(missing))}; "
+                f"it has {rows.fieldnames}"
+            )
+        return pairs(
+            [{**row, "score": row["score"] if scored else "nan"} for row in rows], scored
+        )
 
 
 def pairs(rows: Iterable[dict], scored: bool = True) -> Pairs:
-    """Checked pairs from dictionaries with the columns of `read`; ValueError as there, line 2 being the first."""
+    """Checked pairs from dictionaries with the columns of `read`; ValueError as there, line 2
+    being the first."""
     seen: set[str] = set()
     for line, row in enumerate(rows := list(rows), start=2):
         wrong = _wrong(row, scored, seen)
@@ -84,12 +95,17 @@ def _wrong(row: dict, scored: bool, seen: set[str]) -> str:
         if not isinstance(phrase, str) or not phrase.strip():
             return f"the {name} is {phrase!r}; a phrase has at least one visible sign"
         if len(phrase) > MOST_LETTERS:
-            return f"the {name} has {len(phrase)} letters, at most {MOST_LETTERS} are allowed: it is no phrase, but a text"
+            return f"the {name} has {len(phrase)} letters, at most {MOST_LETTERS} are allowed"
     if row["context"] not in titles():
-        return f"context {row['context']!r} is unknown; allowed are the {len(titles())} of cpc_titles.tsv, such as 'A01'"
+        known = f"allowed are the {len(titles())} of cpc_titles.tsv, such as 'A01'"
+        return f"context {row['context']!r} is unknown; {known}"
     if scored and not _is_rating(row["score"]):
         return f"score {row['score']!r}; raters gave {', '.join(map(str, SCORES))}"
-    return "this id came before; each rating has one id, or a pair would count twice" if row["id"] in seen else ""
+    return (
+        "this id came before; each rating has one id, or a pair would count twice"
+        if row["id"] in seen
+        else ""
+    )
 
 
 def _is_rating(score: object) -> bool:
@@ -99,19 +115,27 @@ def _is_rating(score: object) -> bool:
         return False
 
 
-def split_by_anchor(anchors: Sequence[str], test: float = 0.2, validation: float = 0.0, seed: int = 0) -> np.ndarray:
-    """The part of each pair, "train", "validation" or "test", as an array (N,): all pairs of an anchor in one part.
+def split_by_anchor(
+    anchors: Sequence[str], test: float = 0.2, validation: float = 0.0, seed: int = 0
+) -> np.ndarray:
+    """The part of each pair, "train", "validation" or "test", as an array (N,): all pairs of an
+    anchor in one part.
 
-    `test` and `validation` are shares of the anchors, drawn with `seed`. Raises ValueError where a part that was asked
-    for, or training, would be empty.
+    `test` and `validation` are shares of the anchors, drawn with `seed`. Raises ValueError
+    where a part that was asked for, or training, would be empty.
     """
     once = np.array(sorted(set(anchors)), dtype=object)
     order = np.random.default_rng(seed).permutation(once)
     held, tuned = round(test * len(once)), round(validation * len(once))
     if (test > 0) != (held > 0) or (validation > 0) != (tuned > 0) or held + tuned >= len(once):
-        raise ValueError(f"{len(once)} anchors cannot be split with shares {test} and {validation}: a part would be empty")
+        raise ValueError(
+            f"{len(once)} anchors cannot be split with shares {test} and {validation}: "
+            "a part would be empty"
+        )
     part = dict.fromkeys(order, "train")
-    part |= dict.fromkeys(order[:held], "test") | dict.fromkeys(order[held : held + tuned], "validation")
+    part |= dict.fromkeys(order[:held], "test") | dict.fromkeys(
+        order[held : held + tuned], "validation"
+    )
     return np.array([part[anchor] for anchor in anchors])
 
 
@@ -122,22 +146,33 @@ def split_at_random(count: int, test: float = 0.2, seed: int = 0) -> np.ndarray:
 
 
 def is_new(pairs: Pairs, train: Pairs) -> np.ndarray:
-    """Where neither the target nor the anchor of a pair occurs anywhere in `train`, as booleans (N,)."""
+    """Where neither the target nor the anchor of a pair occurs anywhere in `train`, as booleans
+    (N,)."""
     known = set(train.target) | set(train.anchor)
-    return np.array([not {anchor, target} & known for anchor, target in zip(pairs.anchor, pairs.target, strict=True)])
+    return np.array(
+        [
+            not {anchor, target} & known
+            for anchor, target in zip(pairs.anchor, pairs.target, strict=True)
+        ]
+    )
 
 
 def other_targets(pairs: Pairs) -> list[np.ndarray]:
-    """For each pair the rows of the other pairs with its anchor and context: the raters' list, seen without scores."""
+    """For each pair the rows of the other pairs with its anchor and context: the raters' list,
+    seen without scores."""
     groups: dict[tuple[str, str], list[int]] = {}
     for row, key in enumerate(zip(pairs.anchor, pairs.context, strict=True)):
         groups.setdefault(key, []).append(row)
     keys = zip(pairs.anchor, pairs.context, strict=True)
-    return [np.array([one for one in groups[key] if one != row], dtype=int) for row, key in enumerate(keys)]
+    return [
+        np.array([one for one in groups[key] if one != row], dtype=int)
+        for row, key in enumerate(keys)
+    ]
 
 
 def switched(pairs: Pairs) -> list[tuple[int, int]]:
-    """Pairs of rows with the same two phrases in two contexts that were rated differently; the lower score first."""
+    """Pairs of rows with the same two phrases in two contexts that were rated differently; the
+    lower score first."""
     same: dict[tuple[str, str], list[int]] = {}
     for row, key in enumerate(zip(pairs.anchor, pairs.target, strict=True)):
         same.setdefault(key, []).append(row)

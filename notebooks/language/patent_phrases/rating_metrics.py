@@ -1,8 +1,10 @@
-"""How well predicted scores follow ratings: correlations, overlaps of words, intervals over anchors, calibration.
+"""How well predicted scores follow ratings: correlations, overlaps of words, intervals over
+anchors, calibration.
 
-The article judges by Pearson's correlation r = Σ(x - x̄)(y - ȳ) / sqrt(Σ(x - x̄)² Σ(y - ȳ)²). Spearman's is the same of
-the ranks, equal values sharing their mean rank. Pairs of one anchor are alike, so an interval draws whole anchors anew
-(a bootstrap over clusters; Field and Welsh 2007): drawn as single pairs it would come out too narrow.
+The article judges by Pearson's correlation r = Σ(x - x̄)(y - ȳ) / sqrt(Σ(x - x̄)² Σ(y - ȳ)²).
+Spearman's is the same of the ranks, equal values sharing their mean rank. Pairs of one anchor
+are alike, so an interval draws whole anchors anew (a bootstrap over clusters; Field and Welsh
+2007): drawn as single pairs it would come out too narrow.
 
 Shapes: `N` pairs, `A` anchors, `R` draws.
 """
@@ -11,8 +13,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-
-MOMENTS = 6  # count, sum x, sum y, sum xx, sum yy, sum xy
 
 
 class Interval(NamedTuple):
@@ -29,8 +29,8 @@ def pearson(first: Sequence[float], second: Sequence[float]) -> float:
     >>> pearson([0, 0.5, 1], [1, 2, 4])
     0.9819805060619657
 
-    Raises ValueError for unequal lengths, fewer than two values, NaN or infinity, and for a constant side: its spread is
-    zero and the correlation undefined.
+    Raises ValueError for unequal lengths, fewer than two values, NaN or infinity, and for a
+    constant side: its spread is zero and the correlation undefined.
     """
     x, y = _checked(first, second)
     x, y = x - x.mean(), y - y.mean()
@@ -38,7 +38,8 @@ def pearson(first: Sequence[float], second: Sequence[float]) -> float:
 
 
 def spearman(first: Sequence[float], second: Sequence[float]) -> float:
-    """Spearman's rank correlation; equal values share their mean rank. Raises ValueError as `pearson` does.
+    """Spearman's rank correlation; equal values share their mean rank. Raises ValueError as
+    `pearson` does.
 
     >>> spearman([1, 2, 3], [1, 10, 100])
     1.0
@@ -50,13 +51,21 @@ def spearman(first: Sequence[float], second: Sequence[float]) -> float:
 def _checked(first: Sequence[float], second: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
     x, y = (np.asarray(values, dtype=np.float64) for values in (first, second))
     if x.ndim != 1 or x.shape != y.shape or len(x) < 2:
-        raise ValueError(f"shapes {x.shape} and {y.shape}; a correlation needs two lists of equal length, two values at least")
+        raise ValueError(
+            f"shapes {x.shape} and {y.shape}; a correlation needs two lists of equal length, "
+            "two values at least"
+        )
     for name, values in (("first", x), ("second", y)):
         bad = np.flatnonzero(~np.isfinite(values))
         if len(bad):
-            raise ValueError(f"the {name} list has {len(bad)} values that are no finite number, one at {bad[0]}: {values[bad[0]]}")
+            raise ValueError(
+                f"the {name} list has {len(bad)} values that are no number, one at {bad[0]}"
+            )
         if np.ptp(values) == 0:
-            raise ValueError(f"all {len(values)} values of the {name} list are {values[0]}: a constant correlates with nothing")
+            raise ValueError(
+                f"all {len(values)} values of the {name} list are {values[0]}: "
+                "a constant correlates with nothing"
+            )
     return x, y
 
 
@@ -67,7 +76,8 @@ def _ranks(values: np.ndarray) -> np.ndarray:
 
 
 def token_jaccard(first: str, second: str) -> float:
-    """Shared words over all words of two phrases, between 0 and 1; two phrases without words raise ValueError.
+    """Shared words over all words of two phrases, between 0 and 1; two phrases without words
+    raise ValueError.
 
     >>> token_jaccard("acid absorption", "absorption of acid")
     0.6666666666666666
@@ -76,15 +86,19 @@ def token_jaccard(first: str, second: str) -> float:
 
 
 def ngram_jaccard(first: str, second: str, length: int = 3, padding: int = 2) -> float:
-    """Shared pieces of `length` letters over all such pieces, each phrase padded with `padding` spaces at both ends.
+    """Shared pieces of `length` letters over all such pieces, each phrase padded with `padding`
+    spaces at both ends.
 
     >>> ngram_jaccard("lifting", "lifter", padding=0)  # lif, ift, and five that one of them has
     0.2857142857142857
 
-    The padding gives beginnings and ends of a phrase pieces of their own. Raises ValueError where neither has a piece.
+    The padding gives beginnings and ends of a phrase pieces of their own. Raises ValueError
+    where neither has a piece.
     """
     padded = (" " * padding + phrase + " " * padding for phrase in (first, second))
-    parts = ({text[at : at + length] for at in range(len(text) - length + 1)} for text in padded)
+    parts = (
+        {text[at : at + length] for at in range(len(text) - length + 1)} for text in padded
+    )
     return _jaccard(*parts, first, second)
 
 
@@ -95,61 +109,86 @@ def _jaccard(one: set[str], other: set[str], first: str, second: str) -> float:
 
 
 def pearson_interval(
-    predicted: np.ndarray, rated: np.ndarray, anchors: Sequence[str], draws: int = 2000, seed: int = 0
+    predicted: np.ndarray,
+    rated: np.ndarray,
+    anchors: Sequence[str],
+    draws: int = 2000,
+    seed: int = 0,
 ) -> Interval:
     """Pearson's correlation with 95 % of `draws` bootstrap samples of whole anchors.
 
-    Sums for each anchor suffice, so a draw is one row of a matrix product (R, A) @ (A, 6). ValueError as in `pearson`.
+    Sums for each anchor suffice, so a draw is one row of a matrix product (R, A) @ (A, 6).
+    ValueError as in `pearson`.
     """
     value = pearson(predicted, rated)
-    return Interval(value, *np.quantile(_drawn(predicted, rated, anchors, draws, seed), (0.025, 0.975)).tolist())
+    return Interval(
+        value,
+        *np.quantile(_drawn(predicted, rated, anchors, draws, seed), (0.025, 0.975)).tolist(),
+    )
 
 
 def gain_interval(
-    better: np.ndarray, base: np.ndarray, rated: np.ndarray, anchors: Sequence[str], draws: int = 2000, seed: int = 0
+    better: np.ndarray,
+    base: np.ndarray,
+    rated: np.ndarray,
+    anchors: Sequence[str],
+    draws: int = 2000,
+    seed: int = 0,
 ) -> Interval:
-    """How much higher the correlation of `better` is than that of `base`, both on the same draws of anchors."""
-    difference = _drawn(better, rated, anchors, draws, seed) - _drawn(base, rated, anchors, draws, seed)
+    """How much higher the correlation of `better` is than that of `base`, both on the same
+    draws of anchors."""
+    difference = _drawn(better, rated, anchors, draws, seed) - _drawn(
+        base, rated, anchors, draws, seed
+    )
     value = pearson(better, rated) - pearson(base, rated)
     return Interval(value, *np.quantile(difference, (0.025, 0.975)).tolist())
 
 
-def _drawn(predicted: np.ndarray, rated: np.ndarray, anchors: Sequence[str], draws: int, seed: int) -> np.ndarray:
-    """The correlation in each draw, (R,); NaN never: a draw without spread raises ValueError."""
+def _drawn(
+    predicted: np.ndarray, rated: np.ndarray, anchors: Sequence[str], draws: int, seed: int
+) -> np.ndarray:
+    """The correlation in each draw, (R,); a draw without spread raises ValueError."""
     x, y = _checked(predicted, rated)
     x, y = x - x.mean(), y - y.mean()  # small numbers, so that the sums below lose no digits
     names, of = np.unique(np.asarray(anchors, dtype=str), return_inverse=True)
     if len(of) != len(x) or len(names) < 2:
-        raise ValueError(f"{len(of)} anchors, {len(names)} different, for {len(x)} pairs; an interval needs two or more")
+        raise ValueError(
+            f"{len(of)} anchors, {len(names)} different, for {len(x)} pairs; two or more needed"
+        )
     columns = (np.ones_like(x), x, y, x * x, y * y, x * y)
-    sums_A6 = np.stack([np.bincount(of, weights=column, minlength=len(names)) for column in columns], axis=1)
-    weights_RA = np.random.default_rng(seed).multinomial(len(names), np.full(len(names), 1 / len(names)), size=draws)
+    sums_A6 = np.stack(
+        [np.bincount(of, weights=column, minlength=len(names)) for column in columns], axis=1
+    )
+    weights_RA = np.random.default_rng(seed).multinomial(
+        len(names), np.full(len(names), 1 / len(names)), size=draws
+    )
     n, sx, sy, sxx, syy, sxy = (weights_RA @ sums_A6).T
     spread = (sxx - sx * sx / n) * (syy - sy * sy / n)
     if not (spread > 0).all():
-        raise ValueError(f"{len(names)} anchors are too few: in some draws all values are equal")
+        raise ValueError(
+            f"{len(names)} anchors are too few: in some draws all values are equal"
+        )
     return (sxy - sx * sy / n) / np.sqrt(spread)
 
 
 def calibration(predicted: np.ndarray, rated: np.ndarray, bins: int = 10) -> np.ndarray:
-    """Rows (mean prediction, mean rating, count) of `bins` groups with about equally many pairs, lowest first."""
+    """Rows (mean prediction, mean rating, count) of `bins` groups with about equally many
+    pairs, lowest first."""
     x, y = _checked(predicted, rated)
     groups = np.array_split(np.argsort(x, kind="stable"), min(bins, len(x)))
     return np.array([(x[group].mean(), y[group].mean(), len(group)) for group in groups])
 
 
-def fitted_line(predicted: np.ndarray, rated: np.ndarray) -> tuple[float, float]:
-    """Slope and offset of the straight line that best turns predictions into ratings; it leaves Pearson unchanged."""
-    _checked(predicted, rated)
-    slope, offset = np.polyfit(predicted, rated, 1)
-    return float(slope), float(offset)
+def kappa(
+    first: Sequence[float],
+    second: Sequence[float],
+    levels: Sequence[float] = (0, 0.25, 0.5, 0.75, 1),
+) -> float:
+    """Cohen's kappa with quadratic weights: agreement of two raters beyond that of their habits
+    alone, 1 at most.
 
-
-def kappa(first: Sequence[float], second: Sequence[float], levels: Sequence[float] = (0, 0.25, 0.5, 0.75, 1)) -> float:
-    """Cohen's kappa with quadratic weights: agreement of two raters beyond that of their habits alone, 1 at most.
-
-    Disagreements count by their squared distance. Raises ValueError for a value outside of `levels`, and where both raters
-    gave one and the same value throughout.
+    Disagreements count by their squared distance. Raises ValueError for a value outside of
+    `levels`, and where both raters gave one and the same value throughout.
     """
     values = np.asarray(levels, dtype=np.float64)
     given = np.array([first, second], dtype=np.float64)
@@ -162,5 +201,7 @@ def kappa(first: Sequence[float], second: Sequence[float], levels: Sequence[floa
     cost = np.subtract.outer(levels, levels) ** 2
     by_chance = (np.outer(table.sum(1), table.sum(0)) / table.sum() * cost).sum()
     if by_chance == 0:
-        raise ValueError("both raters gave one value only; agreement beyond chance is undefined")
+        raise ValueError(
+            "both raters gave one value only; agreement beyond chance is undefined"
+        )
     return float(1 - (table * cost).sum() / by_chance)

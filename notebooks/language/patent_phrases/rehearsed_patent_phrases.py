@@ -1,14 +1,16 @@
 """Phrases encoded as a GPU would, the naive way, and a broken one.
 
-`make predict` counts them without a GPU, at the sizes of each tier. The network has random weights: what is counted
-does not depend on them.
+`make predict` counts them without a GPU, at the sizes of each tier. The network has random
+weights: what is counted does not depend on them.
 """
 
 import phrase_encoder as pe
 import torch
 
 PHRASES_PER_ANCHOR = 45
-METRICS = {"sample_phrases_per_s": ("ours", lambda sizes: sizes["test_anchors"] * PHRASES_PER_ANCHOR)}
+METRICS = {
+    "sample_phrases_per_s": ("ours", lambda sizes: sizes["test_anchors"] * PHRASES_PER_ANCHOR)
+}
 
 
 def ours(sizes, device):
@@ -17,7 +19,10 @@ def ours(sizes, device):
 
     def encode():
         with torch.inference_mode():
-            vectors = [pe.pooled(encoder.through(encoder.embed(ids), None), None) for ids in _up(batches, device)]
+            vectors = [
+                pe.pooled(encoder.through(encoder.embed(ids), None), None)
+                for ids in _up(batches, device)
+            ]
             return torch.cat(vectors).cpu()
 
     return encode
@@ -30,7 +35,12 @@ def naive(sizes, device):
 
     def encode():
         with torch.inference_mode():
-            return torch.cat([pe.pooled(encoder.through(encoder.embed(ids), None), None) for ids in _up(alone, device)]).cpu()
+            return torch.cat(
+                [
+                    pe.pooled(encoder.through(encoder.embed(ids), None), None)
+                    for ids in _up(alone, device)
+                ]
+            ).cpu()
 
     return encode
 
@@ -41,7 +51,12 @@ def broken(sizes, device):
 
     def encode():
         with torch.inference_mode():
-            return torch.cat([pe.pooled(encoder.through(encoder.embed(ids), None), None).cpu() for ids in _up(batches, device)])
+            return torch.cat(
+                [
+                    pe.pooled(encoder.through(encoder.embed(ids), None), None).cpu()
+                    for ids in _up(batches, device)
+                ]
+            )
 
     return encode
 
@@ -54,5 +69,8 @@ def _held(sizes, device, batch=256):
     """The encoder, and batches of token ids (B, T) on the host, of 3 to 8 tokens per phrase."""
     count, lengths = sizes["test_anchors"] * PHRASES_PER_ANCHOR, range(3, 9)
     random = torch.Generator().manual_seed(0)
-    made = [torch.randint(1000, pe.WORDS, (count // len(lengths), length), generator=random) for length in lengths]
+    made = [
+        torch.randint(1000, pe.WORDS, (count // len(lengths), length), generator=random)
+        for length in lengths
+    ]
     return pe.Encoder().to(device).eval(), [part for ids in made for part in ids.split(batch)]

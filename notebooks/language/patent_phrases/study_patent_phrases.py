@@ -1,16 +1,20 @@
-"""The ladder on all anchors: what each step from counting words to a cross-encoder is worth, on anchors never trained on.
+"""The ladder on all anchors: what each step from counting words to a cross-encoder is worth, on
+anchors never trained on.
 
-    python study_patent_phrases.py --keep scores     # from the slice's folder; about an hour; writes a receipt
+    python study_patent_phrases.py --keep scores  # from the slice's folder; writes a receipt
     python study_patent_phrases.py --anchors 40 --epochs 1
 
-Anchors are split once (70 % training, 10 % validation, 20 % test). All trained models share one recipe, chosen before
-anything was measured on the test part; the validation part fits the line of the last step alone. Intervals draw whole
-anchors. Each model was trained once, with one seed: an interval holds the choice of anchors, not that of the seed.
-`--keep` names a folder for the scores of each model, so that a run that was ended goes on where it stopped, and for
-`pair_difference.safetensors`, which the page loads.
+Anchors are split once (70 % training, 10 % validation, 20 % test). All trained models share one
+recipe. After each quarter of the steps the validation part is judged, and the weights that were
+best there are kept; it also fits the line of the last step. The test part chooses nothing.
+Intervals draw whole anchors. Each model was trained once, with one seed: an interval holds the
+choice of anchors, not that of the seed. `--keep` names a folder for the scores of each model,
+so that a run that was ended goes on where it stopped, and for `pair_difference.safetensors`,
+which the page loads.
 """
 
 import argparse
+import copy
 from pathlib import Path
 
 import numpy as np
@@ -29,8 +33,9 @@ TRAINED = {  # name: kind, with the context's title
     "apart_context": ("apart", True),
     "together": ("together", False),
 }
-SHOWN = "apart_context"  # the page shows this one; `pair_difference.safetensors` is what training changed in it
-RECIPE = pt.Recipe(frozen=3, epochs=3, batch=32, rate=1e-4)
+SHOWN = "apart_context"  # the page shows this one, from `pair_difference.safetensors`
+RECIPE = pt.Recipe(frozen=3, epochs=1, batch=32, rate=5e-5)
+CHECKS = 4  # of the validation part, while training
 VALIDATION, TEST = 0.1, 0.2
 
 
@@ -47,14 +52,19 @@ def untrained(encoder: pe.Encoder, pairs: pp.Pairs) -> dict[str, np.ndarray]:
 
 
 @torch.inference_mode()
-def cosines(encoder: pe.Encoder, pairs: pp.Pairs, context: bool, layers: int = pe.LAYERS) -> np.ndarray:
-    """The cosine of each pair, (N,): after all layers, or, with `layers=0`, of the mean of the tokens' own vectors."""
+def cosines(
+    encoder: pe.Encoder, pairs: pp.Pairs, context: bool, layers: int = pe.LAYERS
+) -> np.ndarray:
+    """The cosine of each pair, (N,): after all layers, or, with `layers=0`, of the mean of the
+    tokens' own vectors."""
     made = pt.texts(pairs, "apart", context)
     if layers:
         scorer = pt.PairScorer(encoder, "apart", layers)
         return pt.predict(scorer, pt.States(encoder, made.ids, layers), made.uses)
     words = encoder.word.weight
-    vectors = torch.stack([words[torch.tensor(one[1:-1], device=words.device)].mean(0) for one in made.ids])
+    vectors = torch.stack(
+        [words[torch.tensor(one[1:-1], device=words.device)].mean(0) for one in made.ids]
+    )
     vectors = torch.nn.functional.normalize(vectors, dim=1).cpu().numpy()
     return (vectors[made.uses[:, 0]] * vectors[made.uses[:, 1]]).sum(1)
 
@@ -78,12 +88,15 @@ def slices(test: pp.Pairs, train: pp.Pairs, words: np.ndarray) -> dict[str, np.n
 
 
 def switch_agreement(pairs: pp.Pairs, predicted: np.ndarray) -> tuple[float, int]:
-    """Of the pairs rated differently in two contexts, the share whose scores differ in the same direction; how many."""
+    """Of the pairs rated differently in two contexts, the share whose scores differ in the same
+    direction; how many."""
     found = pp.switched(pairs)
     return float(np.mean([predicted[high] > predicted[low] for low, high in found])), len(found)
 
 
-def ladder(parts: dict[str, pp.Pairs], keep: Path | None, only: list[str], epochs: int) -> dict[str, np.ndarray]:
+def ladder(
+    parts: dict[str, pp.Pairs], keep: Path | None, only: list[str], epochs: int
+) -> dict[str, np.ndarray]:
     """Scores of the test pairs by each step, {name: (N,)}."""
     encoder, test = pe.load(device.device()), parts["test"]
     recipe, found = RECIPE._replace(epochs=epochs), untrained(encoder, test)
@@ -93,11 +106,15 @@ def ladder(parts: dict[str, pp.Pairs], keep: Path | None, only: list[str], epoch
         if path and path.is_file():
             kept = np.load(path)
         else:
-            scorer, losses = pt.fine_tuned(encoder, parts["train"], kind, context, recipe)
-            kept = {part: pt.scores(scorer, parts[part], context) for part in ("validation", "test")} | {"loss": losses}
+            scorer, checked = best_on_validation(encoder, parts, kind, context, recipe)
+            kept = {
+                part: pt.scores(scorer, parts[part], context) for part in ("validation", "test")
+            } | {"checked": checked}
             if name == SHOWN:
                 thin = pm.difference(scorer, encoder)
-                kept["small"] = pt.scores(pm.restored(encoder, thin, kind, recipe.frozen), test, context)
+                kept["small"] = pt.scores(
+                    pm.restored(encoder, thin, kind, recipe.frozen), test, context
+                )
             if path and name == SHOWN:
                 save_file(thin, path.with_name("pair_difference.safetensors"))
             if path:
@@ -105,7 +122,8 @@ def ladder(parts: dict[str, pp.Pairs], keep: Path | None, only: list[str], epoch
         found[name] = kept["test"]
         if name == SHOWN:
             found[f"{name}_small"] = kept["small"]
-        print(f"{name}: {rm.pearson(kept['test'], test.score):.3f}, losses {np.round(kept['loss'], 4)}", flush=True)
+        told = f"{rm.pearson(kept['test'], test.score):.3f}, {np.round(kept['checked'], 3)}"
+        print(f"{name}: {told}", flush=True)
         if name == "together_context":
             found["other_targets"] = beside_others(encoder, parts, kept)
     if {"apart", "together_context"} <= found.keys():
@@ -113,12 +131,41 @@ def ladder(parts: dict[str, pp.Pairs], keep: Path | None, only: list[str], epoch
     return found
 
 
-def beside_others(encoder: pe.Encoder, parts: dict[str, pp.Pairs], kept: dict[str, np.ndarray]) -> np.ndarray:
-    """Scores of the test pairs where the rest of the raters' list may be seen; its line is fitted on validation."""
+def best_on_validation(
+    encoder: pe.Encoder, parts: dict[str, pp.Pairs], kind: str, context: bool, recipe: pt.Recipe
+) -> tuple[pt.PairScorer, list[float]]:
+    """A trained scorer with the weights that were best on the validation part, and its
+    correlation there at each check."""
+    torch.manual_seed(recipe.seed)
+    made = {name: pt.texts(parts[name], kind, context) for name in ("train", "validation")}
+    states = {name: pt.States(encoder, one.ids, recipe.frozen) for name, one in made.items()}
+    scorer, checked, best = pt.PairScorer(encoder, kind, recipe.frozen), [], {}
+
+    def told(share: float) -> None:
+        if share * CHECKS < len(checked) + 1:
+            return
+        found = pt.predict(scorer, states["validation"], made["validation"].uses)
+        checked.append(rm.pearson(found, parts["validation"].score))
+        print(f"{kind}, {share:.0%} of the steps: {checked[-1]:.3f} on validation", flush=True)
+        if checked[-1] == max(checked):
+            best.update(copy.deepcopy(scorer.state_dict()))
+
+    pt.train(scorer, states["train"], made["train"].uses, parts["train"].score, recipe, told)
+    scorer.load_state_dict(best)
+    return scorer, checked
+
+
+def beside_others(
+    encoder: pe.Encoder, parts: dict[str, pp.Pairs], kept: dict[str, np.ndarray]
+) -> np.ndarray:
+    """Scores of the test pairs where the rest of the raters' list may be seen; its line is
+    fitted on validation."""
     features = {}
     for part in ("validation", "test"):
         vectors = pe.encode(list(parts[part].target), encoder)
-        made = pt.with_other_targets(kept[part].astype(float), vectors, pp.other_targets(parts[part]))
+        made = pt.with_other_targets(
+            kept[part].astype(float), vectors, pp.other_targets(parts[part])
+        )
         features[part] = np.column_stack([made, np.ones(len(made))])
     line = np.linalg.lstsq(features["validation"], parts["validation"].score, rcond=None)[0]
     return features["test"] @ line
@@ -145,8 +192,20 @@ def main(argv: list[str] | None = None) -> None:
     found, test = ladder(parts, o.keep, o.only, o.epochs), parts["test"]
     for name, predicted in found.items():
         told = rm.pearson_interval(predicted, test.score, test.anchor)
-        receipt.record(f"study_{name}_pearson", told.value, "r", told.low, told.high, device=device.device())
-        receipt.record(f"study_{name}_spearman", rm.spearman(predicted, test.score), "r", device=device.device())
+        receipt.record(
+            f"study_{name}_pearson",
+            told.value,
+            "r",
+            told.low,
+            told.high,
+            device=device.device(),
+        )
+        receipt.record(
+            f"study_{name}_spearman",
+            rm.spearman(predicted, test.score),
+            "r",
+            device=device.device(),
+        )
         agree, count = switch_agreement(test, predicted)
         receipt.record(f"study_{name}_switch", agree, "share", count=count)
     for name in set(o.only) & found.keys():
@@ -156,9 +215,16 @@ def main(argv: list[str] | None = None) -> None:
         receipt.curve(f"study_calibration_{name}", predicted=mean, rated=rated, pairs=count)
     masks = slices(test, parts["train"], found["words"])
     compared = found.keys() - {"words"}  # constant where no word is shared
-    columns = {name: [rm.pearson(found[name][mask], test.score[mask]) for mask in masks.values()] for name in sorted(compared)}
+    columns = {
+        name: [rm.pearson(found[name][mask], test.score[mask]) for mask in masks.values()]
+        for name in sorted(compared)
+    }
     receipt.curve("study_slices", pairs=[int(mask.sum()) for mask in masks.values()], **columns)
-    receipt.sizes(**{part: len(rows) for part, rows in parts.items()}, epochs=o.epochs, frozen=RECIPE.frozen)
+    receipt.sizes(
+        **{part: len(rows) for part, rows in parts.items()},
+        epochs=o.epochs,
+        frozen=RECIPE.frozen,
+    )
     print(receipt.write(name="ladder"))
 
 

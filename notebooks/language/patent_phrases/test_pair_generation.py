@@ -17,7 +17,11 @@ def random():
 
 
 def test_phrases_stand_between_stopwords_and_punctuation():
-    assert pg.phrases("The ink printing unit, comprising a drum and said roller") == ["ink printing unit", "drum", "roller"]
+    assert pg.phrases("The ink printing unit, comprising a drum and said roller") == [
+        "ink printing unit",
+        "drum",
+        "roller",
+    ]
     assert pg.phrases("one two-part axle; five words are too many here") == ["two-part axle"]
 
 
@@ -35,7 +39,9 @@ def test_contexts_are_classes_of_the_patents_and_at_most_four():
 
 
 def test_partial_matches_share_a_word_and_differ():
-    found = pg.partial_matches("gear wheel", ["gear wheel", "steel wheel", "drum", "gear box"], 9, random())
+    found = pg.partial_matches(
+        "gear wheel", ["gear wheel", "steel wheel", "drum", "gear box"], 9, random()
+    )
     assert sorted(found) == ["gear box", "steel wheel"]
     assert pg.partial_matches("lens", ["drum"], 3, random()) == []
 
@@ -50,15 +56,24 @@ def test_cleaning_takes_punctuation_capitals_and_stopwords_off():
 
 
 def test_functional_phrases_end_in_an_activity():
-    assert [pg.is_functional(one) for one in ("food processing", "processing", "ink drum", "acid absorption")] == [
+    tried = ("food processing", "processing", "ink drum", "acid absorption")
+    assert [pg.is_functional(one) for one in tried] == [
         True, False, False, True,
     ]  # fmt: skip
 
 
 def test_simulated_patents_hold_phrases_of_their_classes():
-    rows = [{"id": str(n), "anchor": f"anchor {n:03d}", "target": "x", "context": c, "score": 1} for n, c in enumerate(["A01", "B02"] * 40)]
+    rows = [
+        {"id": str(n), "anchor": f"anchor {n:03d}", "target": "x", "context": c, "score": 1}
+        for n, c in enumerate(["A01", "B02"] * 40)
+    ]
     pairs = pp.pairs(rows)
     made = pg.patents(pairs, 30, random(), common=5)
-    found = {phrase for patent in made for sentence in patent.sentences for phrase in pg.phrases(sentence)}
+    found = {
+        phrase
+        for patent in made
+        for sentence in patent.sentences
+        for phrase in pg.phrases(sentence)
+    }
     assert found <= set(pairs.anchor)
     assert {one for patent in made for one in patent.classes} == {"A01", "B02"}

@@ -1,4 +1,5 @@
-"""Texts, kept states, batches, and that training learns what it can and leaves frozen layers alone."""
+"""Texts, kept states, batches, and that training learns what it can and leaves frozen layers
+alone."""
 
 import numpy as np
 import pair_training as pt
@@ -23,7 +24,10 @@ def small():
 @pytest.fixture(scope="module")
 def pairs():
     rows = [(a, b) for a in WORDS for b in WORDS]
-    made = [{**ROW, "id": f"{a}{b}", "anchor": a, "target": b, "score": float(a == b)} for a, b in rows]
+    made = [
+        {**ROW, "id": f"{a}{b}", "anchor": a, "target": b, "score": float(a == b)}
+        for a, b in rows
+    ]
     return pp.pairs(made)
 
 
@@ -42,7 +46,9 @@ def test_the_title_follows_the_phrases(pairs):
 
 
 def test_an_unknown_context_or_kind_is_refused(pairs):
-    odd = pp.Pairs(pairs.id, pairs.anchor, pairs.target, np.array(["Z99"] * 36, dtype=object), pairs.score)
+    odd = pp.Pairs(
+        pairs.id, pairs.anchor, pairs.target, np.array(["Z99"] * 36, dtype=object), pairs.score
+    )
     with pytest.raises(ValueError, match="'Z99'"):
         pt.texts(odd, "apart", True)
     with pytest.raises(ValueError, match="allowed are apart and together"):
@@ -95,7 +101,11 @@ def test_training_learns_and_moves_the_upper_layers_only(small, pairs, kind):
     assert np.corrcoef(pt.scores(scorer, pairs, False), rule)[0, 1] > 0.95
     for one, other in zip(before, small.state_dict().values(), strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=0)  # the encoder itself stays
-    moved = {name for name, weight in scorer.encoder.state_dict().items() if not torch.equal(weight, small.state_dict()[name])}
+    moved = {
+        name
+        for name, weight in scorer.encoder.state_dict().items()
+        if not torch.equal(weight, small.state_dict()[name])
+    }
     assert moved
     assert all(name.startswith(("layers.2", "layers.3")) for name in moved)
 
@@ -114,7 +124,9 @@ def test_a_score_that_is_no_number_is_refused(small, pairs):
 
 def test_other_targets_change_the_features_and_a_lone_target_has_neutral_ones():
     vectors = np.eye(3)
-    found = pt.with_other_targets(np.array([0.5, 0.1, 0.9]), vectors, [np.array([1]), np.array([0]), np.array([], int)])
+    found = pt.with_other_targets(
+        np.array([0.5, 0.1, 0.9]), vectors, [np.array([1]), np.array([0]), np.array([], int)]
+    )
     np.testing.assert_allclose(found, [[0.5, 0.4, 1, 0], [0.1, -0.4, 0, 0], [0.9, 0, 0.5, 0]])
 
 

@@ -4,12 +4,24 @@ import numpy as np
 import patent_pairs as pp
 import pytest
 
-ROW = {"id": "1", "anchor": "acid absorption", "target": "acid reflux", "context": "B08", "score": "0"}
+ROW = {
+    "id": "1",
+    "anchor": "acid absorption",
+    "target": "acid reflux",
+    "context": "B08",
+    "score": "0",
+}
 
 
 def many(anchors=20, each=3):
     rows = [
-        {**ROW, "id": f"{a}-{t}", "anchor": f"anchor {a}", "target": f"target {t}", "score": f"{t % 5 / 4}"}
+        {
+            **ROW,
+            "id": f"{a}-{t}",
+            "anchor": f"anchor {a}",
+            "target": f"target {t}",
+            "score": f"{t % 5 / 4}",
+        }
         for a in range(anchors)
         for t in range(each)
     ]
@@ -17,15 +29,19 @@ def many(anchors=20, each=3):
 
 
 def test_a_row_becomes_columns(tmp_path):
-    (tmp_path / "train.csv").write_text("id,anchor,target,context,score\n7,abatement,act of abating,A47,0.75\n")
+    (tmp_path / "train.csv").write_text(
+        "id,anchor,target,context,score\n7,abatement,act of abating,A47,0.75\n"
+    )
     found = pp.read(tmp_path / "train.csv")
-    assert (found.id[0], found.anchor[0], found.target[0], found.context[0], found.score[0]) == (
+    assert tuple(getattr(found, name)[0] for name in pp.COLUMNS) == (
         "7", "abatement", "act of abating", "A47", 0.75,
     )  # fmt: skip
 
 
 def test_rows_without_scores_have_nan(tmp_path):
-    (tmp_path / "test.csv").write_text("id,anchor,target,context\n7,abatement,act of abating,A47\n")
+    (tmp_path / "test.csv").write_text(
+        "id,anchor,target,context\n7,abatement,act of abating,A47\n"
+    )
     assert np.isnan(pp.read(tmp_path / "test.csv", scored=False).score).all()
     with pytest.raises(ValueError, match="lacks the column score"):
         pp.read(tmp_path / "test.csv")
@@ -59,7 +75,9 @@ def test_phrases_in_other_scripts_are_read():
 
 def test_there_is_a_short_title_for_each_of_the_106_contexts():
     assert len(pp.titles()) == 106
-    assert all(len(title.split()) <= 7 and title == title.strip() for title in pp.titles().values())
+    assert all(
+        len(title.split()) <= 7 and title == title.strip() for title in pp.titles().values()
+    )
     assert len(set(pp.titles().values())) == 106
 
 
@@ -67,7 +85,11 @@ def test_all_pairs_of_an_anchor_are_in_one_part():
     pairs = many()
     part = pp.split_by_anchor(pairs.anchor, test=0.2, validation=0.1, seed=1)
     assert all(len(set(part[pairs.anchor == anchor])) == 1 for anchor in pairs.anchor)
-    assert {name: (part == name).sum() for name in set(part)} == {"test": 12, "validation": 6, "train": 42}
+    assert {name: (part == name).sum() for name in set(part)} == {
+        "test": 12,
+        "validation": 6,
+        "train": 42,
+    }
 
 
 def test_a_random_split_parts_an_anchor():
@@ -85,19 +107,28 @@ def test_a_part_that_would_be_empty_is_refused(test, validation):
 
 def test_new_pairs_share_no_phrase_with_training():
     train = pp.pairs([ROW])
-    rows = [("acid absorption", "a"), ("b", "acid reflux"), ("b", "acid absorption"), ("b", "c")]
+    rows = [
+        ("acid absorption", "a"),
+        ("b", "acid reflux"),
+        ("b", "acid absorption"),
+        ("b", "c"),
+    ]
     rows = [{**ROW, "id": str(n), "anchor": a, "target": t} for n, (a, t) in enumerate(rows)]
     assert pp.is_new(pp.pairs(rows), train).tolist() == [False, False, False, True]
 
 
 def test_other_targets_share_anchor_and_context_only():
     rows = [("x", "B08"), ("x", "B08"), ("x", "A47"), ("y", "B08")]
-    pairs = pp.pairs([{**ROW, "id": str(n), "anchor": a, "context": c} for n, (a, c) in enumerate(rows)])
+    pairs = pp.pairs(
+        [{**ROW, "id": str(n), "anchor": a, "context": c} for n, (a, c) in enumerate(rows)]
+    )
     assert [one.tolist() for one in pp.other_targets(pairs)] == [[1], [0], [], []]
 
 
 def test_switched_pairs_have_one_wording_and_two_scores():
     rows = [("A21", "0.5"), ("H01", "1"), ("B08", "0.5")]
-    pairs = pp.pairs([{**ROW, "id": str(n), "context": c, "score": s} for n, (c, s) in enumerate(rows)])
+    pairs = pp.pairs(
+        [{**ROW, "id": str(n), "context": c, "score": s} for n, (c, s) in enumerate(rows)]
+    )
     assert pp.switched(pairs) == [(0, 1)]
     assert pp.switched(many(2)) == []

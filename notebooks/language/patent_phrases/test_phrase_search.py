@@ -19,9 +19,18 @@ def test_the_nearest_are_those_of_a_full_sort(count):
 
 @pytest.fixture
 def held(monkeypatch):
-    monkeypatch.setattr(ps.pe, "encode", lambda phrases, encoder=None: np.array([[len(p), 1.0] for p in phrases]))
+    monkeypatch.setattr(
+        ps.pe,
+        "encode",
+        lambda phrases, encoder=None: np.array([[len(p), 1.0] for p in phrases]),
+    )
     rows = [("ball", "A63"), ("gear", "F16"), ("ball", "F16"), ("sphere", "A63")]
-    return ps.index(pp.pairs({"id": str(n), "anchor": "x", "target": t, "context": c, "score": 1} for n, (t, c) in enumerate(rows)))
+    return ps.index(
+        pp.pairs(
+            {"id": str(n), "anchor": "x", "target": t, "context": c, "score": 1}
+            for n, (t, c) in enumerate(rows)
+        )
+    )
 
 
 def test_a_phrase_stands_once_with_all_its_contexts(held):
@@ -40,9 +49,3 @@ def test_bad_searches_are_refused(held):
         ps.search("x", held, contexts=["Z99"])
     with pytest.raises(ValueError, match="at least one"):
         ps.search("x", held, count=0)
-
-
-def test_recall_is_the_mean_share_of_the_wanted():
-    assert ps.recall_at([["a", "b"], ["c"]], [{"a", "x"}, {"c"}]) == 0.75
-    with pytest.raises(ValueError, match="wants no phrase"):
-        ps.recall_at([["a"]], [set()])

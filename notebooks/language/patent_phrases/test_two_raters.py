@@ -1,4 +1,5 @@
-"""The formulas hold in a simulation without levels; with levels and a meeting the order of the correlations holds."""
+"""The formulas hold in a simulation without levels; with levels and a meeting the order of the
+correlations holds."""
 
 import numpy as np
 import pytest
@@ -13,13 +14,19 @@ def test_the_formulas_are_those_of_equal_raters_with_independent_noise():
     first, second, third = truth + 0.6 * random.standard_normal((3, len(truth)))
     mean = (first + second) / 2
     between, of_third, of_truth = tr.from_rater(np.corrcoef(first, mean)[0, 1])
-    wanted = [np.corrcoef(a, b)[0, 1] for a, b in ((first, second), (third, mean), (truth, mean))]
+    wanted = [
+        np.corrcoef(a, b)[0, 1] for a, b in ((first, second), (third, mean), (truth, mean))
+    ]
     assert (between, of_third, of_truth) == pytest.approx(wanted, abs=0.01)
 
 
 def test_raters_give_each_level_its_share():
-    found = tr.rated(np.random.default_rng(1).standard_normal(10_000), 0.5, SHARES, np.random.default_rng(2))
-    np.testing.assert_allclose([(found == level).mean() for level in tr.LEVELS], SHARES, atol=0.002)
+    found = tr.rated(
+        np.random.default_rng(1).standard_normal(10_000), 0.5, SHARES, np.random.default_rng(2)
+    )
+    np.testing.assert_allclose(
+        [(found == level).mean() for level in tr.LEVELS], SHARES, atol=0.002
+    )
 
 
 def test_the_final_score_lies_between_the_raters_and_is_a_level():
