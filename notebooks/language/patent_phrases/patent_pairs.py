@@ -28,7 +28,7 @@ COLUMNS = ("id", "anchor", "target", "context", "score")
 
 @dataclass(frozen=True)
 class Pairs:
-    """Rated pairs by column: texts as object arrays (N,), `score` float64 (N,), NaN where
+    """Rated pairs by column: texts as arrays of str (N,), `score` float64 (N,), NaN where
     nobody rated."""
 
     id: np.ndarray
@@ -85,7 +85,7 @@ def pairs(rows: Iterable[dict], scored: bool = True) -> Pairs:
         if wrong:
             raise ValueError(f"line {line}, id {row['id']!r}: {wrong}")
         seen.add(row["id"])
-    texts = (np.array([row[name] for row in rows], dtype=object) for name in COLUMNS[:4])
+    texts = (np.array([row[name] for row in rows], dtype=str) for name in COLUMNS[:4])
     return Pairs(*texts, np.array([float(row["score"]) for row in rows]))
 
 

@@ -1,7 +1,7 @@
 """A sentence encoder run from its weights: what `all-MiniLM-L6-v2` computes, in layers that
 can be trained further.
 
-The article calls such an encoder "Sentence-BERT". The layers are BERT's (Devlin et al. 2019),
+The article calls such an encoder "Sentence-BERT". The layers are BERT's (Devlin et al. 2018),
 with the norm after each sum:
 
     h = norm(word + position + segment)

@@ -28,13 +28,13 @@ from helpers import data, device, receipts
 from safetensors.torch import save_file
 
 TRAINED = {  # name: kind, with the context's title
-    "apart": ("apart", False),
-    "together_context": ("together", True),
     "apart_context": ("apart", True),
+    "together_context": ("together", True),
+    "apart": ("apart", False),
     "together": ("together", False),
 }
 SHOWN = "apart_context"  # the page shows this one, from `pair_difference.safetensors`
-RECIPE = pt.Recipe(frozen=3, epochs=1, batch=32, rate=5e-5)
+RECIPE = pt.Recipe(frozen=4, epochs=1, batch=32, rate=1e-4)
 CHECKS = 4  # of the validation part, while training
 VALIDATION, TEST = 0.1, 0.2
 
@@ -99,7 +99,7 @@ def ladder(
 ) -> dict[str, np.ndarray]:
     """Scores of the test pairs by each step, {name: (N,)}."""
     encoder, test = pe.load(device.device()), parts["test"]
-    recipe, found = RECIPE._replace(epochs=epochs), untrained(encoder, test)
+    recipe, found = RECIPE._replace(epochs=epochs), {}
     for name in only:
         kind, context = TRAINED[name]
         path = keep and keep / f"{name}.npz"
@@ -126,6 +126,7 @@ def ladder(
         print(f"{name}: {told}", flush=True)
         if name == "together_context":
             found["other_targets"] = beside_others(encoder, parts, kept)
+    found = untrained(encoder, test) | found
     if {"apart", "together_context"} <= found.keys():
         found["mean_of_two"] = (found["apart"] + found["together_context"]) / 2
     return found

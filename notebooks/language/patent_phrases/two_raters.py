@@ -5,7 +5,7 @@ The article compares "a single rater's scores to the combined score of both rate
 .93. The combined score contains that rater. If both see the truth with equal independent noise
 and correlate with each other by ρ, then with the mean of both one of them correlates by sqrt((1
 + ρ) / 2), a third rater who took no part by ρ sqrt(2 / (1 + ρ)), and a model that knows the
-truth by sqrt(2ρ / (1 + ρ)) (from the variances; Spearman 1904 and Brown 1910). Here raters give
+truth by sqrt(2ρ / (1 + ρ)) (from the variances). Here raters give
 five levels and settle differences in a meeting, so the numbers are simulated instead.
 
 Shapes: `N` pairs.
