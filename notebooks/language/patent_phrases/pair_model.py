@@ -16,7 +16,9 @@ import base64
 import copy
 import hashlib
 import json
+import logging
 import tempfile
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -112,21 +114,18 @@ def int8_network(scorer: PairScorer, kept: np.ndarray, sample: list[int]) -> byt
     network = WebScorer(scorer, kept).eval()
     example = torch.from_numpy(np.searchsorted(kept, sample))[None]
     names = ["anchor", "target"]
-    with tempfile.TemporaryDirectory() as folder:
+    axes = {"anchor": {1: "anchor_tokens"}, "target": {1: "target_tokens"}}
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore"
+        )  # the exporter that leaves lengths free is called legacy
         whole, small = Path(folder) / "whole.onnx", Path(folder) / "small.onnx"
-        axes = {"anchor": {1: "anchor_tokens"}, "target": {1: "target_tokens"}}
-        with torch.inference_mode():
-            torch.onnx.export(
-                network,
-                (example, example[:, 1:]),
-                whole,
-                input_names=names,
-                output_names=["score"],
-                dynamic_axes=axes,
-                dynamo=False,
-                opset_version=17,
-            )
+        options = {"input_names": names, "output_names": ["score"], "dynamic_axes": axes}
+        sample = (example, example[:, 1:])
+        torch.onnx.export(network, sample, whole, dynamo=False, opset_version=17, **options)
+        logging.disable(logging.WARNING)  # a hint on preparing images
         quantize_dynamic(whole, small, weight_type=QuantType.QInt8, per_channel=True)
+        logging.disable(logging.NOTSET)
         return small.read_bytes()
 
 

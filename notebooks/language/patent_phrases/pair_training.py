@@ -207,14 +207,9 @@ def train(
         {"params": scorer.last.parameters(), "lr": 10 * recipe.rate},
     ]
     optimiser = torch.optim.AdamW(groups, weight_decay=0.01)
-    pace = torch.optim.lr_scheduler.OneCycleLR(
-        optimiser,
-        [group["lr"] for group in groups],
-        total_steps=steps,
-        pct_start=0.1,
-        anneal_strategy="linear",
-        cycle_momentum=False,
-        final_div_factor=1e3,
+    warm = max(1, steps // 10)
+    pace = torch.optim.lr_scheduler.LambdaLR(
+        optimiser, lambda at: min((at + 1) / warm, (steps - at) / max(1, steps - warm))
     )
     target = torch.from_numpy(score).float().to(states.flat.device)
     losses, done = [], 0

@@ -51,7 +51,7 @@ class Layer(nn.Module):
     def forward(self, x_BTD: Tensor, mask_B11T: Tensor | None = None) -> Tensor:
         B, T, D = x_BTD.shape
         parts = self.query_key_value(x_BTD).view(B, T, 3, self.heads, D // self.heads)
-        query, key, value = parts.permute(2, 0, 3, 1, 4)  # each (B, H, T, D / H)
+        query, key, value = parts.permute(2, 0, 3, 1, 4).unbind()  # each (B, H, T, D / H)
         seen = F.scaled_dot_product_attention(query, key, value, attn_mask=mask_B11T)
         x_BTD = self.norm_attention(x_BTD + self.joined(seen.transpose(1, 2).reshape(B, T, D)))
         return self.norm(x_BTD + self.narrow(F.gelu(self.wide(x_BTD))))

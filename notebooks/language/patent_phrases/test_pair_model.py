@@ -1,0 +1,99 @@
+"""The small file gives the scorer back; the int8 network agrees with PyTorch."""
+
+import io
+
+import numpy as np
+import pair_model as pm
+import pair_training as pt
+import patent_pairs as pp
+import phrase_encoder as pe
+import pytest
+import torch
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    rows = [("acid", "B08"), ("acid", "C07"), ("gear", "F16"), ("lens", "G02")]
+    made = [(a, b, c) for a in ("acid bath", "gear wheel") for b, c in rows]
+    columns = ("anchor", "target", "context")
+    return pp.pairs(
+        dict(zip(columns, row, strict=True)) | {"id": str(n), "score": n % 5 / 4}
+        for n, row in enumerate(made)
+    )
+
+
+@pytest.fixture(scope="module")
+def trained(pairs):
+    """(encoder, scorer): four small random layers, the upper two trained for a while."""
+    torch.manual_seed(0)
+    encoder = pe.Encoder(width=32, heads=4, inner=64, layers=4).eval()
+    return encoder, pt.fine_tuned(encoder, pairs, "apart", True, pt.Recipe(2, 5, 4, 1e-3))[0]
+
+
+def test_at_full_rank_the_scorer_comes_back(trained, pairs):
+    encoder, scorer = trained
+    again = pm.restored(encoder, pm.difference(scorer, encoder, rank=99), "apart", 2)
+    wanted = pt.scores(scorer, pairs, True)
+    np.testing.assert_allclose(pt.scores(again, pairs, True), wanted, atol=2e-3)  # float16
+
+
+def test_a_lower_rank_keeps_less_and_is_nearest_in_its_singular_values(trained):
+    encoder, scorer = trained
+    name = "layers.3.wide.weight"
+    moved = scorer.encoder.state_dict()[name] - encoder.state_dict()[name]
+    kept = pm.difference(scorer, encoder, rank=4)
+    product = kept[f"{name}:left"].float() @ kept[f"{name}:right"].float()
+    lost = torch.linalg.svdvals(moved)[4:].square().sum().sqrt()
+    torch.testing.assert_close((moved - product).norm(), lost, rtol=1e-2, atol=1e-4)
+
+
+def test_frozen_layers_are_not_in_the_file(trained):
+    encoder, scorer = trained
+    names = pm.difference(scorer, encoder)
+    assert all(name.startswith(("last.", "layers.2.", "layers.3.")) for name in names)
+
+
+def test_a_file_of_another_encoder_is_refused(trained):
+    encoder, scorer = trained
+    kept = pm.difference(scorer, encoder) | {"layers.9.wide.bias": torch.zeros(64)}
+    with pytest.raises(ValueError, match="layers.9.wide.bias"):
+        pm.restored(encoder, kept, "apart", 2)
+
+
+def test_the_int8_network_agrees_for_any_lengths(trained):
+    onnx, onnxruntime = map(pytest.importorskip, ("onnx", "onnxruntime"))
+    _, scorer = trained
+    ids = pe.token_ids(["acid bath", "gear", "a wheel of the gear"])
+    kept = pm.used_tokens(ids)
+    content = pm.int8_network(scorer, kept, ids[0])
+    kinds = {one.data_type for one in onnx.load_from_string(content).graph.initializer}
+    assert onnx.TensorProto.INT8 in kinds
+    session = onnxruntime.InferenceSession(io.BytesIO(content).read())
+    network = pm.WebScorer(scorer, kept).eval()
+    for first, second in ((0, 1), (1, 2), (2, 2)):
+        rows = [np.searchsorted(kept, ids[n])[None] for n in (first, second)]
+        found = session.run(None, dict(zip(("anchor", "target"), rows, strict=True)))[0]
+        with torch.inference_mode():
+            wanted = network(*map(torch.from_numpy, rows))
+        np.testing.assert_allclose(found, wanted, atol=0.1)  # eight bits
+
+
+def test_the_vocabulary_says_which_tokens_the_browser_has():
+    ids = pe.token_ids(["acid"])
+    lines = pm.vocabulary(pm.used_tokens(ids)).split("\n")
+    assert len(lines) == pe.WORDS
+    assert [lines[token] for token in (pe.PAD, *ids[0])] == [
+        "[PAD]\t0", "[CLS]\t1", "acid\t3", "[SEP]\t2",
+    ]  # fmt: skip
+    assert lines[pe.UNKNOWN] == "[UNK]"
+
+
+def test_the_page_hands_its_files_to_the_press(trained, pairs):
+    pytest.importorskip("onnxruntime")
+    encoder, scorer = trained
+    page = pm.live_page(scorer, pairs, [[0, 1]], "<p>words</p>")
+    bundle = page._repr_mimebundle_()
+    assert set(bundle[pm.MIME]["files"]) == {"pairs.onnx", "vocabulary.txt", "meta.json"}
+    assert bundle["text/html"] == "<p>words</p>"
