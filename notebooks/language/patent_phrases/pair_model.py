@@ -157,16 +157,14 @@ class LivePage:
 
 
 def live_page(
-    scorer: PairScorer, pairs: Pairs, examples: list[list[int]], html: str
+    scorer: PairScorer, pairs: Pairs, examples: list[list[int]], known: Pairs, html: str
 ) -> LivePage:
-    """The `LivePage` of a scorer `apart` with context: pairs of the data set work, and words
-    whose tokens it uses.
+    """The `LivePage` of a scorer `apart` with context, for words whose tokens `known` uses.
 
-    `examples` are groups of rows with the same two phrases in different contexts; the pack
-    holds their ratings and the float32 scores, so that the page can compare itself with
-    PyTorch.
+    `examples` are groups of rows of `pairs` with the same two phrases in different contexts;
+    the pack holds their ratings and float32 scores, for the page to compare itself with.
     """
-    phrases = list(dict.fromkeys([*pairs.anchor, *pairs.target, *titles().values()]))
+    phrases = list(dict.fromkeys([*known.anchor, *known.target, *titles().values()]))
     kept = used_tokens(token_ids(phrases))
     found = scores(scorer, pairs[np.concatenate(examples)], True).tolist()
     told = []

@@ -93,7 +93,7 @@ def test_the_vocabulary_says_which_tokens_the_browser_has():
 def test_the_page_hands_its_files_to_the_press(trained, pairs):
     pytest.importorskip("onnxruntime")
     encoder, scorer = trained
-    page = pm.live_page(scorer, pairs, [[0, 1]], "<p>words</p>")
+    page = pm.live_page(scorer, pairs, [[0, 1]], pairs, "<p>words</p>")
     bundle = page._repr_mimebundle_()
     assert set(bundle[pm.MIME]["files"]) == {"pairs.onnx", "vocabulary.txt", "meta.json"}
     assert bundle["text/html"] == "<p>words</p>"
