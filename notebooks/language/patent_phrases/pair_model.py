@@ -6,10 +6,10 @@ here the difference is cut after training, by its singular values, and nothing t
 Biases and norms are kept whole. In float16 the file has well under 1 MB, where the layers
 themselves take 21 MB.
 
-For the browser both phrases of a pair go through one exported network; its matrices are int8
+For the browser the encoder alone is exported; its matrices are int8
 with a scale per column (dynamic quantisation: states are rounded as they come). The embeddings'
-rows of tokens that no phrase or title of the data set uses are left out, which a page has to
-tell whoever types a word that needs one.
+rows of rare tokens that no phrase or title of the data set uses are left out, which a page has
+to tell whoever types a word that needs one.
 """
 
 import base64
@@ -29,6 +29,7 @@ from phrase_encoder import PAD, Encoder, pooled, token_ids, tokeniser
 from torch import Tensor, nn
 
 RANK = 16
+FREQUENT = range(1000, 13_000)  # the vocabulary's words, most frequent first; signs before
 MIME = "application/vnd.rebuilt.live+json"
 
 
@@ -82,47 +83,42 @@ def restored(encoder: Encoder, kept: dict[str, Tensor], kind: str, frozen: int) 
     return scorer
 
 
-class WebScorer(nn.Module):
-    """The scorer `apart` for export: token ids of both phrases, (1, T) each, to the score,
-    (1,)."""
+class WebEncoder(nn.Module):
+    """An encoder for export: the rows of one text's tokens, (1, T), to its unit vector."""
 
-    def __init__(self, scorer: PairScorer, kept: np.ndarray) -> None:
+    def __init__(self, encoder: Encoder, kept: np.ndarray) -> None:
         super().__init__()
-        encoder = copy.deepcopy(scorer.encoder).float().cpu()
-        encoder.word = nn.Embedding.from_pretrained(encoder.word.weight[torch.from_numpy(kept)])
-        self.encoder, self.last = encoder, copy.deepcopy(scorer.last).cpu()
+        self.encoder = copy.deepcopy(encoder).float().cpu()
+        words = self.encoder.word.weight[torch.from_numpy(kept)]
+        self.encoder.word = nn.Embedding.from_pretrained(words)
 
-    def forward(self, anchor_1T: Tensor, target_1T: Tensor) -> Tensor:
-        vectors = [
-            pooled(self.encoder.through(self.encoder.embed(ids), None), None)
-            for ids in (anchor_1T, target_1T)
-        ]
-        return self.last((vectors[0] * vectors[1]).sum(1, keepdim=True))[:, 0]
+    def forward(self, rows_1T: Tensor) -> Tensor:
+        return pooled(self.encoder.through(self.encoder.embed(rows_1T), None), None)
 
 
-def used_tokens(ids: list[list[int]]) -> np.ndarray:
-    """The token ids that occur, sorted, padding first: row n of the browser's embeddings is
-    that token's."""
-    return np.array(sorted({PAD, *(token for one in ids for token in one)}))
+def kept_tokens(ids: list[list[int]]) -> np.ndarray:
+    """The tokens that a browser gets, sorted: those that occur in `ids`, and frequent words.
+
+    Row n of its embeddings is that token's. The vocabulary is roughly sorted by frequency.
+    """
+    return np.array(sorted({PAD, *FREQUENT, *(token for one in ids for token in one)}))
 
 
-def int8_network(scorer: PairScorer, kept: np.ndarray, sample: list[int]) -> bytes:
-    """The exported network with int8 matrices, as the bytes of an ONNX file; `sample` are ids
-    of one text, any length."""
+def int8_network(encoder: Encoder, kept: np.ndarray) -> bytes:
+    """The exported encoder with int8 matrices, as the bytes of an ONNX file for any length."""
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
-    network = WebScorer(scorer, kept).eval()
-    example = torch.from_numpy(np.searchsorted(kept, sample))[None]
-    names = ["anchor", "target"]
-    axes = {"anchor": {1: "anchor_tokens"}, "target": {1: "target_tokens"}}
+    network, example = WebEncoder(encoder, kept).eval(), torch.arange(5)[None]
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter(
             "ignore"
         )  # the exporter that leaves lengths free is called legacy
         whole, small = Path(folder) / "whole.onnx", Path(folder) / "small.onnx"
-        options = {"input_names": names, "output_names": ["score"], "dynamic_axes": axes}
-        sample = (example, example[:, 1:])
-        torch.onnx.export(network, sample, whole, dynamo=False, opset_version=17, **options)
+        names = {"input_names": ["rows"], "output_names": ["vector"]}
+        free = {"dynamic_axes": {"rows": {1: "tokens"}}}
+        torch.onnx.export(
+            network, example, whole, dynamo=False, opset_version=17, **names, **free
+        )
         logging.disable(logging.WARNING)  # a hint on preparing images
         quantize_dynamic(whole, small, weight_type=QuantType.QInt8, per_channel=True)
         logging.disable(logging.NOTSET)
@@ -165,7 +161,7 @@ def live_page(
     the pack holds their ratings and float32 scores, for the page to compare itself with.
     """
     phrases = list(dict.fromkeys([*known.anchor, *known.target, *titles().values()]))
-    kept = used_tokens(token_ids(phrases))
+    kept = kept_tokens(token_ids(phrases))
     found = scores(scorer, pairs[np.concatenate(examples)], True).tolist()
     told = []
     for rows in examples:
@@ -180,9 +176,10 @@ def live_page(
                 "scores": ours,
             }
         )
+    line = [scorer.last.weight.item(), scorer.last.bias.item()]
     files = {
-        "pairs.onnx": int8_network(scorer, kept, token_ids(["a gear wheel"])[0]),
+        "pairs.onnx": int8_network(scorer.encoder, kept),
         "vocabulary.txt": vocabulary(kept).encode(),
-        "meta.json": json.dumps({"titles": titles(), "examples": told}).encode(),
+        "meta.json": json.dumps({"titles": titles(), "examples": told, "line": line}).encode(),
     }
     return LivePage("pairs", files, html)

@@ -46,9 +46,9 @@ globalThis.rebuiltLive?.start("pairs", async (element, tools) => {
           session = await ort.InferenceSession.create(data.model, { executionProviders: ["wasm"] });
           return postMessage({ id: data.id });
         }
-        const as = (ids) => new ort.Tensor("int64", BigInt64Array.from(ids, BigInt), [1, ids.length]);
-        const found = await session.run({ anchor: as(data.anchor), target: as(data.target) });
-        postMessage({ id: data.id, score: found.score.data[0] });
+        const rows = new ort.Tensor("int64", BigInt64Array.from(data.rows, BigInt), [1, data.rows.length]);
+        const found = await session.run({ rows });
+        postMessage({ id: data.id, vector: found.vector.data.slice() });
       } catch (error) {
         postMessage({ id: data.id, error: String(error.message || error) });
       }
@@ -60,7 +60,7 @@ globalThis.rebuiltLive?.start("pairs", async (element, tools) => {
     const { resolve, reject } = waiting.get(data.id);
     waiting.delete(data.id);
     if (data.error) reject(new Error(data.error));
-    else resolve(data.score);
+    else resolve(data.vector);
   };
   const ask = (message, transfer = []) => new Promise((resolve, reject) => {
     asked += 1;
@@ -77,12 +77,17 @@ globalThis.rebuiltLive?.start("pairs", async (element, tools) => {
     const [first, last] = ["[CLS]", "[SEP]"].map((name) => tokens.ids.get(name));
     for (const word of phrase.trim().split(/\s+/)) {
       const lacking = tokens.encode(word).some((id) => id === tokens.unknown || rows[id] === null);
-      if (lacking) throw new Error(`“${word.slice(0, 30)}” is not in this small model: no phrase of the data set needs its pieces`);
+      if (lacking) throw new Error(`“${word.slice(0, 30)}” is not in this small model, which holds frequent words and those of the data set`);
     }
     const ids = [first, ...tokens.encode(phrase), last, ...tokens.encode(meta.titles[context]), last];
     return ids.map((id) => rows[id]);
   }
-  const score = (anchor, target, context) => ask({ anchor: text(anchor, context), target: text(target, context) });
+  const [scale, shift] = meta.line;
+  async function score(anchor, target, context) {
+    const texts = [anchor, target].map((phrase) => text(phrase, context)); // both are checked before either is asked
+    const [one, other] = await Promise.all(texts.map((rows) => ask({ rows })));
+    return scale * one.reduce((sum, value, at) => sum + value * other[at], 0) + shift;
+  }
 
   // Does this browser compute what PyTorch computed? The largest difference over the examples, for the page and tests.
   let worst = 0;
