@@ -37,7 +37,7 @@ STOPWORDS = frozenset(
     )
     + ("on", "one", "or", "said", "the", "to", "which", "with")
 )
-FUNCTIONAL = re.compile(r"\b\w{3,}(ing|tion|ment)$")  # "food processing", "ink absorption"
+FUNCTIONAL = re.compile(r"\b\w{3,}(ing|tion)$")  # "food processing", "ink absorption"
 FRAMES = (
     "the {0} comprising a {1} and the said {2}",
     "a {0} which has at least one {1} for {2}",

@@ -181,6 +181,21 @@ def batches(
     return [made[at] for at in random.permutation(len(made))]
 
 
+def _optimiser(scorer: PairScorer, rate: float, steps: int) -> tuple:
+    """AdamW, and the pace of its rate: up for a tenth of the steps, then down to zero."""
+    moved = [weight for weight in scorer.encoder.parameters() if weight.requires_grad]
+    groups = [
+        {"params": moved, "lr": rate},
+        {"params": scorer.last.parameters(), "lr": 10 * rate},
+    ]
+    optimiser = torch.optim.AdamW(groups, weight_decay=0.01)
+    warm = max(1, steps // 10)
+    pace = torch.optim.lr_scheduler.LambdaLR(
+        optimiser, lambda at: min((at + 1) / warm, (steps - at) / max(1, steps - warm))
+    )
+    return optimiser, pace
+
+
 def train(
     scorer: PairScorer,
     states: States,
@@ -201,16 +216,7 @@ def train(
         )
     random = np.random.default_rng(recipe.seed)
     steps = recipe.epochs * -(-len(uses) // recipe.batch)
-    moved = [weight for weight in scorer.encoder.parameters() if weight.requires_grad]
-    groups = [
-        {"params": moved, "lr": recipe.rate},
-        {"params": scorer.last.parameters(), "lr": 10 * recipe.rate},
-    ]
-    optimiser = torch.optim.AdamW(groups, weight_decay=0.01)
-    warm = max(1, steps // 10)
-    pace = torch.optim.lr_scheduler.LambdaLR(
-        optimiser, lambda at: min((at + 1) / warm, (steps - at) / max(1, steps - warm))
-    )
+    optimiser, pace = _optimiser(scorer, recipe.rate, steps)
     target = torch.from_numpy(score).float().to(states.flat.device)
     losses, done = [], 0
     for _ in range(recipe.epochs):

@@ -15,6 +15,7 @@ which the page loads.
 
 import argparse
 import copy
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -94,49 +95,58 @@ def switch_agreement(pairs: pp.Pairs, predicted: np.ndarray) -> tuple[float, int
     return float(np.mean([predicted[high] > predicted[low] for low, high in found])), len(found)
 
 
+def kept(path: Path | None, make: Callable[[], dict]) -> dict[str, np.ndarray]:
+    """The arrays that `make` returns, from the file where a run before has kept them."""
+    if path and path.is_file():
+        return dict(np.load(path))
+    found = make()
+    if path:
+        np.savez(path, **found)
+    return found
+
+
 def ladder(
     parts: dict[str, pp.Pairs], keep: Path | None, only: list[str], epochs: int
 ) -> dict[str, np.ndarray]:
     """Scores of the test pairs by each step, {name: (N,)}."""
-    encoder, test = pe.load(device.device()), parts["test"]
-    recipe, found = RECIPE._replace(epochs=epochs), {}
+    encoder, test, found = pe.load(device.device()), parts["test"], {}
     for name in only:
-        kind, context = TRAINED[name]
-        path = keep and keep / f"{name}.npz"
-        if path and path.is_file():
-            kept = np.load(path)
-        else:
-            scorer, checked = best_on_validation(encoder, parts, kind, context, recipe)
-            kept = {
-                part: pt.scores(scorer, parts[part], context) for part in ("validation", "test")
-            } | {"checked": checked}
-            if name == SHOWN:
-                thin = pm.difference(scorer, encoder)
-                kept["small"] = pt.scores(
-                    pm.restored(encoder, thin, kind, recipe.frozen), test, context
-                )
-            if path and name == SHOWN:
-                save_file(thin, path.with_name("pair_difference.safetensors"))
-            if path:
-                np.savez(path, **kept)
-        found[name] = kept["test"]
-        if name == SHOWN:
-            found[f"{name}_small"] = kept["small"]
-        told = f"{rm.pearson(kept['test'], test.score):.3f}, {np.round(kept['checked'], 3)}"
-        print(f"{name}: {told}", flush=True)
+        scored = kept(
+            keep and keep / f"{name}.npz",
+            lambda name=name: trained(encoder, parts, name, epochs, keep),
+        )
+        found[name] = scored["test"]
+        if "small" in scored:
+            found[f"{name}_small"] = scored["small"]
         if name == "together_context":
-            found["other_targets"] = beside_others(encoder, parts, kept)
-    found = untrained(encoder, test) | found
+            found["other_targets"] = beside_others(encoder, parts, scored)
+        print(f"{name}: {rm.pearson(scored['test'], test.score):.3f}", flush=True)
+    steps = kept(keep and keep / "untrained.npz", lambda: untrained(encoder, test))
     if {"apart", "together_context"} <= found.keys():
         found["mean_of_two"] = (found["apart"] + found["together_context"]) / 2
+    return steps | found
+
+
+def trained(
+    encoder: pe.Encoder, parts: dict[str, pp.Pairs], name: str, epochs: int, keep: Path | None
+) -> dict[str, np.ndarray]:
+    """Scores of validation and test by one trained model; of the shown one also by its file."""
+    (kind, context), recipe = TRAINED[name], RECIPE._replace(epochs=epochs)
+    scorer = best_on_validation(encoder, parts, kind, context, recipe)
+    found = {part: pt.scores(scorer, parts[part], context) for part in ("validation", "test")}
+    if name == SHOWN:
+        thin = pm.difference(scorer, encoder)
+        small = pm.restored(encoder, thin, kind, recipe.frozen)
+        found["small"] = pt.scores(small, parts["test"], context)
+        if keep:
+            save_file(thin, keep / "pair_difference.safetensors")
     return found
 
 
 def best_on_validation(
     encoder: pe.Encoder, parts: dict[str, pp.Pairs], kind: str, context: bool, recipe: pt.Recipe
-) -> tuple[pt.PairScorer, list[float]]:
-    """A trained scorer with the weights that were best on the validation part, and its
-    correlation there at each check."""
+) -> pt.PairScorer:
+    """A trained scorer with the weights that were best on the validation part."""
     torch.manual_seed(recipe.seed)
     made = {name: pt.texts(parts[name], kind, context) for name in ("train", "validation")}
     states = {name: pt.States(encoder, one.ids, recipe.frozen) for name, one in made.items()}
@@ -153,7 +163,7 @@ def best_on_validation(
 
     pt.train(scorer, states["train"], made["train"].uses, parts["train"].score, recipe, told)
     scorer.load_state_dict(best)
-    return scorer, checked
+    return scorer
 
 
 def beside_others(
@@ -170,6 +180,32 @@ def beside_others(
         features[part] = np.column_stack([made, np.ones(len(made))])
     line = np.linalg.lstsq(features["validation"], parts["validation"].score, rcond=None)[0]
     return features["test"] @ line
+
+
+def record(receipt: receipts.Receipt, found: dict, parts: dict, trained: list[str]) -> None:
+    """Correlations, gains, switches, calibration and slices, into the receipt."""
+    test, where = parts["test"], device.device()
+    for name, predicted in found.items():
+        told = rm.pearson_interval(predicted, test.score, test.anchor)
+        receipt.record(
+            f"study_{name}_pearson", told.value, "r", told.low, told.high, device=where
+        )
+        ranks = rm.spearman(predicted, test.score)
+        receipt.record(f"study_{name}_spearman", ranks, "r", device=where)
+        agree, count = switch_agreement(test, predicted)
+        receipt.record(f"study_{name}_switch", agree, "share", count=count)
+    for name in set(trained) & found.keys():
+        gain = rm.gain_interval(found[name], found["zero_shot"], test.score, test.anchor)
+        receipt.record(f"study_{name}_gain", gain.value, "r", gain.low, gain.high)
+        mean, rated, count = rm.calibration(found[name], test.score).T
+        receipt.curve(f"study_calibration_{name}", predicted=mean, rated=rated, pairs=count)
+    masks = slices(test, parts["train"], found["words"])
+    compared = found.keys() - {"words"}  # constant where no word is shared
+    columns = {
+        name: [rm.pearson(found[name][mask], test.score[mask]) for mask in masks.values()]
+        for name in sorted(compared)
+    }
+    receipt.curve("study_slices", pairs=[int(mask.sum()) for mask in masks.values()], **columns)
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -190,37 +226,8 @@ def main(argv: list[str] | None = None) -> None:
         o.keep.mkdir(parents=True, exist_ok=True)
     part = pp.split_by_anchor(pairs.anchor, TEST, VALIDATION)
     parts = {name: pairs[part == name] for name in ("train", "validation", "test")}
-    found, test = ladder(parts, o.keep, o.only, o.epochs), parts["test"]
-    for name, predicted in found.items():
-        told = rm.pearson_interval(predicted, test.score, test.anchor)
-        receipt.record(
-            f"study_{name}_pearson",
-            told.value,
-            "r",
-            told.low,
-            told.high,
-            device=device.device(),
-        )
-        receipt.record(
-            f"study_{name}_spearman",
-            rm.spearman(predicted, test.score),
-            "r",
-            device=device.device(),
-        )
-        agree, count = switch_agreement(test, predicted)
-        receipt.record(f"study_{name}_switch", agree, "share", count=count)
-    for name in set(o.only) & found.keys():
-        gain = rm.gain_interval(found[name], found["zero_shot"], test.score, test.anchor)
-        receipt.record(f"study_{name}_gain", gain.value, "r", gain.low, gain.high)
-        mean, rated, count = rm.calibration(found[name], test.score).T
-        receipt.curve(f"study_calibration_{name}", predicted=mean, rated=rated, pairs=count)
-    masks = slices(test, parts["train"], found["words"])
-    compared = found.keys() - {"words"}  # constant where no word is shared
-    columns = {
-        name: [rm.pearson(found[name][mask], test.score[mask]) for mask in masks.values()]
-        for name in sorted(compared)
-    }
-    receipt.curve("study_slices", pairs=[int(mask.sum()) for mask in masks.values()], **columns)
+    found = ladder(parts, o.keep, o.only, o.epochs)
+    record(receipt, found, parts, o.only)
     receipt.sizes(
         **{part: len(rows) for part, rows in parts.items()},
         epochs=o.epochs,
