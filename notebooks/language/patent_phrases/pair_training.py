@@ -65,15 +65,12 @@ def texts(pairs: Pairs, kind: str, context: bool) -> Texts:
         raise ValueError(
             f"contexts {unknown[:3]} are unknown; cpc_titles.tsv has the {len(titles())} known"
         )
-    parts = (
-        [np.array([titles()[one] for one in pairs.context], dtype=object)] if context else []
-    )
-    if kind == "apart":
-        columns = [
-            list(zip(phrase, *parts, strict=True)) for phrase in (pairs.anchor, pairs.target)
-        ]
-    else:
-        columns = [list(zip(pairs.anchor, pairs.target, *parts, strict=True))]
+    about = [[titles()[one] for one in pairs.context]] if context else []
+    texts_of = {
+        "apart": ([pairs.anchor], [pairs.target]),
+        "together": ([pairs.anchor, pairs.target],),
+    }
+    columns = [list(zip(*parts, *about, strict=True)) for parts in texts_of[kind]]
     once = list(dict.fromkeys(key for column in columns for key in column))
     phrases = list(dict.fromkeys(phrase for key in once for phrase in key))
     ids = dict(zip(phrases, token_ids(phrases), strict=True))
@@ -81,12 +78,8 @@ def texts(pairs: Pairs, kind: str, context: bool) -> Texts:
     joined = [
         ids[key[0]] + [token for phrase in key[1:] for token in ids[phrase][1:]] for key in once
     ]
-    return Texts(
-        joined,
-        np.array([[place[key] for key in column] for column in columns]).T.reshape(
-            len(pairs), -1
-        ),
-    )
+    uses = np.array([[place[key] for key in column] for column in columns])
+    return Texts(joined, uses.T.reshape(len(pairs), -1))
 
 
 class States:

@@ -64,32 +64,25 @@ class Encoder(nn.Module):
     >>> encoder(torch.tensor([[1, 2, 3]])).shape
     torch.Size([1, 3, 8])
 
-    `ids_BT` and `segments_BT` are int64, padding is id 0 at the end. `below` stops before that
-    layer, `above` starts there with states as input: so the states under a trained layer can be
-    computed once and kept.
+    `ids_BT` is int64, padding is id 0 at the end. `through` runs some layers only: the states
+    under a trained layer can be computed once and kept. All tokens are of segment 0, as in the
+    encoder's own training.
     """
 
     def __init__(
-        self,
-        words=WORDS,
-        width=WIDTH,
-        heads=HEADS,
-        inner=INNER,
-        layers=LAYERS,
-        positions=POSITIONS,
+        self, words=WORDS, width=WIDTH, heads=HEADS, inner=INNER, layers=LAYERS
     ) -> None:
         super().__init__()
         self.word = nn.Embedding(words, width)
-        self.position = nn.Embedding(positions, width)
+        self.position = nn.Embedding(POSITIONS, width)
         self.segment = nn.Embedding(2, width)
         self.norm = nn.LayerNorm(width, eps=EPS)
         self.layers = nn.ModuleList(Layer(width, heads, inner) for _ in range(layers))
 
-    def embed(self, ids_BT: Tensor, segments_BT: Tensor | None = None) -> Tensor:
+    def embed(self, ids_BT: Tensor) -> Tensor:
         """The states before the first layer, (B, T, D)."""
-        places = self.position.weight[: ids_BT.shape[1]]
-        segment = self.segment.weight[0] if segments_BT is None else self.segment(segments_BT)
-        return self.norm(self.word(ids_BT) + places + segment)
+        places = self.position.weight[: ids_BT.shape[1]] + self.segment.weight[0]
+        return self.norm(self.word(ids_BT) + places)
 
     def through(
         self, x_BTD: Tensor, real_BT: Tensor | None, first: int = 0, last: int | None = None
@@ -101,8 +94,8 @@ class Encoder(nn.Module):
             x_BTD = layer(x_BTD, mask)
         return x_BTD
 
-    def forward(self, ids_BT: Tensor, segments_BT: Tensor | None = None) -> Tensor:
-        return self.through(self.embed(ids_BT, segments_BT), real(ids_BT))
+    def forward(self, ids_BT: Tensor) -> Tensor:
+        return self.through(self.embed(ids_BT), real(ids_BT))
 
 
 def real(ids_BT: Tensor) -> Tensor | None:

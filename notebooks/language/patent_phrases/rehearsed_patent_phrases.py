@@ -15,62 +15,38 @@ METRICS = {
 
 def ours(sizes, device):
     """Phrases of one length in a batch; the vectors come down once, at the end"""
-    encoder, batches = _held(sizes, device)
-
-    def encode():
-        with torch.inference_mode():
-            vectors = [
-                pe.pooled(encoder.through(encoder.embed(ids), None), None)
-                for ids in _up(batches, device)
-            ]
-            return torch.cat(vectors).cpu()
-
-    return encode
+    return _encoding(sizes, device, batch=256)
 
 
 def naive(sizes, device):
     """Each phrase alone"""
-    encoder, batches = _held(sizes, device)
-    alone = [row[None] for ids in batches for row in ids]
-
-    def encode():
-        with torch.inference_mode():
-            return torch.cat(
-                [
-                    pe.pooled(encoder.through(encoder.embed(ids), None), None)
-                    for ids in _up(alone, device)
-                ]
-            ).cpu()
-
-    return encode
+    return _encoding(sizes, device, batch=1)
 
 
 def broken(sizes, device):
     """The same batches, but the vectors of each come down before the next begins"""
-    encoder, batches = _held(sizes, device)
-
-    def encode():
-        with torch.inference_mode():
-            return torch.cat(
-                [
-                    pe.pooled(encoder.through(encoder.embed(ids), None), None).cpu()
-                    for ids in _up(batches, device)
-                ]
-            )
-
-    return encode
+    return _encoding(sizes, device, batch=256, each=True)
 
 
-def _up(batches, device):
-    return [ids.to(device) for ids in batches]
-
-
-def _held(sizes, device, batch=256):
-    """The encoder, and batches of token ids (B, T) on the host, of 3 to 8 tokens per phrase."""
+def _encoding(sizes, device, batch, each=False):
+    """A function that encodes phrases of 3 to 8 tokens, whose ids lie on the host."""
     count, lengths = sizes["test_anchors"] * PHRASES_PER_ANCHOR, range(3, 9)
     random = torch.Generator().manual_seed(0)
     made = [
         torch.randint(1000, pe.WORDS, (count // len(lengths), length), generator=random)
         for length in lengths
     ]
-    return pe.Encoder().to(device).eval(), [part for ids in made for part in ids.split(batch)]
+    encoder, batches = (
+        pe.Encoder().to(device).eval(),
+        [part for ids in made for part in ids.split(batch)],
+    )
+
+    @torch.inference_mode()
+    def encode():
+        found = []
+        for ids in batches:
+            vectors = pe.pooled(encoder.through(encoder.embed(ids.to(device)), None), None)
+            found.append(vectors.cpu() if each else vectors)
+        return torch.cat(found).cpu()
+
+    return encode
