@@ -18,7 +18,9 @@ heads.
 """
 
 import functools
+import hashlib
 import importlib.util
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -34,6 +36,15 @@ MOST_TOKENS = (
     256  # what the encoder was trained with; the reference cuts longer texts without a word
 )
 PAD, UNKNOWN = 0, 100
+SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"  # of the weights
+PARTS = {  # of a layer: our name, and the file's
+    "query_key_value": [f"attention.self.{part}" for part in ("query", "key", "value")],
+    "joined": ["attention.output.dense"],
+    "norm_attention": ["attention.output.LayerNorm"],
+    "wide": ["intermediate.dense"],
+    "narrow": ["output.dense"],
+    "norm": ["output.LayerNorm"],
+}
 
 
 class Layer(nn.Module):
@@ -129,39 +140,32 @@ def packaged(name: str) -> Path:
 def load(device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32) -> Encoder:
     """The encoder with the packaged weights, in evaluation mode and with gradients on.
 
-    Raises ModuleNotFoundError without the package, ValueError where the file is not the one
-    that was checked.
+    Raises ModuleNotFoundError without the package, ValueError where its file is not the one that
+    the tests hold against the reference library.
     """
     from safetensors.torch import load_file
 
-    held = load_file(packaged("model.safetensors"))
-    encoder = Encoder()
+    path = packaged("model.safetensors")
+    with open(path, "rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != SHA256:
+        raise ValueError(
+            f"{path.name} has SHA-256 {found}; the weights that were checked {SHA256}"
+        )
+    held, encoder = load_file(path), Encoder()
     encoder.load_state_dict({ours: _joined(held, theirs) for ours, theirs in _names().items()})
     return encoder.to(device=device, dtype=dtype).eval()
 
 
 def _names() -> dict[str, list[str]]:
     """Our names of the weights, and those of the file; three of the file make one of ours."""
-    names = {
-        f"{ours}.weight": [f"embeddings.{ours}_embeddings.weight"]
-        for ours in ("word", "position")
-    }
-    names["segment.weight"] = ["embeddings.token_type_embeddings.weight"]
-    names |= {f"norm.{kind}": [f"embeddings.LayerNorm.{kind}"] for kind in ("weight", "bias")}
-    parts = {
-        "query_key_value": [f"attention.self.{part}" for part in ("query", "key", "value")],
-        "joined": ["attention.output.dense"],
-        "norm_attention": ["attention.output.LayerNorm"],
-        "wide": ["intermediate.dense"],
-        "narrow": ["output.dense"],
-        "norm": ["output.LayerNorm"],
-    }
-    for at in range(LAYERS):
-        for ours, theirs in parts.items():
-            for kind in ("weight", "bias"):
-                names[f"layers.{at}.{ours}.{kind}"] = [
-                    f"encoder.layer.{at}.{part}.{kind}" for part in theirs
-                ]
+    tables = {"word": "word", "position": "position", "segment": "token_type"}
+    names = {f"{a}.weight": [f"embeddings.{b}_embeddings.weight"] for a, b in tables.items()}
+    for kind in ("weight", "bias"):
+        names[f"norm.{kind}"] = [f"embeddings.LayerNorm.{kind}"]
+        for at, ours in itertools.product(range(LAYERS), PARTS):
+            theirs = [f"encoder.layer.{at}.{part}.{kind}" for part in PARTS[ours]]
+            names[f"layers.{at}.{ours}.{kind}"] = theirs
     return names
 
 

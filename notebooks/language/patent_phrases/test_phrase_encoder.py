@@ -104,6 +104,12 @@ def test_buckets_hold_one_length_each_and_no_more_tokens_than_allowed():
     assert pe.buckets([50], tokens=8) == [[0]]
 
 
+def test_another_file_of_weights_is_refused(monkeypatch):
+    monkeypatch.setattr(pe, "SHA256", "0" * 64)
+    with pytest.raises(ValueError, match="checked was 000"):
+        pe.load()
+
+
 def test_weights_of_another_model_are_refused():
     with pytest.raises(ValueError, match="lack embeddings"):
         pe._joined({}, ["embeddings.word_embeddings.weight"])
