@@ -140,8 +140,8 @@ def packaged(name: str) -> Path:
 def load(device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32) -> Encoder:
     """The encoder with the packaged weights, in evaluation mode and with gradients on.
 
-    Raises ModuleNotFoundError without the package, ValueError where its file is not the one that
-    the tests hold against the reference library.
+    Raises ModuleNotFoundError without the package, ValueError where its file is not the one
+    that the tests hold against the reference library.
     """
     from safetensors.torch import load_file
 
