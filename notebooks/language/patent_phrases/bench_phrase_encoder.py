@@ -1,13 +1,11 @@
 """The races: phrases encoded by ours and by sentence-transformers; phrases searched by vectors
-and by bm25s.
-
-    python bench_phrase_encoder.py              # from the slice's folder; 20 rounds; a receipt
-    python bench_phrase_encoder.py --rounds 3 --phrases 100
+and by bm25s. `--rounds 3 --phrases 100` is a short trial.
 
 Both encoders run the same packaged weights in float32 on the same threads and give equal
-vectors. The reference library is timed with several batch sizes, and its best counts. The
-search is timed with the query's vector at hand and with its encoding; bm25s answers by words,
-so what it finds is another thing, and only its time stands beside ours.
+vectors. The reference library is timed with several batch sizes, and its best counts; its ONNX
+and OpenVINO backends, which need more packages, are not tried. The search is timed with the
+query's vector at hand and with its encoding; bm25s answers by words, so what it finds is another
+thing, and only its time stands beside ours.
 """
 
 import argparse
@@ -36,42 +34,36 @@ def reference_library():
 
 
 def write_reference(phrases: tuple[str, ...], path: Path) -> None:
-    """Write the reference library's vectors of these phrases, each encoded alone, for the
-    tests."""
+    """Write the library's vectors of these phrases, each encoded alone, for the tests."""
     from safetensors.numpy import save_file
 
-    save_file(
-        {"vectors": np.concatenate([reference_library().encode([one]) for one in phrases])},
-        path,
-    )
+    library = reference_library()
+    save_file({"vectors": np.concatenate([library.encode([one]) for one in phrases])}, path)
 
 
 def encoders(phrases: list[str], ours: pe.Encoder) -> dict:
     """Functions that return the vectors of all phrases, by name; the library where it is
     installed."""
-    found = {"ours": lambda: pe.encode(phrases, ours)}
-    library = reference_library()
+    found, library = {"ours": lambda: pe.encode(phrases, ours)}, reference_library()
     for size in BATCHES if library else ():
-        found[f"sentence-transformers, batch {size}"] = lambda n=size: library.encode(
-            phrases, batch_size=n
-        )
+        name = f"sentence-transformers, batch {size}"
+        found[name] = lambda n=size: library.encode(phrases, batch_size=n)
     return found
 
 
 def searches(targets: list[str], vectors: np.ndarray, query: str, ours: pe.Encoder) -> dict:
     """Functions that return the ten best rows for one query, by name; bm25s where it is
     installed."""
-    vector = pe.encode([query], ours)[0]
+    encoded, near = (lambda: pe.encode([query], ours)[0]), phrase_search.nearest
+    vector = encoded()
     found = {
-        "vectors": lambda: phrase_search.nearest(vector, vectors, 10)[0],
-        "vectors, query encoded": lambda: phrase_search.nearest(
-            pe.encode([query], ours)[0], vectors, 10
-        )[0],
+        "vectors": lambda: near(vector, vectors, 10)[0],
+        "vectors, query encoded": lambda: near(encoded(), vectors, 10)[0],
     }
     if importlib.util.find_spec("bm25s"):
         import bm25s
 
-        index = bm25s.BM25()
+        index = bm25s.BM25(backend="numba")  # its own fast path
         index.index(bm25s.tokenize(targets, show_progress=False), show_progress=False)
         words = bm25s.tokenize([query], show_progress=False)
         found["bm25s"] = lambda: index.retrieve(words, k=10, show_progress=False)[0][0]
@@ -105,9 +97,7 @@ def main(argv: list[str] | None = None) -> None:
     phrases = np.random.default_rng(0).choice(targets, o.phrases, replace=False).tolist()
     made = encoders(phrases, ours)
     for name, encode in made.items():
-        check.close(
-            made["ours"](), encode(), atol=1e-5, why=f"the same weights in float32 as {name}"
-        )
+        check.close(made["ours"](), encode(), atol=1e-5, why=f"float32, the weights of {name}")
     names = list(made)
     race = bench.race(made, repeats=o.rounds, warmup=1, reference=names[-1])
     print(race)

@@ -19,23 +19,8 @@ from typing import NamedTuple
 import numpy as np
 from patent_pairs import Pairs
 
-STOPWORDS = frozenset(
-    (
-        "a",
-        "an",
-        "and",
-        "at",
-        "by",
-        "comprising",
-        "for",
-        "from",
-        "has",
-        "in",
-        "is",
-        "least",
-        "of",
-    )
-    + ("on", "one", "or", "said", "the", "to", "which", "with")
+STOPWORDS = re.compile(
+    r"\b(?:an?|and|at|by|comprising|for|from|has|in|is|least|of|on|one|or|said|the|to|which|with)\b"
 )
 FUNCTIONAL = re.compile(r"\b\w{3,}(ing|tion)$")  # "food processing", "ink absorption"
 FRAMES = (
@@ -55,34 +40,20 @@ class Patent(NamedTuple):
 def patents(
     pairs: Pairs, count: int, random: np.random.Generator, common: int = 60
 ) -> list[Patent]:
-    """Simulated patents: their phrases come from the anchors of their classes, or, half of the
-    time, from `common` ones."""
+    """Simulated patents; half of their phrases are anchors of their classes, half `common`."""
     of_class: dict[str, list[str]] = defaultdict(list)
     for anchor, context in dict.fromkeys(zip(pairs.anchor, pairs.context, strict=True)):
         of_class[context].append(anchor)
     shared = random.choice(sorted(set(pairs.anchor)), common, replace=False)
     names, made = sorted(of_class), []
     for _ in range(count):
-        classes = tuple(
-            sorted(
-                random.choice(
-                    names, min(len(names), random.integers(1, 4)), replace=False
-                ).tolist()
-            )
-        )
-        own = [phrase for one in classes for phrase in of_class[one]]
-        drawn = np.where(
-            random.random(12) < 0.5, random.choice(shared, 12), random.choice(own, 12)
-        )
+        size = min(len(names), random.integers(1, 4))
+        classes = tuple(sorted(random.choice(names, size, replace=False).tolist()))
+        own = random.choice([phrase for one in classes for phrase in of_class[one]], 12)
+        drawn = np.where(random.random(12) < 0.5, random.choice(shared, 12), own).reshape(4, 3)
         frames = random.choice(FRAMES, 4)
-        made.append(
-            Patent(
-                classes,
-                tuple(
-                    frame.format(*drawn[3 * n : 3 * n + 3]) for n, frame in enumerate(frames)
-                ),
-            )
-        )
+        sentences = (frame.format(*three) for frame, three in zip(frames, drawn, strict=True))
+        made.append(Patent(classes, tuple(sentences)))
     return made
 
 
@@ -92,13 +63,12 @@ def phrases(sentence: str) -> list[str]:
     >>> phrases("The ink printing unit, comprising a drum and said roller")
     ['ink printing unit', 'drum', 'roller']
     """
-    runs = re.split(rf"[^\w\s-]+|\b(?:{'|'.join(sorted(STOPWORDS))})\b", sentence.lower())
+    runs = re.split(rf"[^\w\s-]+|{STOPWORDS.pattern}", sentence.lower())
     return [" ".join(run.split()) for run in runs if 1 <= len(run.split()) <= 4]
 
 
 def is_functional(phrase: str) -> bool:
-    """Whether a phrase names an activity: several words, of which the last is a noun made of a
-    verb."""
+    """Whether a phrase names an activity: several words, the last a noun made of a verb."""
     return " " in phrase and bool(FUNCTIONAL.search(phrase))
 
 
@@ -108,28 +78,22 @@ def clean(phrase: str) -> str:
     >>> clean("Transmission of the ink, or drum")
     'transmission ink drum'
     """
-    return " ".join(
-        word for word in re.findall(r"\w+", phrase.lower()) if word not in STOPWORDS
-    )
+    return " ".join(re.findall(r"\w+", STOPWORDS.sub(" ", phrase.lower())))
 
 
 def frequent(corpus: Iterable[Patent], least: int = 100) -> dict[str, list[Patent]]:
-    """The patents that hold each phrase, for phrases in at least `least` patents; ValueError
-    below 1."""
+    """The patents of each phrase that occurs in `least` patents or more; ValueError below 1."""
     if least < 1:
         raise ValueError(f"least = {least}; a phrase has to occur in one patent at least")
     found: dict[str, list[Patent]] = defaultdict(list)
     for patent in corpus:
-        for phrase in sorted(
-            {one for sentence in patent.sentences for one in phrases(sentence)}
-        ):
+        for phrase in sorted({one for text in patent.sentences for one in phrases(text)}):
             found[phrase].append(patent)
     return {phrase: held for phrase, held in found.items() if len(held) >= least}
 
 
 def contexts(held: Sequence[Patent], random: np.random.Generator, most: int = 4) -> list[str]:
-    """Up to `most` classes, drawn without repetition from those of the patents that hold the
-    phrase."""
+    """Up to `most` different classes, drawn from those of the patents that hold the phrase."""
     found = sorted({one for patent in held for one in patent.classes})
     return sorted(random.choice(found, min(most, len(found)), replace=False).tolist())
 
@@ -139,15 +103,12 @@ def partial_matches(
 ) -> list[str]:
     """Other phrases that share a word with the anchor, `count` at most, drawn at random."""
     words = set(anchor.split())
-    found = sorted(
-        phrase for phrase in vocabulary if phrase != anchor and words & set(phrase.split())
-    )
-    return random.choice(found, min(count, len(found)), replace=False).tolist() if found else []
+    found = sorted(one for one in vocabulary if one != anchor and words & set(one.split()))
+    return random.permutation(np.array(found, dtype=object))[:count].tolist()
 
 
 def fill_masked(anchor: str, corpus: Iterable[Patent], count: int) -> list[str]:
-    """Other phrases that stand where the anchor stands: between the same two words, most often
-    seen first."""
+    """Other phrases between the same two words as the anchor, the most frequent first."""
     seen: dict[tuple[str, str], Counter] = defaultdict(Counter)
     for sentence in (one for patent in corpus for one in patent.sentences):
         for phrase in phrases(sentence):

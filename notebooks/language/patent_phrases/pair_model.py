@@ -6,10 +6,9 @@ here the difference is cut after training, by its singular values, and nothing t
 Biases and norms are kept whole. In float16 the file has well under 1 MB, where the layers
 themselves take 21 MB.
 
-For the browser the encoder alone is exported; its matrices are int8
-with a scale per column (dynamic quantisation: states are rounded as they come). The embeddings'
-rows of rare tokens that no phrase or title of the data set uses are left out, which a page has
-to tell whoever types a word that needs one.
+For the browser the scorer is exported with int8 matrices, a scale per column (dynamic
+quantisation: states are rounded as they come). Embeddings of rare tokens that neither a phrase
+nor a title uses are left out: a page tells whoever types a word that needs one.
 """
 
 import base64
@@ -25,7 +24,7 @@ import numpy as np
 import torch
 from pair_training import PairScorer, scores
 from patent_pairs import Pairs, titles
-from phrase_encoder import PAD, Encoder, pooled, token_ids, tokeniser
+from phrase_encoder import PAD, Encoder, token_ids, tokeniser
 from torch import Tensor, nn
 
 RANK = 16
@@ -34,66 +33,54 @@ MIME = "application/vnd.rebuilt.live+json"
 
 
 def difference(scorer: PairScorer, encoder: Encoder, rank: int = RANK) -> dict[str, Tensor]:
-    """What training changed, by the weight's name, float16: whole, or as `name:left` and
-    `name:right` of `rank`.
-
-    `left` is (rows, rank), `right` (rank, columns), and their product is the nearest matrix of
-    that rank.
-    """
-    before, found = (
-        encoder.state_dict(),
-        {f"last.{name}": one.half() for name, one in scorer.last.state_dict().items()},
-    )
+    """What training changed, by the weight's name, float16: whole, or, for a matrix, as
+    `name:left` (rows, rank) and `name:right` (rank, columns), whose product is the nearest
+    matrix of that rank."""
+    found = {f"last.{name}": one for name, one in scorer.last.state_dict().items()}
+    before = encoder.state_dict()
     for name, weight in scorer.encoder.state_dict().items():
-        moved = (weight - before[name]).float().cpu()
-        if not moved.any():
-            continue
-        if moved.ndim < 2 or rank >= min(moved.shape):
-            found[name] = moved.half()
-            continue
-        left, strength, right = torch.linalg.svd(moved, full_matrices=False)
-        root = strength[:rank].sqrt()
-        found[f"{name}:left"], found[f"{name}:right"] = (
-            (left[:, :rank] * root).half(),
-            (root[:, None] * right[:rank]).half(),
-        )
-    return {name: one.contiguous().cpu() for name, one in found.items()}
+        moved = (weight - before[name]).float()
+        if moved.ndim == 2 and moved.any() and rank < min(moved.shape):
+            left, strength, right = torch.linalg.svd(moved, full_matrices=False)
+            root = strength[:rank].sqrt()
+            found[f"{name}:left"] = left[:, :rank] * root
+            found[f"{name}:right"] = root[:, None] * right[:rank]
+        elif moved.any():
+            found[name] = moved
+    return {name: one.half().contiguous().cpu() for name, one in found.items()}
 
 
 def restored(encoder: Encoder, kept: dict[str, Tensor], kind: str, frozen: int) -> PairScorer:
     """The scorer again from the encoder and what `difference` kept; ValueError where a name is
     none of its weights."""
     scorer = PairScorer(encoder, kind, frozen)
-    scorer.last.load_state_dict(
-        {name[5:]: one.float() for name, one in kept.items() if name.startswith("last.")}
-    )
-    weights = scorer.encoder.state_dict()
-    names = {name.partition(":")[0] for name in kept if not name.startswith("last.")}
-    if unknown := names - weights.keys():
-        raise ValueError(
-            f"{sorted(unknown)[:3]} are no weights of this encoder; the file is another one's"
-        )
-    for name in names:
-        moved = (
-            kept[name]
-            if name in kept
-            else kept[f"{name}:left"].float() @ kept[f"{name}:right"].float()
-        )
-        weights[name] += moved.to(weights[name])
+    weights = dict(scorer.encoder.state_dict())
+    for name, one in kept.items():
+        ours, _, side = name.partition(":")
+        if ours.startswith("last."):
+            scorer.last.state_dict()[ours[5:]].copy_(one)
+        elif ours not in weights:
+            raise ValueError(f"{ours} is no weight of this encoder; the file is another one's")
+        elif side != "right":
+            moved = one.float() @ kept[f"{ours}:right"].float() if side else one.float()
+            weights[ours] += moved.to(weights[ours])
     return scorer
 
 
-class WebEncoder(nn.Module):
-    """An encoder for export: the rows of one text's tokens, (1, T), to its unit vector."""
+class WebScorer(nn.Module):
+    """A cross-encoder for export: the rows of a text's tokens (1, T), and 1 where they are of
+    the anchor and of the target, (1, 2, T), to its score (1,)."""
 
-    def __init__(self, encoder: Encoder, kept: np.ndarray) -> None:
+    def __init__(self, scorer: PairScorer, kept: np.ndarray) -> None:
         super().__init__()
-        self.encoder = copy.deepcopy(encoder).float().cpu()
-        words = self.encoder.word.weight[torch.from_numpy(kept)]
-        self.encoder.word = nn.Embedding.from_pretrained(words)
+        self.scorer = copy.deepcopy(scorer).float().cpu()
+        words = self.scorer.encoder.word.weight[torch.from_numpy(kept)]
+        self.scorer.encoder.word = nn.Embedding.from_pretrained(words)
 
-    def forward(self, rows_1T: Tensor) -> Tensor:
-        return pooled(self.encoder.through(self.encoder.embed(rows_1T), None), None)
+    def forward(self, rows_1T: Tensor, phrase_12T: Tensor) -> Tensor:
+        encoder, frozen = self.scorer.encoder, self.scorer.frozen
+        x_1TD = encoder.through(encoder.embed(rows_1T), None, 0, frozen)
+        return self.scorer.score(x_1TD, None, phrase_12T, torch.zeros(1, 1, dtype=torch.int64))
 
 
 def kept_tokens(ids: list[list[int]]) -> np.ndarray:
@@ -104,21 +91,20 @@ def kept_tokens(ids: list[list[int]]) -> np.ndarray:
     return np.array(sorted({PAD, *FREQUENT, *(token for one in ids for token in one)}))
 
 
-def int8_network(encoder: Encoder, kept: np.ndarray) -> bytes:
-    """The exported encoder with int8 matrices, as the bytes of an ONNX file for any length."""
+def int8_network(scorer: PairScorer, kept: np.ndarray) -> bytes:
+    """The exported scorer with int8 matrices, as the bytes of an ONNX file for any length."""
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
-    network, example = WebEncoder(encoder, kept).eval(), torch.arange(5)[None]
+    names = {"input_names": ["rows", "phrase"], "output_names": ["score"]}
+    names["dynamic_axes"] = {"rows": {1: "tokens"}, "phrase": {2: "tokens"}}
+    network = WebScorer(scorer, kept).eval()
+    example = (torch.arange(5)[None], torch.tensor([[[1.0, 1, 0, 0, 0], [0, 0, 1, 1, 0]]]))
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter(
             "ignore"
         )  # the exporter that leaves lengths free is called legacy
         whole, small = Path(folder) / "whole.onnx", Path(folder) / "small.onnx"
-        names = {"input_names": ["rows"], "output_names": ["vector"]}
-        free = {"dynamic_axes": {"rows": {1: "tokens"}}}
-        torch.onnx.export(
-            network, example, whole, dynamo=False, opset_version=17, **names, **free
-        )
+        torch.onnx.export(network, example, whole, dynamo=False, opset_version=17, **names)
         logging.disable(logging.WARNING)  # a hint on preparing images
         quantize_dynamic(whole, small, weight_type=QuantType.QInt8, per_channel=True)
         logging.disable(logging.NOTSET)
@@ -141,13 +127,10 @@ class LivePage:
         self.name, self.files, self.html = name, files, html
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
-        told = {
-            name: {
-                "sha256": hashlib.sha256(content).hexdigest(),
-                "base64": base64.b64encode(content).decode(),
-            }
-            for name, content in self.files.items()
-        }
+        told = {}
+        for name, content in self.files.items():
+            text = base64.b64encode(content).decode()
+            told[name] = {"sha256": hashlib.sha256(content).hexdigest(), "base64": text}
         pack = {"name": self.name, "files": told}
         return {"text/html": self.html, "text/plain": "a live model", MIME: pack}
 
@@ -155,7 +138,7 @@ class LivePage:
 def live_page(
     scorer: PairScorer, pairs: Pairs, examples: list[list[int]], known: Pairs, html: str
 ) -> LivePage:
-    """The `LivePage` of a scorer `apart` with context, for words whose tokens `known` uses.
+    """The `LivePage` of a cross-encoder with context, for words whose tokens `known` uses.
 
     `examples` are groups of rows of `pairs` with the same two phrases in different contexts;
     the pack holds their ratings and float32 scores, for the page to compare itself with.
@@ -165,21 +148,14 @@ def live_page(
     found = scores(scorer, pairs[np.concatenate(examples)], True).tolist()
     told = []
     for rows in examples:
-        code = [str(one) for one in pairs.context[rows]]
-        ratings = dict(zip(code, pairs.score[rows].tolist(), strict=True))
-        ours = {one: round(found.pop(0), 6) for one in code}
-        told.append(
-            {
-                "anchor": pairs.anchor[rows[0]],
-                "target": pairs.target[rows[0]],
-                "ratings": ratings,
-                "scores": ours,
-            }
-        )
-    line = [scorer.last.weight.item(), scorer.last.bias.item()]
+        code = pairs.context[rows].tolist()
+        one = {"anchor": pairs.anchor[rows[0]], "target": pairs.target[rows[0]]}
+        one["ratings"] = dict(zip(code, pairs.score[rows].tolist(), strict=True))
+        one["scores"] = {context: round(found.pop(0), 6) for context in code}
+        told.append(one)
     files = {
-        "pairs.onnx": int8_network(scorer.encoder, kept),
+        "pairs.onnx": int8_network(scorer, kept),
         "vocabulary.txt": vocabulary(kept).encode(),
-        "meta.json": json.dumps({"titles": titles(), "examples": told, "line": line}).encode(),
+        "meta.json": json.dumps({"titles": titles(), "examples": told}).encode(),
     }
     return LivePage("pairs", files, html)

@@ -46,9 +46,11 @@ globalThis.rebuiltLive?.start("pairs", async (element, tools) => {
           session = await ort.InferenceSession.create(data.model, { executionProviders: ["wasm"] });
           return postMessage({ id: data.id });
         }
-        const rows = new ort.Tensor("int64", BigInt64Array.from(data.rows, BigInt), [1, data.rows.length]);
-        const found = await session.run({ rows });
-        postMessage({ id: data.id, vector: found.vector.data.slice() });
+        const length = data.rows.length;
+        const rows = new ort.Tensor("int64", BigInt64Array.from(data.rows, BigInt), [1, length]);
+        const phrase = new ort.Tensor("float32", data.phrase, [1, 2, length]);
+        const found = await session.run({ rows, phrase });
+        postMessage({ id: data.id, score: found.score.data[0] });
       } catch (error) {
         postMessage({ id: data.id, error: String(error.message || error) });
       }
@@ -60,7 +62,7 @@ globalThis.rebuiltLive?.start("pairs", async (element, tools) => {
     const { resolve, reject } = waiting.get(data.id);
     waiting.delete(data.id);
     if (data.error) reject(new Error(data.error));
-    else resolve(data.vector);
+    else resolve(data.score);
   };
   const ask = (message, transfer = []) => new Promise((resolve, reject) => {
     asked += 1;
@@ -70,23 +72,25 @@ globalThis.rebuiltLive?.start("pairs", async (element, tools) => {
   const model = await tools.bytes(tools.model, "pairs.onnx");
   await ask({ model }, [model.buffer]);
 
-  // [CLS] phrase [SEP] title [SEP] as rows of the small model; an error names the word whose pieces it lacks.
-  function text(phrase, context) {
-    if (!phrase.trim()) throw new Error("type two phrases");
-    if (phrase.length > 200) throw new Error("a phrase has at most 200 letters here");
-    const [first, last] = ["[CLS]", "[SEP]"].map((name) => tokens.ids.get(name));
-    for (const word of phrase.trim().split(/\s+/)) {
+  // The pieces of a text; an error names the word whose pieces the small model lacks.
+  function pieces(text) {
+    if (!text.trim()) throw new Error("type two phrases");
+    if (text.length > 200) throw new Error("a phrase has at most 200 letters here");
+    for (const word of text.trim().split(/\s+/)) {
       const lacking = tokens.encode(word).some((id) => id === tokens.unknown || rows[id] === null);
       if (lacking) throw new Error(`“${word.slice(0, 30)}” is not in this small model, which holds frequent words and those of the data set`);
     }
-    const ids = [first, ...tokens.encode(phrase), last, ...tokens.encode(meta.titles[context]), last];
-    return ids.map((id) => rows[id]);
+    return tokens.encode(text);
   }
-  const [scale, shift] = meta.line;
+  // [CLS] anchor [SEP] target [SEP] title [SEP], and which of its tokens are the anchor's and the target's.
   async function score(anchor, target, context) {
-    const texts = [anchor, target].map((phrase) => text(phrase, context)); // both are checked before either is asked
-    const [one, other] = await Promise.all(texts.map((rows) => ask({ rows })));
-    return scale * one.reduce((sum, value, at) => sum + value * other[at], 0) + shift;
+    const [first, last] = ["[CLS]", "[SEP]"].map((name) => tokens.ids.get(name));
+    const one = [first, ...pieces(anchor), last];
+    const two = [...pieces(target), last];
+    const ids = [...one, ...two, ...pieces(meta.titles[context]), last];
+    const phrase = new Float32Array(2 * ids.length).fill(1, 0, one.length);
+    phrase.fill(1, ids.length + one.length, ids.length + one.length + two.length);
+    return ask({ rows: ids.map((id) => rows[id]), phrase });
   }
 
   // Does this browser compute what PyTorch computed? The largest difference over the examples, for the page and tests.

@@ -67,13 +67,9 @@ def read(path: Path | str, scored: bool = True) -> Pairs:
         rows = csv.DictReader(file)
         missing = set(COLUMNS[: 4 + scored]) - set(rows.fieldnames or ())
         if missing:
-            raise ValueError(
-                f"{Path(path).name} lacks the column {', '.join(sorted(missing))}; "
-                f"it has {rows.fieldnames}"
-            )
-        return pairs(
-            [{**row, "score": row["score"] if scored else "nan"} for row in rows], scored
-        )
+            what = f"{Path(path).name} lacks the column {', '.join(sorted(missing))}"
+            raise ValueError(f"{what}; it has {rows.fieldnames}")
+        return pairs([row if scored else {**row, "score": "nan"} for row in rows], scored)
 
 
 def pairs(rows: Iterable[dict], scored: bool = True) -> Pairs:
@@ -101,11 +97,8 @@ def _wrong(row: dict, scored: bool, seen: set[str]) -> str:
         return f"context {row['context']!r} is unknown; {known}"
     if scored and not _is_rating(row["score"]):
         return f"score {row['score']!r}; raters gave {', '.join(map(str, SCORES))}"
-    return (
-        "this id came before; each rating has one id, or a pair would count twice"
-        if row["id"] in seen
-        else ""
-    )
+    twice = "this id came before; each rating has one id, or a pair would count twice"
+    return twice if row["id"] in seen else ""
 
 
 def _is_rating(score: object) -> bool:
@@ -127,15 +120,11 @@ def split_by_anchor(
     once = np.array(sorted(set(anchors)), dtype=object)
     order = np.random.default_rng(seed).permutation(once)
     held, tuned = round(test * len(once)), round(validation * len(once))
-    if (test > 0) != (held > 0) or (validation > 0) != (tuned > 0) or held + tuned >= len(once):
-        raise ValueError(
-            f"{len(once)} anchors cannot be split with shares {test} and {validation}: "
-            "a part would be empty"
-        )
-    part = dict.fromkeys(order, "train")
-    part |= dict.fromkeys(order[:held], "test") | dict.fromkeys(
-        order[held : held + tuned], "validation"
-    )
+    if held < (test > 0) or tuned < (validation > 0) or held + tuned >= len(once):
+        what = f"{len(once)} anchors cannot be split with shares {test} and {validation}"
+        raise ValueError(f"{what}: a part would be empty")
+    part = dict.fromkeys(order, "train") | dict.fromkeys(order[:held], "test")
+    part |= dict.fromkeys(order[held : held + tuned], "validation")
     return np.array([part[anchor] for anchor in anchors])
 
 
@@ -148,37 +137,32 @@ def split_at_random(count: int, test: float = 0.2, seed: int = 0) -> np.ndarray:
 def is_new(pairs: Pairs, train: Pairs) -> np.ndarray:
     """Where neither the target nor the anchor of a pair occurs anywhere in `train`, as booleans
     (N,)."""
-    known = set(train.target) | set(train.anchor)
-    return np.array(
-        [
-            not {anchor, target} & known
-            for anchor, target in zip(pairs.anchor, pairs.target, strict=True)
-        ]
-    )
+    known = sorted(set(train.target) | set(train.anchor))
+    return ~np.isin(pairs.anchor, known) & ~np.isin(pairs.target, known)
+
+
+def _rows_of(keys: Iterable) -> dict[object, list[int]]:
+    """The rows of each different key."""
+    rows: dict[object, list[int]] = {}
+    for row, key in enumerate(keys):
+        rows.setdefault(key, []).append(row)
+    return rows
 
 
 def other_targets(pairs: Pairs) -> list[np.ndarray]:
     """For each pair the rows of the other pairs with its anchor and context: the raters' list,
     seen without scores."""
-    groups: dict[tuple[str, str], list[int]] = {}
-    for row, key in enumerate(zip(pairs.anchor, pairs.context, strict=True)):
-        groups.setdefault(key, []).append(row)
-    keys = zip(pairs.anchor, pairs.context, strict=True)
-    return [
-        np.array([one for one in groups[key] if one != row], dtype=int)
-        for row, key in enumerate(keys)
-    ]
+    keys = list(zip(pairs.anchor, pairs.context, strict=True))
+    rows = {key: np.array(found) for key, found in _rows_of(keys).items()}
+    return [rows[key][rows[key] != row] for row, key in enumerate(keys)]
 
 
 def switched(pairs: Pairs) -> list[tuple[int, int]]:
     """Pairs of rows with the same two phrases in two contexts that were rated differently; the
     lower score first."""
-    same: dict[tuple[str, str], list[int]] = {}
-    for row, key in enumerate(zip(pairs.anchor, pairs.target, strict=True)):
-        same.setdefault(key, []).append(row)
     found = []
-    for rows in same.values():
-        low, high = (f(rows, key=pairs.score.__getitem__) for f in (min, max))
+    for rows in _rows_of(zip(pairs.anchor, pairs.target, strict=True)).values():
+        low, high = (pick(rows, key=pairs.score.__getitem__) for pick in (min, max))
         if pairs.score[low] < pairs.score[high]:
             found.append((low, high))
     return found

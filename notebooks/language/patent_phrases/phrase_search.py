@@ -8,7 +8,7 @@ size.
 Shapes: `V` phrases of the collection, `D` = 384 features, `K` found.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 import numpy as np
@@ -24,22 +24,18 @@ class Index(NamedTuple):
     contexts: list[frozenset[str]]
 
 
-def index(pairs: Pairs, encoder: pe.Encoder | None = None) -> Index:
+def index(pairs: Pairs, encode: Callable = pe.encode) -> Index:
     """All different targets of the pairs, encoded; each knows the contexts of its pairs."""
     contexts: dict[str, set[str]] = {}
     for target, context in zip(pairs.target, pairs.context, strict=True):
         contexts.setdefault(target, set()).add(context)
-    phrases = list(contexts)
+    vectors = encode(list(contexts))
     return Index(
-        np.array(phrases, dtype=object),
-        pe.encode(phrases, encoder),
-        list(map(frozenset, contexts.values())),
+        np.array(list(contexts), dtype=object), vectors, [*map(frozenset, contexts.values())]
     )
 
 
-def nearest(
-    vector: np.ndarray, vectors: np.ndarray, count: int
-) -> tuple[np.ndarray, np.ndarray]:
+def nearest(vector: np.ndarray, vectors: np.ndarray, count: int) -> tuple:
     """Rows (K,) of the `count` vectors with the highest dot product, best first, and those
     products.
 
@@ -53,10 +49,9 @@ def nearest(
     if count < 1:
         raise ValueError(f"count {count}; at least one phrase is to be found")
     products = vectors @ vector
+    rows = np.arange(len(products))
     if count < len(products):
         rows = np.flatnonzero(products >= np.partition(products, -count)[-count])
-    else:
-        rows = np.arange(len(products))
     rows = rows[np.argsort(-products[rows], kind="stable")][:count]
     return rows, products[rows]
 
@@ -73,17 +68,11 @@ def search(
 
     Raises ValueError for an unknown context and for what `phrase_encoder.encode` refuses.
     """
-    unknown = sorted(set(contexts) - set(titles()))
-    if unknown:
+    if unknown := sorted(set(contexts) - set(titles())):
         raise ValueError(
             f"contexts {unknown} are unknown; allowed are the {len(titles())} of cpc_titles.tsv"
         )
-    kept = np.arange(len(held.phrases))
-    if contexts:
-        kept = np.array(
-            [row for row, of in enumerate(held.contexts) if of & set(contexts)], dtype=int
-        )
-    if not len(kept):
-        return []
+    asked = [not contexts or bool(of & set(contexts)) for of in held.contexts]
+    kept = np.flatnonzero(asked)
     rows, cosines = nearest(pe.encode([query], encoder)[0], held.vectors[kept], count)
     return list(zip(held.phrases[kept[rows]], cosines.tolist(), strict=True))

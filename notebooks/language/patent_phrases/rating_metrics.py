@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from patent_pairs import SCORES as LEVELS
 
 
 class Interval(NamedTuple):
@@ -58,14 +59,11 @@ def _checked(first: Sequence[float], second: Sequence[float]) -> tuple[np.ndarra
     for name, values in (("first", x), ("second", y)):
         bad = np.flatnonzero(~np.isfinite(values))
         if len(bad):
-            raise ValueError(
-                f"the {name} list has {len(bad)} values that are no number, one at {bad[0]}"
-            )
+            what = f"{len(bad)} values that are no number, one at {bad[0]}"
+            raise ValueError(f"the {name} list has {what}; each pair needs a number")
         if np.ptp(values) == 0:
-            raise ValueError(
-                f"all {len(values)} values of the {name} list are {values[0]}: "
-                "a constant correlates with nothing"
-            )
+            what = f"all {len(values)} values of the {name} list are {values[0]}"
+            raise ValueError(f"{what}: a constant correlates with nothing")
     return x, y
 
 
@@ -95,10 +93,9 @@ def ngram_jaccard(first: str, second: str, length: int = 3, padding: int = 2) ->
     The padding gives beginnings and ends of a phrase pieces of their own. Raises ValueError
     where neither has a piece.
     """
-    padded = (" " * padding + phrase + " " * padding for phrase in (first, second))
-    parts = (
-        {text[at : at + length] for at in range(len(text) - length + 1)} for text in padded
-    )
+    ends = " " * padding
+    padded = (ends + phrase + ends for phrase in (first, second))
+    parts = ({one[at : at + length] for at in range(len(one) - length + 1)} for one in padded)
     return _jaccard(*parts, first, second)
 
 
@@ -109,65 +106,58 @@ def _jaccard(one: set[str], other: set[str], first: str, second: str) -> float:
 
 
 def pearson_interval(
-    predicted: np.ndarray,
-    rated: np.ndarray,
-    anchors: Sequence[str],
-    draws: int = 2000,
-    seed: int = 0,
+    predicted: np.ndarray, rated: np.ndarray, anchors: Sequence[str], draws: int = 2000
 ) -> Interval:
     """Pearson's correlation with 95 % of `draws` bootstrap samples of whole anchors.
 
     Sums for each anchor suffice, so a draw is one row of a matrix product (R, A) @ (A, 6).
     ValueError as in `pearson`.
     """
-    value = pearson(predicted, rated)
-    return Interval(
-        value,
-        *np.quantile(_drawn(predicted, rated, anchors, draws, seed), (0.025, 0.975)).tolist(),
-    )
+    found = _drawn(predicted, rated, anchors, draws)
+    return Interval(pearson(predicted, rated), *np.quantile(found, (0.025, 0.975)).tolist())
 
 
 def gain_interval(
-    better: np.ndarray,
-    base: np.ndarray,
-    rated: np.ndarray,
-    anchors: Sequence[str],
-    draws: int = 2000,
-    seed: int = 0,
+    better: np.ndarray, base: np.ndarray, rated: np.ndarray, anchors: Sequence[str]
 ) -> Interval:
     """How much higher the correlation of `better` is than that of `base`, both on the same
     draws of anchors."""
-    difference = _drawn(better, rated, anchors, draws, seed) - _drawn(
-        base, rated, anchors, draws, seed
-    )
+    found = _drawn(better, rated, anchors) - _drawn(base, rated, anchors)
     value = pearson(better, rated) - pearson(base, rated)
-    return Interval(value, *np.quantile(difference, (0.025, 0.975)).tolist())
+    return Interval(value, *np.quantile(found, (0.025, 0.975)).tolist())
+
+
+def share_interval(hits: np.ndarray, anchors: Sequence[str]) -> Interval:
+    """The mean of `hits` (N,), from 0 to 1, with 95 % of bootstrap samples of whole anchors."""
+    of, weights_RA = _weights(anchors, 2000)
+    found = weights_RA @ np.bincount(of, hits) / (weights_RA @ np.bincount(of))
+    return Interval(float(np.mean(hits)), *np.quantile(found, (0.025, 0.975)).tolist())
+
+
+def _weights(anchors: Sequence[str], draws: int) -> tuple[np.ndarray, np.ndarray]:
+    """Each pair's anchor as a number (N,), and how often each anchor is in each draw (R, A)."""
+    names, of = np.unique(np.asarray(anchors, dtype=str), return_inverse=True)
+    if len(names) < 2:
+        raise ValueError(f"{len(names)} anchors; an interval needs two or more")
+    chance = np.full(len(names), 1 / len(names))
+    return of, np.random.default_rng(0).multinomial(len(names), chance, size=draws)
 
 
 def _drawn(
-    predicted: np.ndarray, rated: np.ndarray, anchors: Sequence[str], draws: int, seed: int
+    predicted: np.ndarray, rated: np.ndarray, anchors: Sequence[str], draws: int = 2000
 ) -> np.ndarray:
     """The correlation in each draw, (R,); a draw without spread raises ValueError."""
     x, y = _checked(predicted, rated)
     x, y = x - x.mean(), y - y.mean()  # small numbers, so that the sums below lose no digits
-    names, of = np.unique(np.asarray(anchors, dtype=str), return_inverse=True)
-    if len(of) != len(x) or len(names) < 2:
-        raise ValueError(
-            f"{len(of)} anchors, {len(names)} different, for {len(x)} pairs; two or more needed"
-        )
+    of, weights_RA = _weights(anchors, draws)
+    if len(of) != len(x):
+        raise ValueError(f"{len(of)} anchors for {len(x)} pairs; each pair has one")
     columns = (np.ones_like(x), x, y, x * x, y * y, x * y)
-    sums_A6 = np.stack(
-        [np.bincount(of, weights=column, minlength=len(names)) for column in columns], axis=1
-    )
-    weights_RA = np.random.default_rng(seed).multinomial(
-        len(names), np.full(len(names), 1 / len(names)), size=draws
-    )
+    sums_A6 = np.stack([np.bincount(of, column) for column in columns], axis=1)
     n, sx, sy, sxx, syy, sxy = (weights_RA @ sums_A6).T
     spread = (sxx - sx * sx / n) * (syy - sy * sy / n)
     if not (spread > 0).all():
-        raise ValueError(
-            f"{len(names)} anchors are too few: in some draws all values are equal"
-        )
+        raise ValueError("too few anchors: in some draws all values are equal")
     return (sxy - sx * sy / n) / np.sqrt(spread)
 
 
@@ -179,29 +169,24 @@ def calibration(predicted: np.ndarray, rated: np.ndarray, bins: int = 10) -> np.
     return np.array([(x[group].mean(), y[group].mean(), len(group)) for group in groups])
 
 
-def kappa(
-    first: Sequence[float],
-    second: Sequence[float],
-    levels: Sequence[float] = (0, 0.25, 0.5, 0.75, 1),
-) -> float:
+def kappa(first: Sequence[float], second: Sequence[float]) -> float:
     """Cohen's kappa with quadratic weights: agreement of two raters beyond that of their habits
     alone, 1 at most.
 
-    Disagreements count by their squared distance. Raises ValueError for a value outside of
-    `levels`, and where both raters gave one and the same value throughout.
+    Disagreements count by their squared distance. Raises ValueError for a value that is none of
+    the five levels, and where both raters gave one and the same value throughout.
     """
-    values = np.asarray(levels, dtype=np.float64)
-    given = np.array([first, second], dtype=np.float64)
+    given, values = np.array([first, second], dtype=np.float64), np.array(LEVELS)
     place = np.abs(given[..., None] - values).argmin(-1)
     odd = given[values[place] != given]
     if len(odd):
-        raise ValueError(f"rating {odd[0]}; allowed are {', '.join(map(str, levels))}")
-    table = np.zeros((len(levels), len(levels)))
+        raise ValueError(f"rating {odd[0]}; allowed are {', '.join(map(str, LEVELS))}")
+    table = np.zeros((len(values), len(values)))
     np.add.at(table, tuple(place), 1)
-    cost = np.subtract.outer(levels, levels) ** 2
+    cost = np.subtract.outer(values, values) ** 2
     by_chance = (np.outer(table.sum(1), table.sum(0)) / table.sum() * cost).sum()
     if by_chance == 0:
         raise ValueError(
-            "both raters gave one value only; agreement beyond chance is undefined"
+            "both raters gave one value only: agreement beyond chance is undefined"
         )
     return float(1 - (table * cost).sum() / by_chance)

@@ -32,14 +32,10 @@ def _encoding(sizes, device, batch, each=False):
     """A function that encodes phrases of 3 to 8 tokens, whose ids lie on the host."""
     count, lengths = sizes["test_anchors"] * PHRASES_PER_ANCHOR, range(3, 9)
     random = torch.Generator().manual_seed(0)
-    made = [
-        torch.randint(1000, pe.WORDS, (count // len(lengths), length), generator=random)
-        for length in lengths
-    ]
-    encoder, batches = (
-        pe.Encoder().to(device).eval(),
-        [part for ids in made for part in ids.split(batch)],
-    )
+    shapes = [(count // len(lengths), length) for length in lengths]
+    made = [torch.randint(1000, pe.WORDS, shape, generator=random) for shape in shapes]
+    encoder = pe.Encoder().to(device).eval()
+    batches = [part for ids in made for part in ids.split(batch)]
 
     @torch.inference_mode()
     def encode():

@@ -2,20 +2,22 @@
 anchors never trained on.
 
     python study_patent_phrases.py --keep scores  # from the slice's folder; writes a receipt
-    python study_patent_phrases.py --anchors 40 --epochs 1
+    python study_patent_phrases.py --anchors 40
 
 Anchors are split once (70 % training, 10 % validation, 20 % test). All trained models share one
-recipe. After each quarter of the steps the validation part is judged, and the weights that were
-best there are kept; it also fits the line of the last step. The test part chooses nothing.
-Intervals draw whole anchors. Each model was trained once, with one seed: an interval holds the
-choice of anchors, not that of the seed. `--keep` names a folder for the scores of each model,
-so that a run that was ended goes on where it stopped, and for `pair_difference.safetensors`,
-which the page loads.
+recipe; nobody has searched for each one's best. Twice while training the validation part is
+judged, and the weights that were best there are kept; it also fits the line of the last step.
+The test part chooses nothing. Intervals draw whole anchors. Each model was trained once, with
+one seed: an interval holds the choice of anchors, not that of the seed. `--keep` names a folder
+for each model's scores, from which a run that was ended goes on, and for
+`pair_difference.safetensors`, which the page loads.
 """
 
 import argparse
 import copy
+from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -29,15 +31,23 @@ from helpers import data, device, receipts
 from safetensors.torch import save_file
 
 TRAINED = {  # name: kind, with the context's title
-    "apart_context": ("apart", True),
-    "together_context": ("together", True),
-    "apart": ("apart", False),
-    "together": ("together", False),
+    "cross_context": ("cross-encoder", True),
+    "bi": ("bi-encoder", False),
+    "cross": ("cross-encoder", False),
+    "bi_context": ("bi-encoder", True),
 }
-SHOWN = "apart_context"  # the page shows this one, from `pair_difference.safetensors`
+GAINS = [(name, "zero_shot") for name in TRAINED]  # differences with an interval of their own
+GAINS += [("cross", "bi"), ("cross_context", "cross"), ("bi_context", "bi")]
+SHOWN = "cross_context"  # the page shows this one, from `pair_difference.safetensors`
 RECIPE = pt.Recipe(frozen=4, epochs=1, batch=32, rate=1e-4)
-CHECKS = 4  # of the validation part, while training
+CHECKS = 2  # of the validation part, while training
 VALIDATION, TEST = 0.1, 0.2
+
+
+def recipe() -> pt.Recipe:
+    """How all models are trained: the upper layers on a CPU; all on a GPU, which never ran."""
+    full = RECIPE._replace(frozen=0, epochs=4, rate=5e-5)
+    return device.tier("auto").pick(cpu=RECIPE, gpu=full, big=full)
 
 
 def untrained(encoder: pe.Encoder, pairs: pp.Pairs) -> dict[str, np.ndarray]:
@@ -58,24 +68,21 @@ def cosines(
 ) -> np.ndarray:
     """The cosine of each pair, (N,): after all layers, or, with `layers=0`, of the mean of the
     tokens' own vectors."""
-    made = pt.texts(pairs, "apart", context)
     if layers:
-        scorer = pt.PairScorer(encoder, "apart", layers)
-        return pt.predict(scorer, pt.States(encoder, made.ids, layers), made.uses)
-    words = encoder.word.weight
-    vectors = torch.stack(
-        [words[torch.tensor(one[1:-1], device=words.device)].mean(0) for one in made.ids]
-    )
+        return pt.scores(pt.PairScorer(encoder, "bi-encoder", layers), pairs, context)
+    made, words = pt.texts(pairs, "bi-encoder", context), encoder.word.weight
+    tokens = [torch.tensor(one[1:-1], device=words.device) for one in made.ids]
+    vectors = torch.stack([words[one].mean(0) for one in tokens])
     vectors = torch.nn.functional.normalize(vectors, dim=1).cpu().numpy()
-    return (vectors[made.uses[:, 0]] * vectors[made.uses[:, 1]]).sum(1)
+    return vectors[made.uses].prod(1).sum(1)
 
 
 def slices(test: pp.Pairs, train: pp.Pairs, words: np.ndarray) -> dict[str, np.ndarray]:
     """Parts of the test pairs by name, as masks (N,)."""
-    contexts = dict(zip(*np.unique(train.context, return_counts=True), strict=True))
-    anchors = dict(zip(*np.unique(test.anchor, return_counts=True), strict=True))
-    seen = np.array([contexts.get(one, 0) for one in test.context])
-    rows = np.array([anchors[one] for one in test.anchor])
+    contexts = Counter(train.context.tolist())
+    seen = np.array([contexts[one] for one in test.context])
+    rows = np.unique(test.anchor, return_inverse=True, return_counts=True)
+    rows = rows[2][rows[1]]  # pairs of this anchor
     return {
         "all": np.ones(len(test), bool),
         "no shared word": words == 0,
@@ -88,11 +95,19 @@ def slices(test: pp.Pairs, train: pp.Pairs, words: np.ndarray) -> dict[str, np.n
     }
 
 
-def switch_agreement(pairs: pp.Pairs, predicted: np.ndarray) -> tuple[float, int]:
+def by_context(train: pp.Pairs, pairs: pp.Pairs) -> np.ndarray:
+    """Each context's mean training score: what there is to know without reading the phrases."""
+    mean = {one: train.score[train.context == one].mean() for one in set(train.context)}
+    return np.array([mean.get(one, train.score.mean()) for one in pairs.context])
+
+
+def switch_agreement(pairs: pp.Pairs, predicted: np.ndarray) -> rm.Interval:
     """Of the pairs rated differently in two contexts, the share whose scores differ in the same
-    direction; how many."""
-    found = pp.switched(pairs)
-    return float(np.mean([predicted[high] > predicted[low] for low, high in found])), len(found)
+    direction; no move, up to rounding, counts half."""
+    low, high = np.array(pp.switched(pairs)).T
+    moved = predicted[high] - predicted[low]
+    hits = np.where(np.abs(moved) < 1e-6, 0.5, moved > 0)
+    return rm.share_interval(hits, pairs.anchor[low])
 
 
 def kept(path: Path | None, make: Callable[[], dict]) -> dict[str, np.ndarray]:
@@ -106,113 +121,111 @@ def kept(path: Path | None, make: Callable[[], dict]) -> dict[str, np.ndarray]:
 
 
 def ladder(
-    parts: dict[str, pp.Pairs], keep: Path | None, only: list[str], epochs: int
+    parts: dict[str, pp.Pairs], keep: Path | None, only: list[str]
 ) -> dict[str, np.ndarray]:
     """Scores of the test pairs by each step, {name: (N,)}."""
-    encoder, test, found = pe.load(device.device()), parts["test"], {}
+    encoder, at = pe.load(device.device()), keep or Path()
+    found = kept(keep and at / "untrained.npz", lambda: untrained(encoder, parts["test"]))
+    found["context_mean"] = by_context(parts["train"], parts["test"])
     for name in only:
-        scored = kept(
-            keep and keep / f"{name}.npz",
-            lambda name=name: trained(encoder, parts, name, epochs, keep),
-        )
+        path, make = keep and at / f"{name}.npz", partial(trained, encoder, parts, name, keep)
+        scored = kept(path, make)
         found[name] = scored["test"]
-        if "small" in scored:
+        if name == SHOWN:
             found[f"{name}_small"] = scored["small"]
-        if name == "together_context":
             found["other_targets"] = beside_others(encoder, parts, scored)
-        print(f"{name}: {rm.pearson(scored['test'], test.score):.3f}", flush=True)
-    steps = kept(keep and keep / "untrained.npz", lambda: untrained(encoder, test))
-    if {"apart", "together_context"} <= found.keys():
-        found["mean_of_two"] = (found["apart"] + found["together_context"]) / 2
-    return steps | found
+        print(f"{name}: {rm.pearson(found[name], parts['test'].score):.3f}", flush=True)
+    if {"bi", SHOWN} <= found.keys():
+        found["mean_of_two"] = (found["bi"] + found[SHOWN]) / 2
+    return found
 
 
 def trained(
-    encoder: pe.Encoder, parts: dict[str, pp.Pairs], name: str, epochs: int, keep: Path | None
+    encoder: pe.Encoder, parts: dict[str, pp.Pairs], name: str, keep: Path | None
 ) -> dict[str, np.ndarray]:
     """Scores of validation and test by one trained model; of the shown one also by its file."""
-    (kind, context), recipe = TRAINED[name], RECIPE._replace(epochs=epochs)
-    scorer = best_on_validation(encoder, parts, kind, context, recipe)
-    found = {part: pt.scores(scorer, parts[part], context) for part in ("validation", "test")}
+    (kind, context), frozen = TRAINED[name], recipe().frozen
+    made = {part: pt.texts(pairs, kind, context) for part, pairs in parts.items()}
+    states = {part: pt.States(encoder, one, frozen) for part, one in made.items()}
+    score = {part: parts[part].score for part in ("train", "validation")}
+    scorer = best_on_validation(pt.PairScorer(encoder, kind, frozen), made, states, score)
+    found = {p: pt.predict(scorer, states[p], made[p].uses) for p in ("validation", "test")}
     if name == SHOWN:
         thin = pm.difference(scorer, encoder)
-        small = pm.restored(encoder, thin, kind, recipe.frozen)
-        found["small"] = pt.scores(small, parts["test"], context)
+        small = pm.restored(encoder, thin, kind, frozen)
+        found["small"] = pt.predict(small, states["test"], made["test"].uses)
         if keep:
             save_file(thin, keep / "pair_difference.safetensors")
     return found
 
 
 def best_on_validation(
-    encoder: pe.Encoder, parts: dict[str, pp.Pairs], kind: str, context: bool, recipe: pt.Recipe
+    scorer: pt.PairScorer,
+    made: dict[str, pt.Texts],
+    states: dict[str, pt.States],
+    score: dict[str, np.ndarray],
 ) -> pt.PairScorer:
-    """A trained scorer with the weights that were best on the validation part."""
-    torch.manual_seed(recipe.seed)
-    made = {name: pt.texts(parts[name], kind, context) for name in ("train", "validation")}
-    states = {name: pt.States(encoder, one.ids, recipe.frozen) for name, one in made.items()}
-    scorer, checked, best = pt.PairScorer(encoder, kind, recipe.frozen), [], {}
+    """The scorer trained, with the weights that were best on the validation part."""
+    checked, best = [], {}
 
     def told(share: float) -> None:
         if share * CHECKS < len(checked) + 1:
             return
         found = pt.predict(scorer, states["validation"], made["validation"].uses)
-        checked.append(rm.pearson(found, parts["validation"].score))
-        print(f"{kind}, {share:.0%} of the steps: {checked[-1]:.3f} on validation", flush=True)
+        checked.append(rm.pearson(found, score["validation"]))
+        print(f"{share:.0%} of the steps: {checked[-1]:.3f} on validation", flush=True)
         if checked[-1] == max(checked):
             best.update(copy.deepcopy(scorer.state_dict()))
 
-    pt.train(scorer, states["train"], made["train"].uses, parts["train"].score, recipe, told)
+    pt.train(scorer, states["train"], made["train"].uses, score["train"], recipe(), told)
     scorer.load_state_dict(best)
     return scorer
 
 
 def beside_others(
-    encoder: pe.Encoder, parts: dict[str, pp.Pairs], kept: dict[str, np.ndarray]
+    encoder: pe.Encoder, parts: dict[str, pp.Pairs], scored: dict[str, np.ndarray]
 ) -> np.ndarray:
     """Scores of the test pairs where the rest of the raters' list may be seen; its line is
     fitted on validation."""
     features = {}
     for part in ("validation", "test"):
-        vectors = pe.encode(list(parts[part].target), encoder)
-        made = pt.with_other_targets(
-            kept[part].astype(float), vectors, pp.other_targets(parts[part])
-        )
+        vectors, others = pe.encode(parts[part].target, encoder), pp.other_targets(parts[part])
+        made = pt.with_other_targets(scored[part].astype(float), vectors, others)
         features[part] = np.column_stack([made, np.ones(len(made))])
     line = np.linalg.lstsq(features["validation"], parts["validation"].score, rcond=None)[0]
     return features["test"] @ line
 
 
-def record(receipt: receipts.Receipt, found: dict, parts: dict, trained: list[str]) -> None:
+def record(receipt: receipts.Receipt, found: dict, parts: dict) -> None:
     """Correlations, gains, switches, calibration and slices, into the receipt."""
-    test, where = parts["test"], device.device()
+    test, told = parts["test"], {}
     for name, predicted in found.items():
-        told = rm.pearson_interval(predicted, test.score, test.anchor)
-        receipt.record(
-            f"study_{name}_pearson", told.value, "r", told.low, told.high, device=where
-        )
-        ranks = rm.spearman(predicted, test.score)
-        receipt.record(f"study_{name}_spearman", ranks, "r", device=where)
-        agree, count = switch_agreement(test, predicted)
-        receipt.record(f"study_{name}_switch", agree, "share", count=count)
-    for name in set(trained) & found.keys():
-        gain = rm.gain_interval(found[name], found["zero_shot"], test.score, test.anchor)
-        receipt.record(f"study_{name}_gain", gain.value, "r", gain.low, gain.high)
+        told[f"{name}_pearson"] = rm.pearson_interval(predicted, test.score, test.anchor)
+        told[f"{name}_spearman"] = rm.Interval(rm.spearman(predicted, test.score), None, None)
+        if "context" in name:
+            told[f"{name}_switch"] = switch_agreement(test, predicted)
+    for name, base in GAINS:
+        if {name, base} <= found.keys():
+            gain = rm.gain_interval(found[name], found[base], test.score, test.anchor)
+            told[f"{name}_over_{base}"] = gain
+    for name, (value, low, high) in told.items():
+        unit = "share" if name.endswith("switch") else "r"
+        receipt.record(f"study_{name}", value, unit, low, high, device=device.device())
+    for name in TRAINED.keys() & found.keys():
         mean, rated, count = rm.calibration(found[name], test.score).T
         receipt.curve(f"study_calibration_{name}", predicted=mean, rated=rated, pairs=count)
-    masks = slices(test, parts["train"], found["words"])
-    compared = found.keys() - {"words"}  # constant where no word is shared
+    masks = slices(test, parts["train"], found["words"]).values()
     columns = {
-        name: [rm.pearson(found[name][mask], test.score[mask]) for mask in masks.values()]
-        for name in sorted(compared)
+        name: [rm.pearson(found[name][mask], test.score[mask]) for mask in masks]
+        for name in sorted(found.keys() - {"words"})  # constant where no word is shared
     }
-    receipt.curve("study_slices", pairs=[int(mask.sum()) for mask in masks.values()], **columns)
+    receipt.curve("study_slices", pairs=[int(mask.sum()) for mask in masks], **columns)
 
 
 def main(argv: list[str] | None = None) -> None:
     """Train, measure, write the receipt."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--anchors", type=int, help="so many anchors only, for a trial")
-    parser.add_argument("--epochs", type=int, default=RECIPE.epochs)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--only", nargs="*", default=list(TRAINED), choices=list(TRAINED))
     parser.add_argument("--keep", type=Path)
@@ -220,19 +233,18 @@ def main(argv: list[str] | None = None) -> None:
     torch.set_num_threads(o.threads)
     receipt = receipts.start("patent_phrases", device.tier("auto"), threads=o.threads)
     pairs = pp.read(data.fetch("patent_phrases") / "train.csv")
-    if o.anchors:
-        pairs = pairs[np.isin(pairs.anchor, sorted(set(pairs.anchor))[: o.anchors])]
+    pairs = pairs[np.isin(pairs.anchor, sorted(set(pairs.anchor))[: o.anchors])]
     if o.keep:
         o.keep.mkdir(parents=True, exist_ok=True)
     part = pp.split_by_anchor(pairs.anchor, TEST, VALIDATION)
     parts = {name: pairs[part == name] for name in ("train", "validation", "test")}
-    found = ladder(parts, o.keep, o.only, o.epochs)
-    record(receipt, found, parts, o.only)
-    receipt.sizes(
-        **{part: len(rows) for part, rows in parts.items()},
-        epochs=o.epochs,
-        frozen=RECIPE.frozen,
-    )
+    found = ladder(parts, o.keep, o.only)
+    if lacking := TRAINED.keys() - set(o.only):
+        print(f"not recorded: the ladder lacks {', '.join(sorted(lacking))}")
+        return
+    record(receipt, found, parts)
+    sizes = {name: len(rows) for name, rows in parts.items()}
+    receipt.sizes(**sizes, epochs=recipe().epochs, frozen=recipe().frozen)
     print(receipt.write(name="ladder"))
 
 

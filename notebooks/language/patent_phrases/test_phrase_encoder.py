@@ -106,13 +106,13 @@ def test_buckets_hold_one_length_each_and_no_more_tokens_than_allowed():
 
 def test_another_file_of_weights_is_refused(monkeypatch):
     monkeypatch.setattr(pe, "SHA256", "0" * 64)
-    with pytest.raises(ValueError, match="checked was 000"):
+    with pytest.raises(ValueError, match="what was checked was 000"):
         pe.load()
 
 
 def test_weights_of_another_model_are_refused():
     with pytest.raises(ValueError, match="lack embeddings"):
-        pe._joined({}, ["embeddings.word_embeddings.weight"])
+        pe._weight({}, "word.weight")
 
 
 def test_without_the_package_the_message_says_how_to_get_it(monkeypatch):

@@ -43,6 +43,14 @@ def test_a_rater_who_took_part_looks_better_than_one_who_did_not():
     found = tr.simulated(tr.noise_for(0.93, SHARES), SHARES)
     assert found.rater == pytest.approx(0.93, abs=1e-3)
     assert found.third < found.rater - 0.05
+    assert found.third < found.truth
+    assert found.between < found.kappa < found.third
+
+
+def test_whoever_knows_the_truth_of_faultless_raters_is_hardly_wrong():
+    found = tr.simulated(0.0, SHARES)
+    assert (found.rater, found.third, found.between, found.kappa) == pytest.approx((1,) * 4)
+    assert 0.99 < found.truth < 1
 
 
 @pytest.mark.parametrize("correlation", [0.5, 1.2])

@@ -14,14 +14,15 @@ Shapes: `N` pairs.
 from typing import NamedTuple
 
 import numpy as np
+from patent_pairs import SCORES
 from rating_metrics import kappa, pearson
 
-LEVELS = np.array([0, 0.25, 0.5, 0.75, 1])
+LEVELS = np.array(SCORES)
 
 
 class Agreement(NamedTuple):
-    """Correlations with the final score of one of its raters, of a third one, of the truth; of
-    both raters; their kappa."""
+    """Correlations with the final score of one of its raters, of a third one, of the best guess
+    from the truth; of both raters; their kappa."""
 
     rater: float
     third: float
@@ -41,9 +42,7 @@ def from_rater(correlation: float) -> tuple[float, float, float]:
     chance.
     """
     if not 0.5 <= correlation**2 <= 1:
-        raise ValueError(
-            f"correlation {correlation}; one of two raters has .708 to 1 with their mean"
-        )
+        raise ValueError(f"correlation {correlation}; with the mean, raters have .708 to 1")
     between = 2 * correlation**2 - 1
     return between, between * (2 / (1 + between)) ** 0.5, (2 * between / (1 + between)) ** 0.5
 
@@ -65,15 +64,14 @@ def agreed(first: np.ndarray, second: np.ndarray, random: np.random.Generator) -
     return LEVELS[np.floor(middle + random.integers(0, 2, len(middle)) / 2).astype(int)]
 
 
-def simulated(
-    noise: float, shares: np.ndarray, count: int = 20_000, seed: int = 0
-) -> Agreement:
-    """How three raters with this noise (in standard deviations of the truth) agree on `count`
-    pairs."""
-    random = np.random.default_rng(seed)
+def simulated(noise: float, shares: np.ndarray, count: int = 20_000) -> Agreement:
+    """How three raters with this noise (in standard deviations of the truth) agree."""
+    random = np.random.default_rng(0)
     latent = random.standard_normal(count)
     first, second, third = (rated(latent, noise, shares, random) for _ in range(3))
-    final, truth = agreed(first, second, random), rated(latent, 0, shares, random)
+    final, truth = agreed(first, second, random), np.empty(count)
+    for group in np.array_split(np.argsort(latent), 50):
+        truth[group] = final[group].mean()  # the best guess of whoever knows the latent value
     against = (pearson(one, final) for one in (first, third, truth))
     return Agreement(*against, pearson(first, second), kappa(first.tolist(), second.tolist()))
 
@@ -83,12 +81,9 @@ def noise_for(correlation: float, shares: np.ndarray) -> float:
     ValueError if none does."""
     low, high = 0.0, 4.0
     if not simulated(high, shares).rater <= correlation <= simulated(low, shares).rater:
-        raise ValueError(
-            f"correlation {correlation} is outside of what noise from {low} to {high} gives"
-        )
+        raise ValueError(f"correlation {correlation}; no noise from {low} to {high} gives it")
     for _ in range(14):
         middle = (low + high) / 2
-        low, high = (
-            (middle, high) if simulated(middle, shares).rater > correlation else (low, middle)
-        )
+        noisier = simulated(middle, shares).rater > correlation
+        low, high = (middle, high) if noisier else (low, middle)
     return (low + high) / 2
