@@ -4,8 +4,8 @@ and by bm25s. `--rounds 3 --phrases 100` is a short trial.
 Both encoders run the same packaged weights in float32 on the same threads and give equal
 vectors. The reference library is timed with several batch sizes, and its best counts; its ONNX
 and OpenVINO backends, which need more packages, are not tried. The search is timed with the
-query's vector at hand and with its encoding; bm25s answers by words, so what it finds is another
-thing, and only its time stands beside ours.
+query's vector at hand and with its encoding; bm25s answers by words: it finds other things, and
+only its time stands beside ours.
 """
 
 import argparse
