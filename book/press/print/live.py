@@ -74,6 +74,7 @@ def publish(notebook: nbformat.NotebookNode, chapter: Chapter, repository: Repos
     loader = _write(source, f"_live/{LOADER.name}", LOADER.read_text(encoding="utf-8"))
     where = " ".join(f'data-{kind}="../../../{address}"' for kind, address in packs.items())
     sizes = [(source / address.partition("?")[0]).read_bytes() for address in packs.values()]
+    where += " data-wait" * bool(card.get("wait"))
     where += f' data-megabytes="{sum(len(gzip.compress(size, 6)) for size in sizes) / 1e6:.1f}"'
     element = f'<div class="rebuilt-live" data-live="{card["name"]}" {where}>\0</div>'
     begin = f'<script defer src="../../../{loader}"></script>'

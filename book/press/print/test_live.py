@@ -110,6 +110,14 @@ def test_the_pack_holds_the_model_and_the_pinned_runtime(with_live, tmp_path):
         assert hashlib.sha256(found.read_bytes()).hexdigest().startswith(version)
 
 
+@pytest.mark.parametrize("wait", [True, False])
+def test_a_card_may_ask_for_a_click_first(with_live, tmp_path, wait):
+    small, notebook = with_live
+    small.write_card(live=CARD | {"wait": True} if wait else CARD)
+    shown = publish(small, notebook, tmp_path / "out")["text/html"]
+    assert (" data-wait " in shown) is wait
+
+
 def test_the_same_model_gives_the_same_pack_at_any_time(monkeypatch):
     now = live.pack("a", {"x": b"1", "y": b"2"})
     monkeypatch.setattr(gzip.time, "time", lambda: 1e9)

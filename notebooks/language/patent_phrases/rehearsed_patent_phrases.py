@@ -1,0 +1,48 @@
+"""Phrases encoded as a GPU would, the naive way, and a broken one.
+
+`make predict` counts them without a GPU, at the sizes of each tier. The network has random
+weights: what is counted does not depend on them.
+"""
+
+import phrase_encoder as pe
+import torch
+
+PHRASES_PER_ANCHOR = 45
+METRICS = {
+    "sample_phrases_per_s": ("ours", lambda sizes: sizes["test_anchors"] * PHRASES_PER_ANCHOR)
+}
+
+
+def ours(sizes, device):
+    """Phrases of one length in a batch; the vectors come down once, at the end"""
+    return _encoding(sizes, device, batch=256)
+
+
+def naive(sizes, device):
+    """Each phrase alone"""
+    return _encoding(sizes, device, batch=1)
+
+
+def broken(sizes, device):
+    """The same batches, but the vectors of each come down before the next begins"""
+    return _encoding(sizes, device, batch=256, each=True)
+
+
+def _encoding(sizes, device, batch, each=False):
+    """A function that encodes phrases of 3 to 8 tokens, whose ids lie on the host."""
+    count, lengths = sizes["test_anchors"] * PHRASES_PER_ANCHOR, range(3, 9)
+    random = torch.Generator().manual_seed(0)
+    shapes = [(count // len(lengths), length) for length in lengths]
+    made = [torch.randint(1000, pe.WORDS, shape, generator=random) for shape in shapes]
+    encoder = pe.Encoder().to(device).eval()
+    batches = [part for ids in made for part in ids.split(batch)]
+
+    @torch.inference_mode()
+    def encode():
+        found = []
+        for ids in batches:
+            vectors = pe.pooled(encoder.through(encoder.embed(ids.to(device)), None), None)
+            found.append(vectors.cpu() if each else vectors)
+        return torch.cat(found).cpu()
+
+    return encode

@@ -1,0 +1,79 @@
+"""Phrases, their patents, contexts and candidates by hand-made corpora."""
+
+import numpy as np
+import pair_generation as pg
+import patent_pairs as pp
+import pytest
+
+CORPUS = [
+    pg.Patent(("A01", "B02"), ("the gear wheel of a drum",)),
+    pg.Patent(("B02",), ("the gear wheel of a lens", "the gear wheel of a drum")),
+    pg.Patent(("C03",), ("the steel wheel of a drum",)),
+]
+
+
+def random():
+    return np.random.default_rng(0)
+
+
+def test_phrases_stand_between_stopwords_and_punctuation():
+    assert pg.phrases("The ink printing unit, comprising a drum and said roller") == [
+        "ink printing unit",
+        "drum",
+        "roller",
+    ]
+    assert pg.phrases("one two-part axle; five words are too many here") == ["two-part axle"]
+
+
+def test_frequency_counts_patents_and_not_occurrences():
+    found = pg.frequent(CORPUS, least=2)
+    assert {phrase: len(held) for phrase, held in found.items()} == {"gear wheel": 2, "drum": 3}
+    with pytest.raises(ValueError, match="least = 0"):
+        pg.frequent(CORPUS, 0)
+
+
+def test_contexts_are_classes_of_the_patents_and_at_most_four():
+    assert pg.contexts(CORPUS[:2], random()) == ["A01", "B02"]
+    many = [pg.Patent(tuple("ABCDEF"), ())]
+    assert len(set(pg.contexts(many, random()))) == 4
+
+
+def test_partial_matches_share_a_word_and_differ():
+    found = pg.partial_matches(
+        "gear wheel", ["gear wheel", "steel wheel", "drum", "gear box"], 9, random()
+    )
+    assert sorted(found) == ["gear box", "steel wheel"]
+    assert pg.partial_matches("lens", ["drum"], 3, random()) == []
+
+
+def test_what_stands_in_the_same_place_fills_the_mask():
+    assert pg.fill_masked("gear wheel", CORPUS, 3) == ["steel wheel"]
+    assert pg.fill_masked("drum", CORPUS, 3) == ["lens"]
+
+
+def test_cleaning_takes_punctuation_capitals_and_stopwords_off():
+    assert pg.clean("Transmission of the Ink, or said drum!") == "transmission ink drum"
+
+
+def test_functional_phrases_end_in_an_activity():
+    tried = ("food processing", "processing", "ink drum", "acid absorption")
+    assert [pg.is_functional(one) for one in tried] == [
+        True, False, False, True,
+    ]  # fmt: skip
+
+
+def test_simulated_patents_hold_phrases_of_their_classes():
+    rows = [
+        {"id": str(n), "anchor": f"anchor {n:03d}", "target": "x", "context": c, "score": 1}
+        for n, c in enumerate(["A01", "B02"] * 40)
+    ]
+    pairs = pp.pairs(rows)
+    made = pg.patents(pairs, 30, random(), common=5)
+    found = {
+        phrase
+        for patent in made
+        for sentence in patent.sentences
+        for phrase in pg.phrases(sentence)
+    }
+    assert found <= set(pairs.anchor)
+    assert {one for patent in made for one in patent.classes} == {"A01", "B02"}
