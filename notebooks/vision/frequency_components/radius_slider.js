@@ -65,8 +65,8 @@
     choose.value = element.dataset.mode || 0;
     range.style.cssText = choose.style.cssText = "display:block; width:100%; min-height:2.2rem; font:inherit";
     rescale.style.cssText = "width:1.3rem; height:1.3rem; vertical-align:middle; margin-right:.5rem";
-    const picture = (style) => {
-      const canvas = make("canvas", { width: side, height: side, role: "img" });
+    const picture = (style, role) => {
+      const canvas = make("canvas", { width: side, height: side, role });
       canvas.style.cssText = `${style}; image-rendering:pixelated; background:#000`;
       return canvas;
     };
@@ -79,7 +79,7 @@
       canvas.getContext("2d").putImageData(data, 0, 0);
     };
     const buttons = labels.map((label, which) => {
-      const canvas = picture("width:100%; display:block");
+      const canvas = picture("width:100%; display:block", "presentation"); // the button around it has the words
       const button = make("button", { type: "button" }, [canvas]);
       button.setAttribute("aria-label", `image ${which + 1}: ${classes[label]}`);
       button.style.cssText = "padding:3px; border-radius:4px; cursor:pointer; min-width:0";
@@ -91,7 +91,7 @@
     row.setAttribute("aria-label", "Image");
     row.style.cssText = `display:grid; grid-template-columns:repeat(${count}, minmax(0, 3.4rem)); gap:4px; margin:.3rem 0`;
     const shown = ["whole", "low part", "high part"].map((words) => {
-      const canvas = picture("width:100%; display:block");
+      const canvas = picture("width:100%; display:block", "img");
       const caption = make("figcaption", { style: "font-size:.9em; line-height:1.3; min-height:4em" });
       return { words, canvas, caption, figure: make("figure", { style: "margin:0; min-width:0" }, [canvas, caption]) };
     });
