@@ -49,7 +49,7 @@ def proof_parts(repository: Repository, chapters: list[Chapter]) -> dict[str, st
     """The same for the tests of one slice: all its notebooks, cards and modules, its tests and benches too."""
     home = chapters[0]
     everything = home.modules(proofs=True)
-    settings = repository.root / "pyproject.toml"
+    settings = [repository.root / "pyproject.toml", repository.root / "notebooks" / "conftest.py"]
     own = {
         "notebooks": [(cell.cell_type, cell.source) for chapter in chapters for cell in chapter.cells],
         "cards": [chapter.card_path.read_text(encoding="utf-8") for chapter in chapters],
@@ -57,7 +57,7 @@ def proof_parts(repository: Repository, chapters: list[Chapter]) -> dict[str, st
         "data registry": _rows(repository, chapters),
         "programs": _programs(chapters),
         "parameters": {name: os.environ.get(name, "") for name in (*TOLD, "REBUILT_SLOW")},
-        "settings": settings.read_text(encoding="utf-8") if settings.is_file() else "",
+        "settings": [path.read_text(encoding="utf-8") for path in settings if path.is_file()],
         "page": _page(repository, chapters),
     }
     return _hashed(own | _reached(repository, home, set(TEST_TOOLS), everything))

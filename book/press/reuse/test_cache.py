@@ -159,6 +159,9 @@ def test_tests_depend_on_their_slice_s_tests_and_tools_too(small, monkeypatch):
     known = packages.version
     monkeypatch.setattr(packages, "version", lambda name: "0" if name == "pytest" else known(name))
     assert [name for name, value in proofs().items() if before[name] != value] == ["settings", "slice", "packages"]
+    before = proofs()
+    small.write("notebooks/conftest.py", "import pytest\n")
+    assert [name for name, value in proofs().items() if before[name] != value] == ["settings"]
 
 
 def test_tests_of_a_live_model_depend_on_the_built_page_too(small):

@@ -2,19 +2,14 @@
 
 import base64
 import json
-import shutil
 from pathlib import Path
 
 import cascaded_chunks
 import numpy as np
-import pytest
 import torch
 from cascaded_chunks import Layers
 
 SCRIPT = Path(__file__).with_name("cascaded_layers.js").read_text(encoding="utf-8")
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-pytest.importorskip("playwright")
-pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no Chromium")
 RNG = np.random.default_rng(0)
 COLUMNS = {
     "runs": np.repeat(np.arange(50), RNG.integers(1, 40, 50)),
@@ -22,16 +17,6 @@ COLUMNS = {
     "extremes": np.array([2**31 - 1, -(2**31)] * 40),
     "one": np.array([-7]),
 }
-
-
-@pytest.fixture(scope="module")
-def browser():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        made = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield made
-        made.close()
 
 
 def visit(browser, columns, wide=1000):

@@ -2,29 +2,14 @@
 
 import base64
 import json
-import shutil
 from pathlib import Path
 
 import numpy as np
-import pytest
 import rolling_distance as rd
 
 SCRIPT = Path(__file__).with_name("drag_query.js").read_text(encoding="utf-8")
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-pytest.importorskip("playwright")
-pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no Chromium")
 COUNTS = (np.random.default_rng(0).standard_normal(2700).cumsum() * 60).round().astype("<i2")
 LENGTH = 108  # 0.6 s at 180 points in a second
-
-
-@pytest.fixture(scope="module")
-def browser():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        made = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield made
-        made.close()
 
 
 def visit(browser, counts, wide=1000):

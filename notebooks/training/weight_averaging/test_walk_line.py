@@ -1,15 +1,9 @@
 """The walk between two networks in a browser: its values, by keys and by pointer."""
 
 import json
-import shutil
 from pathlib import Path
 
-import pytest
-
 SCRIPT = Path(__file__).with_name("walk_line.js").read_text(encoding="utf-8")
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-pytest.importorskip("playwright")
-pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no Chromium")
 T = [-0.25, 0, 0.25, 0.5, 0.75, 1, 1.25]
 KINDS = {"last": "of the last model", "own": "recomputed"}
 ROWS = {
@@ -23,16 +17,6 @@ ROWS = {
 }
 WALK = {"t": {"near": T, "far": T}, "kinds": KINDS, "rows": ROWS}
 WALK["ends"] = {"near": ["SWA", "SGD"], "far": ["first", "second"]}
-
-
-@pytest.fixture(scope="module")
-def browser():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        made = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield made
-        made.close()
 
 
 def visit(browser, walk, wide=1000):

@@ -2,7 +2,6 @@
 
 import base64
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -10,9 +9,6 @@ import torch
 from frequency_split import split, stretch
 
 SCRIPT = Path(__file__).with_name("radius_slider.js").read_text(encoding="utf-8")
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-pytest.importorskip("playwright")
-pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no Chromium")
 CLASSES, LABELS, RADII = ["bag", "boot", "coat"], [0, 2], 21
 IMAGES = torch.randint(256, (2, 1, 28, 28), generator=torch.Generator().manual_seed(0))
 TABLE = torch.randint(256, (2, 2, RADII, 2, 2, 3), generator=torch.Generator().manual_seed(1))
@@ -20,16 +16,6 @@ PIXELS = (
     "canvas => [...canvas.getContext('2d').getImageData(0, 0, 28, 28).data]"
     ".filter((_, i) => i % 4 == 0)"
 )
-
-
-@pytest.fixture(scope="module")
-def browser():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        made = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield made
-        made.close()
 
 
 def visit(browser, table=TABLE, wide=1000, **more):
