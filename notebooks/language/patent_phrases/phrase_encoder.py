@@ -48,6 +48,9 @@ FILE = {  # our names of the weights, and the file's; three of its matrices are 
 }
 
 
+GPU_TOKENS = 65_536  # of a batch
+
+
 class Layer(nn.Module):
     """One layer: each token looks at all others, then at itself; `x_BTD` in and out."""
 
@@ -222,7 +225,7 @@ def _shared() -> Encoder:
 
 @torch.inference_mode()
 def encode(
-    phrases: Sequence[str], encoder: Encoder | None = None, tokens: int = 1024
+    phrases: Sequence[str], encoder: Encoder | None = None, tokens: int | None = None
 ) -> np.ndarray:
     """Unit vectors of the phrases, (N, 384) float32: their dot products are cosines.
 
@@ -230,14 +233,15 @@ def encode(
     (2, 384)
 
     The packaged encoder on the CPU unless you pass one, which stays where it is. `tokens`
-    bounds a batch: the states of 1,024 tokens take 1.5 MB, and fit a cache. A phrase that
-    occurs often is encoded once. Raises ValueError as `token_ids` does; no phrases give shape
-    (0, 384).
+    bounds a batch: 1,024 on a CPU, whose states take 1.5 MB and fit a cache, and 65,536 on a
+    GPU, which has to be filled. A phrase that occurs often is encoded once. Raises ValueError
+    as `token_ids` does; no phrases give shape (0, 384).
     """
     if isinstance(phrases, str):
         raise ValueError(f"one text came, {phrases[:40]!r}; pass a list of phrases")
     encoder = encoder or _shared()
     device = encoder.norm.weight.device
+    tokens = tokens or (1024 if device.type == "cpu" else GPU_TOKENS)
     once = list(dict.fromkeys(phrases))
     ids = token_ids(once)
     vectors = torch.empty(len(once), encoder.norm.weight.numel(), device=device)
