@@ -38,11 +38,12 @@ def test_every_setting_gives_the_same_values_back(dtype, layers):
 
 @pytest.mark.parametrize("name", frames.NAMES.split())
 @pytest.mark.parametrize("shape", [(), (0,), (1,), (3, 0, 2), (7, 11)])
-def test_dtype_shape_and_bits_come_back(name, shape):
+@pytest.mark.parametrize("codec", frames.CODECS)
+def test_dtype_shape_and_bits_come_back(name, shape, codec):
     dtype, count = getattr(torch, name), int(np.prod(shape))
     bits = torch.arange(count * dtype.itemsize, dtype=torch.uint8)
     values = (bits % 2 if name == "bool" else bits * 37).view(dtype).view(shape)
-    again = cascaded.decompress(cascaded.compress(values))
+    again = cascaded.decompress(cascaded.compress(values, codec=codec))
     assert again.dtype == dtype and again.shape == values.shape
     assert torch.equal(cascaded.as_signed(again), cascaded.as_signed(values))
 
