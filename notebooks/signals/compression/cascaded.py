@@ -98,8 +98,9 @@ def on_device(frame, device):
 
 def empty(count, dtype, device):
     """A tensor of `count` values that nothing has written. On the CPU it is NumPy's, which asks
-    for huge pages: touching fresh memory 4 KiB at a time takes longer than decoding does."""
-    if torch.device(device).type != "cpu" or not count:  # an empty array of NumPy's has no stride
+    for huge pages: touching fresh memory 4 KiB at a time takes longer than decoding does.
+    An empty array of NumPy's has no stride to view it by."""
+    if torch.device(device).type != "cpu" or not count:
         return torch.empty(count, dtype=dtype, device=device)
     return torch.from_numpy(np.empty(count, str(dtype).removeprefix("torch.")))
 
