@@ -61,6 +61,8 @@ def decode(block, size):
         if len(out) + length + MINIMUM > size - LAST_LITERALS:
             raise ValueError(f"a match of {length + MINIMUM} reaches into the last five bytes")
         copy(out, offset, length + MINIMUM)
+    if not size and block != b"\0":
+        raise ValueError(f"no bytes are one zero, as a block; {block[:8].hex()} came")
     if len(out) != size:
         raise ValueError(f"the block holds {len(out)} bytes, {size} were wanted")
     return bytes(out)

@@ -82,6 +82,12 @@ def test_mutated_blocks_that_we_and_a_library_read_hold_the_same_bytes():
     assert min(both.values()) > 50
 
 
+def test_no_bytes_are_one_zero_as_the_library_has_it():
+    assert lz4_block.decode(b"\0", 0) == b""
+    with pytest.raises(ValueError, match="one zero"):
+        lz4_block.decode(b"\7", 0)
+
+
 @pytest.mark.parametrize("codec", CODECS, ids=lambda c: c.__name__)
 def test_every_truncation_and_another_size_are_refused(codec):
     data = b"one two one two one two three" + NOISE[:30]
