@@ -1,0 +1,12 @@
+"""The network of ProtoDUNE-SP that tells tracks, showers and Michel electrons apart.
+
+network      its layers, its parameters counted, its outputs
+training     what it learns from, and how
+onnx_file    the network as a file that other engines read
+"""
+
+from .network import OUTPUTS, EmMichelTrack, infer, parameters
+from .training import Examples, examples, loss_of, train
+
+__all__ = ["OUTPUTS", "EmMichelTrack", "Examples", "examples", "infer", "loss_of"]
+__all__ += ["parameters", "train"]
