@@ -5,8 +5,9 @@ training     what it learns from, and how
 onnx_file    the network as a file that other engines read
 """
 
-from .network import OUTPUTS, EmMichelTrack, infer, parameters
+from .network import OUTPUTS, EmMichelTrack, full_size, infer, parameters
+from .onnx_file import save_onnx
 from .training import Examples, examples, loss_of, train
 
-__all__ = ["OUTPUTS", "EmMichelTrack", "Examples", "examples", "infer", "loss_of"]
-__all__ += ["parameters", "train"]
+__all__ = ["OUTPUTS", "EmMichelTrack", "Examples", "examples", "full_size", "infer", "loss_of"]
+__all__ += ["parameters", "save_onnx", "train"]

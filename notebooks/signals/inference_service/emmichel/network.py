@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import nn
 
-__all__ = ["OUTPUTS", "EmMichelTrack", "infer", "parameters"]
+__all__ = ["OUTPUTS", "EmMichelTrack", "Probabilities", "full_size", "infer", "parameters"]
 
 OUTPUTS = ("em_trk_none_netout", "michel_netout")  # larrecodnn's names
 
@@ -21,15 +21,18 @@ OUTPUTS = ("em_trk_none_netout", "michel_netout")  # larrecodnn's names
 class EmMichelTrack(nn.Module):
     """`logits = EmMichelTrack()(patches_BSS)`: (B, 3) and (B, 1) before softmax and sigmoid.
 
-    `filters` below 48 make a smaller network for tests. Raises ValueError for patches of another
-    shape.
+    Fewer `filters` and `pool` above 1, the mean of squares of pixels before the dense layers, make
+    a smaller network; `full_size` makes the large one of it that computes the same. Raises
+    ValueError for patches of another shape.
     """
 
-    def __init__(self, filters=48, side=48, drop=0.2):
+    def __init__(self, filters=48, side=48, drop=0.2, pool=1):
         super().__init__()
-        self.side = side
-        self.look = nn.Sequential(nn.Conv2d(1, filters, 5), nn.ReLU(), nn.Dropout(drop))
-        dense = [nn.Linear(filters * (side - 4) ** 2, 128), nn.ReLU(), nn.Dropout(drop)]
+        self.side, self.pool = side, pool
+        layers = [nn.Conv2d(1, filters, 5), nn.ReLU(), nn.AvgPool2d(pool), nn.Dropout(drop)]
+        self.look = nn.Sequential(*(one for one in layers if pool > 1 or layers.index(one) != 2))
+        width = filters * ((side - 4) // pool) ** 2
+        dense = [nn.Linear(width, 128), nn.ReLU(), nn.Dropout(drop)]
         self.think = nn.Sequential(*dense, nn.Linear(128, 32), nn.ReLU(), nn.Dropout(drop))
         self.em_trk_none, self.michel = nn.Linear(32, 3), nn.Linear(32, 1)
 
@@ -58,6 +61,31 @@ class Probabilities(nn.Module):
 def parameters(network):
     """The number of trained parameters; a network on the meta device needs no memory for it."""
     return sum(p.numel() for p in network.parameters())
+
+
+def full_size(small, filters=48):
+    """A network of `filters` filters, without pooling, that computes what `small` does.
+
+    Each filter is repeated, and the dense weights that read it are shared out among the copies and
+    the pixels of a pooled square (Net2Net, Chen et al. 2016, does the first). Its time and its bytes are
+    those of the published network. Raises ValueError unless `small`'s filters divide `filters`.
+    """
+    few, pool, side = small.look[0].out_channels, small.pool, small.side - 4
+    if filters % few or side % pool:
+        raise ValueError(f"{filters} filters of {few}, {side} pixels of {pool}: both must divide")
+    large = EmMichelTrack(filters, small.side)
+    with torch.no_grad():
+        for new, old in zip(large.look[0].parameters(), small.look[0].parameters(), strict=True):
+            new.copy_(old.repeat(filters // few, *[1] * (old.ndim - 1)))
+        grid = small.think[0].weight.view(128, few, side // pool, side // pool)
+        wide = grid.repeat_interleave(pool, 2).repeat_interleave(pool, 3) / pool**2
+        wide = wide.repeat(1, filters // few, 1, 1) / (filters // few)
+        large.think[0].weight.copy_(wide.flatten(1))
+        large.think[0].bias.copy_(small.think[0].bias)
+    for part in ("em_trk_none", "michel"):
+        getattr(large, part).load_state_dict(getattr(small, part).state_dict())
+    large.think[3].load_state_dict(small.think[3].state_dict())
+    return large.to(small.think[0].weight.device).train(small.training)
 
 
 def infer(network, patches, batch=256):

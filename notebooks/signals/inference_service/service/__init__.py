@@ -1,0 +1,15 @@
+"""The server's side: which engine computes, and how requests become batches.
+
+launch           settings, engines, servers as processes
+batcher          dynamic batching by Triton's rules
+embedded         a server of KServe v2 in this process
+onnx_model       a network in a file, without torch
+triton_models    the models behind NVIDIA's Triton, in an environment of their own
+"""
+
+from .batcher import Batcher, Overloaded
+from .embedded import EmbeddedServer
+from .launch import EMMICHEL, PINS, Process, Settings, engine, metrics, triton_python
+
+__all__ = ["EMMICHEL", "PINS", "Batcher", "EmbeddedServer", "Overloaded", "Process", "Settings"]
+__all__ += ["engine", "metrics", "triton_python"]

@@ -1,0 +1,243 @@
+"""SONIC: inference of an event on somebody else's machine, as if it were a function here.
+
+Services for Optimized Network Inference on Coprocessors. The patches of an event are cut into blocks
+(256 in ProtoDUNE-SP, the last one smaller); several are in flight at once; the answers are put
+together in the blocks' order. `acquire` starts it and returns at once, so that an experiment's
+framework can work on other events meanwhile.
+
+What may go wrong, and what the client then does:
+
+    no connection, timeout, 5xx, cut or wrong answer    the next server, after a short wait
+    4xx: the request is wrong                           Refused, at once: it stays wrong
+    no server within tries and deadline                 `fallback`, if there is one, else Unanswered
+
+A block may be computed twice when an answer gets lost, and is kept once: inference has no memory.
+
+Legend: N patches of an event, S their side (48).
+"""
+
+import http.client
+import itertools
+import json
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+
+from .kserve import HEADER, BadMessage, pack, unpack
+
+__all__ = ["Model", "Refused", "Report", "Sonic", "Unanswered"]
+
+TRANSIENT = OSError, http.client.HTTPException, BadMessage
+
+
+class Refused(ValueError):
+    """The server says that the request is wrong; asking again would not help."""
+
+
+class Unanswered(RuntimeError):
+    """No server answered a block within its tries and its deadline."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """What is asked for: the model's `name`, the name and row shape of its `input`, and its
+    `outputs` as {name: shape of a row}."""
+
+    name: str
+    input: str
+    row: tuple
+    outputs: dict
+
+
+@dataclass
+class Report:
+    """What an inference took: blocks, tries beyond the first, blocks computed here, bytes both ways,
+    servers that answered {address: blocks}, the reasons of failed tries, and the seconds."""
+
+    blocks: int = 0
+    retries: int = 0
+    fallbacks: int = 0
+    sent_bytes: int = 0
+    received_bytes: int = 0
+    seconds: float = 0.0
+    servers: dict = None
+    failures: list = None
+
+
+class Sonic:
+    """`with Sonic(["127.0.0.1:8000"], model) as sonic: first, second = sonic(patches)`.
+
+    `deadline_s` holds for a block with all its tries, `tries` is how often it is asked at most,
+    `wait_s` the pause before the second try, doubled for each further one. `fallback` is a function
+    of a block that returns its outputs in order. `report` is that of the last inference.
+    Raises ValueError for options out of range and for rows of another shape or dtype.
+    """
+
+    def __init__(self, addresses, model, batch=256, in_flight=2, deadline_s=10.0, tries=3, wait_s=0.05, fallback=None):
+        if not addresses or min(batch, in_flight, tries) < 1 or deadline_s <= 0 or wait_s < 0:
+            came = f"{addresses=}, {batch=}, {in_flight=}, {tries=}, {deadline_s=}, {wait_s=}"
+            raise ValueError(f"{came}: one address or more, counts from 1, seconds above 0")
+        self.addresses, self.model, self.batch = list(addresses), model, batch
+        self.deadline_s, self.tries, self.wait_s, self.fallback = deadline_s, tries, wait_s, fallback
+        self.pool, self.local = ThreadPoolExecutor(in_flight), threading.local()
+        self.turn, self.lock, self.report = itertools.count(), threading.Lock(), Report()
+        self.open = set()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.pool.shutdown(cancel_futures=True)
+        for connection in self.open:
+            connection.close()
+
+    def __call__(self, patches):
+        """The outputs for patches (N, S, S), in the model's order, each (N, …) float32."""
+        return self.acquire(patches).result()
+
+    def acquire(self, patches):
+        """A Pending at once; its `result()` waits, and raises what went wrong."""
+        values = np.asarray(patches)
+        if values.dtype != np.float32 or values.shape[1:] != self.model.row:
+            came, row = f"{values.dtype} of shape {values.shape}", self.model.row
+            raise ValueError(f"{came} came; float32 of shape (N, {', '.join(map(str, row))}) is needed")
+        began, report = time.monotonic(), Report(servers={}, failures=[])
+        blocks = [values[i : i + self.batch] for i in range(0, len(values), self.batch)]
+        report.blocks = len(blocks)
+        futures = [self.pool.submit(self._block, block, report) for block in blocks]
+        return Pending(self, futures, report, began)
+
+    def ready(self, seconds=2.0):
+        """The addresses that say the model is ready."""
+        found = []
+        for address in self.addresses:
+            try:
+                status, _, _ = self._ask(address, "GET", f"/v2/models/{self.model.name}/ready", b"", {}, seconds)
+            except TRANSIENT:
+                continue
+            found += [address] if status == 200 else []
+        return found
+
+    def _block(self, block, report):
+        """The outputs of one block: from a server, or from the fallback."""
+        until, reason = time.monotonic() + self.deadline_s, "nothing was tried"
+        binary = {"binary_data_output": True}
+        body, header = pack({self.model.input: block}, "inputs", parameters=binary)
+        for number in range(self.tries):
+            left = until - time.monotonic()
+            if left <= 0:
+                break
+            address = self.addresses[next(self.turn) % len(self.addresses)]
+            try:
+                return self._tried(address, block, body, header, left, report)
+            except TRANSIENT as error:
+                reason = f"{address}: {type(error).__name__} {error}"
+            with self.lock:
+                report.failures.append(reason)
+                report.retries += number + 1 < self.tries
+            if number + 1 < self.tries:
+                time.sleep(max(0, min(self.wait_s * 2**number, until - time.monotonic())))
+        if self.fallback is None:
+            limits = f"{self.tries} tries and {self.deadline_s:g} s"
+            raise Unanswered(f"a block of {len(block)} has no answer within {limits}; last: {reason}")
+        with self.lock:
+            report.fallbacks += 1
+        return [np.asarray(x, np.float32) for x in self.fallback(block)]
+
+    def _tried(self, address, block, body, header, seconds, report):
+        kind = {"Content-Type": "application/octet-stream", HEADER: str(header)}
+        path = f"/v2/models/{self.model.name}/infer"
+        with self.lock:
+            report.sent_bytes += len(body)
+        status, headers, answer = self._ask(address, "POST", path, body, kind, seconds)
+        with self.lock:
+            report.received_bytes += len(answer)
+        if 400 <= status < 500:
+            raise Refused(f"{address} answers {status}: {_words(answer)}")
+        if status != 200:
+            raise BadMessage(f"status {status}: {_words(answer)}")
+        outputs, _ = unpack(answer, headers.get(HEADER), "outputs")
+        found = [self._checked(name, outputs, len(block)) for name in self.model.outputs]
+        with self.lock:
+            report.servers[address] = report.servers.get(address, 0) + 1
+        return found
+
+    def _checked(self, name, outputs, rows):
+        """An output as it has to be: there, float32, of the right shape, finite."""
+        values, shape = outputs.get(name), (rows, *self.model.outputs[name])
+        if values is None or values.dtype != np.float32 or values.shape != shape:
+            came = None if values is None else f"{values.dtype} {values.shape}"
+            raise BadMessage(f"{name}: {came} came, float32 {shape} is needed")
+        if not np.isfinite(values).all():
+            raise BadMessage(f"{name}: some values are not finite")
+        return values
+
+    def _ask(self, address, method, path, body, headers, seconds):
+        """(status, headers, body) over this thread's connection; a new one after any failure.
+
+        The time-out of a socket restarts with each byte, so a clock closes it at the deadline.
+        """
+        kept = self.local.__dict__.setdefault("connections", {})
+        host, port = address.rsplit(":", 1)
+        connection = kept.pop(address, None) or http.client.HTTPConnection(host, int(port))
+        self.open.add(connection)
+        connection.timeout = seconds
+        if connection.sock:
+            connection.sock.settimeout(seconds)
+        late = threading.Timer(seconds, _hang_up, [connection])
+        late.daemon = True
+        late.start()
+        try:
+            connection.request(method, path, body, headers)
+            answer = connection.getresponse()
+            whole = answer.read()
+        except (OSError, http.client.HTTPException, AttributeError, ValueError) as error:
+            connection.close()
+            self.open.discard(connection)
+            raise ConnectionError(f"{type(error).__name__} {error}") from error
+        finally:
+            late.cancel()
+        kept[address] = connection
+        return answer.status, answer.headers, whole
+
+
+class Pending:
+    """An inference under way: `done()`, and `result()`, which waits."""
+
+    def __init__(self, sonic, futures, report, began):
+        self.sonic, self.futures, self.report, self.began = sonic, futures, report, began
+
+    def done(self):
+        """Whether all blocks have ended."""
+        return all(future.done() for future in self.futures)
+
+    def result(self):
+        """The outputs of all blocks in order, as a tuple."""
+        try:
+            parts = [future.result() for future in self.futures]
+        finally:
+            for future in self.futures:
+                future.cancel()
+            self.report.seconds = time.monotonic() - self.began
+            self.sonic.report = self.report
+        shapes = self.sonic.model.outputs.values()
+        empty = [[np.zeros((0, *shape), np.float32) for shape in shapes]]
+        return tuple(np.concatenate(one) for one in zip(*(parts or empty), strict=True))
+
+
+def _hang_up(connection):
+    if connection.sock:
+        try:
+            connection.sock.shutdown(2)
+        except OSError:
+            connection.close()
+
+
+def _words(answer):
+    try:
+        return str(json.loads(answer)["error"])[:300]
+    except (ValueError, KeyError, TypeError):
+        return repr(bytes(answer[:100]))
