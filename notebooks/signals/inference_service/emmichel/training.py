@@ -1,9 +1,10 @@
 """How the network learns: which patches it sees, what it is told, what moves it.
 
 After larrecodnn's script: 0.1 · cross-entropy of track, shower, none plus 1.0 · squared error of the
-Michel output; SGD with rate 0.01, decay 1e-5 a step, Nesterov momentum 0.9; batches of 256. Its
-patches are picked, too: all near Michel electrons, a fifth of those of clean tracks. Ours are, by
-event, never by patch: neighbours overlap, so patches of one event must not be on both sides.
+Michel output; SGD with rate 0.01, decay 1e-5 per step, Nesterov momentum 0.9; batches of 256. With the
+few patches of minutes that hardly moves, so `adam` takes its place where that is said. Which patches
+are kept depends on their kind, in shares of our own. Training and test are apart by event, never by
+patch: neighbours overlap, so patches of one event must not be on both sides.
 """
 
 from typing import NamedTuple
@@ -57,7 +58,7 @@ def loss_of(network, patches, kinds):
     return 0.1 * nn_f.cross_entropy(three, target) + nn_f.mse_loss(one[:, 0].sigmoid(), michel)
 
 
-def train(network, seen, epochs, batch=256, seed=0, rate=RATE):
+def train(network, seen, epochs, batch=256, seed=0, rate=RATE, adam=False):
     """The mean loss of each epoch; moves the network, on its device.
 
     Raises ValueError for examples without a kind.
@@ -66,7 +67,9 @@ def train(network, seen, epochs, batch=256, seed=0, rate=RATE):
         raise ValueError("no examples came; at least one is needed to learn from")
     device = next(network.parameters()).device
     shuffled = torch.Generator().manual_seed(seed)
-    mover = torch.optim.SGD(network.parameters(), rate, momentum=MOMENTUM, nesterov=True)
+    weights = network.parameters()
+    plain = torch.optim.SGD(weights, rate, momentum=MOMENTUM, nesterov=True) if not adam else None
+    mover = plain or torch.optim.Adam(weights, rate)
     slower = torch.optim.lr_scheduler.LambdaLR(mover, lambda step: 1 / (1 + DECAY * step))
     network.train()
     losses = []

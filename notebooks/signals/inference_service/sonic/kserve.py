@@ -35,14 +35,14 @@ def pack(tensors, key, **more):
     """
     described, parts = [], []
     for name, values in tensors.items():
-        values = np.ascontiguousarray(values)
+        values = np.asarray(values, order="C")
         if values.dtype not in NAMES:
             known = ", ".join(str(dtype) for dtype in NAMES)
             raise ValueError(f"{name}: dtype {values.dtype} came; allowed are {known}")
         size = {"binary_data_size": values.nbytes}
         one = {"name": name, "shape": list(values.shape), "datatype": NAMES[values.dtype]}
         described.append(one | {"parameters": size})
-        parts.append(values.data.cast("B") if values.size else b"")
+        parts.append(values.tobytes())
     header = json.dumps(more | {key: described}).encode()
     return b"".join([header, *parts]), len(header)
 

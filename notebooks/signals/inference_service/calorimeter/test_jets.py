@@ -1,0 +1,56 @@
+"""Jets: their truth, their clusters, and what calibration brings."""
+
+import numpy as np
+import pytest
+import torch
+
+from .jets import Calibration, anti_kt, clusters_of, collision, fit, response
+
+
+def test_hadrons_are_seen_more_faintly_the_softer_they_are():
+    energy = np.array([2.0, 10.0, 100.0])
+    found = response(energy, np.zeros(3, bool))
+    assert (np.diff(found) > 0).all() and (found < 1).all()
+    assert (response(energy, np.ones(3, bool)) == 1).all()
+
+
+def test_anti_kt_joins_what_is_near_and_keeps_the_momentum():
+    found = anti_kt(np.array([[50, 0.0, 1.0], [10, 0.1, 1.1], [40, 0.5, 4.0], [2, 1.5, 2.5]]))
+    np.testing.assert_allclose(found[:, 0], [60, 40])
+    np.testing.assert_allclose(found[0, 1:], [10 * 0.1 / 60, 1 + 10 * 0.1 / 60], atol=1e-9)
+    around = anti_kt(np.array([[50, 0.0, 0.05], [10, 0.0, 2 * np.pi - 0.05]]))
+    assert len(around) == 1  # φ goes round
+
+
+def test_noise_alone_makes_no_jet_and_empty_cells_no_cluster():
+    one = collision(np.random.default_rng(0), jets=0)
+    assert len(anti_kt(clusters_of(one.cells)[1])) == 0
+    assert clusters_of(np.zeros_like(one.cells))[0].shape == (0, 4)
+
+
+def ratios(collisions, network):
+    """Found over true momentum of each jet that has a partner within 0.4."""
+    found = []
+    for one in collisions:
+        features, momenta = clusters_of(one.cells)
+        factor = network(torch.from_numpy(features)).detach().numpy()[:, 0] if network else 1
+        jets = anti_kt(momenta * np.stack([factor * np.ones(len(momenta)), *np.ones((2, len(momenta)))], 1))
+        for pt, eta, phi in one.jets:
+            away = np.hypot(jets[:, 1] - eta, (jets[:, 2] - phi + np.pi) % (2 * np.pi) - np.pi)
+            if len(away) and away.min() < 0.4:
+                found.append(jets[away.argmin(), 0] / pt)
+    return np.array(found)
+
+
+def test_calibrated_jets_are_as_large_as_the_true_ones():
+    rng = np.random.default_rng(0)
+    network = fit([collision(rng) for _ in range(40)], steps=150)
+    unseen = [collision(rng) for _ in range(40)]
+    raw, calibrated = ratios(unseen, None), ratios(unseen, network)
+    assert len(raw) >= 70
+    assert np.median(raw) < 0.93
+    assert np.median(calibrated) == pytest.approx(1, abs=0.05)
+
+
+def test_factors_are_positive():
+    assert (Calibration()(torch.randn(5, 4)) > 0).all()

@@ -1,0 +1,200 @@
+"""Batches by Triton's rules, the embedded server's answers, and one configuration for all engines."""
+
+import http.client
+import json
+import socket
+import threading
+import time
+
+import numpy as np
+import pytest
+from emmichel import EmMichelTrack, infer, save_onnx
+from sonic import HEADER, Sonic, pack
+
+from .batcher import Batcher, Overloaded
+from .embedded import EmbeddedServer
+from .launch import EMMICHEL, Process, Settings, engine, metrics, triton_python
+
+
+class Recorder:
+    """A model that keeps the sizes of its batches, and waits for `gate` before the first."""
+
+    inputs, outputs = {"x": (np.float32, ())}, {"y": (np.float32, ())}
+
+    def __init__(self):
+        self.sizes, self.gate = [], threading.Event()
+
+    def __call__(self, arrays):
+        self.gate.wait(5)
+        self.sizes.append(len(arrays["x"]))
+        return {"y": arrays["x"] * 2}
+
+
+def batches(sizes, **options):
+    """The sizes of the batches that requests make which wait while the first is computed."""
+    model = Recorder()
+    batcher = Batcher(model, **options)
+    first = batcher.submit({"x": np.zeros(1, np.float32)})
+    while batcher.queue:
+        time.sleep(0.001)
+    rest = [batcher.submit({"x": np.full(n, n, np.float32)}) for n in sizes]
+    model.gate.set()
+    for n, future in zip(sizes, rest, strict=True):
+        np.testing.assert_array_equal(future.result(5)["y"], np.full(n, 2.0 * n))
+    assert first.result(5)["y"] == [0]
+    batcher.stop()
+    return model.sizes[1:]
+
+
+def test_requests_that_wait_are_joined_up_to_the_most():
+    assert batches([3, 3, 3, 3], max_batch=8, delay_us=0) == [6, 6]
+    assert batches([3, 3, 3], max_batch=64, delay_us=0) == [9]
+
+
+def test_without_batching_each_goes_alone():
+    assert batches([3, 3], max_batch=8, batching=False) == [3, 3]
+
+
+def test_a_preferred_size_of_one_request_stops_the_joining():
+    assert batches([4, 4, 4], max_batch=64, delay_us=0, preferred=[4]) == [12]
+    # what waits already is joined; a new request of a preferred size waits for nobody
+    model = Recorder()
+    model.gate.set()
+    batcher = Batcher(model, max_batch=64, delay_us=5_000_000, preferred=[4])
+    batcher.submit({"x": np.zeros(4, np.float32)}).result(2)
+    slow = batcher.submit({"x": np.zeros(3, np.float32)})
+    assert not slow.done()
+    batcher.stop()
+    assert model.sizes == [4, 3] and slow.done()
+
+
+def test_the_oldest_waits_no_longer_than_the_delay():
+    model = Recorder()
+    model.gate.set()
+    batcher = Batcher(model, max_batch=64, delay_us=100_000)
+    futures = [batcher.submit({"x": np.zeros(1, np.float32)}) for _ in range(3)]
+    assert [f.result(5)["y"].tolist() for f in futures] == [[0]] * 3 and model.sizes == [3]
+    assert batcher.counts["queue_us"] >= 100_000 and batcher.counts["exec_count"] == 1
+    batcher.stop()
+
+
+def test_a_full_queue_and_too_many_rows_are_refused():
+    model = Recorder()
+    batcher = Batcher(model, max_batch=4, max_rows=6)
+    kept = [batcher.submit({"x": np.zeros(4, np.float32)})]
+    with pytest.raises(ValueError, match="1 to 4"):
+        batcher.submit({"x": np.zeros(5, np.float32)})
+    with pytest.raises(ValueError, match="0 rows"):
+        batcher.submit({"x": np.zeros(0, np.float32)})
+    with pytest.raises(Overloaded):
+        kept += [batcher.submit({"x": np.zeros(3, np.float32)}) for _ in range(4)]
+    model.gate.set()
+    assert all(len(one.result(5)["y"]) for one in kept)
+    batcher.stop()
+
+
+@pytest.mark.parametrize("bad", [{"max_batch": 0}, {"delay_us": -1}, {"preferred": [600]}, {"instances": 0}])
+def test_options_out_of_range_are_refused(bad):
+    with pytest.raises(ValueError, match="counts from 1"):
+        Batcher(Recorder(), **bad)
+
+
+@pytest.fixture(scope="module")
+def network():
+    import torch
+
+    torch.manual_seed(0)
+    return EmMichelTrack(filters=2, pool=4)
+
+
+@pytest.fixture(scope="module")
+def file(network, tmp_path_factory):
+    return save_onnx(network, tmp_path_factory.mktemp("model") / "small.onnx")
+
+
+@pytest.fixture(scope="module")
+def server(file):
+    with EmbeddedServer({"emmichel": file}, max_batch=64) as server:
+        yield server
+
+
+def ask(server, path, body=None, headers=None):
+    connection = http.client.HTTPConnection(server.address, timeout=10)
+    connection.request("POST" if body is not None else "GET", path, body, headers or {})
+    answer = connection.getresponse()
+    found = answer.status, answer.read()
+    connection.close()
+    return found
+
+
+def test_health_and_metadata_are_those_of_the_protocol(server):
+    assert ask(server, "/v2/health/live")[0] == ask(server, "/v2/models/emmichel/ready")[0] == 200
+    told = json.loads(ask(server, "/v2/models/emmichel")[1])
+    assert told["inputs"] == [{"name": "patches", "datatype": "FP32", "shape": [-1, 48, 48]}]
+    assert ask(server, "/v2/models/other")[0] == ask(server, "/nothing")[0] == 404
+
+
+def test_bad_requests_get_a_reason_and_leave_the_server_well(server):
+    def sent(values, name="patches"):
+        body, length = pack({name: values}, "inputs")
+        status, answer = ask(server, "/v2/models/emmichel/infer", body, {HEADER: str(length)})
+        return status, json.loads(answer)["error"] if status != 200 else ""
+
+    assert sent(np.zeros((2, 48, 48), np.float32))[0] == 200
+    for status, words in (
+        sent(np.zeros((2, 48, 44), np.float32)),
+        sent(np.zeros((2, 48, 48))),
+        sent(np.zeros((65, 48, 48), np.float32)),
+        sent(np.zeros((2, 48, 48), np.float32), "pixels"),
+    ):
+        assert status == 400 and ("needed" in words or "allowed" in words)
+    assert ask(server, "/v2/models/emmichel/infer", b"{", {})[0] == 400
+    assert sent(np.zeros((1, 48, 48), np.float32))[0] == 200
+
+
+def test_a_client_that_dies_in_the_middle_of_its_request_harms_nobody(server):
+    host, port = server.address.split(":")
+    for part in (b"POST /v2/models/emmichel/infer HTTP/1.1\r\nHost: x\r\nContent-Length: 99999\r\n\r\n{", b"\x00\xff"):
+        with socket.create_connection((host, int(port))) as dying:
+            dying.sendall(part)
+    with Sonic([server.address], EMMICHEL) as sonic:
+        assert len(sonic(np.zeros((3, 48, 48), np.float32))[0]) == 3
+
+
+def test_metrics_count_requests_rows_and_batches(server):
+    before = metrics(server.address)
+    with Sonic([server.address], EMMICHEL, batch=5, in_flight=1) as sonic:
+        sonic(np.zeros((10, 48, 48), np.float32))
+    now = metrics(server.address)
+    grown = {key[0]: now[key] - before[key] for key in now}
+    assert grown["nv_inference_request_success"] == 2 and grown["nv_inference_count"] == 10
+    assert grown["nv_inference_exec_count"] == 2
+    assert grown["nv_inference_compute_infer_duration_us"] > 0
+
+
+MODES = ["local", "embedded", "process"]
+MODES += [pytest.param("triton", marks=pytest.mark.skipif(not triton_python(), reason="TRITON_PYTHON is not set"))]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_engine_answers_as_the_network_does(mode, file, network):
+    patches = np.random.default_rng(0).standard_normal((70, 48, 48)).astype(np.float32)
+    options = {"delay_us": 500, "preferred": [64, 128], "instances": 2}
+    settings = Settings(mode, server={} if mode == "local" else options, client={"batch": 32})
+    with engine(settings, file) as compute:
+        found = compute(patches)
+    for got, want in zip(found, infer(network, patches), strict=True):
+        np.testing.assert_allclose(got, want, atol=1e-5)
+
+
+def test_a_remote_server_is_addressed_and_needs_an_address(server):
+    with engine(Settings("remote", (server.address,))) as compute:
+        assert len(compute(np.zeros((2, 48, 48), np.float32))[0]) == 2
+    for bad in (("remote", ()), ("local", ("x:1",)), ("elsewhere", ())):
+        with pytest.raises(ValueError, match="allowed are"):
+            Settings(*bad)
+
+
+def test_a_server_that_cannot_start_says_why():
+    with pytest.raises(RuntimeError, match="missing.onnx"), Process({"emmichel": "missing.onnx"}):
+        pass

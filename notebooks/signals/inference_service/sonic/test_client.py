@@ -1,0 +1,151 @@
+"""SONIC against servers that are well, and through networks that are not."""
+
+import time
+
+import numpy as np
+import pytest
+from service import EmbeddedServer
+
+from .client import Model, Refused, Sonic, Unanswered
+from .faults import Fault
+
+ROWS = Model("halves", "rows", (3, 2), {"mean": (1,), "half": (3, 2)})
+
+
+class Halves:
+    """A model of known answers; `slow_s` holds it up."""
+
+    inputs = {"rows": (np.float32, (3, 2))}
+    outputs = {"mean": (np.float32, (1,)), "half": (np.float32, (3, 2))}
+    slow_s = 0.0
+
+    def __call__(self, arrays):
+        time.sleep(self.slow_s)
+        rows = arrays["rows"]
+        if (rows == 666).any():
+            raise ArithmeticError("out of range")
+        return {"mean": rows.mean((1, 2), keepdims=True)[:, 0], "half": rows / 2}
+
+
+class Empty(Halves):
+    """The right shape and no data: what Triton's stub did under NumPy 2 became NaN here."""
+
+    def __call__(self, arrays):
+        return {name: values * np.nan for name, values in super().__call__(arrays).items()}
+
+
+@pytest.fixture(scope="module")
+def server():
+    with EmbeddedServer({"halves": Halves(), "empty": Empty()}, max_batch=64, delay_us=0) as server:
+        yield server
+
+
+def rows(count, seed=0):
+    return np.random.default_rng(seed).standard_normal((count, 3, 2)).astype(np.float32)
+
+
+def right(found, sent):
+    np.testing.assert_allclose(found[1], sent / 2)
+    np.testing.assert_allclose(found[0][:, 0], sent.mean((1, 2)), atol=1e-6)
+
+
+@pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 50])
+def test_blocks_come_back_in_order(server, count):
+    with Sonic([server.address], ROWS, batch=8, in_flight=3) as sonic:
+        sent = rows(count)
+        right(sonic(sent), sent)
+        assert sonic.report.blocks == -(-count // 8) and sonic.report.retries == 0
+        assert sonic.ready() == [server.address]
+
+
+def test_several_events_are_under_way_at_once(server):
+    with Sonic([server.address], ROWS, batch=4) as sonic:
+        sent = [rows(9, seed) for seed in range(5)]
+        for pending, one in zip([sonic.acquire(s) for s in sent], sent, strict=True):
+            right(pending.result(), one)
+
+
+def test_a_wrong_request_is_refused_at_once(server):
+    with Sonic([server.address], ROWS, batch=100) as sonic, pytest.raises(Refused, match="1 to 64"):
+        sonic(rows(100))
+    gone = Model("gone", "rows", (3, 2), {})
+    with Sonic([server.address], gone) as sonic, pytest.raises(Refused, match="'gone' is unknown"):
+        sonic(rows(1))
+    other = Model("halves", "rows", (2, 3), ROWS.outputs)
+    with Sonic([server.address], other) as sonic, pytest.raises(Refused, match=r"\(rows, 3, 2\)"):
+        sonic(np.zeros((1, 2, 3), np.float32))
+
+
+@pytest.mark.parametrize("bad", [np.zeros((2, 3, 2)), np.zeros((2, 2, 3), np.float32)])
+def test_rows_of_another_kind_never_leave(server, bad):
+    with Sonic([server.address], ROWS) as sonic, pytest.raises(ValueError, match="is needed"):
+        sonic(bad)
+
+
+def test_a_server_that_was_down_at_the_start_is_tried_again_elsewhere(server):
+    with Sonic(["127.0.0.1:9", server.address], ROWS, batch=4, wait_s=0) as sonic:
+        sent = rows(20)
+        right(sonic(sent), sent)
+        assert sonic.report.servers == {server.address: 5} and sonic.report.retries >= 2
+
+
+def test_without_a_server_the_fallback_computes(server):
+    def local(block):
+        return block.mean((1, 2))[:, None], block / 2
+
+    with Sonic(["127.0.0.1:9"], ROWS, batch=4, tries=2, wait_s=0, fallback=local) as sonic:
+        sent = rows(6)
+        right(sonic(sent), sent)
+        assert sonic.report.fallbacks == 2 and len(sonic.report.failures) == 4
+    with Sonic(["127.0.0.1:9"], ROWS, tries=2, wait_s=0) as sonic:
+        with pytest.raises(Unanswered, match="ConnectionError"):
+            sonic(rows(1))
+
+
+def test_a_slow_answer_misses_the_deadline(server):
+    with Fault(server.address, delay_s=3) as fault:
+        with Sonic([fault.address], ROWS, deadline_s=0.3, tries=5) as sonic:
+            began = time.monotonic()
+            with pytest.raises(Unanswered, match="0.3 s"):
+                sonic(rows(1))
+            assert time.monotonic() - began < 2
+
+
+def test_an_answer_that_trickles_misses_the_deadline_too(server):
+    with Fault(server.address, bytes_per_s=400) as fault:
+        with Sonic([fault.address], ROWS, deadline_s=0.5, tries=1) as sonic:
+            began = time.monotonic()
+            with pytest.raises(Unanswered):
+                sonic(rows(40))
+            assert time.monotonic() - began < 2.5
+
+
+@pytest.mark.parametrize("cut_after", [0, 10, 200])
+def test_a_cut_answer_is_asked_again(server, cut_after):
+    with Fault(server.address, cut_after=cut_after) as fault:
+        with Sonic([fault.address, server.address], ROWS, batch=30, wait_s=0) as sonic:
+            sent = rows(30)
+            right(sonic(sent), sent)
+            assert sonic.report.retries == 1 and len(sonic.report.failures) == 1
+
+
+def test_an_answer_without_data_is_no_answer(server):
+    empty = Model("empty", "rows", (3, 2), ROWS.outputs)
+    with Sonic([server.address], empty, tries=2, wait_s=0) as sonic:
+        with pytest.raises(Unanswered, match="not finite"):
+            sonic(rows(2))
+
+
+def test_a_model_that_fails_is_tried_again_and_then_told(server):
+    with Sonic([server.address], ROWS, tries=2, wait_s=0) as sonic:
+        with pytest.raises(Unanswered, match="out of range"):
+            sonic(np.full((1, 3, 2), 666, np.float32))
+        right(sonic(rows(1)), rows(1))  # the server lives
+
+
+@pytest.mark.parametrize("bad", [{"batch": 0}, {"deadline_s": 0}, {"tries": 0}, {"wait_s": -1}])
+def test_options_out_of_range_are_refused(bad):
+    with pytest.raises(ValueError, match="counts from 1"):
+        Sonic(["127.0.0.1:9"], ROWS, **bad)
+    with pytest.raises(ValueError, match="one address"):
+        Sonic([], ROWS)

@@ -1,0 +1,63 @@
+"""The protocol: what is packed comes back, and what is wrong is said."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as some
+
+from .kserve import DATATYPES, BadMessage, pack, unpack
+
+ARRAYS = st.sampled_from(sorted(DATATYPES.values())).flatmap(
+    lambda dtype: some.arrays(np.dtype(dtype), some.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4))
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.dictionaries(st.text("abc_", min_size=1, max_size=5), ARRAYS, max_size=3))
+def test_what_is_packed_comes_back(tensors):
+    body, header = pack(tensors, "inputs", id="7")
+    found, more = unpack(body, str(header), "inputs")
+    assert more == {"id": "7"} and list(found) == list(tensors)
+    for name, values in tensors.items():
+        np.testing.assert_array_equal(found[name], values)
+        assert found[name].shape == values.shape
+
+
+def test_numbers_in_the_header_are_read_too():
+    told = {"name": "x", "shape": [2, 1], "datatype": "FP32", "data": [[1], [2.5]]}
+    found, _ = unpack(json.dumps({"inputs": [told]}).encode(), None, "inputs")
+    np.testing.assert_array_equal(found["x"], np.float32([[1], [2.5]]))
+
+
+GOOD, HEADER = pack({"x": np.zeros((2, 3), np.float32)}, "inputs")
+
+
+@pytest.mark.parametrize(
+    "body, header, words",
+    [
+        (GOOD[:-1], HEADER, "24 are needed"),  # cut: the right shape without its data
+        (GOOD + b"!", HEADER, "left behind"),
+        (GOOD, HEADER - 3, "no JSON header"),
+        (GOOD, "-1", "a number of bytes"),
+        (GOOD, 10**9, "a number of bytes"),
+        (b"[" * 100_000, None, "no JSON header"),
+        (b'{"inputs": 3}', None, "no JSON header"),
+        (b'{"inputs": [{"name": "x", "shape": [-1], "datatype": "FP32"}]}', None, "list of sizes"),
+        (b'{"inputs": [{"name": "x", "shape": 3, "datatype": "FP32"}]}', None, "list of sizes"),
+        (b'{"inputs": [{"name": "x", "shape": [1], "datatype": "BYTES"}]}', None, "allowed are"),
+        (b'{"inputs": [{"name": "x", "shape": [2], "datatype": "FP32", "data": [1]}]}', None, "2 numbers"),
+        (b'{"inputs": [{"name": "x", "shape": [1], "datatype": "FP32", "data": ["a"]}]}', None, "1 numbers"),
+        (b'{"inputs": [{"name": "x"}, {"name": "x"}]}', None, "name of its own"),
+    ],
+)
+def test_what_is_wrong_is_said(body, header, words):
+    with pytest.raises(BadMessage, match=words):
+        unpack(body, header, "inputs")
+
+
+def test_a_dtype_without_a_name_is_refused():
+    with pytest.raises(ValueError, match="complex128 came"):
+        pack({"x": np.zeros(2, complex)}, "inputs")
