@@ -1,9 +1,9 @@
 """Dynamic batching by Triton's rules: requests that wait are computed together.
 
-The oldest request starts a batch; those behind it join while rows fit into `max_batch`. A batch that
-has a preferred size, or no room for the next request, leaves at once; any other waits until its
-oldest request is `delay_us` old. Requests are never split. So a preferred size equal to the rows of
-one request stops all joining: each request alone is preferred already.
+The oldest request starts a batch; those behind it join while rows fit into `max_batch`. The largest
+batch of a preferred size leaves at once, as does one without room for the next request; any other
+waits until its oldest request is `delay_us` old. Requests are never split. So if the rows of one request
+are the only preferred size, nothing is joined: each request alone is preferred already.
 
 Larger than `max_batch` is refused; more waiting rows than `max_rows` are refused, too: a queue
 without end hides that a server is too slow, and answers come when nobody wants them any more.

@@ -56,8 +56,8 @@ def test_without_batching_each_goes_alone():
 
 
 def test_a_preferred_size_of_one_request_stops_the_joining():
-    assert batches([4, 4, 4], max_batch=64, delay_us=0, preferred=[4]) == [12]
-    # what waits already is joined; a new request of a preferred size waits for nobody
+    assert batches([4, 4, 4], max_batch=64, delay_us=0, preferred=[4]) == [4, 4, 4]
+    assert batches([4, 4, 4], max_batch=64, delay_us=0, preferred=[8]) == [8, 4]
     model = Recorder()
     model.gate.set()
     batcher = Batcher(model, max_batch=64, delay_us=5_000_000, preferred=[4])
