@@ -48,7 +48,9 @@ def test_sliders_and_pointer_find_the_nearest_hit_on_a_phone(browser):
     assert hit(page) == 0
     page.get_by_role("status").filter(has_text="says a track. It was a track.").wait_for()
     box = page.locator("canvas").first.bounding_box()
-    page.mouse.move(box["x"] + 0.6 * box["width"], box["y"] + 0.1 * box["height"])  # late: above
+    page.mouse.move(
+        box["x"] + 0.6 * box["width"], box["y"] + 0.1 * box["height"]
+    )  # late: above
     assert hit(page) == 2
     page.get_by_role("status").filter(has_text="says a Michel electron").wait_for()
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
@@ -62,8 +64,8 @@ def test_the_patch_shows_the_pixels_around_its_hit(browser):
     bright = page.evaluate(
         """() => { const canvas = document.querySelectorAll("canvas")[1];
         const data = canvas.getContext("2d").getImageData(0, 0, 48, 48).data;
-        const found = []; for (let i = 0; i < 48 * 48; i += 1) if (data[4 * i] > 200) found.push([i % 48, 47 - Math.floor(i / 48)]);
-        return found; }"""
+        const found = []; for (let i = 0; i < 48 * 48; i += 1) if (data[4 * i] > 200)
+        found.push([i % 48, 47 - Math.floor(i / 48)]); return found; }"""
     )
     assert bright == [[24, 24]]
     page.close()

@@ -1,9 +1,11 @@
-"""The article's other half: hits of a calorimeter become clusters, clusters are calibrated, jets come out.
+"""The article's other half: hits of a calorimeter become clusters, clusters are calibrated,
+jets come out.
 
-A jet is simulated as particles that share its energy; each leaves hits in cells of 0.1 × 0.1 in η × φ, in two
-layers. Hadrons are seen too faintly, the more so the softer they are (Groom's parametrisation). Cells
-above 4 sigmas of noise start a cluster, neighbours above 2 join, and theirs (ATLAS's 4-2-0 rule).
-A tiny network corrects each cluster's energy; anti-kt joins clusters to jets.
+A jet is simulated as particles that share its energy; each leaves hits in cells of 0.1 × 0.1 in
+η × φ, in two layers. Hadrons are seen too faintly, the more so the softer they are (Groom's
+parametrisation). Cells above 4 sigmas of noise start a cluster, neighbours above 2 join, and
+theirs (ATLAS's 4-2-0 rule). A tiny network corrects each cluster's energy; anti-kt joins
+clusters to jets.
 
 Units: GeV. Legend: J jets, P particles, C clusters, F features of a cluster.
 """
@@ -24,14 +26,17 @@ EH, GROOM_M, GROOM_E0 = 1.6, 0.82, 1.0  # e/h, exponent, GeV
 
 
 class Collision(NamedTuple):
-    """`cells` (2, rows, columns) in GeV, and `jets` (J, 3): transverse momentum, η, φ, the truth."""
+    """`cells` (2, rows, columns) in GeV, and `jets` (J, 3): transverse momentum, η, φ, the
+    truth.
+    """
 
     cells: np.ndarray
     jets: np.ndarray
 
 
 def response(energy, electromagnetic):
-    """The share of a particle's energy that is seen: 1 for electrons and photons, less for hadrons.
+    """The share of a particle's energy that is seen: 1 for electrons and photons, less for
+    hadrons.
 
     >>> response(np.array([100.0]), np.array([True]))
     array([1.])
@@ -50,13 +55,21 @@ def collision(rng, jets=2, least=30.0, most=200.0):
         share = rng.dirichlet(np.full(rng.integers(8, 20), 0.6))
         seen = _seen(pt * share, rng)
         width = 0.12 / np.sqrt(1 + pt * share / 5)
-        _deposit(cells, seen, eta + width * rng.standard_normal(len(share)), phi + width * rng.standard_normal(len(share)), rng)
+        _deposit(
+            cells,
+            seen,
+            eta + width * rng.standard_normal(len(share)),
+            phi + width * rng.standard_normal(len(share)),
+            rng,
+        )
         truth.append((pt, eta, phi % (2 * np.pi)))
     return Collision(cells, np.array(truth))
 
 
 def _seen(energy, rng):
-    """(first layer, second layer) of what is seen of particles, with the resolution of their kind."""
+    """(first layer, second layer) of what is seen of particles, with the resolution of their
+    kind.
+    """
     light = rng.random(len(energy)) < 1 / 3  # photons of neutral pions
     found = energy * response(energy, light)
     blur = np.where(light, 0.1, 0.5) * np.sqrt(found) * rng.standard_normal(len(energy))
@@ -76,7 +89,8 @@ def _deposit(cells, seen, eta, phi, rng):
 
 
 def clusters_of(cells):
-    """(features (C, 4) float32, momenta (C, 3)) of a collision's cells: energy seen, η, φ for each.
+    """(features (C, 4) float32, momenta (C, 3)) of a collision's cells: energy seen, η, φ for
+    each.
 
     φ is not joined at 2π here: jets are simulated away from the seam.
     """
@@ -95,15 +109,17 @@ def clusters_of(cells):
     energy = np.maximum(sums(whole, grown, labels), 1e-3)
     first, size = sums(cells[0], grown, labels), sums(np.ones_like(whole), grown, labels)
     hottest = ndimage.maximum(whole, grown, labels)
-    middle = [sums(weight * x, grown, labels) / sums(weight, grown, labels) for x in (rows, columns)]
+    middle = [
+        sums(weight * x, grown, labels) / sums(weight, grown, labels) for x in (rows, columns)
+    ]
     features = np.stack([np.log(energy), first / energy, np.log(size), hottest / energy], 1)
     place = (middle[0] + 0.5) * CELL - ETA, (middle[1] + 0.5) * CELL
     return features.astype(np.float32), np.stack([energy, *place], 1)
 
 
 def anti_kt(momenta, radius=0.4, least=10.0):
-    """Jets (J, 3) of clusters (C, 3) with transverse momentum, η, φ, hardest first: anti-kt with sums
-    weighted by momentum. Cost: C³, meant for tens of clusters."""
+    """Jets (J, 3) of clusters (C, 3) with transverse momentum, η, φ, hardest first: anti-kt
+    with sums weighted by momentum. Cost: C³, meant for tens of clusters."""
     left, found = [np.array(m, float) for m in momenta], []
     while left:
         pt, eta, phi = np.array(left).T

@@ -34,7 +34,9 @@ def ratios(collisions, network):
     for one in collisions:
         features, momenta = clusters_of(one.cells)
         factor = network(torch.from_numpy(features)).detach().numpy()[:, 0] if network else 1
-        jets = anti_kt(momenta * np.stack([factor * np.ones(len(momenta)), *np.ones((2, len(momenta)))], 1))
+        jets = anti_kt(
+            momenta * np.stack([factor * np.ones(len(momenta)), *np.ones((2, len(momenta)))], 1)
+        )
         for pt, eta, phi in one.jets:
             away = np.hypot(jets[:, 1] - eta, (jets[:, 2] - phi + np.pi) % (2 * np.pi) - np.pi)
             if len(away) and away.min() < 0.4:

@@ -11,5 +11,14 @@ from .onnx_file import save_onnx
 from .train_network import load_network
 from .training import Examples, examples, loss_of, train
 
-__all__ = ["OUTPUTS", "EmMichelTrack", "Examples", "examples", "full_size", "infer", "load_network", "loss_of"]
+__all__ = [
+    "OUTPUTS",
+    "EmMichelTrack",
+    "Examples",
+    "examples",
+    "full_size",
+    "infer",
+    "load_network",
+    "loss_of",
+]
 __all__ += ["parameters", "save_onnx", "train"]

@@ -1,6 +1,7 @@
 """The race: the network on blocks of patches, by torch and by ONNX Runtime, by size of block.
 
-    python -m emmichel.bench_emmichel               # from the slice's folder: 20 rounds; a receipt
+    python -m emmichel.bench_emmichel               # from the slice's folder: 20 rounds; a
+    receipt
 
 All must agree before they are timed. The same network, the same patches, the same threads.
 """
@@ -49,7 +50,9 @@ def main(argv=None):
             print(block, found, flush=True)
             for name, key in (("torch", "torch"), ("ONNX Runtime", "onnx")):
                 rates[key].append(block / found.results[name].median_s)
-    receipt.curve("blocks", block=list(BLOCKS), **{f"{k}_patches_per_s": v for k, v in rates.items()})
+    receipt.curve(
+        "blocks", block=list(BLOCKS), **{f"{k}_patches_per_s": v for k, v in rates.items()}
+    )
     receipt.record("onnx_rate", max(rates["onnx"]), "patches/s")
     receipt.record("torch_rate", max(rates["torch"]), "patches/s")
     print(receipt.write("network"))

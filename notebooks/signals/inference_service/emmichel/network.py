@@ -1,8 +1,8 @@
 """The network that looks at a patch: track, shower or nothing, and Michel electron or not.
 
 EmMichelTrack of ProtoDUNE-SP as larrecodnn's training script builds it: one layer of 48 filters
-of 5 × 5, dropout, three dense layers, two outputs. Of 48 × 48 pixels the filters leave 44 × 44, so
-the first dense layer reads 48 · 44 · 44 = 92,928 numbers and holds almost all parameters:
+of 5 × 5, dropout, three dense layers, two outputs. Of 48 × 48 pixels the filters leave 44 × 44,
+so the first dense layer reads 48 · 44 · 44 = 92,928 numbers and holds almost all parameters:
 
     48·25 + 48  +  92,928·128 + 128  +  128·32 + 32  +  32·3 + 3  +  32 + 1  =  11,900,420
 
@@ -21,8 +21,8 @@ OUTPUTS = ("em_trk_none_netout", "michel_netout")  # larrecodnn's names
 class EmMichelTrack(nn.Module):
     """`logits = EmMichelTrack()(patches_BSS)`: (B, 3) and (B, 1) before softmax and sigmoid.
 
-    Fewer `filters` and `pool` above 1, the mean of squares of pixels before the dense layers, make
-    a smaller network; `full_size` makes the large one of it that computes the same. Raises
+    Fewer `filters` and `pool` above 1, the mean of squares of pixels before the dense layers,
+    make a smaller network; `full_size` makes the large one of it that computes the same. Raises
     ValueError for patches of another shape.
     """
 
@@ -30,7 +30,9 @@ class EmMichelTrack(nn.Module):
         super().__init__()
         self.side, self.pool = side, pool
         layers = [nn.Conv2d(1, filters, 5), nn.ReLU(), nn.AvgPool2d(pool), nn.Dropout(drop)]
-        self.look = nn.Sequential(*(one for one in layers if pool > 1 or layers.index(one) != 2))
+        self.look = nn.Sequential(
+            *(one for one in layers if pool > 1 or layers.index(one) != 2)
+        )
         width = filters * ((side - 4) // pool) ** 2
         dense = [nn.Linear(width, 128), nn.ReLU(), nn.Dropout(drop)]
         self.think = nn.Sequential(*dense, nn.Linear(128, 32), nn.ReLU(), nn.Dropout(drop))
@@ -66,16 +68,21 @@ def parameters(network):
 def full_size(small, filters=48):
     """A network of `filters` filters, without pooling, that computes what `small` does.
 
-    Each filter is repeated, and the dense weights that read it are shared out among the copies and
-    the pixels of a pooled square (Net2Net, Chen et al. 2016, does the first). Its time and its bytes are
-    those of the published network. Raises ValueError unless `small`'s filters divide `filters`.
+    Each filter is repeated, and the dense weights that read it are shared out among the copies
+    and the pixels of a pooled square (Net2Net, Chen et al. 2016, does the first). Its time and
+    its bytes are those of the published network. Raises ValueError unless `small`'s filters
+    divide `filters`.
     """
     few, pool, side = small.look[0].out_channels, small.pool, small.side - 4
     if filters % few or side % pool:
-        raise ValueError(f"{filters} filters of {few}, {side} pixels of {pool}: both must divide")
+        raise ValueError(
+            f"{filters} filters of {few}, {side} pixels of {pool}: both must divide"
+        )
     large = EmMichelTrack(filters, small.side)
     with torch.no_grad():
-        for new, old in zip(large.look[0].parameters(), small.look[0].parameters(), strict=True):
+        for new, old in zip(
+            large.look[0].parameters(), small.look[0].parameters(), strict=True
+        ):
             new.copy_(old.repeat(filters // few, *[1] * (old.ndim - 1)))
         grid = small.think[0].weight.view(128, few, side // pool, side // pool)
         wide = grid.repeat_interleave(pool, 2).repeat_interleave(pool, 3) / pool**2
@@ -89,8 +96,8 @@ def full_size(small, filters=48):
 
 
 def infer(network, patches, batch=256):
-    """((N, 3), (N, 1)) float32 arrays: probabilities for patches (N, 48, 48), in blocks of `batch`
-    on the network's device. Leaves the network in its mode."""
+    """((N, 3), (N, 1)) float32 arrays: probabilities for patches (N, 48, 48), in blocks of
+    `batch` on the network's device. Leaves the network in its mode."""
     device, trains = next(network.parameters()).device, network.training
     served, found = Probabilities(network.eval()), []
     with torch.inference_mode():

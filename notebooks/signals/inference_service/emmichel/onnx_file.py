@@ -10,8 +10,8 @@ __all__ = ["save_onnx"]
 
 
 def save_onnx(network, path):
-    """The path, written: input `patches` (rows, 48, 48) float32, outputs `OUTPUTS` as probabilities,
-    any number of rows."""
+    """The path, written: input `patches` (rows, 48, 48) float32, outputs `OUTPUTS` as
+    probabilities, any number of rows."""
     served = Probabilities(network).eval().cpu()
     example = torch.zeros(2, network.side, network.side)
     rows = {name: {0: "rows"} for name in ("patches", *OUTPUTS)}

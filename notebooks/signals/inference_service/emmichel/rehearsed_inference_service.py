@@ -11,7 +11,9 @@ PATCHES = {3: 2_048, 20: 11_000, 90: 55_000}  # about so many for so many crossi
 
 
 def ours(sizes, device):
-    """All patches of an event in blocks of 2,048: up, through the network, probabilities down"""
+    """All patches of an event in blocks of 2,048: up, through the network, probabilities
+    down
+    """
     network, patches = _ready(sizes, device)
     return lambda: infer(network, patches, batch=2_048)
 

@@ -2,9 +2,10 @@
 
     python -m emmichel.train_network    # from the slice's folder; minutes; writes the file
 
-`load_network()` makes the published size of it. Events of seed 1 teach, those of seed 2 say how good
-it is; pages draw others. Adam in place of the published SGD, since it sees thousands of patches and
-not millions. The seed fixes data, weights and order; another number of threads rounds otherwise.
+`load_network()` makes the published size of it. Events of seed 1 teach, those of seed 2 say how
+good it is; pages draw others. Adam in place of the published SGD, since it sees thousands of
+patches and not millions. The seed fixes data, weights and order; another number of threads
+rounds otherwise.
 """
 
 import argparse
@@ -26,11 +27,12 @@ FILTERS, POOL = 8, 4
 
 
 def load_network(large=True, device="cpu"):
-    """The trained network in eval mode, of the published size unless `large` is false; `notes`: how it
-    was made and how good it was on events that it had not seen. FileNotFoundError without the file."""
+    """The trained network in eval mode, of the published size unless `large` is false; `notes`:
+    how it was made and how good it was on events that it had not seen. FileNotFoundError
+    without the file."""
     small = EmMichelTrack(FILTERS, pool=POOL)
     with safe_open(FILE, framework="pt") as file:
-        small.load_state_dict({name: file.get_tensor(name).float() for name in file.keys()})
+        small.load_state_dict({name: file.get_tensor(name).float() for name in file})
         notes = json.loads(file.metadata()["notes"])
     network = (full_size(small) if large else small).to(device).eval()
     network.notes = notes

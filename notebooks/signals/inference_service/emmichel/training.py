@@ -1,10 +1,11 @@
 """How the network learns: which patches it sees, what it is told, what moves it.
 
-After larrecodnn's script: 0.1 · cross-entropy of track, shower, none plus 1.0 · squared error of the
-Michel output; SGD with rate 0.01, decay 1e-5 per step, Nesterov momentum 0.9; batches of 256. With the
-few patches of minutes that hardly moves, so `adam` takes its place where that is said. Which patches
-are kept depends on their kind, in shares of our own. Training and test are apart by event, never by
-patch: neighbours overlap, so patches of one event must not be on both sides.
+After larrecodnn's script: 0.1 · cross-entropy of track, shower, none plus 1.0 · squared error
+of the Michel output; SGD with rate 0.01, decay 1e-5 per step, Nesterov momentum 0.9; batches of
+256. With the few patches of minutes that hardly moves, so `adam` takes its place where that is
+said. Which patches are kept depends on their kind, in shares of our own. Training and test are
+apart by event, never by patch: neighbours overlap, so patches of one event must not be on both
+sides.
 """
 
 from typing import NamedTuple
@@ -39,12 +40,18 @@ def examples(events, seed, detector=None, **counts):
         place = detector or Detector()
         event = simulate(draw_primaries(place, rng, **counts), place, rng)
         _, hits, patches = prepare(event)
-        kinds = np.concatenate([hit_truth(h, t) for h, t in zip(hits, event.truth, strict=True)])
+        kinds = np.concatenate(
+            [hit_truth(h, t) for h, t in zip(hits, event.truth, strict=True)]
+        )
         kinds = np.where(kinds < 0, NONE, kinds)
         share = np.array([KEPT[TRACK], KEPT[EM], KEPT[MICHEL], 1.0])[kinds]
         kept = rng.random(len(kinds)) < share
-        empty = torch.randn(int(EMPTY * kept.sum()), *patches.shape[1:]) * patches.abs().median()
-        found.append((torch.cat([patches[kept], empty]), np.append(kinds[kept], [NONE] * len(empty))))
+        empty = (
+            torch.randn(int(EMPTY * kept.sum()), *patches.shape[1:]) * patches.abs().median()
+        )
+        found.append(
+            (torch.cat([patches[kept], empty]), np.append(kinds[kept], [NONE] * len(empty)))
+        )
     patches, kinds = zip(*found, strict=True)
     return Examples(torch.cat(patches), torch.as_tensor(np.concatenate(kinds)))
 
@@ -68,7 +75,9 @@ def train(network, seen, epochs, batch=256, seed=0, rate=RATE, adam=False):
     device = next(network.parameters()).device
     shuffled = torch.Generator().manual_seed(seed)
     weights = network.parameters()
-    plain = torch.optim.SGD(weights, rate, momentum=MOMENTUM, nesterov=True) if not adam else None
+    plain = (
+        torch.optim.SGD(weights, rate, momentum=MOMENTUM, nesterov=True) if not adam else None
+    )
     mover = plain or torch.optim.Adam(weights, rate)
     slower = torch.optim.lr_scheduler.LambdaLR(mover, lambda step: 1 / (1 + DECAY * step))
     network.train()

@@ -4,7 +4,16 @@ particles    steps through argon: losses, scattering, showers, Michel electrons
 detector     drift, diffusion, wires, pulses, noise; an Event with its truth
 """
 
-from .detector import COLLECTION, PLANES, TICKS_PER_PIXEL, Detector, Event, draw_primaries, pulse, simulate
+from .detector import (
+    COLLECTION,
+    PLANES,
+    TICKS_PER_PIXEL,
+    Detector,
+    Event,
+    draw_primaries,
+    pulse,
+    simulate,
+)
 from .particles import EM, MASS_MEV, MICHEL, TRACK, Deposits, bethe, csda_range, propagate
 
 __all__ = ["COLLECTION", "EM", "MASS_MEV", "MICHEL", "PLANES", "TICKS_PER_PIXEL", "TRACK"]

@@ -1,12 +1,15 @@
-"""What a time projection chamber of liquid argon reads of deposits: drift, diffusion, wires, noise.
+"""What a time projection chamber of liquid argon reads of deposits: drift, diffusion, wires,
+noise.
 
-Electrons that survive recombination (modified box model) drift along x to three planes of parallel
-wires, spread on the way, and make a pulse on each plane: of one sign where they are collected,
-of both where they pass. A wire at angle a to the vertical y measures (z cos a + y sin a) / pitch.
+Electrons that survive recombination (modified box model) drift along x to three planes of
+parallel wires, spread on the way, and make a pulse on each plane: of one sign where they are
+collected, of both where they pass. A wire at angle a to the vertical y measures (z cos a + y
+sin a) / pitch.
 
-Simpler than ProtoDUNE-SP: wires do not wrap around the frame, all are read at one side, charge on
-a wire induces nothing on its neighbours, the pulse is analytic (a Gaussian passage, shaped in 2 µs),
-no space charge. Values: LArSoft's defaults where named there; noise in electrons (ENC) is ours.
+Simpler than ProtoDUNE-SP: wires do not wrap around the frame, all are read at one side, charge
+on a wire induces nothing on its neighbours, the pulse is analytic (a Gaussian passage, shaped
+in 2 µs), no space charge. Values: LArSoft's defaults where named there; noise in electrons
+(ENC) is ours.
 
 Legend: D deposits, W wires of a plane, N ticks of 0.5 µs, T pixels of `TICKS_PER_PIXEL` ticks.
 """
@@ -15,9 +18,17 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .particles import DENSITY, EM, TRACK, Deposits, propagate
+from .particles import DENSITY, Deposits, propagate
 
-__all__ = ["COLLECTION", "PLANES", "TICKS_PER_PIXEL", "Detector", "Event", "draw_primaries", "simulate"]
+__all__ = [
+    "COLLECTION",
+    "PLANES",
+    "TICKS_PER_PIXEL",
+    "Detector",
+    "Event",
+    "draw_primaries",
+    "simulate",
+]
 
 TICK_US, DRIFT_CM_PER_US = 0.5, 0.16
 PLANES = ("U", "V", "collection")
@@ -61,13 +72,15 @@ class Detector:
         """The (fractional) wire of a plane that sees points (D, 3)."""
         angle = ANGLES[plane]
         start = min(0.0, np.sin(angle)) * self.height_cm
-        return (points[:, 2] * np.cos(angle) + points[:, 1] * np.sin(angle) - start) / PITCH_CM[plane]
+        return (points[:, 2] * np.cos(angle) + points[:, 1] * np.sin(angle) - start) / PITCH_CM[
+            plane
+        ]
 
 
 @dataclass(frozen=True)
 class Event:
-    """One readout: `waves`, three arrays (W, N) in electrons at the pulse's peak; `truth`, three
-    arrays (3, W, T) of electrons by kind; the `deposits`, and the `detector`."""
+    """One readout: `waves`, three arrays (W, N) in electrons at the pulse's peak; `truth`,
+    three arrays (3, W, T) of electrons by kind; the `deposits`, and the `detector`."""
 
     detector: Detector
     waves: list
@@ -106,7 +119,9 @@ def simulate(primaries, detector, rng):
     along = np.repeat(np.sqrt(2 * SPREAD_ALONG * drift_us), CLOUDS)
     points = np.repeat(deposits.points, CLOUDS, axis=0)
     points = points + rng.standard_normal(points.shape) * np.stack([along, across, across], 1)
-    points += rng.uniform(-0.12, 0.12, points.shape)  # along the step of 0.3 cm that it came from
+    points += rng.uniform(
+        -0.12, 0.12, points.shape
+    )  # along the step of 0.3 cm that it came from
     ticks = (points[:, 0] / DRIFT_CM_PER_US + np.repeat(deposits.time_us, CLOUDS)) / TICK_US
     cloud = np.repeat(electrons / CLOUDS, CLOUDS), np.repeat(deposits.kind, CLOUDS)
     waves, truth = [], []
@@ -129,7 +144,9 @@ def _charge(wire, tick, electrons, kind, wires, ticks):
 
 
 def _read(charge_WN, plane, detector, rng):
-    """The plane's waves: charge through its pulse, white noise, noise shared by groups of wires."""
+    """The plane's waves: charge through its pulse, white noise, noise shared by groups of
+    wires.
+    """
     wires, ticks = charge_WN.shape
     spectrum = np.fft.rfft(charge_WN) * np.fft.rfft(pulse(plane, ticks))
     wave_WN = np.fft.irfft(spectrum, n=ticks)
@@ -141,7 +158,9 @@ def _read(charge_WN, plane, detector, rng):
     return (wave_WN + np.repeat(shared, GROUP, axis=0)[:wires]).astype(np.float32)
 
 
-def draw_primaries(detector, rng, muons=6, stopping=6, protons=2, showers=3, shower_mev=(200, 1200)):
+def draw_primaries(
+    detector, rng, muons=6, stopping=6, protons=2, showers=3, shower_mev=(200, 1200)
+):
     """Primaries of one event: crossing muons from above, muons and pions and protons that stop
     inside, electrons and photons that shower along z."""
     size, made = detector.size_cm, []

@@ -1,9 +1,11 @@
-"""Particles in liquid argon, stepped until they stop or leave: where they deposit how much energy.
+"""Particles in liquid argon, stepped until they stop or leave: where they deposit how much
+energy.
 
-Charged particles lose energy by the Bethe formula (electrons: Berger and Seltzer), fluctuate after
-Moyal's form of Landau's law, and scatter after Highland. Electrons radiate photons with Rossi's
-spectrum; photons convert to pairs or scatter after Klein and Nishina. Stopped muons decay and
-give a Michel electron. Formulas: Particle Data Group, "Passage of particles through matter".
+Charged particles lose energy by the Bethe formula (electrons: Berger and Seltzer), fluctuate
+after Moyal's form of Landau's law, and scatter after Highland. Electrons radiate photons with
+Rossi's spectrum; photons convert to pairs or scatter after Klein and Nishina. Stopped muons
+decay and give a Michel electron. Formulas: Particle Data Group, "Passage of particles through
+matter".
 
 Not simulated: nuclear reactions, muon capture, delta rays as particles of their own, positron
 annihilation, angles of radiation. The probability of a pair between its threshold and its limit
@@ -23,15 +25,22 @@ DENSITY, RADIATION_LENGTH = 1.396, 19.55 / 1.396  # g/cm³ and cm
 Z_OVER_A, EXCITATION_MEV = 18 / 39.948, 188e-6
 K, ELECTRON = 0.307075, 0.510999  # MeV cm²/mol and MeV
 STERNHEIMER = 0.1956, 3.0, 0.2, 3.0, 5.2146  # a, k, x0, x1, C of argon's density effect
-MASS_MEV = {"muon": 105.658, "pion": 139.570, "proton": 938.272, "electron": ELECTRON, "photon": 0.0}
+MASS_MEV = {
+    "muon": 105.658,
+    "pion": 139.570,
+    "proton": 938.272,
+    "electron": ELECTRON,
+    "photon": 0.0,
+}
 STEP_CM, CUT_MEV, SOFT_MEV = 0.3, 0.1, 1.0  # a step; deposited on the spot; radiated as photons
 MUON_LIFE_US = 2.197
 
 
 @dataclass(frozen=True)
 class Deposits:
-    """D deposits: `points` (D, 3) in cm, `mev` (D,), `length_cm` (D,), `time_us` (D,), `kind` (D,)
-    of TRACK, EM or MICHEL, and `escaped_mev`, which left the volume or went to neutrinos."""
+    """D deposits: `points` (D, 3) in cm, `mev` (D,), `length_cm` (D,), `time_us` (D,), `kind`
+    (D,) of TRACK, EM or MICHEL, and `escaped_mev`, which left the volume or went to
+    neutrinos."""
 
     points: np.ndarray
     mev: np.ndarray
@@ -77,8 +86,8 @@ def propagate(primaries, size_cm, rng):
     """The Deposits of primaries in a box from (0, 0, 0) to `size_cm`.
 
     `primaries`: tuples (name of `MASS_MEV`, kinetic energy in MeV, point, direction). Energy is
-    kept: deposits and `escaped_mev` sum to the kinetic energies, and the rest energy of each muon
-    that decays. Raises ValueError for an unknown name or an energy that is not positive.
+    kept: deposits and `escaped_mev` sum to the kinetic energies, and the rest energy of each
+    muon that decays. Raises ValueError for an unknown name or an energy that is not positive.
     """
     swarm, done = _swarm(primaries), []
     escaped = [0.0]
@@ -105,7 +114,9 @@ def _swarm(primaries):
     for name, kinetic, *_ in primaries:
         if name not in MASS_MEV or not kinetic > 0:
             came = f"{name!r} with {kinetic} MeV"
-            raise ValueError(f"{came} came; allowed are {', '.join(MASS_MEV)}, energies above 0")
+            raise ValueError(
+                f"{came} came; allowed are {', '.join(MASS_MEV)}, energies above 0"
+            )
     along = np.array([p[3] for p in primaries], float).reshape(-1, 3)
     kinds = [EM if p[0] in ("electron", "photon") else TRACK for p in primaries]
     return {
@@ -132,7 +143,9 @@ def _charged_step(s, rng, done):
     mean = bethe(energy, mass)
     length = np.minimum(STEP_CM, energy / mean)
     xi = K * DENSITY * Z_OVER_A / 2 / beta**2 * length
-    moyal = -2 * np.log(np.abs(rng.standard_normal(len(energy))))  # Moyal's law; its mean is 1.27
+    moyal = -2 * np.log(
+        np.abs(rng.standard_normal(len(energy)))
+    )  # Moyal's law; its mean is 1.27
     loss = np.clip(mean * length + xi * (moyal - 1.2704), 0.2 * mean * length, energy)
     loss = np.where((energy - loss < CUT_MEV) | (length < STEP_CM), energy, loss)
     middle = s["at"] + s["to"] * length[:, None] / 2
@@ -234,7 +247,9 @@ def _scattered(energy, rng):
 
 
 def _decays(muons, rng):
-    """One Michel electron for each stopped muon: density x²(3 - 2x) up to 52.8 MeV, isotropic."""
+    """One Michel electron for each stopped muon: density x²(3 - 2x) up to 52.8 MeV,
+    isotropic.
+    """
     count = len(muons["mev"])
     grid = np.linspace(0, 1, 513)
     x = np.interp(rng.random(count), 2 * grid**3 - grid**4, grid)

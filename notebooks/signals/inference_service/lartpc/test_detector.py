@@ -3,7 +3,16 @@
 import numpy as np
 import pytest
 
-from .detector import COLLECTION, DRIFT_CM_PER_US, PITCH_CM, Detector, draw_primaries, pulse, recombination, simulate
+from .detector import (
+    COLLECTION,
+    DRIFT_CM_PER_US,
+    PITCH_CM,
+    Detector,
+    draw_primaries,
+    pulse,
+    recombination,
+    simulate,
+)
 from .particles import TRACK
 
 SILENT = Detector(wires=96, height_cm=40, drift_cm=60, white_enc=0, coherent_enc=1e-9)
@@ -16,7 +25,9 @@ def muon(at, to, detector=SILENT):
 def test_a_muon_along_the_wires_of_one_tick_is_one_pixel_wide_where_it_should_be():
     x, z = 20.0, 22.0
     event = muon((x, 39.9, z), (0, -1, 0))
-    wire, pixel = np.unravel_index(event.truth[COLLECTION][TRACK].argmax(), event.truth[COLLECTION][TRACK].shape)
+    wire, pixel = np.unravel_index(
+        event.truth[COLLECTION][TRACK].argmax(), event.truth[COLLECTION][TRACK].shape
+    )
     assert abs(wire - z / PITCH_CM[COLLECTION]) <= 2
     assert abs(pixel - x / DRIFT_CM_PER_US / 0.5 / 6) <= 1
 
@@ -45,7 +56,9 @@ def test_every_wire_that_a_point_can_meet_is_there():
 
 
 def test_collected_pulses_have_one_sign_and_passing_ones_two():
-    assert pulse(COLLECTION, 400).min() > -1e-9 and pulse(COLLECTION, 400).max() == pytest.approx(1)
+    assert pulse(COLLECTION, 400).min() > -1e-9 and pulse(
+        COLLECTION, 400
+    ).max() == pytest.approx(1)
     for plane in (0, 1):
         assert abs(pulse(plane, 400).sum()) < 0.02 * np.abs(pulse(plane, 400)).sum()
 
@@ -66,4 +79,8 @@ def test_denser_ionisation_loses_more_to_recombination():
 def test_primaries_begin_inside():
     detector = Detector()
     for _, energy, at, _ in draw_primaries(detector, np.random.default_rng(0)):
-        assert energy > 0 and (np.array(at) >= 0).all() and (np.array(at) <= detector.size_cm).all()
+        assert (
+            energy > 0
+            and (np.array(at) >= 0).all()
+            and (np.array(at) <= detector.size_cm).all()
+        )

@@ -3,7 +3,17 @@
 import numpy as np
 import pytest
 
-from .particles import ELECTRON, MASS_MEV, MICHEL, RADIATION_LENGTH, TRACK, bethe, csda_range, highland, propagate
+from .particles import (
+    ELECTRON,
+    MASS_MEV,
+    MICHEL,
+    RADIATION_LENGTH,
+    TRACK,
+    bethe,
+    csda_range,
+    highland,
+    propagate,
+)
 
 WIDE = np.array([1e4, 1e4, 1e4])
 MIDDLE = (5e3, 5e3, 5e3)
@@ -28,7 +38,9 @@ def test_a_stopped_particle_went_as_far_as_its_range(rng, name, energy):
     found = propagate([(name, energy, MIDDLE, (0, 0, 1))] * 30, WIDE, rng)
     own = found.kind == TRACK
     far = np.linalg.norm(found.points[own] - MIDDLE, axis=1).max()
-    assert far == pytest.approx(csda_range(energy, MASS_MEV[name]), rel=0.06)  # straggling, steps
+    assert far == pytest.approx(
+        csda_range(energy, MASS_MEV[name]), rel=0.06
+    )  # straggling, steps
 
 
 def test_energy_is_kept(rng):
@@ -58,7 +70,9 @@ def test_a_shower_s_depth_grows_with_the_logarithm_of_its_energy(rng):
     depths = []
     for energy in (150, 1500):
         found = propagate([("electron", energy, MIDDLE, (0, 0, 1))] * 30, WIDE, rng)
-        depths.append(np.average(found.points[:, 2] - 5e3, weights=found.mev) / RADIATION_LENGTH)
+        depths.append(
+            np.average(found.points[:, 2] - 5e3, weights=found.mev) / RADIATION_LENGTH
+        )
     assert depths[1] - depths[0] == pytest.approx(np.log(10), rel=0.2)  # in radiation lengths
 
 
@@ -71,7 +85,8 @@ def test_michel_electrons_have_the_spectrum_of_a_muon_s_decay(rng):
 
 def test_the_same_seed_gives_the_same_event():
     one, other = (
-        propagate([("photon", 80.0, MIDDLE, (1, 0, 0))], WIDE, np.random.default_rng(3)) for _ in "ab"
+        propagate([("photon", 80.0, MIDDLE, (1, 0, 0))], WIDE, np.random.default_rng(3))
+        for _ in "ab"
     )
     np.testing.assert_array_equal(one.mev, other.mev)
 

@@ -1,7 +1,7 @@
 """The chain from waves to a labelled event, each stage timed, its network handed in.
 
-`infer` is any function from patches (H, 48, 48) to ((H, 3), (H, 1)): the network in this process or
-a service. Nothing here knows which: that is the article's "no disruption".
+`infer` is any function from patches (H, 48, 48) to ((H, 3), (H, 1)): the network in this
+process or a service. Nothing here knows which: that is the article's "no disruption".
 """
 
 import time
@@ -34,13 +34,17 @@ class Reconstructed(NamedTuple):
 
 
 def prepare(event, clock=None):
-    """(images, hits, patches (H, 48, 48) of all planes in turn): the chain before its network."""
+    """(images, hits, patches (H, 48, 48) of all planes in turn): the chain before its
+    network.
+    """
     clock = clock or _Clock()
     quiet = clock("noise", lambda: [remove_shared_noise(w) for w in event.waves])
     charge = clock("deconvolution", lambda: [deconvolve(w, i) for i, w in enumerate(quiet)])
     images = [image_of(c) for c in charge]
     hits = clock("hits", lambda: [find_hits(c) for c in charge])
-    cut = clock("patches", lambda: [cut_patches(i, h) for i, h in zip(images, hits, strict=True)])
+    cut = clock(
+        "patches", lambda: [cut_patches(i, h) for i, h in zip(images, hits, strict=True)]
+    )
     return images, hits, torch.cat(cut)
 
 
@@ -64,13 +68,16 @@ def reconstruct(event, infer):
 
 
 def amdahl(share, gain):
-    """How many times as fast the whole is if a `share` of its time becomes `gain` times as fast.
+    """How many times as fast the whole is if a `share` of its time becomes `gain` times as
+    fast.
 
     >>> round(amdahl(0.65, 17), 2)
     2.57
     """
     if not 0 <= share <= 1 or not gain > 0:
-        raise ValueError(f"share {share}, gain {gain}: a share of 0 to 1 and a gain above 0 are needed")
+        raise ValueError(
+            f"share {share}, gain {gain}: a share of 0 to 1 and a gain above 0 are needed"
+        )
     return 1 / (1 - share + share / gain)
 
 

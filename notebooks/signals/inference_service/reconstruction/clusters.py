@@ -1,9 +1,10 @@
 """From labelled hits to clusters, space points and scores against the simulation's truth.
 
-Hits of one plane and kind that lie near each other are a cluster; its score sums what the network
-said of its hits, p = track / (track + shower), as larrecodnn's cluster labels do. A point in space
-was seen by three planes at one time; two of its wires predict the third, and the prediction must be
-hit. A hit is right if most electrons of its wire and pixel come from the kind it was labelled.
+Hits of one plane and kind that lie near each other are a cluster; its score sums what the
+network said of its hits, p = track / (track + shower), as larrecodnn's cluster labels do. A
+point in space was seen by three planes at one time; two of its wires predict the third, and the
+prediction must be hit. A hit is right if most electrons of its wire and pixel come from the
+kind it was labelled.
 """
 
 import numpy as np
@@ -13,7 +14,15 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
-__all__ = ["KINDS", "cluster", "cluster_scores", "hit_truth", "kinds_of", "match_planes", "quality"]
+__all__ = [
+    "KINDS",
+    "cluster",
+    "cluster_scores",
+    "hit_truth",
+    "kinds_of",
+    "match_planes",
+    "quality",
+]
 
 KINDS = {TRACK: "track", EM: "shower", MICHEL: "Michel"}
 NEAR_CM, MICHEL_AT = 1.6, 0.5
@@ -21,14 +30,16 @@ TICK_CM = TICK_US * DRIFT_CM_PER_US
 
 
 def kinds_of(emtrk, michel, michel_at=MICHEL_AT):
-    """The kind of each hit (H,) by the network's outputs (H, 3) and (H, 1): Michel above the limit,
-    else the larger of track and shower."""
-    return np.where(michel[:, 0] > michel_at, MICHEL, np.where(emtrk[:, 1] > emtrk[:, 0], EM, TRACK))
+    """The kind of each hit (H,) by the network's outputs (H, 3) and (H, 1): Michel above the
+    limit, else the larger of track and shower."""
+    return np.where(
+        michel[:, 0] > michel_at, MICHEL, np.where(emtrk[:, 1] > emtrk[:, 0], EM, TRACK)
+    )
 
 
 def cluster(hits, kinds, plane, near_cm=NEAR_CM):
-    """A cluster's number for each hit (H,): connected by steps of at most `near_cm` within a kind.
-    A hit without neighbours is a cluster of its own. Cost: H log H."""
+    """A cluster's number for each hit (H,): connected by steps of at most `near_cm` within a
+    kind. A hit without neighbours is a cluster of its own. Cost: H log H."""
     at = np.stack([hits.wire * PITCH_CM[plane], hits.tick * TICK_CM], 1)
     if not len(at):
         return np.zeros(0, int)
@@ -40,14 +51,16 @@ def cluster(hits, kinds, plane, near_cm=NEAR_CM):
 
 
 def cluster_scores(clusters, emtrk):
-    """p(track) of each cluster: its hits' outputs, summed, without the 'none' of the network."""
+    """p(track) of each cluster: its hits' outputs, summed, without the 'none' of the
+    network.
+    """
     sums = [np.bincount(clusters, emtrk[:, i]) for i in range(2)]
     return sums[0] / np.maximum(sums[0] + sums[1], 1e-12)
 
 
 def match_planes(planes, detector, ticks=3.0, wires=1.0):
-    """(points (M, 3) in cm, rows (M, 3) of the hits in the three planes): triples of hits within
-    `ticks` whose U and V wires predict a collection wire that was hit, within `wires`.
+    """(points (M, 3) in cm, rows (M, 3) of the hits in the three planes): triples of hits
+    within `ticks` whose U and V wires predict a collection wire that was hit, within `wires`.
 
     Each collection hit is used once, by its nearest prediction.
     """
@@ -56,7 +69,11 @@ def match_planes(planes, detector, ticks=3.0, wires=1.0):
     row_u = np.repeat(np.arange(len(u.tick)), [len(p) for p in partners])
     row_v = np.concatenate([*partners, []]).astype(int)
     along = [_offset(p.wire + 0.5, plane, detector) for plane, p in enumerate(planes[:2])]
-    (cos, sin), b_u, b_v = (np.cos(ANGLES[0]), np.sin(ANGLES[0])), along[0][row_u], along[1][row_v]
+    (cos, sin), b_u, b_v = (
+        (np.cos(ANGLES[0]), np.sin(ANGLES[0])),
+        along[0][row_u],
+        along[1][row_v],
+    )
     depth, height = (b_u + b_v) / (2 * cos), (b_u - b_v) / (2 * sin)
     tick = (u.tick[row_u] + v.tick[row_v]) / 2
     size = detector.size_cm
@@ -94,13 +111,17 @@ def hit_truth(hits, truth_3WT, least=2000.0):
 
 
 def quality(kinds, truth):
-    """{kind: (efficiency, purity, true hits)}: the share of true hits that are labelled so, and the
-    share of hits labelled so that are true; NaN where there are none."""
+    """{kind: (efficiency, purity, true hits)}: the share of true hits that are labelled so, and
+    the share of hits labelled so that are true; NaN where there are none."""
     rows = {}
     for kind, name in KINDS.items():
         both = ((kinds == kind) & (truth == kind)).sum()
         true, said = (truth == kind).sum(), ((kinds == kind) & (truth >= 0)).sum()
-        rows[name] = (both / true if true else np.nan, both / said if said else np.nan, int(true))
+        rows[name] = (
+            both / true if true else np.nan,
+            both / said if said else np.nan,
+            int(true),
+        )
     return rows
 
 

@@ -8,13 +8,24 @@ from scipy.spatial import cKDTree
 
 from .chain import amdahl, prepare, reconstruct
 from .clusters import cluster, cluster_scores, hit_truth, kinds_of, match_planes, quality
-from .waveforms import SCALE, SIDE, Hits, cut_patches, deconvolve, find_hits, remove_shared_noise
+from .waveforms import (
+    SCALE,
+    SIDE,
+    Hits,
+    cut_patches,
+    deconvolve,
+    find_hits,
+    remove_shared_noise,
+)
 
 
 @pytest.fixture(scope="module")
 def event():
     detector = Detector(wires=96, height_cm=45, drift_cm=60)
-    tracks = [("muon", 3000.0, (10, 44, 5), (0.5, -0.8, 0.6)), ("electron", 300.0, (30, 20, 8), (0, 0.1, 1))]
+    tracks = [
+        ("muon", 3000.0, (10, 44, 5), (0.5, -0.8, 0.6)),
+        ("electron", 300.0, (30, 20, 8), (0, 0.1, 1)),
+    ]
     return simulate(tracks, detector, np.random.default_rng(2))
 
 
@@ -56,7 +67,9 @@ def test_a_patch_is_the_image_around_its_hit():
     hits = Hits(np.array([30, 0, 59]), np.array([40, 0, 69]), np.zeros(3), np.zeros(3))
     patches = cut_patches(image, hits)
     assert patches.shape == (3, SIDE, SIDE)
-    np.testing.assert_allclose(patches[:, 24, 24] * SCALE, image[hits.wire, hits.pixel], rtol=1e-6)
+    np.testing.assert_allclose(
+        patches[:, 24, 24] * SCALE, image[hits.wire, hits.pixel], rtol=1e-6
+    )
     np.testing.assert_allclose(patches[0] * SCALE, image[6:54, 16:64], rtol=1e-6)
     assert (patches[1][:24] == 0).all()
     with pytest.raises(ValueError, match="60 wires"):
@@ -64,7 +77,9 @@ def test_a_patch_is_the_image_around_its_hit():
 
 
 def test_clusters_join_steps_and_not_kinds():
-    hits = Hits(np.array([0, 2, 4, 20, 4]), np.zeros(5, int), np.array([0.0, 1, 2, 3, 3]), np.ones(5))
+    hits = Hits(
+        np.array([0, 2, 4, 20, 4]), np.zeros(5, int), np.array([0.0, 1, 2, 3, 3]), np.ones(5)
+    )
     found = cluster(hits, np.array([0, 0, 0, 0, 1]), COLLECTION)
     assert len(set(found[:3])) == 1 and len(set(found)) == 3
     empty = Hits(*[np.zeros(0, int)] * 4)
@@ -102,7 +117,9 @@ def found_share(event, hits, plane):
     """The share of pixels of much charge that have a hit within two pixels on their wire."""
     wire, pixel = np.nonzero(event.truth[plane].sum(0) > 20_000)
     seen = set(zip(hits[plane].wire, hits[plane].pixel, strict=True))
-    near = [any((w, p + d) in seen for d in range(-2, 3)) for w, p in zip(wire, pixel, strict=True)]
+    near = [
+        any((w, p + d) in seen for d in range(-2, 3)) for w, p in zip(wire, pixel, strict=True)
+    ]
     return np.mean(near)
 
 

@@ -1,9 +1,11 @@
-"""From waves to hits and patches: shared noise removed, pulses undone, charge found and cut out.
+"""From waves to hits and patches: shared noise removed, pulses undone, charge found and cut
+out.
 
-A wave is charge convolved with a known pulse. Divided by the pulse's spectrum, it is charge again,
-where the pulse has a spectrum to divide by: the quotient is damped where noise would be all that is
-left (Wiener's idea with one constant), and smoothed by a Gaussian. A pulse of both signs has nothing
-at frequency zero, so induction planes lose the mean of long pulses, as real ones do.
+A wave is charge convolved with a known pulse. Divided by the pulse's spectrum, it is charge
+again, where the pulse has a spectrum to divide by: the quotient is damped where noise would be
+all that is left (Wiener's idea with one constant), and smoothed by a Gaussian. A pulse of both
+signs has nothing at frequency zero, so induction planes lose the mean of long pulses, as real
+ones do.
 
 Legend: W wires, N ticks, T pixels along time, H hits, S side of a patch (48).
 """
@@ -15,7 +17,16 @@ import torch
 from lartpc import TICKS_PER_PIXEL
 from lartpc.detector import GROUP, TICK_US, pulse
 
-__all__ = ["SCALE", "SIDE", "Hits", "cut_patches", "deconvolve", "find_hits", "image_of", "remove_shared_noise"]
+__all__ = [
+    "SCALE",
+    "SIDE",
+    "Hits",
+    "cut_patches",
+    "deconvolve",
+    "find_hits",
+    "image_of",
+    "remove_shared_noise",
+]
 
 SIDE, SCALE = 48, 30_000.0  # pixels; electrons that a crossing muon leaves on one wire, about
 SMOOTH_TICKS, DAMPING = 2.0, 0.02
@@ -23,8 +34,8 @@ LONGEST = 16  # ticks of one hit; a longer pulse is cut into several
 
 
 class Hits(NamedTuple):
-    """H hits of a plane: `wire` and `pixel` (of TICKS_PER_PIXEL ticks) as integers, `tick` weighted
-    by charge, `electrons`, each (H,)."""
+    """H hits of a plane: `wire` and `pixel` (of TICKS_PER_PIXEL ticks) as integers, `tick`
+    weighted by charge, `electrons`, each (H,)."""
 
     wire: np.ndarray
     pixel: np.ndarray
@@ -36,7 +47,8 @@ def remove_shared_noise(wave_WN):
     """The waves less the median of each group of 32 wires, at each tick.
 
     A pulse that covers more than half a group would be removed with the noise: a track in the
-    plane of the wires. Groups where a sixth of the wires are loud keep their median at that tick.
+    plane of the wires. Groups where a sixth of the wires are loud keep their median at that
+    tick.
     """
     found = wave_WN.copy()
     for first in range(0, len(wave_WN), GROUP):
@@ -64,8 +76,9 @@ def image_of(charge_WN):
 
 
 def find_hits(charge_WN, sigmas=5.0, least=4):
-    """The Hits of a plane: stretches of at least `least` ticks above `sigmas` of a wire's own spread
-    (by its median, which pulses disturb little); stretches longer than `LONGEST` are cut evenly."""
+    """The Hits of a plane: stretches of at least `least` ticks above `sigmas` of a wire's own
+    spread (by its median, which pulses disturb little); stretches longer than `LONGEST` are cut
+    evenly."""
     spread = 1.4826 * np.median(np.abs(charge_WN), axis=1, keepdims=True)
     above = np.pad(charge_WN > sigmas * np.maximum(spread, 1e-6), ((0, 0), (1, 1)))
     edges = np.diff(above.astype(np.int8), axis=1)
@@ -75,7 +88,9 @@ def find_hits(charge_WN, sigmas=5.0, least=4):
     wire, begin, end = wire[kept], begin[kept], end[kept]
     pieces = -(-(end - begin) // LONGEST)
     index = np.arange(pieces.sum()) - np.repeat(np.cumsum(pieces) - pieces, pieces)
-    wire, first, length, count = (np.repeat(x, pieces) for x in (wire, begin, end - begin, pieces))
+    wire, first, length, count = (
+        np.repeat(x, pieces) for x in (wire, begin, end - begin, pieces)
+    )
     begin, end = first + index * length // count, first + (index + 1) * length // count
     sums = np.pad(np.cumsum(charge_WN, 1, dtype=np.float64), ((0, 0), (1, 0)))
     ticks = np.arange(charge_WN.shape[1])
@@ -86,7 +101,8 @@ def find_hits(charge_WN, sigmas=5.0, least=4):
 
 
 def cut_patches(image_WT, hits):
-    """Patches (H, 48, 48), float32, each with its hit at pixel (24, 24); zeros beyond the plane.
+    """Patches (H, 48, 48), float32, each with its hit at pixel (24, 24); zeros beyond the
+    plane.
 
     Cost: 9,216 bytes for each hit. Raises ValueError for hits outside of the image.
     """

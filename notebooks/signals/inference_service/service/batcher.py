@@ -1,9 +1,10 @@
 """Dynamic batching by Triton's rules: requests that wait are computed together.
 
-The oldest request starts a batch; those behind it join while rows fit into `max_batch`. The largest
-batch of a preferred size leaves at once, as does one without room for the next request; any other
-waits until its oldest request is `delay_us` old. Requests are never split. So if the rows of one request
-are the only preferred size, nothing is joined: each request alone is preferred already.
+The oldest request starts a batch; those behind it join while rows fit into `max_batch`. The
+largest batch of a preferred size leaves at once, as does one without room for the next request;
+any other waits until its oldest request is `delay_us` old. Requests are never split. So if the
+rows of one request are the only preferred size, nothing is joined: each request alone is
+preferred already.
 
 Larger than `max_batch` is refused; more waiting rows than `max_rows` are refused, too: a queue
 without end hides that a server is too slow, and answers come when nobody wants them any more.
@@ -26,29 +27,50 @@ class Overloaded(RuntimeError):
 class Batcher:
     """`future = Batcher(model).submit({"patches": rows})`; its result is {name: array}.
 
-    `model` is a function of {name: array}; `instances` threads call it. `counts` are sums since the
-    start: requests, rows, batches, and µs in the queue and in the model. With `batching` False each request is
-    computed alone, in order. Raises ValueError for options out of range.
+    `model` is a function of {name: array}; `instances` threads call it. `counts` are sums since
+    the start: requests, rows, batches, and µs in the queue and in the model. With `batching`
+    False each request is computed alone, in order. Raises ValueError for options out of range.
     """
 
-    def __init__(self, model, max_batch=512, delay_us=2000, preferred=(), instances=1, batching=True, max_rows=20_000):
-        if min(max_batch, instances, max_rows) < 1 or delay_us < 0 or not all(0 < p <= max_batch for p in preferred):
+    def __init__(
+        self,
+        model,
+        max_batch=512,
+        delay_us=2000,
+        preferred=(),
+        instances=1,
+        batching=True,
+        max_rows=20_000,
+    ):
+        if (
+            min(max_batch, instances, max_rows) < 1
+            or delay_us < 0
+            or not all(0 < p <= max_batch for p in preferred)
+        ):
             came = f"{max_batch=}, {delay_us=}, {preferred=}, {instances=}, {max_rows=}"
-            raise ValueError(f"{came}: counts from 1, a delay from 0, preferred sizes up to max_batch")
+            raise ValueError(
+                f"{came}: counts from 1, a delay from 0, preferred sizes up to max_batch"
+            )
         self.model, self.max_batch, self.delay_s = model, max_batch, delay_us / 1e6
         self.preferred, self.batching, self.max_rows = frozenset(preferred), batching, max_rows
         self.queue, self.rows, self.changed = deque(), 0, threading.Condition()
         names = "success", "failure", "count", "exec_count", "queue_us", "infer_us"
         self.counts, self.stopping = dict.fromkeys(names, 0), False
-        self.threads = [threading.Thread(target=self._serve, daemon=True) for _ in range(instances)]
+        self.threads = [
+            threading.Thread(target=self._serve, daemon=True) for _ in range(instances)
+        ]
         for thread in self.threads:
             thread.start()
 
     def submit(self, arrays):
-        """A Future; raises ValueError for too many rows or none, Overloaded when the queue is full."""
+        """A Future; raises ValueError for too many rows or none, Overloaded when the queue is
+        full.
+        """
         rows = len(next(iter(arrays.values())))
         if not 0 < rows <= self.max_batch:
-            raise ValueError(f"{rows} rows came; 1 to {self.max_batch} are allowed in a request")
+            raise ValueError(
+                f"{rows} rows came; 1 to {self.max_batch} are allowed in a request"
+            )
         future = Future()
         with self.changed:
             if self.rows + rows > self.max_rows or self.stopping:
@@ -87,7 +109,9 @@ class Batcher:
                 self.changed.wait(left)
 
     def _fitting(self):
-        """(requests, rows, whether to leave at once) of the batch that the queue begins with."""
+        """(requests, rows, whether to leave at once) of the batch that the queue begins
+        with.
+        """
         if not self.batching:
             return 1, self.queue[0][1], True
         count = rows = 0
@@ -118,7 +142,9 @@ class Batcher:
         sums = {"queue_us": waited * 1e6, "infer_us": took * 1e6}
         self._count(success=len(batch), count=int(ends[-1]), exec_count=1, **sums)
         for (_, rows, _, future), end in zip(batch, ends, strict=True):
-            future.set_result({name: value[end - rows : end] for name, value in outputs.items()})
+            future.set_result(
+                {name: value[end - rows : end] for name, value in outputs.items()}
+            )
 
     def _count(self, **more):
         with self.changed:

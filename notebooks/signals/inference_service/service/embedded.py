@@ -1,4 +1,5 @@
-"""A server of KServe's protocol v2 in this process, for readers without Triton: real sockets, few features.
+"""A server of KServe's protocol v2 in this process, for readers without Triton: real sockets,
+few features.
 
     with EmbeddedServer({"emmichel": "emmichel.onnx"}) as server:
         Sonic([server.address], EMMICHEL)
@@ -6,8 +7,8 @@
     python -m service.embedded --model emmichel=emmichel.onnx    # as a process; prints its port
 
 It answers /v2/health/live and /ready, /v2/models/NAME with /ready and /infer, and /metrics in
-Prometheus's text format under Triton's names. HTTP is uvicorn's; batches are `batcher`'s. It has no
-gRPC, no shared memory, no versions of models, and binds to this machine alone.
+Prometheus's text format under Triton's names. HTTP is uvicorn's; batches are `batcher`'s. It
+has no gRPC, no shared memory, no versions of models, and binds to this machine alone.
 """
 
 import argparse
@@ -39,24 +40,36 @@ COUNTERS = {
 class EmbeddedServer:
     """Serves models {name: path of an ONNX file, or a function with `inputs` and `outputs`}.
 
-    Other options go to each model's `Batcher`; `threads` are those of one instance. `address` is
-    host:port, `batchers` {name: Batcher}.
+    Other options go to each model's `Batcher`; `threads` are those of one instance. `address`
+    is host:port, `batchers` {name: Batcher}.
     """
 
     def __init__(self, models, threads=1, port=0, **options):
         from .onnx_model import OnnxModel
 
-        self.models = {n: m if callable(m) else OnnxModel(m, threads) for n, m in models.items()}
+        self.models = {
+            n: m if callable(m) else OnnxModel(m, threads) for n, m in models.items()
+        }
         self.options, self.port = options, port
 
     def __enter__(self):
         import uvicorn
 
-        self.batchers = {name: Batcher(model, **self.options) for name, model in self.models.items()}
+        self.batchers = {
+            name: Batcher(model, **self.options) for name, model in self.models.items()
+        }
         self.door = socket.create_server(("127.0.0.1", self.port), backlog=512)
         self.address = f"127.0.0.1:{self.door.getsockname()[1]}"
-        quiet = {"log_level": "error", "lifespan": "off", "ws": "none", "interface": "asgi3", "timeout_keep_alive": 60}
-        self.server = uvicorn.Server(uvicorn.Config(self._app, timeout_graceful_shutdown=3, **quiet))
+        quiet = {
+            "log_level": "error",
+            "lifespan": "off",
+            "ws": "none",
+            "interface": "asgi3",
+            "timeout_keep_alive": 60,
+        }
+        self.server = uvicorn.Server(
+            uvicorn.Config(self._app, timeout_graceful_shutdown=3, **quiet)
+        )
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
         while not self.server.started and self.thread.is_alive():
@@ -78,7 +91,9 @@ class EmbeddedServer:
         headers = {name.decode().lower(): value.decode() for name, value in scope["headers"]}
         try:
             body = await _body(receive, headers)
-            status, kind, answer, more = await self._answer(scope["method"], scope["path"], body, headers)
+            status, kind, answer, more = await self._answer(
+                scope["method"], scope["path"], body, headers
+            )
         except Overloaded as error:
             status, kind, answer, more = 503, *_told(str(error))
         except (BadMessage, ValueError) as error:
@@ -101,7 +116,9 @@ class EmbeddedServer:
         if parts[:2] != ["v2", "models"] or len(parts) not in (3, 4):
             raise LookupError(f"{path}: no such path")
         if parts[2] not in self.models:
-            raise LookupError(f"model {parts[2]!r} is unknown; there are {', '.join(self.models)}")
+            raise LookupError(
+                f"model {parts[2]!r} is unknown; there are {', '.join(self.models)}"
+            )
         if parts[3:] == ["infer"] and method == "POST":
             return await self._infer(parts[2], body, headers.get(HEADER.lower()))
         if parts[3:] == ["ready"]:
@@ -121,7 +138,10 @@ class EmbeddedServer:
     def _described(self, name):
         def told(tensors):
             kinds = {np.float32: "FP32", np.float64: "FP64", np.int64: "INT64"}
-            return [{"name": n, "datatype": kinds[k], "shape": [-1, *s]} for n, (k, s) in tensors.items()]
+            return [
+                {"name": n, "datatype": kinds[k], "shape": [-1, *s]}
+                for n, (k, s) in tensors.items()
+            ]
 
         model = self.models[name]
         described = {"inputs": told(model.inputs), "outputs": told(model.outputs)}
@@ -166,13 +186,20 @@ def _fits(arrays, inputs):
         came = arrays[name]
         if came.dtype != dtype or came.shape[1:] != shape or len(rows) != 1:
             needed = f"{np.dtype(dtype)} of shape (rows, {', '.join(map(str, shape))})"
-            raise BadMessage(f"{name}: {came.dtype} of shape {came.shape} came; {needed} is needed")
+            raise BadMessage(
+                f"{name}: {came.dtype} of shape {came.shape} came; {needed} is needed"
+            )
 
 
 def add_options(parser):
     """None; the options of a server process, Triton's and ours alike."""
     parser.add_argument("--model", action="append", required=True, help="NAME=FILE.onnx")
-    for name, value in {"max-batch": 512, "delay-us": 2000, "instances": 1, "threads": 1}.items():
+    for name, value in {
+        "max-batch": 512,
+        "delay-us": 2000,
+        "instances": 1,
+        "threads": 1,
+    }.items():
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--port", type=int, default=0, help="of HTTP; 0: a free one")
     parser.add_argument("--preferred", type=int, nargs="*", default=[])

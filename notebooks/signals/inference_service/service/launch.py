@@ -1,9 +1,11 @@
-"""Which engine computes, by configuration alone; and servers as processes: started, awaited, ended.
+"""Which engine computes, by configuration alone; and servers as processes: started, awaited,
+ended.
 
     with engine(Settings("local"), path) as infer: …       # the network in this process
-    with engine(Settings("embedded"), path) as infer: …    # a server in this process, over a socket
-    with engine(Settings("triton"), path) as infer: …      # NVIDIA's, where TRITON_PYTHON names it
-    with engine(Settings("remote", ("node:8000",))) as infer: …    # any server of KServe v2
+    with engine(Settings("embedded"), path) as infer: …    # a server in this process, over a
+    socket with engine(Settings("triton"), path) as infer: …      # NVIDIA's, where
+    TRITON_PYTHON names it with engine(Settings("remote", ("node:8000",))) as infer: …    # any
+    server of KServe v2
 
 `infer(patches (N, 48, 48))` returns ((N, 3), (N, 1)) for all of them. The environment variable
 TRITON_PYTHON is the Python of an environment with `PINS`; nothing is installed here.
@@ -23,8 +25,12 @@ from sonic import Model, Sonic
 
 __all__ = ["EMMICHEL", "PINS", "Process", "Settings", "engine", "metrics", "triton_python"]
 
-PINS = "nvidia-pytriton==0.7.0 numpy==1.26.4 onnxruntime==1.31.1 tritonclient[http,grpc]==2.73.0"
-EMMICHEL = Model("emmichel", "patches", (48, 48), {"em_trk_none_netout": (3,), "michel_netout": (1,)})
+PINS = (
+    "nvidia-pytriton==0.7.0 numpy==1.26.4 onnxruntime==1.31.1 tritonclient[http,grpc]==2.73.0"
+)
+EMMICHEL = Model(
+    "emmichel", "patches", (48, 48), {"em_trk_none_netout": (3,), "michel_netout": (1,)}
+)
 MODES, START_S = ("local", "embedded", "process", "triton", "remote"), 120
 HERE = Path(__file__).parent
 
@@ -32,7 +38,8 @@ HERE = Path(__file__).parent
 @dataclass(frozen=True)
 class Settings:
     """`mode` (one of `MODES`), `addresses` of remote servers, options of the server (`server`:
-    max_batch, delay_us, preferred, instances, threads, no_batching) and of the client (`client`)."""
+    max_batch, delay_us, preferred, instances, threads, no_batching) and of the client
+    (`client`)."""
 
     mode: str = "embedded"
     addresses: tuple = ()
@@ -42,7 +49,9 @@ class Settings:
     def __post_init__(self):
         if self.mode not in MODES or (self.mode == "remote") != bool(self.addresses):
             came = f"mode {self.mode!r} with addresses {self.addresses}"
-            raise ValueError(f"{came}; allowed are {', '.join(MODES)}, addresses for remote alone")
+            raise ValueError(
+                f"{came}; allowed are {', '.join(MODES)}, addresses for remote alone"
+            )
 
 
 def triton_python():
@@ -85,15 +94,19 @@ def local(network, model, rows, batch=256):
 class Process:
     """A server of models {name: path} as a process of its own: ours, or Triton.
 
-    `with Process({"emmichel": path}, triton=True, delay_us=500) as server: server.address`. `ports`
-    is what it printed. Raises RuntimeError with its last words where it does not start, and
-    ValueError for Triton without TRITON_PYTHON.
+    `with Process({"emmichel": path}, triton=True, delay_us=500) as server: server.address`.
+    `ports` is what it printed. Raises RuntimeError with its last words where it does not start,
+    and ValueError for Triton without TRITON_PYTHON.
     """
 
     def __init__(self, models, triton=False, **options):
         if triton and not triton_python():
             raise ValueError(f"TRITON_PYTHON names no Python; make an environment with {PINS}")
-        program = [triton_python(), str(HERE / "triton_models.py")] if triton else [sys.executable, "-m", "service.embedded"]
+        program = (
+            [triton_python(), str(HERE / "triton_models.py")]
+            if triton
+            else [sys.executable, "-m", "service.embedded"]
+        )
         flags = [f"--model={name}={Path(path).resolve()}" for name, path in models.items()]
         for key, value in options.items():
             name = f"--{key.replace('_', '-')}"
@@ -107,7 +120,9 @@ class Process:
 
     def __enter__(self):
         joined = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-        self.process = subprocess.Popen(self.command, cwd=HERE.parent, env=_environment(), **joined)
+        self.process = subprocess.Popen(
+            self.command, cwd=HERE.parent, env=_environment(), **joined
+        )
         clock, told = threading.Timer(START_S, self.process.kill), []
         clock.start()
         for line in self.process.stdout:  # ends when the process does

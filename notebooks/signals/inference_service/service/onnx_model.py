@@ -14,7 +14,8 @@ KINDS = {"tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(int6
 class OnnxModel:
     """`outputs = OnnxModel(path)({"patches": array})`: {name: array}, rows as they came.
 
-    `inputs` and `outputs` are {name: (dtype, shape of a row)}; the first axis of each is the batch.
+    `inputs` and `outputs` are {name: (dtype, shape of a row)}; the first axis of each is the
+    batch.
     """
 
     def __init__(self, path, threads=1):
@@ -24,7 +25,9 @@ class OnnxModel:
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         providers = onnxruntime.get_available_providers()
         self.session = onnxruntime.InferenceSession(str(path), options, providers=providers)
-        self.inputs = {i.name: (KINDS[i.type], tuple(i.shape[1:])) for i in self.session.get_inputs()}
+        self.inputs = {
+            i.name: (KINDS[i.type], tuple(i.shape[1:])) for i in self.session.get_inputs()
+        }
         found = self.session.get_outputs()
         self.outputs = {o.name: (KINDS[o.type], tuple(o.shape[1:])) for o in found}
 

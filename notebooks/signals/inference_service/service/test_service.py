@@ -1,4 +1,6 @@
-"""Batches by Triton's rules, the embedded server's answers, and one configuration for all engines."""
+"""Batches by Triton's rules, the embedded server's answers, and one configuration for all
+engines.
+"""
 
 import http.client
 import json
@@ -93,7 +95,9 @@ def test_a_full_queue_and_too_many_rows_are_refused():
     batcher.stop()
 
 
-@pytest.mark.parametrize("bad", [{"max_batch": 0}, {"delay_us": -1}, {"preferred": [600]}, {"instances": 0}])
+@pytest.mark.parametrize(
+    "bad", [{"max_batch": 0}, {"delay_us": -1}, {"preferred": [600]}, {"instances": 0}]
+)
 def test_options_out_of_range_are_refused(bad):
     with pytest.raises(ValueError, match="counts from 1"):
         Batcher(Recorder(), **bad)
@@ -128,7 +132,9 @@ def ask(server, path, body=None, headers=None):
 
 
 def test_health_and_metadata_are_those_of_the_protocol(server):
-    assert ask(server, "/v2/health/live")[0] == ask(server, "/v2/models/emmichel/ready")[0] == 200
+    assert (
+        ask(server, "/v2/health/live")[0] == ask(server, "/v2/models/emmichel/ready")[0] == 200
+    )
     told = json.loads(ask(server, "/v2/models/emmichel")[1])
     assert told["inputs"] == [{"name": "patches", "datatype": "FP32", "shape": [-1, 48, 48]}]
     assert ask(server, "/v2/models/other")[0] == ask(server, "/nothing")[0] == 404
@@ -154,7 +160,10 @@ def test_bad_requests_get_a_reason_and_leave_the_server_well(server):
 
 def test_a_client_that_dies_in_the_middle_of_its_request_harms_nobody(server):
     host, port = server.address.split(":")
-    for part in (b"POST /v2/models/emmichel/infer HTTP/1.1\r\nHost: x\r\nContent-Length: 99999\r\n\r\n{", b"\x00\xff"):
+    for part in (
+        b"POST /v2/models/emmichel/infer HTTP/1.1\r\nHost: x\r\nContent-Length: 99999\r\n\r\n{",
+        b"\x00\xff",
+    ):
         with socket.create_connection((host, int(port))) as dying:
             dying.sendall(part)
     with Sonic([server.address], EMMICHEL) as sonic:
@@ -173,7 +182,12 @@ def test_metrics_count_requests_rows_and_batches(server):
 
 
 MODES = ["local", "embedded", "process"]
-MODES += [pytest.param("triton", marks=pytest.mark.skipif(not triton_python(), reason="TRITON_PYTHON is not set"))]
+MODES += [
+    pytest.param(
+        "triton",
+        marks=pytest.mark.skipif(not triton_python(), reason="TRITON_PYTHON is not set"),
+    )
+]
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -196,5 +210,8 @@ def test_a_remote_server_is_addressed_and_needs_an_address(server):
 
 
 def test_a_server_that_cannot_start_says_why():
-    with pytest.raises(RuntimeError, match="missing.onnx"), Process({"emmichel": "missing.onnx"}):
+    with (
+        pytest.raises(RuntimeError, match="missing.onnx"),
+        Process({"emmichel": "missing.onnx"}),
+    ):
         pass

@@ -1,11 +1,13 @@
-"""The models behind NVIDIA's Triton Inference Server. Runs in an environment of its own, by file name:
+"""The models behind NVIDIA's Triton Inference Server. Runs in an environment of its own, by
+file name:
 
-    PYTHON service/triton_models.py --model emmichel=emmichel.onnx    # prints its ports when ready
+    PYTHON service/triton_models.py --model emmichel=emmichel.onnx    # prints its ports when
+    ready
 
-PYTHON has `nvidia-pytriton==0.7.0 numpy==1.26.4 onnxruntime==1.31.1` and nothing of this book. Under
-NumPy 2 that Triton's Python stub answers with arrays of the right shape and no data, so this file
-refuses to start there. The wheel holds Triton's Python backend alone: ONNX runs inside its callables,
-one for each instance.
+PYTHON has `nvidia-pytriton==0.7.0 numpy==1.26.4 onnxruntime==1.31.1` and nothing of this book.
+Under NumPy 2 that Triton's Python stub answers with arrays of the right shape and no data, so
+this file refuses to start there. The wheel holds Triton's Python backend alone: ONNX runs
+inside its callables, one for each instance.
 """
 
 import argparse
@@ -24,7 +26,12 @@ def options():
     """The command line; the same names as `service.embedded`'s."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--model", action="append", required=True, help="NAME=FILE.onnx")
-    for name, value in {"max-batch": 512, "delay-us": 2000, "instances": 1, "threads": 1}.items():
+    for name, value in {
+        "max-batch": 512,
+        "delay-us": 2000,
+        "instances": 1,
+        "threads": 1,
+    }.items():
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--port", type=int, default=0, help="of HTTP; 0: a free one")
     parser.add_argument("--preferred", type=int, nargs="*", default=[])
@@ -55,7 +62,9 @@ def bind(triton, name, path, o):
     from pytriton.model_config import DynamicBatcher, ModelConfig, Tensor
 
     models = [OnnxModel(path, o.threads) for _ in range(o.instances)]
-    waits = DynamicBatcher(max_queue_delay_microseconds=o.delay_us, preferred_batch_size=o.preferred or None)
+    waits = DynamicBatcher(
+        max_queue_delay_microseconds=o.delay_us, preferred_batch_size=o.preferred or None
+    )
     tensors = [
         [Tensor(name=n, dtype=dtype, shape=shape) for n, (dtype, shape) in part.items()]
         for part in (models[0].inputs, models[0].outputs)
@@ -65,7 +74,9 @@ def bind(triton, name, path, o):
         infer_func=[served(model) for model in models],
         inputs=tensors[0],
         outputs=tensors[1],
-        config=ModelConfig(max_batch_size=o.max_batch, batcher=None if o.no_batching else waits),
+        config=ModelConfig(
+            max_batch_size=o.max_batch, batcher=None if o.no_batching else waits
+        ),
         strict=True,
     )
 
@@ -75,7 +86,9 @@ def main():
     import numpy
 
     if int(numpy.__version__.split(".")[0]) > 1:
-        sys.exit(f"numpy {numpy.__version__} came; pytriton 0.7.0 needs one below 2, or answers lose their data")
+        sys.exit(
+            f"numpy {numpy.__version__} came; below 2 is needed, or answers lose their data"
+        )
     library = sysconfig.get_config_var("LIBDIR")  # Triton's Python stub needs our libpython
     paths = [library, os.environ.get("LD_LIBRARY_PATH", "")]
     os.environ["LD_LIBRARY_PATH"] = os.pathsep.join(filter(None, paths))
@@ -87,7 +100,9 @@ def main():
     ports = {name: free_port() for name in PORTS} | ({"http": o.port} if o.port else {})
     addresses = {f"{name}_port": port for name, port in ports.items()}
     addresses |= {f"{name}_address": "127.0.0.1" for name in ports}
-    open_all = TritonSecurityConfig(restricted_endpoints=[])  # statistics, on this machine alone
+    open_all = TritonSecurityConfig(
+        restricted_endpoints=[]
+    )  # statistics, on this machine alone
     config = TritonConfig(allow_gpu_metrics=False, **addresses)
     with Triton(config=config, security_config=open_all) as triton:
         for one in o.model:

@@ -1,17 +1,19 @@
 """SONIC: inference of an event on somebody else's machine, as if it were a function here.
 
-Services for Optimized Network Inference on Coprocessors. The patches of an event are cut into blocks
-(256 in ProtoDUNE-SP, the last one smaller); several are in flight at once; the answers are put
-together in the blocks' order. `acquire` starts it and returns at once, so that an experiment's
-framework can work on other events meanwhile.
+Services for Optimized Network Inference on Coprocessors. The patches of an event are cut into
+blocks (256 in ProtoDUNE-SP, the last one smaller); several are in flight at once; the answers
+are put together in the blocks' order. `acquire` starts it and returns at once, so that an
+experiment's framework can work on other events meanwhile.
 
 What may go wrong, and what the client then does:
 
     no connection, timeout, 5xx, cut or wrong answer    the next server, after a short wait
     4xx: the request is wrong                           Refused, at once: it stays wrong
-    no server within tries and deadline                 `fallback`, if there is one, else Unanswered
+    no server within tries and deadline                 `fallback`, if there is one, else
+    Unanswered
 
-A block may be computed twice when an answer gets lost, and is kept once: inference has no memory.
+A block may be computed twice when an answer gets lost, and is kept once: inference has no
+memory.
 
 Legend: N patches of an event, S their side (48).
 """
@@ -54,8 +56,9 @@ class Model:
 
 @dataclass
 class Report:
-    """What an inference took: blocks, tries beyond the first, blocks computed here, bytes both ways,
-    servers that answered {address: blocks}, the reasons of failed tries, and the seconds."""
+    """What an inference took: blocks, tries beyond the first, blocks computed here, bytes both
+    ways, servers that answered {address: blocks}, the reasons of failed tries, and the
+    seconds."""
 
     blocks: int = 0
     retries: int = 0
@@ -71,17 +74,33 @@ class Sonic:
     """`with Sonic(["127.0.0.1:8000"], model) as sonic: first, second = sonic(patches)`.
 
     `deadline_s` holds for a block with all its tries, `tries` is how often it is asked at most,
-    `wait_s` the pause before the second try, doubled for each further one. `fallback` is a function
-    of a block that returns its outputs in order. `report` is that of the last inference.
-    Raises ValueError for options out of range and for rows of another shape or dtype.
+    `wait_s` the pause before the second try, doubled for each further one. `fallback` is a
+    function of a block that returns its outputs in order. `report` is that of the last
+    inference. Raises ValueError for options out of range and for rows of another shape or
+    dtype.
     """
 
-    def __init__(self, addresses, model, batch=256, in_flight=2, deadline_s=10.0, tries=3, wait_s=0.05, fallback=None):
+    def __init__(
+        self,
+        addresses,
+        model,
+        batch=256,
+        in_flight=2,
+        deadline_s=10.0,
+        tries=3,
+        wait_s=0.05,
+        fallback=None,
+    ):
         if not addresses or min(batch, in_flight, tries) < 1 or deadline_s <= 0 or wait_s < 0:
             came = f"{addresses=}, {batch=}, {in_flight=}, {tries=}, {deadline_s=}, {wait_s=}"
             raise ValueError(f"{came}: one address or more, counts from 1, seconds above 0")
         self.addresses, self.model, self.batch = list(addresses), model, batch
-        self.deadline_s, self.tries, self.wait_s, self.fallback = deadline_s, tries, wait_s, fallback
+        self.deadline_s, self.tries, self.wait_s, self.fallback = (
+            deadline_s,
+            tries,
+            wait_s,
+            fallback,
+        )
         self.pool, self.local = ThreadPoolExecutor(in_flight), threading.local()
         self.turn, self.lock, self.report = itertools.count(), threading.Lock(), Report()
         self.open = set()
@@ -103,7 +122,9 @@ class Sonic:
         values = np.asarray(patches)
         if values.dtype != np.float32 or values.shape[1:] != self.model.row:
             came, row = f"{values.dtype} of shape {values.shape}", self.model.row
-            raise ValueError(f"{came} came; float32 of shape (N, {', '.join(map(str, row))}) is needed")
+            raise ValueError(
+                f"{came} came; float32 of shape (N, {', '.join(map(str, row))}) is needed"
+            )
         began, report = time.monotonic(), Report(servers={}, failures=[])
         blocks = [values[i : i + self.batch] for i in range(0, len(values), self.batch)]
         report.blocks = len(blocks)
@@ -115,7 +136,9 @@ class Sonic:
         found = []
         for address in self.addresses:
             try:
-                status, _, _ = self._ask(address, "GET", f"/v2/models/{self.model.name}/ready", b"", {}, seconds)
+                status, _, _ = self._ask(
+                    address, "GET", f"/v2/models/{self.model.name}/ready", b"", {}, seconds
+                )
             except TRANSIENT:
                 continue
             found += [address] if status == 200 else []
@@ -142,7 +165,9 @@ class Sonic:
                 time.sleep(max(0, min(self.wait_s * 2**number, until - time.monotonic())))
         if self.fallback is None:
             limits = f"{self.tries} tries and {self.deadline_s:g} s"
-            raise Unanswered(f"a block of {len(block)} has no answer within {limits}; last: {reason}")
+            raise Unanswered(
+                f"a block of {len(block)} has no answer within {limits}; last: {reason}"
+            )
         with self.lock:
             report.fallbacks += 1
         return [np.asarray(x, np.float32) for x in self.fallback(block)]

@@ -1,11 +1,12 @@
 """A network that misbehaves on purpose, between a client and a server.
 
-    with Fault("127.0.0.1:8000", delay_s=2) as fault:   # or cut_after=…, bytes_per_s=…, refuse=…
-        Sonic([fault.address], model)
+    with Fault("127.0.0.1:8000", delay_s=2) as fault:   # or cut_after=…, bytes_per_s=…,
+    refuse=… Sonic([fault.address], model)
 
 It forwards bytes both ways over real sockets. Its settings may change while it runs.
 """
 
+import contextlib
 import socket
 import threading
 import time
@@ -14,9 +15,9 @@ __all__ = ["Fault"]
 
 
 class Fault:
-    """A forwarder to `target`, `address` its own. `delay_s` before the first answer of a connection,
-    `cut_after` bytes of a connection's answers, `bytes_per_s` of all connections both ways,
-    `refuse`: connections are closed at once."""
+    """A forwarder to `target`, `address` its own. `delay_s` before the first answer of a
+    connection, `cut_after` bytes of a connection's answers, `bytes_per_s` of all connections
+    both ways, `refuse`: connections are closed at once."""
 
     def __init__(self, target, delay_s=0.0, cut_after=None, bytes_per_s=None, refuse=False):
         host, port = target.rsplit(":", 1)
@@ -69,10 +70,8 @@ class Fault:
         except OSError:
             pass
         for one in (source, sink):
-            try:
+            with contextlib.suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
             one.close()
 
     def _paid(self, count):

@@ -1,12 +1,13 @@
 """KServe's protocol v2 over HTTP with binary tensors: what goes over the socket, both ways.
 
-A request is a JSON header, which names tensors with shapes and datatypes, and after it the tensors'
-bytes one behind the other, little-endian, rows first. `Inference-Header-Content-Length` says
-where the header ends; a tensor's `binary_data_size` how many bytes are its own. Triton calls this its
-"binary tensor data extension". Server and client share this module, and nothing else.
+A request is a JSON header, which names tensors with shapes and datatypes, and after it the
+tensors' bytes one behind the other, little-endian, rows first.
+`Inference-Header-Content-Length` says where the header ends; a tensor's `binary_data_size` how
+many bytes are its own. Triton calls this its "binary tensor data extension". Server and client
+share this module, and nothing else.
 
-Everything that came over a wire is checked here: a tensor of the right shape without its bytes is an
-error, as is a byte too many.
+Everything that came over a wire is checked here: a tensor of the right shape without its bytes
+is an error, as is a byte too many.
 """
 
 import json
@@ -30,8 +31,8 @@ def pack(tensors, key, **more):
 
     >>> body, header = pack({"patches": np.zeros((2, 48, 48), np.float32)}, "inputs", id="7")
 
-    `tensors`: {name: array}; other entries of the header follow, such as `id`. Raises ValueError
-    for a dtype that the protocol has no name for here.
+    `tensors`: {name: array}; other entries of the header follow, such as `id`. Raises
+    ValueError for a dtype that the protocol has no name for here.
     """
     described, parts = [], []
     for name, values in tensors.items():
@@ -59,7 +60,9 @@ def unpack(body, header_length, key):
         described = header.pop(key)
         names = [one["name"] for one in described]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise BadMessage(f"no JSON header with {key!r}: {type(error).__name__} {error}") from None
+        raise BadMessage(
+            f"no JSON header with {key!r}: {type(error).__name__} {error}"
+        ) from None
     if len(set(names)) != len(names) or not all(isinstance(name, str) for name in names):
         raise BadMessage(f"{key} {names}: each needs a name of its own")
     found, at = {}, length
@@ -82,7 +85,9 @@ def _tensor(one, body, at):
     if kind not in DATATYPES:
         raise BadMessage(f"{name}: datatype {kind!r} came; allowed are {', '.join(DATATYPES)}")
     sizes = shape if isinstance(shape, list) else [None]
-    if not all(isinstance(n, int) and not isinstance(n, bool) and 0 <= n < 2**40 for n in sizes):
+    if not all(
+        isinstance(n, int) and not isinstance(n, bool) and 0 <= n < 2**40 for n in sizes
+    ):
         raise BadMessage(f"{name}: shape {shape!r} came; a list of sizes is needed")
     count, dtype = math.prod(shape), np.dtype(DATATYPES[kind])
     if "data" in one:

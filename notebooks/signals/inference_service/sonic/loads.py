@@ -1,13 +1,15 @@
 """Many clients at once: processes that reconstruct events, and what their server makes of it.
 
-Each client is a process of its own, so that Python's lock in one slows no other. It waits `rest_s`, which
-stands for the rest of an event's reconstruction on a node of its own, then sends the event's patches and
-checks every answer against what is known to be right.
+Each client is a process of its own, so that Python's lock in one slows no other. It waits
+`rest_s`, which stands for the rest of an event's reconstruction on a node of its own, then
+sends the event's patches and checks every answer against what is known to be right.
 
-    python -m sonic.loads --address 127.0.0.1:8000 --events FILE.npz …    # one client; `load` starts them
+    python -m sonic.loads --address 127.0.0.1:8000 --events FILE.npz …    # one client; `load`
+    starts them
 
 A server that is busy for `t_busy` with each event, and clients that take `t_event` for one when
-nobody else asks, meet at N* = t_event / t_busy clients: below, the server waits; above, the clients do.
+nobody else asks, meet at N* = t_event / t_busy clients: below, the server waits; above, the
+clients do.
 """
 
 import argparse
@@ -27,16 +29,21 @@ HERE = Path(__file__).parent.parent
 
 
 def save_events(path, model, patches, outputs):
-    """The path, written: an event's patches (N, …) and its right outputs, for clients to send and check."""
+    """The path, written: an event's patches (N, …) and its right outputs, for clients to send
+    and check.
+    """
     told = json.dumps([model.name, model.input, model.row, model.outputs])
     arrays = {f"output_{i}": values for i, values in enumerate(outputs)}
     np.savez(path, model=told, patches=patches, **arrays)
     return Path(path)
 
 
-def load(addresses, events, clients, seconds, rest_s=0.0, batch=256, in_flight=2, deadline_s=30.0):
-    """What `clients` processes got done in `seconds`, as a dict: `events_per_s`, `patches_per_s`,
-    `latency_s` (a sorted list, of the service alone), `wrong` and `lost` events, `retries`.
+def load(
+    addresses, events, clients, seconds, rest_s=0.0, batch=256, in_flight=2, deadline_s=30.0
+):
+    """What `clients` processes got done in `seconds`, as a dict: `events_per_s`,
+    `patches_per_s`, `latency_s` (a sorted list, of the service alone), `wrong` and `lost`
+    events, `retries`.
 
     Raises RuntimeError with a client's last words if one ends badly.
     """
@@ -52,7 +59,9 @@ def load(addresses, events, clients, seconds, rest_s=0.0, batch=256, in_flight=2
         for one in running:
             out, wrong = one.communicate(timeout=60 + 3 * seconds + deadline_s)
             if one.returncode:
-                raise RuntimeError(f"a client ended with {one.returncode}: {wrong.strip()[-500:]}")
+                raise RuntimeError(
+                    f"a client ended with {one.returncode}: {wrong.strip()[-500:]}"
+                )
             told.append(json.loads(out))
     finally:
         for one in running:
@@ -91,7 +100,9 @@ def main(argv=None):
         name, entry, row, outputs = json.loads(str(file["model"]))
         patches = file["patches"]
         wanted = [file[f"output_{i}"] for i in range(len(outputs))]
-    model = Model(name, entry, tuple(row), {key: tuple(shape) for key, shape in outputs.items()})
+    model = Model(
+        name, entry, tuple(row), {key: tuple(shape) for key, shape in outputs.items()}
+    )
     found = {"events": 0, "wrong": 0, "lost": 0, "retries": 0, "bytes": 0, "latency_s": []}
     time.sleep(max(0, o.start - time.time()))
     began = time.monotonic()

@@ -36,7 +36,9 @@ class Empty(Halves):
 
 @pytest.fixture(scope="module")
 def server():
-    with EmbeddedServer({"halves": Halves(), "empty": Empty()}, max_batch=64, delay_us=0) as server:
+    with EmbeddedServer(
+        {"halves": Halves(), "empty": Empty()}, max_batch=64, delay_us=0
+    ) as server:
         yield server
 
 
@@ -66,13 +68,22 @@ def test_several_events_are_under_way_at_once(server):
 
 
 def test_a_wrong_request_is_refused_at_once(server):
-    with Sonic([server.address], ROWS, batch=100) as sonic, pytest.raises(Refused, match="1 to 64"):
+    with (
+        Sonic([server.address], ROWS, batch=100) as sonic,
+        pytest.raises(Refused, match="1 to 64"),
+    ):
         sonic(rows(100))
     gone = Model("gone", "rows", (3, 2), {})
-    with Sonic([server.address], gone) as sonic, pytest.raises(Refused, match="'gone' is unknown"):
+    with (
+        Sonic([server.address], gone) as sonic,
+        pytest.raises(Refused, match="'gone' is unknown"),
+    ):
         sonic(rows(1))
     other = Model("halves", "rows", (2, 3), ROWS.outputs)
-    with Sonic([server.address], other) as sonic, pytest.raises(Refused, match=r"\(rows, 3, 2\)"):
+    with (
+        Sonic([server.address], other) as sonic,
+        pytest.raises(Refused, match=r"\(rows, 3, 2\)"),
+    ):
         sonic(np.zeros((1, 2, 3), np.float32))
 
 
@@ -97,43 +108,53 @@ def test_without_a_server_the_fallback_computes(server):
         sent = rows(6)
         right(sonic(sent), sent)
         assert sonic.report.fallbacks == 2 and len(sonic.report.failures) == 4
-    with Sonic(["127.0.0.1:9"], ROWS, tries=2, wait_s=0) as sonic:
-        with pytest.raises(Unanswered, match="ConnectionError"):
-            sonic(rows(1))
+    with (
+        Sonic(["127.0.0.1:9"], ROWS, tries=2, wait_s=0) as sonic,
+        pytest.raises(Unanswered, match="ConnectionError"),
+    ):
+        sonic(rows(1))
 
 
 def test_a_slow_answer_misses_the_deadline(server):
-    with Fault(server.address, delay_s=3) as fault:
-        with Sonic([fault.address], ROWS, deadline_s=0.3, tries=5) as sonic:
-            began = time.monotonic()
-            with pytest.raises(Unanswered, match="0.3 s"):
-                sonic(rows(1))
-            assert time.monotonic() - began < 2
+    with (
+        Fault(server.address, delay_s=3) as fault,
+        Sonic([fault.address], ROWS, deadline_s=0.3, tries=5) as sonic,
+    ):
+        began = time.monotonic()
+        with pytest.raises(Unanswered, match="0.3 s"):
+            sonic(rows(1))
+        assert time.monotonic() - began < 2
 
 
 def test_an_answer_that_trickles_misses_the_deadline_too(server):
-    with Fault(server.address, bytes_per_s=400) as fault:
-        with Sonic([fault.address], ROWS, deadline_s=0.5, tries=1) as sonic:
-            began = time.monotonic()
-            with pytest.raises(Unanswered):
-                sonic(rows(40))
-            assert time.monotonic() - began < 2.5
+    with (
+        Fault(server.address, bytes_per_s=400) as fault,
+        Sonic([fault.address], ROWS, deadline_s=0.5, tries=1) as sonic,
+    ):
+        began = time.monotonic()
+        with pytest.raises(Unanswered):
+            sonic(rows(40))
+        assert time.monotonic() - began < 2.5
 
 
 @pytest.mark.parametrize("cut_after", [0, 10, 200])
 def test_a_cut_answer_is_asked_again(server, cut_after):
-    with Fault(server.address, cut_after=cut_after) as fault:
-        with Sonic([fault.address, server.address], ROWS, batch=30, wait_s=0) as sonic:
-            sent = rows(30)
-            right(sonic(sent), sent)
-            assert sonic.report.retries == 1 and len(sonic.report.failures) == 1
+    with (
+        Fault(server.address, cut_after=cut_after) as fault,
+        Sonic([fault.address, server.address], ROWS, batch=30, wait_s=0) as sonic,
+    ):
+        sent = rows(30)
+        right(sonic(sent), sent)
+        assert sonic.report.retries == 1 and len(sonic.report.failures) == 1
 
 
 def test_an_answer_without_data_is_no_answer(server):
     empty = Model("empty", "rows", (3, 2), ROWS.outputs)
-    with Sonic([server.address], empty, tries=2, wait_s=0) as sonic:
-        with pytest.raises(Unanswered, match="not finite"):
-            sonic(rows(2))
+    with (
+        Sonic([server.address], empty, tries=2, wait_s=0) as sonic,
+        pytest.raises(Unanswered, match="not finite"),
+    ):
+        sonic(rows(2))
 
 
 def test_a_model_that_fails_is_tried_again_and_then_told(server):

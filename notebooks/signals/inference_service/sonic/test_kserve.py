@@ -11,7 +11,9 @@ from hypothesis.extra import numpy as some
 from .kserve import DATATYPES, BadMessage, pack, unpack
 
 ARRAYS = st.sampled_from(sorted(DATATYPES.values())).flatmap(
-    lambda dtype: some.arrays(np.dtype(dtype), some.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4))
+    lambda dtype: some.arrays(
+        np.dtype(dtype), some.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4)
+    )
 )
 
 
@@ -45,11 +47,27 @@ GOOD, HEADER = pack({"x": np.zeros((2, 3), np.float32)}, "inputs")
         (GOOD, 10**9, "a number of bytes"),
         (b"[" * 100_000, None, "no JSON header"),
         (b'{"inputs": 3}', None, "no JSON header"),
-        (b'{"inputs": [{"name": "x", "shape": [-1], "datatype": "FP32"}]}', None, "list of sizes"),
+        (
+            b'{"inputs": [{"name": "x", "shape": [-1], "datatype": "FP32"}]}',
+            None,
+            "list of sizes",
+        ),
         (b'{"inputs": [{"name": "x", "shape": 3, "datatype": "FP32"}]}', None, "list of sizes"),
-        (b'{"inputs": [{"name": "x", "shape": [1], "datatype": "BYTES"}]}', None, "allowed are"),
-        (b'{"inputs": [{"name": "x", "shape": [2], "datatype": "FP32", "data": [1]}]}', None, "2 numbers"),
-        (b'{"inputs": [{"name": "x", "shape": [1], "datatype": "FP32", "data": ["a"]}]}', None, "1 numbers"),
+        (
+            b'{"inputs": [{"name": "x", "shape": [1], "datatype": "BYTES"}]}',
+            None,
+            "allowed are",
+        ),
+        (
+            b'{"inputs": [{"name": "x", "shape": [2], "datatype": "FP32", "data": [1]}]}',
+            None,
+            "2 numbers",
+        ),
+        (
+            b'{"inputs": [{"name": "x", "shape": [1], "datatype": "FP32", "data": ["a"]}]}',
+            None,
+            "1 numbers",
+        ),
         (b'{"inputs": [{"name": "x"}, {"name": "x"}]}', None, "name of its own"),
     ],
 )

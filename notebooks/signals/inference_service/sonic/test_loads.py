@@ -14,7 +14,9 @@ from .test_client import ROWS, Halves, rows
 def events(tmp_path_factory):
     sent = rows(10)
     outputs = Halves()({"rows": sent})
-    return save_events(tmp_path_factory.mktemp("load") / "events.npz", ROWS, sent, list(outputs.values()))
+    return save_events(
+        tmp_path_factory.mktemp("load") / "events.npz", ROWS, sent, list(outputs.values())
+    )
 
 
 def test_no_event_is_lost_or_wrong_when_one_of_two_servers_ends(events):
