@@ -98,7 +98,7 @@ def recombination(mev_per_cm):
 
 
 def pulse(plane, ticks):
-    """The response to one electron on a plane, (N,): its peak, or its deepest trough, is 1."""
+    """The response to one electron on a plane, (N,): its peak, or its lowest point, is 1."""
     time = (np.arange(ticks) - 20) * TICK_US
     shaping = np.where(time > -10, np.clip(time + 10, 0, None) / 2, 0)
     shaping = shaping**5 * np.exp(5 * (1 - shaping))

@@ -27,7 +27,7 @@ def rng():
 def test_a_muon_loses_least_where_the_tables_say():
     energy = np.geomspace(20, 1e4, 2000)
     loss = bethe(energy, MASS_MEV["muon"]) / 1.396
-    # Groom, Mokhov, Striganov 2001: 1.508 MeV cm²/g for liquid argon; constants rounded otherwise
+    # Groom, Mokhov, Striganov 2001: 1.508 MeV cm²/g for liquid argon, constants rounded
     assert loss.min() == pytest.approx(1.508, rel=0.002)
     momentum = np.sqrt((energy[loss.argmin()] + 105.658) ** 2 - 105.658**2)
     assert 3 < momentum / 105.658 < 4
