@@ -33,8 +33,8 @@ def contestants(network, path, patches, threads, where="cpu"):
 
 
 def faster(receipt, network, rounds, where):
-    """Records how many times as fast the network and the whole chain become on a GPU, for one event
-    on the same machine: its CPU with all threads, its GPU."""
+    """Records how many times as fast the network and the whole chain become on a GPU, for one
+    event on the same machine: its CPU with all threads, its GPU."""
     place, rng = Detector(), np.random.default_rng(0)
     event = simulate(draw_primaries(place, rng, muons=20, stopping=20), place, rng)
     _, _, patches = prepare(event)

@@ -14,6 +14,7 @@ TRITON_PYTHON is the Python of an environment with `PINS`; nothing is installed 
 import contextlib
 import json
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -154,6 +155,12 @@ class Process:
     def metrics_address(self):
         """host:port of the metrics."""
         return f"127.0.0.1:{self.ports.get('metrics', self.ports['http'])}"
+
+
+def free_port():
+    """A port that nobody uses now."""
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        return held.getsockname()[1]
 
 
 def metrics(address):
