@@ -6,7 +6,6 @@ detector     drift, diffusion, wires, pulses, noise; an Event with its truth
 
 from .detector import (
     COLLECTION,
-    PLANES,
     TICKS_PER_PIXEL,
     Detector,
     Event,
@@ -16,6 +15,6 @@ from .detector import (
 )
 from .particles import EM, MASS_MEV, MICHEL, TRACK, Deposits, bethe, csda_range, propagate
 
-__all__ = ["COLLECTION", "EM", "MASS_MEV", "MICHEL", "PLANES", "TICKS_PER_PIXEL", "TRACK"]
+__all__ = ["COLLECTION", "EM", "MASS_MEV", "MICHEL", "TICKS_PER_PIXEL", "TRACK"]
 __all__ += ["Deposits", "Detector", "Event", "bethe", "csda_range", "draw_primaries"]
 __all__ += ["propagate", "pulse", "simulate"]

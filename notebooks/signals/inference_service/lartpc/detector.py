@@ -22,7 +22,6 @@ from .particles import DENSITY, Deposits, propagate
 
 __all__ = [
     "COLLECTION",
-    "PLANES",
     "TICKS_PER_PIXEL",
     "Detector",
     "Event",
@@ -31,7 +30,6 @@ __all__ = [
 ]
 
 TICK_US, DRIFT_CM_PER_US = 0.5, 0.16
-PLANES = ("U", "V", "collection")
 COLLECTION = 2
 ANGLES, PITCH_CM = np.radians([35.7, -35.7, 0.0]), (0.467, 0.467, 0.479)
 W_ION_MEV, FIELD_KV_PER_CM = 23.6e-6, 0.5

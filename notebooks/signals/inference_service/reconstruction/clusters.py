@@ -8,7 +8,7 @@ kind it was labelled.
 """
 
 import numpy as np
-from lartpc import COLLECTION, EM, MICHEL, TICKS_PER_PIXEL, TRACK
+from lartpc import COLLECTION, EM, MICHEL, TRACK
 from lartpc.detector import ANGLES, DRIFT_CM_PER_US, PITCH_CM, TICK_US
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
@@ -123,8 +123,3 @@ def quality(kinds, truth):
             int(true),
         )
     return rows
-
-
-def pixel_of(tick):
-    """The pixel of a tick."""
-    return (np.asarray(tick) // TICKS_PER_PIXEL).astype(int)

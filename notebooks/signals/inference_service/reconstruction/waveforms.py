@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from lartpc import TICKS_PER_PIXEL
-from lartpc.detector import GROUP, TICK_US, pulse
+from lartpc.detector import GROUP, pulse
 
 __all__ = [
     "SCALE",
@@ -113,8 +113,3 @@ def cut_patches(image_WT, hits):
     padded = np.pad(np.float32(image_WT / SCALE), SIDE // 2)
     windows = np.lib.stride_tricks.sliding_window_view(padded, (SIDE, SIDE))
     return torch.from_numpy(windows[hits.wire, hits.pixel])
-
-
-def tick_us(ticks):
-    """Ticks as µs."""
-    return np.asarray(ticks) * TICK_US

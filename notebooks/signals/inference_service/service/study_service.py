@@ -1,8 +1,6 @@
-"""The study of a server under load: clients, delays, batching, a server killed, a throttled
-link.
+"""The study of a server under load: clients, delays, batching, a killed server, a slow link.
 
-    TRITON_PYTHON=~/triton/bin/python python -m service.study_service    # from the slice's
-    folder
+    TRITON_PYTHON=~/triton/bin/python python -m service.study_service    # from the slice
 
 Ten minutes with NVIDIA's Triton; without TRITON_PYTHON it studies the embedded server, and the
 receipt says so. `--parts` picks some; a part that fails is told, the others count. Clients and
