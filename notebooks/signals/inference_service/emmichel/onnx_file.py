@@ -17,7 +17,7 @@ def save_onnx(network, path):
     example = torch.zeros(2, network.side, network.side)
     rows = {name: {0: "rows"} for name in ("patches", *OUTPUTS)}
     names = {"input_names": ["patches"], "output_names": list(OUTPUTS), "dynamic_axes": rows}
-    with warnings.catch_warnings():  # the older exporter: the newer takes 15 s, and may fix a length
+    with warnings.catch_warnings():  # the older exporter is the quick one
         warnings.simplefilter("ignore")
         torch.onnx.export(served, (example,), str(path), dynamo=False, **names)
     return Path(path)
