@@ -1,5 +1,6 @@
 """The network as an ONNX file: what a server loads that knows nothing of torch."""
 
+import copy
 import warnings
 from pathlib import Path
 
@@ -13,7 +14,7 @@ __all__ = ["save_onnx"]
 def save_onnx(network, path):
     """The path, written: input `patches` (rows, 48, 48) float32, outputs `OUTPUTS` as
     probabilities, any number of rows."""
-    served = Probabilities(network).eval().cpu()
+    served = Probabilities(copy.deepcopy(network).cpu()).eval()
     example = torch.zeros(2, network.side, network.side)
     rows = {name: {0: "rows"} for name in ("patches", *OUTPUTS)}
     names = {"input_names": ["patches"], "output_names": list(OUTPUTS), "dynamic_axes": rows}

@@ -47,7 +47,7 @@ def load(
 
     Raises RuntimeError with a client's last words if one ends badly.
     """
-    start = time.time() + 0.6 + 0.25 * clients
+    start = time.time() + 0.6 + 0.15 * clients
     flags = {"events": events, "seconds": seconds, "rest-s": rest_s, "batch": batch}
     flags |= {"in-flight": in_flight, "deadline-s": deadline_s, "start": start}
     command = [sys.executable, "-m", "sonic.loads", *(f"--{k}={v}" for k, v in flags.items())]
