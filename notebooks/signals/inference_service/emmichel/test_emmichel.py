@@ -6,6 +6,7 @@ import torch
 
 from .network import EmMichelTrack, full_size, infer, parameters
 from .onnx_file import save_onnx
+from .train_network import load_network
 from .training import NONE, Examples, loss_of, train
 
 
@@ -76,3 +77,15 @@ def test_the_file_computes_what_the_network_does(tmp_path):
     got = model({"patches": patches.numpy()})
     for name, want in zip(model.outputs, infer(network, patches), strict=True):
         np.testing.assert_allclose(got[name], want, atol=1e-6)
+
+
+def test_the_shipped_weights_know_tracks_from_showers_and_say_how_they_were_made():
+    large, small = load_network(), load_network(large=False)
+    assert parameters(large) == 11_900_420 and not large.training
+    for kind in ("track", "shower"):
+        efficiency, purity, hits = small.notes["efficiency, purity, hits"][kind]
+        assert min(efficiency, purity) > 0.7 and hits > 500
+    line = torch.zeros(1, 48, 48)
+    line[0, :, 23:26] = 0.6  # along the wires' axis, one tick: a crossing muon
+    three, one = infer(small, line)
+    assert three[0].argmax() == 0 and one[0, 0] < 0.5

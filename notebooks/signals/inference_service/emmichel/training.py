@@ -85,7 +85,9 @@ def train(network, seen, epochs, batch=256, seed=0, rate=RATE, adam=False):
     for _ in range(epochs):
         total = 0.0
         for rows in torch.randperm(len(seen.kinds), generator=shuffled).split(batch):
-            loss = loss_of(network, seen.patches[rows].to(device), seen.kinds[rows].to(device))
+            flipped = [axis for axis in (1, 2) if torch.rand((), generator=shuffled) < 0.5]
+            patches = seen.patches[rows].flip(flipped) if flipped else seen.patches[rows]
+            loss = loss_of(network, patches.to(device), seen.kinds[rows].to(device))
             mover.zero_grad()
             loss.backward()
             mover.step()
