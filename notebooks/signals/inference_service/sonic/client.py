@@ -73,11 +73,12 @@ class Report:
 class Sonic:
     """`with Sonic(["127.0.0.1:8000"], model) as sonic: first, second = sonic(patches)`.
 
-    `deadline_s` holds for a block with all its tries, `tries` is how often it is asked at most,
-    `wait_s` the pause before the second try, doubled for each further one. `fallback` is a
-    function of a block that returns its outputs in order. `report` is that of the last
-    inference. Raises ValueError for options out of range and for rows of another shape or
-    dtype.
+    `deadline_s` holds for a block with all its tries; where there are several servers, each try
+    gets an equal part of what is left, so that one that hangs costs no event. `tries` is how
+    often it is asked at most, `wait_s` the pause before the second try, doubled for each
+    further one. `fallback` is a function of a block that returns its outputs in order. `report`
+    is that of the last inference. Raises ValueError for options out of range and for rows of
+    another shape or dtype.
     """
 
     def __init__(
@@ -149,13 +150,15 @@ class Sonic:
         until, reason = time.monotonic() + self.deadline_s, "nothing was tried"
         binary = {"binary_data_output": True}
         body, header = pack({self.model.input: block}, "inputs", parameters=binary)
+        first = next(self.turn)  # each further try goes to the next server
         for number in range(self.tries):
             left = until - time.monotonic()
             if left <= 0:
                 break
-            address = self.addresses[next(self.turn) % len(self.addresses)]
+            address = self.addresses[(first + number) % len(self.addresses)]
             try:
-                return self._tried(address, block, body, header, left, report)
+                share = left / (self.tries - number) if len(self.addresses) > 1 else left
+                return self._tried(address, block, body, header, share, report)
             except TRANSIENT as error:
                 reason = f"{address}: {type(error).__name__} {error}"
             with self.lock:

@@ -62,11 +62,11 @@ class Fault:
                     time.sleep(self.delay_s)
                 if answers and self.cut_after is not None:
                     data = data[: max(0, self.cut_after - passed)]
-                    if not data:
-                        break
                 self._paid(len(data))
                 sink.sendall(data)
                 passed += len(data)
+                if answers and passed == self.cut_after:
+                    break
         except OSError:
             pass
         for one in (source, sink):

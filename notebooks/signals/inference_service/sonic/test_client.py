@@ -143,9 +143,20 @@ def test_a_cut_answer_is_asked_again(server, cut_after):
         Fault(server.address, cut_after=cut_after) as fault,
         Sonic([fault.address, server.address], ROWS, batch=30, wait_s=0) as sonic,
     ):
-        sent = rows(30)
+        sent, began = rows(30), time.monotonic()
         right(sonic(sent), sent)
         assert sonic.report.retries == 1 and len(sonic.report.failures) == 1
+        assert time.monotonic() - began < 3  # the end of a connection is noticed at once
+
+
+def test_a_server_that_hangs_costs_no_event_where_there_is_another(server):
+    with (
+        Fault(server.address, delay_s=20) as hangs,
+        Sonic([hangs.address, server.address], ROWS, deadline_s=3, wait_s=0) as sonic,
+    ):
+        sent = rows(5)
+        right(sonic(sent), sent)
+        assert sonic.report.servers == {server.address: 1}
 
 
 def test_an_answer_without_data_is_no_answer(server):
