@@ -25,16 +25,13 @@ def naive(sizes, device):
 
 
 def broken(sizes, device):
-    """In blocks, but each patch's most likely kind is asked for on its own"""
+    """256 of them in one block, but each patch's most likely kind is asked for on its own"""
     network, patches = _ready(sizes, device)
 
     @torch.inference_mode()
     def answer():
-        kinds = []
-        for block in patches.split(2_048):
-            three, _ = network(block.to(device))
-            kinds += [row.argmax().item() for row in three]
-        return kinds
+        three, _ = network(patches[:256].to(device))
+        return [row.argmax().item() for row in three]
 
     return answer
 
@@ -42,4 +39,4 @@ def broken(sizes, device):
 def _ready(sizes, device):
     count = PATCHES.get(sizes["tracks"], 256)
     network = EmMichelTrack().to(device).eval()
-    return network, torch.randn(count, 48, 48, generator=torch.Generator().manual_seed(0))
+    return network, torch.zeros(count, 48, 48)  # what they hold does not change the work
