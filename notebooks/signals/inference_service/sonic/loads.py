@@ -106,7 +106,9 @@ def main(argv=None):
     found = {"events": 0, "wrong": 0, "lost": 0, "retries": 0, "bytes": 0, "latency_s": []}
     time.sleep(max(0, o.start - time.time()))
     began = time.monotonic()
-    with Sonic(o.address, model, o.batch, o.in_flight, o.deadline_s) as sonic:
+    # spread over seconds: a balancer needs some until it knows that a server died
+    patient = {"tries": 8, "wait_s": 0.1}
+    with Sonic(o.address, model, o.batch, o.in_flight, o.deadline_s, **patient) as sonic:
         while time.monotonic() - began < o.seconds:
             time.sleep(o.rest_s)
             asked = time.monotonic()
