@@ -198,10 +198,8 @@ def balanced(addresses, folder):
     ]
     lines += ["frontend in", f" bind 127.0.0.1:{port}", " default_backend servers"]
     lines += ["backend servers", " balance leastconn", " option httpchk GET /v2/health/ready"]
-    lines += [
-        f" server s{i} {one} check inter 500ms fall 1 observe layer4 error-limit 1 on-error mark-down"
-        for i, one in enumerate(addresses)
-    ]
+    watched = "check inter 500ms fall 1 observe layer4 error-limit 1 on-error mark-down"
+    lines += [f" server s{i} {one} {watched}" for i, one in enumerate(addresses)]
     file = folder / "haproxy.cfg"
     file.write_text("\n".join([*lines, ""]))
     running = subprocess.Popen(["haproxy", "-f", str(file), "-db"], stderr=subprocess.DEVNULL)
