@@ -14,6 +14,7 @@ TRITON_PYTHON is the Python of an environment with `PINS`; nothing is installed 
 import contextlib
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -124,7 +125,7 @@ class Process:
         self.process = subprocess.Popen(
             self.command, cwd=HERE.parent, env=_environment(), **joined
         )
-        clock, told = threading.Timer(START_S, self.process.kill), []
+        clock, told = threading.Timer(START_S, self.kill), []
         clock.start()
         for line in self.process.stdout:  # ends when the process does
             told.append(line)
@@ -143,7 +144,13 @@ class Process:
             self.process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(30)
-        self.process.kill()
+        self.kill()
+
+    def kill(self):
+        """None; ends it at once, with the processes that it started: Triton's own is one of
+        them, and would go on saying that it is ready."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
     @property

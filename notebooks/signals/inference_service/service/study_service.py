@@ -131,8 +131,7 @@ def killed(study):
 
         def strike():
             time.sleep(3 + study.seconds / 3)
-            first.process.kill()
-            first.process.wait()
+            first.kill()
             with contextlib.suppress(RuntimeError):
                 stack.enter_context(study.server(port=first.ports["http"]))
 
@@ -191,7 +190,7 @@ def balanced(addresses, folder):
     port = free_port()
     lines = ["defaults", " mode http", " timeout connect 1s", " timeout client 60s"]
     lines += [
-        " timeout server 60s",
+        " timeout server 5s",
         " retries 3",
         " option redispatch",
         " retry-on all-retryable-errors",
