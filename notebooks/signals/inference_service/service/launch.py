@@ -122,9 +122,8 @@ class Process:
 
     def __enter__(self):
         joined = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-        self.process = subprocess.Popen(
-            self.command, cwd=HERE.parent, env=_environment(), **joined
-        )
+        joined |= {"cwd": HERE.parent, "env": _environment(), "start_new_session": True}
+        self.process = subprocess.Popen(self.command, **joined)
         clock, told = threading.Timer(START_S, self.kill), []
         clock.start()
         for line in self.process.stdout:  # ends when the process does

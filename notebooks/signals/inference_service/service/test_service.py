@@ -4,6 +4,8 @@ engines.
 
 import http.client
 import json
+import os
+import signal
 import socket
 import threading
 import time
@@ -215,3 +217,12 @@ def test_a_server_that_cannot_start_says_why():
         Process({"emmichel": "missing.onnx"}),
     ):
         pass
+
+
+def test_a_killed_server_takes_its_processes_with_it(file):
+    with Process({"emmichel": file}) as server:
+        assert os.getpgid(server.process.pid) == server.process.pid  # a group of its own
+        server.kill()
+        assert server.process.returncode == -signal.SIGKILL
+        with Sonic([server.address], EMMICHEL, tries=1) as sonic:
+            assert sonic.ready(seconds=1) == []
