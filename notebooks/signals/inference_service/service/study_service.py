@@ -186,7 +186,11 @@ def scraped(study):
 
 @contextlib.contextmanager
 def balanced(addresses, folder):
-    """The address of a haproxy in front of servers; it asks their health, and tries another."""
+    """The address of a haproxy in front of servers; it asks for the model, and tries another.
+
+    A server says that it is ready before its models are, and answers 404 for them until then.
+    """
+    ready = f"/v2/models/{EMMICHEL.name}/ready"
     port = free_port()
     lines = ["defaults", " mode http", " timeout connect 1s", " timeout client 60s"]
     lines += [
@@ -196,7 +200,7 @@ def balanced(addresses, folder):
         " retry-on all-retryable-errors",
     ]
     lines += ["frontend in", f" bind 127.0.0.1:{port}", " default_backend servers"]
-    lines += ["backend servers", " balance leastconn", " option httpchk GET /v2/health/ready"]
+    lines += ["backend servers", " balance leastconn", f" option httpchk GET {ready}"]
     watched = "check inter 500ms fall 1 observe layer4 error-limit 1 on-error mark-down"
     lines += [f" server s{i} {one} {watched}" for i, one in enumerate(addresses)]
     file = folder / "haproxy.cfg"
