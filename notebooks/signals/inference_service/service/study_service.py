@@ -137,8 +137,10 @@ def killed(study):
 
         striker = threading.Thread(target=strike)
         striker.start()
-        found = load(addresses, study.files[64], 4, study.seconds, rest_s=0.05)
-        striker.join()
+        try:
+            found = load(addresses, study.files[64], 4, study.seconds, rest_s=0.05)
+        finally:
+            striker.join()  # what it starts has to end with the stack
     check.that(found["lost"] == found["wrong"] == 0, f"an event was lost: {found}")
     check.that(found["events"] == len(found["latency_s"]), "an event was counted twice")
     study.receipt.record("killed_events", found["events"], "events")
