@@ -14,6 +14,7 @@ import threading
 import time
 from collections import deque
 from concurrent.futures import Future
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,12 +25,21 @@ class Overloaded(RuntimeError):
     """More rows wait than may."""
 
 
+class Request(NamedTuple):
+    """What waits: its arrays, how many rows they have, when they came, who wants the answer."""
+
+    arrays: dict
+    rows: int
+    came: float
+    future: Future
+
+
 class Batcher:
     """`future = Batcher(model).submit({"patches": rows})`; its result is {name: array}.
 
     `model` is a function of {name: array}; `instances` threads call it. `counts` are sums since
-    the start: requests, rows, batches, and µs in the queue and in the model. With `batching`
-    False each request is computed alone, in order. Raises ValueError for options out of range.
+    the start: requests, rows, batches, and µs in the queue and in the model. With `no_batching`
+    each request is computed alone, in order. Raises ValueError for options out of range.
     """
 
     def __init__(
@@ -39,43 +49,35 @@ class Batcher:
         delay_us=2000,
         preferred=(),
         instances=1,
-        batching=True,
+        no_batching=False,
         max_rows=20_000,
     ):
-        if (
-            min(max_batch, instances, max_rows) < 1
-            or delay_us < 0
-            or not all(0 < p <= max_batch for p in preferred)
-        ):
+        counts = min(max_batch, instances, max_rows)
+        if counts < 1 or delay_us < 0 or any(not 0 < p <= max_batch for p in preferred):
             came = f"{max_batch=}, {delay_us=}, {preferred=}, {instances=}, {max_rows=}"
-            raise ValueError(
-                f"{came}: counts from 1, a delay from 0, preferred sizes up to max_batch"
-            )
+            allowed = "counts from 1, a delay from 0, preferred sizes up to max_batch"
+            raise ValueError(f"{came}: {allowed}")
         self.model, self.max_batch, self.delay_s = model, max_batch, delay_us / 1e6
-        self.preferred, self.batching, self.max_rows = frozenset(preferred), batching, max_rows
-        self.queue, self.rows, self.changed = deque(), 0, threading.Condition()
+        self.preferred, self.no_batching = frozenset(preferred), no_batching
+        self.queue, self.rows, self.max_rows = deque(), 0, max_rows
+        self.changed, self.stopping = threading.Condition(), False
         names = "success", "failure", "count", "exec_count", "queue_us", "infer_us"
-        self.counts, self.stopping = dict.fromkeys(names, 0), False
-        self.threads = [
-            threading.Thread(target=self._serve, daemon=True) for _ in range(instances)
-        ]
+        self.counts = dict.fromkeys(names, 0)
+        serving = {"target": self._serve, "daemon": True}
+        self.threads = [threading.Thread(**serving) for _ in range(instances)]
         for thread in self.threads:
             thread.start()
 
     def submit(self, arrays):
-        """A Future; raises ValueError for too many rows or none, Overloaded when the queue is
-        full.
-        """
-        rows = len(next(iter(arrays.values())))
+        """A Future; ValueError for too many rows or none, Overloaded for a full queue."""
+        rows, future = len(next(iter(arrays.values()))), Future()
         if not 0 < rows <= self.max_batch:
-            raise ValueError(
-                f"{rows} rows came; 1 to {self.max_batch} are allowed in a request"
-            )
-        future = Future()
+            words = f"{rows} rows came; 1 to {self.max_batch} are allowed in a request"
+            raise ValueError(words)
         with self.changed:
             if self.rows + rows > self.max_rows or self.stopping:
                 raise Overloaded(f"{self.rows} rows wait already; {self.max_rows} may")
-            self.queue.append((arrays, rows, time.monotonic(), future))
+            self.queue.append(Request(arrays, rows, time.monotonic(), future))
             self.rows += rows
             self.changed.notify_all()
         return future
@@ -90,61 +92,55 @@ class Batcher:
 
     def _serve(self):
         while batch := self._gathered():
-            self._compute([one for one in batch if one[3].set_running_or_notify_cancel()])
+            batch = [one for one in batch if one.future.set_running_or_notify_cancel()]
+            if batch:
+                self._compute(batch)
 
     def _gathered(self):
         """The next batch, a list of requests; empty when all is done and stopping."""
         with self.changed:
-            while True:
+            while self.queue or not self.stopping:
                 if not self.queue:
-                    if self.stopping:
-                        return []
                     self.changed.wait()
                     continue
-                count, rows, full = self._fitting()
-                left = self.queue[0][2] + self.delay_s - time.monotonic()
-                if full or left <= 0 or self.stopping:
-                    self.rows -= rows
-                    return [self.queue.popleft() for _ in range(count)]
-                self.changed.wait(left)
+                count, full = self._fitting()
+                left_s = self.queue[0].came + self.delay_s - time.monotonic()
+                if full or left_s <= 0 or self.stopping:
+                    batch = [self.queue.popleft() for _ in range(count)]
+                    self.rows -= sum(one.rows for one in batch)
+                    return batch
+                self.changed.wait(left_s)
+        return []
 
     def _fitting(self):
-        """(requests, rows, whether to leave at once) of the batch that the queue begins
-        with.
-        """
-        if not self.batching:
-            return 1, self.queue[0][1], True
-        count = rows = 0
-        best = None
-        for _, size, _, _ in self.queue:
-            if rows + size > self.max_batch:
-                return best or (count, rows, True)
-            count, rows = count + 1, rows + size
-            if rows in self.preferred:
-                best = count, rows, True
-        return best or (count, rows, rows == self.max_batch)
+        """(requests, whether to leave at once) of the batch that the queue begins with."""
+        if self.no_batching:
+            return 1, True
+        count = rows = best = 0
+        for one in self.queue:
+            if rows + one.rows > self.max_batch:
+                return best or count, True
+            count, rows = count + 1, rows + one.rows
+            best = count if rows in self.preferred else best
+        return best or count, best > 0 or rows == self.max_batch
 
     def _compute(self, batch):
-        if not batch:
-            return
-        began, ends = time.monotonic(), np.cumsum([rows for _, rows, _, _ in batch])
+        began, ends = time.monotonic(), np.cumsum([one.rows for one in batch])
         try:
-            names = batch[0][0]
-            joined = {name: np.concatenate([one[0][name] for one in batch]) for name in names}
+            names = batch[0].arrays
+            joined = {n: np.concatenate([one.arrays[n] for one in batch]) for n in names}
             outputs = self.model(joined)
         except Exception as error:
-            for *_, future in batch:
-                future.set_exception(RuntimeError(f"{type(error).__name__}: {error}"))
+            for one in batch:
+                one.future.set_exception(RuntimeError(f"{type(error).__name__}: {error}"))
             self._count(failure=len(batch))
             return
-        took = time.monotonic() - began
-        waited = sum(began - came for _, _, came, _ in batch)
-        sums = {"queue_us": waited * 1e6, "infer_us": took * 1e6}
+        sums = {"queue_us": sum(began - one.came for one in batch) * 1e6}
+        sums |= {"infer_us": (time.monotonic() - began) * 1e6}
         self._count(success=len(batch), count=int(ends[-1]), exec_count=1, **sums)
-        for (_, rows, _, future), end in zip(batch, ends, strict=True):
-            future.set_result(
-                {name: value[end - rows : end] for name, value in outputs.items()}
-            )
+        for one, end in zip(batch, ends, strict=True):
+            rows = slice(end - one.rows, end)
+            one.future.set_result({name: values[rows] for name, values in outputs.items()})
 
     def _count(self, **more):
         with self.changed:

@@ -4,18 +4,18 @@ few features.
     with EmbeddedServer({"emmichel": "emmichel.onnx"}) as server:
         Sonic([server.address], EMMICHEL)
 
-    python -m service.embedded --model emmichel=emmichel.onnx    # as a process; prints its port
+    python -m service.embedded '{"models": {"emmichel": "emmichel.onnx"}}'    # prints its port
 
 It answers /v2/health/live and /ready, /v2/models/NAME with /ready and /infer, and /metrics in
 Prometheus's text format under Triton's names. HTTP is uvicorn's; batches are `batcher`'s. It
 has no gRPC, no shared memory, no versions of models, and binds to this machine alone.
 """
 
-import argparse
 import asyncio
 import json
 import signal
 import socket
+import sys
 import threading
 import time
 
@@ -24,7 +24,7 @@ from sonic import HEADER, BadMessage, pack, unpack
 
 from .batcher import Batcher, Overloaded
 
-__all__ = ["EmbeddedServer", "add_options", "main"]
+__all__ = ["EmbeddedServer"]
 
 MOST_BYTES = 256 * 2**20  # of a request
 COUNTERS = {
@@ -34,6 +34,13 @@ COUNTERS = {
     "exec_count": "inference_exec_count",
     "queue_us": "inference_queue_duration_us",
     "infer_us": "inference_compute_infer_duration_us",
+}
+STATUS = {
+    Overloaded: 503,
+    BadMessage: 400,
+    ValueError: 400,
+    LookupError: 404,
+    RuntimeError: 500,
 }
 
 
@@ -47,30 +54,20 @@ class EmbeddedServer:
     def __init__(self, models, threads=1, port=0, **options):
         from .onnx_model import OnnxModel
 
-        self.models = {
-            n: m if callable(m) else OnnxModel(m, threads) for n, m in models.items()
-        }
-        self.options, self.port = options, port
+        made = {n: m if callable(m) else OnnxModel(m, threads) for n, m in models.items()}
+        self.models, self.options, self.port = made, options, port
 
     def __enter__(self):
         import uvicorn
 
-        self.batchers = {
-            name: Batcher(model, **self.options) for name, model in self.models.items()
-        }
-        self.door = socket.create_server(("127.0.0.1", self.port), backlog=512)
+        made = {name: Batcher(model, **self.options) for name, model in self.models.items()}
+        self.batchers, self.door = made, socket.create_server(("127.0.0.1", self.port))
         self.address = f"127.0.0.1:{self.door.getsockname()[1]}"
-        quiet = {
-            "log_level": "error",
-            "lifespan": "off",
-            "ws": "none",
-            "interface": "asgi3",
-            "timeout_keep_alive": 60,
-        }
-        self.server = uvicorn.Server(
-            uvicorn.Config(self._app, timeout_graceful_shutdown=3, **quiet)
-        )
-        self.thread = threading.Thread(target=self._run, daemon=True)
+        told = {"log_level": "error", "lifespan": "off", "ws": "none", "interface": "asgi3"}
+        told |= {"timeout_keep_alive": 60, "timeout_graceful_shutdown": 3}
+        self.server = uvicorn.Server(uvicorn.Config(self._app, **told))
+        served = self.server.serve(sockets=[self.door])
+        self.thread = threading.Thread(target=asyncio.run, args=[served], daemon=True)
         self.thread.start()
         while not self.server.started and self.thread.is_alive():
             time.sleep(0.005)
@@ -83,48 +80,40 @@ class EmbeddedServer:
             batcher.stop()
         self.door.close()
 
-    def _run(self):
-        asyncio.run(self.server.serve(sockets=[self.door]))
-
     async def _app(self, scope, receive, send):
         """One request: ASGI."""
         headers = {name.decode().lower(): value.decode() for name, value in scope["headers"]}
         try:
             body = await _body(receive, headers)
-            status, kind, answer, more = await self._answer(
-                scope["method"], scope["path"], body, headers
-            )
-        except Overloaded as error:
-            status, kind, answer, more = 503, *_told(str(error))
-        except (BadMessage, ValueError) as error:
-            status, kind, answer, more = 400, *_told(str(error))
-        except LookupError as error:
-            status, kind, answer, more = 404, *_told(str(error.args[0]))
-        except RuntimeError as error:
-            status, kind, answer, more = 500, *_told(str(error))
+            answer, more = await self._answer(scope["method"], scope["path"], body, headers)
+            status, kind = 200, more.pop("content-type", "application/json")
+        except tuple(STATUS) as error:
+            status = next(code for one, code in STATUS.items() if isinstance(error, one))
+            answer = json.dumps({"error": str(error.args[0])}).encode()
+            kind, more = "application/json", {}
         pairs = {"content-type": kind, "content-length": str(len(answer))} | more
         pairs = [(name.encode(), value.encode()) for name, value in pairs.items()]
         await send({"type": "http.response.start", "status": status, "headers": pairs})
         await send({"type": "http.response.body", "body": answer})
 
     async def _answer(self, method, path, body, headers):
+        """(body, headers); raises what `STATUS` knows."""
         parts = path.strip("/").split("/")
         if path == "/metrics":
-            return 200, "text/plain; version=0.0.4", self._metrics().encode(), {}
+            return self._metrics().encode(), {"content-type": "text/plain; version=0.0.4"}
         if path in ("/v2/health/live", "/v2/health/ready"):
-            return 200, "text/plain", b"", {}
+            return b"", {}
         if parts[:2] != ["v2", "models"] or len(parts) not in (3, 4):
             raise LookupError(f"{path}: no such path")
-        if parts[2] not in self.models:
-            raise LookupError(
-                f"model {parts[2]!r} is unknown; there are {', '.join(self.models)}"
-            )
-        if parts[3:] == ["infer"] and method == "POST":
-            return await self._infer(parts[2], body, headers.get(HEADER.lower()))
-        if parts[3:] == ["ready"]:
-            return 200, "text/plain", b"", {}
-        if len(parts) == 3:
-            return 200, "application/json", json.dumps(self._described(parts[2])).encode(), {}
+        name, action = parts[2], parts[3:]
+        if name not in self.models:
+            raise LookupError(f"model {name!r} is unknown; there are {', '.join(self.models)}")
+        if action == ["infer"] and method == "POST":
+            return await self._infer(name, body, headers.get(HEADER.lower(), len(body)))
+        if action == ["ready"]:
+            return b"", {}
+        if not action:
+            return json.dumps(self._described(name)).encode(), {}
         raise LookupError(f"{method} {path}: no such path")
 
     async def _infer(self, name, body, header_length):
@@ -133,15 +122,13 @@ class EmbeddedServer:
         outputs = await asyncio.wrap_future(self.batchers[name].submit(arrays))
         more = {"id": header["id"]} if isinstance(header.get("id"), str) else {}
         answer, length = pack(outputs, "outputs", model_name=name, model_version="1", **more)
-        return 200, "application/octet-stream", answer, {HEADER: str(length)}
+        return answer, {"content-type": "application/octet-stream", HEADER: str(length)}
 
     def _described(self, name):
         def told(tensors):
             kinds = {np.float32: "FP32", np.float64: "FP64", np.int64: "INT64"}
-            return [
-                {"name": n, "datatype": kinds[k], "shape": [-1, *s]}
-                for n, (k, s) in tensors.items()
-            ]
+            named = {n: (kinds[kind], [-1, *shape]) for n, (kind, shape) in tensors.items()}
+            return [{"name": n, "datatype": k, "shape": s} for n, (k, s) in named.items()]
 
         model = self.models[name]
         described = {"inputs": told(model.inputs), "outputs": told(model.outputs)}
@@ -156,25 +143,21 @@ class EmbeddedServer:
         return "\n".join([*lines, ""])
 
 
-def _told(words):
-    return "application/json", json.dumps({"error": words}).encode(), {}
-
-
 async def _body(receive, headers):
     """The whole body; raises BadMessage for one that is too large or cut."""
-    parts, size = [], 0
-    if int(headers.get("content-length") or 0) > MOST_BYTES:
-        raise BadMessage(f"{headers['content-length']} bytes came; {MOST_BYTES} are allowed")
-    while True:
+    parts, size, told = [], 0, headers.get("content-length", "0")
+    more = told.isdecimal() and int(told) <= MOST_BYTES
+    while more:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise BadMessage("the client left")
         parts.append(message.get("body", b""))
         size += len(parts[-1])
         if size > MOST_BYTES:
-            raise BadMessage(f"more than {MOST_BYTES} bytes came")
+            break
         if not message.get("more_body"):
             return b"".join(parts)
+    raise BadMessage(f"{max(told, str(size), key=len)} bytes came; {MOST_BYTES} are allowed")
 
 
 def _fits(arrays, inputs):
@@ -184,42 +167,21 @@ def _fits(arrays, inputs):
     rows = {len(values) if values.ndim else None for values in arrays.values()}
     for name, (dtype, shape) in inputs.items():
         came = arrays[name]
-        if came.dtype != dtype or came.shape[1:] != shape or len(rows) != 1:
+        if came.dtype != dtype or came.shape[1:] != shape or not came.ndim or len(rows) != 1:
             needed = f"{np.dtype(dtype)} of shape (rows, {', '.join(map(str, shape))})"
-            raise BadMessage(
-                f"{name}: {came.dtype} of shape {came.shape} came; {needed} is needed"
-            )
+            words = f"{name}: {came.dtype} of shape {came.shape} came; {needed} is needed"
+            raise BadMessage(words)
 
 
-def add_options(parser):
-    """None; the options of a server process, Triton's and ours alike."""
-    parser.add_argument("--model", action="append", required=True, help="NAME=FILE.onnx")
-    for name, value in {
-        "max-batch": 512,
-        "delay-us": 2000,
-        "instances": 1,
-        "threads": 1,
-    }.items():
-        parser.add_argument(f"--{name}", type=int, default=value)
-    parser.add_argument("--port", type=int, default=0, help="of HTTP; 0: a free one")
-    parser.add_argument("--preferred", type=int, nargs="*", default=[])
-    parser.add_argument("--no-batching", action="store_true")
-
-
-def main(argv=None):
+def main(told):
     """Serves until SIGTERM; prints {"http": port} when ready."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    add_options(parser)
-    o, stop = parser.parse_args(argv), threading.Event()
+    stop = threading.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, lambda *_: stop.set())
-    options = {"max_batch": o.max_batch, "delay_us": o.delay_us, "preferred": o.preferred}
-    options |= {"instances": o.instances, "batching": not o.no_batching}
-    models = dict(one.split("=", 1) for one in o.model)
-    with EmbeddedServer(models, o.threads, o.port, **options) as server:
+    with EmbeddedServer(**json.loads(told)) as server:
         print(json.dumps({"http": int(server.address.rsplit(":", 1)[1])}), flush=True)
         stop.wait()
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1])

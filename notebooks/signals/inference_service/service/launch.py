@@ -1,21 +1,21 @@
 """Which engine computes, by configuration alone; and servers as processes: started, awaited,
 ended.
 
-    with engine(Settings("local"), path) as infer: …       # the network in this process
-    with engine(Settings("embedded"), path) as infer: …    # a server in this process, over a
-    socket with engine(Settings("triton"), path) as infer: …      # NVIDIA's, where
-    TRITON_PYTHON names it with engine(Settings("remote", ("node:8000",))) as infer: …    # any
-    server of KServe v2
+    Settings("local")                         the network in this process
+    Settings("embedded")                      a server in this process, over a socket
+    Settings("process")                       the same, in a process of its own
+    Settings("triton")                        NVIDIA's, where TRITON_PYTHON names it
+    Settings("remote", ("node:8000",))        any server of KServe v2
 
-`infer(patches (N, 48, 48))` returns ((N, 3), (N, 1)) for all of them. The environment variable
-TRITON_PYTHON is the Python of an environment with `PINS`; nothing is installed here.
+`with engine(settings, path) as infer`: `infer(patches (N, 48, 48))` returns ((N, 3), (N, 1))
+for all of them. The environment variable TRITON_PYTHON is the Python of an environment with
+`PINS`; nothing is installed here.
 """
 
 import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -23,6 +23,7 @@ import urllib.request
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 from sonic import Model, Sonic
 
 __all__ = ["EMMICHEL", "PINS", "Process", "Settings", "engine", "metrics", "triton_python"]
@@ -41,7 +42,7 @@ HERE = Path(__file__).parent
 class Settings:
     """`mode` (one of `MODES`), `addresses` of remote servers, options of the server (`server`:
     max_batch, delay_us, preferred, instances, threads, no_batching) and of the client
-    (`client`)."""
+    (`client`: those of `Sonic`)."""
 
     mode: str = "embedded"
     addresses: tuple = ()
@@ -51,9 +52,8 @@ class Settings:
     def __post_init__(self):
         if self.mode not in MODES or (self.mode == "remote") != bool(self.addresses):
             came = f"mode {self.mode!r} with addresses {self.addresses}"
-            raise ValueError(
-                f"{came}; allowed are {', '.join(MODES)}, addresses for remote alone"
-            )
+            allowed = f"allowed are {', '.join(MODES)}, addresses for remote alone"
+            raise ValueError(f"{came}; {allowed}")
 
 
 def triton_python():
@@ -68,11 +68,11 @@ def engine(settings, path=None, model=EMMICHEL):
     from .embedded import EmbeddedServer
     from .onnx_model import OnnxModel
 
+    if settings.mode == "local":
+        network = OnnxModel(path, settings.server.get("threads", 1))
+        yield lambda rows: local(network, model, rows)
+        return
     with contextlib.ExitStack() as stack:
-        if settings.mode == "local":
-            network = OnnxModel(path, settings.server.get("threads", 1))
-            yield lambda rows: local(network, model, rows, settings.client.get("batch", 256))
-            return
         addresses = settings.addresses
         if settings.mode == "embedded":
             server = EmbeddedServer({model.name: path}, **settings.server)
@@ -85,8 +85,6 @@ def engine(settings, path=None, model=EMMICHEL):
 
 def local(network, model, rows, batch=256):
     """What a service would answer, computed here in the same blocks."""
-    import numpy as np
-
     rows = np.asarray(rows)
     blocks = [network({model.input: rows[i : i + batch]}) for i in range(0, len(rows), batch)]
     empty = [{name: np.zeros((0, *shape), np.float32) for name, shape in model.outputs.items()}]
@@ -104,27 +102,18 @@ class Process:
     def __init__(self, models, triton=False, **options):
         if triton and not triton_python():
             raise ValueError(f"TRITON_PYTHON names no Python; make an environment with {PINS}")
-        program = (
-            [triton_python(), str(HERE / "triton_models.py")]
-            if triton
-            else [sys.executable, "-m", "service.embedded"]
-        )
-        flags = [f"--model={name}={Path(path).resolve()}" for name, path in models.items()]
-        for key, value in options.items():
-            name = f"--{key.replace('_', '-')}"
-            if value is True:
-                flags.append(name)
-            elif isinstance(value, list | tuple):
-                flags += [name, *map(str, value)] if value else []
-            elif value is not False:
-                flags.append(f"{name}={value}")
-        self.command, self.ports = program + flags, {}
+        theirs = [triton_python(), str(HERE / "triton_models.py")]
+        program = theirs if triton else [sys.executable, "-m", "service.embedded"]
+        paths = {name: str(Path(path).resolve()) for name, path in models.items()}
+        self.command = [*program, json.dumps({"models": paths} | options)]
 
     def __enter__(self):
+        dropped = {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"}  # of another Python
+        kept = {name: value for name, value in os.environ.items() if name not in dropped}
         joined = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-        joined |= {"cwd": HERE.parent, "env": _environment(), "start_new_session": True}
-        self.process = subprocess.Popen(self.command, **joined)
-        clock, told = threading.Timer(START_S, self.kill), []
+        joined |= {"cwd": HERE.parent, "env": kept, "start_new_session": True}
+        self.process, told, self.ports = subprocess.Popen(self.command, **joined), [], {}
+        clock = threading.Timer(START_S, self.kill)
         clock.start()
         for line in self.process.stdout:  # ends when the process does
             told.append(line)
@@ -133,16 +122,17 @@ class Process:
                 break
         clock.cancel()
         if not self.ports:
-            self.process.wait()
+            self.kill()
             raise RuntimeError(f"the server did not start: {''.join(told).strip()[-800:]}")
         threading.Thread(target=self.process.stdout.read, daemon=True).start()  # its log
+        self.address = f"127.0.0.1:{self.ports['http']}"
+        self.metrics_address = f"127.0.0.1:{self.ports.get('metrics', self.ports['http'])}"
         return self
 
     def __exit__(self, *_):
-        if self.process.poll() is None:
-            self.process.terminate()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(30)
+        self.process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(30)
         self.kill()
 
     def kill(self):
@@ -151,22 +141,6 @@ class Process:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
-
-    @property
-    def address(self):
-        """host:port of HTTP."""
-        return f"127.0.0.1:{self.ports['http']}"
-
-    @property
-    def metrics_address(self):
-        """host:port of the metrics."""
-        return f"127.0.0.1:{self.ports.get('metrics', self.ports['http'])}"
-
-
-def free_port():
-    """A port that nobody uses now."""
-    with socket.create_server(("127.0.0.1", 0)) as held:
-        return held.getsockname()[1]
 
 
 def metrics(address):
@@ -178,9 +152,3 @@ def metrics(address):
             name, _, rest = line.partition("{")
             found[name, rest.split('model="')[1].split('"')[0]] = float(line.rsplit(" ", 1)[1])
     return found
-
-
-def _environment():
-    """This process's, without what would change how another Python starts."""
-    dropped = {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"}
-    return {name: value for name, value in os.environ.items() if name not in dropped}

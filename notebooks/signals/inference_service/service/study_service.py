@@ -12,6 +12,7 @@ import argparse
 import contextlib
 import json
 import shutil
+import socket
 import subprocess
 import tempfile
 import threading
@@ -22,98 +23,96 @@ from pathlib import Path
 import numpy as np
 from emmichel import load_network, save_onnx
 from helpers import check, device, receipts
+from lartpc import Detector, draw_primaries, simulate
 from reconstruction import prepare
-from sonic import Fault, knee, load, save_events
+from sonic import Fault, Sonic, knee, load, save_events
 
-from .launch import EMMICHEL, PINS, Process, Settings, engine, free_port, metrics, triton_python
+from .launch import EMMICHEL, HERE, Process, Settings, engine, metrics, triton_python
 
 CLIENTS, DELAYS_US = (1, 2, 4, 8, 16, 32), (0, 500, 2000, 10_000)
+EVENT = 55_000  # patches, as the article's
+INFER, QUEUE = "nv_inference_compute_infer_duration_us", "nv_inference_queue_duration_us"
+ROWS, BATCHES = "nv_inference_count", "nv_inference_exec_count"
 
 
 class Study:
-    """What the parts share: the model's file, events to send, seconds for each point, a
-    receipt.
-    """
+    """What the parts share: the model's file, events to send, seconds a point, a receipt."""
 
     def __init__(self, folder, receipt, seconds, triton):
-        from lartpc import Detector, draw_primaries, simulate
-
         rng, place = np.random.default_rng(0), Detector()
         event = simulate(draw_primaries(place, rng, muons=3, stopping=3, showers=2), place, rng)
-        patches = prepare(event)[2].numpy()
+        self.patches = prepare(event)[2].numpy()
         self.path = save_onnx(load_network(), Path(folder) / "emmichel.onnx")
         self.folder, self.receipt, self.seconds = Path(folder), receipt, seconds
         self.triton, self.files = triton, {}
         with engine(Settings("local"), self.path) as infer:
-            for rows in (1, 8, 64, 256):
-                sent = patches[rng.permutation(len(patches))[:rows]]
-                file = self.folder / f"events_{rows}.npz"
-                self.files[rows] = save_events(file, EMMICHEL, sent, infer(sent))
+            self.right = infer(self.patches)
+        for rows in (1, 8, 64, 256):
+            some = rng.permutation(len(self.patches))[:rows]
+            found = [values[some] for values in self.right]
+            file = self.folder / f"events_{rows}.npz"
+            self.files[rows] = save_events(file, EMMICHEL, self.patches[some], found)
 
     def server(self, **options):
         """A server process of the kind that is studied."""
         return Process({EMMICHEL.name: self.path}, self.triton, **options)
 
-    def point(self, addresses, rows, clients, **options):
-        """What `load` found, all answers right."""
-        found = load(addresses, self.files[rows], clients, self.seconds, **options)
+    def point(self, server, rows, clients, address=None, **options):
+        """(what `load` found, how much the server's metrics grew); all answers are right."""
+        before = metrics(server.metrics_address)
+        address = address or server.address
+        found = load([address], self.files[rows], clients, self.seconds, **options)
         check.that(found["wrong"] == found["lost"] == 0, f"wrong or lost events: {found}")
-        return found
+        now = metrics(server.metrics_address)
+        grown = {k[0]: now[k] - before.get(k, 0) for k in now if k[1] == EMMICHEL.name}
+        return found, grown
 
 
 def grid(study):
-    """Clients × delay, one patch in each request, and no batching: rates, waits, mean
-    batches.
-    """
+    """Clients × delay, one patch in each request, and no batching (delay -1)."""
     rows = []
-    for delay_us in (None, *DELAYS_US):
-        options = {"no_batching": True} if delay_us is None else {"delay_us": delay_us}
+    for delay_us in (-1, *DELAYS_US):
+        options = {"no_batching": True} if delay_us < 0 else {"delay_us": delay_us}
         with study.server(max_batch=256, **options) as server:
             for clients in CLIENTS:
-                before = metrics(server.metrics_address)
-                found = study.point([server.address], 1, clients)
-                grown = _grown(before, metrics(server.metrics_address))
+                found, grown = study.point(server, 1, clients)
                 waits = [1000 * np.quantile(found["latency_s"], q) for q in (0.5, 0.95)]
-                batch = grown["nv_inference_count"] / max(1, grown["nv_inference_exec_count"])
-                delay = -1 if delay_us is None else delay_us
-                rows.append((clients, delay, found["patches_per_s"], *waits, batch))
+                batch = grown[ROWS] / max(1, grown[BATCHES])
+                rows.append((clients, delay_us, found["patches_per_s"], *waits, batch))
                 print(rows[-1], flush=True)
     names = ("clients", "delay_us", "patches_per_s", "median_ms", "p95_ms", "mean_batch")
     study.receipt.curve("grid", **dict(zip(names, zip(*rows, strict=True), strict=True)))
-    best = {d: {r[0]: r[2] for r in rows if r[1] == d} for d in (-1, *DELAYS_US)}
-    gain = max(best[d][8] for d in DELAYS_US) / best[-1][8]
-    study.receipt.record("study_batching_gain", gain, "×", note="eight clients, the best delay")
-    study.receipt.record("study_batching_gain_alone", best[2000][1] / best[-1][1], "×")
+    rate = {row[:2]: row[2] for row in rows}
+    for metric, clients in (("study_batching_gain", 8), ("study_batching_gain_alone", 1)):
+        gain = max(rate[clients, d] for d in DELAYS_US) / rate[clients, -1]
+        study.receipt.record(metric, gain, "×", note=f"clients: {clients}; the best delay")
 
 
 def clients(study, rest_s=0.5):
     """The knee with events of 64 patches and a rest of half a second, beside N*."""
-    rates = []
-    with study.server(delay_us=0) as server:
+    rates, waits = [], []
+    with study.server(no_batching=True) as server:
         for count in CLIENTS:
-            before = metrics(server.metrics_address)
-            found = study.point([server.address], 64, count, rest_s=rest_s)
-            grown = _grown(before, metrics(server.metrics_address))
+            found, grown = study.point(server, 64, count, rest_s=rest_s)
             rates.append(found["events_per_s"])
+            waits.append(1000 * np.median(found["latency_s"]))
             if count == 1:
-                busy_s = grown["nv_inference_compute_infer_duration_us"] / 1e6 / found["events"]
-                predicted = (rest_s + np.median(found["latency_s"])) / busy_s
-    study.receipt.curve("knee", clients=list(CLIENTS), events_per_s=rates)
+                busy_s = grown[INFER] / 1e6 / found["events"]
+                predicted = rest_s / busy_s + waits[0] / 1000 / busy_s
+    columns = {"clients": CLIENTS, "events_per_s": rates, "median_ms": waits}
+    study.receipt.curve("knee", **columns)
     study.receipt.record("study_predicted_clients", predicted, "clients")
     study.receipt.record("study_knee_clients", knee(CLIENTS, rates), "clients")
 
 
 def preferred(study):
-    """Requests of 64 patches, four clients: nothing preferred, 64, and 128; mean batch,
-    rate.
-    """
-    for sizes in ([], [64], [128]):
-        with study.server(max_batch=256, delay_us=20_000, preferred=sizes) as server:
-            before = metrics(server.metrics_address)
-            found = study.point([server.address], 64, 4, in_flight=2)
-            grown = _grown(before, metrics(server.metrics_address))
-        name = f"preferred_{'_'.join(map(str, sizes)) or 'none'}"
-        batch = grown["nv_inference_count"] / grown["nv_inference_exec_count"]
+    """Requests of 64 patches, four clients: nothing preferred, 64, and 128; two instances."""
+    settings = {f"preferred_{n}": {"preferred": [n]} for n in (64, 128)}
+    settings |= {"preferred_none": {}, "two_instances": {"instances": 2}}
+    for name, options in settings.items():
+        with study.server(max_batch=256, delay_us=20_000, **options) as server:
+            found, grown = study.point(server, 64, 4)
+        batch = grown[ROWS] / grown[BATCHES]
         study.receipt.record(f"{name}_mean_batch", batch, "patches")
         study.receipt.record(f"{name}_rate", found["patches_per_s"], "patches/s")
 
@@ -130,15 +129,14 @@ def killed(study):
             addresses = [stack.enter_context(balanced(addresses, study.folder))]
 
         def strike():
-            time.sleep(3 + study.seconds / 3)
+            time.sleep(3 + study.seconds / 2)
             first.kill()
-            with contextlib.suppress(RuntimeError):
-                stack.enter_context(study.server(port=first.ports["http"]))
+            stack.enter_context(study.server(port=first.ports["http"]))
 
         striker = threading.Thread(target=strike)
         striker.start()
         try:
-            found = load(addresses, study.files[64], 4, study.seconds, rest_s=0.05)
+            found = load(addresses, study.files[64], 4, 4 * study.seconds, rest_s=0.05)
         finally:
             striker.join()  # what it starts has to end with the stack
     check.that(found["lost"] == found["wrong"] == 0, f"an event was lost: {found}")
@@ -151,39 +149,86 @@ def killed(study):
 def throttled(study, bytes_per_s=20e6):
     """Bytes for each event, predicted and counted, and events by a link of 20 MB/s."""
     with study.server() as server, Fault(server.address, bytes_per_s=bytes_per_s) as link:
-        found = study.point([link.address], 256, 2)
+        found, _ = study.point(server, 256, 2, address=link.address)
     each = found["bytes"] / found["events"]
     study.receipt.record("bytes_per_patch", each / 256, "B")
     study.receipt.record("throttled_events_predicted", bytes_per_s / each, "events/s")
     study.receipt.record("throttled_events", found["events_per_s"], "events/s")
 
 
+def event(study):
+    """One event of the article's size, its patches drawn from one that was simulated."""
+    some = np.random.default_rng(1).integers(len(study.patches), size=EVENT)
+    patches = study.patches[some]
+    with study.server() as server, Sonic([server.address], EMMICHEL, deadline_s=60) as sonic:
+        sonic(patches[:256])
+        before = metrics(server.metrics_address)[INFER, EMMICHEL.name]
+        found = sonic(patches)
+        busy_us = metrics(server.metrics_address)[INFER, EMMICHEL.name] - before
+    for got, want in zip(found, study.right, strict=True):
+        check.close(got, want[some], atol=1e-5, why="other batches, float32")
+    study.receipt.record("event_seconds", sonic.report.seconds, "s")
+    study.receipt.record("event_busy_seconds", busy_us / 1e6, "s")
+    study.receipt.record("event_sent_bytes", sonic.report.sent_bytes, "B")
+
+
+def peers(study):
+    """NVIDIA's clients beside ours, by `triton_clients.py`, for blocks of 256 and of one."""
+    if not study.triton:
+        return print("there is no Triton: left out")
+    rows = []
+    with study.server(delay_us=0) as server:
+        for size in (256, 1):
+            told = {"ports": server.ports, "events": str(study.files[size]), "rounds": 20}
+            command = [triton_python(), str(HERE / "triton_clients.py"), json.dumps(told)]
+            ran = subprocess.run(command, capture_output=True, text=True, timeout=120)
+            check.that(ran.returncode == 0, ran.stderr[-600:])
+            times = json.loads(ran.stdout)
+            rows.append((size, *(float(np.median(one)) for one in times.values())))
+            print(size, dict(zip(times, rows[-1][1:], strict=True)), flush=True)
+    names = ("block", *(f"{name}_ms" for name in times))
+    study.receipt.curve("peers", **dict(zip(names, zip(*rows, strict=True), strict=True)))
+
+
 def scraped(study):
     """Prometheus's own sum of what the server computed, beside the server's."""
     if not shutil.which("prometheus"):
-        print("Prometheus is not installed: left out")
-        return
-    port = free_port()
+        return print("Prometheus is not installed: left out")
     with study.server() as server:
         told = {"job_name": "triton", "static_configs": [{"targets": [server.metrics_address]}]}
         config = {"global": {"scrape_interval": "1s"}, "scrape_configs": [told]}
-        file = study.folder / "prometheus.yml"
+        file, at = study.folder / "prometheus.yml", f"127.0.0.1:{free_port()}"
         file.write_text(json.dumps(config))  # JSON is YAML
         flags = [f"--config.file={file}", f"--storage.tsdb.path={study.folder}/tsdb"]
-        flags += [f"--web.listen-address=127.0.0.1:{port}"]
-        running = subprocess.Popen(["prometheus", *flags], stderr=subprocess.DEVNULL)
-        try:
-            study.point([server.address], 8, 2)
-            time.sleep(3)
-            query = f"http://127.0.0.1:{port}/api/v1/query?query=nv_inference_count"
-            with urllib.request.urlopen(query, timeout=10) as answer:
-                read = json.load(answer)["data"]["result"]
-            own = metrics(server.metrics_address)["nv_inference_count", EMMICHEL.name]
-        finally:
-            running.terminate()
-            running.wait()
-    check.that(float(read[0]["value"][1]) == own, "Prometheus must read what the server tells")
+        with running(["prometheus", *flags, f"--web.listen-address={at}"]):
+            study.point(server, 8, 2)
+            own = metrics(server.metrics_address)[ROWS, EMMICHEL.name]
+            query, until = f"http://{at}/api/v1/query?query={ROWS}", time.monotonic() + 30
+            read = 0.0
+            while read != own:  # it looks for what to scrape every five seconds
+                check.that(time.monotonic() < until, f"Prometheus read {read}, {own} is right")
+                time.sleep(0.5)
+                with urllib.request.urlopen(query, timeout=10) as answer:
+                    found = json.load(answer)["data"]["result"]
+                read = float(found[0]["value"][1]) if found else 0.0
     study.receipt.record("prometheus_rows", own, "patches")
+
+
+HAPROXY = """defaults
+ mode http
+ timeout connect 1s
+ timeout client 60s
+ timeout server 5s
+ retries 3
+ option redispatch
+ retry-on all-retryable-errors
+frontend in
+ bind {at}
+ default_backend servers
+backend servers
+ balance leastconn
+ option httpchk GET {ready}
+"""
 
 
 @contextlib.contextmanager
@@ -192,49 +237,47 @@ def balanced(addresses, folder):
 
     A server says that it is ready before its models are, and answers 404 for them until then.
     """
-    ready = f"/v2/models/{EMMICHEL.name}/ready"
-    port = free_port()
-    lines = ["defaults", " mode http", " timeout connect 1s", " timeout client 60s"]
-    lines += [
-        " timeout server 5s",
-        " retries 3",
-        " option redispatch",
-        " retry-on all-retryable-errors",
-    ]
-    lines += ["frontend in", f" bind 127.0.0.1:{port}", " default_backend servers"]
-    lines += ["backend servers", " balance leastconn", f" option httpchk GET {ready}"]
+    file, at = folder / "haproxy.cfg", f"127.0.0.1:{free_port()}"
+    text = HAPROXY.format(at=at, ready=f"/v2/models/{EMMICHEL.name}/ready")
     watched = "check inter 500ms fall 1 observe layer4 error-limit 1 on-error mark-down"
-    lines += [f" server s{i} {one} {watched}" for i, one in enumerate(addresses)]
-    file = folder / "haproxy.cfg"
-    file.write_text("\n".join([*lines, ""]))
-    running = subprocess.Popen(["haproxy", "-f", str(file), "-db"], stderr=subprocess.DEVNULL)
-    time.sleep(2)
-    try:
-        yield f"127.0.0.1:{port}"
-    finally:
-        running.terminate()
-        running.wait()
+    lines = [f" server s{i} {one} {watched}" for i, one in enumerate(addresses)]
+    file.write_text("\n".join([text.rstrip(), *lines, ""]))
+    with running(["haproxy", "-f", str(file), "-db"]):
+        time.sleep(2)
+        yield at
 
 
-def _grown(before, now):
-    """{name: how much it grew} of the network's metrics."""
-    return {k[0]: now[k] - before.get(k, 0) for k in now if k[1] == EMMICHEL.name}
+@contextlib.contextmanager
+def running(command):
+    """A program that runs meanwhile."""
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+        try:
+            yield process
+        finally:
+            process.terminate()
 
 
-PARTS = {f.__name__: f for f in (grid, clients, preferred, killed, throttled, scraped)}
+def free_port():
+    """A port that nobody uses now."""
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        return held.getsockname()[1]
+
+
+PARTS = (grid, clients, preferred, killed, throttled, event, peers, scraped)
+PARTS = {part.__name__: part for part in PARTS}
 
 
 def main(argv=None):
     """All parts, and the receipt after each."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--parts", nargs="*", choices=PARTS, default=list(PARTS))
-    parser.add_argument("--seconds", type=float, default=6, help="of load for each point")
+    parser.add_argument("--seconds", type=float, default=4, help="of load for each point")
     o, triton = parser.parse_args(argv), bool(triton_python())
     receipt = receipts.start("inference_service", device.tier("auto"))
     receipt.sizes(seconds=o.seconds, triton=int(triton))
-    print(f"studying {'Triton: ' + PINS if triton else 'the embedded server'}", flush=True)
+    failed = []
     with tempfile.TemporaryDirectory() as folder:
-        study, failed = Study(folder, receipt, o.seconds, triton), []
+        study = Study(folder, receipt, o.seconds, triton)
         for name in o.parts:
             began = time.perf_counter()
             try:
@@ -244,7 +287,7 @@ def main(argv=None):
                 print(f"{name} failed: {type(error).__name__}: {str(error)[-400:]}", flush=True)
             print(f"{name}: {time.perf_counter() - began:.0f} s", flush=True)
             receipt.record("failed_parts", len(failed), "parts", note=", ".join(failed) or None)
-            path = receipt.write("service_triton" if triton else "service_embedded")
+            path = receipt.write("triton" if triton else "embedded")
     print(path)
 
 

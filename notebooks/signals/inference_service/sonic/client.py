@@ -9,8 +9,7 @@ What may go wrong, and what the client then does:
 
     no connection, timeout, 5xx, cut or wrong answer    the next server, after a short wait
     4xx: the request is wrong                           Refused, at once: it stays wrong
-    no server within tries and deadline                 `fallback`, if there is one, else
-    Unanswered
+    no server within tries and deadline                 `fallback`, or Unanswered without one
 
 A block may be computed twice when an answer gets lost, and is kept once: inference has no
 memory.
@@ -18,21 +17,20 @@ memory.
 Legend: N patches of an event, S their side (48).
 """
 
+import contextlib
 import http.client
 import itertools
 import json
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from .kserve import HEADER, BadMessage, pack, unpack
 
 __all__ = ["Model", "Refused", "Report", "Sonic", "Unanswered"]
-
-TRANSIENT = OSError, http.client.HTTPException, BadMessage
 
 
 class Refused(ValueError):
@@ -56,9 +54,8 @@ class Model:
 
 @dataclass
 class Report:
-    """What an inference took: blocks, tries beyond the first, blocks computed here, bytes both
-    ways, servers that answered {address: blocks}, the reasons of failed tries, and the
-    seconds."""
+    """What an inference took: tries beyond the first, blocks computed here, bytes both ways,
+    blocks by the server that answered, the reasons of failed tries, and the seconds."""
 
     blocks: int = 0
     retries: int = 0
@@ -66,19 +63,19 @@ class Report:
     sent_bytes: int = 0
     received_bytes: int = 0
     seconds: float = 0.0
-    servers: dict = None
-    failures: list = None
+    servers: dict = field(default_factory=dict)
+    failures: list = field(default_factory=list)
+    lock: object = field(default_factory=threading.Lock, repr=False)
 
 
 class Sonic:
     """`with Sonic(["127.0.0.1:8000"], model) as sonic: first, second = sonic(patches)`.
 
     `deadline_s` holds for a block with all its tries; where there are several servers, each try
-    gets an equal part of what is left, so that one that hangs costs no event. `tries` is how
-    often it is asked at most, `wait_s` the pause before the second try, doubled for each
-    further one. `fallback` is a function of a block that returns its outputs in order. `report`
-    is that of the last inference. Raises ValueError for options out of range and for rows of
-    another shape or dtype.
+    gets an equal part of what is left, so that one that hangs costs no event. `wait_s` is the
+    pause before the second try, doubled for each further one. `fallback` is a function of a
+    block that returns its outputs in order. `report` is that of the last inference. Raises
+    ValueError for options out of range and for rows of another shape or dtype.
     """
 
     def __init__(
@@ -96,14 +93,9 @@ class Sonic:
             came = f"{addresses=}, {batch=}, {in_flight=}, {tries=}, {deadline_s=}, {wait_s=}"
             raise ValueError(f"{came}: one address or more, counts from 1, seconds above 0")
         self.addresses, self.model, self.batch = list(addresses), model, batch
-        self.deadline_s, self.tries, self.wait_s, self.fallback = (
-            deadline_s,
-            tries,
-            wait_s,
-            fallback,
-        )
+        self.deadline_s, self.tries, self.wait_s = deadline_s, tries, wait_s
+        self.fallback, self.turn, self.report = fallback, itertools.count(), Report()
         self.pool, self.local = ThreadPoolExecutor(in_flight), threading.local()
-        self.turn, self.lock, self.report = itertools.count(), threading.Lock(), Report()
         self.open = set()
 
     def __enter__(self):
@@ -120,30 +112,13 @@ class Sonic:
 
     def acquire(self, patches):
         """A Pending at once; its `result()` waits, and raises what went wrong."""
-        values = np.asarray(patches)
-        if values.dtype != np.float32 or values.shape[1:] != self.model.row:
-            came, row = f"{values.dtype} of shape {values.shape}", self.model.row
-            raise ValueError(
-                f"{came} came; float32 of shape (N, {', '.join(map(str, row))}) is needed"
-            )
-        began, report = time.monotonic(), Report(servers={}, failures=[])
+        values, row = np.asarray(patches), self.model.row
+        if values.dtype != np.float32 or values.shape[1:] != row:
+            came = f"{values.dtype} of shape {values.shape}"
+            raise ValueError(f"{came} came; float32 is needed, (N, {str(row)[1:]}")
         blocks = [values[i : i + self.batch] for i in range(0, len(values), self.batch)]
-        report.blocks = len(blocks)
-        futures = [self.pool.submit(self._block, block, report) for block in blocks]
-        return Pending(self, futures, report, began)
-
-    def ready(self, seconds=2.0):
-        """The addresses that say the model is ready."""
-        found = []
-        for address in self.addresses:
-            try:
-                status, _, _ = self._ask(
-                    address, "GET", f"/v2/models/{self.model.name}/ready", b"", {}, seconds
-                )
-            except TRANSIENT:
-                continue
-            found += [address] if status == 200 else []
-        return found
+        report = Report(len(blocks))
+        return Pending(self, [self.pool.submit(self._block, b, report) for b in blocks], report)
 
     def _block(self, block, report):
         """The outputs of one block: from a server, or from the fallback."""
@@ -152,76 +127,63 @@ class Sonic:
         body, header = pack({self.model.input: block}, "inputs", parameters=binary)
         first = next(self.turn)  # each further try goes to the next server
         for number in range(self.tries):
-            left = until - time.monotonic()
-            if left <= 0:
+            if number:
+                wait_s = min(self.wait_s * 2 ** (number - 1), until - time.monotonic())
+                time.sleep(max(0, wait_s))
+            left_s = until - time.monotonic()
+            if left_s <= 0:
                 break
+            if len(self.addresses) > 1:
+                left_s /= self.tries - number
             address = self.addresses[(first + number) % len(self.addresses)]
+            with report.lock:
+                report.retries += number > 0
+                report.sent_bytes += len(body)
             try:
-                share = left / (self.tries - number) if len(self.addresses) > 1 else left
-                return self._tried(address, block, body, header, share, report)
-            except TRANSIENT as error:
+                return self._tried(address, len(block), body, header, left_s, report)
+            except (OSError, http.client.HTTPException, BadMessage) as error:
                 reason = f"{address}: {type(error).__name__} {error}"
-            with self.lock:
                 report.failures.append(reason)
-                report.retries += number + 1 < self.tries
-            if number + 1 < self.tries:
-                time.sleep(max(0, min(self.wait_s * 2**number, until - time.monotonic())))
         if self.fallback is None:
             limits = f"{self.tries} tries and {self.deadline_s:g} s"
-            raise Unanswered(
-                f"a block of {len(block)} has no answer within {limits}; last: {reason}"
-            )
-        with self.lock:
+            words = f"a block of {len(block)} has no answer within {limits}; last: {reason}"
+            raise Unanswered(words)
+        with report.lock:
             report.fallbacks += 1
         return [np.asarray(x, np.float32) for x in self.fallback(block)]
 
-    def _tried(self, address, block, body, header, seconds, report):
-        kind = {"Content-Type": "application/octet-stream", HEADER: str(header)}
-        path = f"/v2/models/{self.model.name}/infer"
-        with self.lock:
-            report.sent_bytes += len(body)
-        status, headers, answer = self._ask(address, "POST", path, body, kind, seconds)
-        with self.lock:
+    def _tried(self, address, rows, body, header, seconds, report):
+        """The outputs of one try; what it raises says whether another one makes sense."""
+        status, answer, length = self._post(address, body, header, seconds)
+        with report.lock:
             report.received_bytes += len(answer)
-        if 400 <= status < 500:
-            raise Refused(f"{address} answers {status}: {_words(answer)}")
         if status != 200:
-            raise BadMessage(f"status {status}: {_words(answer)}")
-        outputs, _ = unpack(answer, headers.get(HEADER), "outputs")
-        found = [self._checked(name, outputs, len(block)) for name in self.model.outputs]
-        with self.lock:
+            words = f"{address} answers {status}: {_words(answer)}"
+            raise Refused(words) if 400 <= status < 500 else BadMessage(words)
+        outputs, _ = unpack(answer, length, "outputs")
+        found = [_checked(n, outputs, (rows, *s)) for n, s in self.model.outputs.items()]
+        with report.lock:
             report.servers[address] = report.servers.get(address, 0) + 1
         return found
 
-    def _checked(self, name, outputs, rows):
-        """An output as it has to be: there, float32, of the right shape, finite."""
-        values, shape = outputs.get(name), (rows, *self.model.outputs[name])
-        if values is None or values.dtype != np.float32 or values.shape != shape:
-            came = None if values is None else f"{values.dtype} {values.shape}"
-            raise BadMessage(f"{name}: {came} came, float32 {shape} is needed")
-        if not np.isfinite(values).all():
-            raise BadMessage(f"{name}: some values are not finite")
-        return values
-
-    def _ask(self, address, method, path, body, headers, seconds):
-        """(status, headers, body) over this thread's connection; a new one after any failure.
-
-        The time-out of a socket restarts with each byte, so a clock closes it at the deadline.
-        """
-        kept = self.local.__dict__.setdefault("connections", {})
+    def _post(self, address, body, header, seconds):
+        """(status, body, its header's length) over this thread's connection; a new one after
+        any failure. A socket's time-out restarts with each byte, so a clock ends it."""
+        kept = self.local.__dict__
         host, port = address.rsplit(":", 1)
         connection = kept.pop(address, None) or http.client.HTTPConnection(host, int(port))
         self.open.add(connection)
         connection.timeout = seconds
-        if connection.sock:
-            connection.sock.settimeout(seconds)
         late = threading.Timer(seconds, _hang_up, [connection])
         late.daemon = True
         late.start()
         try:
-            connection.request(method, path, body, headers)
+            if connection.sock:
+                connection.sock.settimeout(seconds)
+            kind = {"Content-Type": "application/octet-stream", HEADER: str(header)}
+            connection.request("POST", f"/v2/models/{self.model.name}/infer", body, kind)
             answer = connection.getresponse()
-            whole = answer.read()
+            found = answer.status, answer.read(), answer.headers.get(HEADER)
         except (OSError, http.client.HTTPException, AttributeError, ValueError) as error:
             connection.close()
             self.open.discard(connection)
@@ -229,18 +191,15 @@ class Sonic:
         finally:
             late.cancel()
         kept[address] = connection
-        return answer.status, answer.headers, whole
+        return found
 
 
 class Pending:
-    """An inference under way: `done()`, and `result()`, which waits."""
+    """An inference under way; `result()` waits for it."""
 
-    def __init__(self, sonic, futures, report, began):
-        self.sonic, self.futures, self.report, self.began = sonic, futures, report, began
-
-    def done(self):
-        """Whether all blocks have ended."""
-        return all(future.done() for future in self.futures)
+    def __init__(self, sonic, futures, report):
+        self.sonic, self.futures, self.report = sonic, futures, report
+        self.began = time.monotonic()
 
     def result(self):
         """The outputs of all blocks in order, as a tuple."""
@@ -256,12 +215,20 @@ class Pending:
         return tuple(np.concatenate(one) for one in zip(*(parts or empty), strict=True))
 
 
+def _checked(name, outputs, shape):
+    """An output as it has to be: there, float32, of the right shape, finite."""
+    values = outputs.get(name)
+    if values is None or values.dtype != np.float32 or values.shape != shape:
+        came = None if values is None else f"{values.dtype} {values.shape}"
+        raise BadMessage(f"{name}: {came} came, float32 {shape} is needed")
+    if not np.isfinite(values).all():
+        raise BadMessage(f"{name}: some values are not finite")
+    return values
+
+
 def _hang_up(connection):
-    if connection.sock:
-        try:
-            connection.sock.shutdown(2)
-        except OSError:
-            connection.close()
+    with contextlib.suppress(OSError, AttributeError):  # it may have ended meanwhile
+        connection.sock.shutdown(2)
 
 
 def _words(answer):

@@ -3,11 +3,11 @@
 A request is a JSON header, which names tensors with shapes and datatypes, and after it the
 tensors' bytes one behind the other, little-endian, rows first.
 `Inference-Header-Content-Length` says where the header ends; a tensor's `binary_data_size` how
-many bytes are its own. Triton calls this its "binary tensor data extension". Server and client
-share this module, and nothing else.
+many bytes are its own. Triton calls this its "binary tensor data extension". Tensors as JSON
+numbers, which the protocol knows too, are not read here.
 
-Everything that came over a wire is checked here: a tensor of the right shape without its bytes
-is an error, as is a byte too many.
+Everything that came over a wire is checked: a tensor of the right shape without its bytes is an
+error, as is a byte too many.
 """
 
 import json
@@ -15,7 +15,7 @@ import math
 
 import numpy as np
 
-__all__ = ["DATATYPES", "HEADER", "BadMessage", "pack", "unpack"]
+__all__ = ["HEADER", "BadMessage", "pack", "unpack"]
 
 HEADER = "Inference-Header-Content-Length"
 DATATYPES = {"FP32": "<f4", "FP64": "<f8", "INT64": "<i8", "INT32": "<i4", "UINT8": "u1"}
@@ -40,9 +40,8 @@ def pack(tensors, key, **more):
         if values.dtype not in NAMES:
             known = ", ".join(str(dtype) for dtype in NAMES)
             raise ValueError(f"{name}: dtype {values.dtype} came; allowed are {known}")
-        size = {"binary_data_size": values.nbytes}
         one = {"name": name, "shape": list(values.shape), "datatype": NAMES[values.dtype]}
-        described.append(one | {"parameters": size})
+        described.append(one | {"parameters": {"binary_data_size": values.nbytes}})
         parts.append(values.tobytes())
     header = json.dumps(more | {key: described}).encode()
     return b"".join([header, *parts]), len(header)
@@ -51,21 +50,23 @@ def pack(tensors, key, **more):
 def unpack(body, header_length, key):
     """({name: array}, the other entries of the header) of a message; raises BadMessage.
 
-    Arrays are read-only views of `body`. Tensors may also stand in the header as `data`.
+    Arrays are read-only views of `body`.
     """
     body = memoryview(body)
-    length = len(body) if header_length is None else _length(header_length, len(body))
+    if not str(header_length).isdecimal() or int(header_length) > len(body):
+        limit = f"a number of bytes up to {len(body)} is needed"
+        raise BadMessage(f"{HEADER} {header_length!r}: {limit}")
+    at = int(header_length)
     try:
-        header = json.loads(bytes(body[:length]))
+        header = json.loads(bytes(body[:at]))
         described = header.pop(key)
         names = [one["name"] for one in described]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise BadMessage(
-            f"no JSON header with {key!r}: {type(error).__name__} {error}"
-        ) from None
-    if len(set(names)) != len(names) or not all(isinstance(name, str) for name in names):
+        words = f"no JSON header with {key!r}: {type(error).__name__} {error}"
+        raise BadMessage(words) from None
+    if not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
         raise BadMessage(f"{key} {names}: each needs a name of its own")
-    found, at = {}, length
+    found = {}
     for one in described:
         found[one["name"]], at = _tensor(one, body, at)
     if at != len(body):
@@ -73,38 +74,16 @@ def unpack(body, header_length, key):
     return found, header
 
 
-def _length(told, whole):
-    if not str(told).isdecimal() or int(told) > whole:
-        raise BadMessage(f"{HEADER} {told!r}: a number of bytes up to {whole} is needed")
-    return int(told)
-
-
 def _tensor(one, body, at):
     """(array, where the next begins) of one described tensor."""
     name, shape, kind = one["name"], one.get("shape"), one.get("datatype")
     if kind not in DATATYPES:
         raise BadMessage(f"{name}: datatype {kind!r} came; allowed are {', '.join(DATATYPES)}")
-    sizes = shape if isinstance(shape, list) else [None]
-    if not all(
-        isinstance(n, int) and not isinstance(n, bool) and 0 <= n < 2**40 for n in sizes
-    ):
+    if not isinstance(shape, list) or any(type(n) is not int or n < 0 for n in shape):
         raise BadMessage(f"{name}: shape {shape!r} came; a list of sizes is needed")
-    count, dtype = math.prod(shape), np.dtype(DATATYPES[kind])
-    if "data" in one:
-        return _listed(name, one["data"], dtype, shape, count), at
-    size = (one.get("parameters") or {}).get("binary_data_size")
-    if size != count * dtype.itemsize or at + size > len(body):
-        need, left = count * dtype.itemsize, len(body) - at
-        words = f"{name}: {size!r} bytes are announced, {left} are there"
+    need, more = math.prod(shape) * np.dtype(DATATYPES[kind]).itemsize, one.get("parameters")
+    size = more.get("binary_data_size") if isinstance(more, dict) else None
+    if size != need or at + need > len(body):
+        words = f"{name}: {size!r} bytes are announced, {len(body) - at} are there"
         raise BadMessage(f"{words}; {need} are needed for {kind} of shape {shape}")
-    return np.frombuffer(body[at : at + size], dtype).reshape(shape), at + size
-
-
-def _listed(name, data, dtype, shape, count):
-    try:
-        values = np.array(data, dtype)
-    except (ValueError, TypeError, OverflowError):
-        values = np.zeros(0)
-    if values.size != count:
-        raise BadMessage(f"{name}: {count} numbers are needed for shape {shape}")
-    return values.reshape(shape)
+    return np.frombuffer(body[at : at + need], DATATYPES[kind]).reshape(shape), at + need
