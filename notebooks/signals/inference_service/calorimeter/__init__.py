@@ -1,8 +1,5 @@
-"""Jets in a calorimeter: the second model that the same server holds.
+"""A calorimeter's hits, clusters and jets, and the tiny network that calibrates clusters."""
 
-jets    hits, clusters, their calibration, jets against truth
-"""
+from .jets import Calibration, anti_kt, clusters_of, collision, fit, jet_ratios
 
-from .jets import Calibration, anti_kt, clusters_of, collision, fit, response
-
-__all__ = ["Calibration", "anti_kt", "clusters_of", "collision", "fit", "response"]
+__all__ = ["Calibration", "anti_kt", "clusters_of", "collision", "fit", "jet_ratios"]

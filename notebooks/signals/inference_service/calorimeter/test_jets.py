@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from .jets import Calibration, anti_kt, clusters_of, collision, fit, response
+from .jets import Calibration, anti_kt, clusters_of, collision, fit, jet_ratios, response
 
 
 def test_hadrons_are_seen_more_faintly_the_softer_they_are():
@@ -28,27 +28,13 @@ def test_noise_alone_makes_no_jet_and_empty_cells_no_cluster():
     assert clusters_of(np.zeros_like(one.cells))[0].shape == (0, 4)
 
 
-def ratios(collisions, network):
-    """Found over true momentum of each jet that has a partner within 0.4."""
-    found = []
-    for one in collisions:
-        features, momenta = clusters_of(one.cells)
-        factor = network(torch.from_numpy(features)).detach().numpy()[:, 0] if network else 1
-        jets = anti_kt(
-            momenta * np.stack([factor * np.ones(len(momenta)), *np.ones((2, len(momenta)))], 1)
-        )
-        for pt, eta, phi in one.jets:
-            away = np.hypot(jets[:, 1] - eta, (jets[:, 2] - phi + np.pi) % (2 * np.pi) - np.pi)
-            if len(away) and away.min() < 0.4:
-                found.append(jets[away.argmin(), 0] / pt)
-    return np.array(found)
-
-
 def test_calibrated_jets_are_as_large_as_the_true_ones():
     rng = np.random.default_rng(0)
     network = fit([collision(rng) for _ in range(30)], steps=120)
     unseen = [collision(rng) for _ in range(30)]
-    raw, calibrated = ratios(unseen, None), ratios(unseen, network)
+    with torch.no_grad():
+        calibrated = jet_ratios(unseen, lambda x: network(torch.from_numpy(x)).numpy())
+    raw = jet_ratios(unseen)
     assert len(raw) >= 50
     assert np.median(raw) < 0.93
     assert np.median(calibrated) == pytest.approx(1, abs=0.05)

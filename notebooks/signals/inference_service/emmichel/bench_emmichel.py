@@ -1,9 +1,10 @@
 """The race: the network on blocks of patches, by torch and by ONNX Runtime, by size of block.
 
-    python -m emmichel.bench_emmichel               # from the slice's folder: 20 rounds; a
-    receipt
+    python -m emmichel.bench_emmichel               # from the slice's folder; a receipt
 
-All must agree before they are timed. The same network, the same patches, the same threads.
+All must agree before they are timed. The same network, the same patches, the same threads. On a
+GPU it also records how many times as fast the network and the whole chain become, for one event
+on the same machine: its CPU with all threads, its GPU.
 """
 
 import argparse
@@ -17,30 +18,25 @@ from lartpc import Detector, draw_primaries, simulate
 from reconstruction import prepare, reconstruct
 from service.onnx_model import OnnxModel
 
-from .network import EmMichelTrack, infer
+from .network import infer
 from .onnx_file import save_onnx
+from .training import load_network
 
 BLOCKS = 1, 8, 32, 128, 256, 512
 
 
-def contestants(network, path, patches, threads, where="cpu"):
-    """The functions to race by name, each from the same patches (N, 48, 48) to both outputs."""
-    model = OnnxModel(path, threads)
-    return {
-        "torch": lambda: infer(network, patches, len(patches)),
-        "ONNX Runtime": lambda: tuple(model({"patches": patches.numpy()}).values()),
-    }
-
-
-def faster(receipt, network, rounds, where):
-    """Records how many times as fast the network and the whole chain become on a GPU, for one
-    event on the same machine: its CPU with all threads, its GPU."""
+def one_event():
+    """A simulated event, its patches."""
     place, rng = Detector(), np.random.default_rng(0)
     event = simulate(draw_primaries(place, rng, muons=20, stopping=20), place, rng)
-    _, _, patches = prepare(event)
-    here = EmMichelTrack().eval()
-    here.load_state_dict({name: x.cpu() for name, x in network.state_dict().items()})
-    ways = {"CPU": lambda p: infer(here, p), "GPU": lambda p: infer(network, p, 2_048)}
+    return event, prepare(event)[2]
+
+
+def faster(receipt, rounds, where):
+    """None; records the speed-ups of the network and of the chain on a GPU."""
+    event, patches = one_event()
+    ways = {"CPU": partial(infer, load_network())}
+    ways["GPU"] = partial(infer, load_network(device=where), batch=2_048)
     alone = {name: partial(way, patches) for name, way in ways.items()}
     whole = {name: partial(reconstruct, event, way) for name, way in ways.items()}
     for metric, rivals in (("network_speedup", alone), ("workflow_speedup", whole)):
@@ -57,28 +53,28 @@ def main(argv=None):
     parser.add_argument("--threads", type=int, default=device.cores())
     o, tier = parser.parse_args(argv), device.tier("auto")
     torch.set_num_threads(o.threads)
-    torch.manual_seed(0)
-    network = EmMichelTrack().eval().to(tier.device)
+    network, (_, patches) = load_network(), one_event()
     receipt = receipts.start("inference_service", tier, threads=o.threads)
-    rates = {"torch": [], "onnx": []}
+    rates = {"torch": [], "ONNX Runtime": []}
     with tempfile.TemporaryDirectory() as folder:
-        path = save_onnx(network, f"{folder}/network.onnx")
-        network.to(tier.device)
+        model = OnnxModel(save_onnx(network, f"{folder}/network.onnx"), o.threads)
         for block in BLOCKS:
-            rivals = contestants(network, path, torch.randn(block, 48, 48), o.threads)
-            for got, want in zip(*(rival() for rival in rivals.values()), strict=True):
+            rows = patches[:block]
+            ours = partial(infer, network, rows, block)
+            theirs = partial(
+                lambda rows: tuple(model({"patches": rows}).values()), rows.numpy()
+            )
+            for got, want in zip(theirs(), ours(), strict=True):
                 check.close(got, want, atol=1e-5, why="other orders of sums, float32")
-            found = bench.race(rivals, o.rounds)
-            print(block, found, flush=True)
-            for name, key in (("torch", "torch"), ("ONNX Runtime", "onnx")):
-                rates[key].append(block / found.results[name].median_s)
-    receipt.curve(
-        "blocks", block=list(BLOCKS), **{f"{k}_patches_per_s": v for k, v in rates.items()}
-    )
-    if tier.device != "cpu":
-        faster(receipt, network, o.rounds, tier.device)
-    receipt.record("onnx_rate", max(rates["onnx"]), "patches/s")
+            found = bench.race({"torch": ours, "ONNX Runtime": theirs}, o.rounds)
+            for name, rate in rates.items():
+                rate.append(block / found.results[name].median_s)
+    columns = {"torch_per_s": rates["torch"], "onnx_per_s": rates["ONNX Runtime"]}
+    receipt.curve("blocks", block=BLOCKS, **columns)
     receipt.record("torch_rate", max(rates["torch"]), "patches/s")
+    receipt.record("onnx_rate", max(rates["ONNX Runtime"]), "patches/s")
+    if tier.device != "cpu":
+        faster(receipt, o.rounds, tier.device)
     print(receipt.write("network"))
 
 

@@ -29,10 +29,8 @@ class EmMichelTrack(nn.Module):
     def __init__(self, filters=48, side=48, drop=0.2, pool=1):
         super().__init__()
         self.side, self.pool = side, pool
-        layers = [nn.Conv2d(1, filters, 5), nn.ReLU(), nn.AvgPool2d(pool), nn.Dropout(drop)]
-        self.look = nn.Sequential(
-            *(one for one in layers if pool > 1 or layers.index(one) != 2)
-        )
+        mean = [nn.AvgPool2d(pool)] if pool > 1 else []
+        self.look = nn.Sequential(nn.Conv2d(1, filters, 5), nn.ReLU(), *mean, nn.Dropout(drop))
         width = filters * ((side - 4) // pool) ** 2
         dense = [nn.Linear(width, 128), nn.ReLU(), nn.Dropout(drop)]
         self.think = nn.Sequential(*dense, nn.Linear(128, 32), nn.ReLU(), nn.Dropout(drop))
@@ -75,15 +73,12 @@ def full_size(small, filters=48):
     """
     few, pool, side = small.look[0].out_channels, small.pool, small.side - 4
     if filters % few or side % pool:
-        raise ValueError(
-            f"{filters} filters of {few}, {side} pixels of {pool}: both must divide"
-        )
+        came = f"{filters} filters of {few}, {side} pixels of {pool}"
+        raise ValueError(f"{came}: both must divide")
     large = EmMichelTrack(filters, small.side)
     with torch.no_grad():
-        for new, old in zip(
-            large.look[0].parameters(), small.look[0].parameters(), strict=True
-        ):
-            new.copy_(old.repeat(filters // few, *[1] * (old.ndim - 1)))
+        large.look[0].weight.copy_(small.look[0].weight.repeat(filters // few, 1, 1, 1))
+        large.look[0].bias.copy_(small.look[0].bias.repeat(filters // few))
         grid = small.think[0].weight.view(128, few, side // pool, side // pool)
         wide = grid.repeat_interleave(pool, 2).repeat_interleave(pool, 3) / pool**2
         wide = wide.repeat(1, filters // few, 1, 1) / (filters // few)

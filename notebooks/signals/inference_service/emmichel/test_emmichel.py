@@ -8,8 +8,7 @@ from reconstruction import kinds_of, prepare
 
 from .network import EmMichelTrack, full_size, infer, parameters
 from .onnx_file import save_onnx
-from .train_network import load_network
-from .training import NONE, Examples, loss_of, train
+from .training import NONE, Examples, load_network, loss_of, train
 
 
 def test_the_published_network_has_11_900_420_parameters():
@@ -62,12 +61,13 @@ def test_it_learns_lines_from_blobs():
     kinds = torch.arange(64) // 32
     torch.manual_seed(0)
     network = EmMichelTrack(filters=2, pool=4)
-    losses = train(network, Examples(patches, kinds), 8, batch=8, rate=3e-3, adam=True)
+    seen = Examples(patches, kinds)
+    losses = [train(network, seen, 3e-3, batch=8, seed=epoch) for epoch in range(8)]
     assert losses[-1] < 0.8 * losses[0]
     three, _ = infer(network, patches)
     assert (three[:, :2].argmax(1) == kinds.numpy()).mean() > 0.9
     with pytest.raises(ValueError, match="no examples"):
-        train(network, Examples(patches[:0], kinds[:0]), 1)
+        train(network, Examples(patches[:0], kinds[:0]), 1e-3)
 
 
 def test_the_file_computes_what_the_network_does(tmp_path):

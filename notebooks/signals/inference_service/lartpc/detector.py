@@ -20,14 +20,7 @@ import numpy as np
 
 from .particles import DENSITY, Deposits, propagate
 
-__all__ = [
-    "COLLECTION",
-    "TICKS_PER_PIXEL",
-    "Detector",
-    "Event",
-    "draw_primaries",
-    "simulate",
-]
+__all__ = ["COLLECTION", "TICKS_PER_PIXEL", "Detector", "Event", "draw_primaries", "simulate"]
 
 TICK_US, DRIFT_CM_PER_US = 0.5, 0.16
 COLLECTION = 2
@@ -70,9 +63,8 @@ class Detector:
         """The (fractional) wire of a plane that sees points (D, 3)."""
         angle = ANGLES[plane]
         start = min(0.0, np.sin(angle)) * self.height_cm
-        return (points[:, 2] * np.cos(angle) + points[:, 1] * np.sin(angle) - start) / PITCH_CM[
-            plane
-        ]
+        across = points[:, 2] * np.cos(angle) + points[:, 1] * np.sin(angle)
+        return (across - start) / PITCH_CM[plane]
 
 
 @dataclass(frozen=True)
@@ -117,9 +109,7 @@ def simulate(primaries, detector, rng):
     along = np.repeat(np.sqrt(2 * SPREAD_ALONG * drift_us), CLOUDS)
     points = np.repeat(deposits.points, CLOUDS, axis=0)
     points = points + rng.standard_normal(points.shape) * np.stack([along, across, across], 1)
-    points += rng.uniform(
-        -0.12, 0.12, points.shape
-    )  # along the step of 0.3 cm that it came from
+    points += rng.uniform(-0.12, 0.12, points.shape)  # about the step that it came from
     ticks = (points[:, 0] / DRIFT_CM_PER_US + np.repeat(deposits.time_us, CLOUDS)) / TICK_US
     cloud = np.repeat(electrons / CLOUDS, CLOUDS), np.repeat(deposits.kind, CLOUDS)
     waves, truth = [], []
@@ -156,11 +146,9 @@ def _read(charge_WN, plane, detector, rng):
     return (wave_WN + np.repeat(shared, GROUP, axis=0)[:wires]).astype(np.float32)
 
 
-def draw_primaries(
-    detector, rng, muons=6, stopping=6, protons=2, showers=3, shower_mev=(200, 1200)
-):
-    """Primaries of one event: crossing muons from above, muons and pions and protons that stop
-    inside, electrons and photons that shower along z."""
+def draw_primaries(detector, rng, muons=6, stopping=6, protons=2, showers=3):
+    """Primaries of one event: crossing muons from above, muons and protons that stop inside,
+    electrons and photons of 200 to 1,200 MeV that shower along z."""
     size, made = detector.size_cm, []
     for _ in range(muons):
         zenith = np.arccos(rng.random() ** (1 / 3))  # cos² for each solid angle
@@ -168,14 +156,12 @@ def draw_primaries(
         to = np.sin(zenith) * np.cos(turn), -np.cos(zenith), np.sin(zenith) * np.sin(turn)
         at = rng.random(3) * size
         made.append(("muon", 10 ** rng.uniform(3, 4), (at[0], size[1] - 1e-6, at[2]), to))
-    names = ["muon"] * stopping + ["proton"] * protons
-    for name in names:
+    for name in ["muon"] * stopping + ["proton"] * protons:
         energy = rng.uniform(60, 220) if name == "muon" else rng.uniform(100, 300)
-        at = (0.15 + 0.7 * rng.random(3)) * size
-        made.append((name, energy, at, rng.standard_normal(3)))
+        made.append((name, energy, (0.15 + 0.7 * rng.random(3)) * size, rng.standard_normal(3)))
     for i in range(showers):
         at = (0.15 + 0.7 * rng.random(3)) * size * [1, 1, 0.4]
         to = rng.standard_normal(3) * 0.4 + [0, 0, 1]
-        energy = np.exp(rng.uniform(*np.log(shower_mev)))
+        energy = np.exp(rng.uniform(*np.log([200, 1200])))
         made.append((("electron", "photon")[i % 2], energy, at, to))
     return made

@@ -7,9 +7,10 @@ Rossi's spectrum; photons convert to pairs or scatter after Klein and Nishina. S
 decay and give a Michel electron. Formulas: Particle Data Group, "Passage of particles through
 matter".
 
-Not simulated: nuclear reactions, muon capture, delta rays as particles of their own, positron
-annihilation, angles of radiation. The probability of a pair between its threshold and its limit
-of 7/9 in each radiation length is an interpolation of ours. Everything is seeded.
+Not simulated: nuclear reactions, muon capture, delta rays as particles of their own, photons
+that muons radiate, positron annihilation, angles of radiation and of pairs. The probability of
+a pair between its threshold and its limit of 7/9 in each radiation length is an interpolation
+of ours. Everything is seeded.
 
 Legend: P particles, D deposits. Lengths in cm, energies in MeV, times in µs.
 """
@@ -25,15 +26,9 @@ DENSITY, RADIATION_LENGTH = 1.396, 19.55 / 1.396  # g/cm³ and cm
 Z_OVER_A, EXCITATION_MEV = 18 / 39.948, 188e-6
 K, ELECTRON = 0.307075, 0.510999  # MeV cm²/mol and MeV
 STERNHEIMER = 0.1956, 3.0, 0.2, 3.0, 5.2146  # a, k, x0, x1, C of argon's density effect
-MASS_MEV = {
-    "muon": 105.658,
-    "pion": 139.570,
-    "proton": 938.272,
-    "electron": ELECTRON,
-    "photon": 0.0,
-}
+MASS_MEV = {"muon": 105.658, "proton": 938.272, "electron": ELECTRON, "photon": 0.0}
 STEP_CM, CUT_MEV, SOFT_MEV = 0.3, 0.1, 1.0  # a step; deposited on the spot; radiated as photons
-MUON_LIFE_US = 2.197
+MUON_LIFE_US, LIGHT = 2.197, 29979.2  # cm in a µs
 
 
 @dataclass(frozen=True)
@@ -89,8 +84,7 @@ def propagate(primaries, size_cm, rng):
     kept: deposits and `escaped_mev` sum to the kinetic energies, and the rest energy of each
     muon that decays. Raises ValueError for an unknown name or an energy that is not positive.
     """
-    swarm, done = _swarm(primaries), []
-    escaped = [0.0]
+    swarm, done, escaped = _swarm(primaries), [], [0.0]
     while len(swarm["mev"]):
         light = swarm["mass"] == 0
         photons, charged = _only(swarm, light), _only(swarm, ~light)
@@ -113,10 +107,8 @@ def propagate(primaries, size_cm, rng):
 def _swarm(primaries):
     for name, kinetic, *_ in primaries:
         if name not in MASS_MEV or not kinetic > 0:
-            came = f"{name!r} with {kinetic} MeV"
-            raise ValueError(
-                f"{came} came; allowed are {', '.join(MASS_MEV)}, energies above 0"
-            )
+            allowed = f"allowed are {', '.join(MASS_MEV)}, energies above 0"
+            raise ValueError(f"{name!r} with {kinetic} MeV came; {allowed}")
     along = np.array([p[3] for p in primaries], float).reshape(-1, 3)
     kinds = [EM if p[0] in ("electron", "photon") else TRACK for p in primaries]
     return {
@@ -143,27 +135,24 @@ def _charged_step(s, rng, done):
     mean = bethe(energy, mass)
     length = np.minimum(STEP_CM, energy / mean)
     xi = K * DENSITY * Z_OVER_A / 2 / beta**2 * length
-    moyal = -2 * np.log(
-        np.abs(rng.standard_normal(len(energy)))
-    )  # Moyal's law; its mean is 1.27
+    moyal = -2 * np.log(np.abs(rng.standard_normal(len(energy))))  # its mean is 1.27
     loss = np.clip(mean * length + xi * (moyal - 1.2704), 0.2 * mean * length, energy)
     loss = np.where((energy - loss < CUT_MEV) | (length < STEP_CM), energy, loss)
-    middle = s["at"] + s["to"] * length[:, None] / 2
-    done.append((middle, loss, length, s["us"], s["kind"]))
-    angle = np.minimum(highland(np.maximum(length, 1e-3), mass * gamma * beta, beta), 0.8)
-    turned = s["to"] + _sideways(s["to"], angle, rng)
+    done.append((s["at"] + s["to"] * length[:, None] / 2, loss, length, s["us"], s["kind"]))
+    width = np.minimum(highland(np.maximum(length, 1e-3), mass * gamma * beta, beta), 0.8)
     after = s | {"at": s["at"] + s["to"] * length[:, None], "mev": energy - loss}
-    after["to"] = turned / np.linalg.norm(turned, axis=1, keepdims=True)
-    after["us"] = s["us"] + length / (beta * 29979.2)
+    after |= {"to": _turned(s["to"], rng.rayleigh(width), rng)}  # a width in each of two planes
+    after |= {"us": s["us"] + length / (beta * LIGHT)}
     photons = _radiated(after, rng, length)
     alive = (after["mev"] > 0) | (mass == MASS_MEV["muon"])
     return {name: np.concatenate([after[name][alive], photons[name]]) for name in after}
 
 
-def _sideways(to, angle, rng):
-    """Random vectors perpendicular to `to` (P, 3), of width `angle` in each of two planes."""
-    kick = rng.standard_normal(to.shape) * np.tan(angle)[:, None]
-    return kick - (kick * to).sum(1, keepdims=True) * to
+def _turned(to, angle, rng):
+    """Directions at an angle to `to` (P, 3), around it anywhere."""
+    aside = np.cross(to, rng.standard_normal(to.shape))
+    aside /= np.linalg.norm(aside, axis=1, keepdims=True)
+    return to * np.cos(angle)[:, None] + aside * np.sin(angle)[:, None]
 
 
 def _radiated(after, rng, length):
@@ -173,13 +162,10 @@ def _radiated(after, rng, length):
     rate = -4 / 3 * np.log(least) - 4 / 3 * (1 - least) + (1 - least**2) / 2
     count = rng.poisson(rate * length[hot] / RADIATION_LENGTH)
     parent, least = np.repeat(hot, count), np.repeat(least, count)
-    y = least ** rng.random(len(parent))
-    kept = rng.random(len(parent)) < 1 - y + 0.75 * y**2
-    # the integral of 1/y alone is larger than Rossi's, so draw again what was refused
-    while not kept.all():
-        again = least[~kept] ** rng.random((~kept).sum())
-        y[~kept] = again
-        kept[~kept] = rng.random(len(again)) < 1 - again + 0.75 * again**2
+    y, kept = np.empty(len(parent)), np.zeros(len(parent), bool)
+    while not kept.all():  # 1/y is drawn, and thinned to Rossi's spectrum
+        y[~kept] = least[~kept] ** rng.random((~kept).sum())
+        kept[~kept] = rng.random((~kept).sum()) < (1 - y + 0.75 * y**2)[~kept]
     photons = _only(after, parent)
     photons["mev"] = np.zeros(len(parent))
     for i, (one, part) in enumerate(zip(parent, y, strict=True)):
@@ -196,7 +182,7 @@ def _photon_step(s, rng, done):
         return s
     scatters, pairs = _klein_nishina(energy), _pairs(energy)
     far = rng.exponential(1 / (scatters + pairs))
-    s = s | {"at": s["at"] + s["to"] * far[:, None], "us": s["us"] + far / 29979.2}
+    s = s | {"at": s["at"] + s["to"] * far[:, None], "us": s["us"] + far / LIGHT}
     s["kind"] = np.where(s["kind"] == MICHEL, EM, s["kind"])
     converts = (rng.random(count) < pairs / (scatters + pairs)) & (energy > 2 * ELECTRON)
     pair = _only(s, np.repeat(np.flatnonzero(converts), 2))
@@ -207,11 +193,12 @@ def _photon_step(s, rng, done):
     spent = _only(s, converts)  # the rest energy of a pair stays where it is: no annihilation
     done.append(_on_the_spot(spent, np.full(len(free), 2 * ELECTRON)))
     other = _only(s, ~converts)
-    left = _scattered(other["mev"], rng)
-    recoil = other | {"mev": other["mev"] - left}
+    left, cosine = _scattered(other["mev"], rng)
+    on = other | {"mev": left, "to": _turned(other["to"], np.arccos(cosine), rng)}
+    to = other["mev"][:, None] * other["to"] - left[:, None] * on["to"]  # momentum is kept
+    to /= np.maximum(np.linalg.norm(to, axis=1, keepdims=True), 1e-12)
+    recoil = other | {"mev": other["mev"] - left, "to": to}
     recoil["mass"] = np.full(len(left), ELECTRON)
-    turned = other["to"] + _sideways(other["to"], np.full(len(left), 0.6), rng)
-    on = other | {"mev": left, "to": turned / np.linalg.norm(turned, axis=1, keepdims=True)}
     born = {name: np.concatenate([pair[name], recoil[name], on[name]]) for name in s}
     soft = born["mev"] < CUT_MEV
     done.append(_on_the_spot(_only(born, soft), born["mev"][soft]))
@@ -237,13 +224,15 @@ def _klein_nishina(energy):
 
 
 def _scattered(energy, rng):
-    """What photons keep after scattering, drawn from the law of Klein and Nishina."""
+    """What photons keep after scattering, and the cosine of its angle, after Klein and Nishina,
+    drawn by inverting sums over 33 points."""
     k = (energy / ELECTRON)[:, None]
     part = 1 / (1 + 2 * k) + (1 - 1 / (1 + 2 * k)) * np.linspace(0, 1, 33)
-    sine2 = 1 - (1 - (1 / part - 1) / k) ** 2
-    sums = np.cumsum(1 / part + part - sine2, axis=1)
+    cosine = 1 - (1 / part - 1) / k
+    sums = np.cumsum(1 / part + part - 1 + cosine**2, axis=1)
     drawn = (sums < rng.random((len(energy), 1)) * sums[:, -1:]).sum(1)
-    return part[np.arange(len(energy)), drawn] * energy
+    one = np.arange(len(energy)), drawn
+    return part[one] * energy, np.clip(cosine[one], -1, 1)
 
 
 def _decays(muons, rng):

@@ -13,9 +13,7 @@ import torch
 from .clusters import cluster, cluster_scores, kinds_of, match_planes
 from .waveforms import cut_patches, deconvolve, find_hits, image_of, remove_shared_noise
 
-__all__ = ["STAGES", "Reconstructed", "amdahl", "prepare", "reconstruct"]
-
-STAGES = "noise", "deconvolution", "hits", "patches", "network", "clusters", "matching"
+__all__ = ["Reconstructed", "amdahl", "prepare", "reconstruct"]
 
 
 class Reconstructed(NamedTuple):
@@ -34,17 +32,13 @@ class Reconstructed(NamedTuple):
 
 
 def prepare(event, clock=None):
-    """(images, hits, patches (H, 48, 48) of all planes in turn): the chain before its
-    network.
-    """
+    """(images, hits, patches (H, 48, 48) of all planes): the chain before its network."""
     clock = clock or _Clock()
     quiet = clock("noise", lambda: [remove_shared_noise(w) for w in event.waves])
     charge = clock("deconvolution", lambda: [deconvolve(w, i) for i, w in enumerate(quiet)])
     images = [image_of(c) for c in charge]
     hits = clock("hits", lambda: [find_hits(c) for c in charge])
-    cut = clock(
-        "patches", lambda: [cut_patches(i, h) for i, h in zip(images, hits, strict=True)]
-    )
+    cut = clock("patches", lambda: list(map(cut_patches, images, hits)))
     return images, hits, torch.cat(cut)
 
 
@@ -55,13 +49,9 @@ def reconstruct(event, infer):
     emtrk, michel = clock("network", lambda: infer(patches))
     ends = np.cumsum([len(h.wire) for h in hits])[:-1]
     emtrk, michel = np.split(emtrk, ends), np.split(michel, ends)
-    kinds = [kinds_of(e, m) for e, m in zip(emtrk, michel, strict=True)]
-
-    def gathered():
-        found = [cluster(h, k, i) for i, (h, k) in enumerate(zip(hits, kinds, strict=True))]
-        return found, [cluster_scores(c, e) for c, e in zip(found, emtrk, strict=True)]
-
-    clusters, scores = clock("clusters", gathered)
+    kinds = list(map(kinds_of, emtrk, michel))
+    clusters = clock("clusters", lambda: list(map(cluster, hits, kinds, range(3))))
+    scores = list(map(cluster_scores, clusters, emtrk))
     points, rows = clock("matching", lambda: match_planes(hits, event.detector))
     whole = images, hits, emtrk, michel, kinds, clusters, scores
     return Reconstructed(*whole, points, rows, clock.seconds)
@@ -75,9 +65,8 @@ def amdahl(share, gain):
     2.57
     """
     if not 0 <= share <= 1 or not gain > 0:
-        raise ValueError(
-            f"share {share}, gain {gain}: a share of 0 to 1 and a gain above 0 are needed"
-        )
+        needed = "a share of 0 to 1 and a gain above 0 are needed"
+        raise ValueError(f"share {share}, gain {gain}: {needed}")
     return 1 / (1 - share + share / gain)
 
 

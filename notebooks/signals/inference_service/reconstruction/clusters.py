@@ -14,15 +14,8 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
-__all__ = [
-    "KINDS",
-    "cluster",
-    "cluster_scores",
-    "hit_truth",
-    "kinds_of",
-    "match_planes",
-    "quality",
-]
+__all__ = ["KINDS", "cluster", "cluster_scores", "hit_truth", "kinds_of", "match_planes"]
+__all__ += ["quality"]
 
 KINDS = {TRACK: "track", EM: "shower", MICHEL: "Michel"}
 NEAR_CM, MICHEL_AT = 1.6, 0.5
@@ -32,9 +25,8 @@ TICK_CM = TICK_US * DRIFT_CM_PER_US
 def kinds_of(emtrk, michel, michel_at=MICHEL_AT):
     """The kind of each hit (H,) by the network's outputs (H, 3) and (H, 1): Michel above the
     limit, else the larger of track and shower."""
-    return np.where(
-        michel[:, 0] > michel_at, MICHEL, np.where(emtrk[:, 1] > emtrk[:, 0], EM, TRACK)
-    )
+    larger = np.where(emtrk[:, 1] > emtrk[:, 0], EM, TRACK)
+    return np.where(michel[:, 0] > michel_at, MICHEL, larger)
 
 
 def cluster(hits, kinds, plane, near_cm=NEAR_CM):
@@ -51,9 +43,7 @@ def cluster(hits, kinds, plane, near_cm=NEAR_CM):
 
 
 def cluster_scores(clusters, emtrk):
-    """p(track) of each cluster: its hits' outputs, summed, without the 'none' of the
-    network.
-    """
+    """p(track) of each cluster: its hits' outputs, summed, without 'none'."""
     sums = [np.bincount(clusters, emtrk[:, i]) for i in range(2)]
     return sums[0] / np.maximum(sums[0] + sums[1], 1e-12)
 
@@ -65,41 +55,26 @@ def match_planes(planes, detector, ticks=3.0, wires=1.0):
     Each collection hit is used once, by its nearest prediction.
     """
     u, v, y = planes
-    partners = _tree(v.tick).query_ball_point(u.tick[:, None], ticks)
+    partners = cKDTree(v.tick[:, None]).query_ball_point(u.tick[:, None], ticks)
     row_u = np.repeat(np.arange(len(u.tick)), [len(p) for p in partners])
     row_v = np.concatenate([*partners, []]).astype(int)
-    along = [_offset(p.wire + 0.5, plane, detector) for plane, p in enumerate(planes[:2])]
-    (cos, sin), b_u, b_v = (
-        (np.cos(ANGLES[0]), np.sin(ANGLES[0])),
-        along[0][row_u],
-        along[1][row_v],
-    )
-    depth, height = (b_u + b_v) / (2 * cos), (b_u - b_v) / (2 * sin)
-    tick = (u.tick[row_u] + v.tick[row_v]) / 2
-    size = detector.size_cm
+    low = [min(0.0, np.sin(ANGLES[plane])) * detector.height_cm for plane in (0, 1)]
+    b_u = (u.wire[row_u] + 0.5) * PITCH_CM[0] + low[0]  # z cos a + y sin a
+    b_v = (v.wire[row_v] + 0.5) * PITCH_CM[1] + low[1]
+    depth, height = (b_u + b_v) / (2 * np.cos(ANGLES[0])), (b_u - b_v) / (2 * np.sin(ANGLES[0]))
+    tick, size = (u.tick[row_u] + v.tick[row_v]) / 2, detector.size_cm
     inside = (height > -1) & (height < size[1] + 1) & (depth > -1) & (depth < size[2] + 1)
     row_u, row_v, depth, height, tick = (x[inside] for x in (row_u, row_v, depth, height, tick))
     if not len(tick) or not len(y.tick):
         return np.zeros((0, 3)), np.zeros((0, 3), int)
-    scale = np.array([ticks, wires])
-    target = np.stack([y.tick, y.wire + 0.5], 1) / scale
-    guess = np.stack([tick, depth / PITCH_CM[COLLECTION]], 1) / scale
+    target = np.stack([y.tick / ticks, (y.wire + 0.5) / wires], 1)
+    guess = np.stack([tick / ticks, depth / PITCH_CM[COLLECTION] / wires], 1)
     away, row_y = cKDTree(target).query(guess, distance_upper_bound=1.0)
     order = np.argsort(away)
     order = order[np.isfinite(away[order])]
-    _, first = np.unique(row_y[order], return_index=True)
-    best = order[first]
+    best = order[np.unique(row_y[order], return_index=True)[1]]
     points = np.stack([tick[best] * TICK_CM, height[best], depth[best]], 1)
     return points, np.stack([row_u[best], row_v[best], row_y[best]], 1)
-
-
-def _tree(values):
-    return cKDTree(values[:, None])
-
-
-def _offset(wire, plane, detector):
-    """z cos a + y sin a of a wire of a slanted plane."""
-    return wire * PITCH_CM[plane] + min(0.0, np.sin(ANGLES[plane])) * detector.height_cm
 
 
 def hit_truth(hits, truth_3WT, least=2000.0):
@@ -117,9 +92,6 @@ def quality(kinds, truth):
     for kind, name in KINDS.items():
         both = ((kinds == kind) & (truth == kind)).sum()
         true, said = (truth == kind).sum(), ((kinds == kind) & (truth >= 0)).sum()
-        rows[name] = (
-            both / true if true else np.nan,
-            both / said if said else np.nan,
-            int(true),
-        )
+        shares = (both / count if count else np.nan for count in (true, said))
+        rows[name] = *shares, int(true)
     return rows

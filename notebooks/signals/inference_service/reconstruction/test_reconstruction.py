@@ -95,7 +95,7 @@ def test_points_in_space_lie_on_what_crossed(event):
     images, hits, patches = prepare(event)
     points, rows = match_planes(hits, event.detector)
     away = cKDTree(event.deposits.points).query(points)[0]
-    assert len(points) > 50 and np.median(away) < 0.5
+    assert len(points) > 50 and np.median(away) < 1.0  # two wires; a shower has many candidates
     assert len(set(rows[:, 2])) == len(rows)
 
 

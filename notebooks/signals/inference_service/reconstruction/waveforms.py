@@ -17,16 +17,8 @@ import torch
 from lartpc import TICKS_PER_PIXEL
 from lartpc.detector import GROUP, pulse
 
-__all__ = [
-    "SCALE",
-    "SIDE",
-    "Hits",
-    "cut_patches",
-    "deconvolve",
-    "find_hits",
-    "image_of",
-    "remove_shared_noise",
-]
+__all__ = ["SCALE", "SIDE", "Hits", "cut_patches", "deconvolve", "find_hits", "image_of"]
+__all__ += ["remove_shared_noise"]
 
 SIDE, SCALE = 48, 30_000.0  # pixels; electrons that a crossing muon leaves on one wire, about
 SMOOTH_TICKS, DAMPING = 2.0, 0.02
@@ -88,9 +80,8 @@ def find_hits(charge_WN, sigmas=5.0, least=4):
     wire, begin, end = wire[kept], begin[kept], end[kept]
     pieces = -(-(end - begin) // LONGEST)
     index = np.arange(pieces.sum()) - np.repeat(np.cumsum(pieces) - pieces, pieces)
-    wire, first, length, count = (
-        np.repeat(x, pieces) for x in (wire, begin, end - begin, pieces)
-    )
+    repeated = (np.repeat(x, pieces) for x in (wire, begin, end - begin, pieces))
+    wire, first, length, count = repeated
     begin, end = first + index * length // count, first + (index + 1) * length // count
     sums = np.pad(np.cumsum(charge_WN, 1, dtype=np.float64), ((0, 0), (1, 0)))
     ticks = np.arange(charge_WN.shape[1])

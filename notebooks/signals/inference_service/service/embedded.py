@@ -61,10 +61,15 @@ class EmbeddedServer:
         import uvicorn
 
         made = {name: Batcher(model, **self.options) for name, model in self.models.items()}
-        self.batchers, self.door = made, socket.create_server(("127.0.0.1", self.port))
+        # asyncio sends small answers at once only where the socket names its protocol; else the
+        # body waits for the client's delayed acknowledgement of the header, some 40 ms
+        self.door = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        self.door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.door.bind(("127.0.0.1", self.port))
+        self.batchers = made
         self.address = f"127.0.0.1:{self.door.getsockname()[1]}"
         told = {"log_level": "error", "lifespan": "off", "ws": "none", "interface": "asgi3"}
-        told |= {"timeout_keep_alive": 60, "timeout_graceful_shutdown": 3}
+        told |= {"timeout_keep_alive": 60, "timeout_graceful_shutdown": 3, "backlog": 512}
         self.server = uvicorn.Server(uvicorn.Config(self._app, **told))
         served = self.server.serve(sockets=[self.door])
         self.thread = threading.Thread(target=asyncio.run, args=[served], daemon=True)

@@ -31,9 +31,8 @@ __all__ = ["EMMICHEL", "PINS", "Process", "Settings", "engine", "metrics", "trit
 PINS = (
     "nvidia-pytriton==0.7.0 numpy==1.26.4 onnxruntime==1.31.1 tritonclient[http,grpc]==2.73.0"
 )
-EMMICHEL = Model(
-    "emmichel", "patches", (48, 48), {"em_trk_none_netout": (3,), "michel_netout": (1,)}
-)
+OUTPUTS = {"em_trk_none_netout": (3,), "michel_netout": (1,)}
+EMMICHEL = Model("emmichel", "patches", (48, 48), OUTPUTS, tuple(OUTPUTS))
 MODES, START_S = ("local", "embedded", "process", "triton", "remote"), 120
 HERE = Path(__file__).parent
 

@@ -5,15 +5,15 @@ engines.
 import http.client
 import json
 import os
-import signal
 import socket
+import sys
 import threading
 import time
 
 import numpy as np
 import pytest
 from emmichel import EmMichelTrack, infer, save_onnx
-from sonic import HEADER, Sonic, Unanswered, pack
+from sonic import HEADER, Sonic, pack
 
 from .batcher import Batcher, Overloaded
 from .embedded import EmbeddedServer
@@ -41,10 +41,11 @@ def batches(sizes, **options):
     first = batcher.submit({"x": np.zeros(1, np.float32)})
     while batcher.queue:
         time.sleep(0.001)
-    rest = [batcher.submit({"x": np.full(n, n, np.float32)}) for n in sizes]
+    sent = [np.arange(n, dtype=np.float32) + 10 * i for i, n in enumerate(sizes)]
+    rest = [batcher.submit({"x": one}) for one in sent]
     model.gate.set()
-    for n, future in zip(sizes, rest, strict=True):
-        np.testing.assert_array_equal(future.result(5)["y"], np.full(n, 2.0 * n))
+    for one, future in zip(sent, rest, strict=True):  # each its own rows
+        np.testing.assert_array_equal(future.result(5)["y"], 2 * one)
     assert first.result(5)["y"] == [0]
     batcher.stop()
     return model.sizes[1:]
@@ -220,13 +221,30 @@ def test_a_server_that_cannot_start_says_why():
         pass
 
 
-def test_a_killed_server_takes_its_processes_with_it(file):
-    with Process({"emmichel": file}) as server:
-        assert os.getpgid(server.process.pid) == server.process.pid  # a group of its own
+PARENT = """
+import json, subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+print(json.dumps({"http": child.pid}), flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_killed_server_takes_its_processes_with_it():
+    server = Process({})
+    server.command = [sys.executable, "-c", PARENT]
+    with server:
+        child = server.ports["http"]
+        os.kill(child, 0)  # it lives
         server.kill()
-        assert server.process.returncode == -signal.SIGKILL
-        with (
-            Sonic([server.address], EMMICHEL, tries=1) as sonic,
-            pytest.raises(Unanswered, match="Refused"),
-        ):
-            sonic(np.zeros((1, 48, 48), np.float32))
+    until = time.monotonic() + 10
+    while alive(child):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def alive(pid):
+    """Whether a process runs; one that ended may wait to be collected."""
+    try:
+        return "Z" not in open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0]
+    except FileNotFoundError:
+        return False

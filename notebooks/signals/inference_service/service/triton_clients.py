@@ -1,7 +1,7 @@
 """Our client beside NVIDIA's, asking one Triton server for the same block, in turn. Runs in
 Triton's environment, by file name; prints milliseconds for each:
 
-    PYTHON service/triton_clients.py '{"ports": {…}, "events": "events_256.npz", "rounds": 20}'
+    PYTHON service/triton_clients.py '{"ports": {…}, "events": "events.npz", "rows": 256}'
 
 HTTP and gRPC are tritonclient's; with shared memory the block stays in a region that both
 processes map, and only its name is sent. Each answer is checked before the next is asked for.
@@ -21,32 +21,29 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from sonic import Model, Sonic  # noqa: E402  it needs NumPy alone
 
 
-def nvidia(library, client, told, patches, region=None):
+def nvidia(library, client, model, patches, region=None):
     """A function that asks with a tritonclient: its outputs, in order."""
-    name, entry, _, outputs = told
 
     def ask():
-        sent = library.InferInput(entry, list(patches.shape), "FP32")
+        sent = library.InferInput(model.input, list(patches.shape), "FP32")
         if region is None:
             sent.set_data_from_numpy(patches)
         else:
             shared.set_shared_memory_region(region, [patches])
             sent.set_shared_memory("block", patches.nbytes)
-        found = client.infer(
-            name, [sent], outputs=[library.InferRequestedOutput(o) for o in outputs]
-        )
-        return [found.as_numpy(one) for one in outputs]
+        wanted = [library.InferRequestedOutput(name) for name in model.outputs]
+        found = client.infer(model.name, [sent], outputs=wanted)
+        return [found.as_numpy(name) for name in model.outputs]
 
     return ask
 
 
-def main(ports, events, rounds):
+def main(ports, events, rows, rounds=20):
     """{client: its times in ms}, interleaved."""
     with np.load(events) as file:
-        told, patches = json.loads(str(file["model"])), file["patches"]
-        wanted = [file[f"output_{i}"] for i in range(len(told[3]))]
-    name, entry, row, outputs = told
-    model = Model(name, entry, tuple(row), {key: tuple(s) for key, s in outputs.items()})
+        model = Model(**json.loads(str(file["model"])))
+        patches = file["patches"][:rows]
+        wanted = [file[f"output_{i}"][:rows] for i in range(len(model.outputs))]
     http = nvidia_http.InferenceServerClient(f"127.0.0.1:{ports['http']}")
     grpc = nvidia_grpc.InferenceServerClient(f"127.0.0.1:{ports['grpc']}")
     region = shared.create_shared_memory_region("block", "/rebuilt_block", patches.nbytes)
@@ -54,9 +51,9 @@ def main(ports, events, rounds):
     try:
         with Sonic([f"127.0.0.1:{ports['http']}"], model) as ours:
             ways = {"ours_http": lambda: ours(patches)}
-            ways["nvidia_http"] = nvidia(nvidia_http, http, told, patches)
-            ways["nvidia_grpc"] = nvidia(nvidia_grpc, grpc, told, patches)
-            ways["nvidia_shared_memory"] = nvidia(nvidia_grpc, grpc, told, patches, region)
+            ways["nvidia_http"] = nvidia(nvidia_http, http, model, patches)
+            ways["nvidia_grpc"] = nvidia(nvidia_grpc, grpc, model, patches)
+            ways["nvidia_shared_memory"] = nvidia(nvidia_grpc, grpc, model, patches, region)
             times = {way: [] for way in ways}
             for number in range(rounds + 2):
                 for way, ask in ways.items():

@@ -6,10 +6,10 @@ faults    a network that misbehaves on purpose
 loads     many clients as processes, and where a server is full
 """
 
-from .client import Model, Refused, Report, Sonic, Unanswered
+from .client import Model, Refused, Sonic, Unanswered
 from .faults import Fault
 from .kserve import HEADER, BadMessage, pack, unpack
-from .loads import knee, load, save_events
+from .loads import crossing, load, mean_value, save_events
 
-__all__ = ["HEADER", "BadMessage", "Fault", "Model", "Refused", "Report", "Sonic", "Unanswered"]
-__all__ += ["knee", "load", "pack", "save_events", "unpack"]
+__all__ = ["HEADER", "BadMessage", "Fault", "Model", "Refused", "Sonic", "Unanswered"]
+__all__ += ["crossing", "load", "mean_value", "pack", "save_events", "unpack"]

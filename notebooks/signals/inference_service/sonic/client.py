@@ -8,11 +8,13 @@ experiment's framework can work on other events meanwhile.
 What may go wrong, and what the client then does:
 
     no connection, timeout, 5xx, cut or wrong answer    the next server, after a short wait
-    4xx: the request is wrong                           Refused, at once: it stays wrong
+    404, 408, 425, 429: not now, or not here            the same; Refused if all say so
+    another 4xx: the request is wrong                   Refused, at once: it stays wrong
     no server within tries and deadline                 `fallback`, or Unanswered without one
 
-A block may be computed twice when an answer gets lost, and is kept once: inference has no
-memory.
+A server that failed rests for a second where there is another. Inference has no memory: a block
+may be computed twice when an answer gets lost, and is kept once. A server is not told that
+nobody waits any more, so it computes that, too.
 
 Legend: N patches of an event, S their side (48).
 """
@@ -21,6 +23,7 @@ import contextlib
 import http.client
 import itertools
 import json
+import random
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -33,23 +36,48 @@ from .kserve import HEADER, BadMessage, pack, unpack
 __all__ = ["Model", "Refused", "Report", "Sonic", "Unanswered"]
 
 
+LATER, REST_S = (404, 408, 425, 429), 1.0
+
+
 class Refused(ValueError):
     """The server says that the request is wrong; asking again would not help."""
 
 
 class Unanswered(RuntimeError):
-    """No server answered a block within its tries and its deadline."""
+    """No server answered a block within its tries and the event's deadline."""
 
 
 @dataclass(frozen=True)
 class Model:
-    """What is asked for: the model's `name`, the name and row shape of its `input`, and its
-    `outputs` as {name: shape of a row}."""
+    """What is asked for: the model's `name`, the name and row shape of its `input`, its
+    `outputs` as {name: shape of a row}, and which of them are `probabilities`: in 0 to 1, of
+    sum 1 in each row where there are several."""
 
     name: str
     input: str
     row: tuple
     outputs: dict
+    probabilities: tuple = ()
+
+    def __post_init__(self):
+        object.__setattr__(self, "row", tuple(self.row))
+        shapes = {name: tuple(shape) for name, shape in self.outputs.items()}
+        object.__setattr__(self, "outputs", shapes)
+
+    def checked(self, outputs, rows):
+        """The outputs in order, each as it has to be; raises BadMessage."""
+        for name, shape in self.outputs.items():
+            values, shape = outputs.get(name), (rows, *shape)
+            if values is None or values.dtype != np.float32 or values.shape != shape:
+                came = None if values is None else f"{values.dtype} {values.shape}"
+                raise BadMessage(f"{name}: {came} came, float32 {shape} is needed")
+            if not np.isfinite(values).all():
+                raise BadMessage(f"{name}: some values are not finite")
+            if name in self.probabilities and rows:
+                sums = values.sum(1) if shape[1] > 1 else np.ones(rows)
+                if values.min() < 0 or values.max() > 1 or np.abs(sums - 1).max() > 1e-3:
+                    raise BadMessage(f"{name}: no probabilities; rows sum to {sums[:3]}")
+        return [outputs[name] for name in self.outputs]
 
 
 @dataclass
@@ -71,11 +99,12 @@ class Report:
 class Sonic:
     """`with Sonic(["127.0.0.1:8000"], model) as sonic: first, second = sonic(patches)`.
 
-    `deadline_s` holds for a block with all its tries; where there are several servers, each try
-    gets an equal part of what is left, so that one that hangs costs no event. `wait_s` is the
-    pause before the second try, doubled for each further one. `fallback` is a function of a
-    block that returns its outputs in order. `report` is that of the last inference. Raises
-    ValueError for options out of range and for rows of another shape or dtype.
+    `deadline_s` holds for an event with all its blocks and tries; where there are several
+    servers, each try gets an equal part of what is left, so that one that hangs costs no event.
+    `wait_s` is the longest pause before the second try, doubled for each further one; half of
+    it is drawn, so that clients do not come back in step. `fallback` is a function of a block
+    that returns its outputs in order. `report` is that of the last inference. Raises ValueError
+    for options out of range and for rows of another shape or dtype.
     """
 
     def __init__(
@@ -84,19 +113,19 @@ class Sonic:
         model,
         batch=256,
         in_flight=2,
-        deadline_s=10.0,
+        deadline_s=60.0,
         tries=3,
         wait_s=0.05,
         fallback=None,
     ):
-        if not addresses or min(batch, in_flight, tries) < 1 or deadline_s <= 0 or wait_s < 0:
+        if not addresses or min(batch, in_flight, tries) < 1 or not (deadline_s > 0 <= wait_s):
             came = f"{addresses=}, {batch=}, {in_flight=}, {tries=}, {deadline_s=}, {wait_s=}"
             raise ValueError(f"{came}: one address or more, counts from 1, seconds above 0")
         self.addresses, self.model, self.batch = list(addresses), model, batch
         self.deadline_s, self.tries, self.wait_s = deadline_s, tries, wait_s
         self.fallback, self.turn, self.report = fallback, itertools.count(), Report()
         self.pool, self.local = ThreadPoolExecutor(in_flight), threading.local()
-        self.open = set()
+        self.open, self.rests = set(), {}
 
     def __enter__(self):
         return self
@@ -118,60 +147,81 @@ class Sonic:
             raise ValueError(f"{came} came; float32 is needed, (N, {str(row)[1:]}")
         blocks = [values[i : i + self.batch] for i in range(0, len(values), self.batch)]
         report = Report(len(blocks))
-        return Pending(self, [self.pool.submit(self._block, b, report) for b in blocks], report)
+        until = time.monotonic() + self.deadline_s
+        asked = [self.pool.submit(self._block, b, report, until) for b in blocks]
+        return Pending(self, asked, report)
 
-    def _block(self, block, report):
+    def _block(self, block, report, until):
         """The outputs of one block: from a server, or from the fallback."""
-        until, reason = time.monotonic() + self.deadline_s, "nothing was tried"
-        binary = {"binary_data_output": True}
-        body, header = pack({self.model.input: block}, "inputs", parameters=binary)
-        first = next(self.turn)  # each further try goes to the next server
+        mark, reason, refused = next(self.turn), "nothing was tried in time", 0
+        told = {"id": f"block {mark}", "parameters": {"binary_data_output": True}}
+        body, header = pack({self.model.input: block}, "inputs", **told)
         for number in range(self.tries):
             if number:
-                wait_s = min(self.wait_s * 2 ** (number - 1), until - time.monotonic())
-                time.sleep(max(0, wait_s))
+                wait_s = self.wait_s * 2 ** (number - 1) * random.uniform(0.5, 1)
+                time.sleep(max(0, min(wait_s, until - time.monotonic())))
             left_s = until - time.monotonic()
             if left_s <= 0:
                 break
             if len(self.addresses) > 1:
                 left_s /= self.tries - number
-            address = self.addresses[(first + number) % len(self.addresses)]
+            address = self._chosen(mark + number)
             with report.lock:
                 report.retries += number > 0
                 report.sent_bytes += len(body)
             try:
-                return self._tried(address, len(block), body, header, left_s, report)
+                status, answer, length = self._post(address, body, header, left_s)
+                with report.lock:
+                    report.received_bytes += len(answer)
+                if status != 200:
+                    refused += status in LATER
+                    raise BadMessage(f"status {status}: {_words(answer)}")
+                outputs, more = unpack(answer, length, "outputs")
+                if more.get("id") != told["id"]:
+                    raise BadMessage(f"the answer to {more.get('id')!r} came, not {told['id']}")
+                found = self.model.checked(outputs, len(block))
             except (OSError, http.client.HTTPException, BadMessage) as error:
                 reason = f"{address}: {type(error).__name__} {error}"
                 report.failures.append(reason)
+                self.rests[address] = time.monotonic() + REST_S
+                continue
+            with report.lock:
+                report.servers[address] = report.servers.get(address, 0) + 1
+            return found
+        return self._without_a_server(block, report, reason, refused == self.tries)
+
+    def _chosen(self, number):
+        """The address whose turn it is, of those that do not rest unless all do."""
+        now, count = time.monotonic(), len(self.addresses)
+        order = [self.addresses[(number + i) % count] for i in range(count)]
+        return next((one for one in order if self.rests.get(one, 0) <= now), order[0])
+
+    def _without_a_server(self, block, report, reason, refused):
         if self.fallback is None:
             limits = f"{self.tries} tries and {self.deadline_s:g} s"
             words = f"a block of {len(block)} has no answer within {limits}; last: {reason}"
-            raise Unanswered(words)
+            raise Refused(reason) if refused else Unanswered(words)
         with report.lock:
             report.fallbacks += 1
         return [np.asarray(x, np.float32) for x in self.fallback(block)]
 
-    def _tried(self, address, rows, body, header, seconds, report):
-        """The outputs of one try; what it raises says whether another one makes sense."""
-        status, answer, length = self._post(address, body, header, seconds)
-        with report.lock:
-            report.received_bytes += len(answer)
-        if status != 200:
-            words = f"{address} answers {status}: {_words(answer)}"
-            raise Refused(words) if 400 <= status < 500 else BadMessage(words)
-        outputs, _ = unpack(answer, length, "outputs")
-        found = [_checked(n, outputs, (rows, *s)) for n, s in self.model.outputs.items()]
-        with report.lock:
-            report.servers[address] = report.servers.get(address, 0) + 1
-        return found
-
     def _post(self, address, body, header, seconds):
         """(status, body, its header's length) over this thread's connection; a new one after
-        any failure. A socket's time-out restarts with each byte, so a clock ends it."""
-        kept = self.local.__dict__
+        any failure, and at once where the server had closed the kept one meanwhile."""
+        kept, until = self.local.__dict__, time.monotonic() + seconds
+        if old := kept.pop(address, None):
+            try:
+                return self._posted(address, old, body, header, seconds)
+            except ConnectionError:
+                seconds = until - time.monotonic()
+                if seconds <= 0:
+                    raise
         host, port = address.rsplit(":", 1)
-        connection = kept.pop(address, None) or http.client.HTTPConnection(host, int(port))
+        new = http.client.HTTPConnection(host, int(port))
+        return self._posted(address, new, body, header, seconds)
+
+    def _posted(self, address, connection, body, header, seconds):
+        """One request; a socket's time-out restarts with each byte, so a clock ends it."""
         self.open.add(connection)
         connection.timeout = seconds
         late = threading.Timer(seconds, _hang_up, [connection])
@@ -190,7 +240,9 @@ class Sonic:
             raise ConnectionError(f"{type(error).__name__} {error}") from error
         finally:
             late.cancel()
-        kept[address] = connection
+        self.local.__dict__[address] = connection
+        if 400 <= found[0] < 500 and found[0] not in LATER:
+            raise Refused(f"{address} answers {found[0]}: {_words(found[1])}")
         return found
 
 
@@ -213,17 +265,6 @@ class Pending:
         shapes = self.sonic.model.outputs.values()
         empty = [[np.zeros((0, *shape), np.float32) for shape in shapes]]
         return tuple(np.concatenate(one) for one in zip(*(parts or empty), strict=True))
-
-
-def _checked(name, outputs, shape):
-    """An output as it has to be: there, float32, of the right shape, finite."""
-    values = outputs.get(name)
-    if values is None or values.dtype != np.float32 or values.shape != shape:
-        came = None if values is None else f"{values.dtype} {values.shape}"
-        raise BadMessage(f"{name}: {came} came, float32 {shape} is needed")
-    if not np.isfinite(values).all():
-        raise BadMessage(f"{name}: some values are not finite")
-    return values
 
 
 def _hang_up(connection):

@@ -77,13 +77,13 @@ def unpack(body, header_length, key):
 def _tensor(one, body, at):
     """(array, where the next begins) of one described tensor."""
     name, shape, kind = one["name"], one.get("shape"), one.get("datatype")
-    if kind not in DATATYPES:
+    if not isinstance(kind, str) or kind not in DATATYPES:
         raise BadMessage(f"{name}: datatype {kind!r} came; allowed are {', '.join(DATATYPES)}")
     if not isinstance(shape, list) or any(type(n) is not int or n < 0 for n in shape):
         raise BadMessage(f"{name}: shape {shape!r} came; a list of sizes is needed")
     need, more = math.prod(shape) * np.dtype(DATATYPES[kind]).itemsize, one.get("parameters")
     size = more.get("binary_data_size") if isinstance(more, dict) else None
-    if size != need or at + need > len(body):
+    if type(size) is not int or size != need or at + need > len(body):
         words = f"{name}: {size!r} bytes are announced, {len(body) - at} are there"
         raise BadMessage(f"{words}; {need} are needed for {kind} of shape {shape}")
     return np.frombuffer(body[at : at + need], DATATYPES[kind]).reshape(shape), at + need

@@ -41,7 +41,9 @@ BROKEN = [
     (told(shape=3, datatype="FP32"), "list of sizes"),
     (told(shape=[1], datatype="BYTES"), "allowed are"),
     (told(shape=[2**40, 2**40], datatype="FP32"), "are needed"),
-    (told(shape=[1], datatype="FP32", parameters=[]), "are announced"),
+    (told(shape=[1], datatype="FP32", parameters=[1]), "are announced"),
+    (told(shape=[1], datatype="FP32", parameters={"binary_data_size": 4.0}), "are announced"),
+    (told(shape=[1], datatype=[]), "allowed are"),
     (told(shape=[1], datatype="FP32", data=[1]), "are announced"),
 ]
 GOOD, HEADER = pack({"x": np.zeros((2, 3), np.float32)}, "inputs")
@@ -62,6 +64,26 @@ GOOD, HEADER = pack({"x": np.zeros((2, 3), np.float32)}, "inputs")
 def test_what_is_wrong_is_said(body, header, words):
     with pytest.raises(BadMessage, match=words):
         unpack(body, header, "inputs")
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(["FP32", "x"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["name", "shape", "datatype", "parameters"]), inner)
+    ),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(JSON)
+def test_any_header_gives_arrays_or_a_reason(one):
+    body = json.dumps({"inputs": one}).encode()
+    try:
+        unpack(body, len(body), "inputs")
+    except BadMessage as error:
+        assert str(error)
 
 
 def test_a_dtype_without_a_name_is_refused():
