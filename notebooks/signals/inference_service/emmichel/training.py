@@ -31,7 +31,7 @@ KEPT = {TRACK: 0.3, EM: 0.5, MICHEL: 1.0}  # the share of hits of each kind to l
 NONE, EMPTY = 3, 0.05  # hits of noise, and as many patches where nothing is, for each hit
 FILE = Path(__file__).with_name("small_network.safetensors")
 FILTERS, POOL = 8, 2
-MIX = {"muons": 3, "stopping": 12, "protons": 2, "showers": 2}  # rich in what is rare
+MIX = {"muons": 3, "stopping": 16, "protons": 2, "showers": 2}  # rich in what is rare
 
 
 class Examples(NamedTuple):

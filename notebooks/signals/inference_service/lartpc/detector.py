@@ -99,19 +99,27 @@ def pulse(plane, ticks):
     return np.roll(whole / np.abs(whole).max(), -20)
 
 
-def simulate(primaries, detector, rng):
-    """The Event of primaries as `particles.propagate` takes them."""
-    deposits = propagate(primaries, detector.size_cm, rng)
+def drifted(deposits, rng):
+    """Where and when the electrons of deposits arrive: CLOUDS pieces of each, spread along
+    their step and by diffusion: points (P, 3), ticks, electrons and kinds (P,)."""
     drift_us = deposits.points[:, 0] / DRIFT_CM_PER_US
     electrons = deposits.mev / W_ION_MEV * np.exp(-drift_us / LIFETIME_US)
     electrons *= recombination(deposits.mev / np.maximum(deposits.length_cm, 0.05))
-    across = np.repeat(np.sqrt(2 * SPREAD_ACROSS * drift_us), CLOUDS)
-    along = np.repeat(np.sqrt(2 * SPREAD_ALONG * drift_us), CLOUDS)
+    step = np.repeat(deposits.along * deposits.length_cm[:, None], CLOUDS, axis=0)
     points = np.repeat(deposits.points, CLOUDS, axis=0)
-    points = points + rng.standard_normal(points.shape) * np.stack([along, across, across], 1)
-    points += rng.uniform(-0.12, 0.12, points.shape)  # about the step that it came from
-    ticks = (points[:, 0] / DRIFT_CM_PER_US + np.repeat(deposits.time_us, CLOUDS)) / TICK_US
-    cloud = np.repeat(electrons / CLOUDS, CLOUDS), np.repeat(deposits.kind, CLOUDS)
+    points = points + step * rng.uniform(-0.5, 0.5, (len(points), 1))
+    spread = np.sqrt(2 * np.array([SPREAD_ALONG, SPREAD_ACROSS, SPREAD_ACROSS]))
+    spread = spread * np.sqrt(np.repeat(drift_us, CLOUDS))[:, None]
+    points += rng.standard_normal(points.shape) * spread
+    time_us = points[:, 0] / DRIFT_CM_PER_US + np.repeat(deposits.time_us, CLOUDS)
+    kinds = np.repeat(deposits.kind, CLOUDS)
+    return points, time_us / TICK_US, np.repeat(electrons / CLOUDS, CLOUDS), kinds
+
+
+def simulate(primaries, detector, rng):
+    """The Event of primaries as `particles.propagate` takes them."""
+    deposits = propagate(primaries, detector.size_cm, rng)
+    points, ticks, *cloud = drifted(deposits, rng)
     waves, truth = [], []
     for plane, wires in enumerate(detector.wire_counts()):
         wire = np.floor(detector.wire_of(points, plane)).astype(int)

@@ -1,16 +1,16 @@
 """Particles in liquid argon, stepped until they stop or leave: where they deposit how much
 energy.
 
-Charged particles lose energy by the Bethe formula (electrons: Berger and Seltzer), fluctuate
-after Moyal's form of Landau's law, and scatter after Highland. Electrons radiate photons with
-Rossi's spectrum; photons convert to pairs or scatter after Klein and Nishina. Stopped muons
-decay and give a Michel electron. Formulas: Particle Data Group, "Passage of particles through
-matter".
+Charged particles lose energy by the Bethe formula (electrons: Berger and Seltzer). What goes to
+electrons above DELTA_MEV makes them particles of their own, delta rays; the rest fluctuates
+after Landau, cut so that its mean is that of the formula.
+Directions scatter after Highland. Electrons radiate photons with Rossi's spectrum; photons
+convert to pairs or scatter after Klein and Nishina. Stopped muons decay and give a Michel
+electron. Formulas: Particle Data Group, "Passage of particles through matter".
 
-Not simulated: nuclear reactions, muon capture, delta rays as particles of their own, photons
-that muons radiate, positron annihilation, angles of radiation and of pairs. The probability of
-a pair between its threshold and its limit of 7/9 in each radiation length is an interpolation
-of ours. Everything is seeded.
+Not simulated: nuclear reactions, muon capture, photons that muons radiate, annihilation of
+positrons, angles of radiation and of pairs. The probability of a pair between its threshold and
+its limit of 7/9 in each radiation length is an interpolation of ours. All is seeded.
 
 Legend: P particles, D deposits. Lengths in cm, energies in MeV, times in µs.
 """
@@ -18,6 +18,7 @@ Legend: P particles, D deposits. Lengths in cm, energies in MeV, times in µs.
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.stats import landau
 
 __all__ = ["EM", "MASS_MEV", "MICHEL", "TRACK", "Deposits", "bethe", "csda_range", "propagate"]
 
@@ -28,20 +29,27 @@ K, ELECTRON = 0.307075, 0.510999  # MeV cm²/mol and MeV
 STERNHEIMER = 0.1956, 3.0, 0.2, 3.0, 5.2146  # a, k, x0, x1, C of argon's density effect
 MASS_MEV = {"muon": 105.658, "proton": 938.272, "electron": ELECTRON, "photon": 0.0}
 STEP_CM, CUT_MEV, SOFT_MEV = 0.3, 0.1, 1.0  # a step; deposited on the spot; radiated as photons
+DELTA_MEV = 1.0  # of an electron that is a particle of its own
+LAMBDA = np.concatenate([np.linspace(-3.4, 6, 500), np.geomspace(6.1, 2000, 500)])
+LANDAU = landau.cdf(LAMBDA)  # of its variable λ; and the mean of λ cut off above
+MIDDLES = LAMBDA - np.diff(LAMBDA, prepend=LAMBDA[0]) / 2
+BELOW = np.cumsum(MIDDLES * np.diff(LANDAU, prepend=0)) / LANDAU
 MUON_LIFE_US, LIGHT = 2.197, 29979.2  # cm in a µs
 
 
 @dataclass(frozen=True)
 class Deposits:
-    """D deposits: `points` (D, 3) in cm, `mev` (D,), `length_cm` (D,), `time_us` (D,), `kind`
-    (D,) of TRACK, EM or MICHEL, and `escaped_mev`, which left the volume or went to
-    neutrinos."""
+    """D deposits: the middle `points` (D, 3) in cm of steps `along` (D, 3), `mev` (D,),
+    `length_cm` (D,), `time_us` (D,), `kind` (D,) of TRACK, EM or MICHEL; `decays`, of muons;
+    and `escaped_mev`, which left the volume or went to neutrinos."""
 
     points: np.ndarray
+    along: np.ndarray
     mev: np.ndarray
     length_cm: np.ndarray
     time_us: np.ndarray
     kind: np.ndarray
+    decays: int
     escaped_mev: float
 
 
@@ -84,7 +92,7 @@ def propagate(primaries, size_cm, rng):
     kept: deposits and `escaped_mev` sum to the kinetic energies, and the rest energy of each
     muon that decays. Raises ValueError for an unknown name or an energy that is not positive.
     """
-    swarm, done, escaped = _swarm(primaries), [], [0.0]
+    swarm, done, escaped, decays = _swarm(primaries), [], [0.0], 0
     while len(swarm["mev"]):
         light = swarm["mass"] == 0
         photons, charged = _only(swarm, light), _only(swarm, ~light)
@@ -94,14 +102,14 @@ def propagate(primaries, size_cm, rng):
         escaped.append(swarm["mev"][~inside].sum())
         swarm = _only(swarm, inside)
         stopped = (swarm["mev"] <= 0) & (swarm["mass"] == MASS_MEV["muon"])
-        michel = _decays(_only(swarm, stopped), rng)
+        michel, decays = _decays(_only(swarm, stopped), rng), decays + int(stopped.sum())
         escaped.append(MASS_MEV["muon"] * stopped.sum() - michel["mev"].sum())
         swarm = _only(swarm, swarm["mev"] > 0)
         swarm = {name: np.concatenate([swarm[name], michel[name]]) for name in swarm}
     columns = [np.concatenate(c) for c in zip(*done, strict=True)]
     inside = ((columns[0] >= 0) & (columns[0] <= size_cm)).all(1)
-    escaped.append(columns[1][~inside].sum())
-    return Deposits(*(column[inside] for column in columns), float(sum(escaped)))
+    escaped.append(columns[2][~inside].sum())
+    return Deposits(*(column[inside] for column in columns), decays, float(sum(escaped)))
 
 
 def _swarm(primaries):
@@ -134,18 +142,54 @@ def _charged_step(s, rng, done):
     beta = np.sqrt(1 - gamma**-2)
     mean = bethe(energy, mass)
     length = np.minimum(STEP_CM, energy / mean)
-    xi = K * DENSITY * Z_OVER_A / 2 / beta**2 * length
-    moyal = -2 * np.log(np.abs(rng.standard_normal(len(energy))))  # its mean is 1.27
-    loss = np.clip(mean * length + xi * (moyal - 1.2704), 0.2 * mean * length, energy)
+    loss, rate, most = _straggled(energy, mass, length, rng)
     loss = np.where((energy - loss < CUT_MEV) | (length < STEP_CM), energy, loss)
-    done.append((s["at"] + s["to"] * length[:, None] / 2, loss, length, s["us"], s["kind"]))
+    middle = s["at"] + s["to"] * length[:, None] / 2
+    done.append((middle, s["to"], loss, length, s["us"], s["kind"]))
     width = np.minimum(highland(np.maximum(length, 1e-3), mass * gamma * beta, beta), 0.8)
     after = s | {"at": s["at"] + s["to"] * length[:, None], "mev": energy - loss}
     after |= {"to": _turned(s["to"], rng.rayleigh(width), rng)}  # a width in each of two planes
     after |= {"us": s["us"] + length / (beta * LIGHT)}
-    photons = _radiated(after, rng, length)
+    photons, deltas = _radiated(after, rng, length), _deltas(after, rate, most, rng)
     alive = (after["mev"] > 0) | (mass == MASS_MEV["muon"])
-    return {name: np.concatenate([after[name][alive], photons[name]]) for name in after}
+    born = {name: np.concatenate([photons[name], deltas[name]]) for name in after}
+    return {name: np.concatenate([after[name][alive], born[name]]) for name in after}
+
+
+def _straggled(energy, mass, length, rng):
+    """(what steps lose without delta rays, delta rays to expect in each, the largest
+    transfer)."""
+    gamma = 1 + energy / mass
+    beta2 = 1 - gamma**-2
+    xi, ratio = K * DENSITY * Z_OVER_A / 2 / beta2 * length, ELECTRON / mass
+    most = 2 * ELECTRON * (gamma**2 - 1) / (1 + 2 * gamma * ratio + ratio**2)
+    most = np.where(ratio == 1, energy / 2, most)
+    least = np.minimum(DELTA_MEV, most)
+    apart = xi * (np.log(most / least) - beta2 * (1 - least / most))  # goes to delta rays
+    mean = np.maximum(bethe(energy, mass) * length - apart, 0)
+    middle = -0.422784 - beta2 * least / most - np.log(xi / least)  # mean of Landau's variable
+    end = np.interp(middle, BELOW, LAMBDA)  # there the mean is the formula's
+    drawn = rng.random(len(energy)) * np.interp(end, LAMBDA, LANDAU)
+    found = mean + xi * (np.interp(drawn, LANDAU, LAMBDA) - middle)
+    loss = np.where(middle > -2, np.clip(found, 0.2 * mean, energy), np.minimum(mean, energy))
+    return loss, xi * (1 / least - 1 / most), most
+
+
+def _deltas(after, rate, most, rng):
+    """Electrons of at least DELTA_MEV, knocked out; takes their energy out of `after`."""
+    most = np.minimum(most, after["mev"] - CUT_MEV)
+    rate = np.where(most > DELTA_MEV, rate, 0)
+    parent = np.flatnonzero(rng.random(len(rate)) < rate)  # rarely one, never two in a step
+    share = rng.random(len(parent))
+    mev = 1 / (1 / DELTA_MEV - share * (1 / DELTA_MEV - 1 / most[parent]))
+    gamma2 = (1 + after["mev"][parent] / after["mass"][parent]) ** 2
+    kept = rng.random(len(parent)) < 1 - (1 - 1 / gamma2) * mev / most[parent]
+    parent, mev = parent[kept], mev[kept]
+    deltas = _only(after, parent) | {"mev": mev, "kind": np.full(len(parent), EM)}
+    deltas["to"] = _turned(deltas["to"], np.arccos(np.sqrt(mev / (mev + 2 * ELECTRON))), rng)
+    deltas["mass"] = np.full(len(parent), ELECTRON)
+    after["mev"][parent] -= mev
+    return deltas
 
 
 def _turned(to, angle, rng):
@@ -206,7 +250,7 @@ def _photon_step(s, rng, done):
 
 
 def _on_the_spot(s, mev):
-    return s["at"], mev, np.full(len(mev), STEP_CM), s["us"], s["kind"]
+    return s["at"], s["to"], mev, np.full(len(mev), STEP_CM), s["us"], s["kind"]
 
 
 def _pairs(energy):
