@@ -13,8 +13,7 @@ from .detector import (
     pulse,
     simulate,
 )
-from .particles import EM, MASS_MEV, MICHEL, TRACK, Deposits, bethe, csda_range, propagate
+from .particles import EM, MASS_MEV, MICHEL, RADIATION_LENGTH, TRACK, bethe
 
-__all__ = ["COLLECTION", "EM", "MASS_MEV", "MICHEL", "TICKS_PER_PIXEL", "TRACK"]
-__all__ += ["Deposits", "Detector", "Event", "bethe", "csda_range", "draw_primaries"]
-__all__ += ["propagate", "pulse", "simulate"]
+__all__ = ["COLLECTION", "EM", "MASS_MEV", "MICHEL", "RADIATION_LENGTH", "TICKS_PER_PIXEL"]
+__all__ += ["TRACK", "Detector", "Event", "bethe", "draw_primaries", "pulse", "simulate"]
