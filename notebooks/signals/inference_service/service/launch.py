@@ -15,6 +15,7 @@ for all of them. The environment variable TRITON_PYTHON is the Python of an envi
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -116,8 +117,8 @@ class Process:
         clock.start()
         for line in self.process.stdout:  # ends when the process does
             told.append(line)
-            with contextlib.suppress(ValueError, AttributeError):
-                self.ports = {name: int(port) for name, port in json.loads(line).items()}
+            if found := re.search(r'\{"http".*?\}', line):  # a log may share its line
+                self.ports = json.loads(found[0])
                 break
         clock.cancel()
         if not self.ports:

@@ -224,7 +224,7 @@ def test_a_server_that_cannot_start_says_why():
 PARENT = """
 import json, subprocess, sys, time
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-print(json.dumps({"http": child.pid}), flush=True)
+print("a log" + json.dumps({"http": child.pid}), flush=True)
 time.sleep(60)
 """
 
