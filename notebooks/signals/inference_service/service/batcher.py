@@ -4,7 +4,8 @@ The oldest request starts a batch; those behind it join while rows fit into `max
 largest batch of a preferred size leaves at once, as does one without room for the next request;
 any other waits until its oldest request is `delay_us` old. Requests are never split. So if the
 rows of one request are the only preferred size, nothing is joined: each request alone is
-preferred already.
+preferred already (Triton's issue 3116; the Triton of our study joined such requests all the
+same, as its receipt says).
 
 Larger than `max_batch` is refused; more waiting rows than `max_rows` are refused, too: a queue
 without end hides that a server is too slow, and answers come when nobody wants them any more.
