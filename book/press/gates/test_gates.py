@@ -470,6 +470,18 @@ def test_an_escape_covers_its_paragraph_or_row_and_needs_a_reason():
     assert "without a reason" in typed("12 ms <!-- typed: x -->", [])[0][1]
 
 
+@pytest.mark.parametrize("text", ["One\n<!-- why -->\ntwo.", "One\n<!-- a\nb --> two.", "a\n\nOne\n<!-- why --> two."])
+def test_a_comment_that_splits_its_paragraph_is_seen(text):
+    assert [line for line, said in typed(text, []) if "splits" in said] == [text.split("\n").index("One") + 2]
+
+
+@pytest.mark.parametrize(
+    "text", ["One\n<!-- why -->", "One <!-- why -->\ntwo", "<!-- why -->\nOne", "a\n<!-- b -->\n\nOne"]
+)
+def test_a_comment_that_splits_nothing_may_begin_a_line(text):
+    assert typed(text, []) == []
+
+
 def test_typed_numbers_in_alt_texts_and_templates_are_seen(small):
     lines = 'plot.show(fig, alt="Ours takes 12 ms, the loop more.")\nshow.md("It takes 3 s; {t}", t=t)'
     small.write_notebook(small.cells(code(lines)))

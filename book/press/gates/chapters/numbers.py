@@ -47,6 +47,7 @@ MEASURED = {
     ),
 }
 ESCAPE = re.compile(r"<!--\s*typed:\s*(.*?)\s*-->[ \t]*$", re.MULTILINE)
+SPLITS = re.compile(r"(?<=\S)\n<!--(?:[^\n]|\n(?!\n))*?-->(?:[ \t]*\n)?[ \t]*\S")
 QUOTED = re.compile(r"[\"“„]([^\"“”]+)[\"”]")
 
 
@@ -88,6 +89,8 @@ def _texts_in_code(source: str) -> Iterator[str]:
 def typed(text: str, quotes: list[str]) -> list[tuple[int, str]]:
     """(line, what is wrong) of each typed number in the text that is neither quoted nor explained."""
     excused, problems = _excused(text)
+    split = "a comment that begins a line splits its paragraph in two; let it stand behind its sentence"
+    problems += [(text.count("\n", 0, match.start()) + 2, split) for match in SPLITS.finditer(text)]
     for first, words in markdown.prose(text):
         plain = _without_quotes(words, quotes)
         for what, pattern in MEASURED.items():

@@ -5,6 +5,7 @@ import os
 import shutil
 import sys
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ from ...files import lock, remove, write_text
 from ...ledger import gather
 from ...repository import Chapter, Repository, read_notebook
 from .. import variants
-from . import handout, runsheet, wheels
+from . import datasets, handout, runsheet, wheels
 from .paper import page
 from .room.room_check import digest
 from .schedule import LENGTHS, plan
@@ -52,11 +53,11 @@ def make(repository: Repository, chapters: list[Chapter], options: Options, html
         _notebooks(repository, chapters, folder)
         _paper(repository, chapters, plans, options, folder)
         _book(html, folder)
-        _data(repository, chapters, folder)
+        datasets.put(repository, chapters, folder)
         asked = wheels.requirements(repository, chapters)
         write_text(folder / "room" / "requirements.txt", "\n".join(asked) + "\n")
         found = wheels.download(repository, asked, options.index)
-        shutil.copytree(found, folder / "wheels", ignore=shutil.ignore_patterns(".*"), copy_function=_link)
+        shutil.copytree(found, folder / "wheels", ignore=shutil.ignore_patterns(".*"), copy_function=datasets.link)
         _room(repository, chapters, options, folder)
         target = home / f"{name}.zip"
         pack(folder, target)
@@ -67,7 +68,8 @@ def make(repository: Repository, chapters: list[Chapter], options: Options, html
 def light(repository: Repository, chapter: Chapter, html: Path, target: Path) -> Path:
     """The folder of one chapter's bundle without wheels and book, packed as `target`; the caller removes it.
 
-    `html` is the built book, whose letters the slides borrow. Data that cannot be had now is left to the first run.
+    `html` is the built book, whose letters the slides borrow. Data that cannot be had now, and what is too large, is
+    left to the first run.
     Raises PressError as `make` does, and when the zip is larger than `LIGHT_BYTES`.
     """
     options = Options()
@@ -80,12 +82,14 @@ def light(repository: Repository, chapter: Chapter, html: Path, target: Path) ->
     for name in ("fonts", "mathjax"):
         if (html / "_static" / name).is_dir():
             shutil.copytree(html / "_static" / name, folder / "book" / "_static" / name)
+    first_run = datasets.too_large(repository, chapter)
     try:
-        _data(repository, [chapter], folder)
+        datasets.put(repository, [chapter], folder, first_run)
     except DataError:
         remove(folder / "data" / "files")
+        first_run = sorted(chapter.card.get("data") or [])
     write_text(folder / "room" / "requirements.txt", "\n".join(wheels.requirements(repository, [chapter])) + "\n")
-    _room(repository, [chapter], options, folder, START_LIGHT)
+    _room(repository, [chapter], options, folder, START_LIGHT, first_run)
     target.parent.mkdir(parents=True, exist_ok=True)
     pack(folder, target)
     if target.stat().st_size > LIGHT_BYTES:
@@ -106,13 +110,6 @@ def _lengths(chapters: list[Chapter], minutes: int) -> list[int]:
         if other != minutes:
             lengths.append(other)
     return lengths
-
-
-def _link(source: str, target: str) -> None:
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copyfile(source, target)
 
 
 def _notebooks(repository: Repository, chapters: list[Chapter], folder: Path) -> None:
@@ -156,30 +153,18 @@ def _book(html: Path, folder: Path) -> None:
     shutil.copytree(html, folder / "book", ignore=shutil.ignore_patterns("_sources", "*.pdf", "*.zip", ".nojekyll"))
 
 
-def _data(repository: Repository, chapters: list[Chapter], folder: Path) -> None:
-    """The registry and the files of the chapters' data sets, as verified by `helpers.data`."""
-    from helpers import data
+def _room(
+    repository: Repository,
+    chapters: list[Chapter],
+    options: Options,
+    folder: Path,
+    start: str = "",
+    first_run: Sequence[str] = (),
+) -> None:
+    """The scripts for the room, what they know about the bundle, where to start, and the checksums.
 
-    (folder / "data").mkdir()
-    shutil.copyfile(repository.root / "data" / "registry.tsv", folder / "data" / "registry.tsv")
-    for name in ("README.md", "receipts"):
-        source = repository.root / "data" / name
-        if source.is_dir():
-            shutil.copytree(source, folder / "data" / name)
-        elif source.exists():
-            shutil.copyfile(source, folder / "data" / name)
-    for dataset in sorted({name for chapter in chapters for name in chapter.card.get("data") or []}):
-        own = {"registry": repository.root / "data" / "registry.tsv", "folder": repository.build / "data" / dataset}
-        found = data.fetch(dataset, **own)
-        wanted = {row["file"] for row in repository.registry if row["dataset"] == dataset}
-        for name in sorted(wanted):
-            target = folder / "data" / "files" / dataset / name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            _link(str(found / name), str(target))
-
-
-def _room(repository: Repository, chapters: list[Chapter], options: Options, folder: Path, start: str = "") -> None:
-    """The scripts for the room, what they know about the bundle, where to start, and the checksums."""
+    `first_run`: the data sets that are fetched when a notebook first asks for them.
+    """
     for path in sorted((HERE / "room").glob("*.py")):
         if path.name != "__init__.py":
             shutil.copyfile(path, folder / "room" / path.name)
@@ -187,6 +172,7 @@ def _room(repository: Repository, chapters: list[Chapter], options: Options, fol
     memory = max(float(chapter.card["needs"]["memory_gb"]) for chapter in chapters) * 1e9
     facts = {
         "title": str(repository.config.get("title", "")),
+        "but": datasets.but(first_run),
         "release": repository.release,
         "chapters": [chapter.name for chapter in chapters],
         "minutes": options.minutes,
@@ -240,7 +226,7 @@ python3 room/start.py         # opens JupyterLab</code></pre>
 <ul>"""
 START_LIGHT = """\
 <h1>{title}: one chapter for a class</h1>
-<p>Release {release}. Notebooks, code, slides, handout and run-sheet, with the data that it needs. The packages
+<p>Release {release}. Notebooks, code, slides, handout and run-sheet, with the data that it needs{but}. The packages
 come from the package index when you install them.</p>
 <h2>On every machine</h2>
 <p>You need Python {python}. In this folder:</p>

@@ -14,7 +14,7 @@ from press.ledger import gather
 from press.print.build import book_of
 from press.repository import HOME, Repository, tags
 from press.teach import variants
-from press.teach.workshop import bundle, handout, offline, runsheet, slides, wheels
+from press.teach.workshop import bundle, datasets, handout, offline, runsheet, slides, wheels
 from press.teach.workshop.paper import markdown
 from press.teach.workshop.schedule import plan
 
@@ -49,6 +49,31 @@ def test_slides_show_what_is_tagged_and_say_the_rest_to_the_speaker(chapter):
 def test_a_slide_without_output_is_refused():
     with pytest.raises(PressError, match="displays nothing"):
         slides.slides(CHAPTERS[0], nbformat.read(CHAPTERS[0].notebook, as_version=4), "../book/_static")
+
+
+def test_a_light_zip_leaves_data_without_place_to_the_first_run_and_says_so(small, tmp_path, monkeypatch):
+    head = (small.root / "data/registry.tsv").read_text().splitlines()[0]
+    row = "{0}\tone.bin\thttps://example.org/{0}.bin\t{1}\t{2}\tCC0\tSomeone 2020\t{0}"
+    sizes = {"beats": 12, "suns": 20_000_000, "moons": 9_000_000}
+    rows = [row.format(name, "a" * 64, size) for name, size in sizes.items()]
+    small.write("data/registry.tsv", "\n".join([head, *rows]) + "\n")
+    small.write_card(data=[*sizes])
+    (chapter,) = small.repository.chapters
+    assert datasets.too_large(small.repository, chapter) == ["suns"]
+
+    def fetch(name, registry, folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "one.bin").write_bytes(b"1")
+        return folder
+
+    monkeypatch.setattr("helpers.data.fetch", fetch)
+    (tmp_path / "kit").mkdir()
+    datasets.put(small.repository, [chapter], tmp_path / "kit", ["suns"])
+    assert sorted(path.name for path in (tmp_path / "kit/data/files").iterdir()) == ["beats", "moons"]
+    facts = {"title": "T", "release": "v1", "python": "3.11"}
+    for left, words in ((["suns"], "needs except suns, which the first run downloads."), ([], "that it needs. The")):
+        made = facts | {"but": datasets.but(left)}
+        assert words in bundle.start_here(small.repository, [], made, bundle.START_LIGHT)
 
 
 def test_the_run_sheet_has_every_length_and_the_common_wrong_answers(chapter):

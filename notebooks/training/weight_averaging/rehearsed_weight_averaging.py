@@ -1,0 +1,73 @@
+"""A step with its average as a GPU would run it, the naive way, and a broken one.
+
+`make predict` counts them without a GPU, at the sizes of each tier.
+"""
+
+import torch
+from averaging import WeightAverage
+from small_resnet import SmallResNet
+from small_training import images
+from torch.nn import functional as F
+
+METRICS = {}  # no claim of the article is a rate or a time of a step
+
+
+def ours(sizes, device):
+    """One training step, and an average in fused calls (writes in place are not counted)"""
+    model, step = _step(sizes, device)
+    average = WeightAverage(model, 0.99, check=False)
+
+    def call():
+        step()
+        average.update(model)
+
+    return call
+
+
+def plain(sizes, device):
+    """The same training step without an average"""
+    return _step(sizes, device)[1]
+
+
+def naive(sizes, device):
+    """The same with one operation after another for each tensor of weights"""
+    model, step = _step(sizes, device)
+    average = [parameter.detach().clone() for parameter in model.parameters()]
+
+    def call():
+        step()
+        for own, new in zip(average, model.parameters(), strict=True):
+            own.copy_(0.99 * own + 0.01 * new.detach())
+
+    return call
+
+
+def broken(sizes, device):
+    """The same, but the average lies on the host and the weights come down in each step"""
+    model, step = _step(sizes, device)
+    average = WeightAverage(SmallResNet(sizes["width"]), 0.99)
+
+    def call():
+        step()
+        average.update(model)
+
+    return call
+
+
+def _step(sizes, device):
+    """(the network, one step of SGD on a batch of bytes that lies on the device)."""
+    model = SmallResNet(sizes["width"]).to(device)
+    shape = sizes["batch"], 1, 28, 28
+    pixels = torch.randint(0, 256, shape, dtype=torch.uint8, device=device)
+    index = torch.arange(sizes["batch"], device=device)
+    data = images(pixels, index % 10)
+    optimiser = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9, foreach=True)
+
+    def step():
+        x_BCHW, labels_B = data.at(index)
+        loss = F.cross_entropy(model(x_BCHW), labels_B)
+        optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        optimiser.step()
+
+    return model, step

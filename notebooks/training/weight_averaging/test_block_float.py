@@ -1,0 +1,188 @@
+"""Block floating point: exact values, the mean of stochastic rounding, and what is refused."""
+
+import pytest
+import torch
+from block_float import (
+    LowPrecisionSGD,
+    quantize,
+    round_activations,
+    rounded,
+    with_rounded_weights,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from torch import nn
+
+
+def plain(values, bits):
+    """The definition in Python floats, rounding to nearest (ties to even)."""
+    import math
+
+    largest = max(abs(value) for value in values)
+    if not largest:
+        return values
+    step = 2.0 ** (math.floor(math.log2(largest)) - bits + 2)
+    low, high = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+    return [min(max(round(value / step), low), high) * step for value in values]
+
+
+@pytest.mark.parametrize("bits", [2, 3, 4, 8, 16])
+def test_equals_the_definition(bits):
+    values = torch.randn(257, generator=torch.Generator().manual_seed(0)).double() * 3
+    assert quantize(values, bits, "nearest").tolist() == plain(values.tolist(), bits)
+
+
+def test_known_values():
+    kept = quantize(torch.tensor([1.0, 0.26, -0.01, 1.99]), 4, "nearest")
+    assert kept.tolist() == [
+        1.0,
+        0.25,
+        0.0,
+        1.75,
+    ]  # steps of a quarter, the last is the seventh
+
+
+def test_stochastic_rounding_has_the_right_mean_and_takes_neighbours_only():
+    value, drawn = 0.3, torch.Generator().manual_seed(1)
+    values = torch.full((40_000,), value)
+    values[0] = 1.0
+    kept = quantize(values, 4, generator=drawn)[1:]
+    assert kept.unique().tolist() == [0.25, 0.5]
+    assert abs(kept.mean().item() - value) < 4 * 0.1 / 200  # four standard errors of N = 200²
+
+
+def test_each_index_of_an_axis_has_its_own_exponent():
+    rows = torch.tensor([[1.0, 0.51], [1e-3, 0.6e-3]])
+    shared, own = quantize(rows, 4, "nearest"), quantize(rows, 4, "nearest", axis=0)
+    assert shared[1].tolist() == [0.0, 0.0] and (own[1] > 0).all()
+    torch.testing.assert_close(quantize(rows.T, 4, "nearest", axis=1).T, own)
+    torch.testing.assert_close(quantize(rows, 4, "nearest", axis=-2), own)
+
+
+@given(
+    arrays.arrays(
+        "float32", st.integers(1, 40), elements=st.floats(-(2.0**100), 2.0**100, width=32)
+    )
+)
+def test_nearest_is_within_a_step_and_stays_where_it_is(values):
+    """A step and not half, since rounding up may be clipped at the top; unless the most
+    negative integer came out, whose magnitude begins the next exponent."""
+    values = torch.from_numpy(values)
+    once = quantize(values, 8, "nearest")
+    largest = values.abs().max()
+    assert (values - once).abs().max() <= max(largest * 2.0**-6, 2.0**-126)
+    if torch.frexp(once.abs().max()).exponent <= torch.frexp(largest).exponent:
+        assert torch.equal(quantize(once, 8, "nearest"), once)
+
+
+@pytest.mark.parametrize("size", [1e-30, 1e-37, 1e-44])
+def test_tiny_values_stay_tiny(size):
+    """Two to the power of the steps overflows below 2^-121, were it not bounded."""
+    values = torch.tensor([size, -size / 3])
+    kept = quantize(values, 8, "nearest")
+    assert kept.isfinite().all() and (kept - values).abs().max() <= max(size / 64, 2.0**-127)
+
+
+def test_zeros_stay_and_empty_stays():
+    assert quantize(torch.zeros(3)).tolist() == [0.0] * 3 and quantize(
+        torch.zeros(0)
+    ).shape == (0,)
+    assert quantize(torch.tensor([3, 1]), 8, "nearest").tolist() == [3.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [((1,), "bits is 1"), ((25,), "bits is 25"), ((8, "up"), "rounding is 'up'")],
+)
+def test_what_is_refused(arguments, words):
+    with pytest.raises(ValueError, match=words):
+        quantize(torch.ones(2), *arguments)
+
+
+def test_values_that_are_not_finite_and_axes_that_are_not_there_are_refused():
+    for value in (float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="NaN or infinite"):
+            quantize(torch.tensor([1.0, value]))
+    with pytest.raises(ValueError, match="axis is 2; the values have 2 axes"):
+        quantize(torch.ones(2, 2), axis=2)
+
+
+def test_rounding_goes_both_ways():
+    values = torch.tensor([1.0, 0.26], requires_grad=True)
+    (rounded(values, 4, "nearest") * torch.tensor([1.0, 0.3])).sum().backward()
+    assert values.grad.tolist() == [1.0, 0.25]
+
+
+def test_integers_of_other_kinds_and_halves_are_refused():
+    with pytest.raises(ValueError, match="values are torch.float16"):
+        quantize(torch.ones(2, dtype=torch.float16))
+
+
+def test_an_optimiser_of_24_bits_is_sgd_but_for_rounding():
+    torch.manual_seed(0)
+    start = torch.randn(3, 4)
+    ours, theirs = nn.Parameter(start.clone()), nn.Parameter(start.clone())
+    how = {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.01}
+    low = LowPrecisionSGD([ours], bits=24, rounding="nearest", **how)
+    full = torch.optim.SGD([theirs], **how)
+    for step in range(5):
+        for parameter, optimiser in ((ours, low), (theirs, full)):
+            parameter.grad = torch.full((3, 4), 0.3 + step)
+            optimiser.step()
+    # 2^-22 of the largest value of a block for each of 15 roundings
+    torch.testing.assert_close(ours.data, theirs.data, atol=1e-4, rtol=0)
+
+
+def test_gradients_are_rounded_before_they_move_anything():
+    torch.manual_seed(0)
+    weight = nn.Parameter(quantize(torch.randn(4, 9), 4, "nearest", axis=0))
+    before, gradient = weight.detach().clone(), torch.randn(4, 9)
+    optimiser = LowPrecisionSGD([weight], 0.1, weight_decay=0.5, bits=4, rounding="nearest")
+    weight.grad = gradient.clone()
+    optimiser.step()
+    wanted = quantize(gradient + 0.5 * before, 4, "nearest", axis=0)
+    assert torch.equal(optimiser.state[weight]["momentum"], wanted)
+
+
+def test_a_copy_has_its_filters_rounded_and_vectors_as_they_were():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(1, 3, 2), nn.BatchNorm2d(3))
+    kept = model[0].weight.detach().clone()
+    copied = with_rounded_weights(model, 3)
+    assert torch.equal(copied[0].weight, quantize(kept, 3, "nearest", axis=0))
+    assert torch.equal(copied[0].bias, model[0].bias) and torch.equal(model[0].weight, kept)
+
+
+def test_weights_and_momenta_lie_on_the_grid_of_their_filter():
+    torch.manual_seed(0)
+    weight = nn.Parameter(torch.randn(4, 9))
+    optimiser = LowPrecisionSGD([weight], lr=0.1)
+    for _ in range(3):
+        weight.grad = torch.randn(4, 9)
+        optimiser.step()
+    for values in (weight.data, optimiser.state[weight]["momentum"]):
+        # the most negative integer begins the next exponent, whose steps are twice as wide
+        exponent = torch.frexp(values.abs().amax(1, keepdim=True)).exponent - 1
+        steps = torch.ldexp(values, 7 - exponent)
+        assert torch.equal(steps, steps.round()) and len(steps.unique()) > 4
+
+
+def test_parameters_without_a_gradient_stay_and_closures_are_refused():
+    weight = nn.Parameter(torch.ones(2))
+    optimiser = LowPrecisionSGD([weight], lr=0.1)
+    optimiser.step()
+    assert weight.tolist() == [1.0, 1.0]
+    with pytest.raises(ValueError, match="closure"):
+        optimiser.step(lambda: None)
+
+
+def test_activations_are_rounded_until_the_handles_are_removed():
+    torch.manual_seed(0)
+    model, x = nn.Sequential(nn.Linear(5, 64)), torch.randn(7, 5)
+    plain_output = model(x)
+    handles = round_activations(model, bits=4)
+    assert len(model(x).unique()) <= 16
+    for handle in handles:
+        handle.remove()
+    assert torch.equal(model(x), plain_output)
