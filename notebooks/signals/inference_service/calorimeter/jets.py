@@ -3,9 +3,10 @@ jets come out.
 
 A jet is simulated as particles that share its energy; each leaves hits in cells of 0.1 × 0.1 in
 η × φ, in two layers. Hadrons are seen too faintly, the more so the softer they are (Groom's
-parametrisation). Cells above 4 sigmas of noise start a cluster, neighbours above 2 join, and
-theirs (ATLAS's 4-2-0 rule). A tiny network corrects each cluster's energy; anti-kt joins
-clusters to jets. φ is not joined at 2π in clusters: jets are simulated away from the seam.
+parametrisation). Cells above 4 sigmas of noise start a cluster, neighbours above 2 join. A tiny
+network corrects each cluster's energy. The hardest cluster with all around it is a jet:
+experiments use anti-kt, which also divides jets that touch; ours are apart, and away from the
+seam at φ = 2π.
 
 Units: GeV; energy stands for transverse momentum (no angles to the beam).
 Legend: J jets, P particles, C clusters, F features of a cluster.
@@ -18,11 +19,11 @@ import torch
 from scipy import ndimage
 from torch import nn
 
-__all__ = ["Calibration", "anti_kt", "clusters_of", "collision", "fit", "response"]
+__all__ = ["Calibration", "clusters_of", "collision", "cones", "fit", "jet_ratios", "response"]
 
 CELL, ETA, NOISE = 0.1, 2.0, 0.05  # size of a cell, |η| covered, GeV of noise in each cell
 ROWS, COLUMNS = int(2 * ETA / CELL), int(round(2 * np.pi / CELL))
-EH, GROOM_M, GROOM_E0 = 1.6, 0.82, 1.0  # e/h, exponent, GeV
+EH, GROOM_M, GROOM_E0, RADIUS = 1.6, 0.82, 1.0, 0.4  # e/h, exponent, GeV; of a jet
 
 
 class Collision(NamedTuple):
@@ -75,14 +76,12 @@ def clusters_of(cells):
     labels = np.setdiff1d(near[whole > 4 * sigma], [0])
     if not len(labels):
         return np.zeros((0, 4), np.float32), np.zeros((0, 3))
-    grown = np.where(np.isin(near, labels), near, 0)
-    grown = np.where(grown > 0, grown, ndimage.grey_dilation(grown, (3, 3)))
 
     def sums(values):
-        return ndimage.sum_labels(values, grown, labels)
+        return ndimage.sum_labels(values, near, labels)
 
     weight, energy = np.maximum(whole, 1e-6), np.maximum(sums(whole), 1e-3)
-    size, hottest = sums(np.ones_like(whole)), ndimage.maximum(whole, grown, labels)
+    size, hottest = sums(np.ones_like(whole)), ndimage.maximum(whole, near, labels)
     columns = [np.log(energy), sums(cells[0]) / energy, np.log(size), hottest / energy]
     row, column = (sums(weight * at) / sums(weight) for at in np.indices(whole.shape))
     place = (row + 0.5) * CELL - ETA, (column + 0.5) * CELL
@@ -90,32 +89,21 @@ def clusters_of(cells):
 
 
 def distances(momenta, eta, phi):
-    """How far clusters or jets (C, 3) are from a direction in η and φ, (C,)."""
+    """How far clusters (C, 3) are from a direction in η and φ, (C,)."""
     turn = (momenta[:, 2] - phi + np.pi) % (2 * np.pi) - np.pi
     return np.hypot(momenta[:, 1] - eta, turn)
 
 
-def anti_kt(momenta, radius=0.4, least=10.0):
-    """Jets (J, 3) of clusters (C, 3) with transverse momentum, η, φ, hardest first: anti-kt
-    with sums weighted by momentum. Cost: C³, meant for tens of clusters."""
+def cones(momenta, radius=RADIUS, least=10.0):
+    """Jets (J, 3), transverse momentum, η, φ, of clusters (C, 3): the hardest that is left, its
+    energy that of all left within `radius`, until less than `least` is found."""
     left, found = np.array(momenta, float).reshape(-1, 3), []
     while len(left):
-        alone = left[:, 0] ** -2.0
-        apart = np.stack([distances(left, *one[1:]) for one in left]) / radius
-        pairs = np.minimum(alone[:, None], alone) * apart**2
-        np.fill_diagonal(pairs, np.inf)
-        i, j = np.unravel_index(pairs.argmin(), pairs.shape)
-        if pairs[i, j] >= alone.min():
-            found.append(left[alone.argmin()])
-            left = np.delete(left, alone.argmin(), 0)
-            continue
-        share = left[j, 0] / (left[i, 0] + left[j, 0])
-        turn = (left[j, 2] - left[i, 2] + np.pi) % (2 * np.pi) - np.pi
-        eta = left[i, 1] + share * (left[j, 1] - left[i, 1])
-        joined = left[i, 0] + left[j, 0], eta, left[i, 2] + share * turn
-        left = np.vstack([np.delete(left, (i, j), 0), joined])
-    kept = [jet for jet in found if jet[0] >= least]
-    return np.array(sorted(kept, key=lambda jet: -jet[0])).reshape(-1, 3)
+        hardest = left[left[:, 0].argmax()]
+        near = distances(left, *hardest[1:]) < radius
+        found.append((left[near, 0].sum(), *hardest[1:]))
+        left = left[~near]
+    return np.array([jet for jet in found if jet[0] >= least]).reshape(-1, 3)
 
 
 class Calibration(nn.Module):
@@ -131,12 +119,12 @@ class Calibration(nn.Module):
 
 
 def fit(collisions, steps=300, seed=0):
-    """A Calibration that makes the clusters within 0.4 of each true jet sum to its momentum."""
+    """A Calibration: clusters within RADIUS of each true jet then sum to its momentum."""
     rows, owners, wanted = [], [], []
     for one in collisions:
         features, momenta = clusters_of(one.cells)
         for pt, *direction in one.jets:
-            near = distances(momenta, *direction) < 0.4
+            near = distances(momenta, *direction) < RADIUS
             rows.append(features[near])
             owners += [len(wanted)] * near.sum()
             wanted.append(pt)
@@ -155,15 +143,15 @@ def fit(collisions, steps=300, seed=0):
 
 
 def jet_ratios(collisions, factor_of=None):
-    """Found over true momentum of each jet that has a partner within 0.4, (J,); `factor_of`
+    """Found over true momentum of each jet that has a partner within RADIUS, (J,); `factor_of`
     features (C, 4) gives what clusters are multiplied with, (C, 1)."""
     found = []
     for one in collisions:
         features, momenta = clusters_of(one.cells)
         if factor_of:
             momenta[:, :1] *= factor_of(features)
-        jets = anti_kt(momenta)
+        jets = cones(momenta)
         for pt, *direction in one.jets:
             away = distances(jets, *direction)
-            found += [jets[away.argmin(), 0] / pt] if (away < 0.4).any() else []
+            found += [jets[away.argmin(), 0] / pt] if (away < RADIUS).any() else []
     return np.array(found)

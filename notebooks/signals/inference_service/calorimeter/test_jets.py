@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from .jets import Calibration, anti_kt, clusters_of, collision, fit, jet_ratios, response
+from .jets import Calibration, clusters_of, collision, cones, fit, jet_ratios, response
 
 
 def test_hadrons_are_seen_more_faintly_the_softer_they_are():
@@ -14,17 +14,16 @@ def test_hadrons_are_seen_more_faintly_the_softer_they_are():
     assert (response(energy, np.ones(3, bool)) == 1).all()
 
 
-def test_anti_kt_joins_what_is_near_and_keeps_the_momentum():
-    found = anti_kt(np.array([[50, 0.0, 1.0], [10, 0.1, 1.1], [40, 0.5, 4.0], [2, 1.5, 2.5]]))
-    np.testing.assert_allclose(found[:, 0], [60, 40])
-    np.testing.assert_allclose(found[0, 1:], [10 * 0.1 / 60, 1 + 10 * 0.1 / 60], atol=1e-9)
-    around = anti_kt(np.array([[50, 0.0, 0.05], [10, 0.0, 2 * np.pi - 0.05]]))
+def test_a_jet_is_the_hardest_cluster_with_all_around_it():
+    found = cones(np.array([[10, 0.1, 1.1], [50, 0.0, 1.0], [40, 0.5, 4.0], [2, 1.5, 2.5]]))
+    np.testing.assert_allclose(found, [[60, 0.0, 1.0], [40, 0.5, 4.0]])
+    around = cones(np.array([[50, 0.0, 0.05], [10, 0.0, 2 * np.pi - 0.05]]))
     assert len(around) == 1  # φ goes round
 
 
 def test_noise_alone_makes_no_jet_and_empty_cells_no_cluster():
     one = collision(np.random.default_rng(0), jets=0)
-    assert len(anti_kt(clusters_of(one.cells)[1])) == 0
+    assert len(cones(clusters_of(one.cells)[1])) == 0
     assert clusters_of(np.zeros_like(one.cells))[0].shape == (0, 4)
 
 

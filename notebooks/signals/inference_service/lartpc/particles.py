@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import landau
 
-__all__ = ["EM", "MASS_MEV", "MICHEL", "TRACK", "Deposits", "bethe", "csda_range", "propagate"]
+__all__ = ["EM", "MASS_MEV", "MICHEL", "TRACK", "Deposits", "bethe", "propagate"]
 
 TRACK, EM, MICHEL = 0, 1, 2  # what made a deposit: the network's three kinds
 DENSITY, RADIATION_LENGTH = 1.396, 19.55 / 1.396  # g/cm³ and cm
@@ -71,12 +71,6 @@ def bethe(kinetic_mev, mass_mev):
     light += (1 - beta2 - (2 * gamma - 1) / gamma**2 * np.log(2)) / 2
     light += ((gamma - 1) / gamma) ** 2 / 16
     return scale * np.clip(np.where(ratio == 1, light, heavy), 0.1, None)
-
-
-def csda_range(kinetic_mev, mass_mev, points=4000):
-    """How far a particle gets if it loses exactly the mean, in cm."""
-    energy = np.geomspace(CUT_MEV, kinetic_mev, points)
-    return np.trapezoid(1 / bethe(energy, mass_mev), energy)
 
 
 def highland(length_cm, momentum_mev, beta):

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from .clusters import cluster, cluster_scores, kinds_of, match_planes
+from .clusters import cluster, kinds_of, match_planes
 from .waveforms import cut_patches, deconvolve, find_hits, image_of, remove_shared_noise
 
 __all__ = ["Reconstructed", "amdahl", "prepare", "reconstruct"]
@@ -25,7 +25,6 @@ class Reconstructed(NamedTuple):
     michel: list
     kinds: list
     clusters: list
-    scores: list
     points: np.ndarray
     rows: np.ndarray
     seconds: dict
@@ -51,9 +50,8 @@ def reconstruct(event, infer):
     emtrk, michel = np.split(emtrk, ends), np.split(michel, ends)
     kinds = list(map(kinds_of, emtrk, michel))
     clusters = clock("clusters", lambda: list(map(cluster, hits, kinds, range(3))))
-    scores = list(map(cluster_scores, clusters, emtrk))
     points, rows = clock("matching", lambda: match_planes(hits, event.detector))
-    whole = images, hits, emtrk, michel, kinds, clusters, scores
+    whole = images, hits, emtrk, michel, kinds, clusters
     return Reconstructed(*whole, points, rows, clock.seconds)
 
 

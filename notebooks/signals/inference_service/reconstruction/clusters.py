@@ -1,10 +1,8 @@
-"""From labelled hits to clusters, space points and scores against the simulation's truth.
+"""From labelled hits to clusters and space points, and how right the labels are.
 
-Hits of one plane and kind that lie near each other are a cluster; its score sums what the
-network said of its hits, p = track / (track + shower), as larrecodnn's cluster labels do. A
-point in space was seen by three planes at one time; two of its wires predict the third, and the
-prediction must be hit. A hit is right if most electrons of its wire and pixel come from the
-kind it was labelled.
+Hits of one plane and kind that lie near each other are a cluster. A point in space was seen by
+three planes at one time; two of its wires predict the third, and the prediction must be hit. A
+hit is right if most electrons of its wire and pixel come from the kind it was labelled.
 """
 
 import numpy as np
@@ -14,8 +12,7 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
-__all__ = ["KINDS", "cluster", "cluster_scores", "hit_truth", "kinds_of", "match_planes"]
-__all__ += ["quality"]
+__all__ = ["KINDS", "cluster", "hit_truth", "kinds_of", "match_planes", "quality"]
 
 KINDS = {TRACK: "track", EM: "shower", MICHEL: "Michel"}
 NEAR_CM, MICHEL_AT = 1.6, 0.5
@@ -40,12 +37,6 @@ def cluster(hits, kinds, plane, near_cm=NEAR_CM):
     ones = np.ones(same.sum(), bool)
     links = coo_matrix((ones, (one[same], other[same])), shape=(len(at), len(at)))
     return connected_components(links, directed=False)[1]
-
-
-def cluster_scores(clusters, emtrk):
-    """p(track) of each cluster: its hits' outputs, summed, without 'none'."""
-    sums = [np.bincount(clusters, emtrk[:, i]) for i in range(2)]
-    return sums[0] / np.maximum(sums[0] + sums[1], 1e-12)
 
 
 def match_planes(planes, detector, ticks=3.0, wires=1.0):

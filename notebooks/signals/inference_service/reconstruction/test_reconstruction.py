@@ -7,7 +7,7 @@ from lartpc.detector import pulse
 from scipy.spatial import cKDTree
 
 from .chain import amdahl, prepare, reconstruct
-from .clusters import cluster, cluster_scores, hit_truth, kinds_of, match_planes, quality
+from .clusters import cluster, hit_truth, kinds_of, match_planes, quality
 from .waveforms import (
     SCALE,
     SIDE,
@@ -84,11 +84,6 @@ def test_clusters_join_steps_and_not_kinds():
     assert len(set(found[:3])) == 1 and len(set(found)) == 3
     empty = Hits(*[np.zeros(0, int)] * 4)
     assert cluster(empty, np.zeros(0, int), 0).size == 0
-
-
-def test_a_cluster_s_score_sums_its_hits():
-    outputs = np.array([[0.6, 0.2, 0.2], [0.2, 0.4, 0.4], [0.0, 1.0, 0.0]])
-    np.testing.assert_allclose(cluster_scores(np.array([0, 0, 1]), outputs), [0.8 / 1.4, 0])
 
 
 def test_points_in_space_lie_on_what_crossed(event):

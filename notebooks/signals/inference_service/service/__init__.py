@@ -1,6 +1,6 @@
 """The server's side: which engine computes, and how requests become batches.
 
-launch           settings, engines, servers as processes
+launch           settings, engines, Triton as a process
 batcher          dynamic batching by Triton's rules
 embedded         a server of KServe v2 in this process
 onnx_model       a network in a file, without torch
@@ -9,7 +9,7 @@ triton_models    the models behind NVIDIA's Triton, in an environment of their o
 
 from .batcher import Batcher, Overloaded
 from .embedded import EmbeddedServer
-from .launch import EMMICHEL, PINS, Process, Settings, engine, metrics, triton_python
+from .launch import EMMICHEL, PINS, Settings, Triton, engine, metrics, triton_python
 
-__all__ = ["EMMICHEL", "PINS", "Batcher", "EmbeddedServer", "Overloaded", "Process", "Settings"]
+__all__ = ["EMMICHEL", "PINS", "Batcher", "EmbeddedServer", "Overloaded", "Settings", "Triton"]
 __all__ += ["engine", "metrics", "triton_python"]

@@ -4,25 +4,23 @@ few features.
     with EmbeddedServer({"emmichel": "emmichel.onnx"}) as server:
         Sonic([server.address], EMMICHEL)
 
-    python -m service.embedded '{"models": {"emmichel": "emmichel.onnx"}}'    # prints its port
-
-It answers /v2/health/live and /ready, /v2/models/NAME with /ready and /infer, and /metrics in
-Prometheus's text format under Triton's names. HTTP is uvicorn's; batches are `batcher`'s. It
-has no gRPC, no shared memory, no versions of models, and binds to this machine alone.
+It answers /v2/health/live and /ready, /v2/models/NAME/ready and /infer, and /metrics in
+Prometheus's text format under Triton's names. HTTP is Python's own, one thread and one request
+for each connection; batches are `batcher`'s. It has no gRPC, no shared memory, no versions of
+models, and binds to this machine alone.
 """
 
-import asyncio
+import contextlib
 import json
-import signal
-import socket
-import sys
+import socketserver
 import threading
-import time
+from http.server import BaseHTTPRequestHandler
 
 import numpy as np
 from sonic import HEADER, BadMessage, pack, unpack
 
 from .batcher import Batcher, Overloaded
+from .onnx_model import OnnxModel
 
 __all__ = ["EmbeddedServer"]
 
@@ -35,134 +33,100 @@ COUNTERS = {
     "queue_us": "inference_queue_duration_us",
     "infer_us": "inference_compute_infer_duration_us",
 }
-STATUS = {
-    Overloaded: 503,
-    BadMessage: 400,
-    ValueError: 400,
-    LookupError: 404,
-    RuntimeError: 500,
-}
+STATUS = {Overloaded: 503, ValueError: 400, LookupError: 404, RuntimeError: 500}
 
 
-class EmbeddedServer:
+class EmbeddedServer(socketserver.ThreadingTCPServer):
     """Serves models {name: path of an ONNX file, or a function with `inputs` and `outputs`}.
 
-    Other options go to each model's `Batcher`; `threads` are those of one instance. `address`
-    is host:port, `batchers` {name: Batcher}.
+    Other options go to each model's `Batcher`; `threads` are those of one model. `address` is
+    host:port, `batchers` {name: Batcher}.
     """
 
-    def __init__(self, models, threads=1, port=0, **options):
-        from .onnx_model import OnnxModel
+    allow_reuse_address, daemon_threads, request_queue_size = True, True, 128
 
+    def __init__(self, models, threads=1, **options):
         made = {n: m if callable(m) else OnnxModel(m, threads) for n, m in models.items()}
-        self.models, self.options, self.port = made, options, port
+        self.batchers = {name: Batcher(model, **options) for name, model in made.items()}
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.address = f"127.0.0.1:{self.server_address[1]}"
 
     def __enter__(self):
-        import uvicorn
-
-        made = {name: Batcher(model, **self.options) for name, model in self.models.items()}
-        # asyncio sends small answers at once only where the socket names its protocol; else the
-        # body waits for the client's delayed acknowledgement of the header, some 40 ms
-        self.door = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-        self.door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self.door.bind(("127.0.0.1", self.port))
-        self.batchers = made
-        self.address = f"127.0.0.1:{self.door.getsockname()[1]}"
-        told = {"log_level": "error", "lifespan": "off", "ws": "none", "interface": "asgi3"}
-        told |= {"timeout_keep_alive": 60, "timeout_graceful_shutdown": 3, "backlog": 512}
-        self.server = uvicorn.Server(uvicorn.Config(self._app, **told))
-        served = self.server.serve(sockets=[self.door])
-        self.thread = threading.Thread(target=asyncio.run, args=[served], daemon=True)
-        self.thread.start()
-        while not self.server.started and self.thread.is_alive():
-            time.sleep(0.005)
+        threading.Thread(target=self.serve_forever, args=[0.05], daemon=True).start()
         return self
 
     def __exit__(self, *_):
-        self.server.should_exit = True
-        self.thread.join()
+        self.shutdown()
+        self.server_close()
         for batcher in self.batchers.values():
             batcher.stop()
-        self.door.close()
 
-    async def _app(self, scope, receive, send):
-        """One request: ASGI."""
-        headers = {name.decode().lower(): value.decode() for name, value in scope["headers"]}
-        try:
-            body = await _body(receive, headers)
-            answer, more = await self._answer(scope["method"], scope["path"], body, headers)
-            status, kind = 200, more.pop("content-type", "application/json")
-        except tuple(STATUS) as error:
-            status = next(code for one, code in STATUS.items() if isinstance(error, one))
-            answer = json.dumps({"error": str(error.args[0])}).encode()
-            kind, more = "application/json", {}
-        pairs = {"content-type": kind, "content-length": str(len(answer))} | more
-        pairs = [(name.encode(), value.encode()) for name, value in pairs.items()]
-        await send({"type": "http.response.start", "status": status, "headers": pairs})
-        await send({"type": "http.response.body", "body": answer})
 
-    async def _answer(self, method, path, body, headers):
-        """(body, headers); raises what `STATUS` knows."""
-        parts = path.strip("/").split("/")
-        if path == "/metrics":
-            return self._metrics().encode(), {"content-type": "text/plain; version=0.0.4"}
-        if path in ("/v2/health/live", "/v2/health/ready"):
-            return b"", {}
-        if parts[:2] != ["v2", "models"] or len(parts) not in (3, 4):
-            raise LookupError(f"{path}: no such path")
-        name, action = parts[2], parts[3:]
-        if name not in self.models:
-            raise LookupError(f"model {name!r} is unknown; there are {', '.join(self.models)}")
-        if action == ["infer"] and method == "POST":
-            return await self._infer(name, body, headers.get(HEADER.lower(), len(body)))
-        if action == ["ready"]:
-            return b"", {}
-        if not action:
-            return json.dumps(self._described(name)).encode(), {}
-        raise LookupError(f"{method} {path}: no such path")
+class Handler(BaseHTTPRequestHandler):
+    """One request and its answer."""
 
-    async def _infer(self, name, body, header_length):
-        arrays, header = unpack(body, header_length, "inputs")
-        _fits(arrays, self.models[name].inputs)
-        outputs = await asyncio.wrap_future(self.batchers[name].submit(arrays))
+    # without it the body waits for the client's late acknowledgement of the header, some 40 ms
+    disable_nagle_algorithm = True
+    timeout = 60
+
+    def do_GET(self):
+        """None; whatever the method was."""
+        with contextlib.suppress(OSError):  # nobody may be there any more
+            try:
+                kind, length, body = self._answer(self.path.strip("/").split("/"))
+                status = 200
+            except tuple(STATUS) as error:
+                status = next(code for one, code in STATUS.items() if isinstance(error, one))
+                body = json.dumps({"error": str(error.args[0])}).encode()
+                kind, length = "application/json", 0
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            if length:
+                self.send_header(HEADER, str(length))
+            self.end_headers()
+            self.wfile.write(body)
+
+    do_POST = do_GET
+
+    def log_message(self, *_):
+        """None; no log is kept."""
+
+    def _answer(self, parts):
+        """(content type, length of a JSON header, body); raises what `STATUS` knows."""
+        batchers = self.server.batchers
+        if parts == ["metrics"]:
+            return "text/plain; version=0.0.4", 0, _metrics(batchers).encode()
+        if parts in (["v2", "health", "live"], ["v2", "health", "ready"]):
+            return "application/json", 0, b""
+        if parts[:2] != ["v2", "models"] or parts[3:] not in (["ready"], ["infer"]):
+            raise LookupError(f"{self.path}: no such path")
+        if parts[2] not in batchers:
+            raise LookupError(f"model {parts[2]!r} is unknown; there are {', '.join(batchers)}")
+        if parts[3] == "ready":
+            return "application/json", 0, b""
+        return "application/octet-stream", *self._infer(batchers[parts[2]])
+
+    def _infer(self, batcher):
+        told = self.headers.get("Content-Length", "")
+        if not told.isdecimal() or int(told) > MOST_BYTES:
+            raise BadMessage(f"{told or 'no'} bytes came; up to {MOST_BYTES} are allowed")
+        body = self.rfile.read(int(told))
+        arrays, header = unpack(body, self.headers.get(HEADER, len(body)), "inputs")
+        _fits(arrays, batcher.model.inputs)
+        outputs = batcher.submit(arrays).result()
         more = {"id": header["id"]} if isinstance(header.get("id"), str) else {}
-        answer, length = pack(outputs, "outputs", model_name=name, model_version="1", **more)
-        return answer, {"content-type": "application/octet-stream", HEADER: str(length)}
-
-    def _described(self, name):
-        def told(tensors):
-            kinds = {np.float32: "FP32", np.float64: "FP64", np.int64: "INT64"}
-            named = {n: (kinds[kind], [-1, *shape]) for n, (kind, shape) in tensors.items()}
-            return [{"name": n, "datatype": k, "shape": s} for n, (k, s) in named.items()]
-
-        model = self.models[name]
-        described = {"inputs": told(model.inputs), "outputs": told(model.outputs)}
-        return {"name": name, "versions": ["1"], "platform": "onnxruntime"} | described
-
-    def _metrics(self):
-        lines = []
-        for key, name in COUNTERS.items():
-            lines.append(f"# TYPE nv_{name} counter")
-            for model, batcher in self.batchers.items():
-                lines.append(f'nv_{name}{{model="{model}",version="1"}} {batcher.counts[key]}')
-        return "\n".join([*lines, ""])
+        answer, length = pack(outputs, "outputs", model_version="1", **more)
+        return length, answer
 
 
-async def _body(receive, headers):
-    """The whole body; raises BadMessage for one that is too large or cut."""
-    parts, size, told = [], 0, headers.get("content-length", "0")
-    more = told.isdecimal() and int(told) <= MOST_BYTES
-    while more:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise BadMessage("the client left")
-        parts.append(message.get("body", b""))
-        size += len(parts[-1])
-        if size > MOST_BYTES:
-            break
-        if not message.get("more_body"):
-            return b"".join(parts)
-    raise BadMessage(f"{max(told, str(size), key=len)} bytes came; {MOST_BYTES} are allowed")
+def _metrics(batchers):
+    lines = []
+    for key, name in COUNTERS.items():
+        lines.append(f"# TYPE nv_{name} counter")
+        for model, batcher in batchers.items():
+            lines.append(f'nv_{name}{{model="{model}",version="1"}} {batcher.counts[key]}')
+    return "\n".join([*lines, ""])
 
 
 def _fits(arrays, inputs):
@@ -176,17 +140,3 @@ def _fits(arrays, inputs):
             needed = f"{np.dtype(dtype)} of shape (rows, {', '.join(map(str, shape))})"
             words = f"{name}: {came.dtype} of shape {came.shape} came; {needed} is needed"
             raise BadMessage(words)
-
-
-def main(told):
-    """Serves until SIGTERM; prints {"http": port} when ready."""
-    stop = threading.Event()
-    for name in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(name, lambda *_: stop.set())
-    with EmbeddedServer(**json.loads(told)) as server:
-        print(json.dumps({"http": int(server.address.rsplit(":", 1)[1])}), flush=True)
-        stop.wait()
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])

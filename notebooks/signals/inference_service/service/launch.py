@@ -1,9 +1,8 @@
-"""Which engine computes, by configuration alone; and servers as processes: started, awaited,
+"""Which engine computes, by configuration alone; and Triton as a process: started, awaited,
 ended.
 
     Settings("local")                         the network in this process
     Settings("embedded")                      a server in this process, over a socket
-    Settings("process")                       the same, in a process of its own
     Settings("triton")                        NVIDIA's, where TRITON_PYTHON names it
     Settings("remote", ("node:8000",))        any server of KServe v2
 
@@ -18,7 +17,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import threading
 import urllib.request
 from dataclasses import dataclass, field
@@ -27,14 +25,17 @@ from pathlib import Path
 import numpy as np
 from sonic import Model, Sonic
 
-__all__ = ["EMMICHEL", "PINS", "Process", "Settings", "engine", "metrics", "triton_python"]
+from .embedded import EmbeddedServer
+from .onnx_model import OnnxModel
+
+__all__ = ["EMMICHEL", "PINS", "Settings", "Triton", "engine", "metrics", "triton_python"]
 
 PINS = (
     "nvidia-pytriton==0.7.0 numpy==1.26.4 onnxruntime==1.31.1 tritonclient[http,grpc]==2.73.0"
 )
 OUTPUTS = {"em_trk_none_netout": (3,), "michel_netout": (1,)}
 EMMICHEL = Model("emmichel", "patches", (48, 48), OUTPUTS, tuple(OUTPUTS))
-MODES, START_S = ("local", "embedded", "process", "triton", "remote"), 120
+MODES, START_S = ("local", "embedded", "triton", "remote"), 120
 HERE = Path(__file__).parent
 
 
@@ -65,20 +66,15 @@ def triton_python():
 @contextlib.contextmanager
 def engine(settings, path=None, model=EMMICHEL):
     """The function from rows to outputs that the settings ask for, while it is open."""
-    from .embedded import EmbeddedServer
-    from .onnx_model import OnnxModel
-
     if settings.mode == "local":
         network = OnnxModel(path, settings.server.get("threads", 1))
         yield lambda rows: local(network, model, rows)
         return
     with contextlib.ExitStack() as stack:
         addresses = settings.addresses
-        if settings.mode == "embedded":
-            server = EmbeddedServer({model.name: path}, **settings.server)
-            addresses = [stack.enter_context(server).address]
-        elif settings.mode != "remote":
-            server = Process({model.name: path}, settings.mode == "triton", **settings.server)
+        if settings.mode != "remote":
+            kind = {"embedded": EmbeddedServer, "triton": Triton}[settings.mode]
+            server = kind({model.name: path}, **settings.server)
             addresses = [stack.enter_context(server).address]
         yield stack.enter_context(Sonic(addresses, model, **settings.client))
 
@@ -91,27 +87,26 @@ def local(network, model, rows, batch=256):
     return tuple(np.concatenate([b[name] for b in blocks or empty]) for name in model.outputs)
 
 
-class Process:
-    """A server of models {name: path} as a process of its own: ours, or Triton.
+class Triton:
+    """NVIDIA's server of models {name: path} as a process.
 
-    `with Process({"emmichel": path}, triton=True, delay_us=500) as server: server.address`.
-    `ports` is what it printed. Raises RuntimeError with its last words where it does not start,
-    and ValueError for Triton without TRITON_PYTHON.
+    `with Triton({"emmichel": path}, delay_us=500) as server: server.address`. `ports` is what
+    it printed. Raises RuntimeError with its last words where it does not start, and ValueError
+    without TRITON_PYTHON.
     """
 
-    def __init__(self, models, triton=False, **options):
-        if triton and not triton_python():
+    def __init__(self, models, **options):
+        if not triton_python():
             raise ValueError(f"TRITON_PYTHON names no Python; make an environment with {PINS}")
-        theirs = [triton_python(), str(HERE / "triton_models.py")]
-        program = theirs if triton else [sys.executable, "-m", "service.embedded"]
         paths = {name: str(Path(path).resolve()) for name, path in models.items()}
-        self.command = [*program, json.dumps({"models": paths} | options)]
+        told = json.dumps({"models": paths} | options)
+        self.command = [triton_python(), str(HERE / "triton_models.py"), told]
 
     def __enter__(self):
         dropped = {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"}  # of another Python
         kept = {name: value for name, value in os.environ.items() if name not in dropped}
         joined = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-        joined |= {"cwd": HERE.parent, "env": kept, "start_new_session": True}
+        joined |= {"env": kept, "start_new_session": True}
         self.process, told, self.ports = subprocess.Popen(self.command, **joined), [], {}
         clock = threading.Timer(START_S, self.kill)
         clock.start()
@@ -126,7 +121,7 @@ class Process:
             raise RuntimeError(f"the server did not start: {''.join(told).strip()[-800:]}")
         threading.Thread(target=self.process.stdout.read, daemon=True).start()  # its log
         self.address = f"127.0.0.1:{self.ports['http']}"
-        self.metrics_address = f"127.0.0.1:{self.ports.get('metrics', self.ports['http'])}"
+        self.metrics_address = f"127.0.0.1:{self.ports['metrics']}"
         return self
 
     def __exit__(self, *_):
@@ -143,12 +138,11 @@ class Process:
         self.process.wait()
 
 
-def metrics(address):
-    """{(name, model): value} of a server's metrics in Prometheus's text format."""
+def metrics(address, model=EMMICHEL.name):
+    """{name: value} of a model in a server's metrics, Prometheus's text format."""
     with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
         text, found = answer.read().decode(), {}
     for line in text.splitlines():
-        if line.startswith("nv_") and 'model="' in line:
-            name, _, rest = line.partition("{")
-            found[name, rest.split('model="')[1].split('"')[0]] = float(line.rsplit(" ", 1)[1])
+        if line.startswith("nv_") and f'model="{model}"' in line:
+            found[line.partition("{")[0]] = float(line.rsplit(" ", 1)[1])
     return found

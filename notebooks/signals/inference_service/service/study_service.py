@@ -1,11 +1,11 @@
-"""The study of a server under load: clients, delays, batching, a killed server, a slow link.
+"""The study of NVIDIA's Triton under load: clients, delays, batching, a killed server, a slow
+link.
 
     TRITON_PYTHON=~/triton/bin/python python -m service.study_service    # from the slice
 
-Ten minutes with NVIDIA's Triton; without TRITON_PYTHON it studies the embedded server, and the
-receipt says so. `--parts` picks some; a part that fails is told, the others count. Clients and
-servers share the machine, every answer is checked. Where haproxy or Prometheus are installed,
-they take their part: one balances two servers, one reads the metrics.
+Minutes, on an otherwise idle machine; `--parts` picks some. Clients and servers share the
+machine, every answer is checked. Where haproxy or Prometheus are installed, they take their
+part: one balances two servers, one reads the metrics.
 """
 
 import argparse
@@ -17,6 +17,7 @@ import subprocess
 import tempfile
 import threading
 import time
+import urllib.parse
 import urllib.request
 from pathlib import Path
 
@@ -25,35 +26,31 @@ from emmichel import load_network, save_onnx
 from helpers import check, device, receipts
 from lartpc import Detector, draw_primaries, simulate
 from reconstruction import prepare
-from sonic import Fault, Sonic, crossing, load, save_events
+from sonic import Fault, crossing, load, save_events
 
-from .launch import EMMICHEL, HERE, Process, Settings, engine, metrics, triton_python
+from .launch import EMMICHEL, HERE, Settings, Triton, engine, metrics, triton_python
 
 CLIENTS, DELAYS_US = (1, 2, 4, 8, 16), (0, 2000, 10_000)
-EVENT = 55_000  # patches, as the article's
-INFER, QUEUE = "nv_inference_compute_infer_duration_us", "nv_inference_queue_duration_us"
-ROWS, BATCHES = "nv_inference_count", "nv_inference_exec_count"
+INFER, ROWS = "nv_inference_compute_infer_duration_us", "nv_inference_count"
+BATCHES, QUEUED = "nv_inference_exec_count", "nv_inference_pending_request_count"
 
 
 class Study:
     """What the parts share: the model's file, events to send, seconds a point, a receipt."""
 
-    def __init__(self, folder, receipt, seconds, triton):
+    def __init__(self, folder, receipt, seconds):
         rng, place = np.random.default_rng(0), Detector()
         event = simulate(draw_primaries(place, rng, muons=3, stopping=3, showers=2), place, rng)
-        self.patches = prepare(event)[2].numpy()
-        self.path = save_onnx(load_network(), Path(folder) / "emmichel.onnx")
+        patches = prepare(event)[2].numpy()
         self.folder, self.receipt, self.seconds = Path(folder), receipt, seconds
-        self.triton = triton
+        self.path = save_onnx(load_network(), self.folder / "emmichel.onnx")
         with engine(Settings("local"), self.path) as infer:
-            self.right = infer(self.patches)
-        self.events = save_events(
-            self.folder / "events.npz", EMMICHEL, self.patches, self.right
-        )
+            right = infer(patches)
+        self.events = save_events(self.folder / "events.npz", EMMICHEL, patches, right)
 
     def server(self, **options):
-        """A server process of the kind that is studied."""
-        return Process({EMMICHEL.name: self.path}, self.triton, **options)
+        """A Triton."""
+        return Triton({EMMICHEL.name: self.path}, **options)
 
     def point(self, server, rows, clients, address=None, **options):
         """(what `load` found, how much the server's metrics grew); all answers are right."""
@@ -62,8 +59,12 @@ class Study:
         found = load([address], self.events, rows, clients, self.seconds, **options)
         check.that(found["wrong"] == found["lost"] == 0, f"wrong or lost events: {found}")
         now = metrics(server.metrics_address)
-        grown = {k[0]: now[k] - before.get(k, 0) for k in now if k[1] == EMMICHEL.name}
-        return found, grown
+        return found, {name: now[name] - before.get(name, 0) for name in now}
+
+    def table(self, name, columns, rows):
+        """None; a curve of the receipt."""
+        print(name, *rows, sep="\n", flush=True)
+        self.receipt.curve(name, **dict(zip(columns, zip(*rows, strict=True), strict=True)))
 
 
 def grid(study):
@@ -72,14 +73,14 @@ def grid(study):
     for delay_us in (-1, *DELAYS_US):
         options = {"no_batching": True} if delay_us < 0 else {"delay_us": delay_us}
         with study.server(max_batch=256, **options) as server:
+            study.point(server, 1, 2)  # warm
             for clients in CLIENTS:
                 found, grown = study.point(server, 1, clients)
-                waits = [1000 * np.quantile(found["latency_s"], q) for q in (0.5, 0.95)]
+                waits = [1000 * float(np.quantile(found["latency_s"], q)) for q in (0.5, 0.95)]
                 batch = grown[ROWS] / max(1, grown[BATCHES])
                 rows.append((clients, delay_us, found["patches_per_s"], *waits, batch))
-                print(rows[-1], flush=True)
     names = ("clients", "delay_us", "patches_per_s", "median_ms", "p95_ms", "mean_batch")
-    study.receipt.curve("grid", **dict(zip(names, zip(*rows, strict=True), strict=True)))
+    study.table("grid", names, rows)
     rate = {row[:2]: row[2] for row in rows}
     for metric, clients in (("study_batching_gain", 8), ("study_batching_gain_alone", 1)):
         gain = max(rate[clients, d] for d in DELAYS_US) / rate[clients, -1]
@@ -91,17 +92,17 @@ def clients(study, rest_s=0.5):
 
     The busy time is the server's own at each point: clients that take its cores slow it down.
     """
-    rates, waits, busy = [], [], []
+    rows = []
     with study.server(no_batching=True) as server:
         for count in CLIENTS:
             found, grown = study.point(server, 64, count, rest_s=rest_s)
-            rates.append(found["events_per_s"])
-            waits.append(1000 * np.median(found["latency_s"]))
-            busy.append(64 * grown[INFER] / 1000 / grown[ROWS])
-            print(count, rates[-1], waits[-1], busy[-1], flush=True)
-    columns = {"clients": CLIENTS, "events_per_s": rates, "median_ms": waits, "busy_ms": busy}
-    study.receipt.curve("clients", **columns)
-    predicted = (1000 * rest_s + waits[0]) / busy[0]
+            wait_ms, busy_ms = 1000 * np.median(found["latency_s"]), grown[INFER] / 1000
+            rows.append(
+                (count, found["events_per_s"], float(wait_ms), 64 * busy_ms / grown[ROWS])
+            )
+    study.table("clients", ("clients", "events_per_s", "median_ms", "busy_ms"), rows)
+    _, rates, wait_ms, busy_ms = zip(*rows, strict=True)
+    predicted = (1000 * rest_s + wait_ms[0]) / busy_ms[0]
     study.receipt.record("study_predicted_clients", predicted, "clients")
     study.receipt.record("study_crossing_clients", crossing(CLIENTS, rates), "clients")
 
@@ -156,26 +157,8 @@ def throttled(study, bytes_per_s=20e6):
     study.receipt.record("throttled_events", found["events_per_s"], "events/s")
 
 
-def event(study):
-    """One event of the article's size, its patches drawn from one that was simulated."""
-    some = np.random.default_rng(1).integers(len(study.patches), size=EVENT)
-    patches = study.patches[some]
-    with study.server() as server, Sonic([server.address], EMMICHEL, deadline_s=400) as sonic:
-        sonic(patches[:256])
-        before = metrics(server.metrics_address)[INFER, EMMICHEL.name]
-        found = sonic(patches)
-        busy_us = metrics(server.metrics_address)[INFER, EMMICHEL.name] - before
-    for got, want in zip(found, study.right, strict=True):
-        check.close(got, want[some], atol=1e-5, why="other batches, float32")
-    study.receipt.record("event_seconds", sonic.report.seconds, "s")
-    study.receipt.record("event_busy_seconds", busy_us / 1e6, "s")
-    study.receipt.record("event_sent_bytes", sonic.report.sent_bytes, "B")
-
-
 def peers(study):
     """NVIDIA's clients beside ours, by `triton_clients.py`, for blocks of 256 and of one."""
-    if not study.triton:
-        return print("there is no Triton: left out")
     rows = []
     with study.server(delay_us=0) as server:
         for size in (256, 1):
@@ -185,13 +168,11 @@ def peers(study):
             check.that(ran.returncode == 0, ran.stderr[-600:])
             times = json.loads(ran.stdout)
             rows.append((size, *(float(np.median(one)) for one in times.values())))
-            print(size, dict(zip(times, rows[-1][1:], strict=True)), flush=True)
-    names = ("block", *(f"{name}_ms" for name in times))
-    study.receipt.curve("peers", **dict(zip(names, zip(*rows, strict=True), strict=True)))
+    study.table("peers", ("block", *(f"{name}_ms" for name in times)), rows)
 
 
 def scraped(study):
-    """Prometheus's own sum of what the server computed, beside the server's."""
+    """What Prometheus reads of the server's counts, times and queue; its own sum of rows."""
     if not shutil.which("prometheus"):
         return print("Prometheus is not installed: left out")
     with study.server() as server:
@@ -202,15 +183,16 @@ def scraped(study):
         flags = [f"--config.file={file}", f"--storage.tsdb.path={study.folder}/tsdb"]
         with running(["prometheus", *flags, f"--web.listen-address={at}"]):
             study.point(server, 8, 2)
-            own = metrics(server.metrics_address)[ROWS, EMMICHEL.name]
-            query, until = f"http://{at}/api/v1/query?query={ROWS}", time.monotonic() + 30
-            read = 0.0
-            while read != own:  # it looks for what to scrape every five seconds
+            own, read = metrics(server.metrics_address)[ROWS], {}
+            query = urllib.parse.quote(f'{{model="{EMMICHEL.name}"}}')
+            until = time.monotonic() + 30
+            while read.get(ROWS) != own:  # it looks for what to scrape every five seconds
                 check.that(time.monotonic() < until, f"Prometheus read {read}, {own} is right")
                 time.sleep(0.5)
-                with urllib.request.urlopen(query, timeout=10) as answer:
-                    found = json.load(answer)["data"]["result"]
-                read = float(found[0]["value"][1]) if found else 0.0
+                with urllib.request.urlopen(f"http://{at}/api/v1/query?query={query}") as found:
+                    series = json.load(found)["data"]["result"]
+                read = {one["metric"]["__name__"]: float(one["value"][1]) for one in series}
+    check.that({ROWS, INFER, QUEUED} <= set(read), f"counts, times, queue: {sorted(read)}")
     study.receipt.record("prometheus_rows", own, "patches")
 
 
@@ -263,21 +245,21 @@ def free_port():
         return held.getsockname()[1]
 
 
-PARTS = (grid, clients, peers, event, preferred, killed, throttled, scraped)
+PARTS = (grid, clients, peers, preferred, killed, throttled, scraped)
 PARTS = {part.__name__: part for part in PARTS}
 
 
 def main(argv=None):
-    """All parts, and the receipt after each."""
+    """All parts, and the receipt after each; a part that fails is told, the others count."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--parts", nargs="*", choices=PARTS, default=list(PARTS))
-    parser.add_argument("--seconds", type=float, default=2, help="of load for each point")
-    o, triton = parser.parse_args(argv), bool(triton_python())
+    parser.add_argument("--seconds", type=float, default=3, help="of load for each point")
+    o = parser.parse_args(argv)
     receipt = receipts.start("inference_service", device.tier("auto"))
-    receipt.sizes(seconds=o.seconds, triton=int(triton))
+    receipt.sizes(seconds=o.seconds)
     failed = []
     with tempfile.TemporaryDirectory() as folder:
-        study = Study(folder, receipt, o.seconds, triton)
+        study = Study(folder, receipt, o.seconds)
         for name in o.parts:
             began = time.perf_counter()
             try:
@@ -287,7 +269,7 @@ def main(argv=None):
                 print(f"{name} failed: {type(error).__name__}: {str(error)[-400:]}", flush=True)
             print(f"{name}: {time.perf_counter() - began:.0f} s", flush=True)
             receipt.record("failed_parts", len(failed), "parts", note=", ".join(failed) or None)
-            path = receipt.write("triton" if triton else "embedded")
+            path = receipt.write("triton")
     print(path)
 
 

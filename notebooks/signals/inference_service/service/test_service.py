@@ -17,7 +17,7 @@ from sonic import HEADER, Sonic, pack
 
 from .batcher import Batcher, Overloaded
 from .embedded import EmbeddedServer
-from .launch import EMMICHEL, Process, Settings, engine, metrics, triton_python
+from .launch import EMMICHEL, Settings, Triton, engine, metrics, triton_python
 
 
 class Recorder:
@@ -134,13 +134,20 @@ def ask(server, path, body=None, headers=None):
     return found
 
 
-def test_health_and_metadata_are_those_of_the_protocol(server):
-    assert (
-        ask(server, "/v2/health/live")[0] == ask(server, "/v2/models/emmichel/ready")[0] == 200
-    )
-    told = json.loads(ask(server, "/v2/models/emmichel")[1])
-    assert told["inputs"] == [{"name": "patches", "datatype": "FP32", "shape": [-1, 48, 48]}]
-    assert ask(server, "/v2/models/other")[0] == ask(server, "/nothing")[0] == 404
+def test_health_is_told_and_what_is_not_there(server):
+    for path in ("/v2/health/live", "/v2/health/ready", "/v2/models/emmichel/ready"):
+        assert ask(server, path)[0] == 200
+    for path in ("/v2/models/other/ready", "/v2/models/emmichel", "/nothing"):
+        status, answer = ask(server, path)
+        assert status == 404 and json.loads(answer)["error"]
+
+
+def test_a_request_that_is_too_large_is_refused_before_it_is_read(server):
+    host, port = server.address.split(":")
+    told = f"POST /v2/models/emmichel/infer HTTP/1.1\r\nContent-Length: {2**28 + 1}\r\n\r\n"
+    with socket.create_connection((host, int(port)), timeout=10) as large:
+        large.sendall(told.encode())
+        assert b"268435456 are allowed" in large.makefile("rb").read()
 
 
 def test_bad_requests_get_a_reason_and_leave_the_server_well(server):
@@ -178,13 +185,13 @@ def test_metrics_count_requests_rows_and_batches(server):
     with Sonic([server.address], EMMICHEL, batch=5, in_flight=1) as sonic:
         sonic(np.zeros((10, 48, 48), np.float32))
     now = metrics(server.address)
-    grown = {key[0]: now[key] - before[key] for key in now}
+    grown = {name: now[name] - before[name] for name in now}
     assert grown["nv_inference_request_success"] == 2 and grown["nv_inference_count"] == 10
     assert grown["nv_inference_exec_count"] == 2
     assert grown["nv_inference_compute_infer_duration_us"] > 0
 
 
-MODES = ["local", "embedded", "process"]
+MODES = ["local", "embedded"]
 MODES += [
     pytest.param(
         "triton",
@@ -213,24 +220,26 @@ def test_a_remote_server_is_addressed_and_needs_an_address(server):
             Settings(*bad)
 
 
-def test_a_server_that_cannot_start_says_why():
-    with (
-        pytest.raises(RuntimeError, match="missing.onnx"),
-        Process({"emmichel": "missing.onnx"}),
-    ):
+def test_a_triton_that_cannot_start_says_why(monkeypatch):
+    monkeypatch.setenv("TRITON_PYTHON", sys.executable)
+    with pytest.raises(RuntimeError, match="below 2 is needed"), Triton({}):
         pass
+    monkeypatch.delenv("TRITON_PYTHON")
+    with pytest.raises(ValueError, match="names no Python"):
+        Triton({})
 
 
 PARENT = """
 import json, subprocess, sys, time
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-print("a log" + json.dumps({"http": child.pid}), flush=True)
+print("a log" + json.dumps({"http": child.pid, "metrics": 0}), flush=True)
 time.sleep(60)
 """
 
 
-def test_a_killed_server_takes_its_processes_with_it():
-    server = Process({})
+def test_a_killed_server_takes_its_processes_with_it(monkeypatch):
+    monkeypatch.setenv("TRITON_PYTHON", sys.executable)
+    server = Triton({})
     server.command = [sys.executable, "-c", PARENT]
     with server:
         child = server.ports["http"]

@@ -83,7 +83,7 @@ class Model:
 @dataclass
 class Report:
     """What an inference took: tries beyond the first, blocks computed here, bytes both ways,
-    blocks by the server that answered, the reasons of failed tries, and the seconds."""
+    the reasons of failed tries, and the seconds."""
 
     blocks: int = 0
     retries: int = 0
@@ -91,9 +91,14 @@ class Report:
     sent_bytes: int = 0
     received_bytes: int = 0
     seconds: float = 0.0
-    servers: dict = field(default_factory=dict)
     failures: list = field(default_factory=list)
     lock: object = field(default_factory=threading.Lock, repr=False)
+
+    def add(self, **more):
+        """None; counts, from any thread."""
+        with self.lock:
+            for name, value in more.items():
+                setattr(self, name, getattr(self, name) + value)
 
 
 class Sonic:
@@ -124,16 +129,13 @@ class Sonic:
         self.addresses, self.model, self.batch = list(addresses), model, batch
         self.deadline_s, self.tries, self.wait_s = deadline_s, tries, wait_s
         self.fallback, self.turn, self.report = fallback, itertools.count(), Report()
-        self.pool, self.local = ThreadPoolExecutor(in_flight), threading.local()
-        self.open, self.rests = set(), {}
+        self.pool, self.rests = ThreadPoolExecutor(in_flight), {}
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
         self.pool.shutdown(cancel_futures=True)
-        for connection in self.open:
-            connection.close()
 
     def __call__(self, patches):
         """The outputs for patches (N, S, S), in the model's order, each (N, …) float32."""
@@ -166,29 +168,29 @@ class Sonic:
             if len(self.addresses) > 1:
                 left_s /= self.tries - number
             address = self._chosen(mark + number)
-            with report.lock:
-                report.retries += number > 0
-                report.sent_bytes += len(body)
+            report.add(retries=number > 0, sent_bytes=len(body))
             try:
                 status, answer, length = self._post(address, body, header, left_s)
-                with report.lock:
-                    report.received_bytes += len(answer)
-                if status != 200:
+                report.add(received_bytes=len(answer))
+                if status in LATER or status >= 500:
                     refused += status in LATER
                     raise BadMessage(f"status {status}: {_words(answer)}")
+                if status != 200:
+                    raise Refused(f"{address} answers {status}: {_words(answer)}")
                 outputs, more = unpack(answer, length, "outputs")
                 if more.get("id") != told["id"]:
                     raise BadMessage(f"the answer to {more.get('id')!r} came, not {told['id']}")
-                found = self.model.checked(outputs, len(block))
+                return self.model.checked(outputs, len(block))
             except (OSError, http.client.HTTPException, BadMessage) as error:
                 reason = f"{address}: {type(error).__name__} {error}"
                 report.failures.append(reason)
                 self.rests[address] = time.monotonic() + REST_S
-                continue
-            with report.lock:
-                report.servers[address] = report.servers.get(address, 0) + 1
-            return found
-        return self._without_a_server(block, report, reason, refused == self.tries)
+        if self.fallback is None:
+            limits = f"{self.tries} tries and {self.deadline_s:g} s"
+            words = f"a block of {len(block)} has no answer within {limits}; last: {reason}"
+            raise Refused(reason) if refused == self.tries else Unanswered(words)
+        report.add(fallbacks=1)
+        return [np.asarray(x, np.float32) for x in self.fallback(block)]
 
     def _chosen(self, number):
         """The address whose turn it is, of those that do not rest unless all do."""
@@ -196,54 +198,25 @@ class Sonic:
         order = [self.addresses[(number + i) % count] for i in range(count)]
         return next((one for one in order if self.rests.get(one, 0) <= now), order[0])
 
-    def _without_a_server(self, block, report, reason, refused):
-        if self.fallback is None:
-            limits = f"{self.tries} tries and {self.deadline_s:g} s"
-            words = f"a block of {len(block)} has no answer within {limits}; last: {reason}"
-            raise Refused(reason) if refused else Unanswered(words)
-        with report.lock:
-            report.fallbacks += 1
-        return [np.asarray(x, np.float32) for x in self.fallback(block)]
-
     def _post(self, address, body, header, seconds):
-        """(status, body, its header's length) over this thread's connection; a new one after
-        any failure, and at once where the server had closed the kept one meanwhile."""
-        kept, until = self.local.__dict__, time.monotonic() + seconds
-        if old := kept.pop(address, None):
-            try:
-                return self._posted(address, old, body, header, seconds)
-            except ConnectionError:
-                seconds = until - time.monotonic()
-                if seconds <= 0:
-                    raise
+        """(status, body, its header's length), over a connection of its own: a kept one may
+        have been closed meanwhile. A socket's time-out restarts with each byte, so a clock
+        ends it."""
         host, port = address.rsplit(":", 1)
-        new = http.client.HTTPConnection(host, int(port))
-        return self._posted(address, new, body, header, seconds)
-
-    def _posted(self, address, connection, body, header, seconds):
-        """One request; a socket's time-out restarts with each byte, so a clock ends it."""
-        self.open.add(connection)
-        connection.timeout = seconds
+        connection = http.client.HTTPConnection(host, int(port), timeout=seconds)
         late = threading.Timer(seconds, _hang_up, [connection])
         late.daemon = True
         late.start()
         try:
-            if connection.sock:
-                connection.sock.settimeout(seconds)
             kind = {"Content-Type": "application/octet-stream", HEADER: str(header)}
             connection.request("POST", f"/v2/models/{self.model.name}/infer", body, kind)
             answer = connection.getresponse()
-            found = answer.status, answer.read(), answer.headers.get(HEADER)
-        except (OSError, http.client.HTTPException, AttributeError, ValueError) as error:
-            connection.close()
-            self.open.discard(connection)
+            return answer.status, answer.read(), answer.headers.get(HEADER)
+        except (AttributeError, ValueError) as error:  # the clock closed it under our hands
             raise ConnectionError(f"{type(error).__name__} {error}") from error
         finally:
             late.cancel()
-        self.local.__dict__[address] = connection
-        if 400 <= found[0] < 500 and found[0] not in LATER:
-            raise Refused(f"{address} answers {found[0]}: {_words(found[1])}")
-        return found
+            connection.close()
 
 
 class Pending:

@@ -21,7 +21,7 @@ def events(tmp_path_factory):
 def test_no_event_is_lost_or_wrong_when_one_of_two_servers_ends(events):
     with EmbeddedServer({"halves": Halves()}) as stays:
         ends = EmbeddedServer({"halves": Halves()}).__enter__()
-        stopper = threading.Timer(2.0, ends.__exit__, (None, None, None))
+        stopper = threading.Timer(2.0, ends.__exit__)
         stopper.start()
         found = load([ends.address, stays.address], events, 10, 2, 1.5, rest_s=0.01)
         stopper.join()
