@@ -23,7 +23,8 @@ __all__ = ["Calibration", "clusters_of", "collision", "cones", "fit", "jet_ratio
 
 CELL, ETA, NOISE = 0.1, 2.0, 0.05  # size of a cell, |η| covered, GeV of noise in each cell
 ROWS, COLUMNS = int(2 * ETA / CELL), int(round(2 * np.pi / CELL))
-EH, GROOM_M, GROOM_E0, RADIUS = 1.6, 0.82, 1.0, 0.4  # e/h, exponent, GeV; of a jet
+EH, GROOM_M, GROOM_E0 = 1.6, 0.82, 1.0  # e/h, exponent, GeV
+RADIUS, RATE = 0.4, 0.05  # of a jet; of learning
 
 
 class Collision(NamedTuple):
@@ -132,13 +133,12 @@ def fit(collisions, steps=300, seed=0):
     goal = torch.tensor(wanted, dtype=torch.float32)
     torch.manual_seed(seed)
     network = Calibration()
-    mover = torch.optim.Adam(network.parameters(), 0.02)
+    weights = list(network.parameters())
     for _ in range(steps):
         energy = network(x)[:, 0] * x[:, 0].exp()
         loss = ((torch.zeros_like(goal).index_add(0, owner, energy) / goal - 1) ** 2).mean()
-        mover.zero_grad()
-        loss.backward()
-        mover.step()
+        for weight, slope in zip(weights, torch.autograd.grad(loss, weights), strict=True):
+            weight.data -= RATE * slope
     return network.eval()
 
 

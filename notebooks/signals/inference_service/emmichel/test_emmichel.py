@@ -81,19 +81,33 @@ def test_the_file_computes_what_the_network_does(tmp_path):
         np.testing.assert_allclose(got[name], want, atol=1e-6)
 
 
-def test_the_shipped_weights_know_tracks_from_showers_and_say_how_they_were_made():
-    large, small = load_network(), load_network(large=False)
-    assert parameters(large) == 11_900_420 and not large.training
-    for kind in ("track", "shower"):
-        efficiency, purity, hits = small.notes["efficiency, purity, hits"][kind]
-        assert min(efficiency, purity) > 0.7 and hits > 500
-    place, found = Detector(wires=96, height_cm=45, drift_cm=60), []
-    crossing = ("muon", 4000.0, (20, 44, 20), (0.4, -0.8, 0.5))
-    shower = ("electron", 400.0, (30, 20, 8), (0, 0.1, 1))
-    for seed in range(3):  # events of today's simulation, which it has not seen
-        event = simulate([crossing, shower], place, np.random.default_rng(seed))
+CROSSING = ("muon", 4000.0, (20, 44, 20), (0.4, -0.8, 0.5))
+SHOWER = ("electron", 400.0, (30, 20, 8), (0, 0.1, 1))
+
+
+@pytest.mark.parametrize(
+    "primaries, kind, least",
+    [
+        ([CROSSING], "track", 0.8),  # of the muon's own hits; its delta rays are showers
+        ([CROSSING, SHOWER], "track", 0.55),  # where they cross, a hit is both
+        ([CROSSING, SHOWER], "shower", 0.75),
+    ],
+)
+def test_the_shipped_weights_know_tracks_from_showers(primaries, kind, least):
+    small, found = load_network(large=False), []
+    place = Detector(wires=96, height_cm=45, drift_cm=60)
+    for seed in range(3):  # events that it has not seen
+        event = simulate(primaries, place, np.random.default_rng(seed))
         _, hits, patches = prepare(event)
         true = np.concatenate(list(map(hit_truth, hits, event.truth)))
         found.append((kinds_of(*infer(small, patches)), true))
     rows = quality(*(np.concatenate(one) for one in zip(*found, strict=True)))
-    assert rows["track"][0] + rows["shower"][0] > 1.2  # who guesses gets one in all
+    assert rows[kind][0] > least
+
+
+def test_the_shipped_weights_say_how_they_were_made():
+    large, small = load_network(), load_network(large=False)
+    assert parameters(large) == 11_900_420 and not large.training
+    for kind in ("track", "shower"):
+        efficiency, purity, hits = small.notes["efficiency, purity, hits"][kind]
+        assert min(efficiency, purity) > 0.75 and hits > 500

@@ -109,11 +109,11 @@ def main(argv=None):
         true = torch.where(unseen.kinds == NONE, -1, unseen.kinds).numpy()
         found = quality(kinds_of(*infer(network, unseen.patches)), true)
         print(f"epoch {epoch}: loss {loss:.4f}", found, flush=True)
-        rounded = {name: (round(e, 3), round(p, 3), n) for name, (e, p, n) in found.items()}
-        notes = {"events": o.events, "epochs": epoch + 1, "patches": len(seen.kinds)}
-        notes |= {"efficiency, purity, hits": rounded}
-        state = {n: x.detach().half().contiguous() for n, x in network.state_dict().items()}
-        save_file(state, FILE, {"notes": json.dumps(notes)})
+    rounded = {name: (round(e, 3), round(p, 3), n) for name, (e, p, n) in found.items()}
+    notes = {"events": o.events, "epochs": o.epochs, "patches": len(seen.kinds)}
+    notes |= {"efficiency, purity, hits": rounded}
+    state = {n: x.detach().half().contiguous() for n, x in network.state_dict().items()}
+    save_file(state, FILE, {"notes": json.dumps(notes)})
 
 
 if __name__ == "__main__":

@@ -7,9 +7,9 @@ onnx_model       a network in a file, without torch
 triton_models    the models behind NVIDIA's Triton, in an environment of their own
 """
 
-from .batcher import Batcher, Overloaded
+from .batcher import Batcher
 from .embedded import EmbeddedServer
 from .launch import EMMICHEL, PINS, Settings, Triton, engine, metrics, triton_python
 
-__all__ = ["EMMICHEL", "PINS", "Batcher", "EmbeddedServer", "Overloaded", "Settings", "Triton"]
+__all__ = ["EMMICHEL", "PINS", "Batcher", "EmbeddedServer", "Settings", "Triton"]
 __all__ += ["engine", "metrics", "triton_python"]

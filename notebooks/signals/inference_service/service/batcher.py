@@ -7,8 +7,7 @@ rows of one request are the only preferred size, nothing is joined: each request
 preferred already (Triton's issue 3116; the Triton of our study joined such requests all the
 same, as its receipt says).
 
-Larger than `max_batch` is refused; more waiting rows than `max_rows` are refused, too: a queue
-without end hides that a server is too slow, and answers come when nobody wants them any more.
+Larger than `max_batch` is refused.
 """
 
 import threading
@@ -19,11 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["Batcher", "Overloaded"]
-
-
-class Overloaded(RuntimeError):
-    """More rows wait than may."""
+__all__ = ["Batcher"]
 
 
 class Request(NamedTuple):
@@ -51,17 +46,15 @@ class Batcher:
         preferred=(),
         instances=1,
         no_batching=False,
-        max_rows=20_000,
     ):
-        counts = min(max_batch, instances, max_rows)
-        if counts < 1 or delay_us < 0 or any(not 0 < p <= max_batch for p in preferred):
-            came = f"{max_batch=}, {delay_us=}, {preferred=}, {instances=}, {max_rows=}"
+        sizes = any(not 0 < p <= max_batch for p in preferred)
+        if min(max_batch, instances) < 1 or delay_us < 0 or sizes:
+            came = f"{max_batch=}, {delay_us=}, {preferred=}, {instances=}"
             allowed = "counts from 1, a delay from 0, preferred sizes up to max_batch"
             raise ValueError(f"{came}: {allowed}")
         self.model, self.max_batch, self.delay_s = model, max_batch, delay_us / 1e6
         self.preferred, self.no_batching = frozenset(preferred), no_batching
-        self.queue, self.rows, self.max_rows = deque(), 0, max_rows
-        self.changed, self.stopping = threading.Condition(), False
+        self.queue, self.changed, self.stopping = deque(), threading.Condition(), False
         names = "success", "failure", "count", "exec_count", "queue_us", "infer_us"
         self.counts = dict.fromkeys(names, 0)
         serving = {"target": self._serve, "daemon": True}
@@ -70,16 +63,15 @@ class Batcher:
             thread.start()
 
     def submit(self, arrays):
-        """A Future; ValueError for too many rows or none, Overloaded for a full queue."""
+        """A Future; ValueError for too many rows or none, RuntimeError once it stops."""
         rows, future = len(next(iter(arrays.values()))), Future()
         if not 0 < rows <= self.max_batch:
             words = f"{rows} rows came; 1 to {self.max_batch} are allowed in a request"
             raise ValueError(words)
         with self.changed:
-            if self.rows + rows > self.max_rows or self.stopping:
-                raise Overloaded(f"{self.rows} rows wait already; {self.max_rows} may")
+            if self.stopping:
+                raise RuntimeError("the server stops; nothing more is taken")
             self.queue.append(Request(arrays, rows, time.monotonic(), future))
-            self.rows += rows
             self.changed.notify_all()
         return future
 
@@ -107,9 +99,7 @@ class Batcher:
                 count, full = self._fitting()
                 left_s = self.queue[0].came + self.delay_s - time.monotonic()
                 if full or left_s <= 0 or self.stopping:
-                    batch = [self.queue.popleft() for _ in range(count)]
-                    self.rows -= sum(one.rows for one in batch)
-                    return batch
+                    return [self.queue.popleft() for _ in range(count)]
                 self.changed.wait(left_s)
         return []
 

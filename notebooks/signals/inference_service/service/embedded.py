@@ -19,7 +19,7 @@ from http.server import BaseHTTPRequestHandler
 import numpy as np
 from sonic import HEADER, BadMessage, pack, unpack
 
-from .batcher import Batcher, Overloaded
+from .batcher import Batcher
 from .onnx_model import OnnxModel
 
 __all__ = ["EmbeddedServer"]
@@ -33,7 +33,7 @@ COUNTERS = {
     "queue_us": "inference_queue_duration_us",
     "infer_us": "inference_compute_infer_duration_us",
 }
-STATUS = {Overloaded: 503, ValueError: 400, LookupError: 404, RuntimeError: 500}
+STATUS = {ValueError: 400, LookupError: 404, RuntimeError: 500}
 
 
 class EmbeddedServer(socketserver.ThreadingTCPServer):

@@ -15,7 +15,7 @@ import pytest
 from emmichel import EmMichelTrack, infer, save_onnx
 from sonic import HEADER, Sonic, pack
 
-from .batcher import Batcher, Overloaded
+from .batcher import Batcher
 from .embedded import EmbeddedServer
 from .launch import EMMICHEL, Settings, Triton, engine, metrics, triton_python
 
@@ -83,19 +83,15 @@ def test_the_oldest_waits_no_longer_than_the_delay():
     batcher.stop()
 
 
-def test_a_full_queue_and_too_many_rows_are_refused():
-    model = Recorder()
-    batcher = Batcher(model, max_batch=4, max_rows=6)
-    kept = [batcher.submit({"x": np.zeros(4, np.float32)})]
+def test_too_many_rows_none_and_what_comes_after_the_end_are_refused():
+    batcher = Batcher(Recorder(), max_batch=4)
     with pytest.raises(ValueError, match="1 to 4"):
         batcher.submit({"x": np.zeros(5, np.float32)})
     with pytest.raises(ValueError, match="0 rows"):
         batcher.submit({"x": np.zeros(0, np.float32)})
-    with pytest.raises(Overloaded):
-        kept += [batcher.submit({"x": np.zeros(3, np.float32)}) for _ in range(4)]
-    model.gate.set()
-    assert all(len(one.result(5)["y"]) for one in kept)
     batcher.stop()
+    with pytest.raises(RuntimeError, match="nothing more"):
+        batcher.submit({"x": np.zeros(1, np.float32)})
 
 
 @pytest.mark.parametrize(
