@@ -2,7 +2,7 @@
 jets come out.
 
 A jet is simulated as particles that share its energy; each leaves hits in cells of 0.1 × 0.1 in
-η × φ, in two layers. Hadrons are seen too faintly, the more so the softer they are (Groom's
+η × φ. Hadrons are seen too faintly, the more so the softer they are (Groom's
 parametrisation). Cells above 4 sigmas of noise start a cluster, neighbours above 2 join. A tiny
 network corrects each cluster's energy. The hardest cluster with all around it is a jet:
 experiments use anti-kt, which also divides jets that touch; ours are apart, and away from the
@@ -28,7 +28,7 @@ RADIUS, RATE = 0.4, 0.05  # of a jet; of learning
 
 
 class Collision(NamedTuple):
-    """`cells` (2, rows, columns) in GeV; `jets` (J, 3), the truth: momentum, η, φ."""
+    """`cells` (rows, columns) in GeV; `jets` (J, 3), the truth: momentum, η, φ."""
 
     cells: np.ndarray
     jets: np.ndarray
@@ -44,8 +44,7 @@ def response(energy, electromagnetic):
 
 def collision(rng, jets=2):
     """One Collision with jets of 30 to 200 GeV, apart from each other, noise in all cells."""
-    cells = NOISE * rng.standard_normal((2, ROWS, COLUMNS)).astype(np.float32)
-    truth = []
+    cells, truth = NOISE * rng.standard_normal((ROWS, COLUMNS)), []
     for i in range(jets):
         pt, eta = np.exp(rng.uniform(np.log(30), np.log(200))), rng.uniform(-1.2, 1.2)
         phi = 2 * np.pi * (i + rng.uniform(0.25, 0.75)) / jets
@@ -53,38 +52,30 @@ def collision(rng, jets=2):
         light = rng.random(len(energy)) < 1 / 3  # photons of neutral pions
         seen = energy * response(energy, light)
         blur = np.where(light, 0.1, 0.5) * np.sqrt(seen) * rng.standard_normal(len(energy))
-        high = np.where(light, 1, 0.7)  # photons end in the first layer
-        first = rng.uniform(np.where(light, 0.9, 0), high) * np.maximum(seen + blur, 0)
-        place = (eta, phi) + 0.12 / np.sqrt(1 + energy / 5)[:, None] * rng.standard_normal(
-            (len(energy), 2)
-        )
-        for layer, left in enumerate((first, np.maximum(seen + blur, 0) - first)):
-            for _ in range(4):  # a shower is wider than a cell
-                at = place + 0.04 * (1 + layer) * rng.standard_normal(place.shape)
-                row, column = ((at + (ETA, 0)) // CELL).astype(int).T
-                inside = (row >= 0) & (row < ROWS)
-                where = row[inside], column[inside] % COLUMNS
-                np.add.at(cells[layer], where, left[inside] / 4)
+        seen = np.repeat(np.maximum(seen + blur, 0) / 4, 4)  # a shower is wider than a cell
+        far = np.repeat(0.12 / np.sqrt(1 + energy / 5), 4)[:, None]
+        at = (eta, phi) + np.hypot(far, 0.06) * rng.standard_normal((len(seen), 2))
+        row, column = ((at + (ETA, 0)) // CELL).astype(int).T
+        inside = (row >= 0) & (row < ROWS)
+        np.add.at(cells, (row[inside], column[inside] % COLUMNS), seen[inside])
         truth.append((pt, eta, phi))
     return Collision(cells, np.array(truth))
 
 
 def clusters_of(cells):
-    """(features (C, 4) float32, momenta (C, 3)) of a collision's cells: the logarithms of
-    energy and size, the shares of first layer and hottest cell; energy seen, η, φ."""
-    whole, sigma = cells.sum(0), np.sqrt(2) * NOISE
-    near = ndimage.label(whole > 2 * sigma, np.ones((3, 3)))[0]
-    labels = np.setdiff1d(near[whole > 4 * sigma], [0])
+    """(features (C, 3) float32, momenta (C, 3)) of a collision's cells: the logarithms of
+    energy and size, the share of the hottest cell; energy seen, η, φ."""
+    near = ndimage.label(cells > 2 * NOISE, np.ones((3, 3)))[0]
+    labels = np.setdiff1d(near[cells > 4 * NOISE], [0])
     if not len(labels):
-        return np.zeros((0, 4), np.float32), np.zeros((0, 3))
+        return np.zeros((0, 3), np.float32), np.zeros((0, 3))
 
     def sums(values):
         return ndimage.sum_labels(values, near, labels)
 
-    weight, energy = np.maximum(whole, 1e-6), np.maximum(sums(whole), 1e-3)
-    size, hottest = sums(np.ones_like(whole)), ndimage.maximum(whole, near, labels)
-    columns = [np.log(energy), sums(cells[0]) / energy, np.log(size), hottest / energy]
-    row, column = (sums(weight * at) / sums(weight) for at in np.indices(whole.shape))
+    energy, size = sums(cells), sums(np.ones_like(cells))
+    columns = np.log(energy), np.log(size), ndimage.maximum(cells, near, labels) / energy
+    row, column = (sums(cells * at) / energy for at in np.indices(cells.shape))
     place = (row + 0.5) * CELL - ETA, (column + 0.5) * CELL
     return np.stack(columns, 1).astype(np.float32), np.stack([energy, *place], 1)
 
@@ -112,7 +103,7 @@ class Calibration(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.layers = nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, 1))
+        self.layers = nn.Sequential(nn.Linear(3, 16), nn.Tanh(), nn.Linear(16, 1))
 
     def forward(self, features_BF):
         """(B, 1), positive."""
@@ -144,7 +135,7 @@ def fit(collisions, steps=300, seed=0):
 
 def jet_ratios(collisions, factor_of=None):
     """Found over true momentum of each jet that has a partner within RADIUS, (J,); `factor_of`
-    features (C, 4) gives what clusters are multiplied with, (C, 1)."""
+    features (C, 3) gives what clusters are multiplied with, (C, 1)."""
     found = []
     for one in collisions:
         features, momenta = clusters_of(one.cells)

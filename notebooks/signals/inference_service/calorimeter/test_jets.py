@@ -24,7 +24,7 @@ def test_a_jet_is_the_hardest_cluster_with_all_around_it():
 def test_noise_alone_makes_no_jet_and_empty_cells_no_cluster():
     one = collision(np.random.default_rng(0), jets=0)
     assert len(cones(clusters_of(one.cells)[1])) == 0
-    assert clusters_of(np.zeros_like(one.cells))[0].shape == (0, 4)
+    assert clusters_of(np.zeros_like(one.cells))[0].shape == (0, 3)
 
 
 def test_calibrated_jets_are_as_large_as_the_true_ones():
@@ -40,4 +40,4 @@ def test_calibrated_jets_are_as_large_as_the_true_ones():
 
 
 def test_factors_are_positive():
-    assert (Calibration()(torch.randn(5, 4)) > 0).all()
+    assert (Calibration()(torch.randn(5, 3)) > 0).all()

@@ -4,8 +4,7 @@ The oldest request starts a batch; those behind it join while rows fit into `max
 largest batch of a preferred size leaves at once, as does one without room for the next request;
 any other waits until its oldest request is `delay_us` old. Requests are never split. So if the
 rows of one request are the only preferred size, nothing is joined: each request alone is
-preferred already (Triton's issue 3116; the Triton of our study joined such requests all the
-same, as its receipt says).
+preferred already (Triton's issue 3116; the study says what its Triton does).
 
 Larger than `max_batch` is refused.
 """
