@@ -83,14 +83,13 @@ class Model:
 @dataclass
 class Report:
     """What an inference took: tries beyond the first, blocks computed here, bytes both ways,
-    the reasons of failed tries, and the seconds."""
+    and the reasons of failed tries."""
 
     blocks: int = 0
     retries: int = 0
     fallbacks: int = 0
     sent_bytes: int = 0
     received_bytes: int = 0
-    seconds: float = 0.0
     failures: list = field(default_factory=list)
     lock: object = field(default_factory=threading.Lock, repr=False)
 
@@ -224,7 +223,6 @@ class Pending:
 
     def __init__(self, sonic, futures, report):
         self.sonic, self.futures, self.report = sonic, futures, report
-        self.began = time.monotonic()
 
     def result(self):
         """The outputs of all blocks in order, as a tuple."""
@@ -233,7 +231,6 @@ class Pending:
         finally:
             for future in self.futures:
                 future.cancel()
-            self.report.seconds = time.monotonic() - self.began
             self.sonic.report = self.report
         shapes = self.sonic.model.outputs.values()
         empty = [[np.zeros((0, *shape), np.float32) for shape in shapes]]
