@@ -1,0 +1,43 @@
+"""Jets: their truth, their clusters, and what calibration brings."""
+
+import numpy as np
+import pytest
+import torch
+
+from .jets import Calibration, clusters_of, collision, cones, fit, jet_ratios, response
+
+
+def test_hadrons_are_seen_more_faintly_the_softer_they_are():
+    energy = np.array([2.0, 10.0, 100.0])
+    found = response(energy, np.zeros(3, bool))
+    assert (np.diff(found) > 0).all() and (found < 1).all()
+    assert (response(energy, np.ones(3, bool)) == 1).all()
+
+
+def test_a_jet_is_the_hardest_cluster_with_all_around_it():
+    found = cones(np.array([[10, 0.1, 1.1], [50, 0.0, 1.0], [40, 0.5, 4.0], [2, 1.5, 2.5]]))
+    np.testing.assert_allclose(found, [[60, 0.0, 1.0], [40, 0.5, 4.0]])
+    around = cones(np.array([[50, 0.0, 0.05], [10, 0.0, 2 * np.pi - 0.05]]))
+    assert len(around) == 1  # φ goes round
+
+
+def test_noise_alone_makes_no_jet_and_empty_cells_no_cluster():
+    one = collision(np.random.default_rng(0), jets=0)
+    assert len(cones(clusters_of(one.cells)[1])) == 0
+    assert clusters_of(np.zeros_like(one.cells))[0].shape == (0, 3)
+
+
+def test_calibrated_jets_are_as_large_as_the_true_ones():
+    rng = np.random.default_rng(0)
+    network = fit([collision(rng) for _ in range(30)], steps=120)
+    unseen = [collision(rng) for _ in range(30)]
+    with torch.no_grad():
+        calibrated = jet_ratios(unseen, lambda x: network(torch.from_numpy(x)).numpy())
+    raw = jet_ratios(unseen)
+    assert len(raw) >= 50
+    assert np.median(raw) < 0.93
+    assert np.median(calibrated) == pytest.approx(1, abs=0.05)
+
+
+def test_factors_are_positive():
+    assert (Calibration()(torch.randn(5, 3)) > 0).all()

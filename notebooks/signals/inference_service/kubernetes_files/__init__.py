@@ -1,0 +1,1 @@
+"""Manifests of the service for a cluster; checked against schemas, never applied."""

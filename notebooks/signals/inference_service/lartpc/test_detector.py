@@ -1,0 +1,100 @@
+"""What the wires read: charge kept, geometry, drift, and a pulse of each sign."""
+
+import numpy as np
+import pytest
+
+from .detector import (
+    COLLECTION,
+    DRIFT_CM_PER_US,
+    PITCH_CM,
+    Detector,
+    draw_primaries,
+    drifted,
+    pulse,
+    recombination,
+    simulate,
+)
+from .particles import TRACK, Deposits
+
+SILENT = Detector(wires=96, height_cm=40, drift_cm=60, white_enc=0, coherent_enc=1e-9)
+
+
+def muon(at, to, detector=SILENT):
+    return simulate([("muon", 5000.0, at, to)], detector, np.random.default_rng(0))
+
+
+def test_a_muon_along_the_wires_of_one_tick_is_one_pixel_wide_where_it_should_be():
+    x, z = 20.0, 22.0
+    event = muon((x, 39.9, z), (0, -1, 0))
+    wire, pixel = np.unravel_index(
+        event.truth[COLLECTION][TRACK].argmax(), event.truth[COLLECTION][TRACK].shape
+    )
+    assert abs(wire - z / PITCH_CM[COLLECTION]) <= 2
+    assert abs(pixel - x / DRIFT_CM_PER_US / 0.5 / 6) <= 1
+
+
+def test_all_planes_see_the_same_electrons():
+    event = muon((20, 20, 1), (0, 0, 1))
+    seen = [plane.sum() for plane in event.truth]
+    np.testing.assert_allclose(seen, seen[0], rtol=5e-3)  # some leave over the edges
+    mev = event.deposits.mev.sum()
+    # 5 GeV lose 2.3 to 2.9 MeV/cm, of which the box model leaves about 70 %
+    assert seen[0] == pytest.approx(mev / 23.6e-6 * 0.69, rel=0.06)
+
+
+def test_three_wires_meet_where_the_charge_was():
+    points = np.random.default_rng(1).random((50, 3)) * SILENT.size_cm
+    u, v, y = (SILENT.wire_of(points, plane) * PITCH_CM[plane] for plane in range(3))
+    lift = np.sin(np.radians(35.7)) * SILENT.height_cm
+    np.testing.assert_allclose((u + v - lift) / 2 / np.cos(np.radians(35.7)), y, atol=1e-9)
+
+
+def test_every_wire_that_a_point_can_meet_is_there():
+    points = np.random.default_rng(1).random((2000, 3)) * SILENT.size_cm
+    for plane, wires in enumerate(SILENT.wire_counts()):
+        found = SILENT.wire_of(points, plane)
+        assert found.min() >= 0 and found.max() < wires
+
+
+def test_collected_pulses_have_one_sign_and_passing_ones_two():
+    assert pulse(COLLECTION, 400).min() > -1e-9 and pulse(
+        COLLECTION, 400
+    ).max() == pytest.approx(1)
+    for plane in (0, 1):
+        assert abs(pulse(plane, 400).sum()) < 0.02 * np.abs(pulse(plane, 400)).sum()
+
+
+def test_noise_is_as_loud_as_it_was_asked_to_be():
+    detector = Detector(wires=96, height_cm=40, drift_cm=60, white_enc=500, coherent_enc=300)
+    event = simulate([("muon", 1.0, (1, 1, 1), (0, 0, 1))], detector, np.random.default_rng(0))
+    quiet = event.waves[COLLECTION][50:]
+    assert quiet.std() == pytest.approx(np.hypot(500, 300), rel=0.1)
+    assert np.corrcoef(quiet[20], quiet[30])[0, 1] > 0.1  # of one group
+
+
+def test_denser_ionisation_loses_more_to_recombination():
+    found = recombination(np.array([2.1, 5.0, 20.0]))
+    assert found[0] == pytest.approx(0.69, abs=0.03) and (np.diff(found) < 0).all()
+
+
+@pytest.mark.parametrize("x", [10.0, 80.0])
+def test_electrons_spread_as_diffusion_says_and_are_lost_on_the_way(x):
+    count, drift_us = 4000, x / DRIFT_CM_PER_US
+    at, flat = np.tile([x, 50, 50], (count, 1)), np.ones(count)
+    made = Deposits(at, 0 * at, flat, flat, 0 * flat, 0 * flat.astype(int), 0, 0.0)
+    points, ticks, electrons, _ = drifted(made, np.random.default_rng(0))
+    wanted = 2 * np.array([6.2e-6, 16.3e-6, 16.3e-6]) * drift_us
+    np.testing.assert_allclose(points.var(0), wanted, rtol=0.05)
+    assert ticks.mean() == pytest.approx(2 * drift_us, rel=1e-3)
+    free = count / 23.6e-6 * recombination(np.ones(1))[0]
+    assert electrons.sum() == pytest.approx(free * np.exp(-drift_us / 10_000), rel=1e-6)
+
+
+def test_primaries_begin_inside():
+    detector = Detector()
+    for _, energy, at, _ in draw_primaries(detector, np.random.default_rng(0)):
+        assert (
+            energy > 0
+            and (np.array(at) >= 0).all()
+            and (np.array(at) <= detector.size_cm).all()
+        )

@@ -1,0 +1,114 @@
+"""Particles in argon against tables, laws of conservation, and their own formulas."""
+
+import numpy as np
+import pytest
+
+from .particles import (
+    ELECTRON,
+    MASS_MEV,
+    MICHEL,
+    RADIATION_LENGTH,
+    STERNHEIMER,
+    TRACK,
+    bethe,
+    highland,
+    propagate,
+)
+
+WIDE = np.array([1e4, 1e4, 1e4])
+MIDDLE = (5e3, 5e3, 5e3)
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+def test_a_muon_loses_least_where_the_tables_say():
+    energy = np.geomspace(20, 1e4, 2000)
+    loss = bethe(energy, MASS_MEV["muon"]) / 1.396
+    # Groom, Mokhov, Striganov 2001: 1.508 MeV cm²/g for liquid argon, constants rounded
+    assert loss.min() == pytest.approx(1.508, rel=0.002)
+    momentum = np.sqrt((energy[loss.argmin()] + 105.658) ** 2 - 105.658**2)
+    assert 3 < momentum / 105.658 < 4
+
+
+@pytest.mark.parametrize("name, energy", [("muon", 150.0), ("proton", 200.0)])
+def test_stopped_particles_went_as_far_as_their_range_on_average(rng, name, energy):
+    found = propagate([(name, energy, MIDDLE, (0, 0, 1))] * 60, WIDE, rng)
+    far = found.length_cm[found.kind == TRACK].sum() / 60
+    steps = np.geomspace(0.1, energy, 4000)
+    always_the_mean = np.trapezoid(1 / bethe(steps, MASS_MEV[name]), steps)
+    assert far == pytest.approx(always_the_mean, rel=0.03)
+
+
+@pytest.mark.parametrize("energy", [300.0, 3000.0])
+def test_the_most_probable_loss_of_a_step_is_landau_s(rng, energy):
+    found = propagate([("muon", energy, MIDDLE, (0, 0, 1))] * 1500, np.full(3, 5006.0), rng)
+    own = (found.kind == TRACK) & (found.length_cm > 0.29)
+    rates = found.mev[own] / 0.3
+    counts, edges = np.histogram(rates, np.arange(0.5, 5, 0.1))
+    peak = edges[counts.argmax()] + 0.05
+    gamma = 1 + energy / MASS_MEV["muon"]
+    beta2, bg2 = 1 - gamma**-2, gamma**2 - 1
+    xi = 0.307075 / 2 * 18 / 39.948 * 1.396 * 0.3 / beta2
+    x, (a, k, x0, x1, c) = np.log10(bg2) / 2, STERNHEIMER
+    delta = (2 * np.log(10) * x - c + a * max(x1 - x, 0) ** k) * (x > x0)
+    wanted = np.log(2 * ELECTRON * bg2 / 188e-6) + np.log(xi / 188e-6) + 0.2 - beta2 - delta
+    assert peak == pytest.approx(xi * wanted / 0.3, abs=0.1)  # PDG's formula; a bin's width
+    assert 0.01 < (rates > 3).mean() < 0.1  # the tail, without what became delta rays
+
+
+def test_energy_is_kept(rng):
+    mixed = [(name, 300.0, MIDDLE, (0, 1, 1)) for name in MASS_MEV]
+    found = propagate(mixed, WIDE, rng)
+    decays = MASS_MEV["muon"]  # the one muon stops, and its rest energy is freed
+    assert found.mev.sum() + found.escaped_mev == pytest.approx(4 * 300 + decays, rel=1e-9)
+    small = propagate(mixed, np.array([5e3 + 9, 5e3 + 9, 5e3 + 9]), rng)
+    total = small.mev.sum() + small.escaped_mev
+    assert min(abs(total - 1200), abs(total - 1200 - decays)) < 1e-6
+    assert small.escaped_mev > 100
+
+
+def test_scattering_is_as_wide_as_highland_says(rng):
+    short = np.array([1e4, 1e4, 5060])
+    found = propagate([("muon", 2000.0, MIDDLE, (0, 0, 1))] * 400, short, rng)
+    at = 50.0
+    near = (np.abs(found.points[:, 2] - 5e3 - at) < 0.3) & (found.kind == TRACK)
+    aside = found.points[near, 0] - 5e3
+    energy, mass = 2000 - at / 2 * 2.3, MASS_MEV["muon"]
+    momentum = np.sqrt((energy + mass) ** 2 - mass**2)
+    wanted = highland(at, momentum, momentum / (energy + mass)) * at / np.sqrt(3)
+    # steps of 0.3 cm lose part of the logarithm in Highland's formula
+    assert np.std(aside) == pytest.approx(wanted, rel=0.25)
+
+
+def test_a_shower_s_depth_grows_with_the_logarithm_of_its_energy(rng):
+    depths = []
+    for energy, count in ((150, 150), (1500, 40)):
+        found = propagate([("electron", energy, MIDDLE, (0, 0, 1))] * count, WIDE, rng)
+        depths.append(
+            np.average(found.points[:, 2] - 5e3, weights=found.mev) / RADIATION_LENGTH
+        )
+    assert depths[1] - depths[0] == pytest.approx(np.log(10), rel=0.2)  # in radiation lengths
+
+
+def test_michel_electrons_have_the_spectrum_of_a_muon_s_decay(rng):
+    found = propagate([("muon", 60.0, MIDDLE, (0, 0, 1))] * 400, WIDE, rng)
+    lost = found.escaped_mev / 400  # two neutrinos; the mean of x²(3 - 2x) is 0.7 of 52.83 MeV
+    assert MASS_MEV["muon"] - lost + ELECTRON == pytest.approx(0.7 * 52.83, rel=0.03)
+    assert found.time_us[found.kind == MICHEL].mean() == pytest.approx(2.2, rel=0.25)
+
+
+def test_the_same_seed_gives_the_same_event():
+    one, other = (
+        propagate([("photon", 80.0, MIDDLE, (1, 0, 0))], WIDE, np.random.default_rng(3))
+        for _ in "ab"
+    )
+    np.testing.assert_array_equal(one.mev, other.mev)
+
+
+@pytest.mark.parametrize("bad", [("kaon", 10.0), ("muon", 0.0), ("muon", float("nan"))])
+def test_unknown_particles_and_energies_are_refused(rng, bad):
+    with pytest.raises(ValueError, match="allowed are"):
+        propagate([(*bad, MIDDLE, (0, 0, 1))], WIDE, rng)

@@ -1,0 +1,58 @@
+"""The measured grid in a browser: it begins at the knee, and says what was measured."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).with_name("load_grid.js").read_text(encoding="utf-8")
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+pytest.importorskip("playwright")
+pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no Chromium")
+RATES = {-1: [100, 110, 120], 0: [90, 300, 310], 2000: [50, 150, 305]}
+GRID = [
+    [clients, delay, rate, 10.0, 20.0, 1.5]
+    for delay, rates in RATES.items()
+    for clients, rate in zip((1, 4, 8), rates, strict=True)
+]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        made = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield made
+        made.close()
+
+
+def visit(browser, grid):
+    page = browser.new_page(viewport={"width": 360, "height": 800})
+    told = f"<div class='load-grid' data-grid='{json.dumps(grid)}'>words</div>"
+    page.set_content(f"{told}<script>{SCRIPT}</script>")
+    page.wait_for_selector(".load-grid[data-state]")
+    return page
+
+
+def test_it_begins_at_the_knee_and_follows_the_sliders_on_a_phone(browser):
+    page = visit(browser, GRID)
+    place = page.locator(".load-grid")
+    assert (place.get_attribute("data-clients"), place.get_attribute("data-delay")) == (
+        "4",
+        "0",
+    )
+    many, wait = page.locator("input").all()
+    many.fill("2"), wait.fill("2")
+    page.get_by_role("status").filter(has_text="8 clients, batches, up to 2 ms: 305").wait_for()
+    wait.fill("0")
+    page.get_by_role("status").filter(has_text="8 clients, no batching: 120 patches").wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    page.close()
+
+
+def test_a_grid_with_holes_is_told(browser):
+    page = visit(browser, GRID[:-1])
+    assert "cannot run here: the grid did not come" in page.inner_text("body")
+    page.close()

@@ -1,0 +1,249 @@
+"""SONIC: inference of an event on somebody else's machine, as if it were a function here.
+
+Services for Optimized Network Inference on Coprocessors. The patches of an event are cut into
+blocks (256 in ProtoDUNE-SP, the last one smaller); several are in flight at once; the answers
+are put together in the blocks' order. `acquire` starts it and returns at once, so that an
+experiment's framework can work on other events meanwhile.
+
+What may go wrong, and what the client then does:
+
+    no connection, timeout, 5xx, cut or wrong answer    the next server, after a short wait
+    404, 408, 425, 429: not now, or not here            the same; Refused if all say so
+    another 4xx: the request is wrong                   Refused, at once: it stays wrong
+    no server within tries and deadline                 `fallback`, or Unanswered without one
+
+A server that failed rests for a second where there is another. Inference has no memory: a block
+may be computed twice when an answer gets lost, and is kept once. A server is not told that
+nobody waits any more, so it computes that, too.
+
+Legend: N patches of an event, S their side (48).
+"""
+
+import contextlib
+import http.client
+import itertools
+import json
+import random
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from .kserve import HEADER, BadMessage, pack, unpack
+
+__all__ = ["Model", "Refused", "Report", "Sonic", "Unanswered"]
+
+
+LATER, REST_S = (404, 408, 425, 429), 1.0
+
+
+class Refused(ValueError):
+    """The server says that the request is wrong; asking again would not help."""
+
+
+class Unanswered(RuntimeError):
+    """No server answered a block within its tries and the event's deadline."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """What is asked for: the model's `name`, the name and row shape of its `input`, its
+    `outputs` as {name: shape of a row}, and which of them are `probabilities`: in 0 to 1, of
+    sum 1 in each row where there are several."""
+
+    name: str
+    input: str
+    row: tuple
+    outputs: dict
+    probabilities: tuple = ()
+
+    def __post_init__(self):
+        object.__setattr__(self, "row", tuple(self.row))
+        shapes = {name: tuple(shape) for name, shape in self.outputs.items()}
+        object.__setattr__(self, "outputs", shapes)
+
+    def checked(self, outputs, rows):
+        """The outputs in order, each as it has to be; raises BadMessage."""
+        for name, shape in self.outputs.items():
+            values, shape = outputs.get(name), (rows, *shape)
+            if values is None or values.dtype != np.float32 or values.shape != shape:
+                came = None if values is None else f"{values.dtype} {values.shape}"
+                raise BadMessage(f"{name}: {came} came, float32 {shape} is needed")
+            if not np.isfinite(values).all():
+                raise BadMessage(f"{name}: some values are not finite")
+            if name in self.probabilities and rows:
+                sums = values.sum(1) if shape[1] > 1 else np.ones(rows)
+                if values.min() < 0 or values.max() > 1 or np.abs(sums - 1).max() > 1e-3:
+                    raise BadMessage(f"{name}: no probabilities; rows sum to {sums[:3]}")
+        return [outputs[name] for name in self.outputs]
+
+
+@dataclass
+class Report:
+    """What an inference took: tries beyond the first, blocks computed here, bytes both ways,
+    and the reasons of failed tries."""
+
+    blocks: int = 0
+    retries: int = 0
+    fallbacks: int = 0
+    sent_bytes: int = 0
+    received_bytes: int = 0
+    failures: list = field(default_factory=list)
+    lock: object = field(default_factory=threading.Lock, repr=False)
+
+    def add(self, **more):
+        """None; counts, from any thread."""
+        with self.lock:
+            for name, value in more.items():
+                setattr(self, name, getattr(self, name) + value)
+
+
+class Sonic:
+    """`with Sonic(["127.0.0.1:8000"], model) as sonic: first, second = sonic(patches)`.
+
+    `deadline_s` holds for an event with all its blocks and tries; where there are several
+    servers, each try gets an equal part of what is left, so that one that hangs costs no event.
+    `wait_s` is the longest pause before the second try, doubled for each further one; half of
+    it is drawn, so that clients do not come back in step. `fallback` is a function of a block
+    that returns its outputs in order. `report` is that of the last inference. Raises ValueError
+    for options out of range and for rows of another shape or dtype.
+    """
+
+    def __init__(
+        self,
+        addresses,
+        model,
+        batch=256,
+        in_flight=2,
+        deadline_s=60.0,
+        tries=3,
+        wait_s=0.05,
+        fallback=None,
+    ):
+        if not addresses or min(batch, in_flight, tries) < 1 or not (deadline_s > 0 <= wait_s):
+            came = f"{addresses=}, {batch=}, {in_flight=}, {tries=}, {deadline_s=}, {wait_s=}"
+            raise ValueError(f"{came}: one address or more, counts from 1, seconds above 0")
+        self.addresses, self.model, self.batch = list(addresses), model, batch
+        self.deadline_s, self.tries, self.wait_s = deadline_s, tries, wait_s
+        self.fallback, self.turn, self.report = fallback, itertools.count(), Report()
+        self.pool, self.rests = ThreadPoolExecutor(in_flight), {}
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.pool.shutdown(cancel_futures=True)
+
+    def __call__(self, patches):
+        """The outputs for patches (N, S, S), in the model's order, each (N, …) float32."""
+        return self.acquire(patches).result()
+
+    def acquire(self, patches):
+        """A Pending at once; its `result()` waits, and raises what went wrong."""
+        values, row = np.asarray(patches), self.model.row
+        if values.dtype != np.float32 or values.shape[1:] != row:
+            came = f"{values.dtype} of shape {values.shape}"
+            raise ValueError(f"{came} came; float32 is needed, (N, {str(row)[1:]}")
+        blocks = [values[i : i + self.batch] for i in range(0, len(values), self.batch)]
+        report = Report(len(blocks))
+        until = time.monotonic() + self.deadline_s
+        asked = [self.pool.submit(self._block, b, report, until) for b in blocks]
+        return Pending(self, asked, report)
+
+    def _block(self, block, report, until):
+        """The outputs of one block: from a server, or from the fallback."""
+        mark, reason, refused = next(self.turn), "nothing was tried in time", 0
+        told = {"id": f"block {mark}", "parameters": {"binary_data_output": True}}
+        body, header = pack({self.model.input: block}, "inputs", **told)
+        for number in range(self.tries):
+            if number:
+                wait_s = self.wait_s * 2 ** (number - 1) * random.uniform(0.5, 1)
+                time.sleep(max(0, min(wait_s, until - time.monotonic())))
+            left_s = until - time.monotonic()
+            if left_s <= 0:
+                break
+            if len(self.addresses) > 1:
+                left_s /= self.tries - number
+            address = self._chosen(mark + number)
+            report.add(retries=number > 0, sent_bytes=len(body))
+            try:
+                status, answer, length = self._post(address, body, header, left_s)
+                report.add(received_bytes=len(answer))
+                if status in LATER or status >= 500:
+                    refused += status in LATER
+                    raise BadMessage(f"status {status}: {_words(answer)}")
+                if status != 200:
+                    raise Refused(f"{address} answers {status}: {_words(answer)}")
+                outputs, more = unpack(answer, length, "outputs")
+                if more.get("id") != told["id"]:
+                    raise BadMessage(f"the answer to {more.get('id')!r} came, not {told['id']}")
+                return self.model.checked(outputs, len(block))
+            except (OSError, http.client.HTTPException, BadMessage) as error:
+                reason = f"{address}: {type(error).__name__} {error}"
+                report.failures.append(reason)
+                self.rests[address] = time.monotonic() + REST_S
+        if self.fallback is None:
+            limits = f"{self.tries} tries and {self.deadline_s:g} s"
+            words = f"a block of {len(block)} has no answer within {limits}; last: {reason}"
+            raise Refused(reason) if refused == self.tries else Unanswered(words)
+        report.add(fallbacks=1)
+        return [np.asarray(x, np.float32) for x in self.fallback(block)]
+
+    def _chosen(self, number):
+        """The address whose turn it is, of those that do not rest unless all do."""
+        now, count = time.monotonic(), len(self.addresses)
+        order = [self.addresses[(number + i) % count] for i in range(count)]
+        return next((one for one in order if self.rests.get(one, 0) <= now), order[0])
+
+    def _post(self, address, body, header, seconds):
+        """(status, body, its header's length), over a connection of its own: a kept one may
+        have been closed meanwhile. A socket's time-out restarts with each byte, so a clock
+        ends it."""
+        host, port = address.rsplit(":", 1)
+        connection = http.client.HTTPConnection(host, int(port), timeout=seconds)
+        late = threading.Timer(seconds, _hang_up, [connection])
+        late.daemon = True
+        late.start()
+        try:
+            kind = {"Content-Type": "application/octet-stream", HEADER: str(header)}
+            connection.request("POST", f"/v2/models/{self.model.name}/infer", body, kind)
+            answer = connection.getresponse()
+            return answer.status, answer.read(), answer.headers.get(HEADER)
+        except (AttributeError, ValueError) as error:  # the clock closed it under our hands
+            raise ConnectionError(f"{type(error).__name__} {error}") from error
+        finally:
+            late.cancel()
+            connection.close()
+
+
+class Pending:
+    """An inference under way; `result()` waits for it."""
+
+    def __init__(self, sonic, futures, report):
+        self.sonic, self.futures, self.report = sonic, futures, report
+
+    def result(self):
+        """The outputs of all blocks in order, as a tuple."""
+        try:
+            parts = [future.result() for future in self.futures]
+        finally:
+            for future in self.futures:
+                future.cancel()
+            self.sonic.report = self.report
+        shapes = self.sonic.model.outputs.values()
+        empty = [[np.zeros((0, *shape), np.float32) for shape in shapes]]
+        return tuple(np.concatenate(one) for one in zip(*(parts or empty), strict=True))
+
+
+def _hang_up(connection):
+    with contextlib.suppress(OSError, AttributeError):  # it may have ended meanwhile
+        connection.sock.shutdown(2)
+
+
+def _words(answer):
+    try:
+        return str(json.loads(answer)["error"])[:300]
+    except (ValueError, KeyError, TypeError):
+        return repr(bytes(answer[:100]))
