@@ -53,7 +53,23 @@ def test_the_loss_is_the_published_one():
     torch.testing.assert_close(loss_of(network, patches, kinds), wanted)
 
 
-def test_it_learns_lines_from_blobs():
+class Descent:
+    """Adam without its memory. Making one of torch's optimizers imports a compiler: seconds."""
+
+    def __init__(self, weights, rate):
+        self.weights, self.rate = list(weights), rate
+
+    def zero_grad(self):
+        for weight in self.weights:
+            weight.grad = None
+
+    def step(self):
+        for weight in self.weights:
+            weight.data -= self.rate * weight.grad.sign()
+
+
+def test_it_learns_lines_from_blobs(monkeypatch):
+    monkeypatch.setattr(torch.optim, "Adam", Descent)
     seeded = torch.Generator().manual_seed(0)
     patches = 0.05 * torch.randn(64, 48, 48, generator=seeded)
     patches[:32, 24, :] += 1  # a track
@@ -86,14 +102,16 @@ SHOWER = ("electron", 400.0, (30, 20, 8), (0, 0.1, 1))
 
 
 @pytest.mark.parametrize(
-    "primaries, kind, least",
+    "primaries, least",
     [
-        ([CROSSING], "track", 0.8),  # of the muon's own hits; its delta rays are showers
-        ([CROSSING, SHOWER], "track", 0.55),  # where they cross, a hit is both
-        ([CROSSING, SHOWER], "shower", 0.75),
+        ([CROSSING], {"track": 0.8}),  # of the muon's own hits; its delta rays are showers
+        (
+            [CROSSING, SHOWER],
+            {"track": 0.55, "shower": 0.75},
+        ),  # where they cross, a hit is both
     ],
 )
-def test_the_shipped_weights_know_tracks_from_showers(primaries, kind, least):
+def test_the_shipped_weights_know_tracks_from_showers(primaries, least):
     small, found = load_network(large=False), []
     place = Detector(wires=96, height_cm=45, drift_cm=60)
     for seed in range(3):  # events that it has not seen
@@ -102,7 +120,8 @@ def test_the_shipped_weights_know_tracks_from_showers(primaries, kind, least):
         true = np.concatenate(list(map(hit_truth, hits, event.truth)))
         found.append((kinds_of(*infer(small, patches)), true))
     rows = quality(*(np.concatenate(one) for one in zip(*found, strict=True)))
-    assert rows[kind][0] > least
+    for kind, share in least.items():
+        assert rows[kind][0] > share, kind
 
 
 def test_the_shipped_weights_say_how_they_were_made():

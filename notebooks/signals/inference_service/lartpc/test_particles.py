@@ -85,7 +85,7 @@ def test_scattering_is_as_wide_as_highland_says(rng):
 
 def test_a_shower_s_depth_grows_with_the_logarithm_of_its_energy(rng):
     depths = []
-    for energy, count in ((150, 150), (1500, 40)):
+    for energy, count in ((150, 80), (1500, 20)):
         found = propagate([("electron", energy, MIDDLE, (0, 0, 1))] * count, WIDE, rng)
         depths.append(
             np.average(found.points[:, 2] - 5e3, weights=found.mev) / RADIATION_LENGTH
