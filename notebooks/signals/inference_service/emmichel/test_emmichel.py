@@ -108,7 +108,7 @@ SHOWER = ("electron", 400.0, (30, 20, 8), (0, 0.1, 1))
         (
             [CROSSING, SHOWER],
             {"track": 0.55, "shower": 0.75},
-        ),  # where they cross, a hit is both
+        ),  # some hits are both
     ],
 )
 def test_the_shipped_weights_know_tracks_from_showers(primaries, least):

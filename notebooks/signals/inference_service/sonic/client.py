@@ -202,8 +202,10 @@ class Sonic:
         have been closed meanwhile. A socket's time-out restarts with each byte, so a clock
         ends it."""
         host, port = address.rsplit(":", 1)
+        until = time.monotonic() + seconds
         connection = http.client.HTTPConnection(host, int(port), timeout=seconds)
-        late = threading.Timer(seconds, _hang_up, [connection])
+        connection.connect()
+        late = threading.Timer(until - time.monotonic(), _hang_up, [connection.sock])
         late.daemon = True
         late.start()
         try:
@@ -211,8 +213,6 @@ class Sonic:
             connection.request("POST", f"/v2/models/{self.model.name}/infer", body, kind)
             answer = connection.getresponse()
             return answer.status, answer.read(), answer.headers.get(HEADER)
-        except (AttributeError, ValueError) as error:  # the clock closed it under our hands
-            raise ConnectionError(f"{type(error).__name__} {error}") from error
         finally:
             late.cancel()
             connection.close()
@@ -237,9 +237,9 @@ class Pending:
         return tuple(np.concatenate(one) for one in zip(*(parts or empty), strict=True))
 
 
-def _hang_up(connection):
-    with contextlib.suppress(OSError, AttributeError):  # it may have ended meanwhile
-        connection.sock.shutdown(2)
+def _hang_up(sock):
+    with contextlib.suppress(OSError):  # it may have ended meanwhile
+        sock.shutdown(2)
 
 
 def _words(answer):

@@ -51,9 +51,9 @@ class Fault:
                 threading.Thread(target=self._forward, args=way, daemon=True).start()
 
     def _forward(self, source, sink, answers):
-        passed = 0
+        passed, most = 0, min(65_536, 1 + int((self.bytes_per_s or 1e9) / 20))  # 50 ms
         with contextlib.suppress(OSError):
-            while data := source.recv(65_536):
+            while data := source.recv(most):
                 if answers and not passed:
                     time.sleep(self.delay_s)
                 if answers and self.cut_after is not None:

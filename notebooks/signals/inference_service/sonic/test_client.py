@@ -143,12 +143,12 @@ def test_a_slow_answer_misses_the_deadline(server):
 
 def test_an_answer_that_trickles_misses_the_deadline_too(server):
     with (
-        Fault(server.address, bytes_per_s=400) as fault,
-        Sonic([fault.address], ROWS, deadline_s=0.5, tries=1) as sonic,
+        Fault(server.address, bytes_per_s=4000) as fault,  # half a second each way
+        Sonic([fault.address], ROWS, deadline_s=0.6, tries=1) as sonic,
     ):
         began = time.monotonic()
         with pytest.raises(Unanswered):
-            sonic(rows(40))
+            sonic(rows(60))
         assert time.monotonic() - began < 2.5
 
 
