@@ -260,15 +260,23 @@ def test_launch_buttons_point_at_files_of_the_repository():
 LIVE = [chapter for chapter in Repository(HOME).chapters if chapter.card.get("live") and READ]
 
 
+def come_near(element):
+    """Scroll to a live model, as a reader does, and touch it where it waits for that."""
+    element.scroll_into_view_if_needed()
+    for button in element.locator(".rebuilt-touch").all():
+        button.click()
+
+
 @pytest.mark.parametrize("mode, width", [("light", 1400), ("dark", 390)])
 @pytest.mark.parametrize("chapter", LIVE, ids=str)
 def test_a_live_model_runs_equals_pytorch_and_can_be_used_by_all(visit, chapter, mode, width):
     page, wrong = visit(f"{chapter.document}.html", width=width, mode=mode)
     element = page.locator(".rebuilt-live")
     assert element.get_attribute("data-state") is None, "nothing is loaded before a reader comes near"
-    element.scroll_into_view_if_needed()
+    come_near(element)
     page.wait_for_selector(".rebuilt-live[data-state='running']", timeout=90_000)
-    assert wrong == [] and float(element.get_attribute("data-worst")) < 1e-4
+    bound = float(element.get_attribute("data-bound") or 1e-4)  # an int8 model states its own
+    assert wrong == [] and float(element.get_attribute("data-worst")) < bound <= 0.1
     assert inaccessible(page, context=".rebuilt-live") == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
@@ -278,7 +286,7 @@ def test_a_live_model_runs_from_a_folder(browser, chapter):
     page = browser.new_page()
     page.route(lambda url: not url.startswith(("file:", "data:", "blob:")), lambda route: route.abort())
     page.goto((HTML / f"{chapter.document}.html").as_uri())
-    page.locator(".rebuilt-live").scroll_into_view_if_needed()
+    come_near(page.locator(".rebuilt-live"))
     page.wait_for_selector(".rebuilt-live[data-state='running']", timeout=90_000)
     page.close()
 

@@ -101,6 +101,7 @@ globalThis.rebuiltLive?.start("pairs", async (element, tools) => {
     }
   }
   element.dataset.worst = String(worst);
+  element.dataset.bound = "0.1"; // of int8 against float32: well below half a step of the raters
 
   const make = (name, properties = {}, children = []) => {
     const made = Object.assign(document.createElement(name), properties);

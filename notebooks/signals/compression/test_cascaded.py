@@ -347,3 +347,11 @@ def test_junk_is_refused(junk):
 def test_bad_arguments_are_named(values, options, says):
     with pytest.raises(ValueError, match=says):
         cascaded.compress(values, **options)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_a_gpu_decodes_the_same():
+    values = torch.arange(3000).repeat_interleave(7)
+    for layers in (Layers(0, 0), Layers(1, 1)):
+        again = cascaded.decompress(cascaded.compress(values, layers), "cuda")
+        assert again.is_cuda and torch.equal(again.cpu(), values)

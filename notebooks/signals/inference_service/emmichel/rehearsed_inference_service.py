@@ -19,9 +19,9 @@ def ours(sizes, device):
 
 
 def naive(sizes, device):
-    """256 of the patches, one after the other"""
+    """512 of the patches, one after the other"""
     network, patches = _ready(sizes, device)
-    return lambda: infer(network, patches[:256], batch=1)
+    return lambda: infer(network, patches[:512], batch=1)
 
 
 def broken(sizes, device):
