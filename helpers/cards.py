@@ -1,6 +1,7 @@
 """A notebook's card, the modules of its slice, and the hash of both."""
 
 import ast
+import functools
 import hashlib
 import importlib.metadata
 import io
@@ -42,6 +43,7 @@ def modules(folder):
     return sorted(path for path in kept if not path.name.startswith("test_") and path.name != "conftest.py")
 
 
+@functools.lru_cache(1024)  # the press asks for the same modules hundreds of times in a build
 def executed(text):
     """A module's rows with code, comments and docstrings taken out; the text as it is where it is no Python."""
     rows = text.split("\n")  # as the tokeniser counts them
