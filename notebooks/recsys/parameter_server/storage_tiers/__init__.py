@@ -1,0 +1,8 @@
+"""Where vectors lie below the device: in the process, in Redis, and the full copy in RocksDB."""
+
+from .in_process import InProcess
+from .redis_server import RedisServer
+from .redis_tier import RedisTier, TierDown
+from .rocks import Rocks
+
+__all__ = ["InProcess", "RedisServer", "RedisTier", "Rocks", "TierDown"]
