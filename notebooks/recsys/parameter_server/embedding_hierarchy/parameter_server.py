@@ -121,7 +121,7 @@ class EmbeddingTable:
         if name not in server.persistent.widths:
             known = sorted(server.persistent.widths)
             raise ValueError(f"there is no table {name!r} to deploy; there are {known}")
-        if not 0 <= threshold:
+        if not threshold >= 0:
             raise ValueError(f"a threshold of {threshold} came; 0 or more is allowed")
         width = server.persistent.widths[name]
         self.server, self.name, self.threshold = server, name, threshold

@@ -1,0 +1,18 @@
+"""New vectors from a trainer to the tiers, over the Kafka protocol, from one process to another."""
+
+from .broker import Broker
+from .killed_writer import kill_while_writing
+from .messages import BadMessage, pack, unpack
+from .reader import UpdateReader
+from .trainer import Trainer, start_trainer
+
+__all__ = [
+    "BadMessage",
+    "Broker",
+    "Trainer",
+    "UpdateReader",
+    "kill_while_writing",
+    "pack",
+    "start_trainer",
+    "unpack",
+]

@@ -1,0 +1,77 @@
+"""The trainer's side: numbered messages into the log, from a process of its own.
+
+    python -m online_updates.trainer '{"address": …, "topic": …, "table": …, "rows": …, "width": …}'
+
+The process rewrites all rows of a table, version after version, as a stand-in for training: every
+component of a vector is key + version × `STEP`, so that a reader can tell a wrong or torn one.
+"""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+from confluent_kafka import KafkaException, Producer
+
+from .broker import client_options
+from .messages import pack
+
+STEP = 2.0**20  # keys below it stay exact in float32 up to version 15
+
+
+class Trainer:
+    """`trainer = Trainer(broker.address, "updates"); trainer.send("dlrm.ads", keys, vectors)`
+
+    `sequence`: the number of the next message; a trainer that starts again goes on with it.
+    """
+
+    def __init__(self, address, topic, sequence=0):
+        more = {"message.timeout.ms": 8000, "linger.ms": 2, "acks": 1}
+        self.producer = Producer(client_options(address, **more))
+        self.topic, self.sequence, self.failed = topic, sequence, 0
+
+    def send(self, table, keys, vectors, raw=None):
+        """None; one message (or the bytes `raw` in its place) into the log, soon."""
+        message = pack(self.sequence, keys, vectors) if raw is None else raw
+        self.producer.produce(self.topic, message, key=table, on_delivery=self._delivered)
+        self.sequence += 1
+        self.producer.poll(0)
+
+    def flush(self, wait_s=10):
+        """How many messages are not in the log: still waiting, or given up."""
+        try:
+            return self.producer.flush(wait_s) + self.failed
+        except KafkaException:
+            return len(self.producer) + self.failed
+
+    def _delivered(self, error, message):
+        self.failed += error is not None
+
+
+def versioned(keys, version, width):
+    """Vectors (K, W), float32, that tell their key and version."""
+    return np.repeat((np.asarray(keys) + STEP * version)[:, None], width, 1).astype(np.float32)
+
+
+def start_trainer(**told):
+    """The child process, which ends when it has sent all; the caller waits for it, or kills it."""
+    command = [sys.executable, "-m", "online_updates.trainer", json.dumps(told)]
+    here = Path(__file__).parent.parent
+    return subprocess.Popen(command, cwd=here, stdout=subprocess.PIPE, text=True)
+
+
+def main(told):
+    """Sends the versions, prints how many messages it sent and how many were lost."""
+    trainer = Trainer(told["address"], told["topic"], told.get("sequence", 0))
+    parts = np.array_split(np.arange(told["rows"]), told.get("parts", 4))
+    for version in range(told.get("first", 1), told.get("first", 1) + told["versions"]):
+        for keys in parts:
+            trainer.send(told["table"], keys, versioned(keys, version, told["width"]))
+            time.sleep(told.get("pause_s", 0))
+    print(json.dumps({"sent": trainer.sequence, "lost": trainer.flush()}))
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))
