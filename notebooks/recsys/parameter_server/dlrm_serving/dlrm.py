@@ -46,7 +46,7 @@ class Dlrm(nn.Module):
         return self.dense(numbers_BD, self.table(keys_BF))
 
 
-def train(world, samples, width=16, batch=512, seed=0, rate=0.1, device="cpu"):
+def train(world, samples, width=16, batch=512, seed=0, rate=0.03, device="cpu"):
     """A Dlrm after one pass over `samples` drawn samples; rows never drawn have a zero vector.
 
     Adagrad (Duchi et al. 2011); of the table only the rows that a batch touched move.

@@ -2,6 +2,7 @@
 
 from .broker import Broker
 from .killed_writer import kill_while_writing
+from .live_readers import LiveReaders
 from .messages import BadMessage, pack, unpack
 from .reader import UpdateReader
 from .trainer import Trainer, start_trainer
@@ -9,6 +10,7 @@ from .trainer import Trainer, start_trainer
 __all__ = [
     "BadMessage",
     "Broker",
+    "LiveReaders",
     "Trainer",
     "UpdateReader",
     "kill_while_writing",
