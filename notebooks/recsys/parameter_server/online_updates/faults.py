@@ -57,7 +57,8 @@ def redis_outage(server, law, redis, before_s=0.5, down_s=0.7, after_s=1.5):
 def broker_outage(server, broker, trainer, read=6, unread=4, later=8):
     """(counts of the reader, steps (sequence sent, sequence read)) of a broker that dies.
 
-    `read` messages arrive, `unread` are in the log when it dies, `later` come after.
+    `read` messages arrive; then the node is away while `unread` more come, and with these the
+    broker dies; `later` come after both are back. All that was read or lost is in the counts.
     """
     width = server.persistent.widths[TABLE]
     reader, keys, steps = UpdateReader(broker.address, broker.topic, server), np.arange(100), []
@@ -77,13 +78,15 @@ def broker_outage(server, broker, trainer, read=6, unread=4, later=8):
 
     send(read)
     poll(trainer.sequence - 1)
+    reader.close()
     send(unread)
     broker.kill()
     broker.start()
+    before, reader = reader.counts, UpdateReader(broker.address, broker.topic, server)
     send(later)
     poll(trainer.sequence - 1)
     reader.close()
-    return reader.counts, steps
+    return before + reader.counts, steps
 
 
 def strange_messages(server, broker, trainer):
