@@ -1,8 +1,9 @@
 """Enough of Triton's language to run a kernel for a test where Triton itself is not installed.
 
-A kernel is a function of pointers and numbers. `run(kernel, grid, …)` calls it once for each program,
-in turn, with arrays as `Pointer`s. Names and arguments are those of `triton.language`, and a test runs
-the same kernels in Triton's own interpreter; what is not here, a kernel for this page does not need.
+A kernel is a function of pointers and numbers. `run(kernel, grid, …)` calls it once for each
+program, in turn, with arrays as `Pointer`s. Names and arguments are those of `triton.language`,
+and a test runs the same kernels in Triton's own interpreter; what is not here, a kernel for
+this page does not need.
 """
 
 import numpy as np

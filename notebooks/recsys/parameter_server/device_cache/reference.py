@@ -1,7 +1,8 @@
 """The cache in plain Python: the oracle that the vectorised one is held against.
 
 Rules of HugeCTR's `gpu_cache` (Apache-2.0, read for its facts): a set has slabs of 32 slots, a
-key's set is its hash's, its first slab its remainder. What differs is said in `set_associative`.
+key's set is its hash's, its first slab its remainder. What differs is said in
+`set_associative`.
 """
 
 from .hashing import mix

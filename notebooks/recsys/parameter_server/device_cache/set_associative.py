@@ -1,12 +1,13 @@
 """A set-associative cache of embeddings in tensors, for any device.
 
-The GPU embedding cache of the article, after HugeCTR's `gpu_cache`: slabs of 32 slots, two slabs a set
-(one warp reads one slab there; here one gather does), a counter for each slot, four calls: Query, Replace,
-Update, Dump. `reference.ReferenceCache` says the same in loops. Three things differ. The set is
-the upper half of a product of the hash (no division). One batch is one step: what is present is
-refreshed before anything is evicted, so that the order within a batch cannot evict a key of the batch that
-is there. And a way predictor, as processors have, comes before the search: 512 one-byte guesses a
-set say where a hash was seen last, so that most hits read one key and not 32.
+The GPU embedding cache of the article, after HugeCTR's `gpu_cache`: slabs of 32 slots, two
+slabs a set (one warp reads one slab there; here one gather does), a counter for each slot, four
+calls: Query, Replace, Update, Dump. `reference.ReferenceCache` says the same in loops. Three
+things differ. The set is the upper half of a product of the hash (no division). One batch is
+one step: what is present is refreshed before anything is evicted, so that the order within a
+batch cannot evict a key of the batch that is there. And a way predictor, as processors have,
+comes before the search: 512 one-byte guesses a set say where a hash was seen last, so that most
+hits read one key and not 32.
 
 Shapes: `K` keys of a call, `S` slots, `W` width. Keys are int64, vectors of the cache's dtype.
 Memory for each slot: W floats, 16 bytes of key and counter, 8 of guesses.
@@ -47,7 +48,7 @@ class DeviceCache:
         self.capacity, self.width = self.sets * self.ways, width
         long = {"dtype": torch.int64, "device": device}
         self.keys_S = torch.full((self.capacity,), EMPTY, **long)
-        # one row more: where absent keys are sent, so that nobody has to ask; its vector is zero
+        # one row more, of zeros: all absent keys are sent there
         self.counters_S = torch.full((self.capacity + 1,), -1, **long)  # -1 marks an empty slot
         self.vectors_SW = torch.zeros(self.capacity + 1, width, dtype=dtype, device=device)
         self.guesses = torch.zeros(self.sets * TAGS, dtype=torch.uint8, device=device)
@@ -83,12 +84,12 @@ class DeviceCache:
         if len(wrong):
             found = self._search(keys[wrong], home[wrong])
             slots[wrong] = found
-            # the guess of an absent key goes to slot 0 of nothing: any guess is checked by its key
+            # an absent key's guess becomes 0; a guess may be wrong, since its key is looked at
             self.guesses[guess[wrong]] = (found % self.ways).to(torch.uint8)
         return slots
 
     def _search(self, keys, home):
-        """Slots of keys in their sets, slab by slab; a slab with an empty slot ends a search."""
+        """Slots of keys in their sets, slab by slab; one with an empty slot is the last."""
         slots = torch.full_like(keys, self.capacity)
         left = torch.arange(len(keys), device=keys.device)
         for step in range(self.slabs):

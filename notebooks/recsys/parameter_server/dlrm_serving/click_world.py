@@ -1,8 +1,8 @@
 """A world of clicks whose keys follow a power law, with the truth known.
 
-Each of F features has its own categories; as in the article's benchmark all tables are one: the key of
-category c of feature f is f × categories + c. A click's log odds are the sum of a
-drawn effect of each category and of a weight of each number.
+Each of F features has its own categories; as in the article's benchmark all tables are one: the
+key of category c of feature f is f × categories + c. A click's log odds are the sum of a drawn
+effect of each category and of a weight of each number.
 
 Shapes: `B` samples, `F` features, `D` numbers.
 """

@@ -1,4 +1,4 @@
-"""The model learns, the three ways agree, instances share what they should; the AUC's known values."""
+"""The model learns, the three ways agree, instances share what they should; known AUCs."""
 
 import threading
 

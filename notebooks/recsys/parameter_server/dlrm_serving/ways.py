@@ -22,7 +22,7 @@ def all_on_cpu(model, weight):
 
 
 def tables_on_cpu(model, weight, device):
-    """The table with the CPU, the dense part on the device: vectors cross the link each time."""
+    """The table with the CPU, the dense part on the device: vectors cross the link."""
     dense = copy.deepcopy(model.dense).to(device)
 
     @torch.inference_mode()

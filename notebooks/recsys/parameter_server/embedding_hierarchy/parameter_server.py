@@ -1,9 +1,9 @@
-"""The way of a lookup: distinct keys, device cache, volatile tier, persistent tier, default vector.
+"""A lookup: distinct keys, device cache, volatile tier, persistent tier, default vector.
 
-After the article and HugeCTR's Hierarchical Parameter Server. Where the hit rate of a request is at
-least the table's threshold, missing vectors are the default for now and a background worker
-brings them in; where it is lower, the request waits for them. A threshold above 1 always waits.
-A key that no tier has gets the default and takes no slot.
+After the article and HugeCTR's Hierarchical Parameter Server. Where the hit rate of a request
+is at least the table's threshold, missing vectors are the default for now and a background
+worker brings them in; where it is lower, the request waits for them. A threshold above 1 always
+waits. A key that no tier has gets the default and takes no slot.
 
 What keeps a stale vector out of the cache: whoever moves a vector up (fetch, then insert) and
 whoever writes a new one (`apply`) take the same lock, so neither comes between the other's two
@@ -25,7 +25,7 @@ from storage_tiers import TierDown
 
 
 class ParameterServer:
-    """The tiers of a node, and the tables deployed on it.
+    """The tiers of a node, and its tables.
 
         server = ParameterServer(Rocks(folder, {"dlrm.ads": 64}), InProcess(100_000))
         table = server.deploy("dlrm.ads", cache_rows=20_000, threshold=0.8, device="cuda")
@@ -42,7 +42,7 @@ class ParameterServer:
         self.tables, self.counts = {}, Counter()
 
     def deploy(self, name, **options):
-        """The table of this name, ready for lookups; ValueError where it is deployed already."""
+        """The table of this name, ready for lookups; ValueError where it is there already."""
         if name in self.tables:
             raise ValueError(f"table {name!r} is deployed; instances of a model share one")
         self.tables[name] = EmbeddingTable(self, name, **options)
@@ -81,7 +81,8 @@ class ParameterServer:
     def _volatile(self, call, *arguments):
         """What the volatile tier says; None while there is none, or it is down.
 
-        What it missed while it was down would be stale, so it forgets all before it serves again.
+        What it missed while it was down would be stale, so it forgets all before it serves
+        again.
         """
         if self.volatile is None or time.monotonic() < self.down_until:
             self.stale |= self.volatile is not None
@@ -111,8 +112,8 @@ class ParameterServer:
 class EmbeddingTable:
     """One table of one model behind its cache; made by `ParameterServer.deploy`.
 
-    `cache_rows`: slots on the device; `default`: the vector of what is not (yet) there, a number
-    or a row; `waiting`: requests that the worker may have before it, more are dropped.
+    `cache_rows`: slots on the device; `default`: the vector of what is not (yet) there, a
+    number or a row; `waiting`: requests that the worker may have before it, more are dropped.
     """
 
     def __init__(

@@ -1,9 +1,10 @@
 """Keys that follow a power law, and the hit rate that a cache should have.
 
-The chance of the key of rank r is r^-s / sum. The article prints a share of keys and their share of
-samples; `exponent_for` solves for s. `hit_rate` is Che's approximation of a least-recently-used
-cache (Che, Tung and Wang 2002), taken for whole batches: a batch of n draws holds key k with
-chance q = 1 - (1 - p)^n, the cache holds it with 1 - (1 - q)^T, and T is such that C keys are held.
+The chance of the key of rank r is r^-s / sum. The article prints a share of keys and their
+share of samples; `exponent_for` solves for s. `hit_rate` is Che's approximation of a
+least-recently-used cache (Che, Tung and Wang 2002), taken for whole batches: a batch of n draws
+holds key k with chance q = 1 - (1 - p)^n, the cache holds it with 1 - (1 - q)^T, and T is such
+that C keys are held.
 
 Shapes: `N` keys by rank, `K` drawn ones.
 """

@@ -15,13 +15,14 @@ border-radius:.6rem}.set-filling label{display:block;font-weight:600;font-size:.
 .set-filling input{box-sizing:border-box;width:100%;min-height:2.2rem;font:inherit;margin:0}
 .set-filling p{margin:.4rem 0;min-height:4.5em}.set-filling canvas{width:100%;height:250px;
 display:block}.set-filling :focus-visible{outline:3px solid #c60}</style>"""
-PARTS = """<div data-part="controls" hidden><label>Threshold: <output data-part="limit"></output>
+PARTS = """<div data-part="controls" hidden>
+<label>Threshold: <output data-part="limit"></output>
 <input data-part="threshold" type="range" min="0" max="{most}" value="{first}"></label>
-<label>Request: <output data-part="number"></output>
-<input data-part="request" type="range" min="0" max="{last}" value="{last}"></label></div>
-<canvas data-part="grid" role="img" hidden></canvas>
-<p data-part="told" aria-live="polite">{words}</p>
-<p style="min-height:0">Orange squares are requests that waited for their vectors; blue circles went on with the
+<label>Request: <output data-part="number"></output> <input data-part="request" type="range"
+min="0" max="{last}" value="{last}"></label></div> <canvas data-part="grid" role="img"
+hidden></canvas> <p data-part="told" aria-live="polite">{words}</p> <p
+style="min-height:0">Orange squares are requests that waited for their vectors; blue circles
+went on with the
 default.</p>"""
 WORDS = "With JavaScript you move the threshold and the requests here, and see the sets fill."
 

@@ -1,4 +1,4 @@
-"""Lookups through the tiers: right vectors always, modes, sharing, refresh under fire, faults."""
+"""Lookups through the tiers: right vectors always, modes, sharing, refresh, faults."""
 
 import threading
 import time

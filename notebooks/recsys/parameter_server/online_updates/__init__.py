@@ -1,4 +1,4 @@
-"""New vectors from a trainer to the tiers, over the Kafka protocol, from one process to another."""
+"""New vectors from a trainer to the tiers, over the Kafka protocol, between processes."""
 
 from .broker import Broker
 from .killed_writer import kill_while_writing

@@ -20,7 +20,7 @@ TABLE = "dlrm.ads"
 
 @contextlib.contextmanager
 def node(folder, rows, width, volatile=None, **how):
-    """A ParameterServer with one table of version 0, loaded unless the folder has it already."""
+    """A ParameterServer with one table of version 0, loaded unless the folder has it."""
     volatile = InProcess(max(1, rows // 4)) if volatile is None else volatile
     with Rocks(folder, {TABLE: width}) as tier, ParameterServer(tier, volatile) as server:
         if not tier.get(TABLE, np.arange(1))[1].any():

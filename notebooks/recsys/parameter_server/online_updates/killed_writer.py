@@ -1,9 +1,10 @@
-"""A process that is killed while it writes to the persistent tier, and what lies there afterwards.
+"""A process that is killed while it writes to the persistent tier, and what it leaves.
 
     python -m online_updates.killed_writer '{"folder": …, "rows": …, "width": …, "batch": true}'
 
-The child rewrites all rows of a table, version after version, and its place in the log with them: in one
-batch, or (`batch` false, the naive way) the place first and the vectors in four writes after it.
+The child rewrites all rows of a table, version after version, and its place in the log with
+them: in one batch, or (`batch` false, the naive way) the place first and the vectors in four
+writes after it.
 """
 
 import json
@@ -24,8 +25,8 @@ TABLE, FOLDER = "dlrm.ads", Path(__file__).parent.parent
 def kill_while_writing(folder, after_s, rows=2000, width=8, batch=True, wait_s=60):
     """(version that the place says, how many rows have another one) after a SIGKILL.
 
-    The child is killed `after_s` seconds after its first write. Raises RuntimeError where it ends
-    by itself, or has not begun within `wait_s`.
+    The child is killed `after_s` seconds after its first write. Raises RuntimeError where it
+    ends by itself, or has not begun within `wait_s`.
     """
     told = {"folder": str(folder), "rows": rows, "width": width, "batch": batch}
     command = [sys.executable, "-m", "online_updates.killed_writer", json.dumps(told)]

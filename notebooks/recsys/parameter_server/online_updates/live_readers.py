@@ -1,7 +1,8 @@
-"""Instances that look up without a pause while tables change under them, and judge what they get.
+"""Instances that look up while tables change under them, and judge what they get.
 
-Vectors are those of `trainer.versioned`: each tells its key and its version in every component. Wrong is
-another key's, a mixture of two versions (torn), or one older than this instance saw before.
+Vectors are those of `trainer.versioned`: each tells its key and its version in every component.
+Wrong is another key's, a mixture of two versions (torn), or one older than this instance saw
+before.
 """
 
 import threading
@@ -14,10 +15,11 @@ from .trainer import STEP
 
 
 class LiveReaders:
-    """`with LiveReaders(table, law, instances=3) as readers: …`; then `readers.served`, `.wrong`.
+    """`with LiveReaders(table, law, instances=3) as readers: …`; then `.served`, `.wrong`.
 
-    `table`: an `EmbeddingTable`; `law`: draws the keys. `timeline`: for each lookup (seconds, the least and
-    the largest version in it, the hit rate). `pause_s`: between two lookups of an instance.
+    `table`: an `EmbeddingTable`; `law`: draws the keys. `timeline`: for each lookup (seconds,
+    the least and the largest version in it, the hit rate). `pause_s`: between two lookups of an
+    instance.
     """
 
     def __init__(self, table, law, instances=3, keys=512, pause_s=0.0):

@@ -1,7 +1,7 @@
 """A message: new vectors of one table, numbered by its trainer.
 
-Bytes: magic, sequence number (8), keys (4), width (4), CRC-32 of the rest (4), the keys (int64), the
-vectors (float32), all little-endian. The message's Kafka key is the table's name.
+Bytes: magic, sequence number (8), keys (4), width (4), CRC-32 of the rest (4), the keys
+(int64), the vectors (float32), all little-endian. The message's Kafka key is the table's name.
 """
 
 import struct
@@ -14,7 +14,7 @@ MAGIC = b"EMB1"
 
 
 class BadMessage(ValueError):
-    """A message that must not reach the tables; `sequence` is its number where it can be read."""
+    """A message that must not reach the tables; `sequence` is its number, if readable."""
 
     def __init__(self, why, sequence=-1):
         super().__init__(why)

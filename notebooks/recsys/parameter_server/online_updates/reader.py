@@ -1,9 +1,10 @@
 """The node's side: messages out of the log into the tiers, each once.
 
-The place in the log is kept with the vectors, not by the broker: {"offset", "sequence"} goes into
-the same batch. So a node that starts again goes on where its tables are. A broker that lost its
-messages starts at offset 0 again; the trainer's numbers say then what is old, what is new, and
-how many never came (`counts["lost"]`: time for a copy of another node, or for a new dump).
+The place in the log is kept with the vectors, not by the broker: {"offset", "sequence"} goes
+into the same batch. So a node that starts again goes on where its tables are. A broker that
+lost its messages starts at offset 0 again; the trainer's numbers say then what is old, what is
+new, and how many never came (`counts["lost"]`: time for a copy of another node, or for a new
+dump).
 """
 
 import re
@@ -21,7 +22,8 @@ REWIND = ()
 class UpdateReader:
     """`reader = UpdateReader(address, "updates", server, filters=["dlrm[.].*"]); reader.poll()`
 
-    `filters`: patterns of the tables that this node serves; a name must match one of them wholly.
+    `filters`: patterns of the tables that this node serves; a name must match one of them
+    wholly.
     """
 
     def __init__(self, address, topic, server, filters=(".*",)):

@@ -1,4 +1,4 @@
-"""What the faults' functions count, and that the judges see a wrong vector where there is one."""
+"""What the faults' functions count, and that the judges see a wrong vector."""
 
 import numpy as np
 import pytest

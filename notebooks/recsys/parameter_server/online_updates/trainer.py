@@ -1,9 +1,10 @@
 """The trainer's side: numbered messages into the log, from a process of its own.
 
-    python -m online_updates.trainer '{"address": …, "topic": …, "table": …, "rows": …, "width": …}'
+    python -m online_updates.trainer '{"address": …, "topic": …, "table": …, …}'
 
-The process rewrites all rows of a table, version after version, as a stand-in for training: every
-component of a vector is key + version × `STEP`, so that a reader can tell a wrong or torn one.
+The process rewrites all rows of a table, version after version, as a stand-in for training:
+every component of a vector is key + version × `STEP`, so that a reader can tell a wrong or torn
+one.
 """
 
 import json
@@ -56,7 +57,7 @@ def versioned(keys, version, width):
 
 
 def start_trainer(**told):
-    """The child process, which ends when it has sent all; the caller waits for it, or kills it."""
+    """The child process, which ends when it has sent all; the caller waits, or kills it."""
     command = [sys.executable, "-m", "online_updates.trainer", json.dumps(told)]
     here = Path(__file__).parent.parent
     return subprocess.Popen(command, cwd=here, stdout=subprocess.PIPE, text=True)

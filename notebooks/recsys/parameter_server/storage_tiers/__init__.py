@@ -1,4 +1,4 @@
-"""Where vectors lie below the device: in the process, in Redis, and the full copy in RocksDB."""
+"""Where vectors lie below the device: in the process, in Redis, in RocksDB."""
 
 from .in_process import InProcess
 from .redis_server import RedisServer

@@ -1,7 +1,7 @@
 """The volatile tier in the process: for each table an index and a block of vectors.
 
-When a table holds more than `most` vectors, the longest unread go until 80 % are left: the policy
-`evict_oldest` of the original, with its resolution target of 0.8.
+When a table holds more than `most` vectors, the longest unread go until 80 % are left: the
+policy `evict_oldest` of the original, with its resolution target of 0.8.
 
 Shapes: `K` keys, `W` width; keys int64, vectors float32, all NumPy.
 """

@@ -1,4 +1,4 @@
-"""`redis-server` as a child process on a free port of this machine; started, killed, started again."""
+"""`redis-server` as a child process on a free port; started, killed, started again."""
 
 import shutil
 import socket

@@ -10,7 +10,8 @@ import redis
 
 # new vectors for fields that are there: one trip, and no other client comes between
 REFRESH = """for i = 1, #ARGV, 2 do
-  if redis.call('HEXISTS', KEYS[1], ARGV[i]) == 1 then redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
+if redis.call('HEXISTS', KEYS[1], ARGV[i]) == 1 then redis.call('HSET', KEYS[1], ARGV[i], ARGV[i
++ 1]) end
 end"""
 
 

@@ -1,7 +1,7 @@
 """The persistent tier: a full copy of every table in RocksDB, in the process.
 
-A table is a column family, as in the original. One `write` puts vectors of several tables and the reader's
-place in the log into one batch: after any kill, both are there or neither is.
+A table is a column family, as in the original. One `write` puts vectors of several tables and
+the reader's place in the log into one batch: after any kill, both are there or neither is.
 
 Shapes: `K` keys, `W` width; keys int64, vectors float32, all NumPy.
 """
@@ -27,10 +27,11 @@ PLACE = b"place"  # in the default family
 
 
 class Rocks:
-    """`with Rocks(folder, {"ads": 64}) as tier: tier.write([("ads", keys, vectors)], {"offset": 7})`
+    """`with Rocks(folder, {"ads": 64}) as tier: tier.write([("ads", keys, vectors)], place)`
 
-    `widths`: of the tables; those that the folder has already must be among them. `durable` waits
-    for the disk at each write: without it a write survives a killed process, not a lost machine.
+    `widths`: of the tables; those that the folder has already must be among them. `durable`
+    waits for the disk at each write: without it a write survives a killed process, not a lost
+    machine.
     """
 
     def __init__(self, folder, widths, cache_mb=8, durable=False):
