@@ -1,5 +1,5 @@
-"""DLRM (Naumov et al. 2019): numbers through one network, categories as vectors, all pairs' products,
-and a second network on top.
+"""DLRM (Naumov et al. 2019): numbers through one network, categories as vectors, products
+of all pairs, and a second network on top.
 
 Shapes: `B` samples, `F` features, `D` numbers, `W` width.
 """
@@ -34,7 +34,7 @@ class Dense(nn.Module):
 
 
 class Dlrm(nn.Module):
-    """Dense part and one table of all features: `Dlrm(world, width=16)(numbers_BD, keys_BF)`."""
+    """Dense part and one table for all: `Dlrm(world, width=16)(numbers_BD, keys_BF)`."""
 
     def __init__(self, world, width=16):
         super().__init__()

@@ -1,4 +1,4 @@
-"""A broker of the Kafka protocol (Tansu) as a child process; its messages lie in memory alone."""
+"""A broker of the Kafka protocol (Tansu) as a child process, its messages in memory alone."""
 
 import contextlib
 import os

@@ -1,7 +1,5 @@
 """A process that is killed while it writes to the persistent tier, and what it leaves.
 
-    python -m online_updates.killed_writer '{"folder": …, "rows": …, "width": …, "batch": true}'
-
 The child rewrites all rows of a table, version after version, and its place in the log with
 them: in one batch, or (`batch` false, the naive way) the place first and the vectors in four
 writes after it.
@@ -29,7 +27,7 @@ def kill_while_writing(folder, after_s, rows=2000, width=8, batch=True, wait_s=6
     ends by itself, or has not begun within `wait_s`.
     """
     told = {"folder": str(folder), "rows": rows, "width": width, "batch": batch}
-    command = [sys.executable, "-m", "online_updates.killed_writer", json.dumps(told)]
+    command = [sys.executable, "-c", f"from {__name__} import main; main()", json.dumps(told)]
     child = subprocess.Popen(command, cwd=FOLDER, stdout=subprocess.PIPE, text=True)
     try:
         if not _begun(child, wait_s):
@@ -54,8 +52,9 @@ def _begun(child, wait_s):
         return bool(waiting.select(wait_s)) and child.stdout.readline().startswith("writing")
 
 
-def main(told):
+def main():
     """Writes until it is killed."""
+    told = json.loads(sys.argv[1])
     keys, rows = np.arange(told["rows"]), told["rows"]
     with Rocks(told["folder"], {TABLE: told["width"]}) as tier:
         versions, begun = int(2**24 / STEP), False
@@ -72,7 +71,3 @@ def main(told):
             if not begun:
                 print("writing", flush=True)
             begun = True
-
-
-if __name__ == "__main__":
-    main(json.loads(sys.argv[1]))

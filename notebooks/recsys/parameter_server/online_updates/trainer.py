@@ -1,7 +1,5 @@
 """The trainer's side: numbered messages into the log, from a process of its own.
 
-    python -m online_updates.trainer '{"address": …, "topic": …, "table": …, …}'
-
 The process rewrites all rows of a table, version after version, as a stand-in for training:
 every component of a vector is key + version × `STEP`, so that a reader can tell a wrong or torn
 one.
@@ -58,13 +56,14 @@ def versioned(keys, version, width):
 
 def start_trainer(**told):
     """The child process, which ends when it has sent all; the caller waits, or kills it."""
-    command = [sys.executable, "-m", "online_updates.trainer", json.dumps(told)]
+    command = [sys.executable, "-c", f"from {__name__} import main; main()", json.dumps(told)]
     here = Path(__file__).parent.parent
     return subprocess.Popen(command, cwd=here, stdout=subprocess.PIPE, text=True)
 
 
-def main(told):
+def main():
     """Sends the versions, prints how many messages it sent and how many were lost."""
+    told = json.loads(sys.argv[1])
     trainer = Trainer(told["address"], told["topic"], told.get("sequence", 0))
     parts = np.array_split(np.arange(told["rows"]), told.get("parts", 4))
     for version in range(told.get("first", 1), told.get("first", 1) + told["versions"]):
@@ -72,7 +71,3 @@ def main(told):
             trainer.send(told["table"], keys, versioned(keys, version, told["width"]))
             time.sleep(told.get("pause_s", 0))
     print(json.dumps({"sent": trainer.sequence, "lost": trainer.flush()}))
-
-
-if __name__ == "__main__":
-    main(json.loads(sys.argv[1]))
