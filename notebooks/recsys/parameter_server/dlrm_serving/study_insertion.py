@@ -28,7 +28,7 @@ EARLY, BATCH = 640, 32
 
 
 def one_world(seed, samples=40_000, served=19_200):
-    """{threshold: (AUC of the first samples, AUC of the second half, share of keys missing)}."""
+    """{threshold: (AUC of the first samples, of the second half, share of keys missing)}."""
     world = ClickWorld(seed=seed)
     model = train(world, samples, seed=seed)
     numbers, keys, clicked = world.draw(served, np.random.default_rng([seed, 2]))
