@@ -73,10 +73,11 @@ class ParameterServer:
         """
         with self.refresh:
             self.persistent.write(parts, place)
-            for name, keys, vectors in parts:
-                self._volatile("refresh", name, keys, vectors)
+            for name, keys, vectors in parts:  # what serves first, then what may fail
                 if name in self.tables:
                     self.tables[name].cache.update(torch.tensor(keys), torch.tensor(vectors))
+            for part in parts:
+                self._volatile("refresh", *part)
 
     def _volatile(self, call, *arguments):
         """What the volatile tier says; None while there is none, or it is down.

@@ -164,6 +164,20 @@ def test_redis_may_die_and_come_back_and_nothing_served_is_wrong(tiers):
         tier.close()
 
 
+def test_a_redis_that_is_full_spoils_nothing(tiers):
+    if not RedisServer.there():
+        pytest.skip("no redis-server here")
+    with RedisServer() as redis:
+        tier = RedisTier(redis.address, 2000)
+        with ParameterServer(tiers, tier, retry_s=0.0) as server:
+            table = server.deploy("dlrm.ads", cache_rows=640)
+            assert right(table, np.arange(300))
+            tier.client.config_set("maxmemory", 1)  # whatever is written is refused from now on
+            server.apply([("dlrm.ads", np.arange(300), rows(np.arange(300), 1))])
+            assert right(table, np.arange(300), [1]) and server.counts["volatile failed"]
+        tier.close()
+
+
 def test_what_a_tier_missed_while_it_was_away_is_not_served(tiers):
     """It was not killed, only out of reach, and still holds old vectors."""
 

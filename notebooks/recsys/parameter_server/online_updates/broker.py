@@ -2,13 +2,13 @@
 
 import contextlib
 import os
-import signal
 import socket
 import subprocess
 import time
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
+from storage_tiers import child
 
 
 class Broker:
@@ -43,7 +43,7 @@ class Broker:
         ]
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         env = dict(os.environ, RUST_LOG="error")
-        self.process = subprocess.Popen(command, start_new_session=True, env=env, **quiet)
+        self.process = child.start(command, env=env, **quiet)
         ends = time.monotonic() + self.wait_s
         host, port = self.address.split(":")
         while time.monotonic() < ends and self.process.poll() is None:
@@ -59,8 +59,7 @@ class Broker:
     def kill(self):
         """None; ends it at once; with it go all messages."""
         if self.process:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.kill()
             self.process.wait()
         self.process = None
 

@@ -13,7 +13,7 @@ from storage_tiers import InProcess, Rocks
 
 from .live_readers import LiveReaders
 from .reader import UpdateReader
-from .trainer import Trainer, versioned
+from .trainer import versioned
 
 TABLE = "dlrm.ads"
 
@@ -68,13 +68,16 @@ def broker_outage(server, broker, trainer, read=6, unread=4, later=8):
             trainer.send(TABLE, keys, versioned(keys, trainer.sequence % 16, width))
         if trainer.flush(20):
             raise RuntimeError("the broker did not take the messages")
-        steps.append((trainer.sequence - 1, reader.sequence))
+        steps.append((trainer.sequence - 1, last()))
+
+    def last():
+        return reader.last.get(str(trainer.identity), -1)
 
     def poll(until, wait_s=20):
         ends = time.monotonic() + wait_s
-        while reader.sequence < until and time.monotonic() < ends:
+        while last() < until and time.monotonic() < ends:
             reader.poll(0.1)
-            steps.append((trainer.sequence - 1, reader.sequence))
+            steps.append((trainer.sequence - 1, last()))
 
     send(read)
     poll(trainer.sequence - 1)
@@ -125,7 +128,10 @@ def lost_node(folder, rows, width):
     keys = np.arange(rows)
     with Rocks(folder / "survivor", {TABLE: width}) as alive:
         alive.load(TABLE, keys, versioned(keys, 0, width))
-        alive.write([(TABLE, keys[::3], versioned(keys[::3], 5, width))], {"sequence": 41})
+        alive.write(
+            [(TABLE, keys[::3], versioned(keys[::3], 5, width))],
+            {"offset": 42, "last": {"7": 41}},
+        )
         began = time.perf_counter()
         alive.copy_to(folder / "recovered")
         with node(folder / "recovered", rows, width) as server:
@@ -134,9 +140,3 @@ def lost_node(folder, rows, width):
             same = server.persistent.place() == alive.place()
         wanted = alive.get(TABLE, keys)[0]
     return int((got != wanted).any(1).sum()) + (not same), seconds
-
-
-def new_trainer(broker, server):
-    """A trainer that goes on where the node's tables are."""
-    place = server.persistent.place() or {"sequence": -1}
-    return Trainer(broker.address, broker.topic, place["sequence"] + 1)

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from storage_tiers import Rocks
+from storage_tiers import Rocks, child
 
 from .trainer import STEP, versioned
 
@@ -28,17 +28,17 @@ def kill_while_writing(folder, after_s, rows=2000, width=8, batch=True, wait_s=6
     """
     told = {"folder": str(folder), "rows": rows, "width": width, "batch": batch}
     command = [sys.executable, "-c", f"from {__name__} import main; main()", json.dumps(told)]
-    child = subprocess.Popen(command, cwd=FOLDER, stdout=subprocess.PIPE, text=True)
+    writer = child.start(command, cwd=FOLDER, stdout=subprocess.PIPE, text=True)
     try:
-        if not _begun(child, wait_s):
+        if not _begun(writer, wait_s):
             raise RuntimeError(f"the writer did not begin within {wait_s} s")
         time.sleep(after_s)
-        if child.poll() is not None:
-            raise RuntimeError(f"the writer ended by itself with {child.returncode}")
+        if writer.poll() is not None:
+            raise RuntimeError(f"the writer ended by itself with {writer.returncode}")
     finally:
-        child.kill()
-        child.wait()
-        child.stdout.close()
+        writer.kill()
+        writer.wait()
+        writer.stdout.close()
     with Rocks(folder, {TABLE: width}) as tier:
         vectors, found = tier.get(TABLE, np.arange(rows))
         said = tier.place()["version"]
@@ -46,10 +46,10 @@ def kill_while_writing(folder, after_s, rows=2000, width=8, batch=True, wait_s=6
     return said, int((~right).sum())
 
 
-def _begun(child, wait_s):
+def _begun(writer, wait_s):
     with selectors.DefaultSelector() as waiting:
-        waiting.register(child.stdout, selectors.EVENT_READ)
-        return bool(waiting.select(wait_s)) and child.stdout.readline().startswith("writing")
+        waiting.register(writer.stdout, selectors.EVENT_READ)
+        return bool(waiting.select(wait_s)) and writer.stdout.readline().startswith("writing")
 
 
 def main():

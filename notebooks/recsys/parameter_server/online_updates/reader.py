@@ -1,10 +1,10 @@
 """The node's side: messages out of the log into the tiers, each once.
 
-The place in the log is kept with the vectors, not by the broker: {"offset", "sequence"} goes
-into the same batch. So a node that starts again goes on where its tables are. A broker that
-lost its messages starts at offset 0 again; the trainer's numbers say then what is old, what is
-new, and how many never came (`counts["lost"]`: time for a copy of another node, or for a new
-dump).
+The place in the log is kept with the vectors, not by the broker: the offset and the last number
+of each trainer go into the same batch. So a node that starts again goes on where its tables
+are. A broker that lost its messages starts at offset 0 again; the numbers say then what is old,
+what is new, and how many never came (`counts["lost"]`: time for a copy of another node, or for
+a new dump). A trainer that starts again is a new one, and counts from 0.
 """
 
 import re
@@ -28,14 +28,17 @@ class UpdateReader:
 
     def __init__(self, address, topic, server, filters=(".*",)):
         self.server, self.filters = server, [re.compile(one) for one in filters]
-        place = server.persistent.place() or {"offset": 0, "sequence": -1}
-        self.offset, self.sequence = place["offset"], place["sequence"]
         self.topic, self.counts, self.reasons = topic, Counter(), []
         more = {"group.id": "unused", "enable.auto.commit": False, "fetch.wait.max.ms": 20}
         more |= {"auto.offset.reset": "earliest"}
         self.looked_for = None
         self.consumer = Consumer(client_options(address, **more))
-        self.consumer.assign([TopicPartition(topic, 0, self.offset)])
+        self._to_place()
+
+    def _to_place(self):
+        place = self.server.persistent.place() or {"offset": 0, "last": {}}
+        self.offset, self.last = place["offset"], dict(place["last"])
+        self.consumer.assign([TopicPartition(self.topic, 0, self.offset)])
 
     def poll(self, wait_s=POLL_S):
         """How many messages were applied; 0 where none came, or nobody answers."""
@@ -55,8 +58,11 @@ class UpdateReader:
             if part:
                 parts.append(part)
         if taken:
-            place = {"offset": self.offset, "sequence": self.sequence}
-            self.server.apply(parts, place)
+            try:
+                self.server.apply(parts, {"offset": self.offset, "last": self.last})
+            except BaseException:
+                self._to_place()  # nothing of this is committed: it comes again
+                raise
             self.counts["applied"] += len(parts)
         elif self._high() < self.offset:
             self._rewind()  # another log: this one is shorter than what was read already
@@ -64,21 +70,26 @@ class UpdateReader:
 
     def _part(self, message):
         """(table, keys, vectors), None for what this node leaves out, or REWIND."""
-        table = (message.key() or b"").decode(errors="replace")
+        table, bad = (message.key() or b"").decode(errors="replace"), None
         try:
-            sequence, keys, vectors = unpack(message.value())
+            number, keys, vectors = unpack(message.value())
         except BadMessage as error:
-            self.sequence = max(self.sequence, error.sequence)
-            return self._left_out("bad", f"{table}: {error}")
-        if sequence > self.sequence + 1 and self.looked_for != self.sequence:
-            self.looked_for = self.sequence  # once: what the beginning lacks, too, is lost
+            number, bad = error.number, f"{table}: {error}"
+            if number is None:
+                return self._left_out("bad", bad)
+        trainer, sequence = str(number[0]), number[1]
+        last = self.last.get(trainer, -1)
+        if sequence > last + 1 and self.looked_for != (trainer, last):
+            self.looked_for = trainer, last  # once: what the beginning lacks, too, is lost
             return self._rewind()
-        if sequence <= self.sequence:
+        if sequence <= last:
             return self._left_out("old")
-        self.counts["lost"] += sequence - self.sequence - 1
-        self.sequence = sequence
+        self.counts["lost"] += sequence - last - 1
+        self.last[trainer] = sequence
         if not any(one.fullmatch(table) for one in self.filters):
             return self._left_out("filtered")
+        if bad:
+            return self._left_out("bad", bad)
         width = self.server.persistent.widths.get(table)
         if width is None:
             return self._left_out("unknown table", f"{table}: no such table here")

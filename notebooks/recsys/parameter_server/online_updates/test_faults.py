@@ -6,7 +6,7 @@ import torch
 from embedding_hierarchy import PowerLaw
 from storage_tiers import RedisServer, RedisTier
 
-from . import Broker, LiveReaders, faults
+from . import Broker, LiveReaders, Trainer, faults
 from .trainer import versioned
 
 ROWS, WIDTH = 2000, 4
@@ -55,7 +55,7 @@ def test_messages_lost_with_a_broker_are_counted_and_strange_ones_left_out(tmp_p
     if not Broker.there():
         pytest.skip("no broker of the Kafka protocol here")
     with Broker("faults") as broker, faults.node(tmp_path / "db", ROWS, WIDTH) as server:
-        trainer = faults.new_trainer(broker, server)
+        trainer = Trainer(broker.address, "faults")
         counts, steps = faults.broker_outage(server, broker, trainer, 3, 2, 4)
         assert counts["applied"] == 7 and counts["lost"] == 2 and steps[-1] == (8, 8)
         counts, changed = faults.strange_messages(server, broker, trainer)

@@ -61,10 +61,12 @@ def version_of(server):
 @settings(max_examples=50, deadline=None)
 def test_a_message_comes_back_and_a_changed_byte_is_seen(sequence, keys, data):
     vectors = np.arange(len(keys) * 3, dtype=np.float32).reshape(-1, 3)
-    message = pack(sequence, keys, vectors)
+    message = pack((5, sequence), keys, vectors)
     got = unpack(message)
-    assert got[0] == sequence and got[1].tolist() == keys and np.array_equal(got[2], vectors)
-    at = data.draw(st.sampled_from([*range(4), *range(12, len(message))]))
+    assert (
+        got[0] == (5, sequence) and got[1].tolist() == keys and np.array_equal(got[2], vectors)
+    )
+    at = data.draw(st.integers(0, len(message) - 1))
     changed = message[:at] + bytes([message[at] ^ 1]) + message[at + 1 :]
     with pytest.raises(BadMessage):
         unpack(changed)
@@ -73,35 +75,41 @@ def test_a_message_comes_back_and_a_changed_byte_is_seen(sequence, keys, data):
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_what_is_no_number_is_a_bad_message_with_its_number(value):
     with pytest.raises(BadMessage, match="NaN or infinity") as caught:
-        unpack(pack(7, [1], [[1.0, value]]))
-    assert caught.value.sequence == 7
+        unpack(pack((3, 7), [1], [[1.0, value]]))
+    assert caught.value.number == (3, 7)
 
 
 @pytest.mark.parametrize(
-    "message", [None, b"", b"EMB1", b"x" * 100, pack(1, [1], [[1.0]])[:-1]]
+    "message", [None, b"", b"EMB1", b"x" * 100, pack((1, 1), [1], [[1.0]])[:-1]]
 )
 def test_what_is_no_message_is_refused(message):
     with pytest.raises(BadMessage, match="came"):
         unpack(message)
     with pytest.raises(BadMessage, match="reserved"):
-        unpack(pack(1, [-(2**63)], [[1.0]]))
+        unpack(pack((1, 1), [-(2**63)], [[1.0]]))
 
 
 def test_a_trainer_process_feeds_a_node_which_may_start_again(broker, tmp_path):
     trainer = start_trainer(
-        address=broker.address, topic="updates", table=TABLE, rows=ROWS, width=WIDTH, versions=3
+        address=broker.address,
+        topic="updates",
+        table=TABLE,
+        rows=ROWS,
+        width=WIDTH,
+        versions=3,
+        identity=7,
     )
     with node(tmp_path / "db") as server:
         reader = UpdateReader(broker.address, "updates", server, ["dlrm[.].*"])
         read(reader, lambda: reader.counts["applied"] >= 1)
-        half = reader.sequence
+        half = reader.last["7"]
         reader.close()
     assert trainer.wait(20) == 0
     trainer.stdout.close()
     with node(tmp_path / "db") as server:
         reader = UpdateReader(broker.address, "updates", server)
-        assert reader.sequence == half
-        read(reader, lambda: reader.sequence == 11)
+        assert reader.last == {"7": half}
+        read(reader, lambda: reader.last["7"] == 11)
         assert reader.counts["applied"] == 11 - half and not reader.counts["lost"]
         assert version_of(server) == 3
         reader.close()
@@ -109,8 +117,8 @@ def test_a_trainer_process_feeds_a_node_which_may_start_again(broker, tmp_path):
 
 def test_bad_unknown_and_filtered_messages_change_nothing(broker, tmp_path):
     with node(tmp_path / "db") as server:
-        server.persistent.write([], {"offset": 12, "sequence": 11})
-        trainer = Trainer(broker.address, "updates", 12)
+        server.persistent.write([], {"offset": 12, "last": {"7": 11}})
+        trainer = Trainer(broker.address, "updates")
         new = versioned(KEYS, 5, WIDTH)
         trainer.send("other.table", KEYS, new)
         trainer.send("dlrm.nobody", KEYS, new)
@@ -148,19 +156,51 @@ def test_a_broker_that_vanishes_loses_messages_and_the_reader_knows_how_many(tmp
         for version in (1, 2, 3):
             trainer.send(TABLE, KEYS, versioned(KEYS, version, WIDTH))
         trainer.flush()
-        read(reader, lambda: reader.sequence == 2)
+        read(reader, lambda: reader.counts["applied"] == 3)
         for version in (4, 5):  # in the log, not yet read
             trainer.send(TABLE, KEYS, versioned(KEYS, version, WIDTH))
         assert trainer.flush() == 0
         broker.kill()
         assert reader.poll(0.2) in (0, 2) and version_of(server) in (3, 5)
-        read_before = reader.sequence
+        read_before = reader.last[str(trainer.identity)]
         broker.start()
         for _ in range(later):  # shorter and longer than what was read
             trainer.send(TABLE, KEYS, versioned(KEYS, 6, WIDTH))
         assert trainer.flush(20) == 0
-        read(reader, lambda: reader.sequence == 4 + later, 30)
+        read(reader, lambda: reader.last[str(trainer.identity)] == 4 + later, 30)
         assert reader.counts["lost"] == 4 - read_before and version_of(server) == 6
+        reader.close()
+
+
+def test_a_number_lost_before_a_bad_message_is_counted(broker, tmp_path):
+    with Broker("gaps") as broker, node(tmp_path / "db") as server:
+        trainer, other = (Trainer(broker.address, "gaps") for _ in range(2))
+        reader = UpdateReader(broker.address, "gaps", server)
+        trainer.send(TABLE, KEYS, versioned(KEYS, 1, WIDTH))
+        trainer.sequence = 4  # 1 to 3 never come
+        trainer.send(TABLE, KEYS, np.full((ROWS, WIDTH), np.nan))
+        trainer.flush()
+        other.send(TABLE, KEYS, versioned(KEYS, 2, WIDTH))  # another trainer counts from 0
+        other.flush()
+        read(reader, lambda: reader.counts["applied"] == 2)
+        assert reader.counts["lost"] == 3 and reader.counts["bad"] == 1
+        assert version_of(server) == 2
+        reader.close()
+
+
+def test_what_could_not_be_written_comes_again(broker, tmp_path, monkeypatch):
+    with Broker("again") as broker, node(tmp_path / "db") as server:
+        trainer = Trainer(broker.address, "again")
+        reader = UpdateReader(broker.address, "again", server)
+        with monkeypatch.context() as patched:
+            patched.setattr(server, "apply", lambda *_: 1 / 0)
+            trainer.send(TABLE, KEYS, versioned(KEYS, 1, WIDTH))
+            trainer.flush()
+            with pytest.raises(ZeroDivisionError):
+                read(reader, lambda: False)
+        assert version_of(server) == 0
+        read(reader, lambda: reader.counts["applied"] == 1)
+        assert version_of(server) == 1 and not reader.counts["lost"]
         reader.close()
 
 

@@ -6,6 +6,7 @@ one.
 """
 
 import json
+import secrets
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 from confluent_kafka import KafkaException, Producer
+from storage_tiers import child
 
 from .broker import client_options
 from .messages import pack
@@ -23,17 +25,18 @@ STEP = 2.0**20  # keys below it stay exact in float32 up to version 15
 class Trainer:
     """`trainer = Trainer(broker.address, "updates"); trainer.send("dlrm.ads", keys, vectors)`
 
-    `sequence`: the number of the next message; a trainer that starts again goes on with it.
+    Each start is a trainer of its own: `identity` is drawn, and messages count from 0.
     """
 
-    def __init__(self, address, topic, sequence=0):
+    def __init__(self, address, topic, identity=None):
+        self.identity = secrets.randbits(63) if identity is None else identity
         more = {"message.timeout.ms": 8000, "linger.ms": 2, "acks": 1}
         self.producer = Producer(client_options(address, **more))
-        self.topic, self.sequence, self.failed = topic, sequence, 0
+        self.topic, self.sequence, self.failed = topic, 0, 0
 
     def send(self, table, keys, vectors, raw=None):
         """None; one message (or the bytes `raw` in its place) into the log, soon."""
-        message = pack(self.sequence, keys, vectors) if raw is None else raw
+        message = pack((self.identity, self.sequence), keys, vectors) if raw is None else raw
         self.producer.produce(self.topic, message, key=table, on_delivery=self._delivered)
         self.sequence += 1
         self.producer.poll(0)
@@ -58,13 +61,13 @@ def start_trainer(**told):
     """The child process, which ends when it has sent all; the caller waits, or kills it."""
     command = [sys.executable, "-c", f"from {__name__} import main; main()", json.dumps(told)]
     here = Path(__file__).parent.parent
-    return subprocess.Popen(command, cwd=here, stdout=subprocess.PIPE, text=True)
+    return child.start(command, cwd=here, stdout=subprocess.PIPE, text=True)
 
 
 def main():
     """Sends the versions, prints how many messages it sent and how many were lost."""
     told = json.loads(sys.argv[1])
-    trainer = Trainer(told["address"], told["topic"], told.get("sequence", 0))
+    trainer = Trainer(told["address"], told["topic"], told.get("identity"))
     parts = np.array_split(np.arange(told["rows"]), told.get("parts", 4))
     for version in range(told.get("first", 1), told.get("first", 1) + told["versions"]):
         for keys in parts:

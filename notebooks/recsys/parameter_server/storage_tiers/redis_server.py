@@ -5,6 +5,8 @@ import socket
 import subprocess
 import time
 
+from . import child
+
 
 class RedisServer:
     """`with RedisServer() as server: server.address`; `kill()` and `start()` in between.
@@ -32,7 +34,7 @@ class RedisServer:
             )
         told = ["--port", str(self.port), "--bind", "127.0.0.1", "--save", "", *self.options]
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": "/"}
-        self.process = subprocess.Popen(["redis-server", *told, "--appendonly", "no"], **quiet)
+        self.process = child.start(["redis-server", *told, "--appendonly", "no"], **quiet)
         ends = time.monotonic() + self.wait_s
         while time.monotonic() < ends and self.process.poll() is None:
             try:

@@ -1,6 +1,6 @@
 """The volatile tier in Redis: a hash for each table, its fields the keys' bytes.
 
-Any trouble on the line is a `TierDown`; what then happens is the hierarchy's business.
+Any trouble with it is a `TierDown`; what then happens is the hierarchy's business.
 """
 
 import contextlib
@@ -95,5 +95,5 @@ def _pairs(keys, vectors):
 def _trouble():
     try:
         yield
-    except (redis.ConnectionError, redis.TimeoutError, OSError) as error:
+    except (redis.RedisError, OSError) as error:  # also one that is full, or read-only
         raise TierDown(f"Redis does not answer: {error}") from error

@@ -127,7 +127,7 @@ def _words(keys):
 def _options(cache_mb):
     options, blocks = Options(raw_mode=True), BlockBasedOptions()
     options.create_if_missing(True)
-    blocks.set_block_cache(Cache(cache_mb * 2**20))
+    blocks.set_block_cache(Cache(int(cache_mb * 2**20)))
     blocks.set_bloom_filter(10, False)  # a key never seen reads no block
     blocks.set_data_block_index_type(DataBlockIndexType.binary_and_hash())
     options.set_block_based_table_factory(blocks)

@@ -1,5 +1,11 @@
 """One suite for all tiers, then what is each one's own: eviction, batches, death, bad input."""
 
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -130,6 +136,22 @@ def test_a_redis_that_does_not_start_is_said():
         pytest.skip("no redis-server here")
     with pytest.raises(RuntimeError, match="did not answer"):
         RedisServer("--no-such-option", "1", wait_s=3).start()
+
+
+def test_a_server_does_not_outlive_who_started_it():
+    if not RedisServer.there():
+        pytest.skip("no redis-server here")
+    told = (
+        "from storage_tiers import RedisServer; s = RedisServer().start(); print(s.port); 1 / 0"
+    )
+    here = Path(__file__).parent.parent
+    done = subprocess.run(
+        [sys.executable, "-c", told], cwd=here, capture_output=True, text=True
+    )
+    assert "ZeroDivisionError" in done.stderr
+    time.sleep(0.2)
+    with pytest.raises(OSError):
+        socket.create_connection(("127.0.0.1", int(done.stdout)), 0.5)
 
 
 def test_vectors_and_place_survive_a_new_start(tmp_path):
