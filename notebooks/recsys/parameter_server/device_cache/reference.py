@@ -5,6 +5,8 @@ key's set is its hash's, its first slab its remainder. What differs is said in
 `set_associative`.
 """
 
+from collections import Counter
+
 from .hashing import mix
 
 SLAB = 32
@@ -51,8 +53,11 @@ class ReferenceCache:
         present = {key: at for key in dict.fromkeys(keys) if (at := self.find(key))}
         for at in present.values():
             self.slots[at][1] = self.now
+        coming = Counter()
         for key in dict.fromkeys(keys):
-            if key not in present:
+            home = next(self.places(key))[0]
+            coming[home] += key not in present
+            if key not in present and coming[home] <= self.slabs * SLAB:
                 empty = (at for at in self.places(key) if at not in self.slots)
                 oldest = min(self.places(key), key=lambda at: self.slots.get(at, [0, -1])[1])
                 self.slots[next(empty, oldest)] = [key, self.now, pairs[key]]

@@ -110,7 +110,7 @@ class DeviceCache:
         """None; absent keys come in, each for an empty slot or else its set's least recent.
 
         Present keys become as recent as the last query; their vectors stay. Of equal keys the
-        first counts.
+        first counts; of more new keys of one set than it has slots, the first so many.
         """
         keys, vectors = self.checked(keys), self.checked_vectors(keys, vectors)
         with self.lock:
@@ -119,7 +119,8 @@ class DeviceCache:
             absent = self.absent(slots)
             absent = absent[_firsts(keys[absent])]
             rank = self._rank_in_set(keys[absent])
-            for turn in range(int(rank.max()) + 1 if len(rank) else 0):
+            turns = min(int(rank.max()) + 1, self.ways) if len(rank) else 0
+            for turn in range(turns):  # a set has room for so many; the others stay out
                 chosen = absent[rank == turn]  # one key a set: no two want one slot
                 self._insert(keys[chosen], vectors[chosen])
 

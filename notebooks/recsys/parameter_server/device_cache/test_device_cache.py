@@ -110,9 +110,11 @@ def test_update_leaves_recency_alone_and_brings_nothing_in():
     assert 0 not in cache.dump()
 
 
-def test_more_new_keys_than_a_set_has_slots_leave_the_last_one():
-    cache = filled(torch.arange(100), capacity=64)
-    assert len(cache.dump()) == 64 and 99 in cache.dump()
+def test_of_more_new_keys_than_a_set_has_slots_the_first_come_in(monkeypatch):
+    turns, insert = [], DeviceCache._insert
+    monkeypatch.setattr(DeviceCache, "_insert", lambda *a: turns.append(1) or insert(*a))
+    cache = filled(torch.arange(1000), capacity=64)
+    assert sorted(cache.dump().tolist()) == list(range(64)) and len(turns) == 64
 
 
 def test_no_keys_are_no_work():

@@ -15,7 +15,7 @@ from embedding_hierarchy import PowerLaw
 class ClickWorld:
     """`numbers, keys, clicked = ClickWorld(seed=0).draw(512, rng)`: (B, D), (B, F), (B,)."""
 
-    def __init__(self, features=8, categories=5000, exponent=1.1, numbers=4, seed=0):
+    def __init__(self, features=8, categories=5000, exponent=1.3, numbers=4, seed=0):
         rng = np.random.default_rng([seed, 21])
         self.features, self.categories, self.numbers = features, categories, numbers
         self.laws = [PowerLaw(categories, exponent, seed=[seed, f]) for f in range(features)]

@@ -130,11 +130,15 @@ class EmbeddingTable:
         self.cache = DeviceCache(cache_rows, width, **where)
         row = torch.as_tensor(default, dtype=self.cache.vectors_SW.dtype).expand(width)
         self.default = row.to(self.cache.device)
-        self.counts, self.last_hit_rate = Counter(), 1.0
+        self.counts = Counter()
         self.queue, self.worker = queue.Queue(waiting), None
 
     def lookup(self, keys):
         """Vectors (K, W) on the device, one for each key, whatever its tier."""
+        return self.answer(keys)[0]
+
+    def answer(self, keys):
+        """(vectors (K, W), the hit rate of this request)."""
         keys = self.cache.checked(keys)
         distinct, places = torch.unique(keys, return_inverse=True)
         with self.cache.lock:
@@ -142,16 +146,18 @@ class EmbeddingTable:
             vectors = self.cache.vectors_SW.index_select(0, slots[places])
         missing = self.cache.absent(slots)
         rate = 1 - len(missing) / max(1, len(distinct))
-        self.last_hit_rate = rate
-        self.counts.update(requests=1, keys=len(distinct), hits=len(distinct) - len(missing))
+        waits = rate < self.threshold
+        with self.cache.lock:
+            told = "waited" if waits else "deferred"
+            hits = len(distinct) - len(missing)
+            self.counts.update({"requests": 1, "keys": len(distinct), "hits": hits})
+            self.counts[told] += bool(len(missing))
         if len(missing):
-            waits = rate < self.threshold
-            self.counts["waited" if waits else "deferred"] += 1
             rows = self._now(distinct[missing]) if waits else self._later(distinct[missing])
             lacking = self.cache.absent(slots[places])
             row = torch.searchsorted(missing, places[lacking])
             vectors[lacking] = rows[row]
-        return vectors
+        return vectors, rate
 
     def _now(self, keys):
         """Vectors (M, W) from below, put into the cache before anybody goes on."""
@@ -165,9 +171,10 @@ class EmbeddingTable:
 
     def _later(self, keys):
         """The default vector for each key; the worker gets the keys."""
-        if self.worker is None:
-            self.worker = threading.Thread(target=self._work, daemon=True)
-            self.worker.start()
+        with self.cache.lock:
+            if self.worker is None:
+                self.worker = threading.Thread(target=self._work, daemon=True)
+                self.worker.start()
         try:
             self.queue.put_nowait(keys)
         except queue.Full:

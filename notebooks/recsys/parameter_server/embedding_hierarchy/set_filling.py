@@ -24,7 +24,7 @@ hidden></canvas> <p data-part="told" aria-live="polite">{words}</p> <p
 style="min-height:0">Orange squares are requests that waited for their vectors; blue circles
 went on with the
 default.</p>"""
-WORDS = "With JavaScript you move the threshold and the requests here, and see the sets fill."
+WORDS = "With JavaScript you move the threshold and the requests here, and see the sets fill. "
 
 
 def filled_by(table, requests):
@@ -35,11 +35,11 @@ def filled_by(table, requests):
     told = {"rates": [], "waited": [], "defaults": [], "fill": []}
     for keys in requests:
         before = table.counts["waited"]
-        table.lookup(keys)
+        _, rate = table.answer(keys)
         table.drain()
         waited = table.counts["waited"] - before
-        lacking = round((1 - table.last_hit_rate) * len(torch.unique(keys)))
-        told["rates"].append(round(table.last_hit_rate, 4))
+        lacking = round((1 - rate) * len(torch.unique(keys)))
+        told["rates"].append(round(rate, 4))
         told["waited"].append(waited)
         told["defaults"].append(0 if waited else lacking)
         held = (table.cache.counters_S[:-1] >= 0).view(table.cache.sets, -1).sum(1)
@@ -59,7 +59,14 @@ class SetFilling:
         limits = sorted(self.runs)
         first = limits.index(self.start) if self.start in limits else 0
         last = len(self.runs[limits[0]]["rates"]) - 1
-        parts = PARTS.format(most=len(limits) - 1, first=first, last=last, words=WORDS)
+        kinds = ("waited", "defaults")
+        sums = [[sum(self.runs[limit][kind]) for kind in kinds] for limit in limits]
+        lines = [
+            f"threshold {limit:.0%}: {waited} of {last + 1} requests waited, {lacking} defaults"
+            for limit, (waited, lacking) in zip(limits, sums, strict=True)
+        ]
+        words = WORDS + "; ".join(lines) + "."
+        parts = PARTS.format(most=len(limits) - 1, first=first, last=last, words=words)
         facts = {"thresholds": limits, "slots": self.slots}
         facts["runs"] = [self.runs[limit] for limit in limits]
         script = Path(__file__).with_name("set_filling.js").read_text(encoding="utf-8")

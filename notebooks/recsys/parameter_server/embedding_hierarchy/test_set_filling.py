@@ -70,6 +70,7 @@ def test_without_scripts_words_stand_there(browser, runs):
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.set_content(f"<body>{SetFilling(runs)._repr_html_()}</body>")
-    assert "With JavaScript" in page.inner_text("body")
+    words = page.inner_text("body")
+    assert "With JavaScript" in words and "threshold 110%: 12 of 12 requests waited" in words
     assert not page.locator("[data-part=threshold]").is_visible()
     context.close()

@@ -4,6 +4,7 @@ A node here is a table of versioned vectors (`trainer.versioned`) behind all tie
 """
 
 import contextlib
+import signal
 import time
 
 import numpy as np
@@ -54,8 +55,20 @@ def redis_outage(server, law, redis, before_s=0.5, down_s=0.7, after_s=1.5):
     return readers, moments, np.array(seen)
 
 
+def redis_hang(server, law, redis, seconds=0.6):
+    """The readers, while Redis is stopped by a signal and answers nothing, then goes on."""
+    with LiveReaders(server.tables[TABLE], law, instances=2, pause_s=0.002) as readers:
+        redis.process.send_signal(signal.SIGSTOP)
+        try:
+            time.sleep(seconds)
+        finally:
+            redis.process.send_signal(signal.SIGCONT)
+        time.sleep(seconds / 2)
+    return readers
+
+
 def broker_outage(server, broker, trainer, read=6, unread=4, later=8):
-    """(counts of the reader, steps (sequence sent, sequence read)) of a broker that dies.
+    """(counts of the reader, steps (number sent, read), wrong rows) of a broker that dies.
 
     `read` messages arrive; then the node is away while `unread` more come, and with these the
     broker dies; `later` come after both are back. All that was read or lost is in the counts.
@@ -89,7 +102,9 @@ def broker_outage(server, broker, trainer, read=6, unread=4, later=8):
     send(later)
     poll(trainer.sequence - 1)
     reader.close()
-    return before + reader.counts, steps
+    got = server.tables[TABLE].lookup(keys).cpu().numpy()
+    wanted = versioned(keys, (trainer.sequence - 1) % 16, width)
+    return before + reader.counts, steps, int((got != wanted).any(1).sum())
 
 
 def strange_messages(server, broker, trainer):

@@ -17,8 +17,8 @@ class LiveReaders:
     """`with LiveReaders(table, law, instances=3) as readers: …`; then `.served`, `.wrong`.
 
     `table`: an `EmbeddingTable`; `law`: draws the keys. `timeline`: for each lookup (seconds,
-    the least and the largest version in it, the hit rate). `pause_s`: between two lookups of an
-    instance.
+    the least and the largest version in it, the hit rate, how long it took). `pause_s`: between
+    two lookups of an instance.
     """
 
     def __init__(self, table, law, instances=3, keys=512, pause_s=0.0):
@@ -35,7 +35,9 @@ class LiveReaders:
         try:
             while not self.done.is_set():
                 asked = self.law.draw(self.keys, rng)
-                got = self.table.lookup(asked).cpu().numpy()
+                began = time.perf_counter()
+                got, rate = self.table.answer(asked)
+                got, took = got.cpu().numpy(), time.perf_counter() - began
                 version = (got[:, 0].astype(np.float64) - asked) / STEP
                 bad = (
                     (got != got[:, :1]).any(1) | (version % 1 != 0) | (version < newest[asked])
@@ -47,8 +49,7 @@ class LiveReaders:
                         self.wrong + int(bad.sum()),
                     )
                     now = time.perf_counter() - self.began
-                    seen = (now, version.min(), version.max(), self.table.last_hit_rate)
-                    self.timeline.append(seen)
+                    self.timeline.append((now, version.min(), version.max(), rate, took))
                 time.sleep(self.pause_s)
         except Exception as error:
             self.errors.append(error)

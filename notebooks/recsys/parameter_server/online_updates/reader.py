@@ -30,8 +30,8 @@ class UpdateReader:
         self.server, self.filters = server, [re.compile(one) for one in filters]
         self.topic, self.counts, self.reasons = topic, Counter(), []
         more = {"group.id": "unused", "enable.auto.commit": False, "fetch.wait.max.ms": 20}
-        more |= {"auto.offset.reset": "earliest"}
-        self.looked_for = None
+        more |= {"auto.offset.reset": "earliest", "error_cb": self._trouble}
+        self.unsure = True  # whether this is the log that the place speaks of
         self.consumer = Consumer(client_options(address, **more))
         self._to_place()
 
@@ -49,7 +49,7 @@ class UpdateReader:
         parts, taken = [], 0
         for message in messages:
             if message.error():  # the broker is away; the client goes on trying
-                self.counts["trouble"] += 1
+                self._trouble(message.error())
                 continue
             part = self._part(message)
             if part is REWIND:
@@ -79,13 +79,12 @@ class UpdateReader:
                 return self._left_out("bad", bad)
         trainer, sequence = str(number[0]), number[1]
         last = self.last.get(trainer, -1)
-        if sequence > last + 1 and self.looked_for != (trainer, last):
-            self.looked_for = trainer, last  # once: what the beginning lacks, too, is lost
-            return self._rewind()
+        if sequence > last + 1 and self.unsure:
+            return self._rewind()  # once: what the beginning lacks, too, is lost
         if sequence <= last:
             return self._left_out("old")
         self.counts["lost"] += sequence - last - 1
-        self.last[trainer] = sequence
+        self.last[trainer], self.unsure = sequence, False
         if not any(one.fullmatch(table) for one in self.filters):
             return self._left_out("filtered")
         if bad:
@@ -100,15 +99,20 @@ class UpdateReader:
 
     def _rewind(self):
         self.counts["rewound"] += 1
-        self.offset = 0
+        self.offset, self.unsure = 0, False
         self.consumer.assign([TopicPartition(self.topic, 0, OFFSET_BEGINNING)])
         return REWIND
+
+    def _trouble(self, error):
+        self.counts["trouble"] += 1
+        self.unsure = True
 
     def _high(self):
         try:
             place = TopicPartition(self.topic, 0)
             return self.consumer.get_watermark_offsets(place, timeout=1)[1]
-        except KafkaException:  # nobody answers, which says nothing about the log
+        except KafkaException as error:  # nobody answers, which says nothing about the log
+            self._trouble(error)
             return self.offset
 
     def _left_out(self, why, reason=None):

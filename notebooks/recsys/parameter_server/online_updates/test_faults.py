@@ -20,7 +20,9 @@ def test_an_outage_of_redis_serves_nothing_wrong(tmp_path):
         tier = RedisTier(redis.address, ROWS)
         with faults.node(tmp_path / "db", ROWS, WIDTH, tier) as server:
             readers, moments, seen = faults.redis_outage(server, LAW, redis, 0.3, 0.3, 0.9)
+            hung = faults.redis_hang(server, LAW, redis, 0.4)
         tier.close()
+    assert hung.wrong == 0 and hung.served > 500
     assert readers.wrong == 0 and readers.served > 500 and len(moments) == 2
     assert server.counts["volatile failed"] and seen[-1, 1] > seen[0, 1]
 
@@ -46,7 +48,7 @@ def test_the_judges_see_what_is_wrong(tmp_path, kind):
 def test_a_judge_that_fails_says_so(tmp_path):
     with faults.node(tmp_path / "db", ROWS, WIDTH) as server:
         table = server.tables[faults.TABLE]
-        table.lookup = lambda keys: 1 / 0
+        table.answer = lambda keys: 1 / 0
         with pytest.raises(ZeroDivisionError), LiveReaders(table, LAW) as readers:
             readers.until(lambda: readers.errors, 5)
 
@@ -56,8 +58,13 @@ def test_messages_lost_with_a_broker_are_counted_and_strange_ones_left_out(tmp_p
         pytest.skip("no broker of the Kafka protocol here")
     with Broker("faults") as broker, faults.node(tmp_path / "db", ROWS, WIDTH) as server:
         trainer = Trainer(broker.address, "faults")
-        counts, steps = faults.broker_outage(server, broker, trainer, 3, 2, 4)
-        assert counts["applied"] == 7 and counts["lost"] == 2 and steps[-1] == (8, 8)
+        counts, steps, wrong = faults.broker_outage(server, broker, trainer, 3, 2, 4)
+        assert (
+            wrong == 0
+            and counts["applied"] == 7
+            and counts["lost"] == 2
+            and steps[-1] == (8, 8)
+        )
         counts, changed = faults.strange_messages(server, broker, trainer)
         assert not changed and counts["bad"] == 2
         assert counts["filtered"] == counts["unknown table"] == 1

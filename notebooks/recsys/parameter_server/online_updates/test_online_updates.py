@@ -206,7 +206,14 @@ def test_what_could_not_be_written_comes_again(broker, tmp_path, monkeypatch):
 
 def test_a_killed_writer_leaves_a_whole_batch_or_none(tmp_path):
     for turn, after_s in enumerate((0.003, 0.017)):
-        assert kill_while_writing(tmp_path / "db", after_s)[1] == 0, turn
+        assert kill_while_writing(tmp_path / "db", after_s) == (0, 0), turn
+
+
+def test_the_naive_order_is_seen_to_tear(tmp_path):
+    torn = [
+        kill_while_writing(tmp_path / "db", t / 1000, 8000, batch=False)[0] for t in range(4)
+    ]
+    assert any(torn)
 
 
 def test_no_broker_is_said(monkeypatch):

@@ -12,7 +12,7 @@ TARGET = 0.8
 
 
 class InProcess:
-    """`tier.put("ads", keys, vectors); vectors, found = tier.get("ads", keys)`
+    """`tier = InProcess(100_000)`, so many vectors of each table; `tier.get("ads", keys)`.
 
     Rows that are not found are zero. One thread at a time: the hierarchy holds a lock.
     """
