@@ -33,7 +33,7 @@ def test_each_request_is_asked_once_and_its_misses_are_in_its_time(field):
     field.ways["hierarchy"] = way
     assert len(asked) == len(set(asked)) == 4 * bench_lookup.CALL
     counts = field.deployed.counts
-    assert 0.85 < counts["hits"] / counts["keys"] < 0.99
+    assert 0.92 < counts["hits"] / counts["keys"] < 0.99  # half of the requests are hits alone
     for name, times in field.times_ms.items():
         assert len(times) == 3 * bench_lookup.CALL  # the warm-up, two rounds
         assert sum(times[bench_lookup.CALL :]) <= 1e3 * sum(found.results[name].times_s)
