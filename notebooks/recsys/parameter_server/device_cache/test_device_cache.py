@@ -39,6 +39,7 @@ def test_equals_the_reference_call_by_call(device, capacity, slabs):
         ):
             assert vector.tolist() == want[key].tolist()
         assert not found.vectors.cpu()[~there].any(), "an absent key's row is zero"
+        keys = keys + 5 * (turn % 2)  # some were just asked for, some not
         new = vectors(keys, turn)
         new[:, 1] += torch.arange(37)  # equal keys, different vectors
         kind = turn % 3
@@ -77,6 +78,17 @@ def test_a_search_ends_at_a_slab_with_an_empty_slot():
     full.slabs_read = 0
     full.query(torch.arange(100, 110))
     assert full.slabs_read == 20
+
+
+def test_a_right_guess_reads_no_slab():
+    cache = filled(torch.arange(5))
+    cache.slabs_read = 0
+    assert len(cache.query(torch.arange(5)).missing) == 0 and cache.slabs_read == 0
+    cache.guesses[:] = 63
+    cache.query(torch.arange(5))
+    assert cache.slabs_read == 5
+    cache.query(torch.arange(5))
+    assert cache.slabs_read == 5, "a search mends the guess"
 
 
 def test_a_full_set_loses_its_least_recent_key():
