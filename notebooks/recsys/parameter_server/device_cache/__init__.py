@@ -1,0 +1,7 @@
+"""The set-associative cache of embeddings on a device: plain (`reference`) and vectorised."""
+
+from .hashing import mix
+from .reference import ReferenceCache
+from .set_associative import SLAB, DeviceCache, Query
+
+__all__ = ["SLAB", "DeviceCache", "Query", "ReferenceCache", "mix"]

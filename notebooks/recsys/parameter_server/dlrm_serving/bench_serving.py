@@ -1,0 +1,151 @@
+"""DLRM behind the real Triton Inference Server: latency and hit rate against the batch.
+
+    PYTHON -m dlrm_serving.bench_serving --rounds 20
+
+PYTHON belongs to an environment of its own, over the book's: `nvidia-pytriton==0.7.0
+--no-deps`, then `numpy==1.26.4 sh wrapt typing_inspect tritonclient[http,grpc]==2.73.0`. Under
+NumPy 2 that server answers with the right shape and no data, so this file refuses it. The wheel
+holds the Python backend: two instances, each with a dense part of its own, share one cache of
+10 %; the threshold is 1.0, so every request waits for what it lacks. The law is the article's,
+solved for this table. Every answer is compared with the model's own.
+"""
+
+import argparse
+import contextlib
+import os
+import socket
+import sysconfig
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from embedding_hierarchy import ParameterServer, exponent_for
+from helpers import check, device, receipts
+from storage_tiers import InProcess, Rocks
+
+from .click_world import ClickWorld
+from .dlrm import Dlrm
+from .ways import all_on_cpu, hierarchy
+
+BATCHES = (1, 4, 16, 64, 256, 1024)
+
+
+@contextlib.contextmanager
+def triton_of(scores, world):
+    """The HTTP address of a Triton server with one instance for each function."""
+    library = sysconfig.get_config_var("LIBDIR")  # Triton's Python stub needs our libpython
+    paths = [library, os.environ.get("LD_LIBRARY_PATH", "")]
+    os.environ["LD_LIBRARY_PATH"] = os.pathsep.join(filter(None, paths))
+    from pytriton.model_config import ModelConfig, Tensor
+    from pytriton.triton import Triton, TritonConfig
+
+    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
+    ports = [one.getsockname()[1] for one in held]
+    for one in held:
+        one.close()
+    names = ("http", "grpc", "metrics")
+    told = {f"{name}_port": port for name, port in zip(names, ports, strict=True)}
+    told |= {f"{name}_address": "127.0.0.1" for name in names}
+    inputs = [Tensor(name="numbers", dtype=np.float32, shape=(world.numbers,))]
+    inputs += [Tensor(name="keys", dtype=np.int64, shape=(world.features,))]
+    outputs = [Tensor(name="chance", dtype=np.float32, shape=(1,))]
+    with Triton(config=TritonConfig(allow_gpu_metrics=False, **told)) as triton:
+        most = ModelConfig(max_batch_size=max(BATCHES), batching=True)
+        triton.bind("dlrm", [_served(one) for one in scores], inputs, outputs, config=most)
+        triton.run()
+        yield f"127.0.0.1:{ports[0]}"
+
+
+def _served(score):
+    from pytriton.decorators import batch
+
+    @batch
+    def infer(numbers, keys):
+        # the server's buffers go when the call ends: copies are ours
+        made = torch.from_numpy(numbers.copy()), torch.from_numpy(keys.copy())
+        return {"chance": score(*made).numpy()[:, None]}
+
+    return infer
+
+
+def measured(address, world, table, truth, rounds, seconds=2.0):
+    """[(batch, median ms, 99th percentile ms, hit rate)]; AssertionError for a wrong answer."""
+    import tritonclient.http as client
+
+    line, rng, rows = client.InferenceServerClient(address), np.random.default_rng(5), []
+    ends = time.monotonic() + 120
+    while len(table.cache.dump()) < 0.95 * table.cache.capacity and time.monotonic() < ends:
+        _ask(client, line, world, truth, max(BATCHES), rng)  # until the cache is full
+    for many in BATCHES:
+        for _ in range(5):
+            _ask(client, line, world, truth, many, rng)
+        before, times, ends = table.counts.copy(), [], time.monotonic() + seconds
+        while len(times) < rounds or time.monotonic() < ends:
+            times.append(_ask(client, line, world, truth, many, rng))
+        keys, hits = (table.counts[name] - before[name] for name in ("keys", "hits"))
+        rows.append((many, np.median(times), np.percentile(times, 99), hits / keys))
+    line.close()
+    return rows
+
+
+def _ask(client, line, world, truth, many, rng):
+    numbers, keys, _ = world.draw(many, rng)
+    asked = []
+    for name, values, kind in (("numbers", numbers, "FP32"), ("keys", keys, "INT64")):
+        asked.append(client.InferInput(name, values.shape, kind))
+        asked[-1].set_data_from_numpy(values.numpy())
+    began = time.perf_counter()
+    answer = line.infer("dlrm", asked).as_numpy("chance")[:, 0]
+    took = 1e3 * (time.perf_counter() - began)
+    check.close(answer, truth(numbers, keys), atol=1e-5, why="float32 sums in another order")
+    return took
+
+
+def main(arguments=None):
+    """Serves, asks, prints the curve, writes the receipt."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--threads", type=int, default=device.cores())
+    parser.add_argument("--categories", type=int, default=25_000, help="of each feature")
+    options = parser.parse_args(arguments)
+    if int(np.__version__.split(".")[0]) > 1 or not _there():
+        return print("left out: it needs pytriton and NumPy below 2 (see the text at the top)")
+    torch.set_num_threads(1)
+    hot = max(1, round(options.categories * 305 / 188_000))
+    exponent = exponent_for(options.categories, hot, 0.959)
+    world = ClickWorld(categories=options.categories, exponent=exponent)
+    model = Dlrm(world, 64).eval().requires_grad_(False)
+    receipt = receipts.start("parameter_server", device.tier(), threads=options.threads)
+    receipt.sizes(rows=world.rows, width=64, features=world.features, slots=world.rows // 10)
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        tier = stack.enter_context(Rocks(Path(folder, "db"), {"dlrm.all": 64}))
+        tier.load("dlrm.all", np.arange(world.rows), model.table.weight.numpy())
+        server = stack.enter_context(ParameterServer(tier, InProcess(world.rows // 4)))
+        table = server.deploy("dlrm.all", cache_rows=world.rows // 10, threshold=1.0)
+        scores = [hierarchy(model, table) for _ in range(2)]
+        address = stack.enter_context(triton_of(scores, world))
+        truth = all_on_cpu(model, model.table.weight)
+        rows = measured(address, world, table, truth, options.rounds)
+    names = ("batch", "latency_ms", "p99_ms", "hit_rate")
+    columns = dict(zip(names, map(list, np.array(rows).T), strict=True))
+    receipt.curve("triton_by_batch", **columns)
+    receipt.record("cache_full", 100 * len(table.cache.dump()) / table.cache.capacity, "%")
+    for many, median, _, hits in rows:
+        print(f"batch {many}: {median:.2f} ms, {hits:.2%} hits")
+        receipt.record(f"triton_ms_batch{many}", median, "ms")
+    print(receipt.write(name="serving"))
+
+
+def _there():
+    try:
+        import pytriton  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""The law: the article's numbers solved for, sums, draws, and the predicted hit rate."""
+
+import numpy as np
+import pytest
+import torch
+from device_cache import DeviceCache
+
+from . import PowerLaw, exponent_for
+from .power_law import power_sum
+
+
+def test_the_articles_share_is_solved_for():
+    s = exponent_for(188_000_000, 305_000, 0.959)
+    assert power_sum(305_000, s) / power_sum(188_000_000, s) == pytest.approx(0.959, abs=1e-9)
+    assert s == pytest.approx(1.2225, abs=1e-4)
+
+
+@pytest.mark.parametrize("s", [0.7, 1.0, 1.3])
+def test_the_integrated_tail_equals_the_sum(s):
+    assert power_sum(400_000, s) == pytest.approx((np.arange(1, 400_001.0) ** -s).sum(), 1e-11)
+
+
+def test_draws_follow_the_law_and_hot_keys_are_scattered():
+    law = PowerLaw(1000, 1.2)
+    counts = np.bincount(law.draw(200_000, np.random.default_rng(0)), minlength=1000)
+    share = counts[law.ranks[:50]].sum() / 200_000
+    assert share == pytest.approx(law.top_share(50), abs=0.005) and law.top_share(5000) == 1
+    assert sorted(law.ranks) == list(range(1000)) and list(law.ranks[:3]) != [0, 1, 2]
+    assert PowerLaw(1000, 0.0).effective_keys == pytest.approx(1000)
+
+
+@pytest.mark.parametrize("draws", [1, 50, 400])
+def test_the_predicted_hit_rate_is_a_caches(draws):
+    law, rng = PowerLaw(6400, 0.9), np.random.default_rng(1)
+    cache, hits, asked = DeviceCache(640, 1), 0, 0
+    turns = 40_000 // draws if draws > 1 else 3000
+    for turn in range(turns):
+        keys = torch.from_numpy(np.unique(law.draw(draws, rng)))
+        found = cache.query(keys)
+        cache.replace(keys[found.missing], torch.zeros(len(found.missing), 1))
+        if turn > turns // 2:
+            hits, asked = hits + len(keys) - len(found.missing), asked + len(keys)
+    assert hits / asked == pytest.approx(law.hit_rate(640, draws), abs=0.03)
+
+
+def test_a_cache_for_all_keys_hits_always():
+    assert PowerLaw(100, 1.2).hit_rate(100) == 1
+
+
+def test_what_no_law_has_is_refused():
+    with pytest.raises(ValueError, match="more than their share"):
+        exponent_for(100, 50, 0.4)
+    with pytest.raises(ValueError, match="1 or more"):
+        PowerLaw(0, 1.2)
