@@ -1,0 +1,168 @@
+"""The layer on 1, 2 and 4 real processes equals one process, for every way to place tables."""
+
+import pytest
+import torch
+from bags import Bags, pack, pooled_reference
+from crew import Crew, CrewError
+from exchange import written_bytes
+from hybrid import DistributedEmbedding, average_gradients, broadcast
+from placement import plan
+from torch import nn
+
+TABLES = [(7, 8), (40, 8, "mean"), (11, 4), (40, 8), (3, 6, "mean"), (23, 4)]
+INPUTS = (0, 1, 2, 3, 4, 5, 1, 3)  # two tables are read by two inputs
+BATCH = 8  # of all processes together
+HOT = (1, 3, 2, 1, 1, 2, 4, 1)
+WAYS = {
+    "basic": {},
+    "balanced": {"strategy": "memory_balanced"},
+    "optimised": {"strategy": "memory_optimized"},
+    "columns": {"column_threshold": 70},
+    "columns that meet": {"column_threshold": 40, "strategy": "memory_optimized"},
+    "rows": {"row_threshold": 100},
+    "copies": {"replicate_threshold": 50},
+    "all three": {"replicate_threshold": 30, "row_threshold": 300, "column_threshold": 100},
+    "offloaded": {"device_limit": 200},
+}
+
+
+class Small(nn.Module):
+    """Tables, and a layer on them that is copied to all processes."""
+
+    def __init__(self, own_plan, **more):
+        super().__init__()
+        self.tables = DistributedEmbedding(own_plan, dtype=torch.float64, **more)
+        self.top = nn.Linear(sum(t[1] for t in (TABLES[i] for i in INPUTS)), 1, dtype=torch.float64)
+
+    def forward(self, bags, **more):
+        return self.top(torch.cat(self.tables(bags, **more), 1).sin())[:, 0]
+
+
+@torch.no_grad()
+def start(top, rank):
+    """None; the same numbers for each rank."""
+    torch.manual_seed(rank)
+    for weight in top.parameters():
+        weight.copy_(torch.randn_like(weight))
+
+
+def whole_tables():
+    torch.manual_seed(1)
+    return [torch.randn(rows, width, dtype=torch.float64) for rows, width, *_ in TABLES]
+
+
+def batches(kind):
+    """Three batches; ids repeat within a bag, between samples and between processes; some bags are empty."""
+    draw, found = torch.Generator().manual_seed(5), []
+    for _ in range(3):
+        lengths = [[n] * BATCH for n in HOT]
+        if kind == "ragged":
+            lengths = torch.randint(0, 4, (len(INPUTS), BATCH), generator=draw).tolist()
+            lengths[2] = [0] * BATCH
+        ids = [
+            torch.randint(0, min(5, TABLES[i][0]), (sum(own),), generator=draw)
+            for i, own in zip(INPUTS, lengths, strict=True)
+        ]
+        found.append(Bags(torch.cat(ids), HOT if kind == "fixed" else torch.tensor(lengths)))
+    return found
+
+
+def only(bags, inputs):
+    """The bags of these inputs."""
+    lengths = tuple(bags.lengths[i] for i in inputs) if bags.fixed else bags.lengths[inputs]
+    parts = bags.by_input()
+    return Bags(torch.cat([bags.ids[:0], *(parts[i] for i in inputs)]), lengths)
+
+
+def trained(state, ways, kind, optimiser, model_parallel=False):
+    """{way: (outputs of the first batch, tables after three steps, top after them)} in a process of a crew."""
+    found = {}
+    for name, way in ways.items():
+        size = torch.distributed.get_world_size()
+        rank, share = torch.distributed.get_rank(), BATCH // size
+        model = Small(plan_for(size, **way))
+        start(model.top, rank)  # others begin elsewhere, so that a forgotten broadcast is seen
+        broadcast(model)
+        model.tables.set_weights(whole_tables())
+        state["model"] = model
+        steps = optimiser_of(optimiser)(model.parameters(), 0.1)
+        outputs = []
+        for at, bags in enumerate(batches(kind)):
+            own = bags.part(rank * share, (rank + 1) * share)
+            if model_parallel:
+                own = only(bags, [one for one, _ in model.tables.wanted[rank]])
+            steps.zero_grad()
+            output = model(own, model_parallel=model_parallel)
+            (output - at).square().mean().backward()
+            outputs.append(output.detach())
+            average_gradients(model)
+            steps.step()
+        found[name] = outputs[0], model.tables.get_weights(), model.top.weight.detach()
+    return found
+
+
+def optimiser_of(name):
+    return {"sgd": torch.optim.SGD, "adagrad": torch.optim.Adagrad}[name]
+
+
+def one_process(kind, optimiser):
+    """The same by plain tables, lookups in loops over samples, dense gradients."""
+    tables = [nn.Parameter(table) for table in whole_tables()]
+    top = nn.Linear(sum(TABLES[i][1] for i in INPUTS), 1, dtype=torch.float64)
+    start(top, 0)
+    steps, first = optimiser_of(optimiser)([*tables, *top.parameters()], 0.1), None
+    for at, bags in enumerate(batches(kind)):
+        joined = []
+        for one, (ids, own) in enumerate(zip(bags.by_input(), bags.lengths_FB(), strict=True)):
+            table, mean = tables[INPUTS[one]], "mean" in TABLES[INPUTS[one]]
+            sums = [table[bag].sum(0) / (max(1, len(bag)) if mean else 1) for bag in ids.split(own.tolist())]
+            joined.append(torch.stack(sums))
+        steps.zero_grad()
+        output = top(torch.cat(joined, 1).sin())[:, 0]
+        (output - at).square().mean().backward()
+        first = output.detach() if first is None else first
+        steps.step()
+    return first, [table.detach() for table in tables], top.weight.detach()
+
+
+def plan_for(size, **more):
+    return plan(TABLES, size, inputs=INPUTS, **more)
+
+
+@pytest.fixture(scope="module")
+def crews():
+    found = {size: Crew(size, timeout_s=20) for size in (1, 2, 4)}
+    yield found
+    for crew in found.values():
+        crew.close()
+
+
+@pytest.mark.parametrize("size", [1, 2, 4])
+@pytest.mark.parametrize(("kind", "optimiser"), [("fixed", "sgd"), ("ragged", "adagrad")])
+def test_every_way_of_placing_equals_one_process(crews, size, kind, optimiser):
+    output, tables, top = one_process(kind, optimiser)
+    told = crews[size].run("test_hybrid:trained", WAYS, kind, optimiser)
+    for name in WAYS:
+        torch.testing.assert_close(torch.cat([own[name][0] for own in told]), output, rtol=1e-12, atol=1e-12)
+        for own in told:
+            for got, want in zip(own[name][1], tables, strict=True):
+                torch.testing.assert_close(got, want, rtol=1e-12, atol=1e-12)
+            torch.testing.assert_close(own[name][2], top, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["fixed", "ragged"])
+def test_inputs_of_all_processes_give_the_same_without_sending_ids(crews, kind):
+    ways = {name: way for name, way in WAYS.items() if "replicate_threshold" not in way}
+    output, tables, _ = one_process(kind, "sgd")
+    for size in (2, 4):
+        told = crews[size].run("test_hybrid:trained", ways, kind, "sgd", True)
+        for name in ways:
+            got = torch.cat([own[name][0] for own in told])
+            torch.testing.assert_close(got, output, rtol=1e-12, atol=1e-12)
+            for got, want in zip(told[-1][name][1], tables, strict=True):
+                torch.testing.assert_close(got, want, rtol=1e-12, atol=1e-12)
+        assert all("ids" not in traffic for traffic in crews[size].run("test_hybrid:traffic"))
+
+
+def traffic(state):
+    return dict(state["model"].tables.traffic)
