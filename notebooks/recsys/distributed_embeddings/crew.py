@@ -23,6 +23,10 @@ from datetime import timedelta
 from pathlib import Path
 
 
+# torch._dynamo comes with the first step of an optimiser: seconds, once instead of for each process
+PRELOADED = ["torch", "torch.distributed", "torch._dynamo", "crew"]
+
+
 class CrewError(RuntimeError):
     """A process that raised, died or was too slow; the crew is ended."""
 
@@ -34,7 +38,7 @@ class Crew:
         if not isinstance(size, int) or size < 1:
             raise ValueError(f"a crew of {size!r}: a whole number of processes from 1 up is needed")
         context = multiprocessing.get_context("forkserver")  # torch is imported once, and never forked while it works
-        context.set_forkserver_preload(["torch", "torch.distributed", "crew"])
+        context.set_forkserver_preload(PRELOADED)
         self.size, self.timeout_s = size, timeout_s
         self._folder = tempfile.TemporaryDirectory(prefix="crew-")
         self._lines, self._workers, theirs = [], [], []

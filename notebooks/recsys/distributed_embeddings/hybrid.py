@@ -18,9 +18,8 @@ all-to-all and a sum, with equal bytes, in the one exchange that the other table
 import torch
 from torch import nn
 
-from bags import checked
+from lookup import MergedLookup, checked
 from exchange import Traffic, agree, all_to_all, average, copy_from, vectors_to_all, world
-from merged_lookup import MergedLookup
 
 
 class DistributedEmbedding(nn.Module):

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from bags import Bags, pack, pooled_reference
+from lookup import Bags, pack, pooled_reference
 from crew import Crew, CrewError
 from exchange import written_bytes
 from hybrid import DistributedEmbedding, average_gradients, broadcast
