@@ -1,12 +1,13 @@
-"""The race: a training step of DLRM, its tables spread by our layer, by torchrec, or copied by plain data parallelism.
+"""The race: a training step of DLRM, its tables spread by our layer, by torchrec, or copied by
+plain data parallelism.
 
     python -m bench_hybrid               # two processes, 20 rounds; a receipt
     python -m bench_hybrid --rounds 3
 
-All train the same model from the same weights on the same samples with plain SGD; after three steps the losses and all weights are
-held against each other. torchrec comes with its own planner and its fused optimiser; where it is not installed, it is left out. Its planner may cut tables,
-but not copy them: with torch 2.13 the kernel of its copied tables (1.8) has no gradient, so their weights would stay as they are.
-What the page lets its processes do stands here, too: each function gets the `state` of its process in a `crew`.
+All train the same model from the same weights on the same samples with plain SGD; after three
+steps the losses and all weights are held against each other. torchrec comes with its own
+planner and its fused optimiser; where it is not installed, it is left out. What the page lets
+its processes do stands here, too: each function gets the `state` of its process in a `crew`.
 """
 
 import argparse
@@ -27,7 +28,12 @@ from synthetic_models import DLRM_TERABYTE
 from torch.nn.parallel import DistributedDataParallel
 
 RATE = 0.1
-HYBRID, SPARSE, DENSE, PEER = "ours, hybrid", "DDP, sparse gradients", "DDP, dense gradients", "torchrec"
+HYBRID, SPARSE, DENSE, PEER = (
+    "ours, hybrid",
+    "DDP, sparse gradients",
+    "DDP, dense gradients",
+    "torchrec",
+)
 ALONE = "one process"
 
 
@@ -37,7 +43,8 @@ def load(state, rows, batch, steps, seed=0, alpha=1.2):
     clicks = World(rows, alpha=alpha).draw(batch * steps, seed)
     share = batch // size
     state["batches"] = [
-        clicks.part(at * batch + rank * share, at * batch + (rank + 1) * share) for at in range(steps)
+        clicks.part(at * batch + rank * share, at * batch + (rank + 1) * share)
+        for at in range(steps)
     ]
     state["rows"] = rows
     state["tables"] = start_tables(rows)
@@ -55,10 +62,14 @@ def _model(tables, sizes=SMALL):
 
 
 def build(state, name, more=None):
-    """None; the contestant of this name, ready: `state[name]` is (step on clicks, its tables whole)."""
+    """None; the contestant of this name, ready: `state[name]` is (step on clicks, its tables
+    whole).
+    """
     described = [(n, SMALL.width) for n in state["rows"]]
     if name in (HYBRID, ALONE):
-        tables = DistributedEmbedding(plan(described, dist.get_world_size(), **(more or {})), check=False)
+        tables = DistributedEmbedding(
+            plan(described, dist.get_world_size(), **(more or {})), check=False
+        )
         model = _model(tables)
         tables.set_weights(state["tables"])
         broadcast(model)
@@ -74,7 +85,11 @@ def build(state, name, more=None):
         tables.set_weights(state["tables"])
         wrapped = DistributedDataParallel(model, gradient_as_bucket_view=name == DENSE)
         optimiser = Sgd(model.parameters(), RATE)
-        state[name] = lambda clicks: train_step(wrapped, clicks, optimiser), tables.get_weights, model
+        state[name] = (
+            lambda clicks: train_step(wrapped, clicks, optimiser),
+            tables.get_weights,
+            model,
+        )
     else:
         state[name] = _torchrec(state, described)
 
@@ -85,7 +100,6 @@ def _torchrec(state, described):
         from torchrec.distributed import DistributedModelParallel
         from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
         from torchrec.distributed.planner import EmbeddingShardingPlanner, Topology
-        from torchrec.distributed.planner.types import ParameterConstraints
         from torchrec.optim.apply_optimizer_in_backward import apply_optimizer_in_backward
 
     names = [f"C{i}" for i in range(1, 27)]
@@ -113,15 +127,15 @@ def _torchrec(state, described):
     apply_optimizer_in_backward(torch.optim.SGD, bags.parameters(), {"lr": RATE})
     model, sharder = _model(Tables()), EmbeddingBagCollectionSharder()
     place = torch.device("cpu")
-    ways = ParameterConstraints(sharding_types=["table_wise", "column_wise", "row_wise"])
     planner = EmbeddingShardingPlanner(
-        Topology(world_size=dist.get_world_size(), compute_device="cpu"),
-        constraints={f"t_{one}": ways for one in names},
+        Topology(world_size=dist.get_world_size(), compute_device="cpu")
     )
     chosen = planner.collective_plan(model, [sharder], dist.GroupMember.WORLD)
     wrapped = DistributedModelParallel(model, device=place, plan=chosen, sharders=[sharder])
     _fill(wrapped, names, state["tables"])
-    dense = [w for n, w in wrapped.named_parameters() if ".bags." not in n]
+    dense = [
+        w for _, w in wrapped.named_parameters()
+    ]  # what the fused optimiser steps has no gradient
     optimiser = Sgd(dense, RATE)
     lengths = {}
 
@@ -143,10 +157,16 @@ def _fill(wrapped, names, tables):
     for key, value in wrapped.state_dict().items():
         if ".bags." in key:
             at = names.index(key.split(".t_")[1].split(".")[0])
+            if not hasattr(value, "local_shards"):  # its planner copies small tables
+                found[at] = value.clone() if tables is None else value.copy_(tables[at])
+                continue
             rows, width = value.metadata().size
             whole = torch.zeros(rows, width)
             for shard in value.local_shards():
-                (row, col), (high, wide) = shard.metadata.shard_offsets, shard.metadata.shard_sizes
+                (row, col), (high, wide) = (
+                    shard.metadata.shard_offsets,
+                    shard.metadata.shard_sizes,
+                )
                 if tables is None:
                     whole[row : row + high, col : col + wide] = shard.tensor
                 else:
@@ -166,23 +186,43 @@ def steps(state, name, count):
 
 
 def whole_tables(state, name):
-    """(all tables, dense weights) of a contestant; from process 0 alone, the others take part and give None."""
+    """(all tables, dense weights) of a contestant; from process 0 alone, the others take part
+    and give None.
+    """
     tables, model = state[name][1](), state[name][2]
-    dense = [w.detach().clone() for n, w in model.named_parameters() if not n.startswith("tables.")]
+    dense = [
+        w.detach().clone() for n, w in model.named_parameters() if not n.startswith("tables.")
+    ]
     return (tables, dense) if dist.get_rank() == 0 else None
 
 
-def scores(state, name, rows, count, seed, alpha=1.2):
-    """The probabilities that a contestant gives this process's share of `count` samples that nobody trained on."""
-    rank, size = dist.get_rank(), dist.get_world_size()
-    share = count // size
-    clicks = World(rows, alpha=alpha).draw(count, seed).part(rank * share, (rank + 1) * share)
+def trained(state, seed, samples, batch, rate, held_out):
+    """(scores, labels) of this process's share of held-out samples, after one pass over samples
+    of a world by Adagrad.
+    """
+    from bench_accuracy import world_of
+
+    rank, size, world = dist.get_rank(), dist.get_world_size(), world_of(seed)
+    tables = DistributedEmbedding(
+        plan([(n, SMALL.width) for n in world.rows], size, "memory_balanced"), check=False
+    )
+    model = _model(tables)
+    tables.set_weights([table / 20 for table in start_tables(world.rows)])
+    broadcast(model)
+    optimiser, share = torch.optim.Adagrad(model.parameters(), rate), batch // size
+    clicks = world.draw(samples)
+    for first in range(rank * share, samples // batch * batch, batch):
+        train_step(model, clicks.part(first, first + share), optimiser, average_gradients)
+    share = held_out // size
+    held = world.draw(held_out, 99).part(rank * share, (rank + 1) * share)
     with torch.no_grad():
-        return state[name][2](clicks.numbers, clicks.bags()).sigmoid()
+        return model(held.numbers, held.bags()).sigmoid(), held.labels
 
 
 def counted(state, name):
-    """({exchange: bytes to each process}, bytes that the kernel says were written) in one step of the hybrid."""
+    """({exchange: bytes to each process}, bytes that the kernel says were written) in one step
+    of the hybrid.
+    """
     tables = state[name][2].tables
     tables.traffic.clear()
     dist.barrier()
@@ -208,7 +248,9 @@ def exchange_times(state, sizes, repeats=7):
 
 
 def check(crew, alone, names, count=3):
-    """{name: (largest difference of losses, of weights) from one process's} after `count` steps of all."""
+    """{name: (largest difference of losses, of weights) from one process's} after `count` steps
+    of all.
+    """
     alone.run("bench_hybrid:build", ALONE)
     base_losses = alone.run("bench_hybrid:steps", ALONE, count)[0]
     base, dense = alone.run("bench_hybrid:whole_tables", ALONE)[0]
@@ -220,7 +262,9 @@ def check(crew, alone, names, count=3):
         weights = max((a - b).abs().max().item() for a, b in pairs)
         loss = (losses - torch.tensor(base_losses)).abs().max().item()
         if max(loss, weights) > 1e-4:
-            raise AssertionError(f"{name}: losses differ by {loss:.2g}, weights by {weights:.2g} from one process's")
+            raise AssertionError(
+                f"{name}: losses differ by {loss:.2g}, weights by {weights:.2g} from one's"
+            )
         found[name] = loss, weights
     return found
 
@@ -229,9 +273,15 @@ def main(argv=None):
     """Race at this machine's size and write the receipt."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--threads", type=int, default=device.cores(), help="as many processes, one thread each")
-    parser.add_argument("--batch", type=int, default=4096, help="samples of a step, of all processes together")
-    parser.add_argument("--factor", type=int, default=2_000, help="the Terabyte log's rows over this")
+    parser.add_argument(
+        "--threads", type=int, default=device.cores(), help="as many processes, one thread each"
+    )
+    parser.add_argument(
+        "--batch", type=int, default=4096, help="samples of a step, of all processes together"
+    )
+    parser.add_argument(
+        "--factor", type=int, default=2_000, help="the Terabyte log's rows over this"
+    )
     args = parser.parse_args(argv)
     tier, size = device.tier(), max(2, min(args.threads, 8))
     receipt = receipts.start("distributed_embeddings", tier, size)
@@ -244,7 +294,9 @@ def main(argv=None):
         for name in names:
             crew.run("bench_hybrid:build", name)
         equal = check(crew, alone, names)
-        calls = {name: (lambda name=name: crew.run("bench_hybrid:steps", name, 1)) for name in names}
+        calls = {
+            name: (lambda name=name: crew.run("bench_hybrid:steps", name, 1)) for name in names
+        }
         calls[ALONE] = lambda: alone.run("bench_hybrid:steps", ALONE, 1)
         race = bench.race(calls, args.rounds, 3, reference=HYBRID)
     print(race)
@@ -253,7 +305,11 @@ def main(argv=None):
         receipt.record(f"{stem}_step", found)
         receipt.record(f"{stem}_rate", found, "samples/s", count=args.batch)
         if name != HYBRID:
-            receipt.record(f"{stem}_ratio", race.ratios[name], note="ours over it, round by round: above 1 it is faster")
+            receipt.record(
+                f"{stem}_ratio",
+                race.ratios[name],
+                note="ours over it, round by round: above 1 it is faster",
+            )
     for name, (loss, weights) in equal.items():
         print(f"{name}: losses within {loss:.2g}, weights within {weights:.2g} of one process")
     print(receipt.write(name="hybrid"))

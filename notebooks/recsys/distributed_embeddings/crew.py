@@ -1,11 +1,14 @@
-"""Processes that work as one group, and end: started, told what to do, waited for, and gone when their starter is.
+"""Processes that work as one group, and end: started, told what to do, waited for, and gone
+when their starter is.
 
     with Crew(2) as crew:
-        outputs = crew.run("some_module:function", argument)   # the results of both, in the order of ranks
+        outputs = crew.run("some_module:function", argument)   # the results of both, in the
+        order of ranks
 
-Each process belongs to one `torch.distributed` group: gloo on CPUs, NCCL where each process has a GPU of its own. A function
-gets (state, *arguments); `state` is a dict of its process that lives as long as the crew. Nothing waits for ever: the
-group's exchanges and each `run` have time limits, and a process whose starter dies, however it dies, ends at once.
+Each process belongs to one `torch.distributed` group: gloo on CPUs, NCCL where each process has
+a GPU of its own. A function gets (state, *arguments); `state` is a dict of its process that
+lives as long as the crew. Nothing waits for ever: the group's exchanges and each `run` have
+time limits, and a process whose starter dies, however it dies, ends at once.
 """
 
 import contextlib
@@ -22,8 +25,7 @@ import traceback
 from datetime import timedelta
 from pathlib import Path
 
-
-# torch._dynamo comes with the first step of an optimiser: seconds, once instead of for each process
+# torch._dynamo comes with an optimiser's first step: seconds, once instead of in each process
 PRELOADED = ["torch", "torch.distributed", "torch._dynamo", "crew"]
 
 
@@ -32,20 +34,35 @@ class CrewError(RuntimeError):
 
 
 class Crew:
-    """`size` processes in one group. Raises CrewError where they do not start within `start_s` seconds."""
+    """`size` processes in one group. Raises CrewError where they do not start within `start_s`
+    seconds.
+    """
 
     def __init__(self, size, timeout_s=60.0, start_s=90.0, gpus=False):
         if not isinstance(size, int) or size < 1:
-            raise ValueError(f"a crew of {size!r}: a whole number of processes from 1 up is needed")
-        context = multiprocessing.get_context("forkserver")  # torch is imported once, and never forked while it works
+            raise ValueError(
+                f"a crew of {size!r}: a whole number of processes from 1 up is needed"
+            )
+        context = multiprocessing.get_context(
+            "forkserver"
+        )  # torch is imported once, and never forked while it works
         context.set_forkserver_preload(PRELOADED)
         self.size, self.timeout_s = size, timeout_s
         self._folder = tempfile.TemporaryDirectory(prefix="crew-")
         self._lines, self._workers, theirs = [], [], []
         for rank in range(size):
             mine, other = context.Pipe()
-            life, held = context.Pipe()  # read by a thread of the worker: it ends when our end is gone
-            about = rank, size, str(Path(self._folder.name, "store")), timeout_s, gpus, list(sys.path)
+            life, held = (
+                context.Pipe()
+            )  # read by a thread of the worker: it ends when our end is gone
+            about = (
+                rank,
+                size,
+                str(Path(self._folder.name, "store")),
+                timeout_s,
+                gpus,
+                list(sys.path),
+            )
             worker = context.Process(target=_work, args=(other, held, *about), daemon=True)
             worker.start()
             self._lines.append((mine, life))
@@ -56,7 +73,9 @@ class Crew:
         self._collect(start_s)
 
     def run(self, function, *arguments, timeout_s=None):
-        """The results of `function` ("module:name") on all processes, by rank; CrewError as soon as one fails."""
+        """The results of `function` ("module:name") on all processes, by rank; CrewError as
+        soon as one fails.
+        """
         if not self._workers:
             raise CrewError("this crew has ended; start another one")
         for mine, _ in self._lines:
@@ -71,7 +90,9 @@ class Crew:
             left = deadline - time.monotonic()
             ready = multiprocessing.connection.wait(list(waiting), max(0, left))
             if not ready:
-                self._fail(f"no answer from processes {sorted(waiting.values())} within {seconds:g} s")
+                self._fail(
+                    f"no answer from processes {sorted(waiting.values())} within {seconds:g} s"
+                )
             for line in ready:
                 try:
                     good, told = line.recv()
@@ -83,7 +104,9 @@ class Crew:
         return [found[rank] for rank in range(self.size)]
 
     def _fail(self, text, first=None):
-        """Raises CrewError, with the errors of others that come within a moment: one of them may be the cause."""
+        """Raises CrewError, with the errors of others that come within a moment: one of them
+        may be the cause.
+        """
         others = [line for line, _ in self._lines if line is not first]
         for line in multiprocessing.connection.wait(others, 0.2) if first else ():
             with contextlib.suppress(EOFError, OSError):

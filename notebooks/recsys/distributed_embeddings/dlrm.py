@@ -1,7 +1,9 @@
-"""DLRM: numbers through a bottom network, categories through tables, all pairs of their vectors' products into a top network.
+"""DLRM: numbers through a bottom network, categories through tables, all pairs of their
+vectors' products into a top network.
 
-Naumov et al. 2019. The tables are whatever module gives the list of vectors for `Bags`: `hybrid.DistributedEmbedding`, or
-`PlainTables` on one process and under data parallelism. The article's sizes: bottom 512-256-128, top 1024-1024-512-256-1.
+Naumov et al. 2019. The tables are whatever module gives the list of vectors for `Bags`:
+`hybrid.DistributedEmbedding`, or `PlainTables` on one process and under data parallelism. The
+article's sizes: bottom 512-256-128, top 1024-1024-512-256-1.
 
 Shape legend: `B` samples, `F` inputs with the numbers' one, `W` width of all tables.
 """
@@ -26,7 +28,9 @@ SMALL = Sizes(16, (64, 32), (64, 32))
 
 
 class PlainTables(nn.Module):
-    """PyTorch's own tables on one device, one lookup for each: what `DistributedEmbedding` replaces."""
+    """PyTorch's own tables on one device, one lookup for each: what `DistributedEmbedding`
+    replaces.
+    """
 
     def __init__(self, tables, inputs=None, sparse=True, **more):
         super().__init__()
@@ -61,17 +65,22 @@ def layers(widths, last=False):
 
 
 class Dlrm(nn.Module):
-    """A module from (numbers (B, 13), Bags) to logits (B,); `inputs` is how many vectors the tables give."""
+    """A module from (numbers (B, 13), Bags) to logits (B,); `inputs` is how many vectors the
+    tables give.
+    """
 
     def __init__(self, tables, inputs, sizes=SMALL):
         super().__init__()
         self.tables, count = tables, inputs + 1
         self.bottom = layers((sizes.numbers, *sizes.bottom, sizes.width))
         self.top = layers((sizes.width + count * (count - 1) // 2, *sizes.top, 1), last=True)
-        self.register_buffer("lower", torch.tril_indices(count, count, -1), persistent=False)
+        rows, columns = torch.tril_indices(count, count, -1)
+        self.register_buffer("lower", rows * count + columns, persistent=False)
 
     def forward(self, numbers, bags):
-        vectors = self.tables(bags)  # first, so that ids travel while nothing waits for the numbers
+        vectors = self.tables(
+            bags
+        )  # first, so that ids travel while nothing waits for the numbers
         return self.combined(numbers, vectors)
 
     def combined(self, numbers, vectors):
@@ -79,17 +88,21 @@ class Dlrm(nn.Module):
         dense_BW = self.bottom(numbers)
         all_BFW = torch.stack([dense_BW, *vectors], 1)
         products_BFF = all_BFW @ all_BFW.transpose(1, 2)
-        pairs = products_BFF[:, self.lower[0], self.lower[1]]
+        pairs = products_BFF.flatten(1).index_select(1, self.lower)
         return self.top(torch.cat([dense_BW, pairs], 1))[:, 0]
 
 
 def loss_of(model, clicks):
     """The mean cross entropy of a model on these clicks, with a gradient."""
-    return functional.binary_cross_entropy_with_logits(model(clicks.numbers, clicks.bags()), clicks.labels)
+    return functional.binary_cross_entropy_with_logits(
+        model(clicks.numbers, clicks.bags()), clicks.labels
+    )
 
 
 def train_step(model, clicks, optimiser, average=None):
-    """The loss before the step, as a tensor; `average` is called with the model between gradients and step."""
+    """The loss before the step, as a tensor; `average` is called with the model between
+    gradients and step.
+    """
     optimiser.zero_grad(set_to_none=True)
     loss = loss_of(model, clicks)
     loss.backward()
@@ -100,7 +113,8 @@ def train_step(model, clicks, optimiser, average=None):
 
 
 class Sgd:
-    """Stochastic gradient descent that adds a sparse gradient's rows where they belong, duplicates included.
+    """Stochastic gradient descent that adds a sparse gradient's rows where they belong,
+    duplicates included.
 
     `torch.optim.SGD` does the same; here a sparse gradient is not sorted first.
     """
@@ -120,4 +134,6 @@ class Sgd:
         torch._foreach_add_(dense, [w.grad for w in dense], alpha=-self.rate)
         for weight in self.parameters:
             if weight.grad is not None and weight.grad.is_sparse:
-                weight.index_add_(0, weight.grad._indices()[0], weight.grad._values(), alpha=-self.rate)
+                weight.index_add_(
+                    0, weight.grad._indices()[0], weight.grad._values(), alpha=-self.rate
+                )

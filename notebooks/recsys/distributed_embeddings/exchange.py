@@ -1,7 +1,9 @@
-"""What processes tell each other: all-to-all with a gradient, averages, copies; and how many bytes that took.
+"""What processes tell each other: all-to-all with a gradient, averages, copies; and how many
+bytes that took.
 
-Everything goes through `torch.distributed`: gloo on CPUs, NCCL on GPUs. Without a group there is one process, and nothing
-moves. Each call adds what it sends to a `Traffic`, so that a prediction can be held against it.
+Everything goes through `torch.distributed`: gloo on CPUs, NCCL on GPUs. Without a group there
+is one process, and nothing moves. Each call adds what it sends to a `Traffic`, so that a
+prediction can be held against it.
 """
 
 from pathlib import Path
@@ -11,7 +13,9 @@ import torch.distributed as dist
 
 
 class Traffic(dict):
-    """Bytes sent by this process, {what: [bytes to process 0, to process 1, …]}; what stays at home counts, too."""
+    """Bytes sent by this process, {what: [bytes to process 0, to process 1, …]}; what stays at
+    home counts, too.
+    """
 
     def add(self, name, tensor, sizes):
         """None; counts `sizes` elements of the tensor for each process."""
@@ -26,7 +30,9 @@ def world():
 
 
 def all_to_all(sent, send, receive, traffic, name):
-    """What all processes sent to this one, in their order: `sent` is cut into `send` elements for each."""
+    """What all processes sent to this one, in their order: `sent` is cut into `send` elements
+    for each.
+    """
     traffic.add(name, sent, send)
     if len(send) == 1:
         return sent
@@ -53,9 +59,11 @@ def vectors_to_all(sent, send, receive, traffic):
 
 
 def agree(number, problem, device="cpu"):
-    """None, where all processes come with the same number and no problem; ValueError on *all* of them otherwise.
+    """None, where all processes come with the same number and no problem; ValueError on *all*
+    of them otherwise.
 
-    One that raised alone would leave the others waiting in the next exchange until their time is over.
+    One that raised alone would leave the others waiting in the next exchange until their time
+    is over.
     """
     if world()[1] > 1:
         told = torch.tensor([number, problem is not None], device=device)
@@ -65,13 +73,15 @@ def agree(number, problem, device="cpu"):
         if any(problems) and not problem:
             problem = f"process {problems.index(1)} refused its inputs; its own error says why"
         elif len(set(numbers)) > 1 and not problem:
-            problem = f"batches of {numbers} samples came; all processes need the same number, the plan of bytes counts on it"
+            problem = f"batches of {numbers} samples came; all processes need equally many"
     if problem:
         raise ValueError(str(problem))
 
 
 def average(tensors, traffic=None):
-    """None; the tensors' means over all processes, in place, through one exchange for all of them."""
+    """None; the tensors' means over all processes, in place, through one exchange for all of
+    them.
+    """
     ranks = world()[1]
     if ranks == 1 or not tensors:
         return
@@ -80,7 +90,9 @@ def average(tensors, traffic=None):
         traffic.add("all-reduce", flat, [flat.numel()])
     dist.all_reduce(flat)
     parts = (flat / ranks).split([tensor.numel() for tensor in tensors])
-    torch._foreach_copy_(tensors, [part.view_as(one) for part, one in zip(parts, tensors, strict=True)])
+    torch._foreach_copy_(
+        tensors, [part.view_as(one) for part, one in zip(parts, tensors, strict=True)]
+    )
 
 
 def copy_from(tensors, source=0):
@@ -91,7 +103,9 @@ def copy_from(tensors, source=0):
 
 
 def written_bytes():
-    """Bytes that this process has written so far, as Linux's kernel counted them, or None: gloo's sockets included."""
+    """Bytes that this process has written so far, as Linux's kernel counted them, or None:
+    gloo's sockets included.
+    """
     try:
         lines = Path("/proc/self/io").read_text().splitlines()
     except OSError:

@@ -1,8 +1,9 @@
 """Tables spread over processes by a plan, the rest of the network copied: hybrid parallelism.
 
     embeddings = DistributedEmbedding(plan)   # 1. instead of a list of tables
-    average_gradients(model)                  # 2. instead of data-parallel averaging, before the optimiser's step
-    broadcast(model)                          # 3. instead of a plain broadcast, before the first step
+    average_gradients(model)                  # 2. instead of data-parallel averaging, before
+    the optimiser's step broadcast(model)                          # 3. instead of a plain
+    broadcast, before the first step
 
 A step moves ids to the devices that hold their tables, and vectors back:
 
@@ -11,47 +12,64 @@ A step moves ids to the devices that hold their tables, and vectors back:
     vectors               all-to-all       their gradients go back the same way
     join                                   columns side by side, partial sums of rows added
 
-Row slices answer ids of other slices with zeros, and the asking process adds the answers: a reduce-scatter written as an
-all-to-all and a sum, with equal bytes, in the one exchange that the other tables take.
+Row slices answer ids of other slices with zeros, and the asking process adds the answers: a
+reduce-scatter written as an all-to-all and a sum, with equal bytes, in the one exchange that
+the other tables take.
 """
 
 import torch
-from torch import nn
-
-from lookup import MergedLookup, checked
 from exchange import Traffic, agree, all_to_all, average, copy_from, vectors_to_all, world
+from lookup import MergedLookup, checked
+from torch import nn
 
 
 class DistributedEmbedding(nn.Module):
     """A module from `Bags` to a list of tensors (B, width), one for each input of the plan.
 
-    `device` is where pieces lie that are not on the host. `check=False` leaves out the look at the inputs, which takes a
-    pass over the ids and a small exchange. `.traffic` counts the bytes of each exchange. ValueError where the plan has
-    another number of devices than the group has processes.
+    `device` is where pieces lie that are not on the host. `check=False` leaves out the look at
+    the inputs, which takes a pass over the ids and a small exchange. `.traffic` counts the
+    bytes of each exchange. ValueError where the plan has another number of devices than the
+    group has processes.
     """
 
     def __init__(self, plan, dtype=torch.float32, device="cpu", check=True):
         super().__init__()
-        self.plan, self.dtype, self.check, self.traffic = plan, dtype, check, Traffic()
+        self.plan, self.check, self.traffic = plan, check, Traffic()
         self.rank, self.world = world()
         if plan.devices != self.world:
-            raise ValueError(f"the plan has {plan.devices} devices, the group {self.world} processes; they must agree")
-        self.home = torch.device(device)
+            raise ValueError(
+                f"the plan has {plan.devices} devices, the group {self.world}; they must agree"
+            )
         held = plan.on(self.rank)
-        highest = [t.rows for t in plan.tables] + [m.rows + 1 for m in plan.merged(held) + plan.merged(plan.copies())]
-        self.index = torch.int32 if max(highest) < 2**31 else torch.int64  # half the bytes, where it is enough
-        about = dtype, self.home, self.index
+        highest = [t.rows for t in plan.tables] + [
+            m.rows + 1 for m in plan.merged(held) + plan.merged(plan.copies())
+        ]
+        self.index = (
+            torch.int32 if max(highest) < 2**31 else torch.int64
+        )  # half the bytes, where it is enough
+        about = dtype, torch.device(device), self.index
         self.shards = MergedLookup(plan, held, self.world, *about, sparse=True)
         self.copies = MergedLookup(plan, plan.copies(), 1, *about, sparse=False)
         self.wanted = [plan.wanted(plan.on(to)) for to in range(self.world)]
         self.copied = [one for one, _ in plan.wanted(plan.copies())]
 
+    @property
+    def home(self):
+        """The device of all that is not on the host."""
+        return self.shards.home
+
+    @property
+    def dtype(self):
+        """The kind of number of the weights."""
+        return self.shards.dtype
+
     def forward(self, bags, model_parallel=False):
         """The list of vectors (B, width) of each input.
 
-        `bags` hold this process's samples of all inputs; or, `model_parallel`, all processes' samples (those of process 0
-        first) of the inputs that this device answers, in the order of `.wanted[rank]`: then no id travels. Raises
-        ValueError on all processes where one has ids outside a table, or batches differ in size.
+        `bags` hold this process's samples of all inputs; or, `model_parallel`, all processes'
+        samples (those of process 0 first) of the inputs that this device answers, in the order
+        of `.wanted[rank]`: then no id travels. Raises ValueError on all processes where one has
+        ids outside a table, or batches differ in size.
         """
         if self.check:
             self._look(bags, model_parallel)
@@ -72,40 +90,60 @@ class DistributedEmbedding(nn.Module):
         try:
             checked(bags, [self.plan.tables[self.plan.inputs[one]].rows for one in inputs])
             if model_parallel and self.copied:
-                raise ValueError("model-parallel inputs beside copied tables: a copy needs its process's own samples")
+                raise ValueError(
+                    "model-parallel inputs and copied tables: a copy needs its own samples"
+                )
             if model_parallel and bags.batch % self.world:
-                raise ValueError(f"{bags.batch} samples of {self.world} processes: a multiple is needed")
+                raise ValueError(
+                    f"{bags.batch} samples of {self.world} processes: a multiple is needed"
+                )
         except ValueError as error:
             problem = error
         agree(-1 if problem else bags.batch, problem, self.home)
 
     def _asked(self, bags, batch):
-        """(ids, lengths) of this device's pairs for all processes' samples, which the processes send it."""
+        """(ids, lengths) of this device's pairs for all processes' samples, which the processes
+        send it.
+        """
         parts = bags.by_input()
         told = [[parts[one] for one, _ in pairs] for pairs in self.wanted]
         sent = torch.cat([bags.ids[:0], *(ids for own in told for ids in own)]).to(self.index)
-        send, own = [sum(map(len, one)) for one in told], [one for one, _ in self.wanted[self.rank]]
+        send, own = (
+            [sum(map(len, one)) for one in told],
+            [one for one, _ in self.wanted[self.rank]],
+        )
         if bags.fixed:
             lengths = tuple(bags.lengths[one] for one in own)
             receive = [sum(lengths) * batch] * self.world
         else:
             order = [one for pairs in self.wanted for one, _ in pairs]
-            lengths, counts = bags.lengths[order].int().reshape(-1), [len(p) * batch for p in self.wanted]
-            lengths = all_to_all(lengths, counts, [len(own) * batch] * self.world, self.traffic, "lengths")
+            lengths, counts = (
+                bags.lengths[order].int().reshape(-1),
+                [len(p) * batch for p in self.wanted],
+            )
+            lengths = all_to_all(
+                lengths, counts, [len(own) * batch] * self.world, self.traffic, "lengths"
+            )
             lengths = lengths.view(self.world, len(own), batch).long()
             receive = lengths.sum((1, 2)).tolist()
         return all_to_all(sent, send, receive, self.traffic, "ids"), lengths
 
     def _turned(self, bags):
-        """The same from bags that hold all processes' samples: input by input becomes process by process."""
+        """The same from bags that hold all processes' samples: input by input becomes process
+        by process.
+        """
         parts = [bags.ids[:0], *bags.by_input()]
         if bags.fixed:
             parts = [ids.view(self.world, -1) for ids in parts]
             return torch.cat(parts, 1).reshape(-1).to(self.index), bags.lengths
         lengths = bags.lengths.view(len(parts) - 1, self.world, -1)
-        cut = [ids.split(own) for ids, own in zip(parts[1:], lengths.sum(2).tolist(), strict=True)]
+        cut = [
+            ids.split(own) for ids, own in zip(parts[1:], lengths.sum(2).tolist(), strict=True)
+        ]
         turned = [one[process] for process in range(self.world) for one in cut]
-        return torch.cat([parts[0], *turned]).to(self.index), lengths.transpose(0, 1).contiguous()
+        return torch.cat([parts[0], *turned]).to(self.index), lengths.transpose(
+            0, 1
+        ).contiguous()
 
     def _joined(self, got, bags, batch):
         """The vectors of each input from all its pieces."""
@@ -113,12 +151,20 @@ class DistributedEmbedding(nn.Module):
         pairs = [pair for pairs in self.wanted for pair in pairs]
         sizes = [piece.cols * batch for _, piece in pairs]
         for (one, piece), vectors in zip(pairs, got.split(sizes) if pairs else (), strict=True):
-            found[one].append(vectors.view(batch, piece.cols))  # in the devices' order, which is that of columns
+            found[one].append(
+                vectors.view(batch, piece.cols)
+            )  # in the devices' order, which is that of columns
         for one, vectors in zip(self.copied, self._own(bags, batch), strict=True):
             found[one].append(vectors)
         for one, parts in enumerate(found):
             rows = self.plan.inputs[one] in self.plan.row_sliced
-            found[one] = parts[0] if len(parts) == 1 else torch.stack(parts).sum(0) if rows else torch.cat(parts, 1)
+            found[one] = (
+                parts[0]
+                if len(parts) == 1
+                else torch.stack(parts).sum(0)
+                if rows
+                else torch.cat(parts, 1)
+            )
         return found
 
     def _own(self, bags, batch):
@@ -126,14 +172,23 @@ class DistributedEmbedding(nn.Module):
         if not self.copied:
             return []
         parts, own = bags.by_input(), self.copied
-        lengths = tuple(bags.lengths[one] for one in own) if bags.fixed else bags.lengths[None, own]
-        vectors = self.copies(torch.cat([parts[one] for one in own]).to(self.index), lengths, batch)
+        lengths = (
+            tuple(bags.lengths[one] for one in own) if bags.fixed else bags.lengths[None, own]
+        )
+        vectors = self.copies(
+            torch.cat([parts[one] for one in own]).to(self.index), lengths, batch
+        )
         widths = [self.plan.tables[self.plan.inputs[one]].width for one in own]
-        return [part.view(batch, -1) for part in vectors[0].split([batch * width for width in widths])]
+        return [
+            part.view(batch, -1)
+            for part in vectors[0].split([batch * width for width in widths])
+        ]
 
     @torch.no_grad()
     def get_weights(self, rows_at_once=2**16):
-        """All tables, whole, as CPU tensors on every process; they travel in blocks of so many rows."""
+        """All tables, whole, as CPU tensors on every process; they travel in blocks of so many
+        rows.
+        """
         tables = [torch.empty(t.rows, t.width, dtype=self.dtype) for t in self.plan.tables]
         for piece, rows in self.copies.places():
             tables[piece.table].copy_(rows)
@@ -141,7 +196,9 @@ class DistributedEmbedding(nn.Module):
         for piece in self.plan.pieces:
             goal = _part(tables[piece.table], piece)
             for at in range(0, piece.rows, rows_at_once):
-                block = torch.empty_like(goal[at : at + rows_at_once], device=self.home).contiguous()
+                block = torch.empty_like(
+                    goal[at : at + rows_at_once], device=self.home
+                ).contiguous()
                 if piece in here:
                     block.copy_(here[piece][at : at + rows_at_once])
                 copy_from([block], piece.device)
@@ -150,8 +207,13 @@ class DistributedEmbedding(nn.Module):
 
     @torch.no_grad()
     def set_weights(self, tables):
-        """None; this process's pieces from whole tables, tensors or arrays; of a `np.memmap` only those are read."""
-        shapes, wanted = [tuple(t.shape) for t in tables], [(t.rows, t.width) for t in self.plan.tables]
+        """None; this process's pieces from whole tables, tensors or arrays; of a `np.memmap`
+        only those are read.
+        """
+        shapes, wanted = (
+            [tuple(t.shape) for t in tables],
+            [(t.rows, t.width) for t in self.plan.tables],
+        )
         if shapes != wanted:
             raise ValueError(f"tables of shapes {shapes} came; the plan's are {wanted}")
         for piece, rows in [*self.copies.places(), *self.shards.places()]:
@@ -160,7 +222,9 @@ class DistributedEmbedding(nn.Module):
 
 def _part(table, piece):
     """A piece's rectangle of its whole table, as a view."""
-    return table[piece.first_row :][: piece.rows, piece.first_col : piece.first_col + piece.cols]
+    return table[piece.first_row :][
+        : piece.rows, piece.first_col : piece.first_col + piece.cols
+    ]
 
 
 def _layers(model):
@@ -169,14 +233,17 @@ def _layers(model):
 
 def sharded(model):
     """The parameters that only this process has, by their `id`."""
-    return {id(weight): weight for layer in _layers(model) for weight in layer.shards.parameters()}
+    return {
+        id(weight): weight for layer in _layers(model) for weight in layer.shards.parameters()
+    }
 
 
 def average_gradients(model):
     """None; the gradients become those of the mean loss over all processes' samples.
 
-    What every process has is averaged, in one exchange. A piece of a table has collected the gradients of all samples on
-    their way back, but each process's loss is a mean over its own samples: their sum is P times too large.
+    What every process has is averaged, in one exchange. A piece of a table has collected the
+    gradients of all samples on their way back, but each process's loss is a mean over its own
+    samples: their sum is P times too large.
     """
     local, layers = sharded(model), _layers(model)
     shared = [weight for weight in model.parameters() if id(weight) not in local]
@@ -190,6 +257,11 @@ def average_gradients(model):
 
 
 def broadcast(model):
-    """None; every process gets process 0's copy of all that is copied; pieces of tables stay what they are."""
+    """None; every process gets process 0's copy of all that is copied; pieces of tables stay
+    what they are.
+    """
     local = sharded(model)
-    copy_from([weight.data for weight in model.parameters() if id(weight) not in local] + list(model.buffers()))
+    copy_from(
+        [weight.data for weight in model.parameters() if id(weight) not in local]
+        + list(model.buffers())
+    )

@@ -1,13 +1,15 @@
 """Bags of ids, their pooled lookup, and tables of one width as one table.
 
-A *bag* holds the ids of one input in one sample: one id, many, or none. `Bags` keeps a batch of several inputs as one run of
-ids, input by input and in each sample by sample, so that what goes to a device is a slice of it.
+A *bag* holds the ids of one input in one sample: one id, many, or none. `Bags` keeps a batch of
+several inputs as one run of ids, input by input and in each sample by sample, so that what goes
+to a device is a slice of it.
 
-A device that holds twenty tables of width 16 would start twenty small lookups. `MergedLookup` lays them one below the other and
-moves an id by the rows above its table. Row slices are asked for every id of their table; those of other slices go to a last
-row that counts as nothing.
+A device that holds twenty tables of width 16 would start twenty small lookups. `MergedLookup`
+lays them one below the other and moves an id by the rows above its table. Row slices are asked
+for every id of their table; those of other slices go to a last row that counts as nothing.
 
-Shape legend: `F` inputs, `B` samples of one process, `V` ids in all, `W` width, `P` processes that ask, `K` pairs (input, piece).
+Shape legend: `F` inputs, `B` samples of one process, `V` ids in all, `W` width, `P` processes
+that ask, `K` pairs (input, piece).
 """
 
 from typing import NamedTuple
@@ -20,8 +22,9 @@ from torch.nn import functional as F
 class Bags(NamedTuple):
     """Ids by input, then by sample: `Bags(ids_V, lengths_FB)`.
 
-    `lengths_FB` is an int64 tensor, or, where each sample of an input has equally many ids, one plain int for each input: then
-    nobody has to be told the lengths (`Bags(torch.tensor([5, 6, 7, 8, 9, 9]), (1, 2))` are two samples).
+    `lengths_FB` is an int64 tensor, or, where each sample of an input has equally many ids, one
+    plain int for each input: then nobody has to be told the lengths (`Bags(torch.tensor([5, 6,
+    7, 8, 9, 9]), (1, 2))` are two samples).
     """
 
     ids: torch.Tensor
@@ -35,7 +38,9 @@ class Bags(NamedTuple):
     @property
     def batch(self):
         """The number of samples."""
-        return len(self.ids) // max(1, sum(self.lengths)) if self.fixed else self.lengths.shape[1]
+        return (
+            len(self.ids) // max(1, sum(self.lengths)) if self.fixed else self.lengths.shape[1]
+        )
 
     def lengths_FB(self):
         """The lengths as a tensor of shape (F, B)."""
@@ -46,42 +51,68 @@ class Bags(NamedTuple):
 
     def by_input(self):
         """The ids of each input, as views: a list of F tensors."""
-        sizes = [n * self.batch for n in self.lengths] if self.fixed else self.lengths.sum(1).tolist()
+        sizes = (
+            [n * self.batch for n in self.lengths]
+            if self.fixed
+            else self.lengths.sum(1).tolist()
+        )
         return list(self.ids.split(sizes))
 
     def part(self, start, stop):
         """The Bags of the samples from `start` to before `stop`: a process's share of a batch."""
         if self.fixed:
             pairs = zip(self.by_input(), self.lengths, strict=True)
-            return Bags(torch.cat([ids[n * start : n * stop] for ids, n in pairs]), self.lengths)
+            return Bags(
+                torch.cat([ids[n * start : n * stop] for ids, n in pairs]), self.lengths
+            )
         ends = F.pad(self.lengths.cumsum(1), (1, 0))
         pairs = zip(self.by_input(), ends.tolist(), strict=True)
-        return Bags(torch.cat([ids[end[start] : end[stop]] for ids, end in pairs]), self.lengths[:, start:stop])
+        return Bags(
+            torch.cat([ids[end[start] : end[stop]] for ids, end in pairs]),
+            self.lengths[:, start:stop],
+        )
 
 
 def pack(lists):
-    """The Bags of nested lists: `pack([[[5], [6]], [[7, 8], []]])` has two inputs of two samples."""
+    """The Bags of nested lists: `pack([[[5], [6]], [[7, 8], []]])` has two inputs of two
+    samples.
+    """
     lengths = torch.tensor([[len(bag) for bag in one] for one in lists])
-    return Bags(torch.tensor([i for one in lists for bag in one for i in bag], dtype=torch.long), lengths)
+    return Bags(
+        torch.tensor([i for one in lists for bag in one for i in bag], dtype=torch.long),
+        lengths,
+    )
 
 
 def checked(bags, rows):
-    """`bags`, where they fit inputs that read tables of so many `rows` each; ValueError says what does not."""
+    """`bags`, where they fit inputs that read tables of so many `rows` each; ValueError says
+    what does not.
+    """
     ids, lengths = bags
     if ids.dim() != 1 or ids.dtype not in (torch.int32, torch.int64):
-        raise ValueError(f"ids of shape {tuple(ids.shape)}, {ids.dtype}: one run of int32 or int64 is needed, as Bags says")
+        raise ValueError(
+            f"ids of shape {tuple(ids.shape)}, {ids.dtype}: one run of int32 or int64 is needed"
+        )
     if len(lengths) != len(rows):
-        raise ValueError(f"{len(lengths)} inputs came, the plan has {len(rows)}: ids would be looked up in other tables")
+        raise ValueError(
+            f"{len(lengths)} inputs came, the plan has {len(rows)}: each reads its table"
+        )
     if bags.fixed:
-        wrong = any(not isinstance(n, int) or n < 1 for n in lengths) or sum(lengths) * bags.batch != len(ids)
+        wrong = any(not isinstance(n, int) or n < 1 for n in lengths) or sum(
+            lengths
+        ) * bags.batch != len(ids)
     else:
-        wrong = lengths.dim() != 2 or bool((lengths < 0).any()) or int(lengths.sum()) != len(ids)
+        wrong = (
+            lengths.dim() != 2 or bool((lengths < 0).any()) or int(lengths.sum()) != len(ids)
+        )
     if wrong:
-        raise ValueError(f"lengths and ids disagree: {len(ids)} ids for lengths {_brief(lengths)}; each bag takes its own")
+        raise ValueError(f"{len(ids)} ids for lengths {_brief(lengths)}: they must agree")
     for at, (own, limit) in enumerate(zip(bags.by_input(), rows, strict=True)):
-        if len(own) and not (0 <= int(own.min()) and int(own.max()) < limit):
+        if len(own) and not (int(own.min()) >= 0 and int(own.max()) < limit):
             bad = int(own[(own < 0) | (own >= limit)][0])
-            raise ValueError(f"input {at} has id {bad}; allowed are 0 to {limit - 1}, the rows of its table")
+            raise ValueError(
+                f"input {at} has id {bad}; allowed are 0 to {limit - 1}, the rows of its table"
+            )
     return bags
 
 
@@ -90,7 +121,9 @@ def _brief(lengths):
 
 
 def pooled_reference(weight_RW, ids, combiner="sum"):
-    """One bag's vector as plain loops in Python's float64: `pooled_reference(weight, [3, 3], "mean")` is row 3."""
+    """One bag's vector as plain loops in Python's float64: `pooled_reference(weight, [3, 3],
+    "mean")` is row 3.
+    """
     total = [0.0] * weight_RW.shape[1]
     for i in ids:
         total = [a + b for a, b in zip(total, weight_RW[i].tolist(), strict=True)]
@@ -101,36 +134,57 @@ def pooled_reference(weight_RW, ids, combiner="sum"):
 def pooled(weight_RW, ids_V, lengths_N, sparse=True, dead=None):
     """The sums of the rows in each of N bags, shape (N, W); an empty bag gives zeros.
 
-    The gradient is sparse: a row for each id, those of one id twice where it stands twice. `dead`: a row that counts as
-    nothing and gets no gradient. `lengths_N` is a tensor, or an int where all bags are equally long. Moves V x W numbers.
+    The gradient is sparse: a row for each id, those of one id twice where it stands twice.
+    `dead`: a row that counts as nothing and gets no gradient. `lengths_N` is a tensor, or an
+    int where all bags are equally long. Moves V x W numbers.
     """
     if isinstance(lengths_N, int):
         count = len(ids_V) // lengths_N if lengths_N else 0
-        starts = torch.arange(0, count * lengths_N, max(1, lengths_N), device=ids_V.device, dtype=ids_V.dtype)
+        starts = torch.arange(
+            0, count * lengths_N, max(1, lengths_N), device=ids_V.device, dtype=ids_V.dtype
+        )
     else:
         starts = (lengths_N.cumsum(0) - lengths_N).to(ids_V.dtype)
-    return F.embedding_bag(ids_V, weight_RW, starts, mode="sum", sparse=sparse, padding_idx=dead)
+    return F.embedding_bag(
+        ids_V, weight_RW, starts, mode="sum", sparse=sparse, padding_idx=dead
+    )
 
 
 class MergedLookup(nn.Module):
-    """A module from the ids of these pieces' inputs to their vectors, (P, all pairs' B x W), pair by pair.
+    """A module from the ids of these pieces' inputs to their vectors, (P, all pairs' B x W),
+    pair by pair.
 
-    `pieces` of `plan`; `asking`: how many processes' samples come at once; `index`: the integers that ids come in. Weights lie
-    on `home`, those of host pieces on the CPU. `sparse`: gradients with a row for each id.
+    `pieces` of `plan`; `asking`: how many processes' samples come at once; `index`: the
+    integers that ids come in. Weights lie on `home`, those of host pieces on the CPU. `sparse`:
+    gradients with a row for each id.
     """
 
     def __init__(self, plan, pieces, asking, dtype, home, index, sparse):
         super().__init__()
-        self.asking, self.home, self.index, self.sparse = asking, home, index, sparse
+        self.asking, self.dtype, self.home, self.index, self.sparse = (
+            asking,
+            dtype,
+            home,
+            index,
+            sparse,
+        )
         self.groups, self.weights = plan.merged(pieces), nn.ParameterList()
-        self.cut = [any(p.table in plan.row_sliced for p in group.pieces) for group in self.groups]
+        self.cut = [
+            any(p.table in plan.row_sliced for p in group.pieces) for group in self.groups
+        ]
         self.pairs = [[], *(plan.wanted(group.pieces) for group in self.groups)]
         self.starts = [sum(map(len, self.pairs[:at])) for at in range(1, len(self.pairs) + 1)]
-        self.means = [[plan.tables[p.table].combiner == "mean" for _, p in own] for own in self.pairs[1:]]
+        self.means = [
+            [plan.tables[p.table].combiner == "mean" for _, p in own] for own in self.pairs[1:]
+        ]
         self.pairs = self.pairs[1:]
         for group, cut in zip(self.groups, self.cut, strict=True):
-            weight = torch.empty(group.rows + cut, group.width, dtype=dtype, device="cpu" if group.host else home)
-            self.weights.append(nn.Parameter(weight.uniform_(-(group.width**-0.5), group.width**-0.5)))
+            weight = torch.empty(
+                group.rows + cut, group.width, dtype=dtype, device="cpu" if group.host else home
+            )
+            self.weights.append(
+                nn.Parameter(weight.uniform_(-(group.width**-0.5), group.width**-0.5))
+            )
         self._kept = {}
 
     def places(self):
@@ -139,8 +193,21 @@ class MergedLookup(nn.Module):
             for piece, offset in zip(group.pieces, group.offsets, strict=True):
                 yield piece, weight[offset : offset + piece.rows]
 
+    def _apply(self, fn, recurse=True):
+        """Moved or cast as a whole (`model.to(device)`), its host pieces stay on the host."""
+        kept = {at: self.weights[at].data for at, group in enumerate(self.groups) if group.host}
+        for at, weight in kept.items():
+            self.weights[at].data = weight[:0]
+        super()._apply(fn, recurse)
+        probe = fn(torch.empty(0, dtype=self.dtype, device=self.home))
+        self.home, self.dtype, self._kept = probe.device, probe.dtype, {}
+        for at, weight in kept.items():
+            self.weights[at].data = weight.to(probe.dtype)
+        return self
+
     def forward(self, ids, lengths, batch):
-        """The vectors for ids that come process by process, in each pair by pair, in each sample by sample.
+        """The vectors for ids that come process by process, in each pair by pair, in each
+        sample by sample.
 
         `lengths`: (P, K, B), or one int for each pair, as in `Bags`.
         """
@@ -152,18 +219,26 @@ class MergedLookup(nn.Module):
                 if isinstance(counts, torch.Tensor):
                     counts = counts.to(weight.device)
                 vectors = pooled(weight, local.to(weight.device), counts, self.sparse, dead)
-                found.append(self._divided(at, vectors, counts, batch).to(self.home).view(self.asking, -1))
+                found.append(
+                    self._divided(at, vectors, counts, batch)
+                    .to(self.home)
+                    .view(self.asking, -1)
+                )
         return torch.cat(found, 1) if len(found) > 1 else found[0]
 
     def _rows(self, at, ids, lengths, batch):
-        """(rows of the merged table `at`, the lengths of its bags): what concerns it, and moved to where its pieces lie."""
+        """(rows of the merged table `at`, the lengths of its bags): what concerns it, and moved
+        to where its pieces lie.
+        """
         start, stop = self.starts[at], self.starts[at] + len(self.pairs[at])
         if isinstance(lengths, torch.Tensor):
             ends = [0, start, stop, lengths.shape[1]]
             sizes = [lengths[:, a:b].sum((1, 2)) for a, b in zip(ends, ends[1:], strict=False)]
             cut = ids.split(torch.stack(sizes, 1).reshape(-1).tolist())
             counts = lengths[:, start:stop].reshape(-1)
-            return self._moved(at, torch.cat(cut[1::3]), *self._shifts(at, counts, batch)), counts
+            return self._moved(
+                at, torch.cat(cut[1::3]), *self._shifts(at, counts, batch)
+            ), counts
         if (at, batch) not in self._kept:
             each = torch.tensor(lengths[start:stop], device=self.home).repeat_interleave(batch)
             each = each.repeat(self.asking)
@@ -171,24 +246,43 @@ class MergedLookup(nn.Module):
             self._kept[at, batch] = self._shifts(at, each, batch), counts
         shifts, counts = self._kept[at, batch]
         begin, size = sum(lengths[:start]) * batch, sum(lengths[start:stop]) * batch
-        return self._moved(at, ids.view(self.asking, -1)[:, begin : begin + size].reshape(-1), *shifts), counts
+        return self._moved(
+            at, ids.view(self.asking, -1)[:, begin : begin + size].reshape(-1), *shifts
+        ), counts
 
     def _shifts(self, at, lengths, batch):
-        """For each id: the way from its table's row to the merged table's; for row slices the first row and the last, too."""
+        """For each id: the way from its table's row to the merged table's; for row slices the
+        first row and the last, too.
+        """
         where = dict(zip(self.groups[at].pieces, self.groups[at].offsets, strict=True))
-        rows = [(where[p] - p.first_row, p.first_row, p.first_row + p.rows) for _, p in self.pairs[at]]
-        told = torch.tensor(rows, dtype=self.index, device=lengths.device).repeat_interleave(batch, 0)
+        rows = [
+            (where[p] - p.first_row, p.first_row, p.first_row + p.rows)
+            for _, p in self.pairs[at]
+        ]
+        told = torch.tensor(rows, dtype=self.index, device=lengths.device).repeat_interleave(
+            batch, 0
+        )
         told = told.repeat(self.asking, 1).repeat_interleave(lengths, 0)
         return [column.contiguous() for column in told.unbind(1)][: 3 if self.cut[at] else 1]
 
     def _moved(self, at, ids, shift, first=None, last=None):
         moved = ids + shift
-        return moved if first is None else torch.where((ids >= first) & (ids < last), moved, self.groups[at].rows)
+        return (
+            moved
+            if first is None
+            else torch.where((ids >= first) & (ids < last), moved, self.groups[at].rows)
+        )
 
     def _divided(self, at, vectors, lengths, batch):
-        """The sums; those of tables with combiner mean over their number of ids, where there are any."""
+        """The sums; those of tables with combiner mean over their number of ids, where there
+        are any.
+        """
         if not any(self.means[at]) or isinstance(lengths, int) and lengths == 1:
             return vectors
-        mean = torch.tensor(self.means[at], device=vectors.device).repeat_interleave(batch).repeat(self.asking)
+        mean = (
+            torch.tensor(self.means[at], device=vectors.device)
+            .repeat_interleave(batch)
+            .repeat(self.asking)
+        )
         lengths = torch.as_tensor(lengths, device=vectors.device).expand(len(vectors))
         return vectors / torch.where(mean, lengths.clamp(min=1), 1)[:, None].to(vectors.dtype)

@@ -1,14 +1,17 @@
 """Where each embedding table lies: a pure function from tables and devices to a plan.
 
-The rules are those of NVIDIA-Merlin/distributed-embeddings 1.0 (`dist_model_parallel.py`), in our own code. Sizes and
-thresholds count elements (rows x width), and each table takes one of three ways:
+The rules are those of NVIDIA-Merlin/distributed-embeddings 1.0 (`dist_model_parallel.py`), in
+our own code. Sizes and thresholds count elements (rows x width), and each table takes one of
+three ways:
 
-    rows * width <= replicate_threshold  a copy on every device, gradients averaged (data parallel)
-    rows * width >= row_threshold        rows cut into one range for each device
-    otherwise                            whole, or columns cut into 2, 4, 8 ... slices of at most column_threshold
+    rows * width <= replicate_threshold  a copy on every device, gradients averaged (data
+    parallel) rows * width >= row_threshold        rows cut into one range for each device
+    otherwise                            whole, or columns cut into 2, 4, 8 ... slices of at
+    most column_threshold
 
-Where we differ: rows are cut as evenly as whole rows allow (theirs is not documented); tables of one width merge whatever
-their combiner, since here the layer divides the sums of means itself; a copy is never moved to the host.
+Where we differ: rows are cut as evenly as whole rows allow (theirs is not documented); tables
+of one width merge whatever their combiner, since here the layer divides the sums of means
+itself; a copy is never moved to the host.
 """
 
 import heapq
@@ -21,7 +24,9 @@ STRATEGIES = ("basic", "memory_balanced", "memory_optimized")
 
 
 class Table(NamedTuple):
-    """An embedding table: `Table(10_000, 16)`; `combiner` is what becomes of several ids, "sum" or "mean"."""
+    """An embedding table: `Table(10_000, 16)`; `combiner` is what becomes of several ids, "sum"
+    or "mean".
+    """
 
     rows: int
     width: int
@@ -34,7 +39,9 @@ class Table(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """A rectangle of a table on a device; `host`: its weights lie in the host's memory, beside that device."""
+    """A rectangle of a table on a device; `host`: its weights lie in the host's memory, beside
+    that device.
+    """
 
     table: int
     device: int
@@ -62,7 +69,9 @@ class Merged(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """What lies where. `inputs[i]` is the table that input i reads; `replicated` are tables copied to every device."""
+    """What lies where. `inputs[i]` is the table that input i reads; `replicated` are tables
+    copied to every device.
+    """
 
     tables: tuple
     devices: int
@@ -78,10 +87,15 @@ class Plan:
 
     def copies(self):
         """The replicated tables as pieces that belong to no device."""
-        return tuple(Piece(t, -1, 0, self.tables[t].rows, 0, self.tables[t].width) for t in self.replicated)
+        return tuple(
+            Piece(t, -1, 0, self.tables[t].rows, 0, self.tables[t].width)
+            for t in self.replicated
+        )
 
     def merged(self, pieces):
-        """The Merged tables of these pieces: one for each width, one more where some of them lie on the host."""
+        """The Merged tables of these pieces: one for each width, one more where some of them
+        lie on the host.
+        """
         groups = {}
         for piece in pieces:
             groups.setdefault((piece.cols, piece.host), []).append(piece)
@@ -92,12 +106,19 @@ class Plan:
         return found
 
     def wanted(self, pieces):
-        """[(input, piece)] that these pieces answer: merged table by merged table, piece by piece, then by input."""
+        """[(input, piece)] that these pieces answer: merged table by merged table, piece by
+        piece, then by input.
+        """
         readers = {}
         for one, table in enumerate(self.inputs):
             readers.setdefault(table, []).append(one)
         merged = self.merged(pieces)
-        return [(one, piece) for group in merged for piece in group.pieces for one in readers.get(piece.table, ())]
+        return [
+            (one, piece)
+            for group in merged
+            for piece in group.pieces
+            for one in readers.get(piece.table, ())
+        ]
 
     def elements(self, device, host=False):
         """The numbers that a device keeps in its own memory (copies included), or on its host."""
@@ -118,17 +139,26 @@ def plan(
 ):
     """The Plan of these tables on so many devices: `plan([(1000, 8), (500, 8)], 2).on(0)`.
 
-    `tables`: (rows, width) or (rows, width, combiner). `strategy`: "basic" deals slices out in turn, "memory_balanced"
-    in a zigzag by size, "memory_optimized" the largest to the emptiest. `inputs`: the table of each input, where tables
-    are shared. Thresholds in elements. With fewer tables than devices and no `column_threshold`, the largest are halved
-    until all have one. `device_limit`: elements that a device may hold; beyond, its largest pieces go to the host.
-    Raises ValueError for what cannot be placed.
+    `tables`: (rows, width) or (rows, width, combiner). `strategy`: "basic" deals slices out in
+    turn, "memory_balanced" in a zigzag by size, "memory_optimized" the largest to the emptiest.
+    `inputs`: the table of each input, where tables are shared. Thresholds in elements. With
+    fewer tables than devices and no `column_threshold`, the largest are halved until all have
+    one. `device_limit`: elements that a device may hold; beyond, its largest pieces go to the
+    host. Raises ValueError for what cannot be placed.
     """
     tables, inputs = _described(tables, devices, strategy, inputs)
     _thresholds(column_threshold, row_threshold, replicate_threshold, device_limit)
     inf = float("inf")
-    copied = [i for i, t in enumerate(tables) if replicate_threshold and t.elements <= replicate_threshold]
-    rows = [i for i, t in enumerate(tables) if t.elements >= (row_threshold or inf) and i not in copied]
+    copied = [
+        i
+        for i, t in enumerate(tables)
+        if replicate_threshold and t.elements <= replicate_threshold
+    ]
+    rows = [
+        i
+        for i, t in enumerate(tables)
+        if t.elements >= (row_threshold or inf) and i not in copied
+    ]
     whole = [i for i in range(len(tables)) if i not in copied and i not in rows]
     if column_threshold is None:
         column_threshold = _automatic([tables[i].elements for i in whole], devices)
@@ -137,7 +167,9 @@ def plan(
     pieces = _columns(tables, slices, dealt) + _rows(tables, rows, devices)
     pieces = sorted(pieces, key=lambda piece: (piece.device, piece.table))
     if device_limit is not None:
-        pieces = _offloaded(pieces, devices, device_limit - sum(tables[i].elements for i in copied))
+        pieces = _offloaded(
+            pieces, devices, device_limit - sum(tables[i].elements for i in copied)
+        )
     return Plan(tables, devices, strategy, inputs, tuple(pieces), tuple(copied), tuple(rows))
 
 
@@ -145,34 +177,51 @@ def _described(tables, devices, strategy, inputs):
     try:
         tables = tuple(Table(*table) for table in tables)
     except TypeError as error:
-        raise ValueError(f"tables: each is (rows, width) or (rows, width, combiner); {error}") from None
+        raise ValueError(
+            f"tables: each is (rows, width) or (rows, width, combiner); {error}"
+        ) from None
     for at, table in enumerate(tables):
         whole = all(isinstance(n, int) and not isinstance(n, bool) and n > 0 for n in table[:2])
         if not whole or table.combiner not in ("sum", "mean"):
-            raise ValueError(f"table {at} is {tuple(table)}; rows and width are whole numbers above 0, combiner sum or mean")
+            raise ValueError(
+                f"table {at} is {tuple(table)}; whole numbers above 0 are needed, sum or mean"
+            )
     if not tables or not isinstance(devices, int) or devices < 1:
-        raise ValueError(f"{len(tables)} tables on {devices!r} devices: at least one of each is needed")
+        raise ValueError(
+            f"{len(tables)} tables on {devices!r} devices: at least one of each is needed"
+        )
     if strategy not in STRATEGIES:
         raise ValueError(f"strategy {strategy!r}: allowed are {', '.join(STRATEGIES)}")
     inputs = tuple(range(len(tables)) if inputs is None else inputs)
     if wrong := [i for i in inputs if i not in range(len(tables))]:
-        raise ValueError(f"inputs read table {wrong[0]!r}; allowed are 0 to {len(tables) - 1}, the tables that there are")
+        raise ValueError(f"inputs read table {wrong[0]!r}; allowed are 0 to {len(tables) - 1}")
     return tables, inputs
 
 
 def _thresholds(column, row, replicate, limit):
-    named = {"column_threshold": column, "row_threshold": row, "replicate_threshold": replicate, "device_limit": limit}
+    named = {
+        "column_threshold": column,
+        "row_threshold": row,
+        "replicate_threshold": replicate,
+        "device_limit": limit,
+    }
     for name, value in named.items():
         if value is not None and not value >= 0:  # NaN as well
             raise ValueError(f"{name}={value!r}: a number of elements is needed, or None")
     if column is not None and column < 1:
-        raise ValueError(f"column_threshold={column!r}: below one element no slice is small enough")
+        raise ValueError(
+            f"column_threshold={column!r}: below one element no slice is small enough"
+        )
     if row is not None and (replicate or 0) >= row:
-        raise ValueError(f"replicate_threshold={replicate} and row_threshold={row}: a table would be copied and cut at once")
+        raise ValueError(
+            f"replicate_threshold={replicate}, row_threshold={row}: copied and cut at once"
+        )
 
 
 def _automatic(sizes, devices):
-    """The threshold that cuts the largest tables in two until there are as many slices as devices; else infinity."""
+    """The threshold that cuts the largest tables in two until there are as many slices as
+    devices; else infinity.
+    """
     threshold, heap = float("inf"), [-size for size in sizes]
     heapq.heapify(heap)
     while heap and len(heap) < devices and -heap[0] > 1:
@@ -193,7 +242,9 @@ def _widths(table, threshold, devices):
 
 
 def _dealt(tables, slices, devices, strategy):
-    """For each device the tables of its slices; a table with several slices there stands several times."""
+    """For each device the tables of its slices; a table with several slices there stands
+    several times.
+    """
     ids = [i for i, widths in slices.items() for _ in widths]
     sizes = [tables[i].rows * width for i, widths in slices.items() for width in widths]
     if strategy == "basic":
@@ -202,7 +253,9 @@ def _dealt(tables, slices, devices, strategy):
     if strategy == "memory_balanced":
         turn = 2 * devices
         return [ordered[d::turn] + ordered[turn - 1 - d :: turn] for d in range(devices)]
-    loads = [[0, []] for _ in range(devices)]  # ties go by what the devices hold already, as in the original
+    loads = [
+        [0, []] for _ in range(devices)
+    ]  # ties go by what the devices hold already, as in the original
     for size, i in sorted(zip(sizes, ids, strict=True), reverse=True):
         load, held = heapq.heappop(loads)
         heapq.heappush(loads, [load + size, [*held, i]])
@@ -210,7 +263,9 @@ def _dealt(tables, slices, devices, strategy):
 
 
 def _columns(tables, slices, dealt):
-    """Pieces of whole columns: slices of one table on one device are one piece, columns go in the devices' order."""
+    """Pieces of whole columns: slices of one table on one device are one piece, columns go in
+    the devices' order.
+    """
     pieces, next_col, left = [], Counter(), {i: list(widths) for i, widths in slices.items()}
     for device, held in enumerate(dealt):
         for table, count in Counter(held).items():
@@ -236,7 +291,9 @@ def _rows(tables, cut, devices):
 def _offloaded(pieces, devices, limit):
     """The pieces, the largest of each device on its host until the rest keeps to the limit."""
     if limit < 0:
-        raise ValueError(f"device_limit: {-limit:,} elements too few for the copies that every device keeps")
+        raise ValueError(
+            f"device_limit: {-limit:,} elements too few for the copies that every device keeps"
+        )
     room = dict.fromkeys(range(devices), limit)
     for piece in pieces:
         room[piece.device] -= piece.elements

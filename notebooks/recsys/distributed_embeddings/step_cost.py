@@ -1,11 +1,13 @@
 """What a step costs by a plan: bytes to the last one, seconds by a model of four rates.
 
     traffic   ids to the tables, vectors back, gradients there again, copied weights averaged
-    lookup    rows read in the forward pass; gradients, weights and the optimiser's sums read and written in the backward pass
-    layers    2 floating-point operations for each weight and sample, three times: forward, and twice backward
-    seconds   starts + bytes over the link + bytes of rows + operations, each over its rate; the slowest device counts
+    lookup    rows read in the forward pass; gradients, weights and the optimiser's sums read
+    and written in the backward pass layers    2 floating-point operations for each weight and
+    sample, three times: forward, and twice backward seconds   starts + bytes over the link +
+    bytes of rows + operations, each over its rate; the slowest device counts
 
-The parts are taken one after the other, as a plain step does them; an engine that overlaps them is faster.
+The parts are taken one after the other, as a plain step does them; an engine that overlaps them
+is faster.
 """
 
 from dataclasses import dataclass, replace
@@ -13,11 +15,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 
-def traffic(plan, batch, hot, index_bytes=4, vector_bytes=4, dense=0, ragged=False, model_parallel=False):
-    """{what: bytes[from][to]} of a step on `batch` samples for each process, what stays at home included.
+def traffic(
+    plan, batch, hot, index_bytes=4, vector_bytes=4, dense=0, ragged=False, model_parallel=False
+):
+    """{what: bytes[from][to]} of a step on `batch` samples for each process, what stays at home
+    included.
 
-    `hot`: the ids of each input in a sample (means, where bags are ragged). `dense`: weights of the copied network. A plan on 2
-    devices, one table of width 8 on each, 10 samples: 320 bytes of vectors from each to each.
+    `hot`: the ids of each input in a sample (means, where bags are ragged). `dense`: weights of
+    the copied network. A plan on 2 devices, one table of width 8 on each, 10 samples: 320 bytes
+    of vectors from each to each.
     """
     devices = range(plan.devices)
     wanted = [plan.wanted(plan.on(device)) for device in devices]
@@ -50,18 +56,23 @@ class Work:
 
 
 def work(plan, batch, hot, layers, touches=4, **more):
-    """The Work of a step: `batch` samples for each process; `layers` (inputs, outputs) of the copied network.
+    """The Work of a step: `batch` samples for each process; `layers` (inputs, outputs) of the
+    copied network.
 
-    `touches`: how often a looked-up row's bytes move in a step. SGD: read; then the gradient, the weight read, the weight written. Adagrad
-    adds its sum, read and written: 6.
+    `touches`: how often a looked-up row's bytes move in a step. SGD: read; then the gradient,
+    the weight read, the weight written. Adagrad adds its sum, read and written: 6.
     """
     dense = sum(a * b + b for a, b in layers)
     moved = traffic(plan, batch, hot, dense=dense, **more)
-    reduced = moved.pop("all-reduce")[0][0] * 2 * (plan.devices - 1) / plan.devices  # a ring's share
+    reduced = (
+        moved.pop("all-reduce")[0][0] * 2 * (plan.devices - 1) / plan.devices
+    )  # a ring's share
     wanted = [plan.wanted(plan.on(device)) for device in range(plan.devices)]
     rows = [sum(hot[one] * piece.cols for one, piece in pairs) for pairs in wanted]
     own = sum(hot[one] * piece.cols for one, piece in plan.wanted(plan.copies()))
-    link = sum(max(sent(matrix, device) for device in range(plan.devices)) for matrix in moved.values())
+    link = sum(
+        max(sent(matrix, device) for device in range(plan.devices)) for matrix in moved.values()
+    )
     return Work(
         exchanges=(len(moved) + 1) * (plan.devices > 1),
         link_bytes=link + reduced,
@@ -73,7 +84,9 @@ def work(plan, batch, hot, layers, touches=4, **more):
 
 @dataclass(frozen=True)
 class Rates:
-    """A machine in seconds: for a step, for each exchange, lookup, byte over the link, byte of rows, operation."""
+    """A machine in seconds: for a step, for each exchange, lookup, byte over the link, byte of
+    rows, operation.
+    """
 
     step_s: float = 0.0
     exchange_s: float = 0.0
@@ -89,7 +102,9 @@ class Rates:
     def parts(self, work):
         """The same by part."""
         return {
-            "starts": self.step_s + self.exchange_s * work.exchanges + self.lookup_s * work.lookups,
+            "starts": self.step_s
+            + self.exchange_s * work.exchanges
+            + self.lookup_s * work.lookups,
             "link": self.link_s * work.link_bytes,
             "rows": self.row_s * work.row_bytes,
             "layers": self.flop_s * work.flops,
@@ -100,16 +115,22 @@ FITTED = ("step_s", "exchange_s", "lookup_s", "row_s")
 
 
 def fitted(works, seconds, known):
-    """The Rates that tell these times best, in relative error; what the datasheet says of link and arithmetic stays `known`.
+    """The Rates that tell these times best, in relative error; what the datasheet says of link
+    and arithmetic stays `known`.
 
     Least squares without negative rates, over at least as many times as there are free rates.
     """
     from scipy.optimize import nnls
 
     if len(works) != len(seconds) or len(works) < len(FITTED):
-        raise ValueError(f"{len(works)} works, {len(seconds)} times: equally many are needed, at least {len(FITTED)}")
+        raise ValueError(
+            f"{len(works)} works, {len(seconds)} times: equally many, at least {len(FITTED)}"
+        )
     rows = [[1.0, one.exchanges, one.lookups, one.row_bytes] for one in works]
-    left = [t - known.link_s * w.link_bytes - known.flop_s * w.flops for w, t in zip(works, seconds, strict=True)]
+    left = [
+        t - known.link_s * w.link_bytes - known.flop_s * w.flops
+        for w, t in zip(works, seconds, strict=True)
+    ]
     scale = np.array(rows).max(0)
     scale[scale == 0] = 1.0
     relative = np.array(rows) / scale / np.array(seconds)[:, None]
@@ -122,10 +143,15 @@ def off_by(predicted, measured):
     return float(np.exp(np.mean(np.abs(np.log(np.array(predicted) / np.array(measured))))))
 
 
-# What NVIDIA's datasheets say of an A100-80GB in a DGX: memory, NVLink in one direction, one 200 Gb/s port for each GPU, TF32.
+# NVIDIA's datasheets of an A100-80GB in a DGX, each second: memory, NVLink in one direction, one
+# 200 Gb/s port for each GPU, TF32.
 A100 = {"memory": 2.039e12, "nvlink": 300e9, "port": 25e9, "flops": 156e12}
 
 
 def a100(devices):
     """The Rates of the datasheet: beyond eight devices an exchange crosses the slower ports."""
-    return Rates(link_s=1 / (A100["nvlink"] if devices <= 8 else A100["port"]), row_s=1 / A100["memory"], flop_s=1 / A100["flops"])
+    return Rates(
+        link_s=1 / (A100["nvlink"] if devices <= 8 else A100["port"]),
+        row_s=1 / A100["memory"],
+        flop_s=1 / A100["flops"],
+    )

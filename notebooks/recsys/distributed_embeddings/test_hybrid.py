@@ -2,10 +2,9 @@
 
 import pytest
 import torch
-from lookup import Bags, pack, pooled_reference
-from crew import Crew, CrewError
-from exchange import written_bytes
+from crew import Crew
 from hybrid import DistributedEmbedding, average_gradients, broadcast
+from lookup import Bags
 from placement import plan
 from torch import nn
 
@@ -32,7 +31,9 @@ class Small(nn.Module):
     def __init__(self, own_plan, **more):
         super().__init__()
         self.tables = DistributedEmbedding(own_plan, dtype=torch.float64, **more)
-        self.top = nn.Linear(sum(t[1] for t in (TABLES[i] for i in INPUTS)), 1, dtype=torch.float64)
+        self.top = nn.Linear(
+            sum(t[1] for t in (TABLES[i] for i in INPUTS)), 1, dtype=torch.float64
+        )
 
     def forward(self, bags, **more):
         return self.top(torch.cat(self.tables(bags, **more), 1).sin())[:, 0]
@@ -52,7 +53,9 @@ def whole_tables():
 
 
 def batches(kind):
-    """Three batches; ids repeat within a bag, between samples and between processes; some bags are empty."""
+    """Three batches; ids repeat within a bag, between samples and between processes; some bags
+    are empty.
+    """
     draw, found = torch.Generator().manual_seed(5), []
     for _ in range(3):
         lengths = [[n] * BATCH for n in HOT]
@@ -75,7 +78,9 @@ def only(bags, inputs):
 
 
 def trained(state, ways, kind, optimiser, model_parallel=False):
-    """{way: (outputs of the first batch, tables after three steps, top after them)} in a process of a crew."""
+    """{way: (outputs of the first batch, tables after three steps, top after them)} in a
+    process of a crew.
+    """
     found = {}
     for name, way in ways.items():
         size = torch.distributed.get_world_size()
@@ -115,7 +120,10 @@ def one_process(kind, optimiser):
         joined = []
         for one, (ids, own) in enumerate(zip(bags.by_input(), bags.lengths_FB(), strict=True)):
             table, mean = tables[INPUTS[one]], "mean" in TABLES[INPUTS[one]]
-            sums = [table[bag].sum(0) / (max(1, len(bag)) if mean else 1) for bag in ids.split(own.tolist())]
+            sums = [
+                table[bag].sum(0) / (max(1, len(bag)) if mean else 1)
+                for bag in ids.split(own.tolist())
+            ]
             joined.append(torch.stack(sums))
         steps.zero_grad()
         output = top(torch.cat(joined, 1).sin())[:, 0]
@@ -143,7 +151,9 @@ def test_every_way_of_placing_equals_one_process(crews, size, kind, optimiser):
     output, tables, top = one_process(kind, optimiser)
     told = crews[size].run("test_hybrid:trained", WAYS, kind, optimiser)
     for name in WAYS:
-        torch.testing.assert_close(torch.cat([own[name][0] for own in told]), output, rtol=1e-12, atol=1e-12)
+        torch.testing.assert_close(
+            torch.cat([own[name][0] for own in told]), output, rtol=1e-12, atol=1e-12
+        )
         for own in told:
             for got, want in zip(own[name][1], tables, strict=True):
                 torch.testing.assert_close(got, want, rtol=1e-12, atol=1e-12)
