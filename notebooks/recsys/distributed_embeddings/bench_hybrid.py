@@ -20,7 +20,7 @@ import torch.distributed as dist
 from click_logs import Clicks, World, shrunk_rows
 from crew import Crew
 from dlrm import SMALL, Dlrm, PlainTables, Sgd, train_step
-from exchange import written_bytes
+from exchange import world, written_bytes
 from helpers import bench, device, receipts
 from hybrid import DistributedEmbedding, average_gradients, broadcast
 from placement import plan
@@ -217,6 +217,28 @@ def trained(state, seed, samples, batch, rate, held_out):
     held = world.draw(held_out, 99).part(rank * share, (rank + 1) * share)
     with torch.no_grad():
         return model(held.numbers, held.bags()).sigmoid(), held.labels
+
+
+def proof(state, shapes, options, whole, bags, rate=0.1, steps=3, scaled=True):
+    """(first vectors of this process's samples, tables after so many steps) in float64.
+
+    The loss of a process is the mean over its samples of the sine of all vectors' sum. With
+    `scaled=False` the gradients of tables stay sums over processes: the mistake, to look at.
+    """
+    rank, size = world()
+    layer = DistributedEmbedding(plan(shapes, size, **options), dtype=torch.float64)
+    layer.set_weights(whole)
+    share, first = bags.batch // size, None
+    own, weights = bags.part(rank * share, (rank + 1) * share), list(layer.parameters())
+    for _ in range(steps):
+        layer.zero_grad()
+        vectors = torch.cat(layer(own), 1)
+        first = vectors.detach() if first is None else first
+        vectors.sum(1).sin().mean().backward()
+        if scaled:
+            average_gradients(layer)
+        torch.optim.SGD(weights, rate).step()
+    return first, layer.get_weights()
 
 
 def counted(state, name):

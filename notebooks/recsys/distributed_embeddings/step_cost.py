@@ -55,14 +55,12 @@ class Work:
     lookups: int
 
 
-def work(plan, batch, hot, layers, touches=4, **more):
-    """The Work of a step: `batch` samples for each process; `layers` (inputs, outputs) of the
-    copied network.
+def work(plan, batch, hot, dense=0, touches=4, **more):
+    """The Work of a step: `batch` samples for each process, `dense` weights in the network.
 
     `touches`: how often a looked-up row's bytes move in a step. SGD: read; then the gradient,
     the weight read, the weight written. Adagrad adds its sum, read and written: 6.
     """
-    dense = sum(a * b + b for a, b in layers)
     moved = traffic(plan, batch, hot, dense=dense, **more)
     reduced = (
         moved.pop("all-reduce")[0][0] * 2 * (plan.devices - 1) / plan.devices
@@ -115,27 +113,24 @@ FITTED = ("step_s", "exchange_s", "lookup_s", "row_s")
 
 
 def fitted(works, seconds, known):
-    """The Rates that tell these times best, in relative error; what the datasheet says of link
-    and arithmetic stays `known`.
+    """A function from known Rates to Rates that tell these times best, in relative error.
 
-    Least squares without negative rates, over at least as many times as there are free rates.
+    What `known` says of link and arithmetic, one for each time, stays; least squares without
+    negative rates, over at least as many times as there are free rates.
     """
     from scipy.optimize import nnls
 
-    if len(works) != len(seconds) or len(works) < len(FITTED):
+    if not len(works) == len(seconds) == len(known) or len(works) < len(FITTED):
         raise ValueError(
-            f"{len(works)} works, {len(seconds)} times: equally many, at least {len(FITTED)}"
+            f"{len(works)} works, {len(seconds)} times: equally many, {len(FITTED)} up"
         )
-    rows = [[1.0, one.exchanges, one.lookups, one.row_bytes] for one in works]
-    left = [
-        t - known.link_s * w.link_bytes - known.flop_s * w.flops
-        for w, t in zip(works, seconds, strict=True)
-    ]
-    scale = np.array(rows).max(0)
-    scale[scale == 0] = 1.0
-    relative = np.array(rows) / scale / np.array(seconds)[:, None]
-    found, _ = nnls(relative, np.array(left) / np.array(seconds))
-    return replace(known, **dict(zip(FITTED, (found / scale).tolist(), strict=True)))
+    rows = np.array([[1.0, w.exchanges, w.lookups, w.row_bytes] for w in works])
+    told = zip(works, known, strict=True)
+    given = np.array([k.link_s * w.link_bytes + k.flop_s * w.flops for w, k in told])
+    scale, seconds = np.maximum(rows.max(0), 1e-30), np.array(seconds)
+    found, _ = nnls(rows / scale / seconds[:, None], (seconds - given) / seconds)
+    rates = dict(zip(FITTED, (found / scale).tolist(), strict=True))
+    return lambda base: replace(base, **rates)
 
 
 def off_by(predicted, measured):
