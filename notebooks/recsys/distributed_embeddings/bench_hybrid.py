@@ -65,7 +65,7 @@ def build(state, name, more=None):
     """None; the contestant of this name, ready: `state[name]` is (step on clicks, its tables
     whole).
     """
-    described = [(n, SMALL.width) for n in state["rows"]]
+    described, state["at", name] = [(n, SMALL.width) for n in state["rows"]], 0
     if name in (HYBRID, ALONE):
         tables = DistributedEmbedding(
             plan(described, dist.get_world_size(), **(more or {})), check=False
@@ -179,7 +179,7 @@ def _fill(wrapped, names, tables):
 
 def steps(state, name, count):
     """The losses of this process in `count` steps, over the kept batches in turn."""
-    step, at = state[name][0], state.setdefault(("at", name), 0)
+    step, at = state[name][0], state["at", name]
     state["at", name] = at + count
     batches = state["batches"]
     return [step(batches[k % len(batches)]).item() for k in range(at, at + count)]

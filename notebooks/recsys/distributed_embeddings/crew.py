@@ -150,6 +150,7 @@ def _work(line, life, rank, size, store, timeout_s, gpus, path):
     import torch.distributed as dist
 
     torch.set_num_threads(1)
+    torch.sparse.check_sparse_tensor_invariants.disable()  # said outright, else each process warns
     if gpus:
         torch.cuda.set_device(rank)
     kind, limit = "nccl" if gpus else "gloo", timedelta(seconds=timeout_s)

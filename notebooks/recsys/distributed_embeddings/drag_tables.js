@@ -67,7 +67,7 @@
         places.forEach((device, at) => { gib[device] += pieces[at][1]; mb[device] += pieces[at][2]; });
         const [most, busiest] = [Math.max(...gib), Math.max(...mb)];
         const ink = getComputedStyle(app).color;
-        rows.forEach(({ here, bars, held, box }, device) => {
+        rows.forEach(({ here, bars, box }, device) => {
           const over = gib[device] > limit;
           here.textContent = `Device ${device}: ${size(gib[device])} GiB${over ? ", too much" : ""}; sends ${mb[device].toFixed(0)} MB`;
           here.setAttribute("aria-label", `${picked === null ? "" : `Put ${pieces[picked][0]} here. `}${here.textContent}`);
@@ -75,9 +75,10 @@
           box.setAttribute("aria-label", `Device ${device}`);
           const bar = (share, colour, pattern) => make("div", { style: `height:6px;margin:1px 0;width:${Math.min(100, 100 * share)}%;background:${pattern ? `repeating-linear-gradient(90deg,${colour} 0 6px,transparent 6px 9px)` : colour}` });
           bars.replaceChildren(bar(gib[device] / Math.max(limit, most), over ? "#c0392b" : "#3b7dd8"), bar(mb[device] / busiest, "#e8871e", true));
-          held.replaceChildren(...chips.filter((_, at) => places[at] === device));
         });
         chips.forEach((chip, at) => {
+          const home = rows[places[at]].held;
+          if (chip.parentNode !== home) home.append(chip); // only then: a moved element loses the focus
           chip.setAttribute("aria-pressed", String(at === picked));
           chip.style.outline = at === picked ? `3px solid ${ink}` : "";
         });

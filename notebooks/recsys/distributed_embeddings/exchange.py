@@ -67,9 +67,9 @@ def agree(number, problem, device="cpu"):
     """
     if world()[1] > 1:
         told = torch.tensor([number, problem is not None], device=device)
-        found = told.new_empty(2 * world()[1])
-        dist.all_gather_into_tensor(found, told)
-        numbers, problems = found[0::2].tolist(), found[1::2].tolist()
+        found = [torch.empty_like(told) for _ in range(world()[1])]
+        dist.all_gather(found, told)
+        numbers, problems = torch.stack(found).T.tolist()
         if any(problems) and not problem:
             problem = f"process {problems.index(1)} refused its inputs; its own error says why"
         elif len(set(numbers)) > 1 and not problem:

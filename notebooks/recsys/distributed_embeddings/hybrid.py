@@ -88,11 +88,11 @@ class DistributedEmbedding(nn.Module):
         if model_parallel:
             inputs = [one for one, _ in self.wanted[self.rank]]
         try:
-            checked(bags, [self.plan.tables[self.plan.inputs[one]].rows for one in inputs])
             if model_parallel and self.copied:
                 raise ValueError(
                     "model-parallel inputs and copied tables: a copy needs its own samples"
                 )
+            checked(bags, [self.plan.tables[self.plan.inputs[one]].rows for one in inputs])
             if model_parallel and bags.batch % self.world:
                 raise ValueError(
                     f"{bags.batch} samples of {self.world} processes: a multiple is needed"
@@ -108,23 +108,18 @@ class DistributedEmbedding(nn.Module):
         parts = bags.by_input()
         told = [[parts[one] for one, _ in pairs] for pairs in self.wanted]
         sent = torch.cat([bags.ids[:0], *(ids for own in told for ids in own)]).to(self.index)
-        send, own = (
-            [sum(map(len, one)) for one in told],
-            [one for one, _ in self.wanted[self.rank]],
-        )
+        send = [sum(map(len, one)) for one in told]
+        own = [one for one, _ in self.wanted[self.rank]]
         if bags.fixed:
             lengths = tuple(bags.lengths[one] for one in own)
             receive = [sum(lengths) * batch] * self.world
         else:
             order = [one for pairs in self.wanted for one, _ in pairs]
-            lengths, counts = (
-                bags.lengths[order].int().reshape(-1),
-                [len(p) * batch for p in self.wanted],
-            )
-            lengths = all_to_all(
-                lengths, counts, [len(own) * batch] * self.world, self.traffic, "lengths"
-            )
-            lengths = lengths.view(self.world, len(own), batch).long()
+            sizes = [len(pairs) * batch for pairs in self.wanted]
+            mine = [len(own) * batch] * self.world
+            told = bags.lengths[order].int().reshape(-1)
+            told = all_to_all(told, sizes, mine, self.traffic, "lengths")
+            lengths = told.view(self.world, len(own), batch).long()
             receive = lengths.sum((1, 2)).tolist()
         return all_to_all(sent, send, receive, self.traffic, "ids"), lengths
 

@@ -255,7 +255,7 @@ def _dealt(tables, slices, devices, strategy):
         return [ordered[d::turn] + ordered[turn - 1 - d :: turn] for d in range(devices)]
     loads = [
         [0, []] for _ in range(devices)
-    ]  # ties go by what the devices hold already, as in the original
+    ]  # of equal ones, their tables decide, as in theirs
     for size, i in sorted(zip(sizes, ids, strict=True), reverse=True):
         load, held = heapq.heappop(loads)
         heapq.heappush(loads, [load + size, [*held, i]])

@@ -3,9 +3,12 @@
 import pytest
 import torch
 from crew import Crew
+from exchange import written_bytes
 from hybrid import DistributedEmbedding, average_gradients, broadcast
 from lookup import Bags
 from placement import plan
+from step_cost import sent
+from step_cost import traffic as traffic_of
 from torch import nn
 
 TABLES = [(7, 8), (40, 8, "mean"), (11, 4), (40, 8), (3, 6, "mean"), (23, 4)]
@@ -176,3 +179,89 @@ def test_inputs_of_all_processes_give_the_same_without_sending_ids(crews, kind):
 
 def traffic(state):
     return dict(state["model"].tables.traffic)
+
+
+def looked_at(state, kind):
+    """What the layer says to inputs that are wrong on one process, or everywhere."""
+    rank, size = torch.distributed.get_rank(), torch.distributed.get_world_size()
+    layer = DistributedEmbedding(plan_for(size), dtype=torch.float64)
+    bags = batches("fixed")[0].part(0, 2)
+    if kind == "id" and rank == 1:
+        bags.ids[3] = 99
+    if kind == "batch" and rank == 1:
+        bags = batches("fixed")[0].part(0, 3)
+    try:
+        layer(bags)
+    except ValueError as error:
+        return str(error)
+
+
+def test_an_id_outside_its_table_is_told_by_all_processes(crews):
+    told = crews[2].run("test_hybrid:looked_at", "id")
+    assert "process 1 refused" in told[0] and "id 99; allowed are 0 to" in told[1]
+
+
+def test_batches_of_unequal_size_are_told_by_all_processes(crews):
+    told = crews[4].run("test_hybrid:looked_at", "batch")
+    assert all("batches of [2, 3, 2, 2] samples" in one for one in told)
+    assert crews[4].run("test_hybrid:looked_at", "none") == [None] * 4
+
+
+def test_a_plan_of_another_size_is_told():
+    with pytest.raises(ValueError, match="the plan has 2 devices, the group 1"):
+        DistributedEmbedding(plan_for(2))
+
+
+def test_tables_of_other_shapes_are_told():
+    layer = DistributedEmbedding(plan_for(1))
+    with pytest.raises(ValueError, match="tables of shapes"):
+        layer.set_weights(layer.get_weights()[:-1])
+    with pytest.raises(ValueError, match="a copy needs its own samples"):
+        copies = DistributedEmbedding(plan_for(1, replicate_threshold=50))
+        copies(batches("fixed")[0], model_parallel=True)
+
+
+def moved(state, options):
+    """Tables of this size of crew, set from the same whole tables and collected again in small blocks."""
+    size = torch.distributed.get_world_size()
+    layer = DistributedEmbedding(plan_for(size, **options), dtype=torch.float64)
+    layer.set_weights([table.numpy() for table in whole_tables()])
+    return layer.get_weights(rows_at_once=5)
+
+
+@pytest.mark.parametrize("size", [1, 2, 4])
+def test_weights_go_in_and_out_whatever_the_plan(crews, size):
+    for options in WAYS.values():
+        for told in crews[size].run("test_hybrid:moved", options):
+            assert all(torch.equal(a, b) for a, b in zip(told, whole_tables(), strict=True))
+
+
+def predicted_and_counted(state, kind):
+    """Bytes of one forward and backward pass: as step_cost has them, as counted, as the kernel saw."""
+    rank, size = torch.distributed.get_rank(), torch.distributed.get_world_size()
+    made = plan_for(size, **WAYS["all three"])
+    layer, share = DistributedEmbedding(made, dtype=torch.float64, check=False), BATCH // size
+    bags = batches(kind)[0].part(rank * share, (rank + 1) * share)
+    layer.traffic.clear()
+    torch.distributed.barrier()
+    before = written_bytes()
+    torch.cat(layer(bags), 1).sum().backward()
+    after = written_bytes()
+    hot = [len(own) / share for own in bags.by_input()]
+    want = traffic_of(made, share, hot, vector_bytes=8, ragged=kind == "ragged")
+    want.pop("all-reduce")
+    leaving = sum(sent(matrix, rank) for matrix in want.values())
+    return {k: m[rank] for k, m in want.items()}, dict(layer.traffic), leaving, after - before
+
+
+@pytest.mark.parametrize("kind", ["fixed", "ragged"])
+def test_the_predicted_bytes_are_counted_and_the_kernel_saw_little_more(crews, kind):
+    for size in (2, 4):
+        for want, counted, leaving, kernel in crews[size].run(
+            "test_hybrid:predicted_and_counted", kind
+        ):
+            assert want.keys() == counted.keys()
+            for name in want:
+                assert counted[name] == pytest.approx(want[name])
+            exchanges = len(want) * (size - 1)
+            assert leaving <= kernel <= leaving + 400 * exchanges
