@@ -12,12 +12,17 @@ import argparse
 import statistics
 
 import torch
+from bench_hybrid import model_on, start_tables
 from click_logs import World, auc, shrunk_rows
 from crew import Crew
+from dlrm import SMALL, train_step
+from exchange import world
 from helpers import device, receipts
+from hybrid import DistributedEmbedding, average_gradients, broadcast
+from placement import plan
 from synthetic_models import DLRM_TERABYTE
 
-CHOSEN = {"batch": 256, "rate": 0.05}
+CHOSEN = {"batch": 128, "rate": 0.05, "start": 1e-4}  # start: of Adagrad's sums
 FACTOR, HELD_OUT = 20_000, 30_000
 
 
@@ -26,11 +31,30 @@ def world_of(seed):
     return World(shrunk_rows(DLRM_TERABYTE, FACTOR), bias=-2.5, seed=seed)
 
 
+def trained(state, seed, samples, batch, rate, start, held_out):
+    """(scores, labels) of this process's share of held-out samples, after one pass by Adagrad
+    over samples of a world.
+    """
+    (rank, size), drawn = world(), world_of(seed)
+    shapes = [(rows, SMALL.width) for rows in drawn.rows]
+    tables = DistributedEmbedding(plan(shapes, size, "memory_balanced"), check=False)
+    model = model_on(tables)
+    tables.set_weights([table / 20 for table in start_tables(drawn.rows)])
+    broadcast(model)
+    share, weights = batch // size, model.parameters()
+    optimiser = torch.optim.Adagrad(weights, rate, initial_accumulator_value=start)
+    clicks = drawn.draw(samples)
+    for first in range(rank * share, samples // batch * batch, batch):
+        train_step(model, clicks.part(first, first + share), optimiser, average_gradients)
+    share = held_out // size
+    held = drawn.draw(held_out, 99).part(rank * share, (rank + 1) * share)
+    with torch.no_grad():
+        return model(held.numbers, held.bags()).sigmoid(), held.labels
+
+
 def judged(crew, seed, samples):
     """The AUC of a crew's model after one pass over so many samples of a world."""
-    told = crew.run(
-        "bench_hybrid:trained", seed, samples, CHOSEN["batch"], CHOSEN["rate"], HELD_OUT
-    )
+    told = crew.run("bench_accuracy:trained", seed, samples, *CHOSEN.values(), HELD_OUT)
     return auc(torch.cat([one for one, _ in told]), torch.cat([labels for _, labels in told]))
 
 

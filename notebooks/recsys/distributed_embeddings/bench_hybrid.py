@@ -12,14 +12,14 @@ its processes do stands here, too: each function gets the `state` of its process
 
 import argparse
 import importlib.util
-import time
+import statistics
 from unittest import mock
 
 import torch
 import torch.distributed as dist
 from click_logs import Clicks, World, shrunk_rows
 from crew import Crew
-from dlrm import SMALL, Dlrm, PlainTables, Sgd, train_step
+from dlrm import SMALL, Dlrm, PlainTables, train_step
 from exchange import world, written_bytes
 from helpers import bench, device, receipts
 from hybrid import DistributedEmbedding, average_gradients, broadcast
@@ -35,19 +35,21 @@ HYBRID, SPARSE, DENSE, PEER = (
     "torchrec",
 )
 ALONE = "one process"
+GAINS = {"gpu_hybrid_over_data_parallel": DENSE, "gpu_hybrid_gain": ALONE}  # where GPUs race
 
 
-def load(state, rows, batch, steps, seed=0, alpha=1.2):
+def load(state, rows, batch, steps):
     """None; keeps the world's samples: this process's share of `steps` batches."""
-    rank, size = dist.get_rank(), dist.get_world_size()
-    clicks = World(rows, alpha=alpha).draw(batch * steps, seed)
-    share = batch // size
-    state["batches"] = [
-        clicks.part(at * batch + rank * share, at * batch + (rank + 1) * share)
-        for at in range(steps)
-    ]
-    state["rows"] = rows
-    state["tables"] = start_tables(rows)
+    (rank, size), place = world(), where()
+    clicks, share = World(rows).draw(batch * steps), batch // size
+    firsts = range(rank * share, batch * steps, batch)
+    state["batches"] = [clicks.part(first, first + share).to(place) for first in firsts]
+    state["rows"], state["tables"] = rows, start_tables(rows)
+
+
+def where():
+    """This process's device: a GPU of its own where the group speaks NCCL."""
+    return torch.device("cuda" if dist.get_backend() == "nccl" else "cpu")
 
 
 def start_tables(rows, width=SMALL.width):
@@ -56,124 +58,102 @@ def start_tables(rows, width=SMALL.width):
     return [torch.randn(n, width, generator=draw) / width**0.5 for n in rows]
 
 
-def _model(tables, sizes=SMALL):
+def model_on(tables):
+    """A DLRM with the same first weights in every process."""
     torch.manual_seed(3)
-    return Dlrm(tables, 26, sizes)
+    return Dlrm(tables, 26).to(where())
 
 
-def build(state, name, more=None):
-    """None; the contestant of this name, ready: `state[name]` is (step on clicks, its tables
-    whole).
-    """
-    described, state["at", name] = [(n, SMALL.width) for n in state["rows"]], 0
+def build(state, name):
+    """None; the contestant of this name: (step on clicks, its whole tables, its model)."""
+    shapes, state["at", name] = [(n, SMALL.width) for n in state["rows"]], 0
+    if name == PEER:
+        state[name] = _torchrec(state, shapes)
+        return
+    average = None
     if name in (HYBRID, ALONE):
-        tables = DistributedEmbedding(
-            plan(described, dist.get_world_size(), **(more or {})), check=False
-        )
-        model = _model(tables)
-        tables.set_weights(state["tables"])
+        tables = DistributedEmbedding(plan(shapes, world()[1]), check=False)
+        model = called = model_on(tables)
+        average = average_gradients
         broadcast(model)
-        optimiser = Sgd(model.parameters(), RATE)
-        state[name] = (
-            lambda clicks: train_step(model, clicks, optimiser, average_gradients),
-            tables.get_weights,
-            model,
-        )
-    elif name in (SPARSE, DENSE):
-        tables = PlainTables(described, sparse=name == SPARSE)
-        model = _model(tables)
-        tables.set_weights(state["tables"])
-        wrapped = DistributedDataParallel(model, gradient_as_bucket_view=name == DENSE)
-        optimiser = Sgd(model.parameters(), RATE)
-        state[name] = (
-            lambda clicks: train_step(wrapped, clicks, optimiser),
-            tables.get_weights,
-            model,
-        )
     else:
-        state[name] = _torchrec(state, described)
+        tables = PlainTables(shapes, sparse=name == SPARSE)
+        model = model_on(tables)
+        called = DistributedDataParallel(model, gradient_as_bucket_view=name == DENSE)
+    tables.set_weights(state["tables"])
+    optimiser = torch.optim.SGD(model.parameters(), RATE)
+    step = lambda clicks: train_step(called, clicks, optimiser, average)  # noqa: E731
+    state[name] = step, tables.get_weights, model
 
 
-def _torchrec(state, described):
-    with mock.patch.dict("os.environ", {"LOCAL_WORLD_SIZE": str(dist.get_world_size())}):
-        from torchrec import EmbeddingBagCollection, EmbeddingBagConfig, KeyedJaggedTensor
+class _PeerTables(torch.nn.Module):
+    """torchrec's tables behind the interface of ours: keys in, a list of vectors out."""
+
+    def __init__(self, names, shapes):
+        from torchrec import EmbeddingBagCollection, EmbeddingBagConfig
+
+        super().__init__()
+        pairs = zip(names, shapes, strict=True)
+        configs = [
+            EmbeddingBagConfig(
+                name=f"t_{one}", embedding_dim=wide, num_embeddings=rows, feature_names=[one]
+            )
+            for one, (rows, wide) in pairs
+        ]
+        self.names, self.bags = names, EmbeddingBagCollection(tables=configs, device=where())
+
+    def forward(self, told):
+        found = self.bags(told).to_dict()  # in the planner's order
+        return [found[one] for one in self.names]
+
+
+def _torchrec(state, shapes):
+    with mock.patch.dict("os.environ", {"LOCAL_WORLD_SIZE": str(world()[1])}):
+        from torchrec import KeyedJaggedTensor
         from torchrec.distributed import DistributedModelParallel
         from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
         from torchrec.distributed.planner import EmbeddingShardingPlanner, Topology
         from torchrec.optim.apply_optimizer_in_backward import apply_optimizer_in_backward
 
-    names = [f"C{i}" for i in range(1, 27)]
-    bags = EmbeddingBagCollection(
-        tables=[
-            EmbeddingBagConfig(
-                name=f"t_{one}", embedding_dim=width, num_embeddings=rows, feature_names=[one]
-            )
-            for one, (rows, width) in zip(names, described, strict=True)
-        ],
-        device=torch.device("cpu"),
-    )
-
-    class Tables(torch.nn.Module):
-        """torchrec's tables behind the interface of ours: keys in, a list of vectors out."""
-
-        def __init__(self):
-            super().__init__()
-            self.bags = bags
-
-        def forward(self, told):
-            found = self.bags(told).to_dict()  # in the planner's order
-            return [found[one] for one in names]
-
-    apply_optimizer_in_backward(torch.optim.SGD, bags.parameters(), {"lr": RATE})
-    model, sharder = _model(Tables()), EmbeddingBagCollectionSharder()
-    place = torch.device("cpu")
-    planner = EmbeddingShardingPlanner(
-        Topology(world_size=dist.get_world_size(), compute_device="cpu")
-    )
-    chosen = planner.collective_plan(model, [sharder], dist.GroupMember.WORLD)
-    wrapped = DistributedModelParallel(model, device=place, plan=chosen, sharders=[sharder])
-    _fill(wrapped, names, state["tables"])
-    dense = [
-        w for _, w in wrapped.named_parameters()
-    ]  # what the fused optimiser steps has no gradient
-    optimiser = Sgd(dense, RATE)
-    lengths = {}
+    names, place = [f"C{i}" for i in range(1, 27)], where()
+    model, sharders = model_on(_PeerTables(names, shapes)), [EmbeddingBagCollectionSharder()]
+    apply_optimizer_in_backward(torch.optim.SGD, model.tables.parameters(), {"lr": RATE})
+    planner = EmbeddingShardingPlanner(Topology(world()[1], compute_device=place.type))
+    chosen = planner.collective_plan(model, sharders, dist.GroupMember.WORLD)
+    called = DistributedModelParallel(model, device=place, plan=chosen, sharders=sharders)
+    _fill(called, names, state["tables"])
+    # what its fused optimiser has stepped has no gradient; what its planner copied has one
+    optimiser = torch.optim.SGD([weight for _, weight in called.named_parameters()], RATE)
+    lengths = torch.ones(26 * len(state["batches"][0].labels), dtype=torch.int32, device=place)
 
     def step(clicks):
-        count = len(clicks.labels)
-        if count not in lengths:
-            lengths[count] = torch.ones(26 * count, dtype=torch.int32)
-        told = KeyedJaggedTensor(names, clicks.ids.reshape(-1), lengths=lengths[count])
+        told = KeyedJaggedTensor(names, clicks.ids.reshape(-1), lengths=lengths)
         with mock.patch.object(Clicks, "bags", lambda self: told):
-            return train_step(wrapped, clicks, optimiser)
+            return train_step(called, clicks, optimiser)
 
-    return step, lambda: _fill(wrapped, names, None), model
+    return step, lambda: _fill(called, names, None), model
 
 
 @torch.no_grad()
-def _fill(wrapped, names, tables):
-    """Copies whole tables into torchrec's shards; with None, the whole tables from all shards."""
+def _fill(called, names, tables):
+    """Copies whole tables into torchrec's shards; with None, all tables from the shards."""
     found = [None] * len(names)
-    for key, value in wrapped.state_dict().items():
-        if ".bags." in key:
-            at = names.index(key.split(".t_")[1].split(".")[0])
-            if not hasattr(value, "local_shards"):  # its planner copies small tables
-                found[at] = value.clone() if tables is None else value.copy_(tables[at])
-                continue
-            rows, width = value.metadata().size
-            whole = torch.zeros(rows, width)
-            for shard in value.local_shards():
-                (row, col), (high, wide) = (
-                    shard.metadata.shard_offsets,
-                    shard.metadata.shard_sizes,
-                )
-                if tables is None:
-                    whole[row : row + high, col : col + wide] = shard.tensor
-                else:
-                    shard.tensor.copy_(tables[at][row : row + high, col : col + wide])
+    for key, value in called.state_dict().items():
+        if ".bags." not in key:
+            continue
+        at = names.index(key.split(".t_")[1].split(".")[0])
+        if not hasattr(value, "local_shards"):  # its planner copies small tables
+            found[at] = value.clone() if tables is None else value.copy_(tables[at])
+            continue
+        found[at] = torch.zeros(value.metadata().size, device=where())
+        for shard in value.local_shards():
+            (row, col), (high, wide) = shard.metadata.shard_offsets, shard.metadata.shard_sizes
             if tables is None:
-                dist.all_reduce(whole)
-                found[at] = whole
+                found[at][row : row + high, col : col + wide] = shard.tensor
+            else:
+                shard.tensor.copy_(tables[at][row : row + high, col : col + wide])
+        if tables is None:
+            dist.all_reduce(found[at])
     return found
 
 
@@ -194,29 +174,6 @@ def whole_tables(state, name):
         w.detach().clone() for n, w in model.named_parameters() if not n.startswith("tables.")
     ]
     return (tables, dense) if dist.get_rank() == 0 else None
-
-
-def trained(state, seed, samples, batch, rate, held_out):
-    """(scores, labels) of this process's share of held-out samples, after one pass over samples
-    of a world by Adagrad.
-    """
-    from bench_accuracy import world_of
-
-    rank, size, world = dist.get_rank(), dist.get_world_size(), world_of(seed)
-    tables = DistributedEmbedding(
-        plan([(n, SMALL.width) for n in world.rows], size, "memory_balanced"), check=False
-    )
-    model = _model(tables)
-    tables.set_weights([table / 20 for table in start_tables(world.rows)])
-    broadcast(model)
-    optimiser, share = torch.optim.Adagrad(model.parameters(), rate), batch // size
-    clicks = world.draw(samples)
-    for first in range(rank * share, samples // batch * batch, batch):
-        train_step(model, clicks.part(first, first + share), optimiser, average_gradients)
-    share = held_out // size
-    held = world.draw(held_out, 99).part(rank * share, (rank + 1) * share)
-    with torch.no_grad():
-        return model(held.numbers, held.bags()).sigmoid(), held.labels
 
 
 def proof(state, shapes, options, whole, bags, rate=0.1, steps=3, scaled=True):
@@ -254,21 +211,6 @@ def counted(state, name):
     return dict(tables.traffic), None if before is None else after - before
 
 
-def exchange_times(state, sizes, repeats=7):
-    """The best seconds of an all-to-all of so many float32 numbers to each process."""
-    found, size = [], dist.get_world_size()
-    for count in sizes:
-        sent, times = torch.zeros(size * count), []
-        got = torch.empty_like(sent)
-        for _ in range(repeats):
-            dist.barrier()
-            start = time.perf_counter()
-            dist.all_to_all_single(got, sent)
-            times.append(time.perf_counter() - start)
-        found.append(sorted(times)[len(times) // 2])
-    return found
-
-
 def check(crew, alone, names, count=3):
     """{name: (largest difference of losses, of weights) from one process's} after `count` steps
     of all.
@@ -295,46 +237,46 @@ def main(argv=None):
     """Race at this machine's size and write the receipt."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument(
-        "--threads", type=int, default=device.cores(), help="as many processes, one thread each"
-    )
-    parser.add_argument(
-        "--batch", type=int, default=4096, help="samples of a step, of all processes together"
-    )
-    parser.add_argument(
-        "--factor", type=int, default=2_000, help="the Terabyte log's rows over this"
-    )
+    parser.add_argument("--threads", type=int, default=device.cores(), help="processes")
+    parser.add_argument("--batch", type=int, default=4096, help="samples of a step, of all")
+    parser.add_argument("--factor", type=int, default=2_000, help="divides the log's rows")
     args = parser.parse_args(argv)
-    tier, size = device.tier(), max(2, min(args.threads, 8))
+    tier, cards = device.tier(), torch.cuda.device_count()
+    size = cards if cards > 1 else max(2, min(args.threads, 8))
     receipt = receipts.start("distributed_embeddings", tier, size)
     rows = shrunk_rows(DLRM_TERABYTE, args.factor)
-    receipt.sizes(processes=size, batch=args.batch, rows=sum(rows), width=SMALL.width)
+    receipt.sizes(processes=size, batch=args.batch, all_rows=sum(rows), width=SMALL.width)
     names = [HYBRID, SPARSE, DENSE] + [PEER] * bool(importlib.util.find_spec("torchrec"))
-    with Crew(size, 300, 300) as crew, Crew(1, 300, 300) as alone:
+    with Crew(size, 300, 300, gpus=cards > 1) as crew, Crew(1, 300, 300) as alone:
         for one in (crew, alone):
-            one.run("bench_hybrid:load", rows, args.batch, 8)
+            one.run("bench_hybrid:load", rows, args.batch // size * size, 8)
         for name in names:
             crew.run("bench_hybrid:build", name)
         equal = check(crew, alone, names)
-        calls = {
-            name: (lambda name=name: crew.run("bench_hybrid:steps", name, 1)) for name in names
-        }
+        calls = {n: lambda n=n: crew.run("bench_hybrid:steps", n, 1) for n in names}
         calls[ALONE] = lambda: alone.run("bench_hybrid:steps", ALONE, 1)
         race = bench.race(calls, args.rounds, 3, reference=HYBRID)
     print(race)
+    for name, (loss, weights) in equal.items():
+        print(f"{name}: losses within {loss:.2g}, weights within {weights:.2g} of one process")
+    record(receipt, race, args.batch, cards > 1)
+    print(receipt.write(name="hybrid"))
+
+
+def record(receipt, race, batch, gpus):
+    """None; the race's times and rates, and the ratios of ours to each other contestant."""
     for name, found in race.results.items():
         stem = "race_" + name.replace(",", "").replace(" ", "_").lower()
         receipt.record(f"{stem}_step", found)
-        receipt.record(f"{stem}_rate", found, "samples/s", count=args.batch)
+        receipt.record(f"{stem}_rate", found, "samples/s", count=batch)
         if name != HYBRID:
-            receipt.record(
-                f"{stem}_ratio",
-                race.ratios[name],
-                note="ours over it, round by round: above 1 it is faster",
-            )
-    for name, (loss, weights) in equal.items():
-        print(f"{name}: losses within {loss:.2g}, weights within {weights:.2g} of one process")
-    print(receipt.write(name="hybrid"))
+            told = "ours over it, round by round: above 1 it is faster"
+            receipt.record(f"{stem}_ratio", race.ratios[name], note=told)
+    ours = race.results[HYBRID].times_s
+    for metric, name in GAINS.items() if gpus else ():
+        pairs = zip(race.results[name].times_s, ours, strict=True)
+        low, middle, high = statistics.quantiles([a / b for a, b in pairs], n=4)
+        receipt.record(metric, middle, "×", low, high, len(ours), device="cuda")
 
 
 if __name__ == "__main__":

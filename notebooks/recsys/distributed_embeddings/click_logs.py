@@ -74,7 +74,7 @@ def read(path, rows, limit=None):
             fields = line.rstrip("\n").split("\t")
             if len(fields) != len(COLUMNS):
                 raise ValueError(
-                    f"{path}, line {at}: {len(fields)} fields; the schema has {len(COLUMNS)}, by tabs"
+                    f"{path}, line {at}: {len(fields)} fields came, not {len(COLUMNS)}, by tabs"
                 )
             label, *rest = (
                 _value(path, at, name, text) for name, text in zip(COLUMNS, fields, strict=True)

@@ -150,7 +150,7 @@ def _work(line, life, rank, size, store, timeout_s, gpus, path):
     import torch.distributed as dist
 
     torch.set_num_threads(1)
-    torch.sparse.check_sparse_tensor_invariants.disable()  # said outright, else each process warns
+    torch.sparse.check_sparse_tensor_invariants.disable()  # else it warns
     if gpus:
         torch.cuda.set_device(rank)
     kind, limit = "nccl" if gpus else "gloo", timedelta(seconds=timeout_s)
@@ -173,3 +173,25 @@ def _until_gone(life):
     with contextlib.suppress(EOFError, OSError):
         life.recv()
     os._exit(1)
+
+
+def killed(job, arguments, after_s=None, limit_s=5.0):
+    """What `job(tell, *arguments)` told, in a list, before its process was killed (SIGKILL).
+
+    The process is a fork of this one. It is killed `after_s` seconds after it first told
+    something, or ends itself within `limit_s`; then it is killed, too.
+    """
+    here, there = multiprocessing.Pipe()
+    context, told = multiprocessing.get_context("fork"), []
+    worker = context.Process(target=job, args=(there.send, *arguments), daemon=True)
+    worker.start()
+    there.close()
+    if here.poll(limit_s):
+        worker.join(limit_s if after_s is None else after_s)
+    worker.kill()
+    worker.join(10)
+    with contextlib.suppress(EOFError, OSError):
+        while True:
+            told.append(here.recv())
+    here.close()
+    return told

@@ -58,7 +58,7 @@ class PlainTables(nn.Module):
 
 
 def layers(widths, last=False):
-    """A network of linear layers with ReLU between them, and after the last one unless `last`."""
+    """A network of linear layers with ReLU between them, and after the last unless `last`."""
     pairs = list(zip(widths, widths[1:], strict=False))
     made = [part for a, b in pairs for part in (nn.Linear(a, b), nn.ReLU())]
     return nn.Sequential(*(made[:-1] if last else made))
@@ -110,30 +110,3 @@ def train_step(model, clicks, optimiser, average=None):
         average(model)
     optimiser.step()
     return loss.detach()
-
-
-class Sgd:
-    """Stochastic gradient descent that adds a sparse gradient's rows where they belong,
-    duplicates included.
-
-    `torch.optim.SGD` does the same; here a sparse gradient is not sorted first.
-    """
-
-    def __init__(self, parameters, rate):
-        self.parameters, self.rate = list(parameters), rate
-
-    def zero_grad(self, set_to_none=True):
-        """None; forgets the gradients."""
-        for weight in self.parameters:
-            weight.grad = None
-
-    @torch.no_grad()
-    def step(self):
-        """None; one step."""
-        dense = [w for w in self.parameters if w.grad is not None and not w.grad.is_sparse]
-        torch._foreach_add_(dense, [w.grad for w in dense], alpha=-self.rate)
-        for weight in self.parameters:
-            if weight.grad is not None and weight.grad.is_sparse:
-                weight.index_add_(
-                    0, weight.grad._indices()[0], weight.grad._values(), alpha=-self.rate
-                )

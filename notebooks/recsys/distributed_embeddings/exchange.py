@@ -6,6 +6,7 @@ is one process, and nothing moves. Each call adds what it sends to a `Traffic`, 
 prediction can be held against it.
 """
 
+import time
 from pathlib import Path
 
 import torch
@@ -100,6 +101,20 @@ def copy_from(tensors, source=0):
     if world()[1] > 1:
         for tensor in tensors:
             dist.broadcast(tensor, source)
+
+
+def exchange_times(state, counts, repeats=7):
+    """The median seconds of an all-to-all of so many float32 numbers to each process."""
+    found, size = [], world()[1]
+    for count in counts:
+        sent, times = torch.zeros(size * count), []
+        for _ in range(repeats):
+            dist.barrier()
+            start = time.perf_counter()
+            dist.all_to_all_single(torch.empty_like(sent), sent)
+            times.append(time.perf_counter() - start)
+        found.append(sorted(times)[repeats // 2])
+    return found
 
 
 def written_bytes():

@@ -59,7 +59,7 @@ class Bags(NamedTuple):
         return list(self.ids.split(sizes))
 
     def part(self, start, stop):
-        """The Bags of the samples from `start` to before `stop`: a process's share of a batch."""
+        """The Bags of the samples from `start` to before `stop`: a process's share."""
         if self.fixed:
             pairs = zip(self.by_input(), self.lengths, strict=True)
             return Bags(

@@ -58,7 +58,7 @@ class Piece(NamedTuple):
 
 
 class Merged(NamedTuple):
-    """Pieces of one width on a device, one below the other; piece k begins at row `offsets[k]`."""
+    """Pieces of one width on a device, one below the other; piece k from row `offsets[k]`."""
 
     width: int
     host: bool
@@ -121,7 +121,7 @@ class Plan:
         ]
 
     def elements(self, device, host=False):
-        """The numbers that a device keeps in its own memory (copies included), or on its host."""
+        """The numbers that a device keeps itself (copies included), or on its host."""
         copies = 0 if host else sum(self.tables[table].elements for table in self.replicated)
         return copies + sum(piece.elements for piece in self.on(device) if piece.host == host)
 

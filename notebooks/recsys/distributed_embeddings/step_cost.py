@@ -138,7 +138,7 @@ def off_by(predicted, measured):
     return float(np.exp(np.mean(np.abs(np.log(np.array(predicted) / np.array(measured))))))
 
 
-# NVIDIA's datasheets of an A100-80GB in a DGX, each second: memory, NVLink in one direction, one
+# NVIDIA's datasheets of an A100-80GB in a DGX, each second: memory, NVLink one way, one
 # 200 Gb/s port for each GPU, TF32.
 A100 = {"memory": 2.039e12, "nvlink": 300e9, "port": 25e9, "flops": 156e12}
 

@@ -222,7 +222,9 @@ def test_tables_of_other_shapes_are_told():
 
 
 def moved(state, options):
-    """Tables of this size of crew, set from the same whole tables and collected again in small blocks."""
+    """Tables of this size of crew, set from the same whole tables and collected again in small
+    blocks.
+    """
     size = torch.distributed.get_world_size()
     layer = DistributedEmbedding(plan_for(size, **options), dtype=torch.float64)
     layer.set_weights([table.numpy() for table in whole_tables()])
@@ -237,7 +239,9 @@ def test_weights_go_in_and_out_whatever_the_plan(crews, size):
 
 
 def predicted_and_counted(state, kind):
-    """Bytes of one forward and backward pass: as step_cost has them, as counted, as the kernel saw."""
+    """Bytes of one forward and backward pass: as step_cost has them, as counted, as the kernel
+    saw.
+    """
     rank, size = torch.distributed.get_rank(), torch.distributed.get_world_size()
     made = plan_for(size, **WAYS["all three"])
     layer, share = DistributedEmbedding(made, dtype=torch.float64, check=False), BATCH // size
