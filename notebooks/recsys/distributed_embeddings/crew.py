@@ -195,3 +195,14 @@ def killed(job, arguments, after_s=None, limit_s=5.0):
             told.append(here.recv())
     here.close()
     return told
+
+
+class Deadly(dict):
+    """A dict whose process is killed (SIGKILL) when the second of its items is asked for."""
+
+    def items(self):
+        """The first pair, and no second one."""
+        for at, pair in enumerate(super().items()):
+            if at == 1:
+                os.kill(os.getpid(), signal.SIGKILL)
+            yield pair

@@ -177,19 +177,15 @@ def _described(tables, devices, strategy, inputs):
     try:
         tables = tuple(Table(*table) for table in tables)
     except TypeError as error:
-        raise ValueError(
-            f"tables: each is (rows, width) or (rows, width, combiner); {error}"
-        ) from None
+        raise ValueError(f"tables: each is (rows, width[, combiner]); {error}") from None
     for at, table in enumerate(tables):
         whole = all(isinstance(n, int) and not isinstance(n, bool) and n > 0 for n in table[:2])
         if not whole or table.combiner not in ("sum", "mean"):
             raise ValueError(
-                f"table {at} is {tuple(table)}; whole numbers above 0 are needed, sum or mean"
+                f"table {at} is {tuple(table)}; whole numbers above 0, sum or mean"
             )
     if not tables or not isinstance(devices, int) or devices < 1:
-        raise ValueError(
-            f"{len(tables)} tables on {devices!r} devices: at least one of each is needed"
-        )
+        raise ValueError(f"{len(tables)} tables on {devices!r} devices: at least one of each")
     if strategy not in STRATEGIES:
         raise ValueError(f"strategy {strategy!r}: allowed are {', '.join(STRATEGIES)}")
     inputs = tuple(range(len(tables)) if inputs is None else inputs)
@@ -209,13 +205,9 @@ def _thresholds(column, row, replicate, limit):
         if value is not None and not value >= 0:  # NaN as well
             raise ValueError(f"{name}={value!r}: a number of elements is needed, or None")
     if column is not None and column < 1:
-        raise ValueError(
-            f"column_threshold={column!r}: below one element no slice is small enough"
-        )
+        raise ValueError(f"column_threshold={column!r}: below one element, nothing fits")
     if row is not None and (replicate or 0) >= row:
-        raise ValueError(
-            f"replicate_threshold={replicate}, row_threshold={row}: copied and cut at once"
-        )
+        raise ValueError(f"replicate_threshold={replicate}, row_threshold={row}: both at once")
 
 
 def _automatic(sizes, devices):
@@ -253,9 +245,7 @@ def _dealt(tables, slices, devices, strategy):
     if strategy == "memory_balanced":
         turn = 2 * devices
         return [ordered[d::turn] + ordered[turn - 1 - d :: turn] for d in range(devices)]
-    loads = [
-        [0, []] for _ in range(devices)
-    ]  # of equal ones, their tables decide, as in theirs
+    loads = [[0, []] for _ in range(devices)]  # of equal loads, the tables held decide
     for size, i in sorted(zip(sizes, ids, strict=True), reverse=True):
         load, held = heapq.heappop(loads)
         heapq.heappush(loads, [load + size, [*held, i]])
@@ -291,9 +281,7 @@ def _rows(tables, cut, devices):
 def _offloaded(pieces, devices, limit):
     """The pieces, the largest of each device on its host until the rest keeps to the limit."""
     if limit < 0:
-        raise ValueError(
-            f"device_limit: {-limit:,} elements too few for the copies that every device keeps"
-        )
+        raise ValueError(f"device_limit: {-limit:,} elements too few for the copies")
     room = dict.fromkeys(range(devices), limit)
     for piece in pieces:
         room[piece.device] -= piece.elements

@@ -133,9 +133,9 @@ def test_copies_count_on_every_device():
         ([(4, 4)], 0, {}, "at least one"),
         ([(4, 4)], 1, {"strategy": "best"}, "memory_balanced"),
         ([(4, 4)], 1, {"inputs": [1]}, "allowed are 0 to 0"),
-        ([(4, 4)], 1, {"column_threshold": 0}, "below one element"),
+        ([(4, 4)], 1, {"column_threshold": 0}, "nothing fits"),
         ([(4, 4)], 1, {"row_threshold": float("nan")}, "number of elements"),
-        ([(4, 4)], 1, {"row_threshold": 3, "replicate_threshold": 3}, "copied and cut"),
+        ([(4, 4)], 1, {"row_threshold": 3, "replicate_threshold": 3}, "both at once"),
     ],
 )
 def test_what_cannot_be_placed_is_told(tables, devices, more, words):
