@@ -34,11 +34,12 @@ class CrewError(RuntimeError):
 
 
 class Crew:
-    """`size` processes in one group. Raises CrewError where they do not start within `start_s`
-    seconds.
+    """`size` processes in one group, each with so many `threads`; `gpus` gives each one of its own.
+
+    Raises CrewError where they do not start within `start_s` seconds.
     """
 
-    def __init__(self, size, timeout_s=60.0, start_s=90.0, gpus=False):
+    def __init__(self, size, timeout_s=60.0, start_s=90.0, gpus=False, threads=1):
         if not isinstance(size, int) or size < 1:
             raise ValueError(
                 f"a crew of {size!r}: a whole number of processes from 1 up is needed"
@@ -55,14 +56,8 @@ class Crew:
             life, held = (
                 context.Pipe()
             )  # read by a thread of the worker: it ends when our end is gone
-            about = (
-                rank,
-                size,
-                str(Path(self._folder.name, "store")),
-                timeout_s,
-                gpus,
-                list(sys.path),
-            )
+            store = str(Path(self._folder.name, "store"))
+            about = rank, size, store, timeout_s, gpus, threads, list(sys.path)
             worker = context.Process(target=_work, args=(other, held, *about), daemon=True)
             worker.start()
             self._lines.append((mine, life))
@@ -140,7 +135,7 @@ class Crew:
         self.close()
 
 
-def _work(line, life, rank, size, store, timeout_s, gpus, path):
+def _work(line, life, rank, size, store, timeout_s, gpus, threads, path):
     """What a process of the crew does until its starter closes the line, or is gone."""
     threading.Thread(target=_until_gone, args=(life,), daemon=True).start()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the starter's to handle
@@ -149,7 +144,7 @@ def _work(line, life, rank, size, store, timeout_s, gpus, path):
     import torch
     import torch.distributed as dist
 
-    torch.set_num_threads(1)
+    torch.set_num_threads(threads)
     torch.sparse.check_sparse_tensor_invariants.disable()  # else it warns
     if gpus:
         torch.cuda.set_device(rank)

@@ -239,12 +239,15 @@ class MergedLookup(nn.Module):
             return self._moved(
                 at, torch.cat(cut[1::3]), *self._shifts(at, counts, batch)
             ), counts
-        if (at, batch) not in self._kept:
+        key = at, batch, tuple(lengths[start:stop])
+        if key not in self._kept:
+            if len(self._kept) >= 4 * len(self.groups):
+                self._kept.clear()  # batches of ever new sizes would fill the memory
             each = torch.tensor(lengths[start:stop], device=self.home).repeat_interleave(batch)
             each = each.repeat(self.asking)
             counts = lengths[start] if len(set(lengths[start:stop])) == 1 else each
-            self._kept[at, batch] = self._shifts(at, each, batch), counts
-        shifts, counts = self._kept[at, batch]
+            self._kept[key] = self._shifts(at, each, batch), counts
+        shifts, counts = self._kept[key]
         begin, size = sum(lengths[:start]) * batch, sum(lengths[start:stop]) * batch
         return self._moved(
             at, ids.view(self.asking, -1)[:, begin : begin + size].reshape(-1), *shifts

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from hybrid import DistributedEmbedding
 from lookup import Bags, MergedLookup, checked, pack, pooled, pooled_reference
 from placement import plan
 
@@ -51,6 +52,25 @@ def test_gradients_of_repeated_ids_add_up_and_the_dead_row_gets_none():
     assert table.grad.is_sparse
     dense = table.grad.to_dense()
     assert dense[1].tolist() == [2, 2, 2] and dense[5].tolist() == [0, 0, 0]
+
+
+def test_a_layer_serves_bags_of_other_lengths_in_turn():
+    made = plan([(10, 4), (20, 4)], 1)
+    layer, ids = DistributedEmbedding(made, dtype=torch.float64), torch.arange(6)
+    tables = layer.get_weights()
+    for hot in ((1, 2), (2, 1), (1, 2)):
+        found = layer(Bags(ids, hot))
+        for got, table, own, n in zip(
+            found, tables, ids.split([2 * n for n in hot]), hot, strict=True
+        ):
+            torch.testing.assert_close(got, pooled(table, own, n))
+
+
+def test_sizes_of_batches_do_not_pile_up():
+    layer = DistributedEmbedding(plan([(10, 4)], 1))
+    for batch in range(1, 30):
+        layer(Bags(torch.zeros(batch, dtype=torch.long), (1,)))
+    assert len(layer.shards._kept) <= 4
 
 
 def test_host_pieces_stay_when_the_rest_is_cast():
