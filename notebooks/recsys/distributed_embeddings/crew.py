@@ -34,7 +34,7 @@ class CrewError(RuntimeError):
 
 
 class Crew:
-    """`size` processes in one group, each with so many `threads`; `gpus` gives each one of its own.
+    """`size` processes in one group, each with so many `threads`; `gpus`: with a GPU each.
 
     Raises CrewError where they do not start within `start_s` seconds.
     """
@@ -170,6 +170,14 @@ def _until_gone(life):
     os._exit(1)
 
 
+def _one_thread(job, *arguments):
+    """A fork has none of its parent's threads, and OpenMP would wait for them for ever."""
+    import torch
+
+    torch.set_num_threads(1)
+    job(*arguments)
+
+
 def killed(job, arguments, after_s=None, limit_s=5.0):
     """What `job(tell, *arguments)` told, in a list, before its process was killed (SIGKILL).
 
@@ -178,10 +186,12 @@ def killed(job, arguments, after_s=None, limit_s=5.0):
     """
     here, there = multiprocessing.Pipe()
     context, told = multiprocessing.get_context("fork"), []
-    worker = context.Process(target=job, args=(there.send, *arguments), daemon=True)
+    worker = context.Process(
+        target=_one_thread, args=(job, there.send, *arguments), daemon=True
+    )
     worker.start()
     there.close()
-    if here.poll(limit_s):
+    if here.poll(20):
         worker.join(limit_s if after_s is None else after_s)
     worker.kill()
     worker.join(10)

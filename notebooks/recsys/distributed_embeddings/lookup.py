@@ -195,14 +195,14 @@ class MergedLookup(nn.Module):
 
     def _apply(self, fn, recurse=True):
         """Moved or cast as a whole (`model.to(device)`), its host pieces stay on the host."""
-        kept = {at: self.weights[at].data for at, group in enumerate(self.groups) if group.host}
-        for at, weight in kept.items():
-            self.weights[at].data = weight[:0]
+        own, names = self.weights._parameters, list(self.weights._parameters)
+        kept = {str(at): own.pop(str(at)) for at, group in enumerate(self.groups) if group.host}
         super()._apply(fn, recurse)
         probe = fn(torch.empty(0, dtype=self.dtype, device=self.home))
         self.home, self.dtype, self._kept = probe.device, probe.dtype, {}
-        for at, weight in kept.items():
-            self.weights[at].data = weight.to(probe.dtype)
+        for name in names:  # in their old order, which optimisers go by
+            own[name] = kept[name] if name in kept else own.pop(name)
+            own[name].data = own[name].data.to(probe.dtype)
         return self
 
     def forward(self, ids, lengths, batch):

@@ -5,10 +5,11 @@ is not counted.
 """
 
 import torch
-from click_logs import Clicks
+from click_logs import Clicks, shrunk_rows
 from dlrm import SMALL, Dlrm, PlainTables, train_step
 from hybrid import DistributedEmbedding, average_gradients
 from placement import plan
+from synthetic_models import DLRM_TERABYTE
 
 METRICS = {}  # the article's rates are of eight GPUs or of another product on one
 
@@ -40,7 +41,7 @@ def broken(sizes, device):
 
 
 def _tables(sizes):
-    return [(max(3, sizes["rows"] >> at), SMALL.width) for at in range(26)]
+    return [(rows, SMALL.width) for rows in shrunk_rows(DLRM_TERABYTE, sizes["factor"])]
 
 
 def _step(tables, sizes, device):
