@@ -5,9 +5,11 @@ plain data parallelism.
     python -m bench_hybrid --rounds 3
 
 All train the same model from the same weights on the same samples with plain SGD; after three
-steps the losses and all weights are held against each other. torchrec comes with its own
-planner and its fused optimiser; where it is not installed, it is left out. What the page lets
-its processes do stands here, too: each function gets the `state` of its process in a `crew`.
+steps the losses and all weights are held against each other. One control separates placing from
+merging: our layer with all tables copied looks them up merged, and averages them as DDP does.
+torchrec comes with its own planner and its fused optimiser, ids of 64 bits as it wants them,
+and no pipelined loop; where it is not installed, it is left out. What the page lets its
+processes do stands here, too: each function gets the `state` of its process in a `crew`.
 """
 
 import argparse
@@ -27,8 +29,8 @@ from placement import plan
 from synthetic_models import DLRM_TERABYTE
 from torch.nn.parallel import DistributedDataParallel
 
-RATE = 0.1
-HYBRID, PEER = "ours, hybrid", "torchrec"
+RATE, FACTOR = 0.1, 2_000
+HYBRID, COPIED, PEER = "ours, hybrid", "ours, all copied", "torchrec"
 SPARSE, DENSE = "DDP, sparse gradients", "DDP, dense gradients"
 ALONE, THREAD = "one process, all cores", "one process, one thread"
 # where GPUs race: over the fastest of these
@@ -68,8 +70,10 @@ def build(state, name):
         state[name] = _torchrec(state, shapes)
         return
     average = None
-    if name in (HYBRID, ALONE, THREAD):
-        tables = DistributedEmbedding(plan(shapes, world()[1]), check=False)
+    if name in (HYBRID, COPIED, ALONE, THREAD):
+        copied = float("inf") if name == COPIED else None
+        own = plan(shapes, world()[1], replicate_threshold=copied)
+        tables = DistributedEmbedding(own, check=False)
         model = called = model_on(tables)
         average = average_gradients
         broadcast(model)
@@ -170,6 +174,7 @@ def whole_tables(state, name):
     dense = [
         w.detach().clone() for n, w in model.named_parameters() if not n.startswith("tables.")
     ]
+    tables = [table.detach().clone().cpu() for table in tables]
     return (tables, dense) if dist.get_rank() == 0 else None
 
 
@@ -209,25 +214,32 @@ def counted(state, name):
 
 
 def check(crew, alone, names, count=3):
-    """{name: (largest difference of losses, of weights) from one process's} after `count` steps
-    of all.
+    """{name: (difference of losses, share of the weights' way)} from one process's after
+    `count` steps.
+
+    The share: how far apart weights are at most, over how far they have moved at most, for
+    tables and the rest of the network; a table that learns twice as fast has 1. AssertionError
+    from 0.02 on.
     """
     alone.run("bench_hybrid:build", ALONE)
-    base_losses = alone.run("bench_hybrid:steps", ALONE, count)[0]
-    base, dense = alone.run("bench_hybrid:whole_tables", ALONE)[0]
-    found = {}
+    begin = alone.run("bench_hybrid:whole_tables", ALONE)[0]
+    base_losses = torch.tensor(alone.run("bench_hybrid:steps", ALONE, count)[0])
+    base, found = alone.run("bench_hybrid:whole_tables", ALONE)[0], {}
     for name in names:
         losses = torch.tensor(crew.run("bench_hybrid:steps", name, count)).mean(0)
-        tables, own = crew.run("bench_hybrid:whole_tables", name)[0]
-        pairs = zip([*tables, *own], [*base, *dense], strict=True)
-        weights = max((a - b).abs().max().item() for a, b in pairs)
-        loss = (losses - torch.tensor(base_losses)).abs().max().item()
-        if max(loss, weights) > 1e-4:
-            raise AssertionError(
-                f"{name}: losses differ by {loss:.2g}, weights by {weights:.2g} from one's"
-            )
-        found[name] = loss, weights
+        own = crew.run("bench_hybrid:whole_tables", name)[0]
+        share = max(
+            _apart(part, end) / _apart(first, end)
+            for part, first, end in zip(own, begin, base, strict=True)
+        )
+        if share > 0.02:
+            raise AssertionError(f"{name}: weights {share:.2g} of their way from one process's")
+        found[name] = (losses - base_losses).abs().max().item(), share
     return found
+
+
+def _apart(some, others):
+    return max((a - b).abs().max().item() for a, b in zip(some, others, strict=True))
 
 
 def main(argv=None):
@@ -236,14 +248,16 @@ def main(argv=None):
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--threads", type=int, default=device.cores(), help="processes")
     parser.add_argument("--batch", type=int, default=4096, help="samples of a step, of all")
-    parser.add_argument("--factor", type=int, default=2_000, help="divides the log's rows")
+    parser.add_argument("--factor", type=int, default=FACTOR, help="divides the log's rows")
     args = parser.parse_args(argv)
     tier, cards = device.tier(), torch.cuda.device_count()
     size = cards if cards > 1 else max(2, min(args.threads, 8))
     receipt = receipts.start("distributed_embeddings", tier, size)
     rows = shrunk_rows(DLRM_TERABYTE, args.factor)
     receipt.sizes(processes=size, batch=args.batch, all_rows=sum(rows), width=SMALL.width)
-    names = [HYBRID, SPARSE, DENSE] + [PEER] * bool(importlib.util.find_spec("torchrec"))
+    names = [HYBRID, COPIED, SPARSE, DENSE] + [PEER] * bool(
+        importlib.util.find_spec("torchrec")
+    )
     with (
         Crew(size, 300, 300, gpus=cards > 1) as crew,
         Crew(1, 300, 300, threads=device.cores()) as alone,
@@ -261,15 +275,16 @@ def main(argv=None):
         race = bench.race(calls, args.rounds, 3, reference=HYBRID, device="cpu")  # waited for
     print(race)
     for name, (loss, weights) in equal.items():
-        print(f"{name}: losses within {loss:.2g}, weights within {weights:.2g} of one process")
-    record(receipt, race, args.batch, cards > 1)
-    print(receipt.write(name="hybrid"))
+        print(f"{name}: losses within {loss:.2g}, weights within {weights:.1%} of their way")
+    other = f"_{args.factor}" * (args.factor != FACTOR)
+    record(receipt, race, args.batch, cards > 1, f"race{other}_")
+    print(receipt.write(name=f"hybrid{other}"))
 
 
-def record(receipt, race, batch, gpus):
+def record(receipt, race, batch, gpus, prefix="race_"):
     """None; the race's times and rates, and the ratios of ours to each other contestant."""
     for name, found in race.results.items():
-        stem = "race_" + name.replace(",", "").replace(" ", "_").lower()
+        stem = prefix + name.replace(",", "").replace(" ", "_").lower()
         receipt.record(f"{stem}_step", found)
         receipt.record(f"{stem}_rate", found, "samples/s", count=batch)
         if name != HYBRID:

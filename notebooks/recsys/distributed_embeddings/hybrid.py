@@ -22,17 +22,28 @@ from exchange import Traffic, agree, all_to_all, average, copy_from, vectors_to_
 from lookup import MergedLookup, checked
 from torch import nn
 
+FEW = 2**31  # rows that 32 bits can name
+
+
+def index_type(plan, places):
+    """The integers for ids: int32, half the bytes, where no table and no device's merged one
+    has too many rows. All devices count, since all have to speak alike.
+    """
+    rows = [table.rows for table in plan.tables]
+    rows += [merged.rows + 1 for pieces in places for merged in plan.merged(pieces)]
+    return torch.int32 if max(rows) < FEW else torch.int64
+
 
 class DistributedEmbedding(nn.Module):
     """A module from `Bags` to a list of tensors (B, width), one for each input of the plan.
 
     `device` is where pieces lie that are not on the host. `check=False` leaves out the look at
     the inputs, which takes a pass over the ids and a small exchange. `.traffic` counts the
-    bytes of each exchange. ValueError where the plan has another number of devices than the
-    group has processes.
+    bytes of each exchange. Tables start by `seed`, alike for every plan and number of devices.
+    ValueError where the plan has another number of devices than the group has processes.
     """
 
-    def __init__(self, plan, dtype=torch.float32, device="cpu", check=True):
+    def __init__(self, plan, dtype=torch.float32, device="cpu", check=True, seed=0):
         super().__init__()
         self.plan, self.check, self.traffic = plan, check, Traffic()
         self.rank, self.world = world()
@@ -40,17 +51,13 @@ class DistributedEmbedding(nn.Module):
             raise ValueError(
                 f"the plan has {plan.devices} devices, the group {self.world}; they must agree"
             )
-        held = plan.on(self.rank)
-        highest = [t.rows for t in plan.tables] + [
-            m.rows + 1 for m in plan.merged(held) + plan.merged(plan.copies())
-        ]
-        self.index = (
-            torch.int32 if max(highest) < 2**31 else torch.int64
-        )  # half the bytes, where it is enough
-        about = dtype, torch.device(device), self.index
-        self.shards = MergedLookup(plan, held, self.world, *about, sparse=True)
+        places = [plan.on(one) for one in range(self.world)]
+        about = dtype, torch.device(device), index_type(plan, [*places, plan.copies()])
+        self.index = about[-1]
+        self.shards = MergedLookup(plan, places[self.rank], self.world, *about, sparse=True)
         self.copies = MergedLookup(plan, plan.copies(), 1, *about, sparse=False)
-        self.wanted = [plan.wanted(plan.on(to)) for to in range(self.world)]
+        self.start(seed)
+        self.wanted = [plan.wanted(own) for own in places]
         self.copied = [one for one, _ in plan.wanted(plan.copies())]
 
     @property
@@ -63,17 +70,19 @@ class DistributedEmbedding(nn.Module):
         """The kind of number of the weights."""
         return self.shards.dtype
 
-    def forward(self, bags, model_parallel=False):
+    def forward(self, bags, model_parallel=False, batch=None):
         """The list of vectors (B, width) of each input.
 
         `bags` hold this process's samples of all inputs; or, `model_parallel`, all processes'
         samples (those of process 0 first) of the inputs that this device answers, in the order
         of `.wanted[rank]`: then no id travels. Raises ValueError on all processes where one has
-        ids outside a table, or batches differ in size.
+        ids outside a table, or batches differ in size. `batch` is the number of all samples
+        that came, for a device that answers nothing and so has no bags to count.
         """
+        batch = bags.batch if len(bags.lengths) else batch or 0
         if self.check:
-            self._look(bags, model_parallel)
-        batch = bags.batch // (self.world if model_parallel else 1)
+            self._look(bags, model_parallel, batch)
+        batch = batch // (self.world if model_parallel else 1)
         ids, lengths = self._turned(bags) if model_parallel else self._asked(bags, batch)
         if self.wanted[self.rank]:
             sent = self.shards(ids, lengths, batch).reshape(-1)
@@ -83,7 +92,7 @@ class DistributedEmbedding(nn.Module):
         got = vectors_to_all(sent, [sizes[self.rank]] * self.world, sizes, self.traffic)
         return self._joined(got, bags, batch)
 
-    def _look(self, bags, model_parallel):
+    def _look(self, bags, model_parallel, batch):
         problem, inputs = None, range(len(self.plan.inputs))
         if model_parallel:
             inputs = [one for one, _ in self.wanted[self.rank]]
@@ -93,13 +102,13 @@ class DistributedEmbedding(nn.Module):
                     "model-parallel inputs and copied tables: a copy needs its own samples"
                 )
             checked(bags, [self.plan.tables[self.plan.inputs[one]].rows for one in inputs])
-            if model_parallel and bags.batch % self.world:
+            if model_parallel and batch % self.world:
                 raise ValueError(
-                    f"{bags.batch} samples of {self.world} processes: a multiple is needed"
+                    f"{batch} samples of {self.world} processes: a multiple is needed"
                 )
         except ValueError as error:
             problem = error
-        agree(-1 if problem else bags.batch, problem, self.home)
+        agree(-1 if problem else batch, problem, self.home)
 
     def _asked(self, bags, batch):
         """(ids, lengths) of this device's pairs for all processes' samples, which the processes
@@ -180,6 +189,18 @@ class DistributedEmbedding(nn.Module):
         ]
 
     @torch.no_grad()
+    def start(self, seed):
+        """None; all weights anew, uniform in ± 1 / sqrt(width of the table), each by its place."""
+        for piece, rows in [*self.copies.places(), *self.shards.places()]:
+            width = self.plan.tables[piece.table].width
+            cols = torch.arange(piece.first_col, piece.first_col + piece.cols)
+            for at in range(0, piece.rows, 2**16):
+                block = rows[at : at + 2**16]
+                first = torch.arange(len(block))[:, None] + piece.first_row + at
+                shares = scattered(first * width + cols, seed * 1_000_003 + piece.table)
+                block.copy_((2 * shares - 1) / width**0.5)
+
+    @torch.no_grad()
     def get_weights(self, rows_at_once=2**16):
         """All tables, whole, as CPU tensors on every process; they travel in blocks of so many
         rows.
@@ -222,6 +243,19 @@ def _part(table, piece):
     ]
 
 
+def scattered(numbers, seed):
+    """For each whole number one from 0 to below 1, in float64, that looks like chance.
+
+    The mixing of SplitMix64 (Steele et al. 2014), with int64's overflow as arithmetic modulo
+    2^64.
+    """
+    mixed = numbers + (seed + 1) * 0x1E3779B97F4A7C15 % 2**63
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
+        mixed = mixed ^ ((mixed >> shift) & (2 ** (64 - shift) - 1))
+        mixed = mixed * (factor - 2**64 if factor >= 2**63 else factor)
+    return ((mixed >> 11) & (2**53 - 1)).double() / 2**53
+
+
 def _layers(model):
     return [layer for layer in model.modules() if isinstance(layer, DistributedEmbedding)]
 
@@ -241,10 +275,14 @@ def average_gradients(model):
     samples: their sum is P times too large.
     """
     local, layers = sharded(model), _layers(model)
-    shared = [weight for weight in model.parameters() if id(weight) not in local]
+    shared = [w for w in model.parameters() if id(w) not in local and w.requires_grad]
     for weight in shared:
         if weight.grad is None:
             weight.grad = torch.zeros_like(weight)  # all processes must bring the same tensors
+    if world()[1] > 1 and any(weight.grad.is_sparse for weight in shared):
+        raise ValueError(
+            "a sparse gradient outside the layer: average it as dense, or plan its table"
+        )
     average([weight.grad for weight in shared], layers[0].traffic if layers else None)
     for weight in local.values():
         if weight.grad is not None:

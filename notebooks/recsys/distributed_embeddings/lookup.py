@@ -161,13 +161,8 @@ class MergedLookup(nn.Module):
 
     def __init__(self, plan, pieces, asking, dtype, home, index, sparse):
         super().__init__()
-        self.asking, self.dtype, self.home, self.index, self.sparse = (
-            asking,
-            dtype,
-            home,
-            index,
-            sparse,
-        )
+        self.asking, self.index, self.sparse = asking, index, sparse
+        self.dtype, self.home = dtype, home
         self.groups, self.weights = plan.merged(pieces), nn.ParameterList()
         self.cut = [
             any(p.table in plan.row_sliced for p in group.pieces) for group in self.groups
@@ -179,12 +174,9 @@ class MergedLookup(nn.Module):
         ]
         self.pairs = self.pairs[1:]
         for group, cut in zip(self.groups, self.cut, strict=True):
-            weight = torch.empty(
-                group.rows + cut, group.width, dtype=dtype, device="cpu" if group.host else home
-            )
-            self.weights.append(
-                nn.Parameter(weight.uniform_(-(group.width**-0.5), group.width**-0.5))
-            )
+            place = "cpu" if group.host else home
+            weight = torch.zeros(group.rows + cut, group.width, dtype=dtype, device=place)
+            self.weights.append(nn.Parameter(weight))
         self._kept = {}
 
     def places(self):

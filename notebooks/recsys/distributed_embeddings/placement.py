@@ -9,9 +9,11 @@ three ways:
     otherwise                            whole, or columns cut into 2, 4, 8 ... slices of at
     most column_threshold
 
-Where we differ: rows are cut as evenly as whole rows allow (theirs is not documented); tables
-of one width merge whatever their combiner, since here the layer divides the sums of means
-itself; a copy is never moved to the host.
+Where we differ: tables of one width merge whatever their combiner, since here the layer divides
+the sums of means itself; `device_limit` counts copies and row slices, too, and may move row
+slices to the host; what lies there is merged as well. Theirs limits and moves whole tables and
+column slices alone, merges none of those on the host, and deals in turn where there is one
+device.
 """
 
 import heapq

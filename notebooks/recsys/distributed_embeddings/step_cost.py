@@ -46,13 +46,13 @@ def sent(matrix, device):
 
 @dataclass(frozen=True)
 class Work:
-    """What the busiest device does in a step."""
+    """What the busiest device does in a step; `asked`: inputs of its pieces, each counted."""
 
     exchanges: int
     link_bytes: float
     row_bytes: float
     flops: float
-    lookups: int
+    asked: int
 
 
 def work(plan, batch, hot, dense=0, touches=4, **more):
@@ -68,15 +68,17 @@ def work(plan, batch, hot, dense=0, touches=4, **more):
     wanted = [plan.wanted(plan.on(device)) for device in range(plan.devices)]
     rows = [sum(hot[one] * piece.cols for one, piece in pairs) for pairs in wanted]
     own = sum(hot[one] * piece.cols for one, piece in plan.wanted(plan.copies()))
-    link = sum(
-        max(sent(matrix, device) for device in range(plan.devices)) for matrix in moved.values()
-    )
+    both = [matrix for one in moved.values() for matrix in (one, list(zip(*one, strict=True)))]
+    pairs = zip(
+        both[::2], both[1::2], strict=True
+    )  # each exchange: what is sent, what received
+    link = sum(max(sent(m, d) for m in pair for d in range(plan.devices)) for pair in pairs)
     return Work(
         exchanges=(len(moved) + 1) * (plan.devices > 1),
         link_bytes=link + reduced,
         row_bytes=4 * touches * batch * (max(rows) * plan.devices + own),
         flops=6 * dense * batch,
-        lookups=max(map(len, wanted)),
+        asked=max(map(len, wanted)),
     )
 
 
@@ -88,7 +90,7 @@ class Rates:
 
     step_s: float = 0.0
     exchange_s: float = 0.0
-    lookup_s: float = 0.0
+    input_s: float = 0.0
     link_s: float = 0.0
     row_s: float = 0.0
     flop_s: float = 0.0
@@ -102,14 +104,14 @@ class Rates:
         return {
             "starts": self.step_s
             + self.exchange_s * work.exchanges
-            + self.lookup_s * work.lookups,
+            + self.input_s * work.asked,
             "link": self.link_s * work.link_bytes,
             "rows": self.row_s * work.row_bytes,
             "layers": self.flop_s * work.flops,
         }
 
 
-FITTED = ("step_s", "exchange_s", "lookup_s", "row_s")
+FITTED = ("step_s", "exchange_s", "input_s", "row_s")
 
 
 def fitted(works, seconds, known):
@@ -124,7 +126,7 @@ def fitted(works, seconds, known):
         raise ValueError(
             f"{len(works)} works, {len(seconds)} times: equally many, {len(FITTED)} up"
         )
-    rows = np.array([[1.0, w.exchanges, w.lookups, w.row_bytes] for w in works])
+    rows = np.array([[1.0, w.exchanges, w.asked, w.row_bytes] for w in works])
     told = zip(works, known, strict=True)
     given = np.array([k.link_s * w.link_bytes + k.flop_s * w.flops for w, k in told])
     scale, seconds = np.maximum(rows.max(0), 1e-30), np.array(seconds)

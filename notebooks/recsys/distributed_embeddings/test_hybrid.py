@@ -1,5 +1,6 @@
 """The layer on 1, 2 and 4 real processes equals one process, for every way to place tables."""
 
+import hybrid
 import pytest
 import torch
 from crew import Crew
@@ -269,3 +270,82 @@ def test_the_predicted_bytes_are_counted_and_the_kernel_saw_little_more(crews, k
                 assert counted[name] == pytest.approx(want[name])
             exchanges = len(want) * (size - 1)
             assert leaving <= kernel <= leaving + 400 * exchanges
+
+
+def begun(state, options, seeded):
+    torch.manual_seed(seeded)
+    size = torch.distributed.get_world_size()
+    return DistributedEmbedding(plan_for(size, **options), dtype=torch.float64).get_weights()
+
+
+def test_tables_start_alike_whatever_the_plan(crews):
+    whole = DistributedEmbedding(plan_for(1), dtype=torch.float64).get_weights()
+    for size in (2, 4):
+        for options in WAYS.values():
+            for tables in crews[size].run("test_hybrid:begun", options, size):
+                assert all(torch.equal(a, b) for a, b in zip(tables, whole, strict=True))
+
+
+def test_a_start_fills_the_range_of_its_table_and_repeats_nothing():
+    layer = DistributedEmbedding(plan([(500, 16), (500, 16)], 1), dtype=torch.float64)
+    first, second = layer.get_weights()
+    assert len(torch.cat([first, second]).unique()) == 2 * 500 * 16
+    assert first.abs().max() <= 0.25 and abs(first.mean()) < 0.01
+    assert abs(first.std() - 0.5 / 12**0.5) < 0.003
+    layer.start(1)
+    assert not torch.equal(layer.get_weights()[0], first)
+
+
+def mixed(state, few):
+    """The integers that ids take, and one forward pass, where 32 bits could name few rows."""
+    hybrid.FEW = few
+    try:
+        layer = DistributedEmbedding(plan([(50, 4), (40, 2), (30, 4)], 2), dtype=torch.float64)
+        return layer.index, layer(Bags(torch.tensor([49, 39, 29]), (1, 1, 1)))
+    finally:
+        hybrid.FEW = 2**31
+
+
+def test_all_devices_speak_in_the_same_integers(crews):
+    for few, index in ((60, torch.int64), (81, torch.int64), (82, torch.int32)):
+        told = crews[2].run("test_hybrid:mixed", few)
+        assert [own[0] for own in told] == [index] * 2
+
+
+def lonely(state, told):
+    """Model-parallel inputs of one table on two devices: one of them has none."""
+    rank = torch.distributed.get_rank()
+    layer = DistributedEmbedding(plan([(6, 1)], 2), dtype=torch.float64)
+    bags = Bags(torch.tensor([0, 1, 2, 3]), (1,)) if layer.wanted[rank] else Bags(EMPTY, ())
+    try:
+        return layer(bags, model_parallel=True, batch=4 if told else None)[0]
+    except ValueError as error:
+        return str(error)
+
+
+EMPTY = torch.zeros(0, dtype=torch.long)
+
+
+def test_a_device_that_answers_nothing_is_told_how_many_samples_came(crews):
+    found = torch.cat(crews[2].run("test_hybrid:lonely", True))
+    whole = DistributedEmbedding(plan([(6, 1)], 1), dtype=torch.float64).get_weights()[0]
+    assert torch.equal(found, whole[:4])
+    assert all("batches of [" in one for one in crews[2].run("test_hybrid:lonely", False))
+
+
+def frozen(state):
+    """What a frozen weight's gradient is, and what is said of a sparse one beside the layer."""
+    model = Small(plan_for(torch.distributed.get_world_size()))
+    model.top.bias.requires_grad_(False)
+    average_gradients(model)
+    model.beside = nn.Embedding(5, 2, sparse=True)
+    model.beside(torch.tensor([1])).sum().backward()
+    try:
+        average_gradients(model)
+    except ValueError as error:
+        return model.top.bias.grad, str(error)
+
+
+def test_frozen_weights_get_no_gradient_and_sparse_ones_beside_the_layer_a_word(crews):
+    for gradient, words in crews[2].run("test_hybrid:frozen"):
+        assert gradient is None and "plan its table" in words

@@ -38,7 +38,22 @@ def test_the_busiest_device_counts():
     assert made.row_bytes == 4 * 4 * 10 * 2 * (8 + 16)
     # ids, vectors, gradients, the all-reduce as a ring
     assert made.link_bytes == 10 * 3 * 4 + 640 + 640 + 28
-    assert made.exchanges == 4 and made.lookups == 2 and made.flops == 6 * 7 * 10
+    assert made.exchanges == 4 and made.asked == 2 and made.flops == 6 * 7 * 10
+
+
+def test_a_device_that_receives_from_all_is_the_busiest():
+    alone = work(plan([(9, 8), (1, 1)], 2, "memory_optimized"), 10, (1, 0))
+    # vectors of 8 leave device 1 of 2, gradients of 8 come back to it
+    assert alone.link_bytes == 10 * 4 + 320 + 320
+    all_on_one = plan([(9, 8)] * 8, 8)
+    even = work(all_on_one, 10, (1,) * 8).link_bytes
+    assert even == 7 * (10 * 4 + 320 + 320)
+    from placement import Plan
+
+    pieces = tuple(piece._replace(device=0) for piece in all_on_one.pieces)
+    heap = Plan(all_on_one.tables, 8, "by hand", tuple(range(8)), pieces)
+    # device 0 is sent all ids, sends all vectors, is sent all gradients
+    assert work(heap, 10, (1,) * 8).link_bytes == 8 * even
 
 
 def test_one_device_exchanges_nothing():
@@ -55,7 +70,7 @@ def test_true_rates_are_found_again():
     known = Rates(link_s=truth.link_s, flop_s=truth.flop_s)
     fit = fitted(works, [truth.seconds(one) for one in works], [known] * len(works))
     found = fit(known)
-    for name in ("step_s", "exchange_s", "lookup_s", "row_s"):
+    for name in ("step_s", "exchange_s", "input_s", "row_s"):
         assert getattr(found, name) == pytest.approx(getattr(truth, name), rel=1e-6)
 
 
