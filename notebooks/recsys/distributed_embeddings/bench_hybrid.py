@@ -31,6 +31,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 RATE, FACTOR = 0.1, 2_000
 HYBRID, COPIED, PEER = "ours, hybrid", "ours, all copied", "torchrec"
+PEERS = [PEER] * bool(importlib.util.find_spec("torchrec"))
 SPARSE, DENSE = "DDP, sparse gradients", "DDP, dense gradients"
 ALONE, THREAD = "one process, all cores", "one process, one thread"
 # where GPUs race: over the fastest of these
@@ -255,9 +256,7 @@ def main(argv=None):
     receipt = receipts.start("distributed_embeddings", tier, size)
     rows = shrunk_rows(DLRM_TERABYTE, args.factor)
     receipt.sizes(processes=size, batch=args.batch, all_rows=sum(rows), width=SMALL.width)
-    names = [HYBRID, COPIED, SPARSE, DENSE] + [PEER] * bool(
-        importlib.util.find_spec("torchrec")
-    )
+    names = [HYBRID, COPIED, SPARSE, DENSE, *PEERS]
     with (
         Crew(size, 300, 300, gpus=cards > 1) as crew,
         Crew(1, 300, 300, threads=device.cores()) as alone,

@@ -153,7 +153,7 @@ def _work(line, life, rank, size, store, timeout_s, gpus, threads, path):
     state, told = {}, (True, None)
     while True:
         try:
-            line.send(told)
+            _tell(line, told)
             function, arguments = line.recv()
         except (EOFError, OSError):
             os._exit(0)
@@ -162,6 +162,13 @@ def _work(line, life, rank, size, store, timeout_s, gpus, threads, path):
             told = True, getattr(importlib.import_module(module), name)(state, *arguments)
         except Exception:
             told = False, traceback.format_exc(limit=-3)
+
+
+def _tell(line, told):
+    try:
+        line.send(told)
+    except (TypeError, ValueError, RuntimeError, AttributeError):  # what cannot be pickled
+        line.send((False, traceback.format_exc(limit=-3)))
 
 
 def _until_gone(life):

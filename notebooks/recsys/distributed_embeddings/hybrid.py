@@ -190,7 +190,7 @@ class DistributedEmbedding(nn.Module):
 
     @torch.no_grad()
     def start(self, seed):
-        """None; all weights anew, uniform in ± 1 / sqrt(width of the table), each by its place."""
+        """None; all weights anew, uniform in ± 1 / sqrt(table's width), each by its place."""
         for piece, rows in [*self.copies.places(), *self.shards.places()]:
             width = self.plan.tables[piece.table].width
             cols = torch.arange(piece.first_col, piece.first_col + piece.cols)
@@ -281,7 +281,7 @@ def average_gradients(model):
             weight.grad = torch.zeros_like(weight)  # all processes must bring the same tensors
     if world()[1] > 1 and any(weight.grad.is_sparse for weight in shared):
         raise ValueError(
-            "a sparse gradient outside the layer: average it as dense, or plan its table"
+            "a sparse gradient outside the layer: make it dense, or plan its table"
         )
     average([weight.grad for weight in shared], layers[0].traffic if layers else None)
     for weight in local.values():

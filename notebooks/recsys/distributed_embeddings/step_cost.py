@@ -69,9 +69,7 @@ def work(plan, batch, hot, dense=0, touches=4, **more):
     rows = [sum(hot[one] * piece.cols for one, piece in pairs) for pairs in wanted]
     own = sum(hot[one] * piece.cols for one, piece in plan.wanted(plan.copies()))
     both = [matrix for one in moved.values() for matrix in (one, list(zip(*one, strict=True)))]
-    pairs = zip(
-        both[::2], both[1::2], strict=True
-    )  # each exchange: what is sent, what received
+    pairs = zip(both[::2], both[1::2], strict=True)  # what each sends and receives
     link = sum(max(sent(m, d) for m in pair for d in range(plan.devices)) for pair in pairs)
     return Work(
         exchanges=(len(moved) + 1) * (plan.devices > 1),

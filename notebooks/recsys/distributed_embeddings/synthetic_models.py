@@ -11,7 +11,6 @@ import re
 from typing import NamedTuple
 
 import torch
-from lookup import Bags
 from placement import Table
 
 
@@ -55,13 +54,6 @@ class Model(NamedTuple):
     def bytes(self):
         """What the tables take in float32."""
         return 4 * sum(table.elements for table in self.tables)
-
-    def shrunk(self, factor, least=4):
-        """The same model with a `factor`-th of the rows, at least so many; widths, inputs and
-        layers stay.
-        """
-        kinds = [k._replace(rows=max(min(k.rows, least), k.rows // factor)) for k in self.kinds]
-        return self._replace(name=f"{self.name} / {factor:,}", kinds=tuple(kinds))
 
 
 def _model(text):
@@ -121,13 +113,3 @@ def power_law(count, rows, alpha=1.05, generator=None, device="cpu"):
     power = 1 - alpha
     drawn = (share * ((rows + 1) ** power - 1) + 1) ** (1 / power)
     return drawn.long().clamp(1, rows) - 1
-
-
-def drawn_bags(model, batch, generator=None, device="cpu", alpha=1.05):
-    """The Bags of `batch` samples of a model: fixed hotness, power-law ids."""
-    pairs = zip(model.inputs, model.hot, strict=True)
-    ids = [
-        power_law(hot * batch, model.tables[t].rows, alpha, generator, device)
-        for t, hot in pairs
-    ]
-    return Bags(torch.cat(ids), model.hot)

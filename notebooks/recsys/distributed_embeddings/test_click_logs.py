@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 from click_logs import World, auc, read, shrunk_rows, write
-from synthetic_models import DLRM_TERABYTE, MODELS, drawn_bags, power_law
+from synthetic_models import DLRM_TERABYTE, MODELS, power_law
 
 ROWS = shrunk_rows(DLRM_TERABYTE, 200_000)
 LINE = "1\t" + "\t".join(["5"] * 13) + "\t" + "\t".join(["0000000a"] * 26)
@@ -100,14 +100,6 @@ def test_the_models_are_the_article_s():
     }  # fmt: skip
     assert len(MODELS["Tiny"].inputs) == len(MODELS["Tiny"].hot) == 58
     assert sum(table.elements for table in DLRM_TERABYTE.tables) == 112_995_143_552
-
-
-def test_a_shrunk_model_keeps_its_form():
-    small = MODELS["Tiny"].shrunk(1000)
-    assert small.inputs == MODELS["Tiny"].inputs and max(t.rows for t in small.tables) == 25_000
-    assert min(t.rows for t in small.tables) == 4
-    bags = drawn_bags(small, 6, torch.Generator().manual_seed(0))
-    assert bags.batch == 6 and len(bags.ids) == 6 * sum(small.hot)
 
 
 def test_ids_follow_the_power_law():

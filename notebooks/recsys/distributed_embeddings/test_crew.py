@@ -25,6 +25,10 @@ def fails_alone(state):
         raise RuntimeError("one of us is ill")
 
 
+def a_function(state):
+    return lambda: None
+
+
 def sleeps(state, seconds):
     time.sleep(seconds)
 
@@ -53,6 +57,11 @@ def test_an_error_is_told_with_its_process_and_ends_the_crew():
     with pytest.raises(CrewError, match="(?s)process 1 failed.*one of us is ill"):
         crew.run("test_crew:fails_alone")
     assert gone(pids)
+
+
+def test_an_answer_that_cannot_travel_is_an_error():
+    with Crew(1) as crew, pytest.raises(CrewError, match="(?s)process 0 failed.*pickle"):
+        crew.run("test_crew:a_function")
 
 
 def test_who_is_too_slow_is_ended():

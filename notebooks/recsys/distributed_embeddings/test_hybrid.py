@@ -297,11 +297,12 @@ def test_a_start_fills_the_range_of_its_table_and_repeats_nothing():
 
 
 def mixed(state, few):
-    """The integers that ids take, and one forward pass, where 32 bits could name few rows."""
+    """The integers that ids take in a forward pass, where 32 bits could name few rows."""
     hybrid.FEW = few
     try:
         layer = DistributedEmbedding(plan([(50, 4), (40, 2), (30, 4)], 2), dtype=torch.float64)
-        return layer.index, layer(Bags(torch.tensor([49, 39, 29]), (1, 1, 1)))
+        layer(Bags(torch.tensor([49, 39, 29]), (1, 1, 1)))
+        return layer.index
     finally:
         hybrid.FEW = 2**31
 
@@ -309,7 +310,7 @@ def mixed(state, few):
 def test_all_devices_speak_in_the_same_integers(crews):
     for few, index in ((60, torch.int64), (81, torch.int64), (82, torch.int32)):
         told = crews[2].run("test_hybrid:mixed", few)
-        assert [own[0] for own in told] == [index] * 2
+        assert told == [index] * 2
 
 
 def lonely(state, told):
@@ -318,7 +319,7 @@ def lonely(state, told):
     layer = DistributedEmbedding(plan([(6, 1)], 2), dtype=torch.float64)
     bags = Bags(torch.tensor([0, 1, 2, 3]), (1,)) if layer.wanted[rank] else Bags(EMPTY, ())
     try:
-        return layer(bags, model_parallel=True, batch=4 if told else None)[0]
+        return layer(bags, model_parallel=True, batch=4 if told else None)[0].detach()
     except ValueError as error:
         return str(error)
 
