@@ -2,7 +2,6 @@
 plain data parallelism.
 
     python -m bench_hybrid               # two processes, 20 rounds; a receipt
-    python -m bench_hybrid --rounds 3
 
 All train the same model from the same weights on the same samples with plain SGD; after three
 steps the losses and all weights are held against each other. One control separates placing from
