@@ -4,11 +4,11 @@ plain data parallelism.
     python -m bench_hybrid               # two processes, 20 rounds; a receipt
 
 All train the same model from the same weights on the same samples with plain SGD; after three
-steps the losses and all weights are held against each other. One control separates placing from
-merging: our layer with all tables copied looks them up merged, and averages them as DDP does.
-torchrec comes with its own planner and its fused optimiser, ids of 64 bits as it wants them,
-and no pipelined loop; where it is not installed, it is left out. What the page lets its
-processes do stands here, too: each function gets the `state` of its process in a `crew`.
+steps the weights are held against one process's, relative to their way. A control separates
+placing from merging: our layer with all tables copied looks them up merged and averages them as
+DDP does. torchrec comes with its planner and its fused optimiser, ids of 64 bits as it wants
+them, and no pipelined loop; where it is not installed, it is left out (1.9 does not load beside
+torch 2.13). What the page's processes do stands here, too, each with the `state` of a `crew`.
 """
 
 import argparse

@@ -2,8 +2,7 @@
 when their starter is.
 
     with Crew(2) as crew:
-        outputs = crew.run("some_module:function", argument)   # the results of both, in the
-        order of ranks
+        outputs = crew.run("some_module:function", argument)   # of both, in their order
 
 Each process belongs to one `torch.distributed` group: gloo on CPUs, NCCL where each process has
 a GPU of its own. A function gets (state, *arguments); `state` is a dict of its process that

@@ -69,7 +69,7 @@
         const ink = getComputedStyle(app).color;
         rows.forEach(({ here, bars, box }, device) => {
           const over = gib[device] > limit;
-          here.textContent = `Device ${device}: ${size(gib[device])} GiB${over ? ", too much" : ""}; sends ${mb[device].toFixed(0)} MB`;
+          here.textContent = `Device ${device}: ${size(gib[device])} GiB${over ? ", too much" : ""}; sends ${mb[device].toFixed(0)} MB of vectors`;
           here.setAttribute("aria-label", `${picked === null ? "" : `Put ${pieces[picked][0]} here. `}${here.textContent}`);
           here.style.fontWeight = over ? "bold" : "normal";
           box.setAttribute("aria-label", `Device ${device}`);
@@ -84,7 +84,7 @@
         });
         const full = gib.filter((one) => one > limit).length;
         const even = mb.reduce((sum, one) => sum + one, 0) / devices;
-        say(`${picked === null ? `${moves} moved.` : `${pieces[picked][0]} is picked; choose its device.`} The fullest device holds ${size(most)} of ${limit.toFixed(1)} GiB`
+        say(`${picked === null ? `${moves} moved.` : `${pieces[picked][0]} is picked; press its device, or type its number.`} The fullest device holds ${size(most)} of ${limit.toFixed(1)} GiB`
           + `${full ? `: ${full} of ${devices} are too full, the plan does not run` : ""}. The busiest sends ${(busiest / even).toFixed(2)} times the mean, and all wait for it.`);
         element.dataset.state = "running";
         element.dataset.shown = [most.toFixed(2), busiest.toFixed(2), full].join(" ");

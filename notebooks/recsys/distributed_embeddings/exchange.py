@@ -103,18 +103,20 @@ def copy_from(tensors, source=0):
             dist.broadcast(tensor, source)
 
 
-def exchange_times(state, counts, repeats=7):
-    """The median seconds of an all-to-all of so many float32 numbers to each process."""
-    found, size = [], world()[1]
-    for count in counts:
-        sent, times = torch.zeros(size * count), []
-        for _ in range(repeats):
+def exchange_times(state, counts, repeats=9):
+    """The median seconds of an all-to-all of so many float32 numbers to each process, the sizes
+    in turn, after two rounds that do not count.
+    """
+    size, times = world()[1], [[] for _ in counts]
+    for turn in range(repeats + 2):
+        for own, count in zip(times, counts, strict=True):
+            sent = torch.zeros(size * count)
+            got = torch.empty_like(sent)
             dist.barrier()
             start = time.perf_counter()
-            dist.all_to_all_single(torch.empty_like(sent), sent)
-            times.append(time.perf_counter() - start)
-        found.append(sorted(times)[repeats // 2])
-    return found
+            dist.all_to_all_single(got, sent)
+            own += [time.perf_counter() - start] * (turn > 1)
+    return [sorted(own)[repeats // 2] for own in times]
 
 
 def written_bytes():

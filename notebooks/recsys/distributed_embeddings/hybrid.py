@@ -1,9 +1,8 @@
 """Tables spread over processes by a plan, the rest of the network copied: hybrid parallelism.
 
     embeddings = DistributedEmbedding(plan)   # 1. instead of a list of tables
-    average_gradients(model)                  # 2. instead of data-parallel averaging, before
-    the optimiser's step broadcast(model)                          # 3. instead of a plain
-    broadcast, before the first step
+    average_gradients(model)                  # 2. before the optimiser's step
+    broadcast(model)                          # 3. before the first step
 
 A step moves ids to the devices that hold their tables, and vectors back:
 
@@ -14,12 +13,12 @@ A step moves ids to the devices that hold their tables, and vectors back:
 
 Row slices answer ids of other slices with zeros, and the asking process adds the answers: a
 reduce-scatter written as an all-to-all and a sum, with equal bytes, in the one exchange that
-the other tables take.
+the other tables take. Optimisers keep their own state; nothing here moves it.
 """
 
 import torch
 from exchange import Traffic, agree, all_to_all, average, copy_from, vectors_to_all, world
-from lookup import MergedLookup, checked
+from lookup import MergedLookup, checked, scattered
 from torch import nn
 
 FEW = 2**31  # rows that 32 bits can name
@@ -201,24 +200,27 @@ class DistributedEmbedding(nn.Module):
                 block.copy_((2 * shares - 1) / width**0.5)
 
     @torch.no_grad()
-    def get_weights(self, rows_at_once=2**16):
-        """All tables, whole, as CPU tensors on every process; they travel in blocks of so many
-        rows.
+    def get_weights(self, rows_at_once=2**16, keep=True):
+        """All tables, whole, as CPU tensors; they travel in blocks of so many rows.
+
+        All processes take part; one that says `keep=False` keeps no more than a block, and gets
+        None. `keep` may be a list of tensors to fill, such as those of memory-mapped files.
         """
-        tables = [torch.empty(t.rows, t.width, dtype=self.dtype) for t in self.plan.tables]
-        for piece, rows in self.copies.places():
+        tables = keep or None
+        if keep is True:
+            tables = [torch.empty(t.rows, t.width, dtype=self.dtype) for t in self.plan.tables]
+        for piece, rows in self.copies.places() if tables else ():
             tables[piece.table].copy_(rows)
         here = dict(self.shards.places())
         for piece in self.plan.pieces:
-            goal = _part(tables[piece.table], piece)
             for at in range(0, piece.rows, rows_at_once):
-                block = torch.empty_like(
-                    goal[at : at + rows_at_once], device=self.home
-                ).contiguous()
+                shape = min(rows_at_once, piece.rows - at), piece.cols
+                block = torch.empty(shape, dtype=self.dtype, device=self.home)
                 if piece in here:
                     block.copy_(here[piece][at : at + rows_at_once])
                 copy_from([block], piece.device)
-                goal[at : at + rows_at_once] = block
+                if tables:
+                    _part(tables[piece.table], piece)[at : at + rows_at_once] = block.cpu()
         return tables
 
     @torch.no_grad()
@@ -241,19 +243,6 @@ def _part(table, piece):
     return table[piece.first_row :][
         : piece.rows, piece.first_col : piece.first_col + piece.cols
     ]
-
-
-def scattered(numbers, seed):
-    """For each whole number one from 0 to below 1, in float64, that looks like chance.
-
-    The mixing of SplitMix64 (Steele et al. 2014), with int64's overflow as arithmetic modulo
-    2^64.
-    """
-    mixed = numbers + (seed + 1) * 0x1E3779B97F4A7C15 % 2**63
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
-        mixed = mixed ^ ((mixed >> shift) & (2 ** (64 - shift) - 1))
-        mixed = mixed * (factor - 2**64 if factor >= 2**63 else factor)
-    return ((mixed >> 11) & (2**53 - 1)).double() / 2**53
 
 
 def _layers(model):

@@ -150,6 +150,19 @@ def pooled(weight_RW, ids_V, lengths_N, sparse=True, dead=None):
     )
 
 
+def scattered(numbers, seed):
+    """For each whole number one from 0 to below 1, in float64, that looks like chance.
+
+    The mixing of SplitMix64 (Steele et al. 2014), with int64's overflow as arithmetic modulo
+    2^64.
+    """
+    mixed = numbers + (seed + 1) * 0x1E3779B97F4A7C15 % 2**63
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
+        mixed = mixed ^ ((mixed >> shift) & (2 ** (64 - shift) - 1))
+        mixed = mixed * (factor - 2**64 if factor >= 2**63 else factor)
+    return ((mixed >> 11) & (2**53 - 1)).double() / 2**53
+
+
 class MergedLookup(nn.Module):
     """A module from the ids of these pieces' inputs to their vectors, (P, all pairs' B x W),
     pair by pair.

@@ -1,19 +1,17 @@
 """Where each embedding table lies: a pure function from tables and devices to a plan.
 
 The rules are those of NVIDIA-Merlin/distributed-embeddings 1.0 (`dist_model_parallel.py`), in
-our own code. Sizes and thresholds count elements (rows x width), and each table takes one of
-three ways:
+our own code. Sizes and thresholds count elements (rows x width):
 
-    rows * width <= replicate_threshold  a copy on every device, gradients averaged (data
-    parallel) rows * width >= row_threshold        rows cut into one range for each device
-    otherwise                            whole, or columns cut into 2, 4, 8 ... slices of at
-    most column_threshold
+    elements <= replicate_threshold   a copy on every device, gradients averaged
+    elements >= row_threshold         rows cut into one range for each device
+    otherwise                         whole, or columns cut into 2, 4, 8 ... slices, each of
+                                      at most column_threshold
 
 Where we differ: tables of one width merge whatever their combiner, since here the layer divides
 the sums of means itself; `device_limit` counts copies and row slices, too, and may move row
 slices to the host; what lies there is merged as well. Theirs limits and moves whole tables and
-column slices alone, merges none of those on the host, and deals in turn where there is one
-device.
+column slices alone, merges none of those on the host, and deals in turn on one device.
 """
 
 import heapq

@@ -1,13 +1,12 @@
-"""What a step costs by a plan: bytes to the last one, seconds by a model of four rates.
+"""What a step costs by a plan: bytes to the last one, seconds by a model of a few rates.
 
     traffic   ids to the tables, vectors back, gradients there again, copied weights averaged
-    lookup    rows read in the forward pass; gradients, weights and the optimiser's sums read
-    and written in the backward pass layers    2 floating-point operations for each weight and
-    sample, three times: forward, and twice backward seconds   starts + bytes over the link +
-    bytes of rows + operations, each over its rate; the slowest device counts
+    rows      read in the forward pass; then gradients, weights and the optimiser's sums
+    layers    2 operations for each weight and sample, three times: once forward, twice back
+    seconds   starts, bytes over the link, bytes of rows, operations, each over its rate
 
-The parts are taken one after the other, as a plain step does them; an engine that overlaps them
-is faster.
+The busiest device counts, by what it sends or receives. The parts are taken one after the
+other, as a plain step does them; an engine that overlaps them is faster.
 """
 
 from dataclasses import dataclass, replace

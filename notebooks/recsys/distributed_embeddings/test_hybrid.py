@@ -1,6 +1,7 @@
 """The layer on 1, 2 and 4 real processes equals one process, for every way to place tables."""
 
 import hybrid
+import numpy as np
 import pytest
 import torch
 from crew import Crew
@@ -230,6 +231,26 @@ def moved(state, options):
     layer = DistributedEmbedding(plan_for(size, **options), dtype=torch.float64)
     layer.set_weights([table.numpy() for table in whole_tables()])
     return layer.get_weights(rows_at_once=5)
+
+
+def kept(state, folder):
+    """What process 0 finds in files that it mapped, and what process 1 keeps."""
+    size, rank = torch.distributed.get_world_size(), torch.distributed.get_rank()
+    layer, files = DistributedEmbedding(plan_for(size), dtype=torch.float64), False
+    if rank == 0:
+        files = [
+            torch.from_numpy(np.memmap(f"{folder}/{at}", "float64", "w+", shape=(rows, width)))
+            for at, (rows, width, *_) in enumerate(TABLES)
+        ]
+    found = layer.get_weights(rows_at_once=5, keep=files)
+    return found and [table.clone() for table in found]
+
+
+def test_tables_may_go_into_files_and_need_not_be_kept_by_all(crews, tmp_path):
+    first, second = crews[2].run("test_hybrid:kept", str(tmp_path))
+    whole = DistributedEmbedding(plan_for(1), dtype=torch.float64).get_weights()
+    assert second is None
+    assert all(torch.equal(a, b) for a, b in zip(first, whole, strict=True))
 
 
 @pytest.mark.parametrize("size", [1, 2, 4])
