@@ -28,7 +28,7 @@ from placement import plan
 from synthetic_models import DLRM_TERABYTE
 from torch.nn.parallel import DistributedDataParallel
 
-RATE, FACTOR = 0.1, 2_000
+RATE, FACTOR, FEW = 0.1, 2_000, 2**13
 HYBRID, COPIED, PEER = "ours, hybrid", "ours, all copied", "torchrec"
 PEERS = [PEER] * bool(importlib.util.find_spec("torchrec"))
 SPARSE, DENSE = "DDP, sparse gradients", "DDP, dense gradients"
@@ -44,6 +44,14 @@ def load(state, rows, batch, steps):
     firsts = range(rank * share, batch * steps, batch)
     state["batches"] = [clicks.part(first, first + share).to(place) for first in firsts]
     state["rows"], state["tables"] = rows, start_tables(rows)
+
+
+def spread(rows, devices, copied=FEW):
+    """The plan of the race: copies of small tables, which so send nothing and add up their many
+    gradients before they round a weight; the others by memory.
+    """
+    shapes = [(n, SMALL.width) for n in rows]
+    return plan(shapes, devices, "memory_balanced", replicate_threshold=copied)
 
 
 def where():
@@ -71,9 +79,8 @@ def build(state, name):
         return
     average = None
     if name in (HYBRID, COPIED, ALONE, THREAD):
-        copied = float("inf") if name == COPIED else None
-        own = plan(shapes, world()[1], replicate_threshold=copied)
-        tables = DistributedEmbedding(own, check=False)
+        copied = float("inf") if name == COPIED else FEW
+        tables = DistributedEmbedding(spread(state["rows"], world()[1], copied), check=False)
         model = called = model_on(tables)
         average = average_gradients
         broadcast(model)
@@ -167,9 +174,7 @@ def steps(state, name, count):
 
 
 def whole_tables(state, name):
-    """(all tables, dense weights) of a contestant; from process 0 alone, the others take part
-    and give None.
-    """
+    """(all tables, dense weights) of a contestant, from process 0; the others give None."""
     tables, model = state[name][1](), state[name][2]
     dense = [
         w.detach().clone() for n, w in model.named_parameters() if not n.startswith("tables.")
@@ -214,13 +219,7 @@ def counted(state, name):
 
 
 def check(crew, alone, names, count=3):
-    """{name: (difference of losses, share of the weights' way)} from one process's after
-    `count` steps.
-
-    The share: how far apart weights are at most, over how far they have moved at most, for
-    tables and the rest of the network; a table that learns twice as fast has 1. AssertionError
-    from 0.02 on.
-    """
+    """{name: (losses apart, weights apart over their way)}; AssertionError from 0.02 of it on."""
     alone.run("bench_hybrid:build", ALONE)
     begin = alone.run("bench_hybrid:whole_tables", ALONE)[0]
     base_losses = torch.tensor(alone.run("bench_hybrid:steps", ALONE, count)[0])
