@@ -1,0 +1,246 @@
+"""Implicit alternating least squares as the article's ALX solves it: all pairs in the loss, one Gramian a pass.
+
+The loss over users' vectors w and items' vectors h, with S the set of links (Hu, Koren and Volinsky 2008; in the form of
+Rendle et al. 2021):
+
+    sum over S of (1 - w.h)^2  +  alpha * sum over all pairs of (w.h)^2  +  sum_u lambda_u |w_u|^2  +  sum_i lambda_i |h_i|^2
+
+With H fixed each w solves (sum over its items of h h' + alpha * H'H + lambda_u I) w = sum over its items of h; then sides
+change. `scaled`: lambda_u = regularisation * (links of u + alpha * items), as ALX trains; else lambda_u = regularisation.
+ALX's code of 2021 folds test rows in with the plain one; here training and `fold_in` use the same.
+
+Shapes: `U` rows (users), `N` columns (items), `D` factors, `R` dense rows, `L` items in a dense row.
+"""
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import matrix_free
+import ranking
+import torch
+from dense_batching import dense_batches  # noqa: F401  a public name of this module, too
+from linear_solvers import SOLVERS, solve
+from link_graph import histories_of
+
+
+class Precision(NamedTuple):
+    """dtypes: tables are stored in `storage`, systems built and solved in `solve`, solved rows and scores rounded to these."""
+
+    storage: torch.dtype = torch.float32
+    solve: torch.dtype = torch.float32
+    rows: torch.dtype | None = None
+    scores: torch.dtype | None = None
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a fit is done: whether lambda is `scaled`, dense rows of `length` items, `batch` of them at once, `steps` of CG."""
+
+    scaled: bool = True
+    length: int = 16
+    batch: int = 1024
+    steps: int = 3
+    precision: Precision = Precision()
+    seed: int = 0
+
+
+class Model:
+    """A fitted factorisation: `users` (U, D), `items` (N, D), and the settings that made them."""
+
+    def __init__(self, users, items, alpha, regularisation, settings=None, held=None):
+        self.users, self.items, self.held = users, items, held
+        self.alpha, self.regularisation = float(alpha), float(regularisation)
+        self.settings = settings or Settings()
+
+    def fold_in(self, history):
+        """The vector (D,) of a row that no training saw, from its items; of a list of histories, (B, D).
+
+        Solved by Cholesky with the items fixed. ValueError for an item that is not there, twice the same, or NaN items.
+        """
+        _refuse_nan("items", self.items)
+        one = not len(history) or not hasattr(history[0], "__len__")
+        histories = [torch.as_tensor(h, dtype=torch.int64).cpu() for h in ([history] if one else history)]
+        for asked in histories:
+            _refuse_items(asked, len(self.items))
+        side = _Side(histories, len(self.items), "cholesky", self, self.items.device)
+        found = side.solved(self.items, None)
+        return found[0] if one else found
+
+    def recall(self, k, held=None):
+        """Mean capped recall at k over held-out rows, each folded in from what may be seen, which is masked.
+
+        `held`: a `link_graph.Held`, default the one that `fit` was given. ValueError without one.
+        """
+        held = held or self.held
+        if held is None:
+            raise ValueError("recall needs held-out rows: fit(…, held=…) or recall(k, held=…) brings them")
+        return float(self.recalls(k, held).mean())
+
+    def recalls(self, k, held):
+        """The capped recall at k of each held-out row, (rows,)."""
+        scores = ranking.scores(self.fold_in(held.seen), self.items, self.settings.precision.scores)
+        return ranking.capped_recall(ranking.top_k(scores, held.seen, k), held.wanted)
+
+    def loss(self, rows, cols):
+        """The loss above on these links, in float64."""
+        penalties = [
+            penalties_of(torch.bincount(ends, minlength=len(own)), len(other), self)
+            for ends, own, other in ((rows, self.users, self.items), (cols, self.items, self.users))
+        ]
+        w, h = self.users.double(), self.items.double()
+        on_links = (1 - (w[rows] * h[cols]).sum(1)).square().sum()
+        everywhere = ((w.T @ w) * (h.T @ h)).sum()
+        sizes = sum((p.double() * t.square().sum(1)).sum() for p, t in zip(penalties, (w, h), strict=True))
+        return on_links + self.alpha * everywhere + sizes
+
+
+def fit(rows, cols, shape, factors, alpha, regularisation, iterations, solver="cholesky", settings=None, held=None):
+    """The Model after `iterations` passes over both sides: `fit(rows, cols, (U, N), 32, 0.05, 0.01, 8).recall(20)`.
+
+    `rows`, `cols`: int64 tensors of the links, on the device that does the work. `solver`: "cholesky", "lu" or "cg" on
+    dense batches, or "matrix_free" (conjugate gradients, no matrices; float32). Both kinds of CG start from the row's last vector.
+    Raises ValueError for what no answer is defined for: see `_refuse`.
+    """
+    settings = settings or Settings()
+    _refuse(rows, cols, shape, factors, alpha, regularisation, iterations, solver, settings)
+    draw = torch.Generator().manual_seed(settings.seed)
+    items = torch.randn(shape[1], factors, generator=draw) * 0.1 / factors**0.5
+    storage, where = settings.precision.storage, rows.device
+    users = torch.zeros(shape[0], factors, dtype=storage, device=where)
+    model = Model(users, items.to(where, storage), alpha, regularisation, settings, held)
+    sides = [
+        _Side(_links_of(*ends, solver), count, solver, model, where)
+        for ends, count in (((rows, cols, shape), shape[1]), ((cols, rows, shape[::-1]), shape[0]))
+    ]
+    for _ in range(iterations):
+        model.users = sides[0].solved(model.items, model.users)
+        model.items = sides[1].solved(model.users, model.items)
+    return model
+
+
+def fit_reference(rows, cols, items, users_count, alpha, penalties, iterations):
+    """(users, items) in float64 from the given items, one row after the other, `penalties` for both sides."""
+    tables = [torch.zeros(users_count, items.shape[1], dtype=torch.float64), items.double()]
+    links = list(zip(rows.tolist(), cols.tolist(), strict=True))
+    for turn in range(2 * iterations):
+        side = turn % 2
+        own, other = tables[side], tables[1 - side]
+        for row in range(len(own)):
+            mine = other[[pair[1 - side] for pair in links if pair[side] == row]]
+            matrix = mine.T @ mine + alpha * other.T @ other + penalties[side][row] * torch.eye(own.shape[1])
+            own[row] = torch.linalg.solve(matrix, mine.sum(0))
+    return tables
+
+
+def penalties_of(links_U, others, model):
+    """Each row's lambda (U,): scaled by its links and by `alpha` times the other side's rows, or the same for all."""
+    plain = torch.full(links_U.shape, model.regularisation, device=links_U.device)
+    return plain * (links_U + model.alpha * others) if model.settings.scaled else plain
+
+
+def gramian(table_ND, dtype=torch.float32):
+    """The sum of all outer products of a table's rows, (D, D), from float32 whatever the table is stored in."""
+    wide = table_ND.to(torch.float32) if table_ND.dtype != torch.float64 else table_ND
+    return (wide.T @ wide).to(dtype)
+
+
+def normal_equations(batch, table_ND, gram_DD, penalties_U):
+    """(matrices (U, D, D), right-hand sides (U, D)) of a batch's owners, in the dtype of `gram_DD`.
+
+    `table_ND` has one row of zeros more than there are items: empty places, numbered -1, gather it. Outer products
+    of each dense row first, then a segment sum over the rows of each owner.
+    """
+    h_RLD = table_ND[batch.items_RL].to(gram_DD.dtype)
+    count, size = len(batch.owners_U), h_RLD.shape[2]
+    A_UDD = gram_DD.expand(count, size, size).clone()
+    A_UDD.index_add_(0, batch.place_R, h_RLD.mT @ h_RLD)
+    A_UDD.diagonal(dim1=1, dim2=2).add_(penalties_U[:, None].to(A_UDD.dtype))
+    b_UD = A_UDD.new_zeros(count, size).index_add_(0, batch.place_R, h_RLD.sum(1))
+    return A_UDD, b_UD
+
+
+class _Side:
+    """All that one side's passes share: its links, batched once, and its penalties."""
+
+    def __init__(self, links, others, solver, model, where):
+        self.settings, self.alpha, self.solver = model.settings, model.alpha, solver
+        if solver == "matrix_free":
+            self.links, counts = links, links.links_U
+        else:
+            dense = dense_batches(links, self.settings.length)
+            most = -(-int(dense.links_U.max()) // self.settings.length) if len(links) else 1
+            parts = dense.batches(max(self.settings.batch, most))
+            self.batches = [type(part)(*(t.to(where) for t in part)) for part in parts]
+            counts = dense.links_U.to(where)
+        self.penalties = penalties_of(counts, others, model)
+
+    def solved(self, other_ND, own_UD):
+        """This side's table, solved with the other side's fixed."""
+        to = self.settings.precision
+        gram = self.alpha * gramian(other_ND, to.solve)
+        if self.solver == "matrix_free":
+            return matrix_free.solve_rows(self.links, other_ND, own_UD, gram, self.penalties, self.settings.steps)
+        table = torch.cat([other_ND, other_ND.new_zeros(1, other_ND.shape[1])])
+        found = other_ND.new_zeros(len(self.penalties) + 1, other_ND.shape[1], dtype=to.storage)
+        for batch in self.batches:  # the last row takes what belongs to nobody
+            A_UDD, b_UD = normal_equations(batch, table, gram, self.penalties[batch.owners_U])
+            start = None if own_UD is None else own_UD[batch.owners_U].to(to.solve)
+            rows_UD = solve(A_UDD, b_UD, self.solver, start, self.settings.steps)
+            found[batch.owners_U] = rows_UD.to(to.rows or to.storage).to(to.storage)
+        return found[:-1]
+
+
+def _links_of(rows, cols, shape, solver):
+    if solver == "matrix_free":
+        return matrix_free.sparse_links(rows, cols, shape)
+    return histories_of(rows.cpu(), cols.cpu(), shape[0])
+
+
+def _refuse(rows, cols, shape, factors, alpha, regularisation, iterations, solver, settings):
+    """ValueError for unknown solvers, links that are no set of pairs inside `shape`, and systems without one answer."""
+    if solver not in (*SOLVERS, "matrix_free"):
+        raise ValueError(f"solver {solver!r}; allowed are {', '.join(SOLVERS)} and matrix_free")
+    if solver == "matrix_free" and settings.precision != Precision():
+        raise ValueError(f"precision {settings.precision}: matrix_free works in float32 alone")
+    if len(rows) != len(cols) or not len(rows):
+        raise ValueError(f"{len(rows)} rows and {len(cols)} columns of links; allowed are as many of both, 1 or more")
+    for name, ends, count in (("row", rows, shape[0]), ("column", cols, shape[1])):
+        if int(ends.min()) < 0 or int(ends.max()) >= count:
+            raise ValueError(f"{name}s {int(ends.min())} to {int(ends.max())}: allowed are 0 to {count - 1}")
+    keys = torch.sort(rows * shape[1] + cols).values
+    twice = (keys[1:] == keys[:-1]).nonzero()
+    if len(twice):
+        pair = divmod(int(keys[twice[0, 0]]), shape[1])
+        raise ValueError(f"the link {pair} and {len(twice) - 1} more come twice; a link is there or not: allowed is once")
+    if not 1 <= factors <= min(shape):
+        raise ValueError(
+            f"factors={factors} for a matrix of {shape[0]} × {shape[1]}: allowed are 1 to {min(shape)}, since no matrix "
+            f"has a higher rank"
+        )
+    if not (0 <= alpha < float("inf") and 0 <= regularisation < float("inf")) or iterations < 1:
+        raise ValueError(
+            f"alpha={alpha}, regularisation={regularisation}, iterations={iterations}: weights are finite and not "
+            f"negative, iterations 1 or more"
+        )
+    for name, ends, count in (("row", rows, shape[0]), ("column", cols, shape[1])):
+        empty = (torch.bincount(ends, minlength=count) == 0).nonzero()
+        if len(empty) and regularisation == 0:
+            raise ValueError(f"{name} {int(empty[0, 0])} has no link and regularisation is 0: nothing holds its vector")
+
+
+def _refuse_items(history, count):
+    if len(history) and (int(history.min()) < 0 or int(history.max()) >= count):
+        raise ValueError(f"items {int(history.min())} to {int(history.max())}: allowed are 0 to {count - 1}")
+    if len(torch.unique(history)) != len(history):
+        raise ValueError(f"an item comes twice in {history.tolist()[:20]}; a link is there or not: allowed is once")
+
+
+def _refuse_nan(name, table):
+    if not bool(torch.isfinite(table).all()):
+        bad = int((~torch.isfinite(table)).any(1).sum())
+        raise ValueError(f"{bad} of {len(table)} {name} are not finite: a row cannot be solved from them")
+
+
+def with_settings(settings, **changes):
+    """Settings with some changed: `with_settings(Settings(), length=32)`."""
+    return replace(settings, **changes)
