@@ -38,7 +38,7 @@ class Settings:
 
     scaled: bool = True
     length: int = 16
-    batch: int = 1024
+    batch: int = 128
     steps: int = 3
     precision: Precision = Precision()
     seed: int = 0
@@ -62,7 +62,7 @@ class Model:
         histories = [torch.as_tensor(h, dtype=torch.int64).cpu() for h in ([history] if one else history)]
         for asked in histories:
             _refuse_items(asked, len(self.items))
-        side = _Side(histories, len(self.items), "cholesky", self, self.items.device)
+        side = Side(histories, len(self.items), "cholesky", self, self.items.device)
         found = side.solved(self.items, None)
         return found[0] if one else found
 
@@ -109,7 +109,7 @@ def fit(rows, cols, shape, factors, alpha, regularisation, iterations, solver="c
     users = torch.zeros(shape[0], factors, dtype=storage, device=where)
     model = Model(users, items.to(where, storage), alpha, regularisation, settings, held)
     sides = [
-        _Side(_links_of(*ends, solver), count, solver, model, where)
+        Side(links_of(*ends, factors, solver), count, solver, model, where)
         for ends, count in (((rows, cols, shape), shape[1]), ((cols, rows, shape[::-1]), shape[0]))
     ]
     for _ in range(iterations):
@@ -144,22 +144,22 @@ def gramian(table_ND, dtype=torch.float32):
     return (wide.T @ wide).to(dtype)
 
 
-def normal_equations(batch, table_ND, gram_DD, penalties_U):
-    """(matrices (U, D, D), right-hand sides (U, D)) of a batch's owners, in the dtype of `gram_DD`.
+def normal_equations(h_RLD, place_R, gram_DD, penalties_U):
+    """(matrices (U, D, D), right-hand sides (U, D)) of a batch's owners from their items' vectors, zeros in empty places.
 
-    `table_ND` has one row of zeros more than there are items: empty places, numbered -1, gather it. Outer products
-    of each dense row first, then a segment sum over the rows of each owner.
+    `gram_DD` is `alpha` times the Gramian, and its dtype is that of all arithmetic. Outer products of each dense row
+    first, then a segment sum over the rows of each owner.
     """
-    h_RLD = table_ND[batch.items_RL].to(gram_DD.dtype)
-    count, size = len(batch.owners_U), h_RLD.shape[2]
+    h_RLD = h_RLD.to(gram_DD.dtype)
+    count, size = len(penalties_U), h_RLD.shape[2]
     A_UDD = gram_DD.expand(count, size, size).clone()
-    A_UDD.index_add_(0, batch.place_R, h_RLD.mT @ h_RLD)
+    A_UDD.index_add_(0, place_R, h_RLD.mT @ h_RLD)
     A_UDD.diagonal(dim1=1, dim2=2).add_(penalties_U[:, None].to(A_UDD.dtype))
-    b_UD = A_UDD.new_zeros(count, size).index_add_(0, batch.place_R, h_RLD.sum(1))
+    b_UD = A_UDD.new_zeros(count, size).index_add_(0, place_R, h_RLD.sum(1))
     return A_UDD, b_UD
 
 
-class _Side:
+class Side:
     """All that one side's passes share: its links, batched once, and its penalties."""
 
     def __init__(self, links, others, solver, model, where):
@@ -182,17 +182,19 @@ class _Side:
             return matrix_free.solve_rows(self.links, other_ND, own_UD, gram, self.penalties, self.settings.steps)
         table = torch.cat([other_ND, other_ND.new_zeros(1, other_ND.shape[1])])
         found = other_ND.new_zeros(len(self.penalties) + 1, other_ND.shape[1], dtype=to.storage)
-        for batch in self.batches:  # the last row takes what belongs to nobody
-            A_UDD, b_UD = normal_equations(batch, table, gram, self.penalties[batch.owners_U])
+        for batch in self.batches:  # the last row is zero, and takes what belongs to nobody
+            penalties_U = self.penalties[batch.owners_U]
+            A_UDD, b_UD = normal_equations(table[batch.items_RL], batch.place_R, gram, penalties_U)
             start = None if own_UD is None else own_UD[batch.owners_U].to(to.solve)
             rows_UD = solve(A_UDD, b_UD, self.solver, start, self.settings.steps)
             found[batch.owners_U] = rows_UD.to(to.rows or to.storage).to(to.storage)
         return found[:-1]
 
 
-def _links_of(rows, cols, shape, solver):
+def links_of(rows, cols, shape, factors, solver):
+    """The links as the solver wants them: `matrix_free.SparseLinks`, or a list of histories."""
     if solver == "matrix_free":
-        return matrix_free.sparse_links(rows, cols, shape)
+        return matrix_free.sparse_links(rows, cols, shape, factors)
     return histories_of(rows.cpu(), cols.cpu(), shape[0])
 
 
