@@ -12,10 +12,11 @@ ALX's code of 2021 folds test rows in with the plain one; here training and `fol
 Shapes: `U` rows (users), `N` columns (items), `D` factors, `R` dense rows, `L` items in a dense row.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import matrix_free
+import numpy as np
 import ranking
 import torch
 from dense_batching import dense_batches  # noqa: F401  a public name of this module, too
@@ -58,10 +59,8 @@ class Model:
         Solved by Cholesky with the items fixed. ValueError for an item that is not there, twice the same, or NaN items.
         """
         _refuse_nan("items", self.items)
-        one = not len(history) or not hasattr(history[0], "__len__")
-        histories = [torch.as_tensor(h, dtype=torch.int64).cpu() for h in ([history] if one else history)]
-        for asked in histories:
-            _refuse_items(asked, len(self.items))
+        one = torch.is_tensor(history) or not len(history) or not np.ndim(history[0])
+        histories = [_checked(asked, len(self.items)) for asked in ([history] if one else history)]
         side = Side(histories, len(self.items), "cholesky", self, self.items.device)
         found = side.solved(self.items, None)
         return found[0] if one else found
@@ -230,11 +229,14 @@ def _refuse(rows, cols, shape, factors, alpha, regularisation, iterations, solve
             raise ValueError(f"{name} {int(empty[0, 0])} has no link and regularisation is 0: nothing holds its vector")
 
 
-def _refuse_items(history, count):
-    if len(history) and (int(history.min()) < 0 or int(history.max()) >= count):
-        raise ValueError(f"items {int(history.min())} to {int(history.max())}: allowed are 0 to {count - 1}")
+def _checked(history, count):
+    """The history as an int64 tensor on the CPU; ValueError for what is no set of items."""
+    history = torch.as_tensor(history).cpu()
+    if len(history) and (history.is_floating_point() or int(history.min()) < 0 or int(history.max()) >= count):
+        raise ValueError(f"items {history.tolist()[:20]}: allowed are whole numbers from 0 to {count - 1}")
     if len(torch.unique(history)) != len(history):
         raise ValueError(f"an item comes twice in {history.tolist()[:20]}; a link is there or not: allowed is once")
+    return history.long()
 
 
 def _refuse_nan(name, table):
@@ -242,7 +244,3 @@ def _refuse_nan(name, table):
         bad = int((~torch.isfinite(table)).any(1).sum())
         raise ValueError(f"{bad} of {len(table)} {name} are not finite: a row cannot be solved from them")
 
-
-def with_settings(settings, **changes):
-    """Settings with some changed: `with_settings(Settings(), length=32)`."""
-    return replace(settings, **changes)

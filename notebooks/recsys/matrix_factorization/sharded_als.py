@@ -132,9 +132,9 @@ class _Shards:
         job, others = self.job, self.job.shape[1 - side]
         gram_DD = gramian(self.tables[1 - side])
         self._collective(distributed.all_reduce, gram_DD, predicted=_all_reduce(self.processes, gram_DD.nbytes))
-        fixed = self.tables[1 - side].clone()  # the other side does not move in this pass
+        self.tables[side].zero_()  # a row without links is in no batch, and its vector is zero
         for batch in batches:
-            h_RLD = self.gather(fixed, batch.items_RL, self.sizes[1 - side])
+            h_RLD = self.gather(self.tables[1 - side], batch.items_RL, self.sizes[1 - side])
             scale = links_U[batch.owners_U] + job.alpha * others if job.settings.scaled else torch.ones(len(batch.owners_U))
             A_UDD, b_UD = normal_equations(h_RLD, batch.place_R, job.alpha * gram_DD, job.regularisation * scale)
             numbers = torch.where(batch.owners_U < 0, -1, batch.owners_U * self.processes + self.rank)
