@@ -29,6 +29,7 @@ from scipy import stats
 ALPHAS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 LAMBDAS = {True: (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1), False: (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)}
 MIDDLE, FACTORS, ITERATIONS = 3, 64, 8
+KNOBS = {"": (0.1, 0.01), "weak_": (0.0003, 1e-7)}  # alpha and lambda: near the best on validation rows, and nearly nothing
 B, F = torch.bfloat16, torch.float32
 PRECISIONS = {
     "full": Precision(),
@@ -45,8 +46,9 @@ def fitted(split, shape, alpha, regularisation, settings, factors=FACTORS, solve
     return als.fit(split.rows, split.cols, shape, factors, alpha, regularisation, ITERATIONS, solver, settings)
 
 
-def grid(split, shape, scaled, factors=FACTORS, alphas=ALPHAS):
+def grid(split, shape, scaled, factors=FACTORS, alphas=None):
     """Recall@20 on validation rows (alphas, lambdas)."""
+    alphas = alphas or ALPHAS
     cells = itertools.product(alphas, LAMBDAS[scaled])
     found = [fitted(split, shape, *cell, Settings(scaled=scaled), factors).recall(20, split.validation) for cell in cells]
     return np.array(found).reshape(len(alphas), -1)
@@ -90,17 +92,17 @@ def popular(split, count, k):
     return float(ranking.capped_recall(ranking.top_k(scores, split.test.seen, k), split.test.wanted).mean())
 
 
-def precision(graph, seed, alpha=0.1, regularisation=0.01, factors=32):
-    """Test recalls of one split in each precision, by Cholesky; 0 where numbers ran out. The first two numbers are fixed beforehand."""
+def precision(graph, seed, factors=32):
+    """Test recalls of one split in each precision, by Cholesky, with both pairs of `KNOBS`; 0 where numbers ran out."""
     split, told = link_graph.split_rows(graph, seed), {}
-    for name, one in PRECISIONS.items():
+    for (corner, knobs), (name, one) in itertools.product(KNOBS.items(), PRECISIONS.items()):
         settings = Settings(precision=one, length=32)
-        model = fitted(split, graph.shape, alpha, regularisation, settings, factors, "cholesky")
-        broken = not torch.isfinite(model.items).all()
-        told[name] = 0.0 if broken else als.Model(
-            model.users, model.items, alpha, regularisation, Settings(precision=Precision(scores=one.scores))
-        ).recall(20, split.test)
-    return told | {f"{name}_loss": told["full"] - told[name] for name in PRECISIONS if name != "full"}
+        model = fitted(split, graph.shape, *knobs, settings, factors, "cholesky")
+        told[f"{corner}{name}_broken"] = broken = float(not torch.isfinite(model.items).all())
+        judge = als.Model(model.users, model.items, *knobs, Settings(precision=Precision(scores=one.scores)))
+        told[f"{corner}{name}"] = 0.0 if broken else judge.recall(20, split.test)
+        told[f"{corner}{name}_loss"] = told[f"{corner}full"] - told[f"{corner}{name}"]
+    return told
 
 
 def variants(graphs, seed, factors=32):
@@ -129,7 +131,7 @@ def seconds(graph, factors, solver="matrix_free", repeats=7):
     return statistics.median(took)
 
 
-def sizes(receipt, repeats=7):
+def sizes(receipt, repeats=7, factors=(16, 32, 64, 128, 256)):
     """Records how the time of a pass grows with pages and links together, and with the factors."""
     drawn = [link_graph.community_graph(2**n, 40 * 2**n, seed=n) for n in range(11, 17)]
     took = [seconds(graph, FACTORS, repeats=repeats) for graph in drawn]
@@ -139,16 +141,16 @@ def sizes(receipt, repeats=7):
     half = fit.stderr * stats.t.ppf(0.975, len(links) - 2)
     spread = {"low": fit.slope - half, "high": fit.slope + half, "repeats": len(links)}
     receipt.record("study_size_exponent", fit.slope, "exponent", **spread)
-    factors, graph = (16, 32, 64, 128, 256), drawn[1]
+    graph = drawn[1]
     rows = {kind: [seconds(graph, d, kind, repeats) for d in factors] for kind in ("matrix_free", "cholesky", "cg", "lu")}
     receipt.curve("factors", factors=list(factors), **rows)
 
 
-def knee(receipt, graph, repeats=5, factors=32):
+def knee(receipt, graph, repeats=5, factors=32, tried=(1, 2, 4, 8)):
     """Records seconds, computing seconds and bytes for each epoch by the number of processes."""
     items = torch.randn(len(graph.titles), factors, generator=torch.Generator().manual_seed(0)) * 0.1
     rows = []
-    for processes in (1, 2, 4, 8):
+    for processes in tried:
         found = []
         for _ in range(repeats):
             job = graph.rows, graph.cols, items, len(graph.titles), 0.1, 0.01, 3
@@ -165,7 +167,8 @@ def record(receipt, part, told):
     for name in (name for name in told[0] if not name.startswith("curve_")):
         values = [one[name] for one in told]
         half = statistics.stdev(values) / len(values) ** 0.5 * stats.t.ppf(0.975, len(values) - 1)
-        mean, unit = statistics.mean(values), "weight" if name.endswith("chosen") else "recall"
+        units = {"chosen": "weight", "broken": "share of splits"}
+        mean, unit = statistics.mean(values), units.get(name.rpartition("_")[2], "recall")
         receipt.record(f"study_{part}_{name}", mean, unit, low=mean - half, high=mean + half, repeats=len(values))
     for name, columns in told[0].items():
         if name.startswith("curve_"):
@@ -194,9 +197,6 @@ def main(arguments=None):
             call = {"tuning": tuning, "precision": precision, "variants": variants}[part]
             told = [call(graphs if part == "variants" else graph, seed) for seed in range(given.splits)]
             record(receipt, part, told)
-            for old, new in (("tuning_gain", "tuning_gain"), ("precision_tables_loss", "precision_loss")):
-                if f"study_{old}" in receipt.metrics and old != new:
-                    receipt.metrics[f"study_{new}"] = receipt.metrics[f"study_{old}"]
         print(receipt.write(f"study_{part}"), flush=True)
 
 

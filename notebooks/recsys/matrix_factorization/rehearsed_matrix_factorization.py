@@ -1,0 +1,69 @@
+"""A pass over both sides as a GPU would run it, the naive way, and a broken one.
+
+`make predict` counts them without a GPU, at the sizes of each tier.
+"""
+
+import implicit_als
+import matrix_free
+import torch
+from link_graph import community_graph
+
+LINKS = 40  # a page
+METRICS = {"pass_rate": ("ours", lambda sizes: LINKS * sizes["pages"])}
+
+
+def ours(sizes, device):
+    """A pass over both sides without matrices: three steps of conjugate gradients for all rows at once"""
+    graph, tables = _ready(sizes, device)
+    ends = _ends(graph)
+    links = [matrix_free.sparse_links(*end, sizes["factors"]) for end in ends]
+
+    def call():
+        for side, own in enumerate(links):
+            gram = 0.1 * implicit_als.gramian(tables[1 - side])
+            penalties = 0.01 * (own.links_U + 0.1 * sizes["pages"])
+            tables[side] = matrix_free.solve_rows(own, tables[1 - side], tables[side], gram, penalties)
+
+    return call
+
+
+def naive(sizes, device):
+    """One batch of the pass by normal equations: a matrix for each row, built, factorised and solved"""
+    _, tables = _ready(sizes, device)
+    rows = sizes["batch"]
+    items = torch.arange(rows * 16, device=device).reshape(rows, 16) % sizes["pages"]
+    place, penalties = torch.arange(rows, device=device), torch.ones(rows, device=device)
+
+    def call():
+        gram = 0.1 * implicit_als.gramian(tables[1])
+        A, b = implicit_als.normal_equations(tables[1][items], place, gram, penalties)
+        factor, _ = torch.linalg.cholesky_ex(A)
+        return torch.cholesky_solve(b[..., None], factor)
+
+    return call
+
+
+def broken(sizes, device):
+    """The pass without matrices, but the tables come from the host and return to it each time"""
+    graph, tables = _ready(sizes, device)
+    links = matrix_free.sparse_links(*_ends(graph)[0], sizes["factors"])
+    on_host = [table.cpu() for table in tables]
+
+    def call():
+        users, items = (table.to(device) for table in on_host)
+        gram = 0.1 * implicit_als.gramian(items)
+        on_host[0] = matrix_free.solve_rows(links, items, users, gram, torch.ones(len(users), device=device)).cpu()
+
+    return call
+
+
+def _ready(sizes, device):
+    """(a drawn graph, both tables) on the device."""
+    graph = community_graph(sizes["pages"], LINKS * sizes["pages"], 5)
+    shape = sizes["pages"], sizes["factors"]
+    tables = [torch.full(shape, 0.1, device=device) for _ in range(2)]
+    return graph._replace(rows=graph.rows.to(device), cols=graph.cols.to(device)), tables
+
+
+def _ends(graph):
+    return (graph.rows, graph.cols, graph.shape), (graph.cols, graph.rows, graph.shape[::-1])
