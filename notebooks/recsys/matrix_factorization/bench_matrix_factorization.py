@@ -1,13 +1,16 @@
-"""The race: one pass over both sides, ours and the library implicit's, on the same links and cores, for the same loss.
+"""The race: one pass over both sides, ours and the library implicit's, on the same links and
+cores, for the same loss.
 
     python -m bench_matrix_factorization                 # 20 rounds; a receipt
     python -m bench_matrix_factorization --rounds 3 --threads 1
 
-Implicit weighs a link with c in c (1 - x.y)^2 and everything else with 1. With c = 1 + 1/alpha, a regularisation of
-lambda (1 + alpha) / alpha and w = sqrt(t) x, h = sqrt(t) y for t = 1 / (1 + alpha), its loss is ours over alpha t^2 but for a
-constant. `agree` holds that before anything is timed: values and gradients of both losses, and one pass of each
-solver from the same tables. Lambda is not scaled by links on either side. What is timed is implicit's own solver on its arrays,
-without the progress bar and copies of its `fit`, and `Side.solved` of ours; three steps of CG on both, from the last vectors.
+Implicit weighs a link with c in c (1 - x.y)^2 and everything else with 1. With c = 1 + 1/alpha,
+a regularisation of lambda (1 + alpha) / alpha and w = sqrt(t) x, h = sqrt(t) y for t = 1 / (1 +
+alpha), its loss is ours over alpha t^2 but for a constant. `agree` holds that before anything
+is timed: values and gradients of both losses, and one pass of each solver from the same tables.
+Lambda is not scaled by links on either side. What is timed is implicit's own solver on its
+arrays, without the progress bar and copies of its `fit`, and `Side.solved` of ours; three steps
+of CG on both, from the last vectors.
 """
 
 import argparse
@@ -26,26 +29,45 @@ SOLVERS = ("matrix_free", "cholesky")  # ours; implicit's are its CG and its Cho
 
 
 def matched(alpha, regularisation):
-    """(implicit's alpha, implicit's regularisation, the scale t of products) for the loss of `implicit_als`."""
+    """(implicit's alpha, implicit's regularisation, the scale t of products) for the loss of
+    `implicit_als`.
+    """
     return 1 + 1 / alpha, regularisation * (1 + alpha) / alpha, 1 / (1 + alpha)
 
 
 def losses(ones_UN, w, h, alpha, regularisation):
-    """(our loss, implicit's at the matching tables times alpha t^2), over all pairs, differentiable."""
+    """(our loss, implicit's at the matching tables times alpha t^2), over all pairs,
+    differentiable.
+    """
     weight, reg, t = matched(alpha, regularisation)
     products = w @ h.T
     sizes = w.square().sum() + h.square().sum()
-    ours = (ones_UN * (1 - products).square()).sum() + alpha * products.square().sum() + regularisation * sizes
-    theirs = torch.where(ones_UN > 0, weight * (1 - products / t).square(), (products / t).square()).sum()
+    ours = (
+        (ones_UN * (1 - products).square()).sum()
+        + alpha * products.square().sum()
+        + regularisation * sizes
+    )
+    theirs = torch.where(
+        ones_UN > 0, weight * (1 - products / t).square(), (products / t).square()
+    ).sum()
     return ours, (theirs + reg * sizes / t) * alpha * t**2
 
 
 def gradients_agree(seed=0, alpha=0.3, regularisation=0.7):
-    """The largest difference of the two losses' gradients at a random point; Failed above rounding. Their values differ by a constant."""
+    """The largest difference of the two losses' gradients at a random point.
+
+    Failed above rounding. Their values differ by a constant.
+    """
     draw = torch.Generator().manual_seed(seed)
     ones_UN = (torch.rand(7, 9, generator=draw) < 0.3).double()
-    tables = [torch.randn(n, 3, generator=draw, dtype=torch.float64, requires_grad=True) for n in (7, 9)]
-    found = [torch.autograd.grad(loss, tables, retain_graph=True) for loss in losses(ones_UN, *tables, alpha, regularisation)]
+    tables = [
+        torch.randn(n, 3, generator=draw, dtype=torch.float64, requires_grad=True)
+        for n in (7, 9)
+    ]
+    found = [
+        torch.autograd.grad(loss, tables, retain_graph=True)
+        for loss in losses(ones_UN, *tables, alpha, regularisation)
+    ]
     pairs = zip(*found, strict=True)
     return max(check.close(one, two, atol=1e-9, why="float64") for one, two in pairs)
 
@@ -55,9 +77,21 @@ class Pass:
 
     def __init__(self, graph, tables, solver):
         held = als.Model(*tables, ALPHA, PLAIN, Settings(scaled=False))
-        ends = (graph.rows, graph.cols, graph.shape), (graph.cols, graph.rows, graph.shape[::-1])
+        ends = (
+            (graph.rows, graph.cols, graph.shape),
+            (graph.cols, graph.rows, graph.shape[::-1]),
+        )
         self.tables = tables
-        self.sides = [als.Side(als.links_of(*end, tables[0].shape[1], solver), end[2][1], solver, held, graph.rows.device) for end in ends]
+        self.sides = [
+            als.Side(
+                als.links_of(*end, tables[0].shape[1], solver),
+                end[2][1],
+                solver,
+                held,
+                graph.rows.device,
+            )
+            for end in ends
+        ]
 
     def __call__(self):
         users = self.sides[0].solved(self.tables[1], self.tables[0])
@@ -65,7 +99,10 @@ class Pass:
 
 
 def theirs(graph, tables, use_cg, threads):
-    """A function that makes one pass of implicit's, from the same tables in its scale; None where it is not installed."""
+    """A function that makes one pass of implicit's, from the same tables in its scale.
+
+    None where it is not installed.
+    """
     os.environ["OPENBLAS_NUM_THREADS"] = "1"  # its threads are its own: rows of the matrix
     try:
         import implicit.als
@@ -74,7 +111,13 @@ def theirs(graph, tables, use_cg, threads):
     import scipy.sparse
 
     weight, reg, t = matched(ALPHA, PLAIN)
-    options = {"regularization": reg, "alpha": weight, "use_cg": use_cg, "use_gpu": False, "num_threads": threads}
+    options = {
+        "regularization": reg,
+        "alpha": weight,
+        "use_cg": use_cg,
+        "use_gpu": False,
+        "num_threads": threads,
+    }
     solver = implicit.als.AlternatingLeastSquares(factors=tables[0].shape[1], **options).solver
     ends = graph.rows.numpy(), graph.cols.numpy()
     weights = torch.full((len(ends[0]),), weight).numpy()
@@ -92,25 +135,60 @@ def theirs(graph, tables, use_cg, threads):
 
 
 def contestants(graph, factors, threads, solver):
-    """{name: function} of ours and implicit's pass with one kind of solver, checked to agree; alone where it is not installed."""
-    start = als.fit(graph.rows, graph.cols, graph.shape, factors, ALPHA, PLAIN, 2, "matrix_free", Settings(scaled=False))
+    """{name: function} of ours and implicit's pass with one kind of solver, checked to agree;
+    alone where it is not installed.
+    """
+    start = als.fit(
+        graph.rows,
+        graph.cols,
+        graph.shape,
+        factors,
+        ALPHA,
+        PLAIN,
+        2,
+        "matrix_free",
+        Settings(scaled=False),
+    )
     tables = start.users, start.items
-    own, peer = Pass(graph, tables, solver), theirs(graph, tables, solver == "matrix_free", threads)
+    own, peer = (
+        Pass(graph, tables, solver),
+        theirs(graph, tables, solver == "matrix_free", threads),
+    )
     if peer is None:
         print("implicit is not installed: left out")
         return {"ours": own}
     for one, two in zip(own(), peer(), strict=True):
-        check.close(one, two, rtol=2e-3, atol=2e-4, why="float32, sums in another order, steps that amplify it")
+        check.close(
+            one,
+            two,
+            rtol=2e-3,
+            atol=2e-4,
+            why="float32, sums in another order, steps that amplify it",
+        )
     return {"ours": own, "implicit": peer}
 
 
 def recalls(graph, factors, threads, iterations=8):
-    """(our recall@20, implicit's) on the same held-out rows after whole fits, both folded in by our Cholesky."""
+    """(our recall@20, implicit's) on the same held-out rows after whole fits, both folded in by
+    our Cholesky.
+    """
     split = link_graph.split_rows(graph)
     settings = Settings(scaled=False)
-    own = als.fit(split.rows, split.cols, graph.shape, factors, ALPHA, PLAIN, iterations, "matrix_free", settings)
+    own = als.fit(
+        split.rows,
+        split.cols,
+        graph.shape,
+        factors,
+        ALPHA,
+        PLAIN,
+        iterations,
+        "matrix_free",
+        settings,
+    )
     trained = graph._replace(rows=split.rows, cols=split.cols)
-    tables = als.fit(split.rows, split.cols, graph.shape, factors, ALPHA, PLAIN, 1, "matrix_free", settings)
+    tables = als.fit(
+        split.rows, split.cols, graph.shape, factors, ALPHA, PLAIN, 1, "matrix_free", settings
+    )
     tables = tables.users, tables.items
     for _ in range(iterations - 1):
         peer = theirs(trained, tables, True, threads)
@@ -137,7 +215,9 @@ def main(arguments=None):
         for name, found in race.results.items():
             receipt.record(f"race_{solver}_{factors}_{name}", found)
         receipt.record(f"race_{solver}_{factors}", race.ratios["ours"])
-    for name, value in zip(("ours", "implicit"), recalls(graph, 64, given.threads), strict=True):
+    for name, value in zip(
+        ("ours", "implicit"), recalls(graph, 64, given.threads), strict=True
+    ):
         receipt.record(f"race_recall_{name}", value, "recall")
     print(receipt.write("race" if given.threads == device.cores() else f"race_{given.threads}"))
 

@@ -1,8 +1,10 @@
-"""Dense batching: histories of any length as rows of one length, so that every batch has the same shape.
+"""Dense batching: histories of any length as rows of one length, so that every batch has the
+same shape.
 
-The article: a core wants tensors of static shapes, and histories vary wildly, so long ones are cut into rows of `length`
-items. Each row remembers whose it is; sums over a history become segment sums over its rows. Places that stay
-empty hold -1. The *fill ratio* is the share of places that hold an item.
+The article: a core wants tensors of static shapes, and histories vary wildly, so long ones are
+cut into rows of `length` items. Each row remembers whose it is; sums over a history become
+segment sums over its rows. Places that stay empty hold -1. The *fill ratio* is the share of
+places that hold an item.
 
 Shapes: `R` dense rows, `L` items a row, `U` histories.
 """
@@ -13,9 +15,11 @@ import torch
 
 
 class Batch(NamedTuple):
-    """One batch of static shape: items (R, L), the place of each row's owner in `owners` (R,), and `owners` (U,).
+    """One batch of static shape: items (R, L), the place of each row's owner in `owners` (R,),
+    and `owners` (U,).
 
-    Empty places and owners hold -1. An empty row points at the first owner, to whom its empty places add nothing.
+    Empty places and owners hold -1. An empty row points at the first owner, to whom its empty
+    places add nothing.
     """
 
     items_RL: torch.Tensor
@@ -24,7 +28,9 @@ class Batch(NamedTuple):
 
 
 class DenseBatches(NamedTuple):
-    """All dense rows of some histories: items (R, L), each row's owner (R,), how many links each owner has (U,)."""
+    """All dense rows of some histories: items (R, L), each row's owner (R,), how many links
+    each owner has (U,).
+    """
 
     items_RL: torch.Tensor
     owner_R: torch.Tensor
@@ -36,9 +42,11 @@ class DenseBatches(NamedTuple):
         return float((self.items_RL >= 0).float().mean()) if len(self.items_RL) else 1.0
 
     def batches(self, rows):
-        """A list of Batch with `rows` dense rows each, no history in two of them; ValueError where one is longer.
+        """A list of Batch with `rows` dense rows each, no history in two of them; ValueError
+        where one is longer.
 
-        A history without items has no row and no batch: its solution is zero, and nothing has to be solved.
+        A history without items has no row and no batch: its solution is zero, and nothing has
+        to be solved.
         """
         if rows < 1:
             raise ValueError(f"rows={rows}: a batch needs at least 1 dense row")
@@ -74,10 +82,11 @@ class DenseBatches(NamedTuple):
 
 
 def dense_batches(histories, length):
-    """The DenseBatches of a list of histories (tensors or lists of item numbers), cut into rows of `length` items.
+    """The DenseBatches of a list of histories (tensors or lists of item numbers), cut into rows
+    of `length` items.
 
-    `dense_batches([[3, 1, 4], [1]], 2)` has the rows (3, 1), (4, -1), (1, -1) of owners 0, 0, 1, and a fill ratio of
-    4/6. ValueError for a length below 1 and for a negative item.
+    `dense_batches([[3, 1, 4], [1]], 2)` has the rows (3, 1), (4, -1), (1, -1) of owners 0, 0,
+    1, and a fill ratio of 4/6. ValueError for a length below 1 and for a negative item.
     """
     if length < 1:
         raise ValueError(f"length={length}: a dense row needs a place for at least 1 item")
@@ -85,11 +94,17 @@ def dense_batches(histories, length):
     links = torch.tensor([len(history) for history in histories], dtype=torch.int64)
     items = torch.cat(histories) if histories else torch.zeros(0, dtype=torch.int64)
     if len(items) and int(items.min()) < 0:
-        raise ValueError(f"item {int(items.min())}: items are numbered from 0, and -1 marks an empty place")
+        raise ValueError(
+            f"item {int(items.min())}: items are numbered from 0, and -1 marks an empty place"
+        )
     rows = -(-links // length)
     owner = torch.repeat_interleave(torch.arange(len(histories)), rows)
-    first = torch.repeat_interleave(torch.cumsum(rows, 0) - rows, links)  # dense row where a link's history begins
-    within = torch.arange(len(items)) - torch.repeat_interleave(torch.cumsum(links, 0) - links, links)
+    first = torch.repeat_interleave(
+        torch.cumsum(rows, 0) - rows, links
+    )  # dense row where a link's history begins
+    within = torch.arange(len(items)) - torch.repeat_interleave(
+        torch.cumsum(links, 0) - links, links
+    )
     table = torch.full((int(rows.sum()), length), -1, dtype=torch.int64)
     table[first + within // length, within % length] = items
     return DenseBatches(table, owner, links)

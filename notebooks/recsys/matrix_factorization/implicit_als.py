@@ -1,15 +1,18 @@
-"""Implicit alternating least squares as the article's ALX solves it: all pairs in the loss, one Gramian a pass.
+"""Implicit alternating least squares as the article's ALX solves it: all pairs in the loss, one
+Gramian a pass.
 
-The loss over users' vectors w and items' vectors h, with S the set of links (Hu, Koren and Volinsky 2008; in the form of
-Rendle et al. 2021):
+The loss over users' vectors w and items' vectors h, with S the set of links (Hu, Koren and
+Volinsky 2008; in the form of Rendle et al. 2021):
 
     sum over S of (1 - w.h)^2  +  alpha * sum over all pairs of (w.h)^2  +  sum_u lambda_u |w_u|^2  +  sum_i lambda_i |h_i|^2
 
-With H fixed each w solves (sum over its items of h h' + alpha * H'H + lambda_u I) w = sum over its items of h; then sides
-change. `scaled`: lambda_u = regularisation * (links of u + alpha * items), as ALX trains; else lambda_u = regularisation.
-ALX's code of 2021 folds test rows in with the plain one; here training and `fold_in` use the same.
+With H fixed each w solves (sum over its items of h h' + alpha * H'H + lambda_u I) w = sum over
+its items of h; then sides change. `scaled`: lambda_u = regularisation * (links of u + alpha *
+items), as ALX trains; else lambda_u = regularisation. ALX's code of 2021 folds test rows in
+with the plain one; here training and `fold_in` use the same.
 
-Shapes: `U` rows (users), `N` columns (items), `D` factors, `R` dense rows, `L` items in a dense row.
+Shapes: `U` rows (users), `N` columns (items), `D` factors, `R` dense rows, `L` items in a dense
+row.
 """
 
 from dataclasses import dataclass
@@ -25,7 +28,9 @@ from link_graph import histories_of
 
 
 class Precision(NamedTuple):
-    """dtypes: tables are stored in `storage`, systems built and solved in `solve`, solved rows and scores rounded to these."""
+    """dtypes: tables are stored in `storage`, systems built and solved in `solve`, solved rows
+    and scores rounded to these.
+    """
 
     storage: torch.dtype = torch.float32
     solve: torch.dtype = torch.float32
@@ -35,7 +40,9 @@ class Precision(NamedTuple):
 
 @dataclass(frozen=True)
 class Settings:
-    """How a fit is done: whether lambda is `scaled`, dense rows of `length` items, `batch` of them at once, `steps` of CG."""
+    """How a fit is done: whether lambda is `scaled`, dense rows of `length` items, `batch` of
+    them at once, `steps` of CG.
+    """
 
     scaled: bool = True
     length: int = 16
@@ -54,51 +61,80 @@ class Model:
         self.settings = settings or Settings()
 
     def fold_in(self, history):
-        """The vector (D,) of a row that no training saw, from its items; of a list of histories, (B, D).
+        """The vector (D,) of a row that no training saw, from its items; of a list of
+        histories, (B, D).
 
-        Solved by Cholesky with the items fixed. ValueError for an item that is not there, twice the same, or NaN items.
+        Solved by Cholesky with the items fixed. ValueError for an item that is not there, twice
+        the same, or NaN items.
         """
         _refuse_nan("items", self.items)
         one = torch.is_tensor(history) or not len(history) or not np.ndim(history[0])
-        histories = [_checked(asked, len(self.items)) for asked in ([history] if one else history)]
+        histories = [
+            _checked(asked, len(self.items)) for asked in ([history] if one else history)
+        ]
         side = Side(histories, len(self.items), "cholesky", self, self.items.device)
         found = side.solved(self.items, None)
         return found[0] if one else found
 
     def recall(self, k, held=None):
-        """Mean capped recall at k over held-out rows, each folded in from what may be seen, which is masked.
+        """Mean capped recall at k over held-out rows, each folded in from what may be seen,
+        which is masked.
 
-        `held`: a `link_graph.Held`, default the one that `fit` was given. ValueError without one.
+        `held`: a `link_graph.Held`, default the one that `fit` was given. ValueError without
+        one.
         """
         held = held or self.held
         if held is None:
-            raise ValueError("recall needs held-out rows: fit(…, held=…) or recall(k, held=…) brings them")
+            raise ValueError(
+                "recall needs held-out rows: fit(…, held=…) or recall(k, held=…) brings them"
+            )
         return float(self.recalls(k, held).mean())
 
     def recalls(self, k, held):
         """The capped recall at k of each held-out row, (rows,)."""
-        scores = ranking.scores(self.fold_in(held.seen), self.items, self.settings.precision.scores)
+        scores = ranking.scores(
+            self.fold_in(held.seen), self.items, self.settings.precision.scores
+        )
         return ranking.capped_recall(ranking.top_k(scores, held.seen, k), held.wanted)
 
     def loss(self, rows, cols):
         """The loss above on these links, in float64."""
         penalties = [
             penalties_of(torch.bincount(ends, minlength=len(own)), len(other), self)
-            for ends, own, other in ((rows, self.users, self.items), (cols, self.items, self.users))
+            for ends, own, other in (
+                (rows, self.users, self.items),
+                (cols, self.items, self.users),
+            )
         ]
         w, h = self.users.double(), self.items.double()
         on_links = (1 - (w[rows] * h[cols]).sum(1)).square().sum()
         everywhere = ((w.T @ w) * (h.T @ h)).sum()
-        sizes = sum((p.double() * t.square().sum(1)).sum() for p, t in zip(penalties, (w, h), strict=True))
+        sizes = sum(
+            (p.double() * t.square().sum(1)).sum()
+            for p, t in zip(penalties, (w, h), strict=True)
+        )
         return on_links + self.alpha * everywhere + sizes
 
 
-def fit(rows, cols, shape, factors, alpha, regularisation, iterations, solver="cholesky", settings=None, held=None):
-    """The Model after `iterations` passes over both sides: `fit(rows, cols, (U, N), 32, 0.05, 0.01, 8).recall(20)`.
+def fit(
+    rows,
+    cols,
+    shape,
+    factors,
+    alpha,
+    regularisation,
+    iterations,
+    solver="cholesky",
+    settings=None,
+    held=None,
+):
+    """The Model after `iterations` passes over both sides: `fit(rows, cols, (U, N), 32, 0.05,
+    0.01, 8).recall(20)`.
 
-    `rows`, `cols`: int64 tensors of the links, on the device that does the work. `solver`: "cholesky", "lu" or "cg" on
-    dense batches, or "matrix_free" (conjugate gradients, no matrices; float32). Both kinds of CG start from the row's last vector.
-    Raises ValueError for what no answer is defined for: see `_refuse`.
+    `rows`, `cols`: int64 tensors of the links, on the device that does the work. `solver`:
+    "cholesky", "lu" or "cg" on dense batches, or "matrix_free" (conjugate gradients, no
+    matrices; float32). Both kinds of CG start from the row's last vector. Raises ValueError for
+    what no answer is defined for: see `_refuse`.
     """
     settings = settings or Settings()
     _refuse(rows, cols, shape, factors, alpha, regularisation, iterations, solver, settings)
@@ -109,7 +145,10 @@ def fit(rows, cols, shape, factors, alpha, regularisation, iterations, solver="c
     model = Model(users, items.to(where, storage), alpha, regularisation, settings, held)
     sides = [
         Side(links_of(*ends, factors, solver), count, solver, model, where)
-        for ends, count in (((rows, cols, shape), shape[1]), ((cols, rows, shape[::-1]), shape[0]))
+        for ends, count in (
+            ((rows, cols, shape), shape[1]),
+            ((cols, rows, shape[::-1]), shape[0]),
+        )
     ]
     for _ in range(iterations):
         model.users = sides[0].solved(model.items, model.users)
@@ -118,7 +157,9 @@ def fit(rows, cols, shape, factors, alpha, regularisation, iterations, solver="c
 
 
 def fit_reference(rows, cols, items, users_count, alpha, penalties, iterations):
-    """(users, items) in float64 from the given items, one row after the other, `penalties` for both sides."""
+    """(users, items) in float64 from the given items, one row after the other, `penalties` for
+    both sides.
+    """
     tables = [torch.zeros(users_count, items.shape[1], dtype=torch.float64), items.double()]
     links = list(zip(rows.tolist(), cols.tolist(), strict=True))
     for turn in range(2 * iterations):
@@ -126,28 +167,37 @@ def fit_reference(rows, cols, items, users_count, alpha, penalties, iterations):
         own, other = tables[side], tables[1 - side]
         for row in range(len(own)):
             mine = other[[pair[1 - side] for pair in links if pair[side] == row]]
-            matrix = mine.T @ mine + alpha * other.T @ other + penalties[side][row] * torch.eye(own.shape[1])
+            matrix = (
+                mine.T @ mine
+                + alpha * other.T @ other
+                + penalties[side][row] * torch.eye(own.shape[1])
+            )
             own[row] = torch.linalg.solve(matrix, mine.sum(0))
     return tables
 
 
 def penalties_of(links_U, others, model):
-    """Each row's lambda (U,): scaled by its links and by `alpha` times the other side's rows, or the same for all."""
+    """Each row's lambda (U,): scaled by its links and by `alpha` times the other side's rows,
+    or the same for all.
+    """
     plain = torch.full(links_U.shape, model.regularisation, device=links_U.device)
     return plain * (links_U + model.alpha * others) if model.settings.scaled else plain
 
 
 def gramian(table_ND, dtype=torch.float32):
-    """The sum of all outer products of a table's rows, (D, D), from float32 whatever the table is stored in."""
+    """The sum of all outer products of a table's rows, (D, D), from float32 whatever the table
+    is stored in.
+    """
     wide = table_ND.to(torch.float32) if table_ND.dtype != torch.float64 else table_ND
     return (wide.T @ wide).to(dtype)
 
 
 def normal_equations(h_RLD, place_R, gram_DD, penalties_U):
-    """(matrices (U, D, D), right-hand sides (U, D)) of a batch's owners from their items' vectors, zeros in empty places.
+    """(matrices (U, D, D), right-hand sides (U, D)) of a batch's owners from their items'
+    vectors, zeros in empty places.
 
-    `gram_DD` is `alpha` times the Gramian, and its dtype is that of all arithmetic. Outer products of each dense row
-    first, then a segment sum over the rows of each owner.
+    `gram_DD` is `alpha` times the Gramian, and its dtype is that of all arithmetic. Outer
+    products of each dense row first, then a segment sum over the rows of each owner.
     """
     h_RLD = h_RLD.to(gram_DD.dtype)
     count, size = len(penalties_U), h_RLD.shape[2]
@@ -178,12 +228,16 @@ class Side:
         to = self.settings.precision
         gram = self.alpha * gramian(other_ND, to.solve)
         if self.solver == "matrix_free":
-            return matrix_free.solve_rows(self.links, other_ND, own_UD, gram, self.penalties, self.settings.steps)
+            return matrix_free.solve_rows(
+                self.links, other_ND, own_UD, gram, self.penalties, self.settings.steps
+            )
         table = torch.cat([other_ND, other_ND.new_zeros(1, other_ND.shape[1])])
         found = other_ND.new_zeros(len(self.penalties) + 1, other_ND.shape[1], dtype=to.storage)
         for batch in self.batches:  # the last row is zero, and takes what belongs to nobody
             penalties_U = self.penalties[batch.owners_U]
-            A_UDD, b_UD = normal_equations(table[batch.items_RL], batch.place_R, gram, penalties_U)
+            A_UDD, b_UD = normal_equations(
+                table[batch.items_RL], batch.place_R, gram, penalties_U
+            )
             start = None if own_UD is None else own_UD[batch.owners_U].to(to.solve)
             rows_UD = solve(A_UDD, b_UD, self.solver, start, self.settings.steps)
             found[batch.owners_U] = rows_UD.to(to.rows or to.storage).to(to.storage)
@@ -198,21 +252,29 @@ def links_of(rows, cols, shape, factors, solver):
 
 
 def _refuse(rows, cols, shape, factors, alpha, regularisation, iterations, solver, settings):
-    """ValueError for unknown solvers, links that are no set of pairs inside `shape`, and systems without one answer."""
+    """ValueError for unknown solvers, links that are no set of pairs inside `shape`, and
+    systems without one answer.
+    """
     if solver not in (*SOLVERS, "matrix_free"):
         raise ValueError(f"solver {solver!r}; allowed are {', '.join(SOLVERS)} and matrix_free")
     if solver == "matrix_free" and settings.precision != Precision():
         raise ValueError(f"precision {settings.precision}: matrix_free works in float32 alone")
     if len(rows) != len(cols) or not len(rows):
-        raise ValueError(f"{len(rows)} rows and {len(cols)} columns of links; allowed are as many of both, 1 or more")
+        raise ValueError(
+            f"{len(rows)} rows and {len(cols)} columns of links; allowed are as many of both, 1 or more"
+        )
     for name, ends, count in (("row", rows, shape[0]), ("column", cols, shape[1])):
         if int(ends.min()) < 0 or int(ends.max()) >= count:
-            raise ValueError(f"{name}s {int(ends.min())} to {int(ends.max())}: allowed are 0 to {count - 1}")
+            raise ValueError(
+                f"{name}s {int(ends.min())} to {int(ends.max())}: allowed are 0 to {count - 1}"
+            )
     keys = torch.sort(rows * shape[1] + cols).values
     twice = (keys[1:] == keys[:-1]).nonzero()
     if len(twice):
         pair = divmod(int(keys[twice[0, 0]]), shape[1])
-        raise ValueError(f"the link {pair} and {len(twice) - 1} more come twice; a link is there or not: allowed is once")
+        raise ValueError(
+            f"the link {pair} and {len(twice) - 1} more come twice; a link is there or not: allowed is once"
+        )
     if not 1 <= factors <= min(shape):
         raise ValueError(
             f"factors={factors} for a matrix of {shape[0]} × {shape[1]}: allowed are 1 to {min(shape)}, since no matrix "
@@ -226,21 +288,30 @@ def _refuse(rows, cols, shape, factors, alpha, regularisation, iterations, solve
     for name, ends, count in (("row", rows, shape[0]), ("column", cols, shape[1])):
         empty = (torch.bincount(ends, minlength=count) == 0).nonzero()
         if len(empty) and regularisation == 0:
-            raise ValueError(f"{name} {int(empty[0, 0])} has no link and regularisation is 0: nothing holds its vector")
+            raise ValueError(
+                f"{name} {int(empty[0, 0])} has no link and regularisation is 0: nothing holds its vector"
+            )
 
 
 def _checked(history, count):
     """The history as an int64 tensor on the CPU; ValueError for what is no set of items."""
     history = torch.as_tensor(history).cpu()
-    if len(history) and (history.is_floating_point() or int(history.min()) < 0 or int(history.max()) >= count):
-        raise ValueError(f"items {history.tolist()[:20]}: allowed are whole numbers from 0 to {count - 1}")
+    if len(history) and (
+        history.is_floating_point() or int(history.min()) < 0 or int(history.max()) >= count
+    ):
+        raise ValueError(
+            f"items {history.tolist()[:20]}: allowed are whole numbers from 0 to {count - 1}"
+        )
     if len(torch.unique(history)) != len(history):
-        raise ValueError(f"an item comes twice in {history.tolist()[:20]}; a link is there or not: allowed is once")
+        raise ValueError(
+            f"an item comes twice in {history.tolist()[:20]}; a link is there or not: allowed is once"
+        )
     return history.long()
 
 
 def _refuse_nan(name, table):
     if not bool(torch.isfinite(table).all()):
         bad = int((~torch.isfinite(table)).any(1).sum())
-        raise ValueError(f"{bad} of {len(table)} {name} are not finite: a row cannot be solved from them")
-
+        raise ValueError(
+            f"{bad} of {len(table)} {name} are not finite: a row cannot be solved from them"
+        )

@@ -1,9 +1,12 @@
-"""Many small symmetric systems at once: Cholesky, LU, conjugate gradients, and a Cholesky in any precision.
+"""Many small symmetric systems at once: Cholesky, LU, conjugate gradients, and a Cholesky in
+any precision.
 
-ALS solves one system for each row of the matrix, all of one size. `conjugate_gradients` needs only a function that applies the
-matrices, so it serves those that are never formed, too (`matrix_free`).
+ALS solves one system for each row of the matrix, all of one size. `conjugate_gradients` needs
+only a function that applies the matrices, so it serves those that are never formed, too
+(`matrix_free`).
 
-Shapes: `B` systems, `D` unknowns each; `A_BDD` symmetric and positive definite, `b_BD` right-hand sides.
+Shapes: `B` systems, `D` unknowns each; `A_BDD` symmetric and positive definite, `b_BD` right-
+hand sides.
 """
 
 import numpy as np
@@ -13,10 +16,12 @@ SOLVERS = ("cholesky", "lu", "cg")
 
 
 def solve(A_BDD, b_BD, solver="cholesky", start_BD=None, steps=None):
-    """The solutions (B, D) in the dtype that came; below float32 by `cholesky_columns`, or by `cg`.
+    """The solutions (B, D) in the dtype that came; below float32 by `cholesky_columns`, or by
+    `cg`.
 
-    `steps`: of conjugate gradients, from `start_BD` (default: zeros); default as many as unknowns. ValueError for an unknown
-    solver, and where Cholesky finds a matrix that is not positive definite.
+    `steps`: of conjugate gradients, from `start_BD` (default: zeros); default as many as
+    unknowns. ValueError for an unknown solver, and where Cholesky finds a matrix that is not
+    positive definite.
     """
     if solver not in SOLVERS:
         raise ValueError(f"solver {solver!r}; allowed are {', '.join(SOLVERS)}")
@@ -38,10 +43,11 @@ def solve(A_BDD, b_BD, solver="cholesky", start_BD=None, steps=None):
 
 
 def conjugate_gradients(apply, b_BD, start_BD, steps):
-    """The solutions (B, D) after `steps` steps from `start_BD`; `apply(p_BD)` multiplies each row with its matrix.
+    """The solutions (B, D) after `steps` steps from `start_BD`; `apply(p_BD)` multiplies each
+    row with its matrix.
 
-    All systems take all steps, since to look for those that are done would be a read of the host in each. One that is
-    done stays where it is. Cost: `steps + 1` calls of `apply`.
+    All systems take all steps, since to look for those that are done would be a read of the
+    host in each. One that is done stays where it is. Cost: `steps + 1` calls of `apply`.
     """
     x_BD = start_BD.clone()
     r_BD = b_BD - apply(x_BD)
@@ -58,10 +64,11 @@ def conjugate_gradients(apply, b_BD, start_BD, steps):
 
 
 def cholesky_columns(A_BDD, b_BD):
-    """The solutions (B, D), each column of the factor and each unknown rounded to the dtype that came.
+    """The solutions (B, D), each column of the factor and each unknown rounded to the dtype
+    that came.
 
-    What LAPACK does in float32 and float64, written out for dtypes that it lacks, such as bfloat16. A pivot that is not
-    positive gives NaN in its system.
+    What LAPACK does in float32 and float64, written out for dtypes that it lacks, such as
+    bfloat16. A pivot that is not positive gives NaN in its system.
     """
     size = b_BD.shape[1]
     L_BDD = torch.zeros_like(A_BDD)

@@ -1,8 +1,10 @@
-"""The links between pages as a matrix of ones: files, filters, held-out rows, and a drawn graph for any size.
+"""The links between pages as a matrix of ones: files, filters, held-out rows, and a drawn graph
+for any size.
 
-Wikispeedia's links (West and Leskovec 2012) stand in for the article's WebGraph: a row is a page, a column is a page that
-it links to. The article filters by two top-level domains; here two subjects stand in for them. As there, the filter of
-few links runs once, so pages with fewer links, and with none, remain: `dangling` counts them.
+Wikispeedia's links (West and Leskovec 2012) stand in for the article's WebGraph: a row is a
+page, a column is a page that it links to. The article filters by two top-level domains; here
+two subjects stand in for them. As there, the filter of few links runs once, so pages with fewer
+links, and with none, remain: `dangling` counts them.
 
 Shapes: `E` links; a *history* is the list of columns of a row.
 """
@@ -17,7 +19,9 @@ COMMENT = "#"
 
 
 class Graph(NamedTuple):
-    """Links as two int64 tensors of shape (E,), and the pages' titles: link e goes from rows[e] to cols[e]."""
+    """Links as two int64 tensors of shape (E,), and the pages' titles: link e goes from rows[e]
+    to cols[e].
+    """
 
     rows: torch.Tensor
     cols: torch.Tensor
@@ -30,7 +34,9 @@ class Graph(NamedTuple):
 
 
 class Held(NamedTuple):
-    """Rows that no training sees: the row numbers, what of each may be shown (`seen`), and what is asked for (`wanted`)."""
+    """Rows that no training sees: the row numbers, what of each may be shown (`seen`), and what
+    is asked for (`wanted`).
+    """
 
     rows: list
     seen: list
@@ -47,11 +53,16 @@ class Split(NamedTuple):
 
 
 def read_links(folder):
-    """The Graph of `links.tsv` in `folder`, titles sorted; ValueError for a line that is no pair of titles."""
+    """The Graph of `links.tsv` in `folder`, titles sorted.
+
+    ValueError for a line that is no pair of titles.
+    """
     pairs = [line.split("\t") for line in _lines(folder / "links.tsv")]
     wrong = next((pair for pair in pairs if len(pair) != 2 or not all(pair)), None)
     if wrong is not None:
-        raise ValueError(f"links.tsv: the line {wrong} is refused; two titles with a tab between them are allowed")
+        raise ValueError(
+            f"links.tsv: the line {wrong} is refused; two titles with a tab between them are allowed"
+        )
     names = sorted({name for pair in pairs for name in pair})
     number = {name: at for at, name in enumerate(names)}
     links = torch.tensor([[number[a], number[b]] for a, b in pairs])
@@ -60,7 +71,9 @@ def read_links(folder):
 
 
 def read_subjects(folder):
-    """{title: set of subjects} of `categories.tsv`, such as "Geography" of `subject.Geography.African_Geography`."""
+    """{title: set of subjects} of `categories.tsv`, such as "Geography" of
+    `subject.Geography.African_Geography`.
+    """
     found = {}
     for line in _lines(folder / "categories.tsv"):
         name, category = line.split("\t")
@@ -70,7 +83,9 @@ def read_subjects(folder):
 
 
 def among(graph, pages):
-    """The Graph of those pages alone, numbered anew: `pages` is a boolean tensor over the titles."""
+    """The Graph of those pages alone, numbered anew: `pages` is a boolean tensor over the
+    titles.
+    """
     inside = pages[graph.rows] & pages[graph.cols]
     number = torch.cumsum(pages, 0) - 1
     titles = [title for title, kept in zip(graph.titles, pages.tolist(), strict=True) if kept]
@@ -78,15 +93,20 @@ def among(graph, pages):
 
 
 def with_links(graph, minimum):
-    """The Graph of pages with at least `minimum` links out and in, filtered once as in the article's data set."""
-    degrees = [torch.bincount(ends, minlength=len(graph.titles)) for ends in (graph.rows, graph.cols)]
+    """The Graph of pages with at least `minimum` links out and in, filtered once as in the
+    article's data set.
+    """
+    degrees = [
+        torch.bincount(ends, minlength=len(graph.titles)) for ends in (graph.rows, graph.cols)
+    ]
     return among(graph, (degrees[0] >= minimum) & (degrees[1] >= minimum))
 
 
 def dangling(graph):
     """(pages without a link out, pages without a link in) of a Graph."""
     return tuple(
-        int((torch.bincount(ends, minlength=len(graph.titles)) == 0).sum()) for ends in (graph.rows, graph.cols)
+        int((torch.bincount(ends, minlength=len(graph.titles)) == 0).sum())
+        for ends in (graph.rows, graph.cols)
     )
 
 
@@ -94,7 +114,9 @@ def six_variants(graph, subjects, minima=(10, 20), places=("Geography", "Science
     """{name: Graph}: all pages and those of two subjects, each with two minima of links."""
     parts = {"all": torch.ones(len(graph.titles), dtype=torch.bool)}
     for place in places:
-        parts[place] = torch.tensor([place in subjects.get(title, ()) for title in graph.titles])
+        parts[place] = torch.tensor(
+            [place in subjects.get(title, ()) for title in graph.titles]
+        )
     return {
         f"{name}, {minimum}": with_links(among(graph, pages), minimum)
         for minimum in minima
@@ -110,32 +132,43 @@ def histories_of(rows, cols, count):
 
 
 def split_rows(graph, seed=0, share=0.1, hidden=0.25):
-    """The Split of a graph: a `share` of the rows for validation, as many for the test, a part `hidden` of each.
+    """The Split of a graph: a `share` of the rows for validation, as many for the test, a part
+    `hidden` of each.
 
-    The rest of a held-out row is shown to the finished model, to fold it in. Only rows with two links or more are held
-    out. ValueError unless both shares lie between 0 and 1, and the held-out rows leave some for training.
+    The rest of a held-out row is shown to the finished model, to fold it in. Only rows with two
+    links or more are held out. ValueError unless both shares lie between 0 and 1, and the held-
+    out rows leave some for training.
     """
     if not (0 < share < 0.5 and 0 < hidden < 1):
-        raise ValueError(f"share={share}, hidden={hidden}: allowed are above 0, below 0.5 and below 1")
+        raise ValueError(
+            f"share={share}, hidden={hidden}: allowed are above 0, below 0.5 and below 1"
+        )
     draw = torch.Generator().manual_seed(seed)
     histories = histories_of(graph.rows, graph.cols, len(graph.titles))
     fit = torch.tensor([len(history) >= 2 for history in histories]).nonzero()[:, 0]
     order = fit[torch.randperm(len(fit), generator=draw)]
     count = max(1, int(share * len(fit)))
-    parts = [_held(histories, rows.tolist(), hidden, draw) for rows in (order[:count], order[count : 2 * count])]
+    parts = [
+        _held(histories, rows.tolist(), hidden, draw)
+        for rows in (order[:count], order[count : 2 * count])
+    ]
     out = torch.zeros(len(graph.titles), dtype=torch.bool)
     out[order[: 2 * count]] = True
     trained = ~out[graph.rows]
     if not trained.any():
-        raise ValueError(f"{len(fit)} rows with two links or more: too few to hold {2 * count} of them out")
+        raise ValueError(
+            f"{len(fit)} rows with two links or more: too few to hold {2 * count} of them out"
+        )
     return Split(graph.rows[trained], graph.cols[trained], *parts)
 
 
 def community_graph(pages, links, communities=50, inside=0.8, exponent=1.0, seed=0):
-    """A drawn Graph: each page belongs to a community, and links there with the chance `inside`, else anywhere.
+    """A drawn Graph: each page belongs to a community, and links there with the chance
+    `inside`, else anywhere.
 
-    A page's weight as source and as target is a power law of its own random rank, `rank ** -exponent`. Drawn pairs that occur
-    twice count once, so that there are a few links fewer than `links`. The same seed draws the same graph.
+    A page's weight as source and as target is a power law of its own random rank, `rank **
+    -exponent`. Drawn pairs that occur twice count once, so that there are a few links fewer
+    than `links`. The same seed draws the same graph.
     """
     if not (1 <= communities <= pages and links >= 1 and 0 <= inside <= 1):
         raise ValueError(
@@ -153,7 +186,11 @@ def community_graph(pages, links, communities=50, inside=0.8, exponent=1.0, seed
         chances = weights[1][members] / weights[1][members].sum()
         cols[asked] = draw.choice(members, asked.sum(), p=chances)
     keys = np.unique(rows * np.int64(pages) + cols)
-    return Graph(torch.from_numpy(keys // pages), torch.from_numpy(keys % pages), [str(n) for n in range(pages)])
+    return Graph(
+        torch.from_numpy(keys // pages),
+        torch.from_numpy(keys % pages),
+        [str(n) for n in range(pages)],
+    )
 
 
 def _held(histories, rows, hidden, draw):

@@ -1,6 +1,8 @@
-"""What is recommended, and how good it is: scores, the top k with what was seen left out, capped recall.
+"""What is recommended, and how good it is: scores, the top k with what was seen left out,
+capped recall.
 
-Capped recall at k is ALX's: hits over the smaller of k and the number of wanted items, so that 1.0 can be reached.
+Capped recall at k is ALX's: hits over the smaller of k and the number of wanted items, so that
+1.0 can be reached.
 
 Shapes: `B` rows to be served, `N` items, `K` recommended.
 """
@@ -22,14 +24,17 @@ def popularity(cols, count, rows):
 
 
 def top_k(scores_BN, seen, k):
-    """The items (B, K) of the highest scores, best first, never one of `seen`; -1 where none is left.
+    """The items (B, K) of the highest scores, best first, never one of `seen`; -1 where none is
+    left.
 
     ValueError unless 1 <= k, and for scores that are NaN: no order is defined among them.
     """
     if k < 1:
         raise ValueError(f"k={k}: at least 1 item is recommended")
     if bool(torch.isnan(scores_BN).any()):
-        raise ValueError(f"{int(torch.isnan(scores_BN).any(1).sum())} rows have scores that are NaN: they have no order")
+        raise ValueError(
+            f"{int(torch.isnan(scores_BN).any(1).sum())} rows have scores that are NaN: they have no order"
+        )
     masked, (row, item) = scores_BN.clone(), _pairs(seen, scores_BN.device)
     masked[row, item] = -torch.inf
     best = torch.topk(masked, min(k, masked.shape[1]), dim=1)
@@ -37,7 +42,8 @@ def top_k(scores_BN, seen, k):
 
 
 def merged_top_k(parts, k):
-    """The items (B, K) of the highest scores, from each shard's own (values (B, k), items (B, k)).
+    """The items (B, K) of the highest scores, from each shard's own (values (B, k), items (B,
+    k)).
 
     What a sharded table sends is k candidates a shard, not a score for each item.
     """
@@ -47,14 +53,23 @@ def merged_top_k(parts, k):
 
 
 def capped_recall(best_BK, wanted):
-    """The share (B,) of wanted items among those recommended, over at most K; ValueError where none is wanted."""
+    """The share (B,) of wanted items among those recommended, over at most K.
+
+    ValueError where none is wanted.
+    """
     counts = torch.tensor([len(items) for items in wanted], device=best_BK.device)
     if not len(counts) or int(counts.min()) == 0:
-        raise ValueError(f"{int((counts == 0).sum())} of {len(counts)} rows want nothing: recall is not defined there")
+        raise ValueError(
+            f"{int((counts == 0).sum())} of {len(counts)} rows want nothing: recall is not defined there"
+        )
     row, item = _pairs(wanted, best_BK.device)
-    is_wanted = torch.zeros(len(counts), max(int(best_BK.max()), int(item.max())) + 2, device=best_BK.device)
+    is_wanted = torch.zeros(
+        len(counts), max(int(best_BK.max()), int(item.max())) + 2, device=best_BK.device
+    )
     is_wanted[row, item] = 1  # the last column is nobody's, and -1 looks there
-    return is_wanted.gather(1, best_BK % is_wanted.shape[1]).sum(1) / counts.clamp(max=best_BK.shape[1])
+    return is_wanted.gather(1, best_BK % is_wanted.shape[1]).sum(1) / counts.clamp(
+        max=best_BK.shape[1]
+    )
 
 
 def capped_recall_reference(best, wanted):
@@ -72,5 +87,7 @@ def neighbours(table_ND, k):
 def _pairs(histories, where):
     """(row, item) of all items of a list of histories, as two tensors."""
     counts = torch.tensor([len(history) for history in histories])
-    items = torch.cat([torch.as_tensor(history, dtype=torch.int64).cpu() for history in histories])
+    items = torch.cat(
+        [torch.as_tensor(history, dtype=torch.int64).cpu() for history in histories]
+    )
     return torch.repeat_interleave(torch.arange(len(counts)), counts).to(where), items.to(where)

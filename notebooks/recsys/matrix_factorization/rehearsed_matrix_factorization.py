@@ -13,7 +13,9 @@ METRICS = {"pass_rate": ("ours", lambda sizes: LINKS * sizes["pages"])}
 
 
 def ours(sizes, device):
-    """A pass over both sides without matrices: three steps of conjugate gradients for all rows at once"""
+    """A pass over both sides without matrices: three steps of conjugate gradients for all rows
+    at once
+    """
     graph, tables = _ready(sizes, device)
     ends = _ends(graph)
     links = [matrix_free.sparse_links(*end, sizes["factors"]) for end in ends]
@@ -22,13 +24,17 @@ def ours(sizes, device):
         for side, own in enumerate(links):
             gram = 0.1 * implicit_als.gramian(tables[1 - side])
             penalties = 0.01 * (own.links_U + 0.1 * sizes["pages"])
-            tables[side] = matrix_free.solve_rows(own, tables[1 - side], tables[side], gram, penalties)
+            tables[side] = matrix_free.solve_rows(
+                own, tables[1 - side], tables[side], gram, penalties
+            )
 
     return call
 
 
 def naive(sizes, device):
-    """One batch of the pass by normal equations: a matrix for each row, built, factorised and solved"""
+    """One batch of the pass by normal equations: a matrix for each row, built, factorised and
+    solved
+    """
     _, tables = _ready(sizes, device)
     rows = sizes["batch"]
     items = torch.arange(rows * 16, device=device).reshape(rows, 16) % sizes["pages"]
@@ -52,7 +58,9 @@ def broken(sizes, device):
     def call():
         users, items = (table.to(device) for table in on_host)
         gram = 0.1 * implicit_als.gramian(items)
-        on_host[0] = matrix_free.solve_rows(links, items, users, gram, torch.ones(len(users), device=device)).cpu()
+        on_host[0] = matrix_free.solve_rows(
+            links, items, users, gram, torch.ones(len(users), device=device)
+        ).cpu()
 
     return call
 

@@ -32,7 +32,9 @@ def test_batches_have_one_shape_and_give_back_every_history(histories, length, r
             found.setdefault(owner, []).extend(item for item in items if item >= 0)
         owners = batch.owners_U[batch.owners_U >= 0].tolist()
         assert all(found[owner] == histories[owner] for owner in owners)  # whole, in this one
-    assert {owner: h for owner, h in found.items() if h} == {n: h for n, h in enumerate(histories) if h}
+    assert {owner: h for owner, h in found.items() if h} == {
+        n: h for n, h in enumerate(histories) if h
+    }
 
 
 def test_the_fill_ratio_counts_items_over_places():
@@ -48,7 +50,10 @@ def test_a_history_longer_than_a_batch_is_refused():
         dense_batches([[1], [1, 2, 3]], 1).batches(2)
 
 
-@pytest.mark.parametrize(("histories", "length", "words"), [([[1]], 0, "at least 1 item"), ([[-1]], 2, "marks an empty place")])
+@pytest.mark.parametrize(
+    ("histories", "length", "words"),
+    [([[1]], 0, "at least 1 item"), ([[-1]], 2, "marks an empty place")],
+)
 def test_bad_input_is_refused(histories, length, words):
     with pytest.raises(ValueError, match=words):
         dense_batches(histories, length)
@@ -61,4 +66,7 @@ def test_a_batch_without_rows_is_refused():
 
 def test_tensors_and_lists_are_the_same_histories():
     histories = [[4, 2], [], [7]]
-    assert torch.equal(dense_batches(histories, 2).items_RL, dense_batches(list(map(torch.tensor, histories)), 2).items_RL)
+    assert torch.equal(
+        dense_batches(histories, 2).items_RL,
+        dense_batches(list(map(torch.tensor, histories)), 2).items_RL,
+    )

@@ -9,12 +9,34 @@ from link_graph import Held, community_graph, histories_of, split_rows
 
 GRAPH = community_graph(40, 500, 4, seed=2)
 SOLVERS = ("cholesky", "lu", "cg", "matrix_free")
-DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"))]
+DEVICES = [
+    "cpu",
+    pytest.param(
+        "cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+    ),
+]
 
 
-def fitted(solver="cholesky", iterations=3, factors=5, where="cpu", graph=GRAPH, regularisation=0.05, **settings):
+def fitted(
+    solver="cholesky",
+    iterations=3,
+    factors=5,
+    where="cpu",
+    graph=GRAPH,
+    regularisation=0.05,
+    **settings,
+):
     ends = graph.rows.to(where), graph.cols.to(where)
-    return als.fit(*ends, graph.shape, factors, 0.2, regularisation, iterations, solver, Settings(**settings))
+    return als.fit(
+        *ends,
+        graph.shape,
+        factors,
+        0.2,
+        regularisation,
+        iterations,
+        solver,
+        Settings(**settings),
+    )
 
 
 @pytest.mark.parametrize("where", DEVICES)
@@ -24,7 +46,10 @@ def test_a_fit_equals_the_plain_loops(solver, scaled, where):
     model = fitted(solver, where=where, steps=30, length=3, scaled=scaled)
     draw = torch.Generator().manual_seed(0)
     first = torch.randn(40, 5, generator=draw) * 0.1 / 5**0.5
-    penalties = [als.penalties_of(torch.bincount(ends, minlength=40), 40, model) for ends in (GRAPH.rows, GRAPH.cols)]
+    penalties = [
+        als.penalties_of(torch.bincount(ends, minlength=40), 40, model)
+        for ends in (GRAPH.rows, GRAPH.cols)
+    ]
     users, items = als.fit_reference(GRAPH.rows, GRAPH.cols, first, 40, 0.2, penalties, 3)
     torch.testing.assert_close(model.users.cpu().double(), users, rtol=1e-3, atol=1e-4)
     torch.testing.assert_close(model.items.cpu().double(), items, rtol=1e-3, atol=1e-4)
@@ -35,7 +60,8 @@ def test_the_loss_by_the_gramian_equals_the_sum_over_all_pairs():
     ones[GRAPH.rows, GRAPH.cols] = 1
     w, h = model.users.double(), model.items.double()
     sizes = [
-        (als.penalties_of(ones.sum(axis), 40, model) * table.square().sum(1)).sum() for axis, table in ((1, w), (0, h))
+        (als.penalties_of(ones.sum(axis), 40, model) * table.square().sum(1)).sum()
+        for axis, table in ((1, w), (0, h))
     ]
     slow = (ones * (1 - w @ h.T).square()).sum() + 0.2 * (w @ h.T).square().sum() + sum(sizes)
     torch.testing.assert_close(model.loss(GRAPH.rows, GRAPH.cols), slow)
@@ -43,7 +69,9 @@ def test_the_loss_by_the_gramian_equals_the_sum_over_all_pairs():
 
 def test_the_scaled_penalty_is_alx_s():
     model = als.Model(torch.zeros(2, 1), torch.zeros(5, 1), 0.5, 0.1)
-    assert als.penalties_of(torch.tensor([0, 3]), 5, model).tolist() == pytest.approx([0.1 * 2.5, 0.1 * 5.5])
+    assert als.penalties_of(torch.tensor([0, 3]), 5, model).tolist() == pytest.approx(
+        [0.1 * 2.5, 0.1 * 5.5]
+    )
 
 
 def test_the_loss_falls_with_every_pass():
@@ -78,7 +106,12 @@ def test_the_order_of_links_and_the_batch_do_not_matter():
     order = torch.randperm(len(GRAPH.rows), generator=torch.Generator().manual_seed(0))
     other = GRAPH._replace(rows=GRAPH.rows[order], cols=GRAPH.cols[order])
     for solver in ("cholesky", "matrix_free"):
-        torch.testing.assert_close(fitted(solver).items, fitted(solver, graph=other, batch=9, length=5).items, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(
+            fitted(solver).items,
+            fitted(solver, graph=other, batch=9, length=5).items,
+            rtol=1e-4,
+            atol=1e-5,
+        )
 
 
 def test_blocks_of_the_pass_without_matrices_change_nothing(monkeypatch):
@@ -101,7 +134,9 @@ def test_recall_without_held_out_rows_is_refused():
         fitted().recall(20)
 
 
-@pytest.mark.parametrize("precision", [Precision(storage=torch.bfloat16), Precision(rows=torch.bfloat16)])
+@pytest.mark.parametrize(
+    "precision", [Precision(storage=torch.bfloat16), Precision(rows=torch.bfloat16)]
+)
 def test_stored_and_rounded_rows_hold_numbers_of_sixteen_bits(precision):
     model = fitted(precision=precision)
     assert model.users.dtype == precision.storage
@@ -112,10 +147,22 @@ def test_stored_and_rounded_rows_hold_numbers_of_sixteen_bits(precision):
 
 
 def test_solving_in_sixteen_bits_reaches_the_solver():
-    assert not torch.equal(fitted(precision=Precision(solve=torch.bfloat16)).users, fitted().users)
+    assert not torch.equal(
+        fitted(precision=Precision(solve=torch.bfloat16)).users, fitted().users
+    )
 
 
-def fit(rows, cols, shape=(4, 5), factors=2, alpha=0.1, regularisation=0.1, iterations=1, solver="cholesky", settings=None):
+def fit(
+    rows,
+    cols,
+    shape=(4, 5),
+    factors=2,
+    alpha=0.1,
+    regularisation=0.1,
+    iterations=1,
+    solver="cholesky",
+    settings=None,
+):
     ends = torch.tensor(rows), torch.tensor(cols)
     return als.fit(*ends, shape, factors, alpha, regularisation, iterations, solver, settings)
 
@@ -130,14 +177,28 @@ def fit(rows, cols, shape=(4, 5), factors=2, alpha=0.1, regularisation=0.1, iter
         ({"rows": [0, 0, 0], "cols": [1, 1, 2]}, r"the link \(0, 1\) and 0 more come twice"),
         ({"rows": [0], "cols": [0], "factors": 5}, "allowed are 1 to 4"),
         ({"rows": [0], "cols": [0], "factors": 0}, "allowed are 1 to 4"),
-        ({"rows": [0], "cols": [0], "regularisation": 0.0}, "row 1 has no link and regularisation is 0"),
-        ({"rows": [0, 1, 2, 3], "cols": [0, 1, 2, 3], "regularisation": 0.0}, "column 4 has no link"),
+        (
+            {"rows": [0], "cols": [0], "regularisation": 0.0},
+            "row 1 has no link and regularisation is 0",
+        ),
+        (
+            {"rows": [0, 1, 2, 3], "cols": [0, 1, 2, 3], "regularisation": 0.0},
+            "column 4 has no link",
+        ),
         ({"rows": [0], "cols": [0], "alpha": float("nan")}, "finite and not negative"),
         ({"rows": [0], "cols": [0], "regularisation": -1.0}, "finite and not negative"),
         ({"rows": [0], "cols": [0], "iterations": 0}, "iterations 1 or more"),
-        ({"rows": [0], "cols": [0], "solver": "qr"}, "allowed are cholesky, lu, cg and matrix_free"),
         (
-            {"rows": [0], "cols": [0], "solver": "matrix_free", "settings": Settings(precision=Precision(rows=torch.bfloat16))},
+            {"rows": [0], "cols": [0], "solver": "qr"},
+            "allowed are cholesky, lu, cg and matrix_free",
+        ),
+        (
+            {
+                "rows": [0],
+                "cols": [0],
+                "solver": "matrix_free",
+                "settings": Settings(precision=Precision(rows=torch.bfloat16)),
+            },
             "float32 alone",
         ),
     ],
@@ -147,7 +208,14 @@ def test_what_has_no_answer_is_refused(bad, words):
         fit(**bad)
 
 
-@pytest.mark.parametrize(("history", "words"), [([0, 40], "allowed are whole numbers from 0 to 39"), ([3, 3], "twice"), ([1.5], "whole numbers")])
+@pytest.mark.parametrize(
+    ("history", "words"),
+    [
+        ([0, 40], "allowed are whole numbers from 0 to 39"),
+        ([3, 3], "twice"),
+        ([1.5], "whole numbers"),
+    ],
+)
 def test_a_history_that_is_no_set_of_items_is_refused(history, words):
     with pytest.raises(ValueError, match=words):
         fitted().fold_in(history)

@@ -1,11 +1,18 @@
-"""Each solver against the plain one, at sizes 1 and odd, on every device; conjugate gradients' law; refused input."""
+"""Each solver against the plain one, at sizes 1 and odd, on every device; conjugate gradients'
+law; refused input.
+"""
 
 import linear_solvers
 import pytest
 import torch
 from linear_solvers import solve
 
-DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"))]
+DEVICES = [
+    "cpu",
+    pytest.param(
+        "cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+    ),
+]
 
 
 def systems(count, size, seed=0, dtype=torch.float64, where="cpu"):
@@ -23,12 +30,16 @@ def test_solvers_equal_the_reference(solver, count, size, where):
     A, b = systems(count, size, where=where)
     found = solve(A, b, solver, steps=4 * size)
     assert found.device == A.device
-    torch.testing.assert_close(found.cpu(), linear_solvers.solve_reference(A, b), rtol=1e-6, atol=1e-8)
+    torch.testing.assert_close(
+        found.cpu(), linear_solvers.solve_reference(A, b), rtol=1e-6, atol=1e-8
+    )
 
 
 def test_cholesky_by_columns_equals_the_reference_in_float64():
     A, b = systems(4, 9)
-    torch.testing.assert_close(linear_solvers.cholesky_columns(A, b), linear_solvers.solve_reference(A, b))
+    torch.testing.assert_close(
+        linear_solvers.cholesky_columns(A, b), linear_solvers.solve_reference(A, b)
+    )
 
 
 def test_sixteen_bits_keep_the_dtype_and_lose_digits():
@@ -46,7 +57,10 @@ def test_as_many_steps_as_unknowns_solve_and_each_step_comes_nearer_in_the_matri
     for steps in range(9):
         away = solve(A, b, "cg", steps=steps) - exact
         far.append((away[:, None] @ A @ away[..., None])[:, 0, 0])
-    assert all(bool((after <= before + 1e-12).all()) for before, after in zip(far[:-1], far[1:], strict=True))
+    assert all(
+        bool((after <= before + 1e-12).all())
+        for before, after in zip(far[:-1], far[1:], strict=True)
+    )
     assert far[-1].max() < 1e-12 * far[0].max()
 
 

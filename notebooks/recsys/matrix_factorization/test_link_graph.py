@@ -17,7 +17,12 @@ def test_links_are_read_with_their_titles_decoded(tmp_path):
     (tmp_path / "links.tsv").write_text(TEXT, encoding="utf-8")
     graph = link_graph.read_links(tmp_path)
     assert graph.titles == ["Å", "A", "B", "C d"]
-    assert list(zip(graph.rows.tolist(), graph.cols.tolist(), strict=True)) == [(1, 2), (1, 3), (2, 1), (0, 1)]
+    assert list(zip(graph.rows.tolist(), graph.cols.tolist(), strict=True)) == [
+        (1, 2),
+        (1, 3),
+        (2, 1),
+        (0, 1),
+    ]
 
 
 @pytest.mark.parametrize("line", ["A\n", "A\tB\tC\n", "\tB\n"])
@@ -28,7 +33,9 @@ def test_a_line_that_is_no_pair_is_refused(tmp_path, line):
 
 
 def test_subjects_are_the_second_word_of_a_category(tmp_path):
-    (tmp_path / "categories.tsv").write_text("A_b\tsubject.Art.Art\nA_b\tsubject.People\n", encoding="utf-8")
+    (tmp_path / "categories.tsv").write_text(
+        "A_b\tsubject.Art.Art\nA_b\tsubject.People\n", encoding="utf-8"
+    )
     assert link_graph.read_subjects(tmp_path) == {"A b": {"Art", "People"}}
 
 
@@ -45,7 +52,9 @@ def test_dangling_pages_are_counted_on_both_sides():
 
 
 def test_among_keeps_links_inside_and_numbers_anew():
-    part = link_graph.among(graph_of([(0, 2), (2, 0), (1, 2)], 3), torch.tensor([True, False, True]))
+    part = link_graph.among(
+        graph_of([(0, 2), (2, 0), (1, 2)], 3), torch.tensor([True, False, True])
+    )
     assert (part.rows.tolist(), part.cols.tolist(), part.titles) == ([0, 1], [1, 0], ["0", "2"])
 
 
@@ -100,8 +109,17 @@ def test_an_impossible_graph_is_refused(bad):
 
 def test_six_variants_have_two_minima_of_three_parts():
     graph = link_graph.community_graph(120, 6_000, 3)
-    subjects = {title: {"Geography"} if int(title) < 80 else {"Science"} for title in graph.titles}
+    subjects = {
+        title: {"Geography"} if int(title) < 80 else {"Science"} for title in graph.titles
+    }
     found = link_graph.six_variants(graph, subjects, (2, 5))
-    assert list(found) == ["all, 2", "Geography, 2", "Science, 2", "all, 5", "Geography, 5", "Science, 5"]
+    assert list(found) == [
+        "all, 2",
+        "Geography, 2",
+        "Science, 2",
+        "all, 5",
+        "Geography, 5",
+        "Science, 5",
+    ]
     assert all(int(title) < 80 for title in found["Geography, 2"].titles)
     assert len(found["all, 5"].rows) <= len(found["all, 2"].rows)

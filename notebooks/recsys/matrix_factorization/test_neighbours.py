@@ -1,11 +1,18 @@
-"""Neighbours of a page in a browser: by typing, by the keyboard, by a finger on a phone, and without values."""
+"""Neighbours of a page in a browser: by typing, by the keyboard, by a finger on a phone, and
+without values.
+"""
 
 import html
 import json
 from pathlib import Path
 
 SCRIPT = Path(__file__).with_name("neighbours.js").read_text(encoding="utf-8")
-TITLES = ["Aragón & more", "Barcelona", "Zürich", "A \"quoted\" page with a very long title that has to wrap on a phone"]
+TITLES = [
+    "Aragón & more",
+    "Barcelona",
+    "Zürich",
+    'A "quoted" page with a very long title that has to wrap on a phone',
+]
 PAGES = {"titles": TITLES, "near": [[1, 2], [0, 3], [0, 1], [2, 1]], "first": 0}
 
 
@@ -13,7 +20,9 @@ def visit(browser, pages, wide=1000):
     """A page with the script and these values, once it has begun or failed."""
     page = browser.new_page(viewport={"width": wide, "height": 700})
     told = html.escape(json.dumps(pages), quote=True)
-    page.set_content(f'<div class="page-neighbours" data-pages="{told}">words</div><script>{SCRIPT}</script>')
+    page.set_content(
+        f'<div class="page-neighbours" data-pages="{told}">words</div><script>{SCRIPT}</script>'
+    )
     page.wait_for_selector(".page-neighbours[data-state]")
     return page
 

@@ -1,4 +1,6 @@
-"""Recommendations: nothing that was seen, nobody where none is left; recall against the plain one."""
+"""Recommendations: nothing that was seen, nobody where none is left; recall against the plain
+one.
+"""
 
 import pytest
 import ranking
@@ -17,7 +19,9 @@ def test_what_was_seen_is_never_recommended():
 
 
 def test_where_too_few_are_left_nobody_takes_their_place():
-    assert ranking.top_k(torch.tensor([[5.0, 4, 3]]), tensors([0, 1]), 3).tolist() == [[2, -1, -1]]
+    assert ranking.top_k(torch.tensor([[5.0, 4, 3]]), tensors([0, 1]), 3).tolist() == [
+        [2, -1, -1]
+    ]
     assert ranking.top_k(torch.tensor([[5.0, 4]]), tensors([]), 9).tolist() == [[0, 1]]
 
 
@@ -43,7 +47,10 @@ def test_a_row_that_wants_nothing_is_refused():
         ranking.capped_recall(torch.tensor([[0], [1]]), tensors([0], []))
 
 
-@pytest.mark.parametrize(("scores", "k", "words"), [([[1.0, float("nan")]], 1, "1 rows have scores that are NaN"), ([[1.0]], 0, "at least 1")])
+@pytest.mark.parametrize(
+    ("scores", "k", "words"),
+    [([[1.0, float("nan")]], 1, "1 rows have scores that are NaN"), ([[1.0]], 0, "at least 1")],
+)
 def test_bad_scores_are_refused(scores, k, words):
     with pytest.raises(ValueError, match=words):
         ranking.top_k(torch.tensor(scores), tensors([]), k)

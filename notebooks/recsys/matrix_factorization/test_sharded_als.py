@@ -1,4 +1,6 @@
-"""Shards on real processes equal one process; predicted bytes; and nothing stays behind when one fails."""
+"""Shards on real processes equal one process; predicted bytes; and nothing stays behind when
+one fails.
+"""
 
 import multiprocessing
 import time
@@ -9,32 +11,41 @@ import sharded_als
 import torch
 from implicit_als import Settings
 from link_graph import community_graph
+from sharded_als import Job
 
 GRAPH = community_graph(31, 300, 3, seed=4)  # no multiple of the processes
 
 
-def job(iterations=2, factors=6, graph=GRAPH, **settings):
-    items = torch.randn(len(graph.titles), factors, generator=torch.Generator().manual_seed(0)) * 0.1 / factors**0.5
-    told = Settings(length=4, batch=40, **settings)
-    return (graph.rows, graph.cols, items, len(graph.titles), 0.2, 0.05, iterations, told)
+SETTINGS = Settings(length=4, batch=40)
+
+
+def job(graph=GRAPH, factors=6, settings=SETTINGS, **more):
+    draw = torch.Generator().manual_seed(0)
+    items = torch.randn(len(graph.titles), factors, generator=draw) * 0.1 / factors**0.5
+    about = Job(graph.shape, items, 0.2, 0.05, 2, settings)._replace(**more)
+    return graph.rows, graph.cols, about
 
 
 @pytest.mark.parametrize("processes", [1, 2, 3])
 def test_shards_on_processes_equal_one_process_and_send_what_was_predicted(processes):
     users, items, shares = sharded_als.fit_sharded(processes, *job())
-    alone = als.fit(GRAPH.rows, GRAPH.cols, GRAPH.shape, 6, 0.2, 0.05, 2, settings=job()[-1])
+    alone = als.fit(GRAPH.rows, GRAPH.cols, GRAPH.shape, 6, 0.2, 0.05, 2, settings=SETTINGS)
     torch.testing.assert_close(users, alone.users, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(items, alone.items, rtol=1e-4, atol=1e-5)
     for share in shares:
         assert (share.predicted_bytes == 0) == (processes == 1)
-        if share.sent_bytes is not None and processes > 1:  # small messages: the frames' words weigh
+        if (
+            share.sent_bytes is not None and processes > 1
+        ):  # small messages: the frames' words weigh
             assert share.predicted_bytes <= share.sent_bytes < 1.5 * share.predicted_bytes
 
 
 def test_plain_penalties_and_empty_shards_work_too():
     few = community_graph(3, 6, 1)
-    users, items, _ = sharded_als.fit_sharded(4, *job(graph=few, factors=2, scaled=False))
-    alone = als.fit(few.rows, few.cols, few.shape, 2, 0.2, 0.05, 2, settings=Settings(scaled=False))
+    users, items, _ = sharded_als.fit_sharded(4, *job(few, 2, Settings(scaled=False)))
+    alone = als.fit(
+        few.rows, few.cols, few.shape, 2, 0.2, 0.05, 2, settings=Settings(scaled=False)
+    )
     torch.testing.assert_close(users, alone.users, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(items, alone.items, rtol=1e-4, atol=1e-5)
 
@@ -52,11 +63,9 @@ def test_a_shard_holds_one_row_more_than_fit_evenly():
 
 
 def test_a_process_that_fails_is_told_and_none_stays_behind():
-    rows, cols, items, *rest = job()
-    bad = items.clone()
-    bad[0, 0] = float("nan")  # no matrix is positive definite then
+    bad = torch.full((31, 6), float("nan"))  # no matrix is positive definite then
     with pytest.raises(RuntimeError, match="of 2 failed; all were ended"):
-        sharded_als.fit_sharded(2, rows, cols, bad, *rest)
+        sharded_als.fit_sharded(2, *job(items=bad))
     assert not multiprocessing.active_children()
 
 
@@ -64,7 +73,7 @@ def test_a_process_that_hears_nothing_gives_up_in_time(monkeypatch):
     monkeypatch.setattr(sharded_als, "_work", _silent)
     began = time.monotonic()
     with pytest.raises(RuntimeError, match="2 of 2 processes did not answer in time"):
-        sharded_als.fit_sharded(2, *job(), timeout_s=0.05)
+        sharded_als.fit_sharded(2, *job(timeout_s=0.05))
     assert time.monotonic() - began < 10
     assert not multiprocessing.active_children()
 

@@ -1,4 +1,6 @@
-"""The study: choices come from validation rows, means have intervals, and each part runs at a small size."""
+"""The study: choices come from validation rows, means have intervals, and each part runs at a
+small size.
+"""
 
 import numpy as np
 import pytest
@@ -41,7 +43,9 @@ def test_settings_are_chosen_without_a_look_at_test_rows(small, monkeypatch):
 
 def test_tuning_brings_paired_differences(small, monkeypatch):
     monkeypatch.setattr(study, "ALPHAS", study.ALPHAS[2:5])
-    monkeypatch.setattr(study, "LAMBDAS", {kind: values[2:5] for kind, values in study.LAMBDAS.items()})
+    monkeypatch.setattr(
+        study, "LAMBDAS", {kind: values[2:5] for kind, values in study.LAMBDAS.items()}
+    )
     monkeypatch.setattr(study, "MIDDLE", 1)
     told = study.tuning(GRAPH, 0)
     assert told["gain"] == pytest.approx(told["both"] - told["one"])
@@ -55,7 +59,9 @@ def test_means_have_intervals_that_hold_them():
     study.record(receipt, "part", [{"one": 0.2, "curve_x": {"a": [1, 2]}}, {"one": 0.4}])
     found = receipt.metrics["study_part_one"]
     assert found["value"] == pytest.approx(0.3)
-    assert found["high"] - found["value"] == pytest.approx(12.706 * 0.1, rel=1e-3)  # t of one degree of freedom
+    assert found["high"] - found["value"] == pytest.approx(
+        12.706 * 0.1, rel=1e-3
+    )  # t of one degree of freedom
     assert receipt.curves["x"]["a"] == [1, 2]
 
 
@@ -80,7 +86,9 @@ def test_six_variants_have_recall_and_popularity(small):
 def test_sizes_and_processes_bring_curves(monkeypatch):
     receipt = receipts.start("matrix_factorization", "cpu")
     monkeypatch.setattr(study.link_graph, "community_graph", lambda *_, **__: GRAPH)
-    monkeypatch.setattr(study.stats, "linregress", lambda *_: type("Line", (), {"slope": 1.0, "stderr": 0.1}))
+    monkeypatch.setattr(
+        study.stats, "linregress", lambda *_: type("Line", (), {"slope": 1.0, "stderr": 0.1})
+    )
     study.sizes(receipt, repeats=1, factors=(4, 8))
     assert receipt.curves["factors"]["factors"] == [4, 8]
     study.knee(receipt, GRAPH, repeats=1, factors=4, tried=(1, 2))
