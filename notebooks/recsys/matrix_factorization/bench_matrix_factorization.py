@@ -6,11 +6,11 @@ cores, for the same loss.
 
 Implicit weighs a link with c in c (1 - x.y)^2 and everything else with 1. With c = 1 + 1/alpha,
 a regularisation of lambda (1 + alpha) / alpha and w = sqrt(t) x, h = sqrt(t) y for t = 1 / (1 +
-alpha), its loss is ours over alpha t^2 but for a constant. `agree` holds that before anything
-is timed: values and gradients of both losses, and one pass of each solver from the same tables.
-Lambda is not scaled by links on either side. What is timed is implicit's own solver on its
-arrays, without the progress bar and copies of its `fit`, and `Side.solved` of ours; three steps
-of CG on both, from the last vectors.
+alpha), its loss is ours over alpha t^2 but for a constant. `gradients_agree` holds that before
+anything is timed: values and gradients of both losses, and one pass of each solver from the
+same tables. Lambda is not scaled by links on either side. What is timed is implicit's own
+solver on its arrays, without the progress bar and copies of its `fit`, and `Side.solved` of
+ours; three steps of CG on both, from the last vectors.
 """
 
 import argparse
@@ -24,7 +24,8 @@ import torch
 from helpers import bench, check, data, device, receipts
 from implicit_als import Settings
 
-ALPHA, PLAIN = 0.1, 1.0  # chosen on validation rows in the study's grid of unscaled weights
+ALPHA, PLAIN = 0.1, 1.0  # near the best on validation rows in the study's plain grid
+PLAINLY = Settings(scaled=False)
 SOLVERS = ("matrix_free", "cholesky")  # ours; implicit's are its CG and its Cholesky
 
 
@@ -42,15 +43,10 @@ def losses(ones_UN, w, h, alpha, regularisation):
     weight, reg, t = matched(alpha, regularisation)
     products = w @ h.T
     sizes = w.square().sum() + h.square().sum()
-    ours = (
-        (ones_UN * (1 - products).square()).sum()
-        + alpha * products.square().sum()
-        + regularisation * sizes
-    )
-    theirs = torch.where(
-        ones_UN > 0, weight * (1 - products / t).square(), (products / t).square()
-    ).sum()
-    return ours, (theirs + reg * sizes / t) * alpha * t**2
+    ours = (ones_UN * (1 - products).square() + alpha * products.square()).sum()
+    costs = weight * (1 - products / t).square(), (products / t).square()
+    theirs = torch.where(ones_UN > 0, *costs).sum()
+    return ours + regularisation * sizes, (theirs + reg * sizes / t) * alpha * t**2
 
 
 def gradients_agree(seed=0, alpha=0.3, regularisation=0.7):
@@ -75,23 +71,10 @@ def gradients_agree(seed=0, alpha=0.3, regularisation=0.7):
 class Pass:
     """One pass of ours over both sides from the same tables each time."""
 
-    def __init__(self, graph, tables, solver):
-        held = als.Model(*tables, ALPHA, PLAIN, Settings(scaled=False))
-        ends = (
-            (graph.rows, graph.cols, graph.shape),
-            (graph.cols, graph.rows, graph.shape[::-1]),
-        )
+    def __init__(self, graph, tables, solver, settings=PLAINLY):
+        model = als.Model(*tables, ALPHA, PLAIN, settings)
         self.tables = tables
-        self.sides = [
-            als.Side(
-                als.links_of(*end, tables[0].shape[1], solver),
-                end[2][1],
-                solver,
-                held,
-                graph.rows.device,
-            )
-            for end in ends
-        ]
+        self.sides = als.sides_of(graph.rows, graph.cols, graph.shape, solver, model)
 
     def __call__(self):
         users = self.sides[0].solved(self.tables[1], self.tables[0])
@@ -111,14 +94,9 @@ def theirs(graph, tables, use_cg, threads):
     import scipy.sparse
 
     weight, reg, t = matched(ALPHA, PLAIN)
-    options = {
-        "regularization": reg,
-        "alpha": weight,
-        "use_cg": use_cg,
-        "use_gpu": False,
-        "num_threads": threads,
-    }
-    solver = implicit.als.AlternatingLeastSquares(factors=tables[0].shape[1], **options).solver
+    options = {"regularization": reg, "alpha": weight, "use_cg": use_cg, "use_gpu": False}
+    options |= {"factors": tables[0].shape[1], "num_threads": threads}
+    solver = implicit.als.AlternatingLeastSquares(**options).solver
     ends = graph.rows.numpy(), graph.cols.numpy()
     weights = torch.full((len(ends[0]),), weight).numpy()
     across = scipy.sparse.csr_matrix((weights, ends), graph.shape)
@@ -138,62 +116,35 @@ def contestants(graph, factors, threads, solver):
     """{name: function} of ours and implicit's pass with one kind of solver, checked to agree;
     alone where it is not installed.
     """
-    start = als.fit(
-        graph.rows,
-        graph.cols,
-        graph.shape,
-        factors,
-        ALPHA,
-        PLAIN,
-        2,
-        "matrix_free",
-        Settings(scaled=False),
-    )
-    tables = start.users, start.items
-    own, peer = (
-        Pass(graph, tables, solver),
-        theirs(graph, tables, solver == "matrix_free", threads),
-    )
+    start = fitted(graph, factors, 2)
+    tables, use_cg = (start.users, start.items), solver == "matrix_free"
+    own, peer = Pass(graph, tables, solver), theirs(graph, tables, use_cg, threads)
     if peer is None:
         print("implicit is not installed: left out")
         return {"ours": own}
+    why = "float32, sums in another order, steps that amplify it"
     for one, two in zip(own(), peer(), strict=True):
-        check.close(
-            one,
-            two,
-            rtol=2e-3,
-            atol=2e-4,
-            why="float32, sums in another order, steps that amplify it",
-        )
+        check.close(one, two, rtol=2e-3, atol=2e-4, why=why)
     return {"ours": own, "implicit": peer}
 
 
+def fitted(graph, factors, iterations):
+    """Our Model of a graph without matrices, lambda not scaled."""
+    about = graph.shape, factors, ALPHA, PLAIN, iterations, "matrix_free", PLAINLY
+    return als.fit(graph.rows, graph.cols, *about)
+
+
 def recalls(graph, factors, threads, iterations=8):
-    """(our recall@20, implicit's) on the same held-out rows after whole fits, both folded in by
-    our Cholesky.
+    """(our recall@20, implicit's) on the same held-out rows after as many passes from the same
+    first one, both folded in by our Cholesky.
     """
     split = link_graph.split_rows(graph)
-    settings = Settings(scaled=False)
-    own = als.fit(
-        split.rows,
-        split.cols,
-        graph.shape,
-        factors,
-        ALPHA,
-        PLAIN,
-        iterations,
-        "matrix_free",
-        settings,
-    )
     trained = graph._replace(rows=split.rows, cols=split.cols)
-    tables = als.fit(
-        split.rows, split.cols, graph.shape, factors, ALPHA, PLAIN, 1, "matrix_free", settings
-    )
-    tables = tables.users, tables.items
+    own, first = (fitted(trained, factors, passes) for passes in (iterations, 1))
+    tables = first.users, first.items
     for _ in range(iterations - 1):
-        peer = theirs(trained, tables, True, threads)
-        tables = tables if peer is None else peer()
-    model = als.Model(*tables, ALPHA, PLAIN, settings)
+        tables = (theirs(trained, tables, True, threads) or Pass(trained, tables, SOLVERS[0]))()
+    model = als.Model(*tables, ALPHA, PLAIN, PLAINLY)
     return own.recall(20, split.test), model.recall(20, split.test)
 
 
@@ -215,9 +166,8 @@ def main(arguments=None):
         for name, found in race.results.items():
             receipt.record(f"race_{solver}_{factors}_{name}", found)
         receipt.record(f"race_{solver}_{factors}", race.ratios["ours"])
-    for name, value in zip(
-        ("ours", "implicit"), recalls(graph, 64, given.threads), strict=True
-    ):
+    found = recalls(graph, 64, given.threads)
+    for name, value in zip(("ours", "implicit"), found, strict=True):
         receipt.record(f"race_recall_{name}", value, "recall")
     print(receipt.write("race" if given.threads == device.cores() else f"race_{given.threads}"))
 

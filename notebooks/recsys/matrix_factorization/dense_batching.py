@@ -41,6 +41,11 @@ class DenseBatches(NamedTuple):
         """The share of places that hold an item; 1.0 where there is no row."""
         return float((self.items_RL >= 0).float().mean()) if len(self.items_RL) else 1.0
 
+    def enough(self, rows):
+        """`rows`, or as many as the longest history needs."""
+        longest = max(self.links_U.tolist(), default=0)
+        return max(rows, -(-longest // self.items_RL.shape[1]))
+
     def batches(self, rows):
         """A list of Batch with `rows` dense rows each, no history in two of them; ValueError
         where one is longer.
@@ -52,10 +57,10 @@ class DenseBatches(NamedTuple):
             raise ValueError(f"rows={rows}: a batch needs at least 1 dense row")
         owners, counts = torch.unique_consecutive(self.owner_R.cpu(), return_counts=True)
         if len(counts) and int(counts.max()) > rows:
-            raise ValueError(
-                f"history {int(owners[counts.argmax()])} needs {int(counts.max())} dense rows and a batch has {rows}: "
-                f"allowed are at least as many, since a history is solved in one batch"
+            told = (
+                f"history {int(owners[counts.argmax()])} needs {int(counts.max())} dense rows"
             )
+            raise ValueError(f"{told} and a batch has {rows}: it is solved in one, so as many")
         cuts, used = [0], 0  # in owners
         for at, count in enumerate(counts.tolist()):
             if used + count > rows:
@@ -122,6 +127,6 @@ def dense_batches_reference(histories, length):
 
 
 def padded_fill(histories):
-    """The fill ratio where every history is padded to the longest: what dense batching spares."""
+    """The fill ratio where every history is padded to the longest one."""
     lengths = [len(history) for history in histories]
     return sum(lengths) / (len(lengths) * max(lengths)) if any(lengths) else 1.0

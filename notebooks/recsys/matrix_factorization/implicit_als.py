@@ -4,7 +4,8 @@ Gramian a pass.
 The loss over users' vectors w and items' vectors h, with S the set of links (Hu, Koren and
 Volinsky 2008; in the form of Rendle et al. 2021):
 
-    sum over S of (1 - w.h)^2  +  alpha * sum over all pairs of (w.h)^2  +  sum_u lambda_u |w_u|^2  +  sum_i lambda_i |h_i|^2
+    sum over S of (1 - w.h)^2  +  alpha * sum over all pairs of (w.h)^2
+        +  sum_u lambda_u |w_u|^2  +  sum_i lambda_i |h_i|^2
 
 With H fixed each w solves (sum over its items of h h' + alpha * H'H + lambda_u I) w = sum over
 its items of h; then sides change. `scaled`: lambda_u = regularisation * (links of u + alpha *
@@ -24,7 +25,7 @@ import ranking
 import torch
 from dense_batching import dense_batches  # noqa: F401  a public name of this module, too
 from linear_solvers import SOLVERS, solve
-from link_graph import histories_of
+from link_graph import both_ways, histories_of, refuse_links
 
 
 class Precision(NamedTuple):
@@ -53,7 +54,7 @@ class Settings:
 
 
 class Model:
-    """A fitted factorisation: `users` (U, D), `items` (N, D), and the settings that made them."""
+    """A fitted factorisation: `users` (U, D), `items` (N, D), and what made them."""
 
     def __init__(self, users, items, alpha, regularisation, settings=None, held=None):
         self.users, self.items, self.held = users, items, held
@@ -85,34 +86,24 @@ class Model:
         """
         held = held or self.held
         if held is None:
-            raise ValueError(
-                "recall needs held-out rows: fit(…, held=…) or recall(k, held=…) brings them"
-            )
+            raise ValueError("recall needs held-out rows: fit(…, held=…) or recall(k, held=…)")
         return float(self.recalls(k, held).mean())
 
     def recalls(self, k, held):
         """The capped recall at k of each held-out row, (rows,)."""
-        scores = ranking.scores(
-            self.fold_in(held.seen), self.items, self.settings.precision.scores
-        )
+        dtype = self.settings.precision.scores
+        scores = ranking.scores(self.fold_in(held.seen), self.items, dtype)
         return ranking.capped_recall(ranking.top_k(scores, held.seen, k), held.wanted)
 
     def loss(self, rows, cols):
         """The loss above on these links, in float64."""
-        penalties = [
-            penalties_of(torch.bincount(ends, minlength=len(own)), len(other), self)
-            for ends, own, other in (
-                (rows, self.users, self.items),
-                (cols, self.items, self.users),
-            )
-        ]
         w, h = self.users.double(), self.items.double()
         on_links = (1 - (w[rows] * h[cols]).sum(1)).square().sum()
         everywhere = ((w.T @ w) * (h.T @ h)).sum()
-        sizes = sum(
-            (p.double() * t.square().sum(1)).sum()
-            for p, t in zip(penalties, (w, h), strict=True)
-        )
+        sizes = 0
+        for ends, own, other in ((rows, w, h), (cols, h, w)):
+            penalties = penalties_of(torch.bincount(ends, minlength=len(own)), len(other), self)
+            sizes = sizes + (penalties.double() * own.square().sum(1)).sum()
         return on_links + self.alpha * everywhere + sizes
 
 
@@ -134,46 +125,27 @@ def fit(
     `rows`, `cols`: int64 tensors of the links, on the device that does the work. `solver`:
     "cholesky", "lu" or "cg" on dense batches, or "matrix_free" (conjugate gradients, no
     matrices; float32). Both kinds of CG start from the row's last vector. Raises ValueError for
-    what no answer is defined for: see `_refuse`.
+    what `refuse` names, and where a system in float32 has no answer; solves in bfloat16 may end
+    in NaN, which is for the caller to see.
     """
     settings = settings or Settings()
-    _refuse(rows, cols, shape, factors, alpha, regularisation, iterations, solver, settings)
+    refuse(rows, cols, shape, factors, alpha, regularisation, iterations)
+    if solver not in (*SOLVERS, "matrix_free"):
+        raise ValueError(f"solver {solver!r}; allowed are {', '.join(SOLVERS)} and matrix_free")
+    if solver == "matrix_free" and settings.precision != Precision():
+        raise ValueError(f"{settings.precision}: matrix_free works in float32 alone")
     draw = torch.Generator().manual_seed(settings.seed)
     items = torch.randn(shape[1], factors, generator=draw) * 0.1 / factors**0.5
     storage, where = settings.precision.storage, rows.device
     users = torch.zeros(shape[0], factors, dtype=storage, device=where)
     model = Model(users, items.to(where, storage), alpha, regularisation, settings, held)
-    sides = [
-        Side(links_of(*ends, factors, solver), count, solver, model, where)
-        for ends, count in (
-            ((rows, cols, shape), shape[1]),
-            ((cols, rows, shape[::-1]), shape[0]),
-        )
-    ]
+    sides = sides_of(rows, cols, shape, solver, model)
     for _ in range(iterations):
         model.users = sides[0].solved(model.items, model.users)
         model.items = sides[1].solved(model.users, model.items)
+    if settings.precision.solve != torch.bfloat16:
+        _refuse_nan("items", model.items)
     return model
-
-
-def fit_reference(rows, cols, items, users_count, alpha, penalties, iterations):
-    """(users, items) in float64 from the given items, one row after the other, `penalties` for
-    both sides.
-    """
-    tables = [torch.zeros(users_count, items.shape[1], dtype=torch.float64), items.double()]
-    links = list(zip(rows.tolist(), cols.tolist(), strict=True))
-    for turn in range(2 * iterations):
-        side = turn % 2
-        own, other = tables[side], tables[1 - side]
-        for row in range(len(own)):
-            mine = other[[pair[1 - side] for pair in links if pair[side] == row]]
-            matrix = (
-                mine.T @ mine
-                + alpha * other.T @ other
-                + penalties[side][row] * torch.eye(own.shape[1])
-            )
-            own[row] = torch.linalg.solve(matrix, mine.sum(0))
-    return tables
 
 
 def penalties_of(links_U, others, model):
@@ -217,101 +189,76 @@ class Side:
             self.links, counts = links, links.links_U
         else:
             dense = dense_batches(links, self.settings.length)
-            most = -(-int(dense.links_U.max()) // self.settings.length) if len(links) else 1
-            parts = dense.batches(max(self.settings.batch, most))
+            parts = dense.batches(dense.enough(self.settings.batch))
             self.batches = [type(part)(*(t.to(where) for t in part)) for part in parts]
             counts = dense.links_U.to(where)
         self.penalties = penalties_of(counts, others, model)
 
     def solved(self, other_ND, own_UD):
         """This side's table, solved with the other side's fixed."""
-        to = self.settings.precision
+        to, steps = self.settings.precision, self.settings.steps
         gram = self.alpha * gramian(other_ND, to.solve)
         if self.solver == "matrix_free":
-            return matrix_free.solve_rows(
-                self.links, other_ND, own_UD, gram, self.penalties, self.settings.steps
-            )
+            about = self.links, other_ND, own_UD, gram, self.penalties
+            return matrix_free.solve_rows(*about, steps)
         table = torch.cat([other_ND, other_ND.new_zeros(1, other_ND.shape[1])])
         found = other_ND.new_zeros(len(self.penalties) + 1, other_ND.shape[1], dtype=to.storage)
-        for batch in self.batches:  # the last row is zero, and takes what belongs to nobody
-            penalties_U = self.penalties[batch.owners_U]
-            A_UDD, b_UD = normal_equations(
-                table[batch.items_RL], batch.place_R, gram, penalties_U
-            )
-            start = None if own_UD is None else own_UD[batch.owners_U].to(to.solve)
-            rows_UD = solve(A_UDD, b_UD, self.solver, start, self.settings.steps)
-            found[batch.owners_U] = rows_UD.to(to.rows or to.storage).to(to.storage)
+        for items_RL, place_R, owners_U in self.batches:  # the last row takes what is nobody's
+            penalties_U = torch.where(owners_U < 0, 1, self.penalties[owners_U])
+            A_UDD, b_UD = normal_equations(table[items_RL], place_R, gram, penalties_U)
+            start = None if own_UD is None else own_UD[owners_U].to(to.solve)
+            rows_UD = solve(A_UDD, b_UD, self.solver, start, steps)
+            found[owners_U] = rows_UD.to(to.rows or to.storage).to(to.storage)
         return found[:-1]
 
 
-def links_of(rows, cols, shape, factors, solver):
-    """The links as the solver wants them: `matrix_free.SparseLinks`, or a list of histories."""
-    if solver == "matrix_free":
-        return matrix_free.sparse_links(rows, cols, shape, factors)
-    return histories_of(rows.cpu(), cols.cpu(), shape[0])
+def sides_of(rows, cols, shape, solver, model):
+    """The two Sides of a fit: rows, and columns."""
+    sides, factors = [], model.items.shape[1]
+    for own, other, sizes in both_ways(rows, cols, shape):
+        if solver == "matrix_free":
+            links = matrix_free.sparse_links(own, other, sizes, factors)
+        else:
+            links = histories_of(own.cpu(), other.cpu(), sizes[0])
+        sides.append(Side(links, sizes[1], solver, model, rows.device))
+    return sides
 
 
-def _refuse(rows, cols, shape, factors, alpha, regularisation, iterations, solver, settings):
-    """ValueError for unknown solvers, links that are no set of pairs inside `shape`, and
-    systems without one answer.
+def refuse(rows, cols, shape, factors, alpha, regularisation, iterations):
+    """None; ValueError for links that are no set of pairs inside `shape`, and for weights and
+    sizes without one answer.
     """
-    if solver not in (*SOLVERS, "matrix_free"):
-        raise ValueError(f"solver {solver!r}; allowed are {', '.join(SOLVERS)} and matrix_free")
-    if solver == "matrix_free" and settings.precision != Precision():
-        raise ValueError(f"precision {settings.precision}: matrix_free works in float32 alone")
-    if len(rows) != len(cols) or not len(rows):
-        raise ValueError(
-            f"{len(rows)} rows and {len(cols)} columns of links; allowed are as many of both, 1 or more"
-        )
-    for name, ends, count in (("row", rows, shape[0]), ("column", cols, shape[1])):
-        if int(ends.min()) < 0 or int(ends.max()) >= count:
-            raise ValueError(
-                f"{name}s {int(ends.min())} to {int(ends.max())}: allowed are 0 to {count - 1}"
-            )
-    keys = torch.sort(rows * shape[1] + cols).values
-    twice = (keys[1:] == keys[:-1]).nonzero()
-    if len(twice):
-        pair = divmod(int(keys[twice[0, 0]]), shape[1])
-        raise ValueError(
-            f"the link {pair} and {len(twice) - 1} more come twice; a link is there or not: allowed is once"
-        )
+    refuse_links(rows, cols, shape)
     if not 1 <= factors <= min(shape):
+        told = f"factors={factors} for a matrix of {shape[0]} × {shape[1]}"
+        raise ValueError(f"{told}: allowed are 1 to {min(shape)}: no matrix has a higher rank")
+    weights = f"alpha={alpha}, regularisation={regularisation}, iterations={iterations}"
+    if not (0 <= alpha < np.inf and 0 <= regularisation < np.inf) or iterations < 1:
         raise ValueError(
-            f"factors={factors} for a matrix of {shape[0]} × {shape[1]}: allowed are 1 to {min(shape)}, since no matrix "
-            f"has a higher rank"
-        )
-    if not (0 <= alpha < float("inf") and 0 <= regularisation < float("inf")) or iterations < 1:
-        raise ValueError(
-            f"alpha={alpha}, regularisation={regularisation}, iterations={iterations}: weights are finite and not "
-            f"negative, iterations 1 or more"
+            f"{weights}: weights are finite and not negative, iterations 1 or more"
         )
     for name, ends, count in (("row", rows, shape[0]), ("column", cols, shape[1])):
         empty = (torch.bincount(ends, minlength=count) == 0).nonzero()
         if len(empty) and regularisation == 0:
-            raise ValueError(
-                f"{name} {int(empty[0, 0])} has no link and regularisation is 0: nothing holds its vector"
-            )
+            told = f"{name} {int(empty[0, 0])} has no link and regularisation is 0"
+            raise ValueError(f"{told}: nothing holds its vector, so more than 0 is allowed")
 
 
 def _checked(history, count):
     """The history as an int64 tensor on the CPU; ValueError for what is no set of items."""
     history = torch.as_tensor(history).cpu()
+    told = f"items {history.tolist()[:20]}"
     if len(history) and (
-        history.is_floating_point() or int(history.min()) < 0 or int(history.max()) >= count
+        history.is_floating_point() or not 0 <= history.min() <= history.max() < count
     ):
-        raise ValueError(
-            f"items {history.tolist()[:20]}: allowed are whole numbers from 0 to {count - 1}"
-        )
+        raise ValueError(f"{told}: allowed are whole numbers from 0 to {count - 1}")
     if len(torch.unique(history)) != len(history):
-        raise ValueError(
-            f"an item comes twice in {history.tolist()[:20]}; a link is there or not: allowed is once"
-        )
+        raise ValueError(f"{told}: one comes twice; a link is there or not, so allowed is once")
     return history.long()
 
 
 def _refuse_nan(name, table):
-    if not bool(torch.isfinite(table).all()):
-        bad = int((~torch.isfinite(table)).any(1).sum())
-        raise ValueError(
-            f"{bad} of {len(table)} {name} are not finite: a row cannot be solved from them"
-        )
+    bad = int((~torch.isfinite(table)).any(1).sum())
+    if bad:
+        told = f"{bad} of {len(table)} {name} are not finite"
+        raise ValueError(f"{told}: a row cannot be solved from them")

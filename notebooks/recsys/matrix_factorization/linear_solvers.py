@@ -32,14 +32,14 @@ def solve(A_BDD, b_BD, solver="cholesky", start_BD=None, steps=None):
     if A_BDD.dtype not in (torch.float32, torch.float64):
         return cholesky_columns(A_BDD, b_BD)
     if solver == "lu":
-        return torch.linalg.solve(A_BDD, b_BD)
-    factor, failed = torch.linalg.cholesky_ex(A_BDD)
+        found, failed = torch.linalg.solve_ex(A_BDD, b_BD)
+    else:
+        factor, failed = torch.linalg.cholesky_ex(A_BDD)
+        found = torch.cholesky_solve(b_BD[..., None], factor)[..., 0]
     if bool(failed.any()):
-        raise ValueError(
-            f"{int((failed > 0).sum())} of {len(failed)} matrices are not positive definite: a larger regularisation, or "
-            f"fewer factors, makes them so"
-        )
-    return torch.cholesky_solve(b_BD[..., None], factor)[..., 0]
+        told = f"{int((failed > 0).sum())} of {len(failed)} matrices are not positive definite"
+        raise ValueError(f"{told}: a larger regularisation, or fewer factors, makes them so")
+    return found
 
 
 def conjugate_gradients(apply, b_BD, start_BD, steps):

@@ -44,7 +44,7 @@ class Held(NamedTuple):
 
 
 class Split(NamedTuple):
-    """Training links, and two sets of held-out rows: one to choose settings on, one to report."""
+    """Training links, and two sets of held-out rows: one to choose on, one to report."""
 
     rows: torch.Tensor
     cols: torch.Tensor
@@ -60,9 +60,7 @@ def read_links(folder):
     pairs = [line.split("\t") for line in _lines(folder / "links.tsv")]
     wrong = next((pair for pair in pairs if len(pair) != 2 or not all(pair)), None)
     if wrong is not None:
-        raise ValueError(
-            f"links.tsv: the line {wrong} is refused; two titles with a tab between them are allowed"
-        )
+        raise ValueError(f"links.tsv: {wrong} came; two titles with a tab between are allowed")
     names = sorted({name for pair in pairs for name in pair})
     number = {name: at for at, name in enumerate(names)}
     links = torch.tensor([[number[a], number[b]] for a, b in pairs])
@@ -124,6 +122,28 @@ def six_variants(graph, subjects, minima=(10, 20), places=("Geography", "Science
     }
 
 
+def both_ways(rows, cols, shape):
+    """The links as (rows, columns, shape), and the same with sides changed."""
+    return (rows, cols, shape), (cols, rows, shape[::-1])
+
+
+def refuse_links(rows, cols, shape):
+    """None; ValueError for no links, ids out of range, and links that come twice."""
+    if len(rows) != len(cols) or not len(rows):
+        raise ValueError(f"{len(rows)} rows, {len(cols)} columns: allowed are as many, not 0")
+    for name, ends, count in (("rows", rows, shape[0]), ("columns", cols, shape[1])):
+        low, high = int(ends.min()), int(ends.max())
+        if low < 0 or high >= count:
+            raise ValueError(f"{name} {low} to {high}: allowed are 0 to {count - 1}")
+    keys = torch.sort(rows * shape[1] + cols).values
+    twice = (keys[1:] == keys[:-1]).nonzero()[:, 0]
+    if len(twice):
+        pair = divmod(int(keys[twice[0]]), shape[1])
+        raise ValueError(
+            f"the link {pair} and {len(twice) - 1} more come twice: allowed is once"
+        )
+
+
 def histories_of(rows, cols, count):
     """A list of `count` int64 tensors: the sorted columns of each row."""
     order = torch.argsort(rows * (int(cols.max()) + 1 if len(cols) else 1) + cols)
@@ -171,10 +191,8 @@ def community_graph(pages, links, communities=50, inside=0.8, exponent=1.0, seed
     than `links`. The same seed draws the same graph.
     """
     if not (1 <= communities <= pages and links >= 1 and 0 <= inside <= 1):
-        raise ValueError(
-            f"pages={pages}, links={links}, communities={communities}, inside={inside}: allowed are one link or more, 1 to "
-            f"{pages} communities and a chance between 0 and 1"
-        )
+        told = f"pages={pages}, links={links}, communities={communities}, inside={inside}"
+        raise ValueError(f"{told}: allowed are a link, 1 to {pages} communities, a chance")
     draw = np.random.default_rng(seed)
     weights = [(1.0 + draw.permutation(pages)) ** -exponent for _ in range(2)]
     rows = draw.choice(pages, links, p=weights[0] / weights[0].sum())

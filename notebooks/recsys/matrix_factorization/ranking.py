@@ -32,24 +32,12 @@ def top_k(scores_BN, seen, k):
     if k < 1:
         raise ValueError(f"k={k}: at least 1 item is recommended")
     if bool(torch.isnan(scores_BN).any()):
-        raise ValueError(
-            f"{int(torch.isnan(scores_BN).any(1).sum())} rows have scores that are NaN: they have no order"
-        )
+        count = int(torch.isnan(scores_BN).any(1).sum())
+        raise ValueError(f"{count} rows have scores that are NaN: they have no order")
     masked, (row, item) = scores_BN.clone(), _pairs(seen, scores_BN.device)
     masked[row, item] = -torch.inf
     best = torch.topk(masked, min(k, masked.shape[1]), dim=1)
     return torch.where(best.values > -torch.inf, best.indices, NOBODY)
-
-
-def merged_top_k(parts, k):
-    """The items (B, K) of the highest scores, from each shard's own (values (B, k), items (B,
-    k)).
-
-    What a sharded table sends is k candidates a shard, not a score for each item.
-    """
-    values = torch.cat([value for value, _ in parts], 1)
-    items = torch.cat([item for _, item in parts], 1)
-    return items.gather(1, torch.topk(values, k, dim=1).indices)
 
 
 def capped_recall(best_BK, wanted):
@@ -59,8 +47,9 @@ def capped_recall(best_BK, wanted):
     """
     counts = torch.tensor([len(items) for items in wanted], device=best_BK.device)
     if not len(counts) or int(counts.min()) == 0:
+        none = int((counts == 0).sum())
         raise ValueError(
-            f"{int((counts == 0).sum())} of {len(counts)} rows want nothing: recall is not defined there"
+            f"{none} of {len(counts)} rows want nothing: recall is not defined there"
         )
     row, item = _pairs(wanted, best_BK.device)
     is_wanted = torch.zeros(
@@ -70,11 +59,6 @@ def capped_recall(best_BK, wanted):
     return is_wanted.gather(1, best_BK % is_wanted.shape[1]).sum(1) / counts.clamp(
         max=best_BK.shape[1]
     )
-
-
-def capped_recall_reference(best, wanted):
-    """The same for one row, two lists."""
-    return len(set(best) & set(wanted)) / min(len(best), len(wanted))
 
 
 def neighbours(table_ND, k):

@@ -6,7 +6,7 @@
 import implicit_als
 import matrix_free
 import torch
-from link_graph import community_graph
+from link_graph import both_ways, community_graph
 
 LINKS = 40  # a page
 METRICS = {"pass_rate": ("ours", lambda sizes: LINKS * sizes["pages"])}
@@ -50,7 +50,7 @@ def naive(sizes, device):
 
 
 def broken(sizes, device):
-    """The pass without matrices, but the tables come from the host and return to it each time"""
+    """The pass without matrices, but the tables come from the host and go back each time"""
     graph, tables = _ready(sizes, device)
     links = matrix_free.sparse_links(*_ends(graph)[0], sizes["factors"])
     on_host = [table.cpu() for table in tables]
@@ -74,4 +74,4 @@ def _ready(sizes, device):
 
 
 def _ends(graph):
-    return (graph.rows, graph.cols, graph.shape), (graph.cols, graph.rows, graph.shape[::-1])
+    return both_ways(graph.rows, graph.cols, graph.shape)

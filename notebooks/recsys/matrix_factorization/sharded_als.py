@@ -30,15 +30,15 @@ import traceback
 from pathlib import Path
 from typing import NamedTuple
 
+import implicit_als as als
 import numpy as np
 import torch
 from dense_batching import Batch, dense_batches
-from implicit_als import Settings, gramian, normal_equations, penalties_of
+from implicit_als import Precision, Settings
 from linear_solvers import solve
-from link_graph import histories_of
+from shard_traffic import shard_size, slices_of
 from torch import distributed
 
-IDS = 4  # bytes of an item's number on the way
 MOST = 64  # processes on one machine
 
 
@@ -57,52 +57,37 @@ class Job(NamedTuple):
 
 
 class Share(NamedTuple):
-    """What one process brings back: its shards, bytes that it sent (predicted, and counted by
-    the system), seconds.
-    """
+    """What a process brings back: its shards, bytes that it wrote, seconds, those computing."""
 
     users: np.ndarray
     items: np.ndarray
-    predicted_bytes: int
     sent_bytes: int | None
     seconds: float
     compute_s: float
 
 
 def fit_sharded(processes, rows, cols, job):
-    """(users, items, list of Share) of a fit over `processes` real processes.
+    """(users, items, list of Share) of a fit by Cholesky over `processes` real processes.
 
     Row r is solved by process r modulo `processes`, and stored where its shard lies. ValueError
-    for an impossible number of processes; RuntimeError with the process's own words where one
-    fails, dies, or hears nothing for the job's time. None outlives the call.
+    for what `implicit_als.refuse` names, an impossible number of processes, and a precision
+    other than float32; RuntimeError with the process's own words where one fails, dies, or
+    hears nothing for the job's time. None outlives the call.
     """
+    told = job.alpha, job.regularisation, job.iterations
+    als.refuse(rows, cols, job.shape, job.items.shape[1], *told)
     if not 1 <= processes <= MOST:
         raise ValueError(f"processes={processes}: allowed are 1 to {MOST} on one machine")
-    sides = histories_of(rows, cols, job.shape[0]), histories_of(cols, rows, job.shape[1])
-    slices = [[_packed(side[rank::processes]) for side in sides] for rank in range(processes)]
+    if job.settings.precision != Precision() or len(job.items) != job.shape[1]:
+        told = f"{job.settings.precision}, {len(job.items)} items"
+        raise ValueError(f"{told}: allowed are float32 alone, and {job.shape[1]} items")
+    slices = slices_of(processes, rows, cols, job)
+    packed = [[_packed(own) for own in pair] for pair in slices]
     with tempfile.TemporaryDirectory() as folder:
         told = job._replace(items=job.items.numpy())  # a tensor would go through shared memory
-        shares = _started(Path(folder, "rendezvous"), told, slices, 10 * job.timeout_s)
+        shares = _started(Path(folder, "rendezvous"), told, packed, 10 * job.timeout_s)
     parts = [np.concatenate([share[at] for share in shares])[: job.shape[at]] for at in (0, 1)]
     return *map(torch.from_numpy, parts), shares
-
-
-def shard_size(count, processes):
-    """The rows of a shard: one more than fit evenly, so that every row has a place."""
-    return count // processes + 1
-
-
-def pass_bytes(processes, batches, places, owners, factors):
-    """The bytes that one process sends in a pass of `batches` batches, each of `places` item
-    places and `owners` owners.
-
-    Rings: an all-gather of n bytes a process sends (P - 1) n, an all-reduce of n bytes 2 (P -
-    1) / P n. The gather sums P times `places` vectors, the scatter carries `owners` rows and
-    their numbers, the Gramian is summed once.
-    """
-    gathered = places * IDS + owners * (factors * 4 + IDS)
-    reduced = batches * processes * places * factors * 4 + factors * factors * 4
-    return (processes - 1) * (batches * gathered + 2 * reduced // processes)
 
 
 class Shards:
@@ -122,45 +107,37 @@ class Shards:
         ]
 
     def batches(self, histories):
-        """(batches of this process's rows, links of each row): every process gets as many
-        batches of one shape.
+        """(batches of this process's rows, links of each row); all processes get as many
+        batches of one shape, the last ones empty.
         """
-        settings = self.job.settings
-        dense = dense_batches(histories, settings.length)
-        made = dense.batches(settings.batch)
-        most = torch.tensor(
-            [len(made), max((len(batch.owners_U) for batch in made), default=1)]
-        )
-        distributed.all_reduce(most, distributed.ReduceOp.MAX)
-        count, width = most.tolist()
-        empty = (
-            torch.full((settings.batch, settings.length), -1),
-            torch.zeros(settings.batch).long(),
-        )
-        made += [Batch(*empty, torch.zeros(0).long())] * (count - len(made))
-        pad = torch.nn.functional.pad
-        short = [width - len(batch.owners_U) for batch in made]
-        owners = [
-            pad(batch.owners_U, (0, n), value=-1) for batch, n in zip(made, short, strict=True)
-        ]
-        return [
-            one._replace(owners_U=own) for one, own in zip(made, owners, strict=True)
-        ], dense.links_U
+        settings, dense = self.job.settings, dense_batches(histories, self.job.settings.length)
+        size = _largest(dense.enough(settings.batch))
+        made = dense.batches(size)
+        count = _largest(len(made))
+        width = _largest(max((len(batch.owners_U) for batch in made), default=1))
+        nothing = torch.zeros(0, dtype=torch.int64)
+        items, place = torch.full((size, settings.length), -1), torch.zeros(size).long()
+        made += [Batch(items, place, nothing)] * (count - len(made))
+        found = []
+        for batch in made:
+            owners = torch.full((width,), -1)
+            owners[: len(batch.owners_U)] = batch.owners_U
+            found.append(batch._replace(owners_U=owners))
+        return found, dense.links_U
 
     def solve_side(self, side, batches, links_U):
-        """None; solves this process's rows of one side, and stores its shard's, whoever solved
-        them.
-        """
+        """None; solves this process's rows of one side, and stores its shard's."""
         job, other = self.job, self.tables[1 - side]
-        gram_DD = gramian(other)
+        gram_DD = als.gramian(other)
         self._exchange(distributed.all_reduce, gram_DD)
-        penalties = penalties_of(
+        own = als.penalties_of(
             torch.cat([links_U, links_U.new_zeros(1)]), job.shape[1 - side], job
         )
         self.tables[side].zero_()  # a row without links is in no batch, and its vector is zero
         for items_RL, place_R, owners_U in batches:
             h_RLD = self.gather(other, items_RL, self.sizes[1 - side])
-            systems = normal_equations(h_RLD, place_R, job.alpha * gram_DD, penalties[owners_U])
+            penalties_U = torch.where(owners_U < 0, 1, own[owners_U])
+            systems = als.normal_equations(h_RLD, place_R, job.alpha * gram_DD, penalties_U)
             numbers = torch.where(owners_U < 0, -1, owners_U * self.processes + self.rank)
             self.scatter(side, numbers, solve(*systems))
 
@@ -185,16 +162,17 @@ class Shards:
         mine = (owners >= 0) & (local >= 0) & (local < self.sizes[side])
         self.tables[side][local[mine]] = everyones[mine]
 
-    def pass_bytes(self, batches):
-        """The predicted bytes of a pass with these batches."""
-        places = self.job.settings.batch * self.job.settings.length
-        owners = len(batches[0].owners_U) if batches else 0
-        return pass_bytes(self.processes, len(batches), places, owners, self.job.items.shape[1])
-
     def _exchange(self, call, *tensors):
         began = time.perf_counter()
         call(*tensors)
         self.waited += time.perf_counter() - began
+
+
+def _largest(number):
+    """The largest of all processes' numbers."""
+    found = torch.tensor([number])
+    distributed.all_reduce(found, distributed.ReduceOp.MAX)
+    return int(found)
 
 
 def _packed(histories):
@@ -234,9 +212,8 @@ def _fitted(shards, histories):
             shards.solve_side(side, *sides[side])
     seconds = time.perf_counter() - began
     sent = None if before is None else _written() - before
-    predicted = shards.job.iterations * sum(shards.pass_bytes(batches) for batches, _ in sides)
     tables = [table.numpy() for table in shards.tables]
-    return Share(*tables, predicted, sent, seconds, seconds - shards.waited)
+    return Share(*tables, sent, seconds, seconds - shards.waited)
 
 
 def _written():
@@ -283,9 +260,8 @@ def _collected(pipes, deadline):
         waiting = [pipe for at, pipe in enumerate(pipes) if at not in shares]
         ready = multiprocessing.connection.wait(waiting, max(0, deadline - time.monotonic()))
         if not ready:
-            raise RuntimeError(
-                f"{len(waiting)} of {len(pipes)} processes did not answer in time, and were ended"
-            )
+            told = f"{len(waiting)} of {len(pipes)} processes"
+            raise RuntimeError(f"{told} did not answer in time, and were ended")
         for pipe in ready:
             rank = pipes.index(pipe)
             try:
@@ -295,7 +271,6 @@ def _collected(pipes, deadline):
                     f"process {rank} of {len(pipes)} died without a word; all were ended"
                 ) from error
             if isinstance(shares[rank], str):
-                raise RuntimeError(
-                    f"process {rank} of {len(pipes)} failed; all were ended. It says:\n{shares[rank]}"
-                )
+                told = f"process {rank} of {len(pipes)} failed; all were ended"
+                raise RuntimeError(f"{told}. It says:\n{shares[rank]}")
     return [shares[rank] for rank in range(len(pipes))]

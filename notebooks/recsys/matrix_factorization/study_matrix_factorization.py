@@ -1,13 +1,14 @@
 """The recorded studies: recall over splits, and how time grows, by hand from the slice's
 folder.
 
-    python study_matrix_factorization.py --parts tuning precision variants   # any machine, a quarter of an hour
-    python study_matrix_factorization.py --parts sizes knee                  # a quiet machine, minutes
+    python study_matrix_factorization.py --parts tuning precision variants   # 20 minutes
+    python study_matrix_factorization.py --parts sizes knee   # a quiet machine, minutes
 
 Each split draws its own test and validation rows. Settings are chosen by recall@20 on the
 validation rows of a split, and reported on its test rows; no test row is looked at before. The
-receipt holds means over splits and 95 % intervals (Student's t) of paired differences, and the
-curves of the first split.
+receipt holds means over splits, 95 % intervals, and the curves of the first split. All splits
+are of one graph, so their training rows overlap: Student's t is corrected as in Nadeau and
+Bengio (2003), which multiplies the variance of a mean of n splits by 1 + n * test / training.
 
 Parts: `tuning` (both kinds of lambda, each with a grid of its own; one knob or both;
 popularity), `precision` (tables, solves, rows and scores in bfloat16), `variants` (six graphs),
@@ -17,15 +18,16 @@ popularity), `precision` (tables, solves, rows and scores in bfloat16), `variant
 import argparse
 import itertools
 import statistics
-import time
 
+import bench_matrix_factorization as race_of
 import implicit_als as als
 import link_graph
 import numpy as np
 import ranking
+import shard_traffic
 import sharded_als
 import torch
-from helpers import data, device, receipts
+from helpers import bench, data, device, receipts
 from implicit_als import Precision, Settings
 from scipy import stats
 
@@ -35,11 +37,10 @@ LAMBDAS = {
     False: (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0),
 }
 MIDDLE, FACTORS, ITERATIONS = 3, 64, 8
-KNOBS = {
-    "": (0.1, 0.01),
-    "weak_": (0.0003, 1e-7),
-}  # alpha and lambda: near the best on validation rows, and nearly nothing
-B, F = torch.bfloat16, torch.float32
+SHARE = 0.1  # of the rows for the test, as many for validation, the rest for training
+KNOBS = {"": (0.1, 0.01), "weak_": (0.0003, 1e-7)}  # near the best alpha and lambda; hardly any
+B = torch.bfloat16
+KINDS = ("matrix_free", "cholesky", "cg", "lu")
 PRECISIONS = {
     "full": Precision(),
     "tables": Precision(storage=B),
@@ -50,34 +51,19 @@ PRECISIONS = {
 }  # `rows_scores` is what ALX's code does with float32 tables
 
 
-def fitted(
-    split, shape, alpha, regularisation, settings, factors=FACTORS, solver="matrix_free"
-):
-    """The Model of a split's training links."""
-    return als.fit(
-        split.rows,
-        split.cols,
-        shape,
-        factors,
-        alpha,
-        regularisation,
-        ITERATIONS,
-        solver,
-        settings,
-    )
+def fitted(split, shape, knobs, settings, factors=FACTORS, solver="matrix_free"):
+    """The Model of a split's training links; `knobs`: alpha and lambda."""
+    about = shape, factors, *knobs, ITERATIONS, solver, settings
+    return als.fit(split.rows, split.cols, *about)
 
 
 def grid(split, shape, scaled, factors=FACTORS, alphas=None):
-    """Recall@20 on validation rows (alphas, lambdas)."""
-    alphas = alphas or ALPHAS
-    cells = itertools.product(alphas, LAMBDAS[scaled])
-    found = [
-        fitted(split, shape, *cell, Settings(scaled=scaled), factors).recall(
-            20, split.validation
-        )
-        for cell in cells
-    ]
-    return np.array(found).reshape(len(alphas), -1)
+    """Recall@20 on validation rows, (2, alphas, lambdas): folded in as trained, and plainly."""
+    alphas, found = alphas or ALPHAS, []
+    for knobs in itertools.product(alphas, LAMBDAS[scaled]):
+        model = fitted(split, shape, knobs, Settings(scaled=scaled), factors)
+        found.append([one.recall(20, split.validation) for one in (model, plainly(model))])
+    return np.array(found).T.reshape(2, len(alphas), -1)
 
 
 def choices(table):
@@ -85,52 +71,45 @@ def choices(table):
     the better of those, none.
     """
     one, other = table[:, MIDDLE].argmax(), table[MIDDLE].argmax()
-    found = {
-        "both": np.unravel_index(table.argmax(), table.shape),
-        "alpha": (one, MIDDLE),
-        "lambda": (MIDDLE, other),
-    }
+    best = np.unravel_index(table.argmax(), table.shape)
+    found = {"both": best, "alpha": (one, MIDDLE), "lambda": (MIDDLE, other)}
     found["one"] = max(found["alpha"], found["lambda"], key=lambda cell: table[cell])
     return found | {"none": (MIDDLE, MIDDLE)}
 
 
 def tuning(graph, seed):
-    """Test recalls of one split: each choice with scaled lambdas, both knobs with plain ones,
-    popularity.
+    """Test recalls of one split: each choice with scaled lambdas and with plain ones, folded in
+    with the plain one, popularity.
     """
-    split, told = link_graph.split_rows(graph, seed), {}
+    split, told = link_graph.split_rows(graph, seed, SHARE), {}
     for scaled, kind in ((True, ""), (False, "plain_")):
-        table, values = grid(split, graph.shape, scaled), LAMBDAS[scaled]
+        (table, other), values = grid(split, graph.shape, scaled), LAMBDAS[scaled]
         if seed == 0:
-            knobs = np.array([*itertools.product(ALPHAS, values)]).T.tolist()
-            columns = {
-                "alpha": knobs[0],
-                "regularisation": knobs[1],
-                "recall": table.ravel().tolist(),
-            }
-            told[f"curve_{kind}grid"] = columns
-        for name, (at, to) in choices(table).items():
-            model = fitted(split, graph.shape, ALPHAS[at], values[to], Settings(scaled=scaled))
-            told[f"{kind}{name}"] = model.recall(20, split.test)
+            alphas, lambdas = np.array([*itertools.product(ALPHAS, values)]).T.tolist()
+            columns = {"alpha": alphas, "regularisation": lambdas}
+            told[f"curve_{kind}grid"] = columns | {"recall": table.ravel().tolist()}
+        cells = choices(table)
+        cells |= {"both_plain_fold_in": choices(other)["both"]} if scaled else {}
+        for name, (at, to) in cells.items():
+            model = fitted(
+                split, graph.shape, (ALPHAS[at], values[to]), Settings(scaled=scaled)
+            )
+            judge = plainly(model) if name.endswith("fold_in") else model
+            told[f"{kind}{name}"] = judge.recall(20, split.test)
             if name == "both":
-                chosen = {"alpha_chosen": ALPHAS[at], "lambda_chosen": values[to]}
-                told |= {f"{kind}{key}": value for key, value in chosen.items()}
-                told[f"{kind}both_50"] = model.recall(50, split.test)
-            if name == "both" and scaled:
-                told["both_plain_fold_in"] = folded_plainly(model).recall(20, split.test)
+                told[f"{kind}alpha_chosen"] = ALPHAS[at]
+                told[f"{kind}lambda_chosen"] = values[to]
+                told[f"{kind}both_50"] = judge.recall(50, split.test)
     told |= {
         "popularity": popular(split, graph, 20),
         "popularity_50": popular(split, graph, 50),
     }
-    told["gain"] = told["both"] - told["one"]
-    told["scaled_gain"] = told["both"] - told["plain_both"]
-    return told | {"fold_in_gain": told["both"] - told["both_plain_fold_in"]}
+    pairs = {"gain": "one", "scaled_gain": "plain_both", "fold_in_gain": "both_plain_fold_in"}
+    return told | {gain: told["both"] - told[other] for gain, other in pairs.items()}
 
 
-def folded_plainly(model):
-    """A Model trained with scaled lambdas that folds in with the plain one, as ALX's code of
-    2021 does.
-    """
+def plainly(model):
+    """The Model that folds in with the plain lambda, as ALX's code of 2021 does."""
     knobs = model.alpha, model.regularisation
     return als.Model(model.users, model.items, *knobs, Settings(scaled=False))
 
@@ -138,11 +117,8 @@ def folded_plainly(model):
 def popular(split, graph, k):
     """Test recall of the pages that most training links lead to."""
     scores = ranking.popularity(split.cols, len(graph.titles), len(split.test.rows))
-    return float(
-        ranking.capped_recall(
-            ranking.top_k(scores, split.test.seen, k), split.test.wanted
-        ).mean()
-    )
+    best = ranking.top_k(scores, split.test.seen, k)
+    return float(ranking.capped_recall(best, split.test.wanted).mean())
 
 
 def precision(graph, seed, factors=32):
@@ -152,54 +128,37 @@ def precision(graph, seed, factors=32):
     split, told = link_graph.split_rows(graph, seed), {}
     for (corner, knobs), (name, one) in itertools.product(KNOBS.items(), PRECISIONS.items()):
         settings = Settings(precision=one, length=32)
-        model = fitted(split, graph.shape, *knobs, settings, factors, "cholesky")
+        model = fitted(split, graph.shape, knobs, settings, factors, "cholesky")
         told[f"{corner}{name}_broken"] = broken = float(not torch.isfinite(model.items).all())
-        judge = als.Model(
-            model.users, model.items, *knobs, Settings(precision=Precision(scores=one.scores))
-        )
+        exact = Settings(precision=Precision(scores=one.scores))
+        judge = als.Model(model.users, model.items, *knobs, exact)
         told[f"{corner}{name}"] = 0.0 if broken else judge.recall(20, split.test)
         told[f"{corner}{name}_loss"] = told[f"{corner}full"] - told[f"{corner}{name}"]
     return told
 
 
 def variants(graphs, seed, factors=32):
-    """Test recalls of one split of each of six graphs, settings chosen on its validation rows."""
-    told = {}
+    """Test recalls of one split of each graph, settings chosen on its validation rows."""
+    told, alphas = {}, ALPHAS[::2]
     for name, graph in graphs.items():
-        key, split = name.lower().replace(", ", "_"), link_graph.split_rows(graph, seed)
-        table = grid(split, graph.shape, True, factors, ALPHAS[::2])
-        at, to = np.unravel_index(table.argmax(), table.shape)
-        model = fitted(
-            split, graph.shape, ALPHAS[::2][at], LAMBDAS[True][to], Settings(), factors
-        )
-        told |= {
-            f"{key}_recall": model.recall(20, split.test),
-            f"{key}_recall_50": model.recall(50, split.test),
-        }
+        key, split = name.lower().replace(", ", "_"), link_graph.split_rows(graph, seed, SHARE)
+        at, to = choices(grid(split, graph.shape, True, factors, alphas)[0])["both"]
+        model = fitted(split, graph.shape, (alphas[at], LAMBDAS[True][to]), Settings(), factors)
+        told[f"{key}_recall"] = model.recall(20, split.test)
+        told[f"{key}_recall_50"] = model.recall(50, split.test)
         told[f"{key}_popularity"] = popular(split, graph, 20)
     return told
 
 
 def seconds(graph, factors, solver="matrix_free", repeats=7):
     """The median seconds of a pass over both sides."""
-    model = als.fit(graph.rows, graph.cols, graph.shape, factors, 0.1, 0.01, 1, solver)
-    ends = (graph.rows, graph.cols, graph.shape), (graph.cols, graph.rows, graph.shape[::-1])
-    sides = [
-        als.Side(
-            als.links_of(*end, factors, solver), end[2][1], solver, model, graph.rows.device
-        )
-        for end in ends
-    ]
-    took = []
-    for _ in range(repeats):
-        began = time.perf_counter()
-        sides[1].solved(sides[0].solved(model.items, model.users), model.items)
-        took.append(time.perf_counter() - began)
-    return statistics.median(took)
+    start = race_of.fitted(graph, factors, 1)
+    one_pass = race_of.Pass(graph, (start.users, start.items), solver)
+    return bench.measure(one_pass, repeats, warmup=1).median_s
 
 
 def sizes(receipt, repeats=7, factors=(16, 32, 64, 128, 256)):
-    """Records how the time of a pass grows with pages and links together, and with the factors."""
+    """Records how the time of a pass grows with pages and links, and with the factors."""
     drawn = [link_graph.community_graph(2**n, 40 * 2**n, seed=n) for n in range(11, 17)]
     took = [seconds(graph, FACTORS, repeats=repeats) for graph in drawn]
     links = [len(graph.rows) for graph in drawn]
@@ -209,63 +168,43 @@ def sizes(receipt, repeats=7, factors=(16, 32, 64, 128, 256)):
     spread = {"low": fit.slope - half, "high": fit.slope + half, "repeats": len(links)}
     receipt.record("study_size_exponent", fit.slope, "exponent", **spread)
     graph = drawn[1]
-    rows = {
-        kind: [seconds(graph, d, kind, repeats) for d in factors]
-        for kind in ("matrix_free", "cholesky", "cg", "lu")
-    }
+    rows = {kind: [seconds(graph, d, kind, repeats) for d in factors] for kind in KINDS}
     receipt.curve("factors", factors=list(factors), **rows)
 
 
 def knee(receipt, graph, repeats=5, factors=32, tried=(1, 2, 4, 8)):
-    """Records seconds, computing seconds and bytes for each epoch by the number of processes."""
-    items = (
-        torch.randn(len(graph.titles), factors, generator=torch.Generator().manual_seed(0))
-        * 0.1
-    )
-    rows = []
+    """Records seconds, computing seconds and bytes of a pass by the number of processes."""
+    draw, rows = torch.Generator().manual_seed(0), []
+    items = torch.randn(len(graph.titles), factors, generator=draw) * 0.1
+    job, links = sharded_als.Job(graph.shape, items, 0.1, 0.01, 3), (graph.rows, graph.cols)
     for processes in tried:
         found = []
         for _ in range(repeats):
-            job = sharded_als.Job(graph.shape, items, 0.1, 0.01, 3)
-            shares = sharded_als.fit_sharded(processes, graph.rows, graph.cols, job)[2]
-            sent = max(share.sent_bytes or 0 for share in shares)
-            found.append(
-                (
-                    max(s.seconds for s in shares),
-                    max(s.compute_s for s in shares),
-                    sent,
-                    shares[0].predicted_bytes,
-                )
-            )
-        rows.append(
-            [processes, *(statistics.median(column) / 3 for column in zip(*found, strict=True))]
-        )
+            shares = sharded_als.fit_sharded(processes, *links, job)[2]
+            kinds = ("seconds", "compute_s", "sent_bytes")
+            found.append([max(getattr(share, kind) or 0 for share in shares) for kind in kinds])
+        predicted = shard_traffic.predicted_bytes(processes, *links, job)
+        middle = [statistics.median(column) / 3 for column in zip(*found, strict=True)]
+        rows.append([processes, *middle, predicted / 3])
     names = ("processes", "seconds", "compute_s", "sent_bytes", "predicted_bytes")
     receipt.curve("knee", **dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
 
 
 def record(receipt, part, told):
-    """Records means and 95 % intervals over splits of what `told` holds, a dict for each split;
-    curves of the first.
+    """Records means and corrected 95 % intervals over splits of what `told` holds, a dict for
+    each split; curves of the first.
     """
-    for name in (name for name in told[0] if not name.startswith("curve_")):
-        values = [one[name] for one in told]
-        half = (
-            statistics.stdev(values) / len(values) ** 0.5 * stats.t.ppf(0.975, len(values) - 1)
-        )
-        units = {"chosen": "weight", "broken": "share of splits"}
-        mean, unit = statistics.mean(values), units.get(name.rpartition("_")[2], "recall")
-        receipt.record(
-            f"study_{part}_{name}",
-            mean,
-            unit,
-            low=mean - half,
-            high=mean + half,
-            repeats=len(values),
-        )
-    for name, columns in told[0].items():
+    count, units = len(told), {"chosen": "weight", "broken": "share of splits"}
+    wide = stats.t.ppf(0.975, count - 1) * (1 / count + SHARE / (1 - 2 * SHARE)) ** 0.5
+    for name, first in told[0].items():
         if name.startswith("curve_"):
-            receipt.curve(name.removeprefix("curve_"), **columns)
+            receipt.curve(name.removeprefix("curve_"), **first)
+            continue
+        values = [one[name] for one in told]
+        mean, half = statistics.mean(values), wide * statistics.stdev(values)
+        unit = units.get(name.rpartition("_")[2], "recall")
+        spread = {"low": mean - half, "high": mean + half, "repeats": count}
+        receipt.record(f"study_{part}_{name}", mean, unit, **spread)
 
 
 def main(arguments=None):
@@ -288,10 +227,8 @@ def main(arguments=None):
             sizes(receipt) if part == "sizes" else knee(receipt, graph)
         else:
             call = {"tuning": tuning, "precision": precision, "variants": variants}[part]
-            told = [
-                call(graphs if part == "variants" else graph, seed)
-                for seed in range(given.splits)
-            ]
+            whole = graphs if part == "variants" else graph
+            told = [call(whole, seed) for seed in range(given.splits)]
             record(receipt, part, told)
         print(receipt.write(f"study_{part}"), flush=True)
 

@@ -1,4 +1,4 @@
-"""The race compares the same loss: matched weights, slopes, and a pass that is what `fit` does."""
+"""The race compares the same loss: matched weights, slopes, and a pass of `fit`."""
 
 import bench_matrix_factorization as bench_of
 import implicit_als as als

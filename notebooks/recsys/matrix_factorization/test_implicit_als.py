@@ -1,4 +1,4 @@
-"""The fit against plain loops and against the loss; folding in; precision; and what is refused."""
+"""The fit against plain loops and the loss; folding in; precision; what is refused."""
 
 import implicit_als as als
 import matrix_free
@@ -15,6 +15,26 @@ DEVICES = [
         "cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
     ),
 ]
+
+
+def fit_reference(rows, cols, items, users_count, alpha, penalties, iterations):
+    """(users, items) in float64 from the given items, one row after the other, `penalties` for
+    both sides.
+    """
+    tables = [torch.zeros(users_count, items.shape[1], dtype=torch.float64), items.double()]
+    links = list(zip(rows.tolist(), cols.tolist(), strict=True))
+    for turn in range(2 * iterations):
+        side = turn % 2
+        own, other = tables[side], tables[1 - side]
+        for row in range(len(own)):
+            mine = other[[pair[1 - side] for pair in links if pair[side] == row]]
+            matrix = (
+                mine.T @ mine
+                + alpha * other.T @ other
+                + penalties[side][row] * torch.eye(own.shape[1])
+            )
+            own[row] = torch.linalg.solve(matrix, mine.sum(0))
+    return tables
 
 
 def fitted(
@@ -50,7 +70,7 @@ def test_a_fit_equals_the_plain_loops(solver, scaled, where):
         als.penalties_of(torch.bincount(ends, minlength=40), 40, model)
         for ends in (GRAPH.rows, GRAPH.cols)
     ]
-    users, items = als.fit_reference(GRAPH.rows, GRAPH.cols, first, 40, 0.2, penalties, 3)
+    users, items = fit_reference(GRAPH.rows, GRAPH.cols, first, 40, 0.2, penalties, 3)
     torch.testing.assert_close(model.users.cpu().double(), users, rtol=1e-3, atol=1e-4)
     torch.testing.assert_close(model.items.cpu().double(), items, rtol=1e-3, atol=1e-4)
 
@@ -170,8 +190,8 @@ def fit(
 @pytest.mark.parametrize(
     ("bad", "words"),
     [
-        ({"rows": [0, 1], "cols": [1]}, "2 rows and 1 columns"),
-        ({"rows": [], "cols": []}, "1 or more"),
+        ({"rows": [0, 1], "cols": [1]}, "2 rows, 1 columns"),
+        ({"rows": [], "cols": []}, "as many, not 0"),
         ({"rows": [0, 4], "cols": [0, 1]}, "rows 0 to 4: allowed are 0 to 3"),
         ({"rows": [0, 1], "cols": [-1, 1]}, "columns -1 to 1"),
         ({"rows": [0, 0, 0], "cols": [1, 1, 2]}, r"the link \(0, 1\) and 0 more come twice"),
@@ -226,3 +246,18 @@ def test_tables_with_nan_are_refused_when_a_row_is_folded_in():
     model.items[3, 1] = float("nan")
     with pytest.raises(ValueError, match="1 of 40 items are not finite"):
         model.recall(5, Held([0], [torch.tensor([1])], [torch.tensor([2])]))
+
+
+@pytest.mark.parametrize("last", [7, 39])
+def test_an_empty_row_without_any_weight_on_all_pairs_refuses_nothing(last):
+    kept = GRAPH.rows != last
+    model = als.fit(GRAPH.rows[kept], GRAPH.cols[kept], GRAPH.shape, 5, 0.0, 0.05, 2)
+    assert torch.isfinite(model.users).all()
+    assert not model.users[last].any()
+
+
+@pytest.mark.parametrize("solver", ["cholesky", "lu"])
+def test_a_singular_system_is_refused_by_both_exact_solvers(solver):
+    ends = torch.tensor([0, 1, 2]), torch.tensor([0, 1, 2])
+    with pytest.raises(ValueError, match="are not positive definite"):
+        als.fit(*ends, (3, 3), 2, 0.0, 0.0, 1, solver)

@@ -1,4 +1,4 @@
-"""Links, filters and splits: what is read, what remains, and that held-out rows are held out."""
+"""Links, filters and splits: what is read, what remains, what is held out."""
 
 import link_graph
 import pytest

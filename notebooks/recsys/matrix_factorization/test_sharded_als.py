@@ -7,9 +7,10 @@ import time
 
 import implicit_als as als
 import pytest
+import shard_traffic
 import sharded_als
 import torch
-from implicit_als import Settings
+from implicit_als import Precision, Settings
 from link_graph import community_graph
 from sharded_als import Job
 
@@ -32,12 +33,11 @@ def test_shards_on_processes_equal_one_process_and_send_what_was_predicted(proce
     alone = als.fit(GRAPH.rows, GRAPH.cols, GRAPH.shape, 6, 0.2, 0.05, 2, settings=SETTINGS)
     torch.testing.assert_close(users, alone.users, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(items, alone.items, rtol=1e-4, atol=1e-5)
+    predicted = shard_traffic.predicted_bytes(processes, *job())
+    assert (predicted == 0) == (processes == 1)
     for share in shares:
-        assert (share.predicted_bytes == 0) == (processes == 1)
-        if (
-            share.sent_bytes is not None and processes > 1
-        ):  # small messages: the frames' words weigh
-            assert share.predicted_bytes <= share.sent_bytes < 1.5 * share.predicted_bytes
+        if share.sent_bytes is not None and processes > 1:  # small messages: the frames weigh
+            assert predicted <= share.sent_bytes < 1.5 * predicted
 
 
 def test_plain_penalties_and_empty_shards_work_too():
@@ -54,12 +54,12 @@ def test_a_pass_s_bytes_by_the_formula():
     # one batch of 10 places and 3 owners, 2 factors, 2 processes
     gather = 10 * 4 + 2 * 1 * (2 * 10 * 2 * 4) // 2
     scatter = 3 * 2 * 4 + 3 * 4
-    assert sharded_als.pass_bytes(2, 1, 10, 3, 2) == gather + scatter + 2 * 4 * 4 // 2
-    assert sharded_als.pass_bytes(1, 5, 10, 3, 2) == 0
+    assert shard_traffic.pass_bytes(2, 1, 10, 3, 2) == gather + scatter + 2 * 4 * 4 // 2
+    assert shard_traffic.pass_bytes(1, 5, 10, 3, 2) == 0
 
 
 def test_a_shard_holds_one_row_more_than_fit_evenly():
-    assert [sharded_als.shard_size(8, count) for count in (1, 3, 4)] == [9, 3, 3]
+    assert [shard_traffic.shard_size(8, count) for count in (1, 3, 4)] == [9, 3, 3]
 
 
 def test_a_process_that_fails_is_told_and_none_stays_behind():
@@ -83,6 +83,27 @@ def test_a_process_that_dies_without_a_word_is_told(monkeypatch):
     with pytest.raises(RuntimeError, match="died without a word"):
         sharded_als.fit_sharded(2, *job())
     assert not multiprocessing.active_children()
+
+
+def test_a_history_longer_than_a_batch_gets_a_larger_batch():
+    short = Settings(length=1, batch=2)
+    users, _, _ = sharded_als.fit_sharded(2, *job(settings=short))
+    alone = als.fit(GRAPH.rows, GRAPH.cols, GRAPH.shape, 6, 0.2, 0.05, 2, settings=short)
+    torch.testing.assert_close(users, alone.users, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"shape": (31, 30)}, "columns 0 to 30"),
+        ({"iterations": 0}, "iterations 1 or more"),
+        ({"settings": Settings(precision=Precision(storage=torch.bfloat16))}, "float32 alone"),
+        ({"items": torch.zeros(30, 6)}, "31 items"),
+    ],
+)
+def test_what_has_no_answer_is_refused(more, words):
+    with pytest.raises(ValueError, match=words):
+        sharded_als.fit_sharded(2, *job(**more))
 
 
 @pytest.mark.parametrize("processes", [0, 65])

@@ -59,9 +59,8 @@ def test_means_have_intervals_that_hold_them():
     study.record(receipt, "part", [{"one": 0.2, "curve_x": {"a": [1, 2]}}, {"one": 0.4}])
     found = receipt.metrics["study_part_one"]
     assert found["value"] == pytest.approx(0.3)
-    assert found["high"] - found["value"] == pytest.approx(
-        12.706 * 0.1, rel=1e-3
-    )  # t of one degree of freedom
+    spread = (0.2 / 2**0.5) * (1 / 2 + 1 / 8) ** 0.5  # a tenth tested, eight tenths trained on
+    assert found["high"] - found["value"] == pytest.approx(12.706 * spread, rel=1e-3)
     assert receipt.curves["x"]["a"] == [1, 2]
 
 
