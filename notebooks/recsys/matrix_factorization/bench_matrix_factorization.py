@@ -1,25 +1,23 @@
-"""The race: one pass over both sides, ours and the library implicit's, on the same links and
-cores, for the same loss.
+"""The race: a pass over both sides, ours and the library implicit's, same links, cores and loss.
 
     python -m bench_matrix_factorization                 # 20 rounds; a receipt
     python -m bench_matrix_factorization --rounds 3 --threads 1
 
-Implicit weighs a link with c in c (1 - x.y)^2 and everything else with 1. With c = 1 + 1/alpha,
-a regularisation of lambda (1 + alpha) / alpha and w = sqrt(t) x, h = sqrt(t) y for t = 1 / (1 +
-alpha), its loss is ours over alpha t^2 but for a constant. `gradients_agree` holds that before
-anything is timed: values and gradients of both losses, and one pass of each solver from the
-same tables. Lambda is not scaled by links on either side. What is timed is implicit's own
-solver on its arrays, without the progress bar and copies of its `fit`, and `Side.solved` of
-ours; three steps of CG on both, from the last vectors.
+Implicit weighs a link with c in c (1 - x.y)^2 and all else with 1. With c = 1 + 1/alpha, a
+regularisation of lambda (1 + alpha) / alpha, w = sqrt(t) x, h = sqrt(t) y and t = 1 / (1 +
+alpha), its loss is ours over alpha t^2 but for a constant: `gradients_agree`, and one pass of
+each from the same tables, hold that before anything is timed. Lambda is not scaled by links on
+either side. Timed is implicit's solver on its arrays, without the progress bar of its `fit`.
 """
 
 import argparse
 import itertools
-import os
+import statistics
 from pathlib import Path
 
 import implicit_als as als
 import link_graph
+import numpy as np
 import torch
 from helpers import bench, check, data, device, receipts
 from implicit_als import Settings
@@ -81,35 +79,49 @@ class Pass:
         return users, self.sides[1].solved(users, self.tables[1])
 
 
-def theirs(graph, tables, use_cg, threads):
-    """A function that makes one pass of implicit's, from the same tables in its scale.
-
-    None where it is not installed.
-    """
-    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # its threads are its own: rows of the matrix
+def library(tables, use_cg, threads, **more):
+    """implicit's model for the loss of these tables' pass; None where it is not installed."""
     try:
         import implicit.als
+        import threadpoolctl
     except ImportError:
         return None
-    import scipy.sparse
-
-    weight, reg, t = matched(ALPHA, PLAIN)
+    threadpoolctl.threadpool_limits(1, "blas")  # its threads are its own: rows of the matrix
+    weight, reg, _ = matched(ALPHA, PLAIN)
     options = {"regularization": reg, "alpha": weight, "use_cg": use_cg, "use_gpu": False}
-    options |= {"factors": tables[0].shape[1], "num_threads": threads}
-    solver = implicit.als.AlternatingLeastSquares(**options).solver
-    ends = graph.rows.numpy(), graph.cols.numpy()
-    weights = torch.full((len(ends[0]),), weight).numpy()
-    across = scipy.sparse.csr_matrix((weights, ends), graph.shape)
-    down = across.T.tocsr()
+    options |= {"factors": tables[0].shape[1], "num_threads": threads} | more
+    return implicit.als.AlternatingLeastSquares(**options)
+
+
+def theirs(graph, tables, use_cg, threads):
+    """A function that makes one pass of implicit's, from the same tables in its scale; None
+    where it is not installed. The tables that it returns are implicit's, too.
+    """
+    model = library(tables, use_cg, threads)
+    if model is None:
+        return None
+    weight, reg, t = matched(ALPHA, PLAIN)
+    across = sparse(graph) * np.float32(weight)
+    down, solver = across.T.tocsr(), model.solver
     first = [(table / t**0.5).numpy() for table in tables]
 
     def one_pass():
-        x, y = (table.copy() for table in first)
+        x, y = (table.copy() for table in first)  # it writes in place; ours copies, too
         solver(across, x, y, reg, num_threads=threads)
         solver(down, y, x, reg, num_threads=threads)
-        return [torch.from_numpy(table) * t**0.5 for table in (x, y)]
+        return torch.from_numpy(x), torch.from_numpy(y)
 
     return one_pass
+
+
+def sparse(graph):
+    """The links as a SciPy matrix of ones."""
+    import scipy.sparse
+
+    ones = np.ones(len(graph.rows), np.float32)
+    return scipy.sparse.csr_matrix(
+        (ones, (graph.rows.numpy(), graph.cols.numpy())), graph.shape
+    )
 
 
 def contestants(graph, factors, threads, solver):
@@ -124,28 +136,36 @@ def contestants(graph, factors, threads, solver):
         return {"ours": own}
     why = "float32, sums in another order, steps that amplify it"
     for one, two in zip(own(), peer(), strict=True):
-        check.close(one, two, rtol=2e-3, atol=2e-4, why=why)
+        check.close(one, two * matched(ALPHA, PLAIN)[2] ** 0.5, rtol=2e-3, atol=2e-4, why=why)
     return {"ours": own, "implicit": peer}
 
 
-def fitted(graph, factors, iterations):
+def fitted(graph, factors, iterations, seed=0):
     """Our Model of a graph without matrices, lambda not scaled."""
-    about = graph.shape, factors, ALPHA, PLAIN, iterations, "matrix_free", PLAINLY
+    settings = Settings(scaled=False, seed=seed)
+    about = graph.shape, factors, ALPHA, PLAIN, iterations, "matrix_free", settings
     return als.fit(graph.rows, graph.cols, *about)
 
 
-def recalls(graph, factors, threads, iterations=8):
-    """(our recall@20, implicit's) on the same held-out rows after as many passes from the same
-    first one, both folded in by our Cholesky.
+def recalls(graph, factors, threads, seeds=5, iterations=8):
+    """(our recalls@20, implicit's) on the same test rows, each from its own first tables for
+    each seed; rows are folded in exactly, with the items of each. None where it is absent.
     """
-    split = link_graph.split_rows(graph)
+    split, found = link_graph.split_rows(graph), ([], [])
     trained = graph._replace(rows=split.rows, cols=split.cols)
-    own, first = (fitted(trained, factors, passes) for passes in (iterations, 1))
-    tables = first.users, first.items
-    for _ in range(iterations - 1):
-        tables = (theirs(trained, tables, True, threads) or Pass(trained, tables, SOLVERS[0]))()
-    model = als.Model(*tables, ALPHA, PLAIN, PLAINLY)
-    return own.recall(20, split.test), model.recall(20, split.test)
+    scale = matched(ALPHA, PLAIN)[2] ** 0.5
+    for seed in range(seeds):
+        own = fitted(trained, factors, iterations, seed)
+        tables = own.users, own.items
+        peer = library(tables, True, threads, iterations=iterations, random_state=seed)
+        if peer is None:
+            return None
+        peer.fit(sparse(trained), show_progress=False)
+        tables = [torch.from_numpy(t) * scale for t in (peer.user_factors, peer.item_factors)]
+        theirs = als.Model(*tables, ALPHA, PLAIN, PLAINLY)
+        for values, model in zip(found, (own, theirs), strict=True):
+            values.append(model.recall(20, split.test))
+    return found
 
 
 def main(arguments=None):
@@ -159,16 +179,23 @@ def main(arguments=None):
     graph = link_graph.with_links(link_graph.read_links(Path(data.fetch("wikispeedia"))), 10)
     receipt.sizes(pages=len(graph.titles), links=len(graph.rows), rounds=given.rounds)
     receipt.record("race_gradient_difference", gradients_agree(), "absolute")
-    for factors, solver in itertools.product((64, 128), SOLVERS):
-        pair = contestants(graph, factors, given.threads, solver)
+    large = link_graph.community_graph(2**14, 40 * 2**14)
+    parts = [(graph, "", *one) for one in itertools.product((64, 128), SOLVERS)]
+    for links, size, factors, solver in [*parts, (large, "large_", 128, "matrix_free")]:
+        pair = contestants(links, factors, given.threads, solver)
         race = bench.race(pair, given.rounds, reference=[*pair][-1])
-        print(f"{solver}, {factors} factors", race, sep="\n")
-        for name, found in race.results.items():
-            receipt.record(f"race_{solver}_{factors}_{name}", found)
-        receipt.record(f"race_{solver}_{factors}", race.ratios["ours"])
-    found = recalls(graph, 64, given.threads)
-    for name, value in zip(("ours", "implicit"), found, strict=True):
-        receipt.record(f"race_recall_{name}", value, "recall")
+        name = f"race_{size}{solver}_{factors}"
+        print(name, race, sep="\n")
+        for who, found in race.results.items():
+            receipt.record(f"{name}_{who}", found)
+        receipt.record(name, race.ratios["ours"])
+    for factors in (64, 128):
+        if found := recalls(graph, factors, given.threads):
+            gaps = [one - two for one, two in zip(*found, strict=True)]
+            for who, values in zip(("ours", "implicit", "gain"), (*found, gaps), strict=True):
+                spread = {"low": min(values), "high": max(values), "repeats": len(values)}
+                mean = statistics.mean(values)
+                receipt.record(f"race_recall_{factors}_{who}", mean, "recall", **spread)
     print(receipt.write("race" if given.threads == device.cores() else f"race_{given.threads}"))
 
 

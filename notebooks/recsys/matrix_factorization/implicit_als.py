@@ -248,6 +248,8 @@ def _checked(history, count):
     """The history as an int64 tensor on the CPU; ValueError for what is no set of items."""
     history = torch.as_tensor(history).cpu()
     told = f"items {history.tolist()[:20]}"
+    if history.ndim != 1:
+        raise ValueError(f"{told}: a history is one list of items, or a list of such lists")
     if len(history) and (
         history.is_floating_point() or not 0 <= history.min() <= history.max() < count
     ):

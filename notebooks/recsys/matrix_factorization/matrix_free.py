@@ -87,19 +87,11 @@ def solve_rows(links, items_ND, start_UD, gram_DD, penalties_U, steps=3):
 
 
 def flops(rows, links, factors, steps=3):
-    """The FLOPs of a pass over `rows` rows: products with the Gramian and with the links, and
-    the Gramian once.
-    """
-    products = steps + 1
-    return products * (2 * rows * factors**2 + 4 * links * factors) + 2 * rows * factors**2
+    """The FLOPs of a pass over `rows` rows, the Gramian once among them."""
+    gramian = 2 * rows * factors**2
+    return (steps + 1) * (gramian + 4 * links * factors) + gramian
 
 
-def normal_equation_flops(rows, links, factors):
-    """The FLOPs of a pass by Cholesky: outer products of each link, one factorisation and two
-    solves a row.
-    """
-    return (
-        2 * links * factors**2
-        + rows * (factors**3 / 3 + 2 * factors**2)
-        + 2 * rows * factors**2
-    )
+def normal_equation_flops(rows, places, factors):
+    """The FLOPs of a pass by Cholesky: outer products, factorisations, solves, the Gramian."""
+    return 2 * places * factors**2 + rows * (factors**3 / 3 + 4 * factors**2)

@@ -3,6 +3,7 @@
 "use strict";
 (() => {
   const element = document.querySelector(".page-neighbours:not([data-state])");
+  if (!element) return;
   const make = (tag, more = {}, inside = []) => {
     const made = Object.assign(document.createElement(tag), more);
     made.append(...inside);
@@ -18,7 +19,7 @@
     const input = make("input", { type: "search", autocomplete: "off", maxLength: 80 });
     input.setAttribute("list", suggestions.id);
     input.style.cssText = "display:block; width:100%; box-sizing:border-box; min-height:2.6rem; font:inherit; padding:0 .5rem";
-    const words = make("p", { role: "status", style: "margin:.5rem 0" });
+    const words = make("p", { role: "status", tabIndex: -1, style: "margin:.5rem 0" });
     const list = make("ol", { style: "margin:0; padding-left:1.6rem" });
 
     function show(at) {
@@ -27,13 +28,13 @@
         const button = make("button", { type: "button", textContent: titles[other] });
         button.style.cssText = "min-height:2rem; margin:.15rem 0; padding:.1rem .6rem; font:inherit; color:inherit; "
           + "background:none; border:1px solid currentColor; border-radius:.4rem; cursor:pointer; text-align:left; overflow-wrap:anywhere";
-        button.addEventListener("click", () => { input.value = titles[other]; show(other); input.focus(); });
+        button.addEventListener("click", () => { input.value = titles[other]; show(other); words.focus(); });
         return make("li", {}, [button]);
       }));
       element.dataset.shown = String(at);
     }
 
-    function asked() {
+    function asked(done) {
       const wanted = plain(input.value);
       if (!wanted) { words.textContent = "Type the title of a page."; return; }
       const starts = keys.flatMap((key, at) => (key.startsWith(wanted) ? [at] : []));
@@ -41,14 +42,17 @@
       suggestions.replaceChildren(...found.slice(0, 12).map((at) => make("option", { value: titles[at] })));
       const exact = keys.indexOf(wanted);
       if (exact >= 0) show(exact);
-      else if (found.length) show(found[0]);
+      else if (found.length && done) show(found[0]);
+      else if (found.length) words.textContent = `${found.length} titles hold this; Enter takes the first.`;
       else {
         words.textContent = `No page here has “${input.value.trim()}” in its title.`;
         list.replaceChildren();
         element.dataset.shown = "";
       }
     }
-    input.addEventListener("input", () => { try { asked(); } catch (error) { failed(error); } });
+    for (const [kind, done] of [["input", false], ["change", true]]) {
+      input.addEventListener(kind, () => { try { asked(done); } catch (error) { failed(error); } });
+    }
     const label = make("label", { style: "display:block" }, ["Title of a page", input]);
     element.replaceChildren(make("section", {}, [label, suggestions, words, list]));
     input.value = titles[first];

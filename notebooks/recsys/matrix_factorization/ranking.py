@@ -65,6 +65,7 @@ def neighbours(table_ND, k):
     """The k nearest rows (N, k) of each row by the cosine, itself left out."""
     unit_ND = torch.nn.functional.normalize(table_ND.float(), dim=1)
     near_NN = unit_ND @ unit_ND.T
+    near_NN[:, ~table_ND.any(1)] = -torch.inf  # a page that nobody links to is near none
     return torch.topk(near_NN.fill_diagonal_(-torch.inf), k, dim=1).indices
 
 

@@ -1,17 +1,10 @@
-"""ALS with both tables cut over real processes: the sharded gather and scatter of ALX, on
-torch.distributed.
+"""ALS with both tables cut over real processes: ALX's sharded gather and scatter.
 
-Every process stores a shard of both tables and solves its own rows, so none only stores and
-none only computes, which is where ALX leaves the parameter server. For a batch, all processes
-do the same steps together:
-
-- gather: ids to all (all-gather); each looks up those in its range, zeros elsewhere; the sum
-  over processes (all-reduce) holds every vector, and each keeps the slice that it asked for;
-- solve, alone, with the Gramian of the whole table (one all-reduce a pass);
-- scatter: solved rows to all (all-gather); each keeps those of its range.
-
-The engine here is gloo over the loopback device; on GPUs it is NCCL. A shard has `rows //
-processes + 1` rows, as in ALX.
+Every process stores a shard of both tables and solves its own rows: none only stores, as a
+parameter server does. For a batch, all processes do the same steps together: *gather* (ids to
+all; each looks up those in its range, zeros elsewhere; of the sum each keeps its slice),
+*solve* alone, with the Gramian of the whole table, *scatter* (solved rows to all; each keeps
+its range). The engine is gloo over the loopback device; on GPUs it is NCCL.
 
 Shapes: `P` processes, `R` dense rows, `L` items in one, `D` factors, `U` owners in a batch.
 """
@@ -72,7 +65,8 @@ def fit_sharded(processes, rows, cols, job):
     Row r is solved by process r modulo `processes`, and stored where its shard lies. ValueError
     for what `implicit_als.refuse` names, an impossible number of processes, and a precision
     other than float32; RuntimeError with the process's own words where one fails, dies, or
-    hears nothing for the job's time. None outlives the call.
+    hears nothing for the job's time. None outlives the call. Processes import the caller's
+    script again: a script calls this below `if __name__ == "__main__":`.
     """
     told = job.alpha, job.regularisation, job.iterations
     als.refuse(rows, cols, job.shape, job.items.shape[1], *told)

@@ -3,6 +3,7 @@
 import implicit_als as als
 import matrix_free
 import pytest
+import ranking
 import torch
 from implicit_als import Precision, Settings
 from link_graph import Held, community_graph, histories_of, split_rows
@@ -261,3 +262,34 @@ def test_a_singular_system_is_refused_by_both_exact_solvers(solver):
     ends = torch.tensor([0, 1, 2]), torch.tensor([0, 1, 2])
     with pytest.raises(ValueError, match="are not positive definite"):
         als.fit(*ends, (3, 3), 2, 0.0, 0.0, 1, solver)
+
+
+def test_recall_masks_what_was_seen_and_equals_a_plain_loop():
+    model, found = fitted(iterations=2), []
+    split = split_rows(GRAPH, share=0.2)
+    for seen, wanted in zip(split.test.seen, split.test.wanted, strict=True):
+        scores = (model.items @ model.fold_in(seen)).tolist()
+        order = sorted(
+            (i for i in range(40) if i not in seen.tolist()), key=lambda i: -scores[i]
+        )
+        found.append(len(set(order[:5]) & set(wanted.tolist())) / min(5, len(wanted)))
+    assert model.recalls(5, split.test).tolist() == pytest.approx(found)
+
+
+def test_scores_are_rounded_before_they_are_ranked():
+    held = Held([0], [torch.tensor([0])], [torch.tensor([2])])
+    items = torch.tensor([[1.0], [1.0], [1.001]])  # the last two tie in bfloat16
+    about = torch.zeros(1, 1), items, 0.1, 0.1
+    assert als.Model(*about).recall(1, held) == 1
+    rounded = Settings(precision=Precision(scores=torch.bfloat16))
+    seen = []
+    real = ranking.scores
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ranking, "scores", lambda *args: seen.append(args[2]) or real(*args))
+        als.Model(*about, rounded).recall(1, held)
+    assert seen == [torch.bfloat16]
+
+
+def test_a_history_of_two_axes_is_refused():
+    with pytest.raises(ValueError, match="one list of items"):
+        fitted().fold_in(torch.zeros(2, 2, dtype=torch.int64))

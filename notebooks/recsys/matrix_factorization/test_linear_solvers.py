@@ -46,6 +46,9 @@ def test_sixteen_bits_keep_the_dtype_and_lose_digits():
     A, b = systems(4, 9)
     found = solve(A.bfloat16(), b.bfloat16())
     assert found.dtype == torch.bfloat16
+    assert torch.equal(found, linear_solvers.cholesky_columns(A.bfloat16(), b.bfloat16()))
+    wide = solve(A.bfloat16().float(), b.bfloat16().float()).bfloat16()
+    assert not torch.equal(found, wide)  # rounded at the end alone
     lost = (found.double() - linear_solvers.solve_reference(A, b)).abs().max()
     assert 1e-4 < lost < 5
 

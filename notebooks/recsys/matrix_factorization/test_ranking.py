@@ -74,3 +74,5 @@ def test_scores_are_rounded_only_where_asked():
 def test_neighbours_go_by_the_angle_and_leave_the_page_itself_out():
     table = torch.tensor([[1.0, 0], [9, 1], [0, 1], [-1, 0]])
     assert ranking.neighbours(table, 2)[0].tolist() == [1, 2]
+    table[2] = 0  # nobody links there
+    assert 2 not in ranking.neighbours(table, 2)[[0, 1, 3]]

@@ -48,6 +48,11 @@ def test_tuning_brings_paired_differences(small, monkeypatch):
     )
     monkeypatch.setattr(study, "MIDDLE", 1)
     told = study.tuning(GRAPH, 0)
+    split = study.link_graph.split_rows(GRAPH, 0)
+    knobs = told["alpha_chosen"], told["lambda_chosen"]
+    model = study.fitted(split, GRAPH.shape, knobs, study.Settings(), 64)
+    assert told["both"] == pytest.approx(model.recall(20, split.test))
+    assert told["both"] != pytest.approx(model.recall(20, split.validation))
     assert told["gain"] == pytest.approx(told["both"] - told["one"])
     assert told["scaled_gain"] == pytest.approx(told["both"] - told["plain_both"])
     assert len(told["curve_grid"]["recall"]) == 9
