@@ -1,4 +1,4 @@
-"""The race: a pass over both sides, ours and the library implicit's, same links, cores and loss.
+"""The race: a pass over both sides, ours and the library implicit's, for the same loss.
 
     python -m bench_matrix_factorization                 # 20 rounds; a receipt
     python -m bench_matrix_factorization --rounds 3 --threads 1
