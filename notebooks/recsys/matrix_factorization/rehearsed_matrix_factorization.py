@@ -6,7 +6,7 @@
 import implicit_als
 import matrix_free
 import torch
-from link_graph import both_ways, community_graph
+from link_graph import both_ways
 
 LINKS = 40  # a page
 METRICS = {"pass_rate": ("ours", lambda sizes: LINKS * sizes["pages"])}
@@ -16,8 +16,7 @@ def ours(sizes, device):
     """A pass over both sides without matrices: three steps of conjugate gradients for all rows
     at once
     """
-    graph, tables = _ready(sizes, device)
-    ends = _ends(graph)
+    ends, tables = _ready(sizes, device)
     links = [matrix_free.sparse_links(*end, sizes["factors"]) for end in ends]
 
     def call():
@@ -51,8 +50,8 @@ def naive(sizes, device):
 
 def broken(sizes, device):
     """The pass without matrices, but the tables come from the host and go back each time"""
-    graph, tables = _ready(sizes, device)
-    links = matrix_free.sparse_links(*_ends(graph)[0], sizes["factors"])
+    ends, tables = _ready(sizes, device)
+    links = matrix_free.sparse_links(*ends[0], sizes["factors"])
     on_host = [table.cpu() for table in tables]
 
     def call():
@@ -66,12 +65,9 @@ def broken(sizes, device):
 
 
 def _ready(sizes, device):
-    """(a drawn graph, both tables) on the device."""
-    graph = community_graph(sizes["pages"], LINKS * sizes["pages"], 5)
-    shape = sizes["pages"], sizes["factors"]
-    tables = [torch.full(shape, 0.1, device=device) for _ in range(2)]
-    return graph._replace(rows=graph.rows.to(device), cols=graph.cols.to(device)), tables
-
-
-def _ends(graph):
-    return both_ways(graph.rows, graph.cols, graph.shape)
+    """(both ways of links that are spread evenly, both tables) on the device."""
+    count = sizes["pages"]
+    rows = torch.arange(LINKS * count, device=device) // LINKS
+    cols = (rows * 7 + torch.arange(LINKS * count, device=device) % LINKS * 11) % count
+    tables = [torch.full((count, sizes["factors"]), 0.1, device=device) for _ in range(2)]
+    return both_ways(rows, cols, (count, count)), tables
