@@ -28,16 +28,12 @@ SOLVERS = ("matrix_free", "cholesky")  # ours; implicit's are its CG and its Cho
 
 
 def matched(alpha, regularisation):
-    """(implicit's alpha, implicit's regularisation, the scale t of products) for the loss of
-    `implicit_als`.
-    """
+    """(implicit's alpha, its regularisation, the scale t of products) for our loss."""
     return 1 + 1 / alpha, regularisation * (1 + alpha) / alpha, 1 / (1 + alpha)
 
 
 def losses(ones_UN, w, h, alpha, regularisation):
-    """(our loss, implicit's at the matching tables times alpha t^2), over all pairs,
-    differentiable.
-    """
+    """(our loss, implicit's at the matching tables times alpha t^2), over all pairs."""
     weight, reg, t = matched(alpha, regularisation)
     products = w @ h.T
     sizes = w.square().sum() + h.square().sum()

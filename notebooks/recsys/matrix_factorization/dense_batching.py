@@ -28,9 +28,7 @@ class Batch(NamedTuple):
 
 
 class DenseBatches(NamedTuple):
-    """All dense rows of some histories: items (R, L), each row's owner (R,), how many links
-    each owner has (U,).
-    """
+    """All dense rows: items (R, L), each row's owner (R,), how many links each owner has (U,)."""
 
     items_RL: torch.Tensor
     owner_R: torch.Tensor

@@ -149,17 +149,13 @@ def fit(
 
 
 def penalties_of(links_U, others, model):
-    """Each row's lambda (U,): scaled by its links and by `alpha` times the other side's rows,
-    or the same for all.
-    """
+    """Each row's lambda (U,): scaled by its links and the other side's rows, or all the same."""
     plain = torch.full(links_U.shape, model.regularisation, device=links_U.device)
     return plain * (links_U + model.alpha * others) if model.settings.scaled else plain
 
 
 def gramian(table_ND, dtype=torch.float32):
-    """The sum of all outer products of a table's rows, (D, D), from float32 whatever the table
-    is stored in.
-    """
+    """The sum (D, D) of the outer products of a table's rows, summed in float32 at least."""
     wide = table_ND.to(torch.float32) if table_ND.dtype != torch.float64 else table_ND
     return (wide.T @ wide).to(dtype)
 
@@ -225,9 +221,7 @@ def sides_of(rows, cols, shape, solver, model):
 
 
 def refuse(rows, cols, shape, factors, alpha, regularisation, iterations):
-    """None; ValueError for links that are no set of pairs inside `shape`, and for weights and
-    sizes without one answer.
-    """
+    """None; ValueError for links that are no set of pairs in `shape`, and systems without answer."""
     refuse_links(rows, cols, shape)
     if not 1 <= factors <= min(shape):
         told = f"factors={factors} for a matrix of {shape[0]} × {shape[1]}"

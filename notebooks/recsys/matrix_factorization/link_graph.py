@@ -9,6 +9,7 @@ links, and with none, remain: `dangling` counts them.
 Shapes: `E` links; a *history* is the list of columns of a row.
 """
 
+import itertools
 import urllib.parse
 from typing import NamedTuple
 
@@ -19,9 +20,7 @@ COMMENT = "#"
 
 
 class Graph(NamedTuple):
-    """Links as two int64 tensors of shape (E,), and the pages' titles: link e goes from rows[e]
-    to cols[e].
-    """
+    """Link e goes from page rows[e] to page cols[e], int64 tensors (E,); the pages' titles."""
 
     rows: torch.Tensor
     cols: torch.Tensor
@@ -81,9 +80,7 @@ def read_subjects(folder):
 
 
 def among(graph, pages):
-    """The Graph of those pages alone, numbered anew: `pages` is a boolean tensor over the
-    titles.
-    """
+    """The Graph of those pages alone, numbered anew; `pages`: a boolean for each title."""
     inside = pages[graph.rows] & pages[graph.cols]
     number = torch.cumsum(pages, 0) - 1
     titles = [title for title, kept in zip(graph.titles, pages.tolist(), strict=True) if kept]
@@ -91,9 +88,7 @@ def among(graph, pages):
 
 
 def with_links(graph, minimum):
-    """The Graph of pages with at least `minimum` links out and in, filtered once as in the
-    article's data set.
-    """
+    """The Graph of pages with at least `minimum` links out and in, filtered once."""
     degrees = [
         torch.bincount(ends, minlength=len(graph.titles)) for ends in (graph.rows, graph.cols)
     ]
@@ -102,24 +97,18 @@ def with_links(graph, minimum):
 
 def dangling(graph):
     """(pages without a link out, pages without a link in) of a Graph."""
-    return tuple(
-        int((torch.bincount(ends, minlength=len(graph.titles)) == 0).sum())
-        for ends in (graph.rows, graph.cols)
-    )
+    both = [torch.bincount(ends, minlength=len(graph.titles)) for ends in graph[:2]]
+    return tuple(int((counts == 0).sum()) for counts in both)
 
 
 def six_variants(graph, subjects, minima=(10, 20), places=("Geography", "Science")):
     """{name: Graph}: all pages and those of two subjects, each with two minima of links."""
     parts = {"all": torch.ones(len(graph.titles), dtype=torch.bool)}
     for place in places:
-        parts[place] = torch.tensor(
-            [place in subjects.get(title, ()) for title in graph.titles]
-        )
-    return {
-        f"{name}, {minimum}": with_links(among(graph, pages), minimum)
-        for minimum in minima
-        for name, pages in parts.items()
-    }
+        inside = [place in subjects.get(title, ()) for title in graph.titles]
+        parts[place] = torch.tensor(inside)
+    pairs = itertools.product(minima, parts.items())
+    return {f"{name}, {n}": with_links(among(graph, pages), n) for n, (name, pages) in pairs}
 
 
 def both_ways(rows, cols, shape):
@@ -139,9 +128,7 @@ def refuse_links(rows, cols, shape):
     twice = (keys[1:] == keys[:-1]).nonzero()[:, 0]
     if len(twice):
         pair = divmod(int(keys[twice[0]]), shape[1])
-        raise ValueError(
-            f"the link {pair} and {len(twice) - 1} more come twice: allowed is once"
-        )
+        raise ValueError(f"link {pair} and {len(twice) - 1} more come twice: allowed is once")
 
 
 def histories_of(rows, cols, count):
@@ -161,24 +148,20 @@ def split_rows(graph, seed=0, share=0.1, hidden=0.25):
     """
     if not (0 < share < 0.5 and 0 < hidden < 1):
         raise ValueError(
-            f"share={share}, hidden={hidden}: allowed are above 0, below 0.5 and below 1"
+            f"share={share}, hidden={hidden}: allowed are above 0, below 0.5 and 1"
         )
     draw = torch.Generator().manual_seed(seed)
     histories = histories_of(graph.rows, graph.cols, len(graph.titles))
     fit = torch.tensor([len(history) >= 2 for history in histories]).nonzero()[:, 0]
     order = fit[torch.randperm(len(fit), generator=draw)]
     count = max(1, int(share * len(fit)))
-    parts = [
-        _held(histories, rows.tolist(), hidden, draw)
-        for rows in (order[:count], order[count : 2 * count])
-    ]
+    sets = order[:count], order[count : 2 * count]
+    parts = [_held(histories, rows.tolist(), hidden, draw) for rows in sets]
     out = torch.zeros(len(graph.titles), dtype=torch.bool)
     out[order[: 2 * count]] = True
     trained = ~out[graph.rows]
     if not trained.any():
-        raise ValueError(
-            f"{len(fit)} rows with two links or more: too few to hold {2 * count} of them out"
-        )
+        raise ValueError(f"{len(fit)} rows with two links: too few to hold {2 * count} out")
     return Split(graph.rows[trained], graph.cols[trained], *parts)
 
 
@@ -204,11 +187,8 @@ def community_graph(pages, links, communities=50, inside=0.8, exponent=1.0, seed
         chances = weights[1][members] / weights[1][members].sum()
         cols[asked] = draw.choice(members, asked.sum(), p=chances)
     keys = np.unique(rows * np.int64(pages) + cols)
-    return Graph(
-        torch.from_numpy(keys // pages),
-        torch.from_numpy(keys % pages),
-        [str(n) for n in range(pages)],
-    )
+    ends = torch.from_numpy(keys // pages), torch.from_numpy(keys % pages)
+    return Graph(*ends, [str(n) for n in range(pages)])
 
 
 def _held(histories, rows, hidden, draw):

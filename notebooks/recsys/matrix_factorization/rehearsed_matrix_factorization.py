@@ -9,13 +9,11 @@ import torch
 from link_graph import both_ways
 
 LINKS = 40  # a page
-METRICS = {"pass_rate": ("ours", lambda sizes: LINKS * sizes["pages"])}
+METRICS = {}  # sparse products are counted as dense ones: no rate can be held against that
 
 
 def ours(sizes, device):
-    """A pass over both sides without matrices: three steps of conjugate gradients for all rows
-    at once
-    """
+    """A pass over both sides without matrices; its sparse products are counted as dense ones"""
     ends, tables = _ready(sizes, device)
     links = [matrix_free.sparse_links(*end, sizes["factors"]) for end in ends]
 
@@ -31,9 +29,7 @@ def ours(sizes, device):
 
 
 def naive(sizes, device):
-    """One batch of the pass by normal equations: a matrix for each row, built, factorised and
-    solved
-    """
+    """One batch by normal equations: a matrix for each row, built, factorised and solved"""
     _, tables = _ready(sizes, device)
     rows = sizes["batch"]
     items = torch.arange(rows * 16, device=device).reshape(rows, 16) % sizes["pages"]

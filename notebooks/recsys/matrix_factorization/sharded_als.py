@@ -36,9 +36,7 @@ MOST = 64  # processes on one machine
 
 
 class Job(NamedTuple):
-    """What every process is told: shape, first items (N, D), weights, and how long to wait for
-    the others.
-    """
+    """What every process is told: shape, first items (N, D), weights, how long to wait."""
 
     shape: tuple
     items: torch.Tensor
@@ -85,9 +83,7 @@ def fit_sharded(processes, rows, cols, job):
 
 
 class Shards:
-    """One process's part of the fit: its shards of both tables, and the collectives with the
-    others.
-    """
+    """One process's part of the fit: its shards of both tables, and its collectives."""
 
     def __init__(self, rank, processes, job):
         self.rank, self.processes, self.job, self.waited = rank, processes, job, 0.0

@@ -67,9 +67,7 @@ def grid(split, shape, scaled, factors=FACTORS, alphas=None):
 
 
 def choices(table):
-    """{what may be turned: its best cell}: both knobs, one with the other left in the middle,
-    the better of those, none.
-    """
+    """{what may be turned: its best cell}; a knob that may not stays in the middle."""
     one, other = table[:, MIDDLE].argmax(), table[MIDDLE].argmax()
     best = np.unravel_index(table.argmax(), table.shape)
     found = {"both": best, "alpha": (one, MIDDLE), "lambda": (MIDDLE, other)}
@@ -91,19 +89,14 @@ def tuning(graph, seed):
         cells = choices(table)
         cells |= {"both_plain_fold_in": choices(other)["both"]} if scaled else {}
         for name, (at, to) in cells.items():
-            model = fitted(
-                split, graph.shape, (ALPHAS[at], values[to]), Settings(scaled=scaled)
-            )
+            knobs = ALPHAS[at], values[to]
+            model = fitted(split, graph.shape, knobs, Settings(scaled=scaled))
             judge = plainly(model) if name.endswith("fold_in") else model
             told[f"{kind}{name}"] = judge.recall(20, split.test)
             if name == "both":
-                told[f"{kind}alpha_chosen"] = ALPHAS[at]
-                told[f"{kind}lambda_chosen"] = values[to]
+                told[f"{kind}alpha_chosen"], told[f"{kind}lambda_chosen"] = knobs
                 told[f"{kind}both_50"] = judge.recall(50, split.test)
-    told |= {
-        "popularity": popular(split, graph, 20),
-        "popularity_50": popular(split, graph, 50),
-    }
+    told["popularity"], told["popularity_50"] = (popular(split, graph, k) for k in (20, 50))
     pairs = {"gain": "one", "scaled_gain": "plain_both", "fold_in_gain": "both_plain_fold_in"}
     return told | {gain: told["both"] - told[other] for gain, other in pairs.items()}
 
@@ -122,9 +115,7 @@ def popular(split, graph, k):
 
 
 def precision(graph, seed, factors=32):
-    """Test recalls of one split in each precision, by Cholesky, with both pairs of `KNOBS`; 0
-    where numbers ran out.
-    """
+    """Test recalls of a split in each precision, with both pairs of `KNOBS`; 0 where broken."""
     split, told = link_graph.split_rows(graph, seed), {}
     for (corner, knobs), (name, one) in itertools.product(KNOBS.items(), PRECISIONS.items()):
         settings = Settings(precision=one, length=32)
@@ -157,7 +148,7 @@ def seconds(graph, factors, solver="matrix_free", repeats=7):
     return bench.measure(one_pass, repeats, warmup=1).median_s
 
 
-def sizes(receipt, repeats=7, factors=(16, 32, 64, 128, 256)):
+def sizes(receipt, repeats=7, factors=(16, 32, 64, 128)):
     """Records how the time of a pass grows with pages and links, and with the factors."""
     drawn = [link_graph.community_graph(2**n, 40 * 2**n, seed=n) for n in range(11, 17)]
     took = [seconds(graph, FACTORS, repeats=repeats) for graph in drawn]
@@ -167,7 +158,7 @@ def sizes(receipt, repeats=7, factors=(16, 32, 64, 128, 256)):
     half = fit.stderr * stats.t.ppf(0.975, len(links) - 2)
     spread = {"low": fit.slope - half, "high": fit.slope + half, "repeats": len(links)}
     receipt.record("study_size_exponent", fit.slope, "exponent", **spread)
-    graph = drawn[1]
+    graph, repeats = drawn[0], min(repeats, 3)
     rows = {kind: [seconds(graph, d, kind, repeats) for d in factors] for kind in KINDS}
     receipt.curve("factors", factors=list(factors), **rows)
 

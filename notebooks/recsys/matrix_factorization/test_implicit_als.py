@@ -195,7 +195,7 @@ def fit(
         ({"rows": [], "cols": []}, "as many, not 0"),
         ({"rows": [0, 4], "cols": [0, 1]}, "rows 0 to 4: allowed are 0 to 3"),
         ({"rows": [0, 1], "cols": [-1, 1]}, "columns -1 to 1"),
-        ({"rows": [0, 0, 0], "cols": [1, 1, 2]}, r"the link \(0, 1\) and 0 more come twice"),
+        ({"rows": [0, 0, 0], "cols": [1, 1, 2]}, r"link \(0, 1\) and 0 more come twice"),
         ({"rows": [0], "cols": [0], "factors": 5}, "allowed are 1 to 4"),
         ({"rows": [0], "cols": [0], "factors": 0}, "allowed are 1 to 4"),
         (
