@@ -28,7 +28,7 @@ class Batch(NamedTuple):
 
 
 class DenseBatches(NamedTuple):
-    """All dense rows: items (R, L), each row's owner (R,), how many links each owner has (U,)."""
+    """All dense rows: items (R, L), each row's owner (R,), links of each owner (U,)."""
 
     items_RL: torch.Tensor
     owner_R: torch.Tensor

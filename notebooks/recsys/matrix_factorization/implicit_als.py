@@ -149,7 +149,7 @@ def fit(
 
 
 def penalties_of(links_U, others, model):
-    """Each row's lambda (U,): scaled by its links and the other side's rows, or all the same."""
+    """Each row's lambda (U,): scaled by its links and the other side, or all the same."""
     plain = torch.full(links_U.shape, model.regularisation, device=links_U.device)
     return plain * (links_U + model.alpha * others) if model.settings.scaled else plain
 
@@ -221,7 +221,7 @@ def sides_of(rows, cols, shape, solver, model):
 
 
 def refuse(rows, cols, shape, factors, alpha, regularisation, iterations):
-    """None; ValueError for links that are no set of pairs in `shape`, and systems without answer."""
+    """None; ValueError for what is no set of links, and systems without an answer."""
     refuse_links(rows, cols, shape)
     if not 1 <= factors <= min(shape):
         told = f"factors={factors} for a matrix of {shape[0]} × {shape[1]}"
