@@ -152,6 +152,32 @@ def test_instances_share_a_cache_and_never_see_a_torn_or_stale_vector(server, th
     assert right(table, keys, [8])
 
 
+def test_an_update_between_fetch_and_insertion_is_not_lost(server, monkeypatch):
+    """A reader has fetched the old vector; the update must wait until it is inserted."""
+    table, fetch = server.deploy("dlrm.ads", cache_rows=64), server.fetch
+    fetched, go_on = threading.Event(), threading.Event()
+
+    def slow(name, keys):
+        found = fetch(name, keys)
+        fetched.set()
+        go_on.wait(10)
+        return found
+
+    monkeypatch.setattr(server, "fetch", slow)
+    new = ("dlrm.ads", np.arange(5), rows(np.arange(5), 1))
+    reader = threading.Thread(target=table.lookup, args=(torch.arange(5),))
+    writer = threading.Thread(target=server.apply, args=([new],))
+    reader.start()
+    assert fetched.wait(10)
+    writer.start()
+    writer.join(0.2)  # without the lock it would be through by now
+    go_on.set()
+    reader.join(10)
+    writer.join(10)
+    monkeypatch.undo()
+    assert right(table, np.arange(5), [1])
+
+
 def test_redis_may_die_and_come_back_and_nothing_served_is_wrong(tiers):
     if not RedisServer.there():
         pytest.skip("no redis-server here")
