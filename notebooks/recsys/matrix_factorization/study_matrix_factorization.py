@@ -179,6 +179,7 @@ def knee(receipt, graph, repeats=5, factors=32, tried=(1, 2, 4, 8)):
         rows.append([processes, *middle, predicted / 3])
     names = ("processes", "seconds", "compute_s", "sent_bytes", "predicted_bytes")
     receipt.curve("knee", **dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
+    receipt.record("study_knee_fastest", min(rows, key=lambda row: row[1])[0], "processes")
 
 
 def record(receipt, part, told):
