@@ -219,7 +219,7 @@ def counted(state, name):
 
 
 def check(crew, alone, names, count=3):
-    """{name: (losses apart, weights apart over their way)}; AssertionError beyond 0.02 of it."""
+    """{name: (losses apart, weights apart over their way)}; AssertionError beyond 0.02."""
     alone.run("bench_hybrid:build", ALONE)
     begin = alone.run("bench_hybrid:whole_tables", ALONE)[0]
     base_losses = torch.tensor(alone.run("bench_hybrid:steps", ALONE, count)[0])
