@@ -18,12 +18,12 @@ display:block}.set-filling :focus-visible{outline:3px solid #c60}</style>"""
 PARTS = """<div data-part="controls" hidden>
 <label>Threshold: <output data-part="limit"></output>
 <input data-part="threshold" type="range" min="0" max="{most}" value="{first}"></label>
-<label>Request: <output data-part="number"></output> <input data-part="request" type="range"
-min="0" max="{last}" value="{last}"></label></div> <canvas data-part="grid" role="img"
-hidden></canvas> <p data-part="told" aria-live="polite">{words}</p> <p
-style="min-height:0">Orange squares are requests that waited for their vectors; blue circles
-went on with the
-default.</p>"""
+<label>Request: <output data-part="number"></output>
+<input data-part="request" type="range" min="0" max="{last}" value="{last}"></label></div>
+<canvas data-part="grid" role="img" hidden></canvas>
+<p data-part="told" aria-live="polite">{words}</p>
+<p style="min-height:0">Orange squares are requests that waited for their vectors; blue
+circles went on at once, with the default where a vector was missing.</p>"""
 WORDS = "With JavaScript you move the threshold and the requests here, and see the sets fill. "
 
 

@@ -154,11 +154,11 @@ def test_instances_share_a_cache_and_never_see_a_torn_or_stale_vector(server, th
 
 def test_an_update_between_fetch_and_insertion_is_not_lost(server, monkeypatch):
     """A reader has fetched the old vector; the update must wait until it is inserted."""
-    table, whole = server.deploy("dlrm.ads", cache_rows=64), server.fetch
+    table, below = server.deploy("dlrm.ads", cache_rows=64), server.fetch
     fetched, go_on = threading.Event(), threading.Event()
 
     def slow(name, keys):
-        found = whole(name, keys)
+        found = below(name, keys)
         fetched.set()
         go_on.wait(10)
         return found
