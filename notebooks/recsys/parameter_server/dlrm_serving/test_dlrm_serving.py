@@ -47,7 +47,7 @@ def test_the_three_ways_agree(world, model, table_of, device):
     plain = all_on_cpu(model, weight)(numbers, keys)
     apart = tables_on_cpu(model, weight, device)(numbers, keys)
     served = hierarchy(model, table_of(device=device))(numbers, keys)
-    # the same float32 products, summed in another order on a GPU
+    # the same float32 products, summed in another order on another device
     torch.testing.assert_close(apart, plain, rtol=0, atol=1e-6)
     torch.testing.assert_close(served, plain, rtol=0, atol=1e-6)
 
