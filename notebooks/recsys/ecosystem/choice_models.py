@@ -10,7 +10,7 @@ Shapes: `…` any leading axes, `K` options or components, `T` topics.
 import math
 from dataclasses import dataclass
 
-from array_backends import logsumexp, of, take
+from array_backends import between, logsumexp, of, take
 
 LOG_2_PI = math.log(2 * math.pi)
 
@@ -31,27 +31,39 @@ class Normal:
         far = (value - self.mean) / self.scale
         return -0.5 * far * far - _log(self.scale) - 0.5 * LOG_2_PI
 
+    @staticmethod
+    def joined(laws, axis):
+        """One law of many steps, which lie along a new axis of its draw."""
+        scales = [0 * law.mean + law.scale for law in laws]
+        return Normal(_stack([law.mean for law in laws], axis), _stack(scales, axis))
+
 
 @dataclass(frozen=True, eq=False)
 class Uniform:
-    """Independent uniform numbers between `low` and `high`, arrays of one shape."""
+    """Independent uniform numbers between two ends, arrays of one shape, in either order."""
 
-    low: object
-    high: object
+    start: object
+    end: object
 
     def draw(self, backend):
         """A sample of that shape."""
-        return self.low + (self.high - self.low) * backend.uniform(tuple(self.low.shape))
+        return between(self.start, self.end, backend.uniform(tuple(self.start.shape)))
 
     def log_density(self, value):
-        """−ln(high − low) inside; −∞ outside."""
-        inside = (value >= self.low) & (value <= self.high)
-        return of(value).where(inside, -_log(self.high - self.low), -math.inf)
+        """−ln |end − start| between them; −∞ elsewhere."""
+        inside = (value - self.start) * (value - self.end) <= 0
+        return of(value).where(inside, -_log(abs(self.end - self.start)), -math.inf)
+
+    @staticmethod
+    def joined(laws, axis):
+        """One law of many steps, as `Normal.joined`."""
+        starts, ends = [law.start for law in laws], [law.end for law in laws]
+        return Uniform(_stack(starts, axis), _stack(ends, axis))
 
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """`Choice(logits)`: one of the K options of (…, K); `Choice(logits, 400)`: 400 of each row."""
+    """One of the K options of logits (…, K); with a count, so many of each row, (…, count)."""
 
     logits: object
     count: int | None = None
@@ -73,9 +85,13 @@ class Choice:
     def log_density(self, value):
         """The log-chance of each number."""
         logs = self.logits - logsumexp(self.logits)[..., None]
-        return take(logs, value if self.count else value[..., None], -1)[
-            ... if self.count else (..., 0)
-        ]
+        found = take(logs, value if self.count else value[..., None], -1)
+        return found if self.count else found[..., 0]
+
+    @staticmethod
+    def joined(laws, axis):
+        """One law of many steps, as `Normal.joined`."""
+        return Choice(_stack([law.logits for law in laws], axis), laws[0].count)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +134,7 @@ def or_nothing(logits, level=0.0):
 
 
 def affinities(interest, topics):
-    """2 less the distance of each interest (…, U, T) to each of the topics (…, D, T): (…, U, D).
+    """2 less the distance of each interest (…, U, T) to each place (…, D, T): (…, U, D).
 
     The article's code adds the 2; a topic a time, so that no array of U × D × T is made.
     """
@@ -127,6 +143,10 @@ def affinities(interest, topics):
         gap = interest[..., :, None, topic] - topics[..., None, :, topic]
         squares = squares + gap * gap
     return 2 - of(squares).sqrt(squares)
+
+
+def _stack(arrays, axis):
+    return of(*arrays).stack(arrays, axis)
 
 
 def _log(scale):

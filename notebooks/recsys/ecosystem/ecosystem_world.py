@@ -15,16 +15,15 @@ Shapes: `W` worlds, `U` users, `P` providers, `D` documents, `T` topics, `K` sla
 """
 
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import torch
-from array_backends import NumpyBackend, TorchBackend, counts, largest, of, take
+from array_backends import counts, fastest, largest, of, take
 from choice_models import Choice, Mixture, Normal, Uniform, affinities
 from story import Entity, Story, Variable
 
 GAMMA, DISCOUNT, SLATE, PER_PROVIDER, USER_SPREAD, EDGE = 2.0, 0.96, 3, 5, 20.5, 1e-4
-KEPT = ("user.utility", "provider.clicks", "catalogue.provider")
+AD_KEPT = "advertiser.budget", "advertiser.clicks"
 
 
 def myopic(pulls_WP):
@@ -83,7 +82,9 @@ def _providers(means):
         return DISCOUNT * clicks_before + new
 
     place = Variable("mean", lambda backend: backend.array(means))
-    return Entity("provider", (place, Variable("clicks", lambda mean: 0 * mean[..., 0], clicks)))
+    return Entity(
+        "provider", (place, Variable("clicks", lambda mean: 0 * mean[..., 0], clicks))
+    )
 
 
 def _catalogue(documents):
@@ -108,9 +109,7 @@ def _recommender(policy):
     def score(pulls, user_interest, catalogue_topics, catalogue_provider):
         liking_WUD = affinities(user_interest, catalogue_topics)
         boost_WD = take(policy(pulls), catalogue_provider, -1) + EDGE
-        boosted = liking_WUD + boost_WD[:, None, :]
-        minimum, maximum = of(boosted).minimum, of(boosted).maximum
-        return Uniform(minimum(liking_WUD, boosted), maximum(liking_WUD, boosted))
+        return Uniform(liking_WUD, liking_WUD + boost_WD[:, None, :])
 
     def shown_topics(slate, catalogue_topics):
         return _of_slate(catalogue_topics, slate)
@@ -150,22 +149,23 @@ def _user_variables(shape):
     rules = {"liking": liking, "got": got, "provider": provider}
     rules["choice"] = lambda liking: Choice(liking)
     each = tuple(Variable(name, rule, rule) for name, rule in rules.items())
-    start, late = lambda interest: 0 * interest[..., 0], lambda got_before: Normal(got_before, 1.0)
+    start, late = (
+        lambda interest: 0 * interest[..., 0],
+        lambda got_before: Normal(got_before, 1.0),
+    )
     return (Variable("interest", interest), *each, Variable("utility", start, late))
 
 
 def _advertiser(ad, worlds, nobody):
     """Who pays for the last place of slates; an ad belongs to no provider."""
 
-    def wins(budget, user_interest, backend, recommender_shown_topics):
+    def wins(budget, topics, user_interest, recommender_shown_topics):
         last = ((user_interest - recommender_shown_topics[..., -1, :]) ** 2).sum(-1) ** 0.5
-        own = ((user_interest - backend.array(np.array(ad.topics, float))) ** 2).sum(-1) ** 0.5
+        own = ((user_interest - topics) ** 2).sum(-1) ** 0.5
         return (ad.bid - own > -last) & (budget[:, None] > 0)
 
-    def shown_topics(wins, recommender_shown_topics, backend):
-        own = 0 * recommender_shown_topics[..., -1:, :] + backend.array(
-            np.array(ad.topics, float)
-        )
+    def shown_topics(wins, topics, recommender_shown_topics):
+        own = 0 * recommender_shown_topics[..., -1:, :] + topics
         return _with_last(recommender_shown_topics, wins[..., None, None], own)
 
     def shown_provider(wins, recommender_shown_provider):
@@ -177,8 +177,12 @@ def _advertiser(ad, worlds, nobody):
 
     rules = {"wins": wins, "shown_topics": shown_topics, "shown_provider": shown_provider}
     rules["clicks"] = lambda user_provider: (user_provider == nobody).sum(-1)
-    purse = Variable("budget", lambda backend: backend.array(np.full(worlds, ad.budget)), budget)
-    return Entity("advertiser", (purse, *(Variable(n, one, one) for n, one in rules.items())))
+    purse = Variable(
+        "budget", lambda backend: backend.array(np.full(worlds, ad.budget)), budget
+    )
+    place = Variable("topics", lambda backend: backend.array(np.array(ad.topics, float)))
+    each = (Variable(name, rule, rule) for name, rule in rules.items())
+    return Entity("advertiser", (purse, place, *each))
 
 
 def _with_last(shown, where, own, axis=-2):
@@ -241,10 +245,8 @@ def run(
     seed,
     provider_means=None,
     users=2000,
-    *,
     advertiser=None,
     backend=None,
-    compiled=False,
 ):
     """The `Outcome` of a policy in `worlds` worlds at once.
 
@@ -252,7 +254,7 @@ def run(
 
     `provider_means`: (P, T), the same in all worlds, or (W, P, T); by default drawn by the
     seed. Equal seeds and sizes share users and noise, whatever the policy, so that policies
-    can be compared in pairs. `backend`: where and with what noise; default torch's on the
+    can be compared in pairs. `backend`: where and with what noise; default a
     CPU. ValueError for sizes below 1 or means that do not fit.
     """
     for name, value in {"worlds": worlds, "horizon": horizon, "users": users}.items():
@@ -260,12 +262,15 @@ def run(
             raise ValueError(f"{name}={value!r}; a whole number from 1 on is allowed")
     means = draw_providers(worlds, seed) if provider_means is None else provider_means
     means = _checked_means(means, worlds)
-    backend = TorchBackend(seed) if backend is None else backend
+    backend = fastest(seed) if backend is None else backend
     story = ecosystem_story(policy, means, users, advertiser)
+    return outcome(story, horizon, backend)
+
+
+def outcome(story, horizon, backend, advance=None):
+    """The `Outcome` of an ecosystem's story; `advance` may be its step, compiled."""
     keep = ["metrics.utility", "provider.clicks", "metrics.documents", "recommender.pulls"]
-    keep += ["advertiser.budget", "advertiser.clicks"] if advertiser else []
-    step = partial(story.advance, backend=backend)
-    advance = torch.compile(step, dynamic=False) if compiled else None
+    keep += [name for name in AD_KEPT if name in story.names]
     record = story.simulate(horizon, backend, keep, advance=advance)
     utility, clicks, documents, pulls, *ad = (_stacked(record[name]) for name in keep)
     return Outcome(utility, clicks, documents, pulls[-1], *ad)

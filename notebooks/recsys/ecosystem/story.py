@@ -21,6 +21,8 @@ import inspect
 from dataclasses import dataclass, field
 from functools import partial
 
+from array_backends import of
+
 BEFORE, BACKEND = "_before", "backend"
 
 
@@ -35,7 +37,8 @@ class Variable:
 
 @dataclass(frozen=True)
 class Entity:
-    """A kind of actors: `Entity("user", [Variable("interest", …), …], {"slate": "shop.slate"})`.
+    """A kind of actors: `Entity("user", (Variable(…), …), {"slate": "shop.slate"})`.
+
 
     `binds` says which variable a parameter means, so that one template serves several kinds.
     """
@@ -97,18 +100,16 @@ class Story:
         self._known(record)
         steps = max((len(values) for values in record.values()), default=0)
         _checked_steps(steps)
-        scores = []
+        drawn, values = {}, {}
 
         def found(step, name, law):
             value = _recorded(record, name, step)
-            score = law.log_density(value)
-            scores.append(score.sum(tuple(range(leading, score.ndim))))
+            drawn.setdefault((name, step > 0), []).append((law, value))
             return value
 
-        values = {}
         for step in range(steps):
             values = self.advance(values, backend, partial(found, step))
-        return sum(scores)
+        return sum(_score(pairs, leading) for pairs in drawn.values())
 
     def advance(self, before, backend, found=None):
         """{variable: value} one step after `before`, or at the start where that is empty.
@@ -121,8 +122,8 @@ class Story:
         for name in order:
             rule, parents = rules[name]
             told = {
-                parameter: backend if of is None else (before if past else values)[of]
-                for parameter, of, past in parents
+                parameter: backend if parent is None else (before if past else values)[parent]
+                for parameter, parent, past in parents
             }
             value = rule(**told)
             if hasattr(value, "log_density"):
@@ -164,13 +165,23 @@ def _ordered(rules):
         ready = [
             name
             for name, (_, parents) in waiting.items()
-            if not any(of in waiting and not past for _, of, past in parents)
+            if not any(parent in waiting and not past for _, parent, past in parents)
         ]
         if not ready:
             raise ValueError(f"{sorted(waiting)} depend on each other in one step; use _before")
         order += ready
         waiting = {name: rule for name, rule in waiting.items() if name not in ready}
     return order
+
+
+def _score(pairs, leading):
+    """The log-density of one variable's values under their laws, all steps in one call."""
+    laws, values = zip(*pairs, strict=True)
+    join = getattr(laws[0], "joined", None)
+    if join and len(laws) > 1:
+        laws, values = [join(laws, leading)], [of(*values).stack(values, leading)]
+    scores = (law.log_density(value) for law, value in zip(laws, values, strict=True))
+    return sum(score.sum(tuple(range(leading, score.ndim))) for score in scores)
 
 
 def _recorded(record, name, step):

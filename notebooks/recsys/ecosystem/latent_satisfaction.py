@@ -1,0 +1,224 @@
+"""Users whose satisfaction nobody logs, and three ways to learn how sensitive it is.
+
+After the application `latent_variable_model_learning` of RecSim NG: a user with an intent, a
+point among T topics, sees a slate of K items each step and takes one or none, by a logit over
+affinity + satisfaction. The satisfaction moves by
+
+    s_t = sensitivity · s_{t−1} + (best affinity of the last slate − that of the one before)
+          + σ · shock_t,   s_0 = 5
+
+The shock is the random variable here, and the satisfaction is computed from it and from the
+parents. So a score with hidden satisfaction reaches intent and sensitivity through it.
+
+Ours: the sensitivity has a prior, logit ~ N(1, 1); "nothing" has the logit 3 (theirs 0: with a
+satisfaction of 5 hardly a user ever takes nothing, and the log is silent); σ is 0.1, as their
+docstring says (their code has 0.01); intents lie ±√0.3 around the axes' ends (theirs ±√0.1),
+so that chains can pass from one end to another.
+
+Shapes: `W` worlds, chains or repeated experiments, `U` users, `K` slate, `T` topics, `H` steps.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+
+import hamiltonian
+import numpy as np
+import torch
+from array_backends import TorchBackend, of
+from choice_models import Choice, Mixture, Normal, or_nothing
+from story import Entity, Story, Variable
+
+TOPICS, SLATE, SPREAD, DOCUMENTS = 3, 4, 0.3**0.5, 0.5
+START, NOTHING, SHOCK, PRIOR = 5.0, 3.0, 0.1, (1.0, 1.0)
+LOGGED = ("recommender.slate", "user.choice")
+
+
+def satisfaction_story(worlds, users, sensitivity=None, observed=False):
+    """The `Story`: the sensitivity drawn from its prior, or given as an array (W,).
+
+    With `observed` the satisfaction itself is the random variable, as in a log that holds it.
+    """
+
+    def logit(backend):
+        return Normal(backend.array(np.full(worlds, PRIOR[0])), PRIOR[1])
+
+    def drawn(logit):
+        return 1 / (1 + of(logit).exp(-logit))
+
+    known = Variable("sensitivity", lambda backend: backend.array(sensitivity))
+    prior = (Variable("logit", logit), Variable("sensitivity", drawn))
+    population = Entity("population", prior if sensitivity is None else (known,))
+    shape = (worlds, users, SLATE, TOPICS)
+
+    def slate(backend):
+        return Normal(backend.array(np.zeros(shape)), DOCUMENTS)
+
+    recommender = Entity("recommender", (Variable("slate", slate, slate),))
+    return Story(population, recommender, Entity("user", _user((worlds, users), observed)))
+
+
+def _user(shape, observed):
+    """Intent, affinity to what is shown, satisfaction, choice."""
+
+    def intent(backend):
+        logits, scales = np.zeros(TOPICS), np.full(TOPICS, SPREAD)
+        parts = (backend.array(one) for one in (logits, np.eye(TOPICS), scales))
+        return Mixture(*parts, shape)
+
+    def affinity(intent, recommender_slate):
+        squares = (intent[..., None, :] - recommender_slate) ** 2
+        return 2 - squares.sum(-1) ** 0.5
+
+    def seen(affinity_before):
+        return of(affinity_before).amax(affinity_before, -1)
+
+    def expected(satisfaction_before, seen, seen_before, population_sensitivity):
+        kept = population_sensitivity[:, None] * satisfaction_before
+        return kept + seen - seen_before
+
+    def choice(affinity, satisfaction):
+        return Choice(or_nothing(affinity + satisfaction[..., None], NOTHING))
+
+    def shock(seen):
+        return Normal(0 * seen, 1.0)
+
+    moved = (lambda expected: Normal(expected, SHOCK)) if observed else _shocked
+    calm = Variable("shock", lambda intent: 0 * intent[..., 0], shock)
+    return (
+        Variable("intent", intent),
+        Variable("affinity", affinity, affinity),
+        Variable("seen", lambda intent: 0 * intent[..., 0], seen),
+        Variable("expected", lambda intent: 0 * intent[..., 0], expected),
+        *(() if observed else (calm,)),
+        Variable("satisfaction", lambda intent: 0 * intent[..., 0] + START, moved),
+        Variable("choice", choice, choice),
+    )
+
+
+def _shocked(expected, shock):
+    return expected + SHOCK * shock
+
+
+def draw_log(steps, worlds, users, backend, sensitivity=None, observed=False):
+    """A record of `steps` steps; with the truth, which a log of `LOGGED` alone would lack."""
+    story = satisfaction_story(worlds, users, sensitivity, observed)
+    return story.simulate(steps, backend)
+
+
+@dataclass(frozen=True)
+class Hidden:
+    """What a log of clicks leaves open, as one row of numbers a chain: (C, Q).
+
+    `density(q)` is the story's log-probability of the log and of these; `log` holds LOGGED,
+    with as many worlds as there are chains. `sensitivity`, (C,), where it is known.
+    """
+
+    log: dict
+    users: int
+    sensitivity: object = None
+
+    @property
+    def count(self):
+        """Q: the logit, T numbers of intent a user, a shock a user and step but the first."""
+        steps = len(self.log["user.choice"])
+        return (self.sensitivity is None) + self.users * (TOPICS + steps - 1)
+
+    def unpacked(self, q):
+        """The latent variables in rows q (…, Q): {"population.logit": (…,), "user.intent": …}."""
+        found, begin = {}, 0
+        if self.sensitivity is None:
+            found, begin = {"population.logit": q[..., 0]}, 1
+        end = begin + self.users * TOPICS
+        found["user.intent"] = q[..., begin:end].reshape(*q.shape[:-1], self.users, TOPICS)
+        shocks = q[..., end:].reshape(*q.shape[:-1], -1, self.users)
+        found["user.shock"] = shocks
+        return found
+
+    def record(self, q):
+        """The log with these latent values, (C, Q), filled in."""
+        found = self.unpacked(q)
+        shocks = found.pop("user.shock")
+        filled = {name: [value] for name, value in found.items()}
+        filled["user.shock"] = [None, *shocks.unbind(-2)]  # none is drawn at the start
+        return self.log | filled
+
+    def density(self, q):
+        """The log-probability of the log with these latent values, (C,)."""
+        story = satisfaction_story(len(q), self.users, self.sensitivity)
+        backend = TorchBackend(device=q.device, dtype=q.dtype)
+        return story.log_probability(self.record(q), backend, leading=1)
+
+    def start(self, seed=0, spread=0.1):
+        """A place to begin for each chain, (C, Q): intents near 1/T, the rest near 0."""
+        like = self.log["recommender.slate"][0]
+        noise = torch.Generator(like.device).manual_seed(seed)
+        kind = {"generator": noise, "device": like.device, "dtype": like.dtype}
+        q = spread * torch.randn(len(like), self.count, **kind)
+        begin = self.count - self.users * (TOPICS + len(self.log["user.choice"]) - 1)
+        q[:, begin : begin + self.users * TOPICS] += 1 / TOPICS
+        return q
+
+
+def repeated(record, chains):
+    """What LOGGED names of a record, each world `chains` times in a row: (W, …) to (W·C, …)."""
+    return {name: [one.repeat_interleave(chains, 0) for one in record[name]] for name in LOGGED}
+
+
+def likeliest(record, users, start=0.5, rounds=60):
+    """(the sensitivity (W,) of the highest likelihood, its standard error) of a full log.
+
+    For a log that holds intent and satisfaction: Newton's steps on torch's gradients through
+    the story. The error is the curvature's, one over the root of the observed information.
+    """
+    like = record["recommender.slate"][0]
+    value = torch.full((len(like),), start, dtype=like.dtype, device=like.device)
+    backend = TorchBackend(device=like.device, dtype=like.dtype)
+    for _ in range(rounds):
+        value = value.detach().requires_grad_(True)
+        story = satisfaction_story(len(like), users, value, observed=True)
+        score = story.log_probability(record, backend, leading=1)
+        (slope,) = torch.autograd.grad(score.sum(), value, create_graph=True)
+        (bend,) = torch.autograd.grad(slope.sum(), value)
+        if not bool((bend < 0).all()):
+            raise ValueError("the log says nothing of the sensitivity: its likelihood is flat")
+        moved = (slope / bend).detach()
+        value = value.detach() - moved
+        if float(moved.abs().max()) < 1e-9 + 10 * torch.finfo(like.dtype).eps:
+            break
+    return value, (-bend.detach()).rsqrt()
+
+
+def expectation_maximisation(log, users, iterations=30, moves=6, start=0.5, rate=0.1, seed=0):
+    """The sensitivities (iterations + 1, C) of Monte-Carlo EM on a log without satisfaction.
+
+    Each iteration draws the hidden values given the sensitivity (E: `moves` of HMC from where
+    the chains are) and takes one step of Adam, of size `rate` in the logit, on the mean
+    log-probability of these draws (M). Chains share the sensitivity, so C must hold one log.
+    """
+    like = log["recommender.slate"][0]
+    chains, value = len(like), torch.tensor(start, dtype=like.dtype, device=like.device)
+    logit = torch.logit(value).requires_grad_(True)
+    adam, q, path, size = torch.optim.Adam([logit], lr=rate), None, [value], 0.05
+    for turn in range(iterations):
+        held = Hidden(log, users, torch.sigmoid(logit).detach().expand(chains))
+        q = held.start(seed) if q is None else q
+        warmup = 60 if turn == 0 else 4
+        told = {"warmup": warmup, "leapfrogs": 6, "step_size": size, "seed": seed + turn}
+        found = hamiltonian.sample(held.density, q, moves, **told)
+        q, size = found.draws[-1], float(found.step_size.mean())
+        scores = []
+        for draws in found.draws:
+            free = Hidden(log, users, torch.sigmoid(logit).expand(chains))
+            scores.append(free.density(draws).mean())
+        adam.zero_grad()
+        (-torch.stack(scores).mean()).backward()
+        adam.step()
+        path.append(torch.sigmoid(logit).detach())
+    return torch.stack(path)
+
+
+def posterior(log, users, steps=300, warmup=300, leapfrogs=10, seed=0):
+    """(`Hidden`, `Samples`) of HMC over all that a log of clicks leaves open."""
+    hidden = Hidden(log, users)
+    told = {"warmup": warmup, "leapfrogs": leapfrogs, "step_size": 0.05, "seed": seed}
+    return hidden, hamiltonian.sample(hidden.density, hidden.start(seed), steps, **told)

@@ -1,0 +1,271 @@
+"""The recorded study: policies over full-size worlds, an advertiser, and repeated inference.
+
+    python study_ecosystem.py                   # from the slice's folder; about half an hour
+    python study_ecosystem.py --parts worlds    # the receipt holds the parts named
+
+`worlds`: in each world (a draw of providers) every policy runs as often as the others, with the
+same users and noise in run number r. A world's number is the mean of its runs; intervals are
+95 % (Student's t) over worlds, of differences within worlds. The number of worlds, the runs and
+the caps were fixed before the first of them ran; none was chosen by what came out.
+`advertiser`: the boosted policy with and without an ad, in the same worlds.
+`recovery`: a log is drawn with a sensitivity from its prior, and the chapter's own inference
+asks for it back: 90 % intervals with the satisfaction logged and hidden, and how many hold the
+truth.
+
+A stopped study goes on: each world keeps a file, named by the code that it depends on.
+"""
+
+import argparse
+import hashlib
+import inspect
+import json
+import os
+from pathlib import Path
+
+import hamiltonian
+import latent_satisfaction as latent
+import numpy as np
+import torch
+from array_backends import TorchBackend, fastest
+from ecosystem_world import Advertiser, draw_providers, gini, provider_aware, run
+from helpers import cards, device, receipts, root
+from scipy import stats
+
+CAPS = {"myopic": 0.0, "cap_0_3": 0.3, "cap_1_2": 1.2, "cap_3": 3.0}
+EDGE = 50  # steps that count as the beginning, and as the end
+AD = Advertiser((0.0, 0.0), bid=2.0, price=1.0, budget=5_000.0)
+WORLD_CODE = ("array_backends", "choice_models", "story", "ecosystem_world")
+LATENT_CODE = ("array_backends", "choice_models", "story", "hamiltonian", "latent_satisfaction")
+Z90 = stats.norm.ppf(0.95)
+
+
+def world(number, given, where):
+    """{policy: {measure: a number or curve, the mean of the runs}} of one draw of providers."""
+    means, found = draw_providers(1, number)[0], {}
+    for name, cap in CAPS.items():
+        backend = fastest(1000 + number, where)
+        policy = provider_aware(cap)
+        out = run(
+            policy, given.runs, given.horizon, number, means, given.users, backend=backend
+        )
+        found[name] = measures(out)
+    return found
+
+
+def measures(out):
+    """What is kept of an `Outcome`: means over its runs, and the runs' own sums."""
+    edge = min(EDGE, len(out.utility) // 3)
+    half, late = out.utility[1 : edge + 1], out.utility[-edge:]
+    return {
+        "cumulative": float(out.cumulative.mean()),
+        "runs": out.cumulative.tolist(),
+        "early_utility": float(half.mean()),
+        "late_utility": float(late.mean()),
+        "early_gini": float(gini(out.clicks[1 : edge + 1]).mean()),
+        "late_gini": float(out.inequality[-edge:].mean()),
+        "survivors": float(out.survivors[-1].mean()),
+        "curve_utility": out.utility.mean(1).tolist(),
+        "curve_survivors": out.survivors.mean(1).tolist(),
+        "curve_gini": out.inequality.mean(1).tolist(),
+    }
+
+
+def advertised(number, given, where):
+    """What an ad does in one world: {measure: number}, with and without it."""
+    means, told = draw_providers(1, number)[0], (given.horizon, number)
+    outs = []
+    for ad in (None, AD):
+        backend = fastest(1000 + number, where)
+        how = {"advertiser": ad, "backend": backend}
+        outs.append(run(provider_aware(1.2), 1, *told, means, given.users, **how))
+    plain, with_ad = outs
+    left = with_ad.budget[:, 0]
+    return {
+        "spent_share": float(100 * (1 - left[-1] / AD.budget)),
+        "ran_out_at": float((left > 0).sum()),
+        "clicks": float(with_ad.ad_clicks.sum()),
+        "utility_change": float((with_ad.cumulative - plain.cumulative)[0]),
+        "survivors_change": float((with_ad.survivors[-1] - plain.survivors[-1])[0]),
+    }
+
+
+def recovery(batch, given, where):
+    """{measure: [a number for each experiment]} of a batch of logs with their own truths."""
+    backend = TorchBackend(5000 + batch, where, torch.float64)
+    worlds, users, steps = given.experiments, given.log_users, given.log_steps
+    logit = latent.PRIOR[0] + latent.PRIOR[1] * backend.normal((worlds,))
+    truth = torch.sigmoid(logit)
+    full = latent.draw_log(steps, worlds, users, backend, truth, observed=True)
+    value, error = latent.likeliest(full, users)
+    found = {"truth": truth, "observed_value": value, "observed_error": error}
+    hidden = latent.draw_log(steps, worlds, users, backend, truth)
+    log = latent.repeated(hidden, given.chains)
+    about, samples = latent.posterior(log, users, given.draws, given.warmup, seed=batch)
+    drawn = torch.sigmoid(samples.draws[..., 0]).reshape(given.draws, worlds, given.chains)
+    flat = drawn.transpose(0, 1).reshape(worlds, -1)
+    ends = torch.tensor([0.05, 0.5, 0.95], dtype=flat.dtype, device=flat.device)
+    low, middle, high = flat.quantile(ends, 1)
+    found |= {"hidden_low": low, "hidden_value": middle, "hidden_high": high}
+    found["r_hat"] = torch.cat(
+        [hamiltonian.split_r_hat(drawn[:, one, :, None]) for one in range(worlds)]
+    )
+    found |= intents(about, samples.draws, hidden["user.intent"][0], given)
+    return {name: one.cpu().tolist() for name, one in found.items()}
+
+
+def intents(about, draws, truth, given):
+    """Errors of the users' intents by posterior mean and by the prior's, and 90 % coverage."""
+    worlds, users = truth.shape[:2]
+    shape = (given.draws, worlds, given.chains, users, latent.TOPICS)
+    drawn = about.unpacked(draws)["user.intent"].reshape(shape)
+    flat = drawn.transpose(1, 2).reshape(-1, *truth.shape)
+    low, high = np.quantile(flat.cpu().numpy(), (0.05, 0.95), 0)
+    real = truth.cpu().numpy()
+    inside = torch.tensor(((low <= real) & (real <= high)).mean((1, 2)))
+    prior = (truth - 1 / latent.TOPICS).square().mean((1, 2)).sqrt()
+    own = (flat.mean(0) - truth).square().mean((1, 2)).sqrt()
+    return {"intent_error": own, "intent_prior_error": prior, "intent_inside": inside}
+
+
+def kept(name, code, makers, *arguments):
+    """What the first maker returns, or what was kept of it by the same modules and makers."""
+    here = Path(__file__).parent
+    texts = [cards.executed((here / f"{one}.py").read_text()) for one in code]
+    texts += [cards.executed(inspect.getsource(one)) for one in makers]
+    mark = hashlib.sha256("".join(texts).encode()).hexdigest()[:10]
+    path = (root() or Path.cwd()) / "_build" / "study_ecosystem" / f"{name}-{mark}.json"
+    if not path.is_file():
+        found = makers[0](*arguments)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.with_suffix(".part").write_text(json.dumps(found))
+        os.replace(path.with_suffix(".part"), path)
+        print(f"{name}: done", flush=True)
+    return json.loads(path.read_text())
+
+
+def record_interval(receipt, name, values, unit, level=0.95):
+    """None; records a mean over worlds with its interval, Student's t."""
+    values = np.asarray(values, float)
+    mean, count = values.mean(), len(values)
+    half = 0.0
+    if count > 1:
+        half = stats.t.ppf((1 + level) / 2, count - 1) * values.std(ddof=1) / count**0.5
+    note = f"mean over worlds, {100 * level:.0f} % interval"
+    receipt.record(f"study_{name}", mean, unit, mean - half, mean + half, count, note)
+
+
+def record_worlds(receipt, found):
+    """None; each policy's measures, the gains over the myopic one, and mean curves."""
+    units = {"survivors": "providers", "early_gini": "Gini", "late_gini": "Gini"}
+    base = found[0]["myopic"]
+    scalars = [name for name in base if name != "runs" and not name.startswith("curve_")]
+    for policy in CAPS:
+        own, plain = [one[policy] for one in found], [one["myopic"] for one in found]
+        for name in scalars:
+            values = [one[name] for one in own]
+            record_interval(receipt, f"{policy}_{name}", values, units.get(name, "utility"))
+        for name in [name for name in base if name.startswith("curve_")]:
+            mean = np.mean([one[name] for one in own], 0)
+            receipt.curve(
+                f"{policy}_{name}", step=np.arange(len(mean)).tolist(), y=mean.tolist()
+            )
+        if policy == "myopic":
+            continue
+        gains = np.array(
+            [b["cumulative"] - a["cumulative"] for a, b in zip(plain, own, strict=True)]
+        )
+        record_interval(receipt, f"{policy}_gain", gains, "utility")
+        receipt.curve(f"{policy}_gains", world=list(range(len(gains))), y=gains.tolist())
+        receipt.record(f"study_{policy}_worlds_better", int((gains > 0).sum()), "worlds")
+        paths = [
+            np.subtract(b["curve_utility"], a["curve_utility"]).cumsum()
+            for a, b in zip(plain, own, strict=True)
+        ]
+        for step in (50, 100, 200):
+            if step < len(paths[0]):
+                record_interval(
+                    receipt, f"{policy}_gain_at_{step}", [p[step] for p in paths], "utility"
+                )
+        more = [b["survivors"] - a["survivors"] for a, b in zip(plain, own, strict=True)]
+        record_interval(receipt, f"{policy}_more_survivors", more, "providers")
+    for name in ("utility", "gini"):
+        moved = [
+            one["myopic"][f"late_{name}"] - one["myopic"][f"early_{name}"] for one in found
+        ]
+        record_interval(
+            receipt, f"myopic_{name}_moved", moved, "utility" if name == "utility" else "Gini"
+        )
+    runs = np.array([one["myopic"]["runs"] for one in found])
+    if runs.shape[1] > 1:
+        receipt.record(
+            "study_spread_of_runs", float(runs.var(1, ddof=1).mean() ** 0.5), "utility"
+        )
+        receipt.record("study_spread_of_worlds", float(runs.mean(1).std(ddof=1)), "utility")
+
+
+def record_recovery(receipt, batches):
+    """None; coverage with its binomial interval, errors, and intents."""
+    told = {name: np.concatenate([one[name] for one in batches]) for name in batches[0]}
+    truth = told["truth"]
+    wald = Z90 * told["observed_error"]
+    inside = {"observed": np.abs(told["observed_value"] - truth) <= wald}
+    inside["hidden"] = (told["hidden_low"] <= truth) & (truth <= told["hidden_high"])
+    half = {"observed": wald, "hidden": (told["hidden_high"] - told["hidden_low"]) / 2}
+    for name, hits in inside.items():
+        count = len(hits)
+        low, high = stats.binomtest(int(hits.sum()), count).proportion_ci(0.95, "wilson")
+        receipt.record(
+            f"study_{name}_coverage", 100 * hits.mean(), "%", 100 * low, 100 * high, count
+        )
+        receipt.record(f"study_{name}_half_width", float(np.median(half[name])), "sensitivity")
+        error = np.abs(told[f"{name}_value"] - truth)
+        receipt.record(f"study_{name}_error", float(np.median(error)), "sensitivity")
+    receipt.record("study_worst_r_hat", float(told["r_hat"].max()), "R-hat")
+    ratio = 100 * (1 - told["intent_error"] / told["intent_prior_error"])
+    record_interval(receipt, "intent_error_saved", ratio, "%")
+    record_interval(receipt, "intent_coverage", 100 * told["intent_inside"], "%")
+    columns = {"truth": truth, "low": told["hidden_low"], "high": told["hidden_high"]}
+    receipt.curve("recovered", **{name: one.tolist() for name, one in columns.items()})
+
+
+def main(argv=None):
+    """Measure what is missing, and write the receipt."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parts = ("worlds", "advertiser", "recovery")
+    parser.add_argument("--parts", nargs="+", choices=parts, default=list(parts))
+    sizes = {"worlds": 20, "runs": 2, "horizon": 300, "users": 2000, "batches": 3}
+    sizes |= {"experiments": 20, "chains": 3, "log_users": 16, "log_steps": 10}
+    sizes |= {"draws": 300, "warmup": 300}
+    for name, size in (sizes | {"threads": device.cores()}).items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=size)
+    given = parser.parse_args(argv)
+    torch.set_num_threads(given.threads)
+    tier = device.tier()
+    receipt = receipts.start("ecosystem", tier, given.threads)
+    receipt.sizes(**{name: vars(given)[name] for name in sizes})
+    of_world = f"{given.runs}-{given.horizon}-{given.users}"
+    of_log = "-".join(str(vars(given)[name]) for name in list(sizes)[5:])
+    where, found = tier.device, {part: [] for part in given.parts}
+    for number in range(given.worlds):
+        for part, makers in (("worlds", (world, measures)), ("advertiser", (advertised,))):
+            if part in given.parts:
+                about = f"{part}-{number}-{of_world}", WORLD_CODE, makers
+                found[part].append(kept(*about, number, given, where))
+    for batch in range(given.batches if "recovery" in given.parts else 0):
+        about = f"recovery-{batch}-{of_log}", LATENT_CODE, (recovery, intents)
+        found["recovery"].append(kept(*about, batch, given, where))
+    if "worlds" in found:
+        record_worlds(receipt, found["worlds"])
+    if "advertiser" in found:
+        units = {"spent_share": "%", "ran_out_at": "step", "clicks": "clicks"}
+        for name in found["advertiser"][0]:
+            values = [one[name] for one in found["advertiser"]]
+            unit = units.get(name, "providers" if "survivors" in name else "utility")
+            record_interval(receipt, f"ad_{name}", values, unit)
+    if "recovery" in found:
+        record_recovery(receipt, found["recovery"])
+    print(receipt.write("study"))
+
+
+if __name__ == "__main__":
+    main()
