@@ -6,9 +6,9 @@ A particle with the parameters as its place and a random momentum p slides over 
     p ← p + ε/2 ∇ log π(q),  q ← q + ε p / m,  p ← p + ε/2 ∇ log π(q),
 
 keep the energy nearly; what they lose decides whether the new place is taken, with the chance
-min(1, exp(H_old − H_new)). In the warm-up ε is set for each chain so that a chosen share is
-taken (dual averaging, Hoffman and Gelman 2014, algorithm 5), and m, shared by all chains, to
-one over the variance around each chain's mean. Effective size and split R-hat are those of
+min(1, exp(H_old − H_new)). In the warm-up ε is set so that a chosen share is taken (dual
+averaging, Hoffman and Gelman 2014, algorithm 5), and m to one over the variance around each
+chain's mean; the chains share both. Effective size and split R-hat are those of
 Gelman et al. (2013), chapter 11, with Geyer's (1992) initial monotone sequence.
 
 Shapes: `C` chains, `Q` parameters, `N` draws.
@@ -25,25 +25,35 @@ DIVERGED = 1000.0  # an energy lost by more than this: the steps are too large
 
 @dataclass(frozen=True)
 class Samples:
-    """Draws (N, C, Q), shares of moves taken (C,), step sizes (C,), 1/m (Q,), divergences."""
+    """Draws (N, C, Q), shares of moves taken (C,), the step size, 1/m (Q,), divergences."""
 
     draws: torch.Tensor
     accepted: torch.Tensor
-    step_size: torch.Tensor
+    step_size: float
     variance: torch.Tensor
     divergences: int
 
 
 def sample(
-    log_density, start, steps, *, warmup=300, leapfrogs=10, step_size=0.1, target=0.8, seed=0
+    log_density,
+    start,
+    steps,
+    *,
+    warmup=300,
+    leapfrogs=10,
+    step_size=0.1,
+    variance=None,
+    target=0.8,
+    seed=0,
 ):
     """`Samples` of `steps` draws a chain, after `warmup` moves that are thrown away.
 
         sample(lambda q_CQ: -0.5 * (q_CQ**2).sum(-1), torch.zeros(4, 2), 500).draws.mean((0, 1))
 
     `log_density` maps (C, Q) to (C,), by torch's operations, each chain from its own row; the
-    chains may have densities of their own. The number of leapfrogs varies by a fifth, so that
-    no orbit closes. ValueError for a start of another shape or where the density is not finite.
+    chains may have densities of their own. Step sizes vary by a fifth, so that no orbit closes.
+    `variance`, (Q,), is a first guess, such as the prior's; default 1. ValueError for a start of
+    another shape, or where the density is not finite.
     """
     if start.ndim != 2 or 0 in start.shape or not start.is_floating_point():
         raise ValueError(f"a start of shape {tuple(start.shape)}, {start.dtype}; floats (C, Q)")
@@ -58,7 +68,12 @@ def sample(
     if not bool(torch.isfinite(place[1]).all()) or place[1].shape != start.shape[:1]:
         raise ValueError(f"the log-density at the start is {place[1]}; finite, (C,), is needed")
     noise = torch.Generator(start.device).manual_seed(seed)
-    tuned = _Tuning(start, step_size, target)
+    guess = torch.ones_like(start[0]) if variance is None else variance.to(start)
+    if guess.shape != start.shape[1:] or not bool((guess > 0).all()):
+        raise ValueError(
+            f"variance of shape {tuple(guess.shape)}; {start.shape[1]}, above zero"
+        )
+    tuned = _Tuning(start, step_size, guess, target)
     draws, taken, lost = [], [], []
     for move in range(warmup + steps):
         size = tuned.step_size(final=move >= warmup)
@@ -70,7 +85,7 @@ def sample(
         taken.append(chance)
         lost.append(diverged)
     taken, lost = torch.stack(taken), torch.stack(lost)
-    size = tuned.step_size(final=True)[:, 0]
+    size = float(tuned.step_size(final=True))
     return Samples(torch.stack(draws), taken.mean(0), size, tuned.variance, int(lost.sum()))
 
 
@@ -113,38 +128,35 @@ def _move(slope, place, size, variance, leapfrogs, noise):
 
 
 class _Tuning:
-    """Step sizes (C, 1) and variances (Q,) as the warm-up finds them."""
+    """The step size and the variances (Q,) as the warm-up finds them."""
 
-    def __init__(self, start, step_size, target):
-        self.variance, self._target = torch.ones_like(start[0]), target
-        self._seen = []
-        self._restart(torch.full_like(start[:, :1], step_size))
+    def __init__(self, start, step_size, guess, target):
+        self.variance, self._target, self._seen = guess, target, []
+        self._restart(torch.full_like(start[0, 0], step_size))
 
     def _restart(self, size):
         self._centre, self._gap, self._count = (10 * size).log(), torch.zeros_like(size), 0
-        self._log, self._mean = size.log(), size.log()
+        self._log = self._mean = size.log()
 
     def step_size(self, final):
         """The size to try, or the averaged one once the warm-up is over."""
         return (self._mean if final else self._log).exp()
 
     def update(self, place, chance, move, warmup):
-        """Take in a move; halfway, the warm-up's second quarter sets the variances."""
+        """Take in a move; the warm-up's middle half sets the variances, the rest the steps."""
         self._count += 1
         weight = 1 / (self._count + DELAY)
-        self._gap = (1 - weight) * self._gap + weight * (self._target - chance[:, None])
+        self._gap = (1 - weight) * self._gap + weight * (self._target - chance.mean())
         self._log = self._centre - self._count**0.5 / GAMMA * self._gap
         share = self._count**-KAPPA
         self._mean = share * self._log + (1 - share) * self._mean
-        if warmup // 4 <= move < warmup // 2:
+        if warmup // 4 <= move < warmup * 3 // 4:
             self._seen.append(place)
-        if self._seen and move + 1 == warmup // 2 and len(self._seen) * len(place) > 10:
-            seen = torch.stack(self._seen)
-            found = (seen - seen.mean(0)).square().mean((0, 1))
-            count = len(self._seen)
-            self.variance = (count * found + 5e-3) / (count + 5)
-            self._seen = []
-            self._restart(torch.full_like(self._mean, 0.5 / len(self.variance) ** 0.25))
+        if move + 1 == warmup * 3 // 4 and len(self._seen) >= 10:
+            seen, count = torch.stack(self._seen), len(self._seen)
+            found = (seen - seen.mean(0)).square().mean((0, 1)) * count / (count - 1)
+            self.variance = (count * found + 5 * self.variance) / (count + 5)
+            self._restart(self.step_size(final=True))
 
 
 def split_r_hat(draws_NCQ):

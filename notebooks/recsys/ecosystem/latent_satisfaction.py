@@ -13,13 +13,12 @@ parents. So a score with hidden satisfaction reaches intent and sensitivity thro
 Ours: the sensitivity has a prior, logit ~ N(1, 1); "nothing" has the logit 3 (theirs 0: with a
 satisfaction of 5 hardly a user ever takes nothing, and the log is silent); σ is 0.1, as their
 docstring says (their code has 0.01); intents lie ±√0.3 around the axes' ends (theirs ±√0.1),
-so that chains can pass from one end to another.
+so that chains can pass from one end to another; a distance is √(d² + 0.1), smooth at its tip.
 
 Shapes: `W` worlds, chains or repeated experiments, `U` users, `K` slate, `T` topics, `H` steps.
 """
 
 from dataclasses import dataclass
-from functools import partial
 
 import hamiltonian
 import numpy as np
@@ -29,6 +28,7 @@ from choice_models import Choice, Mixture, Normal, or_nothing
 from story import Entity, Story, Variable
 
 TOPICS, SLATE, SPREAD, DOCUMENTS = 3, 4, 0.3**0.5, 0.5
+SMOOTH = 0.1
 START, NOTHING, SHOCK, PRIOR = 5.0, 3.0, 0.1, (1.0, 1.0)
 LOGGED = ("recommender.slate", "user.choice")
 
@@ -67,7 +67,7 @@ def _user(shape, observed):
 
     def affinity(intent, recommender_slate):
         squares = (intent[..., None, :] - recommender_slate) ** 2
-        return 2 - squares.sum(-1) ** 0.5
+        return 2 - (squares.sum(-1) + SMOOTH) ** 0.5
 
     def seen(affinity_before):
         return of(affinity_before).amax(affinity_before, -1)
@@ -125,13 +125,12 @@ class Hidden:
 
     def unpacked(self, q):
         """The latent variables in rows q (…, Q): {"population.logit": (…,), "user.intent": …}."""
-        found, begin = {}, 0
+        found = {}
         if self.sensitivity is None:
-            found, begin = {"population.logit": q[..., 0]}, 1
-        end = begin + self.users * TOPICS
-        found["user.intent"] = q[..., begin:end].reshape(*q.shape[:-1], self.users, TOPICS)
-        shocks = q[..., end:].reshape(*q.shape[:-1], -1, self.users)
-        found["user.shock"] = shocks
+            found = {"population.logit": q[..., 0]}
+        leading, own = q.shape[:-1], self._intents
+        found["user.intent"] = q[..., own].reshape(*leading, self.users, TOPICS)
+        found["user.shock"] = q[..., own.stop :].reshape(*leading, -1, self.users)
         return found
 
     def record(self, q):
@@ -154,9 +153,20 @@ class Hidden:
         noise = torch.Generator(like.device).manual_seed(seed)
         kind = {"generator": noise, "device": like.device, "dtype": like.dtype}
         q = spread * torch.randn(len(like), self.count, **kind)
-        begin = self.count - self.users * (TOPICS + len(self.log["user.choice"]) - 1)
-        q[:, begin : begin + self.users * TOPICS] += 1 / TOPICS
+        q[:, self._intents] += 1 / TOPICS
         return q
+
+    def prior_variance(self, like):
+        """Rough variances, (Q,), for HMC to begin with: those of prior and shocks."""
+        found = torch.ones_like(like[0])
+        found[0] = 0.05  # of a logit; many users' choices say more of it than its prior
+        found[self._intents] = SPREAD**2
+        return found
+
+    @property
+    def _intents(self):
+        begin = int(self.sensitivity is None)
+        return slice(begin, begin + self.users * TOPICS)
 
 
 def repeated(record, chains):
@@ -198,14 +208,14 @@ def expectation_maximisation(log, users, iterations=30, moves=6, start=0.5, rate
     like = log["recommender.slate"][0]
     chains, value = len(like), torch.tensor(start, dtype=like.dtype, device=like.device)
     logit = torch.logit(value).requires_grad_(True)
-    adam, q, path, size = torch.optim.Adam([logit], lr=rate), None, [value], 0.05
+    adam, q, path, size = torch.optim.Adam([logit], lr=rate), None, [value], 0.2
     for turn in range(iterations):
         held = Hidden(log, users, torch.sigmoid(logit).detach().expand(chains))
         q = held.start(seed) if q is None else q
-        warmup = 60 if turn == 0 else 4
-        told = {"warmup": warmup, "leapfrogs": 6, "step_size": size, "seed": seed + turn}
+        told = {"warmup": 30 if turn == 0 else 3, "leapfrogs": 6, "step_size": size}
+        told |= {"variance": held.prior_variance(q), "seed": seed + turn}
         found = hamiltonian.sample(held.density, q, moves, **told)
-        q, size = found.draws[-1], float(found.step_size.mean())
+        q, size = found.draws[-1], found.step_size
         scores = []
         for draws in found.draws:
             free = Hidden(log, users, torch.sigmoid(logit).expand(chains))
@@ -220,5 +230,7 @@ def expectation_maximisation(log, users, iterations=30, moves=6, start=0.5, rate
 def posterior(log, users, steps=300, warmup=300, leapfrogs=10, seed=0):
     """(`Hidden`, `Samples`) of HMC over all that a log of clicks leaves open."""
     hidden = Hidden(log, users)
-    told = {"warmup": warmup, "leapfrogs": leapfrogs, "step_size": 0.05, "seed": seed}
-    return hidden, hamiltonian.sample(hidden.density, hidden.start(seed), steps, **told)
+    start = hidden.start(seed)
+    told = {"warmup": warmup, "leapfrogs": leapfrogs, "step_size": 0.2, "seed": seed}
+    told["variance"] = hidden.prior_variance(start)
+    return hidden, hamiltonian.sample(hidden.density, start, steps, **told)

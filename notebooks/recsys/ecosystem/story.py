@@ -181,7 +181,13 @@ def _score(pairs, leading):
     if join and len(laws) > 1:
         laws, values = [join(laws, leading)], [of(*values).stack(values, leading)]
     scores = (law.log_density(value) for law, value in zip(laws, values, strict=True))
-    return sum(score.sum(tuple(range(leading, score.ndim))) for score in scores)
+    return sum(_summed(score, leading) for score in scores)
+
+
+def _summed(score, leading):
+    """The sum over all axes but the leading ones; torch would take no axes for all."""
+    inner = tuple(range(leading, score.ndim))
+    return score.sum(inner) if inner else score
 
 
 def _recorded(record, name, step):

@@ -27,7 +27,8 @@ import latent_satisfaction as latent
 import numpy as np
 import torch
 from array_backends import TorchBackend, fastest
-from ecosystem_world import Advertiser, draw_providers, gini, provider_aware, run
+from ecosystem_outcome import gini
+from ecosystem_world import Advertiser, draw_providers, provider_aware, run
 from helpers import cards, device, receipts, root
 from scipy import stats
 
@@ -233,9 +234,9 @@ def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parts = ("worlds", "advertiser", "recovery")
     parser.add_argument("--parts", nargs="+", choices=parts, default=list(parts))
-    sizes = {"worlds": 20, "runs": 2, "horizon": 300, "users": 2000, "batches": 3}
-    sizes |= {"experiments": 20, "chains": 3, "log_users": 16, "log_steps": 10}
-    sizes |= {"draws": 300, "warmup": 300}
+    sizes = {"worlds": 20, "runs": 2, "horizon": 300, "users": 2000, "batches": 4}
+    sizes |= {"experiments": 20, "chains": 3, "log_users": 12, "log_steps": 8}
+    sizes |= {"draws": 250, "warmup": 200}
     for name, size in (sizes | {"threads": device.cores()}).items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=size)
     given = parser.parse_args(argv)
