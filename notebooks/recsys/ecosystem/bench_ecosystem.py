@@ -1,69 +1,88 @@
-"""The race: checked, then timed, ours and its peer in turn on the same data.
+"""The race: worlds × steps a second, in a batch, compiled, one world and one user at a time.
 
 In the slice's folder, a receipt or a quick look:
 
     python -m bench_ecosystem
     python -m bench_ecosystem --rounds 3
+
+All contestants run the same worlds for as many steps, at the article's sizes. First all tell
+the same story: in float64, with the same noise. Then each has its own best settings: the batch is
+float32, its noise NumPy's on a CPU; the compiled one draws by torch, so that the compiler can
+fuse it. Compiling is timed apart.
 """
 
 import argparse
+import time
+from functools import partial
 
 import numpy as np
 import torch
-from ecosystem import window_sums
+from array_backends import NumpyBackend, TorchBackend, fastest
+from ecosystem_reference import ecosystem_reference
+from ecosystem_world import draw_providers, ecosystem_story, outcome, provider_aware, run
 from helpers import bench, check, device, receipts
 
+CAP = 1.2
+NAMES = {
+    "batch": "torch, all worlds in a batch",
+    "compiled": "the same, compiled",
+    "world": "NumPy, one world at a time",
+    "one_user": "NumPy, one user at a time",
+}  # the name of a metric, and what tables say
 
-def contestants(stream, length):
-    """The functions to race, by name. Peers get their best settings.
 
-    A peer that is not installed is left out, and it is said.
-    """
-    ones = np.ones(length)
-    return {
-        "ours": lambda: window_sums(stream, length),
-        "NumPy convolve": lambda: np.convolve(stream, ones, mode="valid"),
-    }
+def agree(users=50, horizon=4):
+    """The largest difference of the utilities that plain loops, NumPy and torch tell."""
+    means, policy = draw_providers(1, 0, clusters=5), provider_aware(CAP)
+    plain, _ = ecosystem_reference(CAP, means[0], horizon, users, seed=1)
+    backends = NumpyBackend(1), TorchBackend(dtype=torch.float64, noise=NumpyBackend(1))
+    told = [run(policy, 1, horizon, 0, means, users, backend=one) for one in backends]
+    why = "float64 sums of different order"
+    return max(check.close(one.utility[:, 0], plain, atol=1e-9, why=why) for one in told)
+
+
+def contestants(worlds, steps, users, where="cpu", compiled=True):
+    """{label: function}, each telling `steps` steps of as many worlds; seconds of compiling."""
+    means, policy, took = draw_providers(worlds, 0), provider_aware(CAP), 0.0
+    story = ecosystem_story(policy, means, users)
+    backend, fused = fastest(0, where), TorchBackend(None, where)
+    apart = [ecosystem_story(policy, one[None], users) for one in means]
+    noise = NumpyBackend(0, np.float32)
+    found = {NAMES["batch"]: lambda: outcome(story, steps, backend)}
+    if compiled:
+        advance = torch.compile(partial(story.advance, backend=fused), dynamic=False)
+        started = time.perf_counter()
+        outcome(story, 3, fused, advance)
+        took = time.perf_counter() - started
+        found[NAMES["compiled"]] = lambda: outcome(story, steps, fused, advance)
+    found[NAMES["world"]] = lambda: [outcome(one, steps, noise) for one in apart]
+    plain = partial(ecosystem_reference, CAP, horizon=steps, users=users, seed=0)
+    found[NAMES["one_user"]] = lambda: [plain(means_PT=one) for one in means]
+    return found, took
 
 
 def main(arguments=None):
     """Check, race, print the table and the receipt's path."""
-    options = _options(arguments)
-    torch.set_num_threads(options.threads)
-    stream = np.random.default_rng(0).normal(size=options.points)
-    pairs = contestants(stream, options.length)
-    check.close(
-        pairs["ours"](),
-        pairs["NumPy convolve"](),
-        atol=1e-6,
-        why="sums of different order, float64",
-    )
-    race = bench.race(pairs, repeats=options.rounds, reference="NumPy convolve")
-    print(race)
-    receipt = receipts.start("ecosystem", device.tier(), threads=options.threads)
-    receipt.sizes(points=options.points, length=options.length)
-    receipt.record("sums_speedup", race.ratios["ours"])
-    print(receipt.write(name="sums"))
-
-
-def _options(arguments):
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument(
-        "--rounds", type=int, default=20, help="interleaved rounds (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--threads",
-        type=int,
-        default=device.cores(),
-        help="default: the cores this process may use",
-    )
-    parser.add_argument(
-        "--points", type=int, default=200_000, help="of the stream (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--length", type=int, default=256, help="of a window (default: %(default)s)"
-    )
-    return parser.parse_args(arguments)
+    sizes = {"rounds": 20, "threads": device.cores(), "worlds": 4, "steps": 4, "users": 2000}
+    for name, size in sizes.items():
+        parser.add_argument(f"--{name}", type=int, default=size)
+    given = parser.parse_args(arguments)
+    torch.set_num_threads(given.threads)
+    tier = device.tier()
+    receipt = receipts.start("ecosystem", tier, threads=given.threads)
+    receipt.sizes(worlds=given.worlds, steps=given.steps, users=given.users)
+    receipt.record("difference_to_plain_loops", agree(), "utility")
+    pairs, took = contestants(given.worlds, given.steps, given.users, tier.device)
+    receipt.record("compile_time", took, "s")
+    race = bench.race(pairs, given.rounds, warmup=1, reference=NAMES["one_user"])
+    print(race)
+    work = given.worlds * given.steps
+    for name, label in NAMES.items():
+        found = race.results[label]
+        receipt.record(f"rate_{name}", found, "worlds × steps/s", count=work)
+        receipt.record(f"race_{name}_over_one_user", race.ratios[label])
+    print(receipt.write(name="race"))
 
 
 if __name__ == "__main__":

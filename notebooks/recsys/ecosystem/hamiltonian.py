@@ -52,8 +52,8 @@ def sample(
 
     `log_density` maps (C, Q) to (C,), by torch's operations, each chain from its own row; the
     chains may have densities of their own. Step sizes vary by a fifth, so that no orbit closes.
-    `variance`, (Q,), is a first guess, such as the prior's; default 1. ValueError for a start of
-    another shape, or where the density is not finite.
+    `variance`, (Q,), is a first guess, such as the prior's; default 1. ValueError for a start
+    of another shape, or where the density is not finite.
     """
     if start.ndim != 2 or 0 in start.shape or not start.is_floating_point():
         raise ValueError(f"a start of shape {tuple(start.shape)}, {start.dtype}; floats (C, Q)")
@@ -103,7 +103,7 @@ def _with_slope(log_density):
 
 
 def _move(slope, place, size, variance, leapfrogs, noise):
-    """(the next place, chance of the move (C,), diverged (C,)) after leapfrogs and a verdict."""
+    """(next place, chance of the move (C,), diverged (C,)) after leapfrogs and a verdict."""
     q, value, gradient = place
     kind = {"generator": noise, "device": q.device, "dtype": q.dtype}
     p = torch.randn(q.shape, **kind) * variance.rsqrt()
@@ -193,7 +193,7 @@ def _halves(draws):
 
 
 def _variances(chains):
-    """(within chains, of all together, the draws around their chain's mean), as R-hat has them."""
+    """(within chains, of all together, the draws around their means), as R-hat has them."""
     count, means = len(chains), chains.mean(0)
     within = chains.var(0).mean(0)
     pooled = within * (count - 1) / count

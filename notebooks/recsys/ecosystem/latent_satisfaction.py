@@ -124,7 +124,7 @@ class Hidden:
         return (self.sensitivity is None) + self.users * (TOPICS + steps - 1)
 
     def unpacked(self, q):
-        """The latent variables in rows q (…, Q): {"population.logit": (…,), "user.intent": …}."""
+        """The latent variables in rows q, (…, Q), by name: the shocks (…, steps − 1, U)."""
         found = {}
         if self.sensitivity is None:
             found = {"population.logit": q[..., 0]}

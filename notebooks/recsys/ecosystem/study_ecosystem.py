@@ -32,6 +32,8 @@ from ecosystem_world import Advertiser, draw_providers, provider_aware, run
 from helpers import cards, device, receipts, root
 from scipy import stats
 
+ENDS = {"cap_1_2_gain": "low", "myopic_utility_moved": "high", "myopic_gini_moved": "low"}
+ENDS |= {"intent_error_saved": "low"}  # of an interval, where a claim is about its sign
 CAPS = {"myopic": 0.0, "cap_0_3": 0.3, "cap_1_2": 1.2, "cap_3": 3.0}
 EDGE = 50  # steps that count as the beginning, and as the end
 AD = Advertiser((0.0, 0.0), bid=2.0, price=1.0, budget=5_000.0)
@@ -152,7 +154,11 @@ def record_interval(receipt, name, values, unit, level=0.95):
     if count > 1:
         half = stats.t.ppf((1 + level) / 2, count - 1) * values.std(ddof=1) / count**0.5
     note = f"mean over worlds, {100 * level:.0f} % interval"
-    receipt.record(f"study_{name}", mean, unit, mean - half, mean + half, count, note)
+    ends = {"low": mean - half, "high": mean + half}
+    receipt.record(f"study_{name}", mean, unit, *ends.values(), count, note)
+    if name in ENDS:
+        end = f"the {ENDS[name]} end of that interval"
+        receipt.record(f"study_{name}_{ENDS[name]}", ends[ENDS[name]], unit, note=end)
 
 
 def record_worlds(receipt, found):

@@ -1,4 +1,4 @@
-"""The world: equal to plain loops, the documented population, ends that are known, bad input."""
+"""The world: equal to plain loops, the documented population, known ends, bad input."""
 
 import ecosystem_world as world
 import numpy as np
