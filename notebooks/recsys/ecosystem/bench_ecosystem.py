@@ -6,9 +6,9 @@ In the slice's folder, a receipt or a quick look:
     python -m bench_ecosystem --rounds 3
 
 All contestants run the same worlds for as many steps, at the article's sizes. First all tell
-the same story: in float64, with the same noise. Then each has its own best settings: the batch is
-float32, its noise NumPy's on a CPU; the compiled one draws by torch, so that the compiler can
-fuse it. Compiling is timed apart.
+the same story: in float64, with the same noise. Then each has its own best settings: the batch
+is float32 and its noise on a CPU NumPy's; the compiled one draws by torch, so that the compiler
+can fuse it. Compiling is timed apart.
 """
 
 import argparse

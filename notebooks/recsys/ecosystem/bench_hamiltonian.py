@@ -4,9 +4,9 @@
     python -m bench_hamiltonian --rounds 3 --draws 100
 
 First the densities: ours and numpyro's model must agree at random places, up to a constant.
-Then each samples the same log with as many chains, warm-up moves and draws: our HMC, numpyro's HMC
-with the same length of an orbit, and its NUTS. Means and deviations of the sensitivity and of
-all intents are compared in units of their Monte-Carlo error, effective sizes and R-hat stand
+Then each samples the same log with as many chains, warm-up moves and draws: our HMC, numpyro's
+HMC with the same length of an orbit, and its NUTS. Means and deviations of the sensitivity and
+of all intents are compared in units of their Monte-Carlo error, effective sizes and R-hat stand
 beside them, and our diagnostics are held against numpyro's on the same draws. numpyro's
 compiling, its first call less a later one, is timed apart. Where it is not installed, ours
 alone is timed, and it is said.
@@ -157,7 +157,7 @@ def main(arguments=None):
     calls, parts = {"ours, HMC": ours}, 1 + given.users * latent.TOPICS
     sizes = {"ours, HMC": float(hamiltonian.effective_size(samples.draws[..., :parts]).min())}
     if numpyro:
-        calls |= theirs(record, about, samples, given, receipt, sizes)
+        calls |= their_contestants(record, about, samples, given, receipt, sizes)
     else:
         print("numpyro is not installed: ours alone is timed")
     race = bench.race(calls, given.rounds, warmup=1)
@@ -169,7 +169,7 @@ def main(arguments=None):
     print(receipt.write(name="hmc"))
 
 
-def theirs(record, about, samples, given, receipt, sizes):
+def their_contestants(record, about, samples, given, receipt, sizes):
     """numpyro's contestants; what must agree is checked and recorded on the way."""
     jax.config.update("jax_enable_x64", True)
     slates = np.stack([one[0].numpy() for one in record["recommender.slate"]])

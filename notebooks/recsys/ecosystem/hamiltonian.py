@@ -55,14 +55,7 @@ def sample(
     `variance`, (Q,), is a first guess, such as the prior's; default 1. ValueError for a start
     of another shape, or where the density is not finite.
     """
-    if start.ndim != 2 or 0 in start.shape or not start.is_floating_point():
-        raise ValueError(f"a start of shape {tuple(start.shape)}, {start.dtype}; floats (C, Q)")
-    for name, value, least in (("steps", steps, 1), ("leapfrogs", leapfrogs, 1)):
-        if not isinstance(value, int) or value < least:
-            raise ValueError(f"{name}={value!r}; a whole number from {least} on is allowed")
-    if not (isinstance(warmup, int) and warmup >= 0 and 0 < target < 1 and step_size > 0):
-        told = f"warmup={warmup!r}, target={target!r}, step_size={step_size!r}"
-        raise ValueError(f"{told}: at least 0, between 0 and 1, above 0 are allowed")
+    _checked(start, steps, leapfrogs, warmup, target, step_size)
     slope = _with_slope(log_density)
     place = start.detach().clone(), *slope(start)
     if not bool(torch.isfinite(place[1]).all()) or place[1].shape != start.shape[:1]:
@@ -87,6 +80,18 @@ def sample(
     taken, lost = torch.stack(taken), torch.stack(lost)
     size = float(tuned.step_size(final=True))
     return Samples(torch.stack(draws), taken.mean(0), size, tuned.variance, int(lost.sum()))
+
+
+def _checked(start, steps, leapfrogs, warmup, target, step_size):
+    """None; ValueError for what cannot be sampled."""
+    if start.ndim != 2 or 0 in start.shape or not start.is_floating_point():
+        raise ValueError(f"a start of shape {tuple(start.shape)}, {start.dtype}; floats (C, Q)")
+    for name, value, least in (("steps", steps, 1), ("leapfrogs", leapfrogs, 1)):
+        if not isinstance(value, int) or value < least:
+            raise ValueError(f"{name}={value!r}; a whole number from {least} on is allowed")
+    if not (isinstance(warmup, int) and warmup >= 0 and 0 < target < 1 and step_size > 0):
+        told = f"warmup={warmup!r}, target={target!r}, step_size={step_size!r}"
+        raise ValueError(f"{told}: at least 0, between 0 and 1, above 0 are allowed")
 
 
 def _with_slope(log_density):

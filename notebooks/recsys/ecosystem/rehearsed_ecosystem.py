@@ -1,4 +1,4 @@
-"""Steps of the ecosystem as a GPU would run them: in a batch, world by world, and with a read of the host.
+"""Steps of the ecosystem as a GPU would run them, world by world, and with a host that reads.
 
 `make predict` counts them without a GPU, at the sizes of each tier.
 """

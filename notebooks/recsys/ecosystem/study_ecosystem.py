@@ -178,36 +178,37 @@ def record_worlds(receipt, found):
             )
         if policy == "myopic":
             continue
-        gains = np.array(
-            [b["cumulative"] - a["cumulative"] for a, b in zip(plain, own, strict=True)]
-        )
-        record_interval(receipt, f"{policy}_gain", gains, "utility")
-        receipt.curve(f"{policy}_gains", world=list(range(len(gains))), y=gains.tolist())
-        receipt.record(f"study_{policy}_worlds_better", int((gains > 0).sum()), "worlds")
-        paths = [
-            np.subtract(b["curve_utility"], a["curve_utility"]).cumsum()
-            for a, b in zip(plain, own, strict=True)
-        ]
-        for step in (50, 100, 200):
-            if step < len(paths[0]):
-                record_interval(
-                    receipt, f"{policy}_gain_at_{step}", [p[step] for p in paths], "utility"
-                )
-        more = [b["survivors"] - a["survivors"] for a, b in zip(plain, own, strict=True)]
-        record_interval(receipt, f"{policy}_more_survivors", more, "providers")
-    for name in ("utility", "gini"):
-        moved = [
-            one["myopic"][f"late_{name}"] - one["myopic"][f"early_{name}"] for one in found
-        ]
-        record_interval(
-            receipt, f"myopic_{name}_moved", moved, "utility" if name == "utility" else "Gini"
-        )
-    runs = np.array([one["myopic"]["runs"] for one in found])
+        record_gains(receipt, policy, plain, own)
+    record_myopic(receipt, [one["myopic"] for one in found])
+
+
+def record_gains(receipt, policy, plain, own):
+    """None; what a policy's worlds have over the same worlds under the myopic one."""
+    pairs = list(zip(plain, own, strict=True))
+    gains = np.array([b["cumulative"] - a["cumulative"] for a, b in pairs])
+    record_interval(receipt, f"{policy}_gain", gains, "utility")
+    receipt.curve(f"{policy}_gains", world=list(range(len(gains))), y=gains.tolist())
+    receipt.record(f"study_{policy}_worlds_better", int((gains > 0).sum()), "worlds")
+    paths = [np.subtract(b["curve_utility"], a["curve_utility"]).cumsum() for a, b in pairs]
+    for step in (50, 100, 200):
+        if step < len(paths[0]):
+            name = f"{policy}_gain_at_{step}"
+            record_interval(receipt, name, [path[step] for path in paths], "utility")
+    more = [b["survivors"] - a["survivors"] for a, b in pairs]
+    record_interval(receipt, f"{policy}_more_survivors", more, "providers")
+
+
+def record_myopic(receipt, found):
+    """None; what changes from the first steps to the last, and how runs and worlds spread."""
+    for name, unit in (("utility", "utility"), ("gini", "Gini")):
+        moved = [one[f"late_{name}"] - one[f"early_{name}"] for one in found]
+        record_interval(receipt, f"myopic_{name}_moved", moved, unit)
+    runs = np.array([one["runs"] for one in found])
     if runs.shape[1] > 1:
-        receipt.record(
-            "study_spread_of_runs", float(runs.var(1, ddof=1).mean() ** 0.5), "utility"
-        )
-        receipt.record("study_spread_of_worlds", float(runs.mean(1).std(ddof=1)), "utility")
+        within = float(runs.var(1, ddof=1).mean() ** 0.5)
+        receipt.record("study_spread_of_runs", within, "utility")
+        worlds = float(runs.mean(1).std(ddof=1)) if len(runs) > 1 else 0.0
+        receipt.record("study_spread_of_worlds", worlds, "utility")
 
 
 def record_recovery(receipt, batches):

@@ -1,4 +1,4 @@
-"""The plane of providers in a browser: its sliders, by keys, on a phone, and what goes wrong."""
+"""The plane of providers in a browser: its sliders by keys, on a phone, and its failure."""
 
 import json
 from pathlib import Path
@@ -12,9 +12,8 @@ PLANE["utility"] = {"0": [0.0, 31.25], "1.2": [0.0, 42.0]}
 def visit(browser, plane, wide=1000):
     page = browser.new_page(viewport={"width": wide, "height": 800})
     about = json.dumps(plane).replace("'", "&#39;")
-    page.set_content(
-        f"<div class=\"starving-plane\" data-plane='{about}'>words</div><script>{SCRIPT}</script>"
-    )
+    shown = f"<div class=\"starving-plane\" data-plane='{about}'>words</div>"
+    page.set_content(f"{shown}<script>{SCRIPT}</script>")
     page.wait_for_selector(".starving-plane[data-state]")
     return page
 
