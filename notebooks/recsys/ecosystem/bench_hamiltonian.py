@@ -134,7 +134,10 @@ def diagnostics_gap(draws):
     theirs = numpyro.diagnostics
     by_chain = draws.transpose(0, 1).numpy()
     halves = np.concatenate(np.split(by_chain[:, : by_chain.shape[1] // 2 * 2], 2, 1), 0)
-    pairs = [(hamiltonian.effective_size(draws), theirs.effective_sample_size(halves))]
+    sizes, whole = theirs.effective_sample_size(halves), draws[..., 0].numel()
+    most = whole * np.log10(whole)  # theirs has no upper limit
+    sizes = np.where((sizes > 0) & (sizes < most), sizes, most)
+    pairs = [(hamiltonian.effective_size(draws), sizes)]
     pairs += [(hamiltonian.split_r_hat(draws), theirs.split_gelman_rubin(by_chain))]
     return max(float(np.abs(a.numpy() / np.asarray(b) - 1).max()) for a, b in pairs)
 

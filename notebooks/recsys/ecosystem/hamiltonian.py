@@ -160,7 +160,7 @@ class _Tuning:
         if move + 1 == warmup * 3 // 4 and len(self._seen) >= 10:
             seen, count = torch.stack(self._seen), len(self._seen)
             found = (seen - seen.mean(0)).square().mean((0, 1)) * count / (count - 1)
-            self.variance = (count * found + 5 * self.variance) / (count + 5)
+            self.variance = (count * found + self.variance) / (count + 1)
             self._restart(self.step_size(final=True))
 
 
@@ -173,8 +173,9 @@ def split_r_hat(draws_NCQ):
 def effective_size(draws_NCQ):
     """How many independent draws the mean of each parameter is worth, (Q,).
 
-    The number of draws over 1 + 2 Σ autocorrelation, the sum cut by Geyer's rule. ValueError
-    for fewer than four draws.
+    The number of draws over 1 + 2 Σ autocorrelation, the sum cut by Geyer's rule; at most that
+    number times its log₁₀ (Vehtari et al. 2021), which draws that alternate would exceed.
+    ValueError for fewer than four draws.
     """
     halves = _halves(draws_NCQ)
     count, chains, _ = halves.shape
@@ -186,7 +187,8 @@ def effective_size(draws_NCQ):
     pairs = rho[: count // 2 * 2].reshape(-1, 2, rho.shape[-1]).sum(1)
     positive = (pairs > 0).to(pairs.dtype).cumprod(0)
     falling = torch.cummin(pairs, 0).values
-    return count * chains / (2 * (falling * positive).sum(0) - 1)
+    whole = count * chains
+    return whole / (2 * (falling * positive).sum(0) - 1).clamp(min=1 / math.log10(whole))
 
 
 def _halves(draws):

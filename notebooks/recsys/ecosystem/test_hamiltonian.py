@@ -36,7 +36,8 @@ def test_scales_far_apart_are_found_in_the_warm_up(device):
     start = torch.zeros(4, 3, device=device)
     density = lambda q: -0.5 * (q / torch.tensor(scales, device=device)).square().sum(-1)  # noqa: E731
     found = hmc.sample(density, start, 1, warmup=300, leapfrogs=8)
-    np.testing.assert_allclose(found.variance.cpu().sqrt(), scales, rtol=0.6)
+    ratio = found.variance.cpu().sqrt() / torch.tensor(scales)  # slow directions come out short
+    assert ((0.4 < ratio) & (ratio < 1.6)).all()
 
 
 def test_a_skewed_density_keeps_its_mean():
@@ -106,6 +107,13 @@ def test_an_autoregression_is_worth_less_by_the_known_factor():
         draws[n] = rho * draws[n - 1] + noise[n]
     expected = 32_000 * (1 - rho) / (1 + rho)
     assert float(hmc.effective_size(draws)) == pytest.approx(expected, rel=0.15)
+
+
+def test_alternating_draws_are_worth_no_more_than_the_logarithm_allows():
+    draws = torch.ones(100, 2, 1)
+    draws[::2] = -1
+    draws += 0.1 * torch.randn(100, 2, 1, generator=torch.Generator().manual_seed(0))
+    assert float(hmc.effective_size(draws)) == pytest.approx(200 * np.log10(200))
 
 
 def test_r_hat_sees_chains_and_halves_that_differ():

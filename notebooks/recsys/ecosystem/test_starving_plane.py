@@ -25,9 +25,9 @@ def shown(page):
 def test_the_sliders_change_cap_and_step_by_keys(browser):
     page = visit(browser, PLANE)
     assert shown(page) == "0 50 1"
-    page.get_by_label("Cap of the boost").press("ArrowRight")
+    page.get_by_role("slider", name="Cap of the boost").press("ArrowRight")
     assert shown(page) == "1.2 50 2"
-    page.get_by_label("Step").press("ArrowLeft")
+    page.get_by_role("slider", name="Step").press("ArrowLeft")
     assert shown(page) == "1.2 1 3"
     page.get_by_role("status").filter(has_text="3 of 3 providers have documents").wait_for()
     page.close()
