@@ -40,7 +40,7 @@ def satisfaction_story(worlds, users, sensitivity=None, observed=False):
     """
 
     def logit(backend):
-        return Normal(backend.array(np.full(worlds, PRIOR[0])), PRIOR[1])
+        return Normal(_full(backend, (worlds,), PRIOR[0]), PRIOR[1])
 
     def drawn(logit):
         return 1 / (1 + of(logit).exp(-logit))
@@ -51,7 +51,7 @@ def satisfaction_story(worlds, users, sensitivity=None, observed=False):
     shape = (worlds, users, SLATE, TOPICS)
 
     def slate(backend):
-        return Normal(backend.array(np.zeros(shape)), DOCUMENTS)
+        return Normal(_full(backend, shape, 0.0), DOCUMENTS)
 
     recommender = Entity("recommender", (Variable("slate", slate, slate),))
     return Story(population, recommender, Entity("user", _user((worlds, users), observed)))
@@ -61,9 +61,9 @@ def _user(shape, observed):
     """Intent, affinity to what is shown, satisfaction, choice."""
 
     def intent(backend):
-        logits, scales = np.zeros(TOPICS), np.full(TOPICS, SPREAD)
-        parts = (backend.array(one) for one in (logits, np.eye(TOPICS), scales))
-        return Mixture(*parts, shape)
+        ends = of(_full(backend, (1,), 0.0)).eye(TOPICS, **_kind(backend))
+        logits, scales = (_full(backend, (TOPICS,), value) for value in (0.0, SPREAD))
+        return Mixture(logits, ends, scales, shape)
 
     def affinity(intent, recommender_slate):
         squares = (intent[..., None, :] - recommender_slate) ** 2
@@ -93,6 +93,18 @@ def _user(shape, observed):
         Variable("satisfaction", lambda intent: 0 * intent[..., 0] + START, moved),
         Variable("choice", choice, choice),
     )
+
+
+def _full(backend, shape, value):
+    """An array of one value, made where the back end computes: nothing goes over the link."""
+    if isinstance(backend, TorchBackend):
+        return torch.full(shape, value, **_kind(backend))
+    return np.full(shape, value, backend.dtype)
+
+
+def _kind(backend):
+    kind = {"dtype": backend.dtype}
+    return kind | ({"device": backend.device} if isinstance(backend, TorchBackend) else {})
 
 
 def _shocked(expected, shock):
