@@ -13,9 +13,11 @@ asks for it back: 90 % intervals with the satisfaction logged and hidden, and ho
 truth.
 
 A stopped study goes on: each world keeps a file, named by the code that it depends on.
+`--again 0 7` computes these worlds anew and stops where a digit differs.
 """
 
 import argparse
+import functools
 import hashlib
 import inspect
 import json
@@ -130,12 +132,21 @@ def intents(about, draws, truth, given):
     return {"intent_error": own, "intent_prior_error": prior, "intent_inside": inside}
 
 
-def kept(name, code, makers, *arguments):
-    """What the first maker returns, or what was kept of it by the same modules and makers."""
+@functools.cache  # once a process: what is edited while it runs is not what it runs
+def mark_of(code, makers):
+    """A hash of what these modules and functions execute."""
     here = Path(__file__).parent
     texts = [cards.executed((here / f"{one}.py").read_text()) for one in code]
     texts += [cards.executed(inspect.getsource(one)) for one in makers]
-    mark = hashlib.sha256("".join(texts).encode()).hexdigest()[:10]
+    return hashlib.sha256("".join(texts).encode()).hexdigest()[:10]
+
+
+def kept(name, code, makers, *arguments, again=False):
+    """What the first maker returns, or what was kept of it by the same modules and makers.
+
+    With `again` it is computed anew; RuntimeError where that is not what was kept.
+    """
+    mark = mark_of(code, makers)
     path = (root() or Path.cwd()) / "_build" / "study_ecosystem" / f"{name}-{mark}.json"
     if not path.is_file():
         found = makers[0](*arguments)
@@ -143,7 +154,12 @@ def kept(name, code, makers, *arguments):
         path.with_suffix(".part").write_text(json.dumps(found))
         os.replace(path.with_suffix(".part"), path)
         print(f"{name}: done", flush=True)
-    return json.loads(path.read_text())
+    found = json.loads(path.read_text())
+    if again and json.loads(json.dumps(makers[0](*arguments))) != found:
+        raise RuntimeError(
+            f"{name}: computed again it differs from what was kept; remove {path}"
+        )
+    return found
 
 
 def record_interval(receipt, name, values, unit, level=0.95):
@@ -246,6 +262,8 @@ def main(argv=None):
     sizes |= {"draws": 250, "warmup": 200}
     for name, size in (sizes | {"threads": device.cores()}).items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=size)
+    words = "worlds to compute anew and hold against what was kept"
+    parser.add_argument("--again", nargs="*", type=int, default=[], help=words)
     given = parser.parse_args(argv)
     torch.set_num_threads(given.threads)
     tier = device.tier()
@@ -258,10 +276,14 @@ def main(argv=None):
         for part, makers in (("worlds", (world, measures)), ("advertiser", (advertised,))):
             if part in given.parts:
                 about = f"{part}-{number}-{of_world}", WORLD_CODE, makers
-                found[part].append(kept(*about, number, given, where))
+                again = number in given.again
+                found[part].append(kept(*about, number, given, where, again=again))
     for batch in range(given.batches if "recovery" in given.parts else 0):
         about = f"recovery-{batch}-{of_log}", LATENT_CODE, (recovery, intents)
         found["recovery"].append(kept(*about, batch, given, where))
+    if given.again:
+        note = "computed anew by this code, equal to the last digit to what was kept"
+        receipt.record("study_computed_again", len(given.again), "worlds", note=note)
     if "worlds" in found:
         record_worlds(receipt, found["worlds"])
     if "advertiser" in found:
