@@ -92,7 +92,9 @@ def between(start, end, share):
 def largest(values, count):
     """The places of the `count` largest values on the last axis, the largest first."""
     if of(values) is np:
-        return np.argsort(-values, -1, kind="stable")[..., :count]
+        found = np.argpartition(values, -count, -1)[..., -count:]
+        order = np.argsort(-np.take_along_axis(values, found, -1), -1)
+        return np.take_along_axis(found, order, -1)
     return values.topk(count, -1).indices
 
 

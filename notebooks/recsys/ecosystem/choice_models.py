@@ -129,7 +129,7 @@ class Mixture:
 
 def or_nothing(logits, level=0.0):
     """The logits with a last option, "nothing", at this level: (…, K) becomes (…, K + 1)."""
-    nothing = 0 * logits[..., :1] + level
+    nothing = of(logits).full_like(logits[..., :1], level)
     return of(logits).concatenate([logits, nothing], -1)
 
 

@@ -47,13 +47,19 @@ class Advertiser:
     """One ad at `topics`, shown in the slate's last place while the budget lasts.
 
     It gets the place with a user where its affinity plus `bid` is above that of the item
-    there, and pays `price` for each click.
+    there, and pays `price` for each click; clicks beyond the budget within its last step are
+    free. ValueError for amounts below zero or that are no number.
     """
 
     topics: tuple
     bid: float = 1.0
     price: float = 1.0
     budget: float = 1000.0
+
+    def __post_init__(self):
+        amounts = (self.price, self.budget)
+        if not (np.isfinite([*amounts, self.bid, *self.topics]).all() and min(amounts) >= 0):
+            raise ValueError(f"{self}: finite numbers, price and budget from 0 on, are allowed")
 
 
 def draw_providers(worlds, seed=0, clusters=40, fan_out=2, topics=2):
@@ -66,7 +72,9 @@ def draw_providers(worlds, seed=0, clusters=40, fan_out=2, topics=2):
 
 def ecosystem_story(policy, means_WPT, users=2000, advertiser=None):
     """The `Story` of these providers, as many users a world, and a policy: pulls to boosts."""
-    W, P, _ = means_WPT.shape
+    W, P, T = means_WPT.shape
+    if advertiser and len(advertiser.topics) != T:
+        raise ValueError(f"an ad at {advertiser.topics}; the world has {T} topics")
     shop = "advertiser" if advertiser else "recommender"
     seen = {name: f"{shop}.{name}" for name in ("shown_topics", "shown_provider")}
     kinds = [_providers(means_WPT), _catalogue(P * PER_PROVIDER), _recommender(policy)]

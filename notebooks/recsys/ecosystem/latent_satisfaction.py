@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import hamiltonian
 import numpy as np
 import torch
-from array_backends import TorchBackend, of
+from array_backends import TorchBackend, of, take
 from choice_models import Choice, Mixture, Normal, or_nothing
 from story import Entity, Story, Variable
 
@@ -210,33 +210,70 @@ def likeliest(record, users, start=0.5, rounds=60):
     return value, (-bend.detach()).rsqrt()
 
 
-def expectation_maximisation(log, users, iterations=30, moves=6, start=0.5, rate=0.1, seed=0):
-    """The sensitivities (iterations + 1, C) of Monte-Carlo EM on a log without satisfaction.
+def expectation_maximisation(log, users, iterations=10, moves=3, start=0.5, chains=4, seed=0):
+    """The sensitivities (iterations + 1, L) of Monte-Carlo EM on L logs without satisfaction.
 
     Each iteration draws the hidden values given the sensitivity (E: `moves` of HMC from where
-    the chains are) and takes one step of Adam, of size `rate` in the logit, on the mean
-    log-probability of these draws (M). Chains share the sensitivity, so C must hold one log.
+    the chains are) and takes a Newton step in the logit, cut at ±1, on the mean
+    log-probability of these draws (M). Each log stands in `chains` rows in a row (`repeated`).
+    Once it has settled the path wanders about its mean, since draws are few.
     """
     like = log["recommender.slate"][0]
-    chains, value = len(like), torch.tensor(start, dtype=like.dtype, device=like.device)
-    logit = torch.logit(value).requires_grad_(True)
-    adam, q, path, size = torch.optim.Adam([logit], lr=rate), None, [value], 0.2
+    if len(like) % chains:
+        raise ValueError(f"{len(like)} rows are no multiple of {chains} chains for each log")
+    logit = torch.logit(torch.full_like(like[::chains, 0, 0, 0], start))
+    path, q, told = [torch.sigmoid(logit)], None, {"leapfrogs": 6, "step_size": 0.2}
     for turn in range(iterations):
-        held = Hidden(log, users, torch.sigmoid(logit).detach().expand(chains))
+        logit = logit.detach().requires_grad_(True)
+        level = torch.sigmoid(logit).repeat_interleave(chains)
+        held = Hidden(log, users, level.detach())
         q = held.start(seed) if q is None else q
-        told = {"warmup": 30 if turn == 0 else 3, "leapfrogs": 6, "step_size": size}
-        told |= {"variance": held.prior_variance(q), "seed": seed + turn}
+        told |= {"warmup": 0 if turn else 40, "seed": seed + turn}
+        told |= {} if turn else {"variance": held.prior_variance(q)}
         found = hamiltonian.sample(held.density, q, moves, **told)
-        q, size = found.draws[-1], found.step_size
-        scores = []
-        for draws in found.draws:
-            free = Hidden(log, users, torch.sigmoid(logit).expand(chains))
-            scores.append(free.density(draws).mean())
-        adam.zero_grad()
-        (-torch.stack(scores).mean()).backward()
-        adam.step()
-        path.append(torch.sigmoid(logit).detach())
+        q, told["step_size"], told["variance"] = (
+            found.draws[-1],
+            found.step_size,
+            found.variance,
+        )
+        free = Hidden(log, users, level)
+        score = sum(free.density(draws) for draws in found.draws).reshape(-1, chains).mean(1)
+        (slope,) = torch.autograd.grad(score.sum(), logit, create_graph=True)
+        (bend,) = torch.autograd.grad(slope.sum(), logit)
+        step = slope / bend.clamp(max=-1e-3).abs()
+        logit = (logit + step.clamp(-1, 1)).detach()
+        path.append(torch.sigmoid(logit))
     return torch.stack(path)
+
+
+def jointly_likeliest(hidden, rounds=60):
+    """The rows q, (C, Q), at which the log-probability is highest: everything at once.
+
+    The most likely configuration of all that is hidden, by L-BFGS. Its sensitivity is that of
+    one best explanation, not of all explanations by their weight, and so it is biased.
+    """
+    q = hidden.start(spread=0.0).requires_grad_(True)
+    search = {"max_iter": rounds, "line_search_fn": "strong_wolfe"}
+    optimiser = torch.optim.LBFGS([q], **search)
+
+    def loss():
+        optimiser.zero_grad()
+        value = -hidden.density(q).sum()
+        value.backward()
+        return value
+
+    optimiser.step(loss)
+    return q.detach()
+
+
+def sum_taken(record):
+    """The sum of the items that each user took, (W, U, T): all that clicks alone say."""
+    total = 0.0
+    for slate, choice in zip(*(record[name] for name in LOGGED), strict=True):
+        taken = choice < SLATE
+        place = choice.clamp(max=SLATE - 1)[..., None, None]
+        total = total + take(slate, place, -2)[..., 0, :] * taken[..., None]
+    return total
 
 
 def posterior(log, users, steps=300, warmup=300, leapfrogs=10, seed=0):

@@ -142,6 +142,9 @@ class Story:
 def _rule(function, own, entity, names, first=False):
     """(function, [(parameter, variable or None for the back end, of the step before?)])."""
     parents = []
+    lost = sorted(set(entity.binds.values()) - set(names))
+    if lost:
+        raise ValueError(f"{entity.kind} is bound to {lost}; the story's variables are {names}")
     for parameter in inspect.signature(function).parameters:
         if parameter == BACKEND:
             parents.append((parameter, None, False))

@@ -1,6 +1,6 @@
-"""The recorded study: policies over full-size worlds, an advertiser, and repeated inference.
+"""The recorded study of worlds: policies at full size, and an advertiser.
 
-    python study_ecosystem.py                   # from the slice's folder; about half an hour
+    python study_ecosystem.py --threads 1       # from the slice's folder; about half an hour
     python study_ecosystem.py --parts worlds    # the receipt holds the parts named
 
 `worlds`: in each world (a draw of providers) every policy runs as often as the others, with the
@@ -8,9 +8,6 @@ same users and noise in run number r. A world's number is the mean of its runs; 
 95 % (Student's t) over worlds, of differences within worlds. The number of worlds, the runs and
 the caps were fixed before the first of them ran; none was chosen by what came out.
 `advertiser`: the boosted policy with and without an ad, in the same worlds.
-`recovery`: a log is drawn with a sensitivity from its prior, and the chapter's own inference
-asks for it back: 90 % intervals with the satisfaction logged and hidden, and how many hold the
-truth.
 
 A stopped study goes on: each world keeps a file, named by the code that it depends on.
 `--again 0 7` computes these worlds anew and stops where a digit differs.
@@ -24,24 +21,20 @@ import json
 import os
 from pathlib import Path
 
-import hamiltonian
-import latent_satisfaction as latent
 import numpy as np
 import torch
-from array_backends import TorchBackend, fastest
+from array_backends import fastest
 from ecosystem_outcome import gini
 from ecosystem_world import Advertiser, draw_providers, provider_aware, run
 from helpers import cards, device, receipts, root
 from scipy import stats
 
-ENDS = {"cap_1_2_gain": "low", "myopic_utility_moved": "high", "myopic_gini_moved": "low"}
-ENDS |= {"intent_error_saved": "low"}  # of an interval, where a claim is about its sign
+ENDS = {"cap_1_2_gain": "low", "concentration": "high", "myopic_gini_moved": "low"}
+ENDS |= {"topics_beyond_clicks": "low"}  # of an interval, where a claim is about its sign
 CAPS = {"myopic": 0.0, "cap_0_3": 0.3, "cap_1_2": 1.2, "cap_3": 3.0}
 EDGE = 50  # steps that count as the beginning, and as the end
 AD = Advertiser((0.0, 0.0), bid=2.0, price=1.0, budget=5_000.0)
 WORLD_CODE = ("array_backends", "choice_models", "story", "ecosystem_world")
-LATENT_CODE = ("array_backends", "choice_models", "story", "hamiltonian", "latent_satisfaction")
-Z90 = stats.norm.ppf(0.95)
 
 
 def world(number, given, where):
@@ -92,44 +85,6 @@ def advertised(number, given, where):
         "utility_change": float((with_ad.cumulative - plain.cumulative)[0]),
         "survivors_change": float((with_ad.survivors[-1] - plain.survivors[-1])[0]),
     }
-
-
-def recovery(batch, given, where):
-    """{measure: [a number for each experiment]} of a batch of logs with their own truths."""
-    backend = TorchBackend(5000 + batch, where, torch.float64)
-    worlds, users, steps = given.experiments, given.log_users, given.log_steps
-    logit = latent.PRIOR[0] + latent.PRIOR[1] * backend.normal((worlds,))
-    truth = torch.sigmoid(logit)
-    full = latent.draw_log(steps, worlds, users, backend, truth, observed=True)
-    value, error = latent.likeliest(full, users)
-    found = {"truth": truth, "observed_value": value, "observed_error": error}
-    hidden = latent.draw_log(steps, worlds, users, backend, truth)
-    log = latent.repeated(hidden, given.chains)
-    about, samples = latent.posterior(log, users, given.draws, given.warmup, seed=batch)
-    drawn = torch.sigmoid(samples.draws[..., 0]).reshape(given.draws, worlds, given.chains)
-    flat = drawn.transpose(0, 1).reshape(worlds, -1)
-    ends = torch.tensor([0.05, 0.5, 0.95], dtype=flat.dtype, device=flat.device)
-    low, middle, high = flat.quantile(ends, 1)
-    found |= {"hidden_low": low, "hidden_value": middle, "hidden_high": high}
-    found["r_hat"] = torch.cat(
-        [hamiltonian.split_r_hat(drawn[:, one, :, None]) for one in range(worlds)]
-    )
-    found |= intents(about, samples.draws, hidden["user.intent"][0], given)
-    return {name: one.cpu().tolist() for name, one in found.items()}
-
-
-def intents(about, draws, truth, given):
-    """Errors of the users' intents by posterior mean and by the prior's, and 90 % coverage."""
-    worlds, users = truth.shape[:2]
-    shape = (given.draws, worlds, given.chains, users, latent.TOPICS)
-    drawn = about.unpacked(draws)["user.intent"].reshape(shape)
-    flat = drawn.transpose(1, 2).reshape(-1, *truth.shape)
-    low, high = np.quantile(flat.cpu().numpy(), (0.05, 0.95), 0)
-    real = truth.cpu().numpy()
-    inside = torch.tensor(((low <= real) & (real <= high)).mean((1, 2)))
-    prior = (truth - 1 / latent.TOPICS).square().mean((1, 2)).sqrt()
-    own = (flat.mean(0) - truth).square().mean((1, 2)).sqrt()
-    return {"intent_error": own, "intent_prior_error": prior, "intent_inside": inside}
 
 
 @functools.cache  # once a process: what is edited while it runs is not what it runs
@@ -195,6 +150,14 @@ def record_worlds(receipt, found):
         if policy == "myopic":
             continue
         record_gains(receipt, policy, plain, own)
+    fall = {
+        name: np.array(
+            [one[name]["late_utility"] - one[name]["early_utility"] for one in found]
+        )
+        for name in CAPS
+    }
+    cost = fall["myopic"] - fall["cap_1_2"]  # every policy's utility falls: what is its own?
+    record_interval(receipt, "concentration", cost, "utility")
     record_myopic(receipt, [one["myopic"] for one in found])
 
 
@@ -227,74 +190,55 @@ def record_myopic(receipt, found):
         receipt.record("study_spread_of_worlds", worlds, "utility")
 
 
-def record_recovery(receipt, batches):
-    """None; coverage with its binomial interval, errors, and intents."""
-    told = {name: np.concatenate([one[name] for one in batches]) for name in batches[0]}
-    truth = told["truth"]
-    wald = Z90 * told["observed_error"]
-    inside = {"observed": np.abs(told["observed_value"] - truth) <= wald}
-    inside["hidden"] = (told["hidden_low"] <= truth) & (truth <= told["hidden_high"])
-    half = {"observed": wald, "hidden": (told["hidden_high"] - told["hidden_low"]) / 2}
-    for name, hits in inside.items():
-        count = len(hits)
-        low, high = stats.binomtest(int(hits.sum()), count).proportion_ci(0.95, "wilson")
-        receipt.record(
-            f"study_{name}_coverage", 100 * hits.mean(), "%", 100 * low, 100 * high, count
-        )
-        receipt.record(f"study_{name}_half_width", float(np.median(half[name])), "sensitivity")
-        error = np.abs(told[f"{name}_value"] - truth)
-        receipt.record(f"study_{name}_error", float(np.median(error)), "sensitivity")
-    receipt.record("study_worst_r_hat", float(told["r_hat"].max()), "R-hat")
-    ratio = 100 * (1 - told["intent_error"] / told["intent_prior_error"])
-    record_interval(receipt, "intent_error_saved", ratio, "%")
-    record_interval(receipt, "intent_coverage", 100 * told["intent_inside"], "%")
-    columns = {"truth": truth, "low": told["hidden_low"], "high": told["hidden_high"]}
-    receipt.curve("recovered", **{name: one.tolist() for name, one in columns.items()})
+def record_ad(receipt, found):
+    """None; what the ad did, means over worlds."""
+    units = {"spent_share": "%", "ran_out_at": "step", "clicks": "clicks"}
+    units |= {"utility_change": "utility", "survivors_change": "providers"}
+    for name, unit in units.items():
+        record_interval(receipt, f"ad_{name}", [one[name] for one in found], unit)
 
 
-def main(argv=None):
-    """Measure what is missing, and write the receipt."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parts = ("worlds", "advertiser", "recovery")
-    parser.add_argument("--parts", nargs="+", choices=parts, default=list(parts))
-    sizes = {"worlds": 20, "runs": 2, "horizon": 300, "users": 2000, "batches": 4}
-    sizes |= {"experiments": 20, "chains": 3, "log_users": 12, "log_steps": 8}
-    sizes |= {"draws": 250, "warmup": 200}
+def begun(doc, sizes, lists):
+    """(the options, a receipt with their sizes): whole numbers and lists, by name."""
+    parser = argparse.ArgumentParser(description=doc.split("\n\n")[0])
     for name, size in (sizes | {"threads": device.cores()}).items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=size)
-    words = "worlds to compute anew and hold against what was kept"
-    parser.add_argument("--again", nargs="*", type=int, default=[], help=words)
-    given = parser.parse_args(argv)
+    for name, (kind, default, words) in lists.items():
+        parser.add_argument(f"--{name}", nargs="*", type=kind, default=default, help=words)
+    given = parser.parse_args()
     torch.set_num_threads(given.threads)
-    tier = device.tier()
-    receipt = receipts.start("ecosystem", tier, given.threads)
+    given.tier = device.tier()
+    receipt = receipts.start("ecosystem", given.tier, given.threads)
     receipt.sizes(**{name: vars(given)[name] for name in sizes})
-    of_world = f"{given.runs}-{given.horizon}-{given.users}"
-    of_log = "-".join(str(vars(given)[name]) for name in list(sizes)[5:])
-    where, found = tier.device, {part: [] for part in given.parts}
-    for number in range(given.worlds):
-        for part, makers in (("worlds", (world, measures)), ("advertiser", (advertised,))):
-            if part in given.parts:
-                about = f"{part}-{number}-{of_world}", WORLD_CODE, makers
-                again = number in given.again
-                found[part].append(kept(*about, number, given, where, again=again))
-    for batch in range(given.batches if "recovery" in given.parts else 0):
-        about = f"recovery-{batch}-{of_log}", LATENT_CODE, (recovery, intents)
-        found["recovery"].append(kept(*about, batch, given, where))
+    return given, receipt
+
+
+def main():
+    """Measure what is missing, and write the receipt."""
+    sizes = {"worlds": 20, "runs": 2, "horizon": 300, "users": 2000}
+    words = "worlds to compute anew and hold against what was kept"
+    lists = {"again": (int, [], words), "parts": (str, list(PARTS), f"of {list(PARTS)}")}
+    given, receipt = begun(__doc__, sizes, lists)
+    if not given.parts or set(given.parts) - set(PARTS):
+        raise ValueError(f"parts {given.parts}; some of {list(PARTS)} are allowed")
+    about = f"{given.runs}-{given.horizon}-{given.users}"
+    for part in given.parts:
+        makers, record, found = *PARTS[part], []
+        for number in range(given.worlds):
+            told = f"{part}-{number}-{about}", WORLD_CODE, makers, number, given
+            again = number in given.again
+            found.append(kept(*told, given.tier.device, again=again))
+        record(receipt, found)
     if given.again:
         note = "computed anew by this code, equal to the last digit to what was kept"
         receipt.record("study_computed_again", len(given.again), "worlds", note=note)
-    if "worlds" in found:
-        record_worlds(receipt, found["worlds"])
-    if "advertiser" in found:
-        units = {"spent_share": "%", "ran_out_at": "step", "clicks": "clicks"}
-        for name in found["advertiser"][0]:
-            values = [one[name] for one in found["advertiser"]]
-            unit = units.get(name, "providers" if "survivors" in name else "utility")
-            record_interval(receipt, f"ad_{name}", values, unit)
-    if "recovery" in found:
-        record_recovery(receipt, found["recovery"])
     print(receipt.write("study"))
+
+
+PARTS = {
+    "worlds": ((world, measures), record_worlds),
+    "advertiser": ((advertised,), record_ad),
+}  # what makes a world's numbers, and what records them
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import torch
 from array_backends import NumpyBackend, TorchBackend, fastest
+from bench_ecosystem import ecosystem_reference
 from ecosystem_outcome import gini
-from ecosystem_reference import ecosystem_reference
 from scipy import stats
 
 MEANS = world.draw_providers(1, 3, clusters=4)[0]
@@ -166,3 +166,16 @@ def test_sizes_and_means_that_do_not_fit_are_refused(change, message):
 def test_a_cap_below_zero_is_refused(cap):
     with pytest.raises(ValueError, match="0 \\(myopic\\) or more"):
         world.provider_aware(cap)
+
+
+@pytest.mark.parametrize(
+    "told", [{"price": -1.0}, {"budget": float("nan")}, {"budget": -1.0}, {"bid": float("inf")}]
+)
+def test_money_that_is_no_amount_is_refused(told):
+    with pytest.raises(ValueError, match="from 0 on"):
+        world.Advertiser((0.0, 0.0), **told)
+
+
+def test_an_ad_of_other_topics_is_refused():
+    with pytest.raises(ValueError, match="2 topics"):
+        world.run(world.myopic, 1, 2, 0, MEANS, 5, world.Advertiser((0.0, 0.0, 0.0)))

@@ -133,12 +133,40 @@ def test_a_log_of_one_step_says_nothing_of_the_sensitivity():
         latent.likeliest(flat, 3)
 
 
-def test_expectation_maximisation_climbs_towards_the_truth():
-    record = latent.draw_log(7, 1, 30, backend(2), truth(0.85))
-    told = {"iterations": 6, "moves": 2, "start": 0.5, "rate": 0.4}
-    path = latent.expectation_maximisation(latent.repeated(record, 4), 30, **told)
-    assert len(path) == 7 and path[0] == pytest.approx(0.5)
-    assert abs(path[-1] - 0.85) < 0.12 and path[-1] > 0.7
+def test_expectation_maximisation_settles_near_the_truth_from_either_side():
+    record = latent.draw_log(6, 2, 30, backend(2), truth(0.45, 0.85))
+    log = latent.repeated(record, 2)
+    ends = [
+        latent.expectation_maximisation(log, 30, 5, 2, start=start, chains=2)[-2:].mean(0)
+        for start in (0.3, 0.95)
+    ]
+    for one in ends:
+        assert ((one - truth(0.45, 0.85)).abs() < 0.12).all()
+    assert (ends[0] - ends[1]).abs().max() < 0.08
+
+
+def test_rows_of_logs_and_chains_must_agree():
+    log = latent.repeated(latent.draw_log(3, 1, 2, backend(), truth(0.5)), 3)
+    with pytest.raises(ValueError, match="no multiple of 2"):
+        latent.expectation_maximisation(log, 2, chains=2)
+
+
+def test_the_joint_maximum_is_a_maximum(hidden):
+    about, _ = hidden
+    best = latent.jointly_likeliest(about)
+    value = about.density(best)
+    for seed in range(5):
+        away = 0.05 * torch.randn(best.shape, generator=torch.Generator().manual_seed(seed))
+        assert about.density(best + away) < value
+    assert value > about.density(about.start())
+
+
+def test_clicks_alone_sum_what_was_taken_and_nothing_else():
+    slate = torch.arange(24.0).reshape(1, 2, 4, 3)
+    record = {"recommender.slate": [slate, slate]}
+    record["user.choice"] = [torch.tensor([[1, 4]]), torch.tensor([[0, 4]])]
+    found = latent.sum_taken(record)
+    assert found.tolist() == [[[3.0, 5.0, 7.0], [0.0, 0.0, 0.0]]]
 
 
 def test_the_posterior_knows_more_than_the_prior(hidden):

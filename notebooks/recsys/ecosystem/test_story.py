@@ -141,6 +141,9 @@ BAD = {
     ),
     "is no variable": lambda: (Entity("a", (Variable("x", lambda y: y),)),),
     "nothing lies before": lambda: (Entity("a", (Variable("x", lambda x_before: x_before),)),),
+    "is bound to": lambda: (
+        Entity("a", (Variable("x", VALUE), Variable("y", lambda x: x)), {"x": "b.x"}),
+    ),
     "use _before": lambda: (
         Entity("a", (Variable("x", lambda y: y), Variable("y", lambda x: x))),
     ),
@@ -193,6 +196,11 @@ def test_what_has_no_chance_is_never_chosen():
 def test_nothing_is_one_more_option():
     law = Choice(or_nothing(np.log([[1.0, 2.0]]), np.log(3.0)))
     assert np.exp(law.log_density(np.array([2])))[0] == pytest.approx(0.5)
+
+
+def test_nothing_stays_possible_beside_what_is_not():
+    law = Choice(or_nothing(np.array([[-np.inf, 0.0]]), 0.0))
+    np.testing.assert_allclose(law.log_density(np.array([2])), np.log(0.5))
 
 
 def test_a_mixture_sums_its_centres_out():
