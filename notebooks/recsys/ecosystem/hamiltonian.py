@@ -182,7 +182,7 @@ def effective_size(draws_NCQ):
     within, pooled, centred = _variances(halves)
     spectrum = torch.fft.rfft(centred, n=2 * count, dim=0)
     covariance = torch.fft.irfft(spectrum * spectrum.conj(), n=2 * count, dim=0)[:count] / count
-    rho = 1 - (within - covariance.mean(1) * count / (count - 1)) / pooled
+    rho = 1 - (within - covariance.mean(1)) / pooled
     rho[0] = 1
     pairs = rho[: count // 2 * 2].reshape(-1, 2, rho.shape[-1]).sum(1)
     positive = (pairs > 0).to(pairs.dtype).cumprod(0)
