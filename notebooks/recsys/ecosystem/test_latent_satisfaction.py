@@ -134,10 +134,10 @@ def test_a_log_of_one_step_says_nothing_of_the_sensitivity():
 
 
 def test_expectation_maximisation_settles_near_the_truth_from_either_side():
-    record = latent.draw_log(6, 2, 30, backend(2), truth(0.45, 0.85))
+    record = latent.draw_log(6, 2, 24, backend(2), truth(0.45, 0.85))
     log = latent.repeated(record, 2)
     ends = [
-        latent.expectation_maximisation(log, 30, 5, 2, start=start, chains=2)[-2:].mean(0)
+        latent.expectation_maximisation(log, 24, 4, 2, start=start, chains=2)[-2:].mean(0)
         for start in (0.3, 0.95)
     ]
     for one in ends:
@@ -171,7 +171,7 @@ def test_clicks_alone_sum_what_was_taken_and_nothing_else():
 
 def test_the_posterior_knows_more_than_the_prior(hidden):
     record = latent.draw_log(6, 1, 12, backend(2), truth(0.85))
-    about, found = latent.posterior(latent.repeated(record, 6), 12, 30, 50, 5)
+    about, found = latent.posterior(latent.repeated(record, 6), 12, 24, 40, 4)
     drawn = torch.sigmoid(found.draws[..., 0])
-    assert found.draws.shape == (30, 6, about.count)
+    assert found.draws.shape == (24, 6, about.count)
     assert drawn.std() < 0.1 and abs(drawn.mean() - 0.85) < 0.15
