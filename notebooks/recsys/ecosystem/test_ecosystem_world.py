@@ -9,6 +9,8 @@ from bench_ecosystem import ecosystem_reference
 from ecosystem_outcome import gini
 from scipy import stats
 
+GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+DEVICES = ["cpu", pytest.param("cuda", marks=GPU)]
 MEANS = world.draw_providers(1, 3, clusters=4)[0]
 
 
@@ -24,10 +26,8 @@ def test_equals_one_user_at_a_time(cap):
     np.testing.assert_allclose(fast.clicks[-1, 0], clicks, atol=1e-9)
 
 
-@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize("device", DEVICES)
 def test_torch_tells_numpy_s_story(device):
-    if device == "cuda" and not torch.cuda.is_available():
-        pytest.skip("no GPU")
     ad = world.Advertiser((0.0, 0.0), bid=5.0, budget=9.0)
     plain = told(world.provider_aware(1.2), NumpyBackend(5), advertiser=ad)
     backend = TorchBackend(device=device, dtype=torch.float64, noise=NumpyBackend(5))

@@ -5,6 +5,9 @@ import numpy as np
 import pytest
 import torch
 
+GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+DEVICES = ["cpu", pytest.param("cuda", marks=GPU)]
+
 
 def normal(scales):
     return lambda q: -0.5 * (q / torch.tensor(scales, dtype=q.dtype)).square().sum(-1)
@@ -28,10 +31,8 @@ def test_means_and_deviations_of_a_correlated_normal():
     assert hmc.split_r_hat(found.draws).max() < 1.02 and found.divergences == 0
 
 
-@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize("device", DEVICES)
 def test_scales_far_apart_are_found_in_the_warm_up(device):
-    if device == "cuda" and not torch.cuda.is_available():
-        pytest.skip("no GPU")
     scales = [0.1, 1.0, 5.0]
     start = torch.zeros(4, 3, device=device)
     density = lambda q: -0.5 * (q / torch.tensor(scales, device=device)).square().sum(-1)  # noqa: E731
@@ -82,6 +83,20 @@ def test_equal_seeds_draw_the_same_and_others_do_not():
         for seed in (1, 1, 2)
     ]
     assert torch.equal(draws[0], draws[1]) and not torch.equal(draws[0], draws[2])
+
+
+def test_chains_take_their_moves_independently():
+    start = torch.zeros(2, 40, dtype=torch.float64)
+    found = hmc.sample(normal([1.0] * 40), start, 400, warmup=0, leapfrogs=3, step_size=0.95)
+    moved = (found.draws[1:] != found.draws[:-1]).any(-1).double()
+    assert 0.2 < moved.mean() < 0.9
+    assert abs(np.corrcoef(moved.T.numpy())[0, 1]) < 0.25
+
+
+def test_an_orbit_that_would_close_is_broken_by_steps_that_vary():
+    """Ten steps of 2π/10 bring a unit normal back to where it began, nearly."""
+    found = hmc.sample(normal([1.0]), torch.ones(4, 1), 200, warmup=0, step_size=0.62)
+    assert found.draws.std() > 0.5 and hmc.effective_size(found.draws).min() > 20
 
 
 def test_a_move_into_the_impossible_is_refused():
