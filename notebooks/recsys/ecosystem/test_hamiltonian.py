@@ -131,6 +131,37 @@ def test_alternating_draws_are_worth_no_more_than_the_logarithm_allows():
     assert float(hmc.effective_size(draws)) == pytest.approx(200 * np.log10(200))
 
 
+def test_effective_size_equals_plain_loops():
+    draws = torch.randn(60, 2, 1, generator=torch.Generator().manual_seed(2)).double().numpy()
+    for n in range(1, 60):
+        draws[n] += 0.5 * draws[n - 1]
+    halves = [half[:, 0] for chain in (0, 1) for half in (draws[:30, chain], draws[30:, chain])]
+    within = np.mean([half.var(ddof=1) for half in halves])
+    pooled = within * 29 / 30 + np.var([half.mean() for half in halves], ddof=1)
+    total, lowest = 0.0, np.inf
+    for lag in range(0, 30, 2):
+        pair = 0.0
+        for k in (lag, lag + 1):
+            away = [half - half.mean() for half in halves]
+            covariance = np.mean([(one[: 30 - k] * one[k:]).sum() / 30 for one in away])
+            pair += 1 if k == 0 else 1 - (within - covariance) / pooled
+        if pair <= 0:
+            break
+        lowest = min(lowest, pair)
+        total += lowest
+    got = float(hmc.effective_size(torch.tensor(draws)))
+    assert got == pytest.approx(120 / (2 * total - 1))
+
+
+def test_a_density_that_is_no_number_is_a_move_refused():
+    def root(q):
+        return -q[:, 0].sqrt() - q[:, 0]
+
+    found = hmc.sample(root, torch.ones(4, 1), 100, warmup=20, leapfrogs=3)
+    assert (found.draws > 0).all() and torch.isfinite(found.accepted).all()
+    assert found.divergences > 0
+
+
 def test_r_hat_sees_chains_and_halves_that_differ():
     draws = torch.randn(200, 2, 2, generator=torch.Generator().manual_seed(0))
     draws[:, 1, 0] += 3

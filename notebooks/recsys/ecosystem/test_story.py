@@ -121,6 +121,26 @@ def test_one_template_serves_two_kinds_of_actors():
     assert record["old.liking"][0].tolist() == [5, 5, 5]
 
 
+def test_before_is_the_step_before_also_of_what_has_moved_already():
+    count = Variable(
+        "count", lambda backend: np.zeros(1), lambda count_before: count_before + 1
+    )
+    late = Variable("late", lambda count: count, lambda count, count_before: count_before)
+    record = Story(Entity("a", (count, late))).simulate(4, NumpyBackend(0))
+    assert [float(one[0]) for one in record["a.late"]] == [0, 0, 1, 2]
+
+
+def test_the_first_law_may_be_of_another_kind_than_the_next_ones():
+    def first(backend):
+        return Uniform(np.zeros(2), np.full(2, 4.0))
+
+    x = Variable("x", first, lambda x_before: Normal(x_before, 1.0))
+    record = {"a.x": [np.array([1.0, 2.0]), np.array([1.5, 2.0]), np.array([1.5, 3.0])]}
+    expected = 2 * np.log(1 / 4) + stats.norm.logpdf([0.5, 0.0, 0.0, 1.0]).sum()
+    score = Story(Entity("a", (x,))).log_probability(record, NumpyBackend(0))
+    assert score == pytest.approx(expected)
+
+
 def test_a_step_may_be_handed_in():
     story, calls = walk(), []
 
@@ -187,7 +207,7 @@ def test_choices_come_as_often_as_the_logit_says(backend):
 def test_what_has_no_chance_is_never_chosen():
     class Edge:  # noise at both ends
         def uniform(self, shape):
-            return np.broadcast_to([0.0, 1 - 2**-53], shape)
+            return np.broadcast_to([0.0, 1.0], shape)
 
     logits = np.array([[-np.inf, 0.0, 0.0, -np.inf]])
     assert Choice(logits, 2).draw(Edge()).tolist() == [[1, 2]]
