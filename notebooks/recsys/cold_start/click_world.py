@@ -1,13 +1,13 @@
 """Users, films and clicks with a known truth: the world in which every policy is tried.
 
-The model, all of it our own choice: a user u and an item i have D latent numbers each. The item's
-are those of its genres, which the catalogue shows, and a rest that it does not show. Who
+The model, all of it our own choice: a user u and an item i have D latent numbers each. An
+item's are those of its genres, which the catalogue shows, and a rest that it does not show. Who
 examines an item is attracted with chance
 
     attraction(u, i, t) = sigmoid(base + u·i + quality_i - ageing min(age_i(t), 30 days)),
 
 and place k is examined with chance 1 / k^0.6, whatever stands there: a click needs both (the
-position-based model, Richardson et al. 2007). What a user has clicked once attracts that user no
+position-based model, Richardson et al. 2007). What a user has clicked attracts that user no
 more. Items come at known hours; hour 0 is where the history ends.
 
 U users, I items, G genres, D latent numbers, B requests, K positions, S slates.
@@ -46,7 +46,7 @@ class SlateLog:
 
 @dataclass
 class World:
-    """Ground truth (tastes, qualities, times), what the catalogue shows, and who has clicked what."""
+    """The truth (tastes, qualities, times), what the catalogue shows, who has clicked what."""
 
     seed: int
     tastes_UD: torch.Tensor
@@ -71,14 +71,14 @@ class World:
         return self.created_I <= hour
 
     def attraction(self, users_B, hour):
-        """(B, I): the chance of a click on examining each item; 0 if clicked before, or not there."""
+        """(B, I): the chance of a click on examining each item; 0 once clicked or not there."""
         taste = self.tastes_UD[users_B] @ self.latent_ID.T
         old = self.ageing * ((hour - self.created_I) / DAY).clamp(0, 30)
         chance = torch.sigmoid(self.base + taste + self.quality_I - old)
         return chance * (self.exists_I(hour) & ~self.consumed_UI[users_B])
 
     def generator(self, *what):
-        """Random numbers of the world's seed and these numbers alone, so that policies share them."""
+        """Random numbers of the world's seed and these numbers alone: policies share them."""
         number = self.seed
         for part in what:
             number = (number * 1_000_003 + int(part) + 1) % (2**62)
@@ -129,8 +129,8 @@ def draw(
     ageing=0.0,
     device="cpu",
 ):
-    """A new world. `known` is the share of variance in what users like of an item that its genres
-    tell; `each_day` items come in each of `days` days, evenly.
+    """A new world. `known` is the share of variance in what users like of an item that its
+    genres tell; `each_day` items come in each of `days` days, evenly.
 
     >>> draw(0, users=5, warm=20, cold=3, each_day=2, days=2).items
     27

@@ -13,8 +13,8 @@ Gaussian posterior (Laplace's approximation) of precision
 
     A_i = 1 / prior + sum over impressions w phi phi',  w = theta s (1 - s)^2 / (1 - theta s),
 
-with s = sigmoid(phi · v_i): Fisher's information of one impression. An UPDATE leaves network and
-tower alone and takes one step of Fisher scoring for the items of the new impressions.
+with s = sigmoid(phi · v_i): Fisher's information of one impression. An UPDATE leaves network
+and tower alone and takes one step of Fisher scoring for the items of the new impressions.
 Exploration draws phi · v_i from that posterior (Thompson sampling; Chapelle and Li 2011).
 
 U users, T clicks, P = width + 1 numbers of a state or an item, I items, G genres, S slates,
@@ -74,7 +74,7 @@ class ItemNetwork(nn.Module):
         return with_one(h[0])
 
     def examined(self, position_SK):
-        """The chance that each place was looked at: 1 on top, and where nobody recorded a position."""
+        """The chance of a look at each place: 1 on top, and where no position was recorded."""
         theta = torch.cat([self.place_K.new_ones(1), torch.sigmoid(self.place_K)])
         place = position_SK.clamp(
             0, len(theta) - 1
@@ -260,8 +260,8 @@ def scores(known, phi_BP, weight=0.0, cold_I=None, generator=None):
 
 
 def is_cold(created_I, now, cutoff_days, exists_I=None):
-    """Which items exploration may lift: younger than the cut-off at `now` (hours, as created_I);
-    an item exactly at the cut-off is too old."""
+    """Which items exploration may lift: younger than the cut-off at `now` (hours, as
+    created_I); an item exactly at the cut-off is too old."""
     if not cutoff_days > 0:
         raise ValueError(f"the cut-off age must be above 0 days, not {cutoff_days}")
     young = (now - created_I) / 24.0 < cutoff_days

@@ -50,7 +50,7 @@ def ips(rewards, propensities, policy, actions):
 
 
 def snips(rewards, propensities, policy, actions):
-    """The same with weights that sum to one; refused where none of the log's actions is taken."""
+    """The same with weights that sum to one; refused where no action of the log is taken."""
     w = weights(propensities, policy, actions)
     need(w.sum() > 0, "the policy never takes an action of the log, so no estimate is possible")
     return (w * _rewards(rewards, w)).sum() / w.sum()
@@ -67,7 +67,7 @@ def doubly_robust(rewards, propensities, policy, actions, model):
 
 
 def effective_sample_size(propensities, policy, actions):
-    """How many rounds of the policy's own would tell as much; N where policy and log are one."""
+    """How many rounds of the policy's own would tell as much; N where policy and log agree."""
     w = weights(propensities, policy, actions)
     return w.sum() ** 2 / (w**2).sum() if w.sum() > 0 else w.sum()
 

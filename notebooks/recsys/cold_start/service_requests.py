@@ -42,7 +42,7 @@ class ServiceError(Exception):
 
 @dataclass(frozen=True)
 class Event:
-    """What a user did, or was shown: `item` is None where only a list was seen; Unix seconds."""
+    """What a user did; `item` is None where a list was only seen. Unix seconds."""
 
     user: str
     item: str | None
@@ -53,7 +53,7 @@ class Event:
 
 
 def parse_schema(text, kind=None):
-    """{field: (type, may be null)} of an Avro schema; for "Interactions" or "Items" if given."""
+    """{field: (type, may be null)} of an Avro schema, of this kind of data set if given."""
     try:
         record = json.loads(text)
         fields = record["fields"] if record["type"] == "record" else None
@@ -128,7 +128,7 @@ def typed_row(texts, schema, now):
 
 
 def check_time(seconds, now, name="TIMESTAMP"):
-    """Raises ValueError for a time that no data of today has; milliseconds are named as such."""
+    """Raises ValueError for a time that no data of today has; milliseconds are named."""
     if type(seconds) not in (int, float):
         raise ValueError(f"{name} must be a number of Unix seconds, not {seconds!r}")
     if not OLDEST <= seconds <= now + SLACK:
@@ -215,13 +215,13 @@ def remember(memory, key, most, value=True):
     if key in memory:
         return False
     memory[key] = value
-    if len(memory) > most:
+    while len(memory) > most:
         memory.popitem(last=False)
     return True
 
 
 def campaign_config(request, explores, before):
-    """The exploration settings, as texts: given, else as before, else the service's defaults."""
+    """The exploration settings, as texts: given, else as before, else the defaults."""
     config = request.get("campaignConfig") or {}
     given = config.get("itemExplorationConfig") or {}
     unknown = sorted(set(config) - {"itemExplorationConfig"} | set(given) - set(EXPLORATION))

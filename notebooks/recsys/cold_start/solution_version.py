@@ -103,8 +103,8 @@ def slate_log(events, item_at, user_at, answered):
 
 
 def full(events, items, answered, recipe=None):
-    """A Version trained from nothing on all events, with offline metrics of a network that never
-    saw a tenth of the users. Raises ValueError with too few events."""
+    """A Version trained from nothing on all events, with offline metrics of a network that
+    never saw a tenth of the users. Raises ValueError with too few events."""
     recipe, count = recipe or Recipe(), len(events)
     need(count >= LEAST, f"{count} interactions are too few to train on: {LEAST} are needed")
     created = creation_times(items, events)
@@ -168,7 +168,7 @@ def _extended(version, new, items):
 
 @torch.no_grad()
 def state(version, clicks):
-    """(P,): the state of who clicked these items, oldest first; unknown ones are passed over."""
+    """(P,): the state of who clicked these items, oldest first; unknown ones do not count."""
     at = version.at
     rows = [at[item] for item in clicks if item in at][-LONGEST:]
     history = torch.tensor([rows or [UNKNOWN]])
