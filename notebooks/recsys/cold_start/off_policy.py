@@ -102,7 +102,8 @@ def read_bandit_log(path):
                 raise ValueError(f"line {reader.line_num}, {row}: {error}") from error
             for name, value in zip(found, (item, place - 1, click, chance), strict=True):
                 found[name].append(value)
-    return {name: torch.tensor(values) for name, values in found.items()}
+    kinds = {"propensity": torch.float64}
+    return {n: torch.tensor(values, dtype=kinds.get(n)) for n, values in found.items()}
 
 
 @torch.no_grad()
