@@ -16,6 +16,7 @@ U users, I items, G genres, D latent numbers, B requests, K positions, S slates.
 from dataclasses import dataclass
 
 import torch
+from service_requests import need
 
 DAY = 24.0  # hours
 SLATE = 10  # items in a list
@@ -116,54 +117,46 @@ def examination(places, device=None):
     return torch.arange(1, places + 1, device=device, dtype=torch.float32) ** -0.6
 
 
-def draw(
-    seed,
-    users=600,
-    warm=1740,
-    cold=191,
-    each_day=24,
-    days=8,
-    latent=8,
-    genres=18,
-    known=0.7,
-    ageing=0.0,
-    device="cpu",
-):
-    """A new world. `known` is the share of variance in what users like of an item that its
-    genres tell; `each_day` items come in each of `days` days, evenly.
+def draw(seed, users=600, warm=1740, cold=191, each_day=24, days=8, *, ageing=0.0, **more):
+    """A new world: items with a past, items that come at hour 0, and some in each day, evenly.
+
+    More: `known` (0.7), the share of variance in what users like of an item that genres tell;
+    `latent` (8) numbers, `genres` (18), `device`.
 
     >>> draw(0, users=5, warm=20, cold=3, each_day=2, days=2).items
     27
     """
+    options = {"latent": 8, "genres": 18, "known": 0.7, "device": "cpu"} | more
+    latent, genres, known, device = (
+        options.pop(n) for n in ("latent", "genres", "known", "device")
+    )
     for name, value in {
         "users": users,
         "warm": warm,
         "latent": latent,
         "genres": genres,
     }.items():
-        if value < 1:
-            raise ValueError(f"{name} must be 1 or more to make a world, not {value}")
-    if not 0 <= known <= 1:
-        raise ValueError(f"known must lie in 0 to 1, a share of variance, not {known}")
-    luck = torch.Generator().manual_seed(seed)
-    normal = lambda *shape: torch.randn(*shape, generator=luck)  # noqa: E731
-    count, new = warm + cold + each_day * days, each_day * days
+        need(value >= 1, f"{name} must be 1 or more to make a world, not {value}")
+    need(0 <= known <= 1, f"known must lie in 0 to 1, a share of variance, not {known}")
+    need(not options, f"a world has no {sorted(options)}")
+    luck, new = torch.Generator().manual_seed(seed), each_day * days
+    count = warm + cold + new
     genres_IG = torch.zeros(count, genres)
     order = torch.rand(count, genres, generator=luck).argsort(1)
     many = torch.randint(1, 4, (count,), generator=luck).clamp(max=genres)
     genres_IG.scatter_(1, order, (torch.arange(genres) < many[:, None]).float())
-    told = genres_IG @ normal(genres, latent)
-    told = told / told.std()
-    latent_ID = (
-        (known**0.5 * told + (1 - known) ** 0.5 * normal(count, latent)) * 1.5 / latent**0.5
-    )
+    told = genres_IG @ torch.randn(genres, latent, generator=luck)
+    own = (1 - known) ** 0.5 * torch.randn(count, latent, generator=luck)
+    latent_ID = (known**0.5 * told / told.std() + own) * 1.5 / latent**0.5
     before = -DAY * (35 + 365 * torch.rand(warm, generator=luck))
-    created = torch.cat(
-        [before, torch.zeros(cold), torch.arange(new) * DAY * days / max(new, 1)]
+    later = torch.arange(new) * DAY * days / max(new, 1)
+    created = torch.cat([before, torch.zeros(cold), later])
+    tastes = torch.randn(users, latent, generator=luck)
+    quality = 0.8 * torch.randn(count, generator=luck)
+    fields = (field.to(device) for field in (tastes, latent_ID, quality, genres_IG, created))
+    return World(
+        seed, *fields, ageing, torch.zeros(users, count, dtype=torch.bool, device=device)
     )
-    fields = (normal(users, latent), latent_ID, 0.8 * normal(count), genres_IG, created)
-    consumed = torch.zeros(users, count, dtype=torch.bool)
-    return World(seed, *(field.to(device) for field in fields), ageing, consumed.to(device))
 
 
 def history(world, days=14, visits=2):

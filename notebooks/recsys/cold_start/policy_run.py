@@ -4,8 +4,8 @@ to discovery, concentration.
 Every policy starts from the same log and the same trained model, sees the same users in the
 same hours with the same luck, and shows nobody what they clicked before; new items may be shown
 from their first hour, by their metadata. The baseline is exploitation alone: the same network,
-fed and tuned alike, at weight 0 and without UPDATE. A FULL training is `item_network.train` from
-nothing on the whole log so far.
+fed and tuned alike, at weight 0 and without UPDATE. A FULL training starts from nothing, on the
+whole log so far.
 
 B users of an hour, I items, K places, P numbers of a state, H hours.
 """

@@ -225,24 +225,7 @@ class Service:
     def _wait(self, arn, folder, process):
         with self.lock:
             self.things[arn]["status"] = "CREATE IN_PROGRESS"
-        try:
-            process.wait(self.limit_s)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        try:
-            if process.returncode:
-                lines = (folder / "stderr").read_text("utf-8", "replace").strip().splitlines()
-                ended = f"the trainer was ended by signal {-process.returncode}"
-                raise ValueError(
-                    ended if process.returncode < 0 else (lines or ["unknown"])[-1]
-                )
-            version, outcome = sv.load(folder / "version.pt"), {"status": "ACTIVE"}
-        except Exception as error:  # whatever it was belongs into the version's state
-            version, outcome = (
-                None,
-                {"status": "CREATE FAILED", "failureReason": str(error)[-500:]},
-            )
+        version, outcome = sv.finished(process, folder, self.limit_s)
         with self.lock:
             if version is not None:
                 self.versions[arn] = version
@@ -310,6 +293,6 @@ class Service:
             sr.remember(self.answered, name, MOST_LISTS, [item for item, _ in found])
         rows = [{"itemId": item, "score": score} for item, score in found]
         return {
-            "recommendationId": name,
             "personalizedRanking" if ranking else "itemList": rows,
+            "recommendationId": name,
         }

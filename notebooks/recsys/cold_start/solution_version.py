@@ -11,6 +11,7 @@ events showed (see item_network).
 
 import json
 import os
+import subprocess
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -224,6 +225,26 @@ def load(path):
     """The Version of a file, which may hold tensors, numbers and texts alone: no code runs."""
     kept = torch.load(path, weights_only=True)
     return Version(net=_network(kept["net"]), known=Beliefs(**kept["known"]), **kept["fields"])
+
+
+def finished(process, folder, limit_s):
+    """(Version or None, the fields of its state) once the trainer of this folder has ended; it
+    is ended after so many seconds."""
+    why = f"the training took longer than {limit_s:g} s and was ended"
+    try:
+        process.wait(limit_s)
+        why = f"the trainer was ended by signal {-process.returncode}"
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    try:
+        need(process.returncode >= 0, why)
+        if process.returncode:
+            said = (folder / "stderr").read_text("utf-8", "replace").strip().splitlines()
+            raise ValueError(said[-1] if said else "the trainer gave no reason")
+        return load(folder / "version.pt"), {"status": "ACTIVE"}
+    except Exception as error:  # whatever it was belongs into the version's state
+        return None, {"status": "CREATE FAILED", "failureReason": str(error)[-500:]}
 
 
 def main(folder):

@@ -122,55 +122,46 @@ def ratio(worlds, metric, one, other):
 
 def record(receipt, worlds, family):
     """Everything that the page says of these worlds goes into the receipt."""
-    unit = {"rate": "clicks/place", "clicks": "clicks/place", "discovery": "1/1000 h"}
+    start, count = "" if family == "films" else "news_", len(worlds)
     for name in worlds[0]:
-        if name == "offline":
-            continue
-        for metric in ("rate", "clicks", "regret", "cold", "found", "discovery", "gini"):
+        for metric in ("rate", "regret", "cold", "found", "gini") if name != "offline" else ():
             mean, low, high = interval([world[name][metric] for world in worlds])
-            receipt.record(
-                f"{slug(name)}_{metric}",
-                mean,
-                unit.get(metric, "share"),
-                low,
-                high,
-                len(worlds),
-            )
+            receipt.record(f"{start}{slug(name)}_{metric}", mean, "share", low, high, count)
         if name in POLICIES:
-            y = np.mean([world[name]["days"] for world in worlds], axis=0)
-            receipt.curve(f"days_{slug(name)}", day=list(range(1, len(y) + 1)), rate=y.tolist())
-    new, old = "weight 0.3, hourly and FULL", "baseline, FULL"
-    pairs = {"ctr_gain": ("rate", new, old), "update_gain": ("rate", "weight 0, hourly", old)}
-    pairs["conversion_gain"] = "rate", new, "baseline, FULL, no new items"
-    pairs["explore_gain"] = "rate", "weight 0.3, hourly", "weight 0, hourly"
-    pairs["explore_all_gain"] = "rate", "weight 1, hourly", "weight 0, hourly"
-    if family == "films":
-        pairs["mrr_end_gain"] = "true_mrr", new, old
-        pairs["never_gain"] = "rate", "weight 0.3, never", "weight 0.3, hourly"
-        for name in ("half the genres wrong", "no impressions", "times in milliseconds"):
-            pairs[f"{slug(name)}_gain"] = "rate", name, "weight 0.3, hourly"
-        still = "baseline, never trained again"
-        pairs["noisy_baseline_gain"] = "rate", "baseline, half the genres wrong", still
-    for name, (metric, one, other) in pairs.items():
-        values = [100 * (value - 1) for value in ratio(worlds, metric, one, other)]
-        receipt.record(name, values[0], "%", *values[1:], len(worlds))
-    for name, one in (("faster", new), ("faster_all", "weight 1, hourly")):
-        receipt.record(
-            f"discovery_{name}", *_first(ratio(worlds, "discovery", one, old), "×"), len(worlds)
-        )
-    cold = ratio(worlds, "cold", "weight 1, hourly", "weight 0, hourly")
-    receipt.record("cold_ratio", *_first(cold, "×"), len(worlds))
-    for metric in ("mrr_at_25", "precision_at_10", "coverage") if family == "films" else ():
+            y = np.mean([world[name]["days"] for world in worlds], axis=0).tolist()
+            day = list(range(1, len(y) + 1))
+            receipt.curve(f"{start}days_{slug(name)}", day=day, rate=y)
+    for name, (unit, metric, one, other) in comparisons(family).items():
+        values = ratio(worlds, metric, one, other)
+        if unit == "%":
+            values = [100 * (value - 1) for value in values]
+        receipt.record(start + name, values[0], unit, *values[1:], count)
+    for metric in ("mrr_at_25", "precision_at_10", "coverage") if not start else ():
         for weight, name in (("0.3", "some"), ("1.0", "all")):
-            drops = [
-                100 * (1 - w["offline"][weight][metric] / w["offline"]["0.0"][metric])
-                for w in worlds
-            ]
-            receipt.record(f"{metric}_drop_{name}", *_first(interval(drops), "%"), len(worlds))
+            pairs = [[w["offline"][at][metric] for at in (weight, "0.0")] for w in worlds]
+            mean, low, high = interval([100 * (1 - one / other) for one, other in pairs])
+            receipt.record(f"{metric}_drop_{name}", mean, "%", low, high, count)
 
 
-def _first(values, unit):
-    return values[0], unit, *values[1:]
+def comparisons(family):
+    """{name: (unit, metric, policy, the policy that it is compared with)}"""
+    new, old, every = "weight 0.3, hourly and FULL", "baseline, FULL", "weight 0.3, hourly"
+    most, least = "weight 1, hourly", "weight 0, hourly"
+    found = {"ctr_gain": ("%", "rate", new, old), "update_gain": ("%", "rate", least, old)}
+    found["conversion_gain"] = "%", "rate", new, "baseline, FULL, no new items"
+    found["explore_gain"] = "%", "rate", every, least
+    found["explore_all_gain"] = "%", "rate", most, least
+    found["discovery_faster"] = "×", "discovery", new, old
+    found["discovery_faster_all"] = "×", "discovery", most, old
+    found["cold_ratio"] = "×", "cold", most, least
+    if family == "films":
+        found["mrr_end_gain"] = "%", "true_mrr", new, old
+        found["never_gain"] = "%", "rate", "weight 0.3, never", every
+        for name in ("half the genres wrong", "no impressions", "times in milliseconds"):
+            found[f"{slug(name)}_gain"] = "%", "rate", name, every
+        still = "baseline, never trained again"
+        found["noisy_baseline_gain"] = "%", "rate", "baseline, half the genres wrong", still
+    return found
 
 
 def slug(name):
