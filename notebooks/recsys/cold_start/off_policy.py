@@ -22,7 +22,7 @@ COLUMNS = ("timestamp", "item_id", "position", "click", "propensity_score")
 
 def weights(propensities, policy, actions):
     """(N,) ratios of the new policy's chance to the log's, all inputs checked."""
-    chance, policy = torch.as_tensor(propensities).double(), torch.as_tensor(policy).double()
+    chance, policy = _double(propensities), _double(policy)
     actions = torch.as_tensor(actions).long()
     shapes = tuple(chance.shape), tuple(policy.shape), tuple(actions.shape)
     same = policy.ndim == 2 and chance.shape == actions.shape == policy.shape[:1]
@@ -58,8 +58,8 @@ def snips(rewards, propensities, policy, actions):
 
 def doubly_robust(rewards, propensities, policy, actions, model):
     """The model's rewards (N, A) under the policy, corrected by its errors on what was seen."""
-    w, policy = weights(propensities, policy, actions), torch.as_tensor(policy).double()
-    model, actions = torch.as_tensor(model).double(), torch.as_tensor(actions).long()
+    w, policy = weights(propensities, policy, actions), _double(policy)
+    model, actions = _double(model), torch.as_tensor(actions).long()
     fine = model.shape == policy.shape and model.isfinite().all()
     need(fine, f"the model must hold finite rewards of shape {tuple(policy.shape)}")
     taken = model.gather(1, actions[:, None])[:, 0]
@@ -72,8 +72,13 @@ def effective_sample_size(propensities, policy, actions):
     return w.sum() ** 2 / (w**2).sum() if w.sum() > 0 else w.sum()
 
 
+def _double(values):
+    """float64, on the way from a list too: its default would be float32."""
+    return torch.as_tensor(values, dtype=torch.float64)
+
+
 def _rewards(rewards, w):
-    r = torch.as_tensor(rewards).double()
+    r = _double(rewards)
     fine = r.shape == w.shape and r.isfinite().all()
     need(fine, f"rewards must be finite, one a round, {tuple(w.shape)}, not {tuple(r.shape)}")
     return r
