@@ -2,8 +2,8 @@
 
 `reference_estimates.json` was made in an environment of its own with obp 0.5.7 and NumPy 1.26:
 numpy.random.default_rng(7); for (N, A) in (1, 2), (37, 3), (120, 5): a logging policy
-(Dirichlet, mixed with a tenth of uniform), actions drawn from it, coin rewards, a new policy (Dirichlet),
-uniform predicted rewards, all rounded to 6 digits and stored; then
+(Dirichlet, mixed with a tenth of uniform), actions drawn from it, coin rewards, a new policy
+(Dirichlet), uniform predicted rewards, all rounded to 6 digits and stored; then
 InverseProbabilityWeighting, SelfNormalizedInverseProbabilityWeighting and DoublyRobust of
 obp.ope.estimators. On one file of the real logs, with a random policy, ours differed from obp's
 by less than a hundred-millionth, as this comparison did once by hand.
@@ -52,8 +52,7 @@ def test_the_logs_own_policy_is_its_mean_and_worth_all_rounds():
 
 
 def test_a_right_model_makes_the_robust_estimate_exact_whatever_the_chances():
-    model = torch.tensor([[0.2, 0.9], [0.4, 0.1]])
-    policy = torch.tensor([[0.5, 0.5], [1.0, 0.0]])
+    model, policy = [[0.2, 0.9], [0.4, 0.1]], [[0.5, 0.5], [1.0, 0.0]]
     args = [0.9, 0.4], [0.3, 0.01], policy, [1, 0]
     assert abs(float(off_policy.doubly_robust(*args, model)) - (0.55 + 0.4) / 2) < 1e-7
 
