@@ -102,7 +102,10 @@ def main(argv=None):
     options = parser.parse_args(argv)
     torch.set_num_threads(options.threads)
     receipt = receipts.start("cold_start", device.tier("cpu"), threads=options.threads)
-    world, recipe = click_world.draw(0, options.users), Recipe(epochs=1, batch=100)
+    world, recipe = (
+        click_world.draw(0, options.users),
+        Recipe(steps=options.users // 100, batch=100),
+    )
     log = click_world.history(world)
     clicks = int(log.clicks_SK.sum())
     pairs = {"ours": lambda: item_network.train(log, world.genres_IG, world.users, recipe)}

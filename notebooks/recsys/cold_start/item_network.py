@@ -25,8 +25,11 @@ from dataclasses import dataclass, replace
 
 import torch
 from click_world import SLATE, UNKNOWN
+from service_requests import need
 from torch import nn
 from torch.nn import functional as F
+
+EVIDENCE_STEPS = 15
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,7 @@ class Recipe:
     held-out users (study_cold_start --tune)."""
 
     width: int = 16
-    epochs: int = 8
+    steps: int = 150
     rate: float = 0.04
     batch: int = 32  # users in a step
     offset_sd: float = 0.1  # of the offsets' directions, before the data is seen
@@ -120,47 +123,42 @@ def loss_of(net, log, history_UT, before_S, vectors_IP, rows):
     return -each.sum(), int((items_SK >= 0).sum())
 
 
-def train(log, genres_IG, users, recipe=None, skip_users=None, after_epoch=None):
-    """An ItemNetwork trained from nothing on the whole log, its end included.
-
-    `skip_users`, a mask, are left out for those who measure on them; `after_epoch(epoch, net)`
-    may look on. Raises ValueError for an empty log.
-    """
-    recipe = recipe or Recipe()
-    if not len(log):
-        raise ValueError("the log holds no list to train on; 1 or more are needed")
-    device = log.user_S.device
+def train(log, genres_IG, users, recipe=None, skip_users=None):
+    """An ItemNetwork trained from nothing on the whole log, its end included; `skip_users`, a
+    mask, are left out for those who measure on them. Raises ValueError for an empty log."""
+    recipe, device = recipe or Recipe(), log.user_S.device
+    skip = torch.zeros(users, dtype=torch.bool) if skip_users is None else skip_users.cpu()
+    kept = log.rows(~skip.to(device)[log.user_S])
+    need(len(kept), "the log holds no list to train on; 1 or more are needed")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)
         net = ItemNetwork(genres_IG.cpu(), recipe.width).to(device)
-    history, before = sequences(log, users)
-    luck = torch.Generator().manual_seed(recipe.seed)
-    scale = prior_sd(net, recipe)
-    trained = (
-        torch.ones(users, dtype=torch.bool, device=device)
-        if skip_users is None
-        else ~skip_users
-    )
-    shown = int((log.items_SK[trained[log.user_S]] >= 0).sum())
-    who = trained.nonzero()[:, 0]
+    history, before = sequences(kept, users)
+    scale, shown = prior_sd(net, recipe), int((kept.items_SK >= 0).sum())
     optimiser = torch.optim.Adam(net.parameters(), recipe.rate)
-    steps = recipe.epochs * -(-len(who) // recipe.batch)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda n: 1 - n / steps)
-    for epoch in range(recipe.epochs):
-        for users_B in who[torch.randperm(len(who), generator=luck).to(device)].split(
-            recipe.batch
-        ):
-            chosen = torch.zeros(users, dtype=torch.bool, device=device)
-            chosen[users_B] = True
-            nll, count = loss_of(net, log, history, before, net.vectors(), chosen[log.user_S])
-            prior = ((net.offset_IP / scale) ** 2).sum() / 2
-            optimiser.zero_grad()
-            (nll / max(count, 1) + prior / max(shown, 1)).backward()
-            optimiser.step()
-            schedule.step()
-        if after_epoch is not None:
-            after_epoch(epoch, net)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda n: 1 - n / recipe.steps)
+    batches = _batches((~skip).nonzero()[:, 0], recipe)
+    for users_B in batches:
+        chosen = torch.zeros(users, dtype=torch.bool)
+        chosen[users_B] = True
+        rows = chosen.to(device)[kept.user_S]
+        if not rows.any():
+            continue
+        nll, count = loss_of(net, kept, history, before, net.vectors(), rows)
+        prior = ((net.offset_IP / scale) ** 2).sum() / 2
+        optimiser.zero_grad()
+        (nll / count + prior / shown).backward()
+        optimiser.step()
+        schedule.step()
     return net.eval()
+
+
+def _batches(who, recipe):
+    """So many batches of users as the recipe has steps, everyone once before anyone again."""
+    luck, found = torch.Generator().manual_seed(recipe.seed), []
+    while len(found) < recipe.steps:
+        found += who[torch.randperm(len(who), generator=luck)].split(recipe.batch)
+    return found[: recipe.steps]
 
 
 def prior_sd(net, recipe):
@@ -182,24 +180,32 @@ class Beliefs:
 
 @torch.no_grad()
 def beliefs(net, log, users, recipe=None):
-    """The posterior of all items around a trained network, with the prior's variances estimated
-    anew from items that were shown (one step of EM): how wrong metadata usually is.
+    """The posterior of all items around a trained network, with the prior estimated anew.
+
+    Around its vector an item's log-likelihood is about that of a normal with information I and
+    the score's slope, so from the tower its offset is pulled by I offset + score. The prior's
+    variances are those under which the offsets of shown items are likeliest (MacKay's fixed
+    point for the evidence): how wrong metadata usually is.
     """
-    recipe = recipe or Recipe()
     history, before = sequences(log, users)
     vectors = net.vectors()
     phi_SP = net.states(history, vectors)[log.user_S, before]
     zero = torch.zeros(*vectors.shape, vectors.shape[1], device=vectors.device)
-    information, _ = evidence(
-        vectors, phi_SP, log.items_SK, net.examined(log.position_SK), log.clicks_SK, zero
-    )
-    first = torch.linalg.inv(information + torch.diag(prior_sd(net, recipe) ** -2))
-    seen = (
-        torch.diagonal(information, dim1=1, dim2=2)[:, -1] > 0
-    )  # not empty: a log has impressions
-    variance = (net.offset_IP**2 + torch.diagonal(first, dim1=1, dim2=2))[seen].mean(0)
+    shown = log.items_SK, net.examined(log.position_SK), log.clicks_SK
+    information, score = evidence(vectors, phi_SP, *shown, zero)
+    pull = (information @ net.offset_IP[..., None])[..., 0] + score
+    seen = torch.diagonal(information, dim1=1, dim2=2)[:, -1] > 0
+    variance = prior_sd(net, recipe or Recipe()) ** 2
+    for _ in range(EVIDENCE_STEPS):
+        covariance = torch.linalg.inv(information + torch.diag(1 / variance))
+        offset = torch.einsum("ipq,iq->ip", covariance, pull)
+        known = 1 - torch.diagonal(covariance, dim1=1, dim2=2) / variance
+        found = (offset**2)[seen].sum(0) / known[seen].sum(0).clamp(min=1e-6)
+        variance = found.clamp(min=1e-4, max=9)
     precision = information + torch.diag(1 / variance)
-    return Beliefs(vectors, precision, torch.linalg.inv(precision), variance)
+    covariance = torch.linalg.inv(precision)
+    mean = net.tower(net.genres_IG) + torch.einsum("ipq,iq->ip", covariance, pull)
+    return Beliefs(mean, precision, covariance, variance)
 
 
 def evidence(mean_IP, phi_SP, items_SK, theta_SK, clicks_SK, information_IPP):
@@ -248,8 +254,7 @@ def scores(known, phi_BP, weight=0.0, cold_I=None, generator=None):
     """(B, I) logits to rank by: the posterior's mean, and for the items of the mask `cold_I`
     `weight` times one draw's deviation from it. Weight 1 is Thompson sampling.
     """
-    if not 0 <= weight <= 1:
-        raise ValueError(f"the exploration weight must lie in 0 to 1, not {weight}")
+    need(0 <= weight <= 1, f"the exploration weight must lie in 0 to 1, not {weight}")
     found = phi_BP @ known.mean_IP.T
     if weight == 0 or cold_I is None or not cold_I.any():
         return found
@@ -262,7 +267,6 @@ def scores(known, phi_BP, weight=0.0, cold_I=None, generator=None):
 def is_cold(created_I, now, cutoff_days, exists_I=None):
     """Which items exploration may lift: younger than the cut-off at `now` (hours, as
     created_I); an item exactly at the cut-off is too old."""
-    if not cutoff_days > 0:
-        raise ValueError(f"the cut-off age must be above 0 days, not {cutoff_days}")
+    need(cutoff_days > 0, f"the cut-off age must be above 0 days, not {cutoff_days}")
     young = (now - created_I) / 24.0 < cutoff_days
     return young if exists_I is None else young & exists_I

@@ -12,11 +12,13 @@ B users of an hour, I items, K places, P numbers of a state, H hours.
 
 from dataclasses import dataclass, replace
 
+import click_world
 import item_network
 import torch
 from click_world import DAY, SLATE, join, slates, without_impressions
 from item_network import Beliefs, Recipe
 
+COLD_DAYS = 30  # what counts as new in the results, whatever a policy believes
 EPOCH_HOURS = 1_600_000_000 / 3600  # hour 0 of the world in Unix time
 
 
@@ -41,13 +43,15 @@ class Policy:
 POLICIES = {
     "popular": Policy("popular", update=1),
     "baseline, never trained again": Policy(),
-    "baseline, FULL": Policy(full=2),
-    "baseline, FULL, no new items": Policy(full=2, old_only=True),
+    "baseline, FULL": Policy(full=3),
+    "weight 0.3, never": Policy(weight=0.3),
     "weight 0, hourly": Policy(weight=0.0, update=1),
     "weight 0.3, hourly": Policy(weight=0.3, update=1),
     "weight 1, hourly": Policy(weight=1.0, update=1),
-    "weight 0.3, never": Policy(weight=0.3),
-    "weight 0.3, hourly and FULL": Policy(weight=0.3, update=1, full=2),
+    "weight 0, hourly and FULL": Policy(weight=0.0, update=1, full=3),
+    "weight 0.3, hourly and FULL": Policy(weight=0.3, update=1, full=3),
+    "weight 1, hourly and FULL": Policy(weight=1.0, update=1, full=3),
+    "no new items": Policy(weight=0.3, update=1, full=3, old_only=True),
     "oracle": Policy("oracle"),
 }
 
@@ -82,8 +86,8 @@ class Outcome:
 
     clicks_H: torch.Tensor
     expected_H: torch.Tensor  # clicks expected by the truth: less luck in it
-    oracle_H: torch.Tensor  # clicks expected of the best lists, after the same past
-    cold_H: torch.Tensor  # places given to items younger than the cut-off, by true times
+    ever_H: torch.Tensor  # items that were shown until then, of those that there are
+    cold_H: torch.Tensor  # places given to items younger than COLD_DAYS, by true times
     places_H: torch.Tensor
     shown_I: torch.Tensor
     found_I: torch.Tensor  # hour of the fifth click; infinite where it never came
@@ -92,10 +96,6 @@ class Outcome:
     def rate(self, hours=slice(None)):
         """Expected clicks for each place shown, in these hours."""
         return float(self.expected_H[hours].sum() / self.places_H[hours].sum())
-
-    def regret(self):
-        """The share of the best lists' expected clicks that was lost."""
-        return 1 - float(self.expected_H.sum() / self.oracle_H.sum())
 
     def cold_share(self):
         return float(self.cold_H.sum() / self.places_H.sum())
@@ -122,28 +122,31 @@ def run(world, log, model, policy, genres_IG=None, days=8, visits=50, recipe=Non
             model, waiting = _updated(model, waiting, world, policy, popular), []
         users = world.requests(hour, visits)
         phi = model.state_UP[users]
-        items, cold, best = _lists(world, policy, model, popular, users, phi, hour)
+        items = _lists(world, policy, model, popular, users, phi, hour)
         expected = world.expected(users, items, hour).sum()
         clicks = world.show(users, items, hour)
         fresh.append(slates(users, hour, items, clicks))
         waiting.append((phi, fresh[-1]))
         _read_clicks(model, users, items, clicks)
-        tally.add(hour, items, clicks, (expected, best, cold[items].sum()))
+        tally.add(hour, items, clicks, expected)
     return tally.outcome(model)
 
 
 class _Tally:
     def __init__(self, world):
-        self.sums, self.shown_I = [], torch.zeros(world.items, device=world.created_I.device)
+        self.world, self.sums = world, []
+        self.shown_I = torch.zeros(world.items, device=world.created_I.device)
         self.clicked_I = self.shown_I.clone()
         self.found_I = torch.full_like(self.shown_I, torch.inf)
 
-    def add(self, hour, items, clicks, sums):
-        places, one = torch.tensor(float(items.numel())), self.shown_I.new_ones(items.numel())
-        self.sums.append([clicks.sum(), *sums, places.to(one.device)])
+    def add(self, hour, items, clicks, expected):
+        there, one = self.world.exists_I(hour), self.shown_I.new_ones(items.numel())
         self.shown_I.index_add_(0, items.flatten(), one)
         self.clicked_I.index_add_(0, items.flatten(), clicks.flatten().float())
         self.found_I[(self.clicked_I >= 5) & self.found_I.isinf()] = float(hour)
+        ever = (self.shown_I > 0).sum() / there.sum()
+        cold = item_network.is_cold(self.world.created_I, hour, COLD_DAYS, there)[items].sum()
+        self.sums.append([clicks.sum(), expected, ever, cold, one.sum()])
 
     def outcome(self, model):
         rows = torch.stack([torch.stack([value.float() for value in row]) for row in self.sums])
@@ -156,16 +159,12 @@ def _seen(fresh, world, policy):
 
 
 def _lists(world, policy, model, popular, users, phi, hour):
-    """(lists (B, K), the truly cold (I,), what the best lists would earn) of this hour."""
+    """The lists (B, K) of this hour."""
     hidden = ~world.exists_I(hour) | world.consumed_UI[users]
     if policy.old_only:
         hidden = hidden | (world.created_I >= 0)
-    chance = world.attraction(users, hour)
-    truly_cold = item_network.is_cold(
-        world.created_I, hour, policy.cutoff_days, world.exists_I(hour)
-    )
     if policy.kind == "oracle":
-        value = chance
+        value = world.attraction(users, hour)
     elif popular is not None:
         value = popular.score_I.expand(len(users), -1)
     else:
@@ -173,9 +172,7 @@ def _lists(world, policy, model, popular, users, phi, hour):
         cold = item_network.is_cold(told, hour, policy.cutoff_days, world.exists_I(hour))
         luck = world.generator(7, hour)
         value = item_network.scores(model.known, phi, policy.weight, cold, luck)
-    items = value.masked_fill(hidden, -torch.inf).topk(SLATE).indices
-    best = world.expected(users, chance.topk(SLATE).indices, hour).sum()
-    return items, truly_cold, best
+    return value.masked_fill(hidden, -torch.inf).topk(SLATE).indices
 
 
 def _updated(model, waiting, world, policy, popular):
@@ -227,6 +224,26 @@ class Popularity:
     def score_I(self):
         mean = self.clicks_I.sum() / self.looks_I.sum()
         return (self.clicks_I + self.PRIOR * mean) / (self.looks_I + self.PRIOR)
+
+
+def regret(outcome, oracle):
+    """The share of the expected clicks of the oracle's own run that was lost."""
+    return 1 - float(outcome.expected_H.sum() / oracle.expected_H.sum())
+
+
+@torch.no_grad()
+def ndcg(world, model, policy, hour):
+    """What everybody's ten would earn by true chances, over what the best ten would. What this
+    world remembers as clicked is left out: give all policies one world as their yardstick."""
+    chance = world.attraction(torch.arange(world.users, device=world.created_I.device), hour)
+    cold = item_network.is_cold(world.created_I, hour, policy.cutoff_days)
+    luck = world.generator(9)
+    found = item_network.scores(model.known, model.state_UP, policy.weight, cold, luck)
+    items = found.masked_fill(chance == 0, -torch.inf).topk(SLATE).indices
+    looks = click_world.examination(SLATE, chance.device)
+    earned = (chance.gather(1, items) * looks).sum(1)
+    best = (chance.topk(SLATE).values * looks).sum(1)
+    return float((earned / best).mean())
 
 
 def gini(shown_I):

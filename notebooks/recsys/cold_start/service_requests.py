@@ -11,7 +11,7 @@ import csv
 import io
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 REQUIRED = {
     "Interactions": {"USER_ID": "string", "ITEM_ID": "string", "TIMESTAMP": "long"},
@@ -25,11 +25,10 @@ EVENT_FIELDS = {"eventId", "eventType", "itemId", "sentAt", "recommendationId", 
 EXPLORATION = {"explorationWeight": "0.3", "explorationItemAgeCutOff": "30.0"}
 NOT_BUILT = ("filterArn", "filterValues", "promotions", "context", "metadataColumns", "domain")
 NOT_BUILT += ("recommenderArn", "kmsKeyArn", "performHPO", "performAutoML", "solutionConfig")
-NOT_BUILT += (
-    "performAutoTraining",
-    "performIncrementalUpdate",
-    "publishAttributionMetricsToS3",
-)
+NOT_BUILT += ("performAutoTraining", "performIncrementalUpdate", "minProvisionedTPS", "tags")
+NOT_BUILT += ("publishAttributionMetricsToS3",)
+TYPES_ASKED = {"dataSource": dict, "campaignConfig": dict, "numResults": int}
+TYPES_ASKED |= dict.fromkeys(("eventList", "items", "inputList"), list)
 
 
 class ServiceError(Exception):
@@ -62,11 +61,15 @@ def parse_schema(text, kind=None):
         raise ValueError(
             f'a schema is JSON with "type": "record" and "fields": {error}'
         ) from error
+    for field in fields:
+        fine = not field.get("categorical") or field["name"] == "GENRES"
+        need(fine, f"{field['name']}: GENRES alone can be categorical here")
     found = {}
     for name, given in named:
         types = given if isinstance(given, list) else [given]
         plain = [one for one in types if one != "null"]
-        if name in found or len(plain) != 1 or str(plain[0]) not in TYPES:
+        fine = isinstance(name, str) and name not in found
+        if not fine or len(plain) != 1 or str(plain[0]) not in TYPES:
             allowed = f"one of {sorted(TYPES)}, alone or with null"
             raise ValueError(
                 f"field {name!r} must occur once and have {allowed}, not {given!r}"
@@ -132,10 +135,10 @@ def check_time(seconds, now, name="TIMESTAMP"):
     if type(seconds) not in (int, float):
         raise ValueError(f"{name} must be a number of Unix seconds, not {seconds!r}")
     if not OLDEST <= seconds <= now + SLACK:
-        milli = OLDEST <= seconds / 1000 <= now + SLACK
+        milli = 1000 * OLDEST <= seconds <= 1000 * (now + SLACK)
         guess = "; it looks like milliseconds, and seconds are needed" if milli else ""
         span = f"between 1990 ({OLDEST}) and a day from now ({int(now + SLACK)})"
-        raise ValueError(f"{name} {seconds} must lie {span} in Unix seconds{guess}")
+        raise ValueError(f"{name} {seconds:.6g} must lie {span} in Unix seconds{guess}")
 
 
 def events_of(rows):
@@ -166,6 +169,16 @@ def parse_event(user, one, now):
     names("eventType and ids", list(dict.fromkeys(filter(lambda it: it is not None, told))), 0)
     check_time(one.get("sentAt"), now, "sentAt")
     return Event(user, told[0], one["eventType"], float(one["sentAt"]), tuple(shown), told[2])
+
+
+def resolved(event, answered):
+    """The event with the list of its recommendation as its impression, where it has none.
+
+    `answered` is {recommendation id: item ids}; what was answered is kept with the event, so a
+    list that is forgotten later does it no harm.
+    """
+    shown = event.impression or tuple(answered.get(event.recommendation) or ())
+    return replace(event, impression=shown)
 
 
 def item_row(one, schema, now):
@@ -224,11 +237,11 @@ def campaign_config(request, explores, before):
     """The exploration settings, as texts: given, else as before, else the defaults."""
     config = request.get("campaignConfig") or {}
     given = config.get("itemExplorationConfig") or {}
+    need(isinstance(given, dict), "itemExplorationConfig is an object")
     unknown = sorted(set(config) - {"itemExplorationConfig"} | set(given) - set(EXPLORATION))
-    if unknown or (given and not explores) or request.get("minProvisionedTPS", 1) != 1:
-        raise ValueError(
-            f"not built, or not for this recipe: {unknown or 'this configuration'}"
-        )
+    told = unknown or "exploration with this recipe"
+    need(not unknown and (explores or not given), f"not built: {told}")
+    need(all(isinstance(one, str) for one in given.values()), "exploration is told in texts")
     found = EXPLORATION | before.get("itemExplorationConfig", {}) | given
     weight, days = (float(found[name]) for name in EXPLORATION)
     if not 0 <= weight <= 1 or not 0 < days < float("inf"):
@@ -236,11 +249,15 @@ def campaign_config(request, explores, before):
     return {"itemExplorationConfig": found} if explores else {}
 
 
-def refuse_unbuilt(request):
-    """Raises ValueError where a request asks for what is not built, rather than half obey."""
+def checked(request):
+    """The request, its fields of the right types; what is not built is refused by name."""
     asked = [name for name in NOT_BUILT if request.get(name) not in (None, False, {}, [], "")]
-    if asked:
-        raise ValueError(f"not built in this service: {', '.join(asked)}")
+    need(not asked, f"not built in this service: {', '.join(asked)}")
+    for name, value in request.items():
+        kind = TYPES_ASKED.get(name, str)
+        fine = name in NOT_BUILT or (isinstance(value, kind) and type(value) is not bool)
+        need(fine, f"{name} must be of type {kind.__name__}, not {type(value).__name__}")
+    return request
 
 
 def past_of(events):
@@ -249,6 +266,22 @@ def past_of(events):
     for event in events:
         found[event.user].append((event.time, event.kind, event.item or ""))
     return {user: sorted(rows) for user, rows in found.items()}
+
+
+def training_job(bulk, streamed, kind, read=None):
+    """The events that a trainer reads, as JSON takes them: all, or for an UPDATE those streamed
+    after the first `read`, with the clicks of their users."""
+    events, past = merged(bulk, streamed), {}
+    if read is not None:
+        users = {event.user for event in streamed[read:]}
+        known = past_of(event for event in events if event.user in users)
+        for user, rows in known.items():
+            past[user] = [(time, item) for time, one, item in rows if one == kind and item]
+        events = streamed[read:]
+    rows = [
+        vars(event) | {"kind": "click" if event.kind == kind else "seen"} for event in events
+    ]
+    return {"events": rows, "history": past}
 
 
 def clicks_of(rows, kind):

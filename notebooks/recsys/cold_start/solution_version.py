@@ -3,16 +3,20 @@ that a trainer may die alone.
 
     python -m solution_version FOLDER
 
-reads FOLDER/job.json (and FOLDER/previous.pt for an UPDATE) and writes FOLDER/version.pt, whole
-or not at all. FULL trains a network from nothing on all events. UPDATE keeps its parent's
+waits for a line on its standard input, reads FOLDER/job.json (and FOLDER/previous.pt for an
+UPDATE), writes FOLDER/version.pt, whole or not at all, and ends when that input is closed. FULL
+trains a network from nothing on all events. UPDATE keeps its parent's
 network, takes in new items by their metadata, and moves what is known of the items that the new
 events showed (see item_network).
 """
 
+import dataclasses
+import functools
 import json
 import os
 import subprocess
 import sys
+import threading
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,11 +29,13 @@ from service_requests import Event, need
 
 LEAST = 1000  # interactions for a training, as in the service
 LONGEST = 100  # of a user's latest clicks that an answer reads
+TOGETHER = 1800  # seconds in which the same list, shown without an id, is one list
+CUTOFF_DAYS = 30.0  # of offline metrics
 
 
 @dataclass
 class Version:
-    """What a campaign answers from; `read` counts the streamed events that are in it."""
+    """What a campaign answers from."""
 
     items: list  # ids, in the order of the network's rows
     genres: list
@@ -38,12 +44,17 @@ class Version:
     net: ItemNetwork
     known: Beliefs
     metrics: dict
-    read: int = 0
 
-    @property
+    @functools.cached_property
     def at(self):
         """{id: row}"""
-        return {item: row for row, item in enumerate(self.items)}
+        return _places(self.items)
+
+    @functools.cached_property
+    def age_hours(self):
+        """(I,): ages when the latest interaction happened."""
+        ages = [(self.latest - self.created[name]) / 3600 for name in self.items]
+        return torch.tensor(ages, dtype=torch.float64)
 
 
 def creation_times(items, events, known=None, latest=0.0):
@@ -69,49 +80,54 @@ def genre_table(items, names, vocabulary=None):
     return torch.tensor(rows).reshape(len(names), len(vocabulary)), vocabulary
 
 
-def slate_log(events, item_at, user_at, answered):
-    """The SlateLog of these events; `answered` is {recommendation id: item ids}.
+def slate_log(events, item_at, user_at):
+    """The SlateLog of these events, each with the list that was shown as its impression.
 
-    Events of one user and one list belong together, so what was clicked there is nobody's
-    negative. A click without a list, or on what its list does not hold, has no position. Events
-    of another kind than "click" only tell what was seen.
+    Events of one user and one list belong together, for half an hour where the list has no id,
+    so what was clicked there is nobody's negative. A click without a list, or on what its list
+    does not hold, has no position. Events of another kind than "click" tell what was seen.
     """
-    lists = {}
-    for event in events:
-        shown = event.impression or tuple(answered.get(event.recommendation) or ())
-        own = event.recommendation if event.recommendation else event.time
-        entry = lists.setdefault((event.user, shown, own), [event.time, set()])
-        entry[0] = min(entry[0], event.time)
+    rows, latest = [], {}
+    for event in sorted(events, key=lambda event: event.time):
+        key = event.user, event.impression, event.recommendation
+        row = latest.get(key)
+        late = row and not event.recommendation and event.time - row[0] > TOGETHER
+        if row is None or late or not event.impression:
+            row = latest[key] = event.time, event.user, event.impression, set()
+            rows.append(row)
         if event.kind == "click" and event.item is not None:
-            entry[1].add(event.item)
-    rows = []
-    for (user, shown, _), (time, clicked) in lists.items():
+            row[3].add(event.item)
+    return _packed([row for row in rows if row[1] in user_at], item_at, user_at)
+
+
+def _packed(rows, item_at, user_at):
+    found = []
+    for time, user, shown, clicked in rows:
         places = [(item, at) for at, item in enumerate(shown) if item in item_at]
         places += [(item, UNKNOWN) for item in sorted(clicked - set(shown)) if item in item_at]
-        if places and user in user_at:
-            rows.append((time, user_at[user], places, clicked))
-    rows.sort(key=lambda row: row[0])
-    shape = len(rows), max((len(places) for _, _, places, _ in rows), default=1)
+        if places:
+            found.append((time, user_at[user], places, clicked))
+    shape = len(found), max((len(places) for _, _, places, _ in found), default=1)
     items, clicks = torch.full(shape, UNKNOWN), torch.zeros(shape, dtype=torch.bool)
     position = items.clone()
-    for row, (_, _, places, clicked) in enumerate(rows):
+    for row, (_, _, places, clicked) in enumerate(found):
         for at, (item, place) in enumerate(places):
             items[row, at], position[row, at] = item_at[item], place
             clicks[row, at] = item in clicked
-    user = torch.tensor([row[1] for row in rows], dtype=torch.long)
-    hour = torch.tensor([row[0] / 3600 for row in rows], dtype=torch.float64)
+    user = torch.tensor([row[1] for row in found], dtype=torch.long)
+    hour = torch.tensor([row[0] / 3600 for row in found], dtype=torch.float64)
     return SlateLog(user, hour, items, position, clicks)
 
 
-def full(events, items, answered, recipe=None):
+def full(events, items, recipe=None, weight=0.0):
     """A Version trained from nothing on all events, with offline metrics of a network that
-    never saw a tenth of the users. Raises ValueError with too few events."""
+    never saw a tenth of the users, at this weight. Raises ValueError with too few events."""
     recipe, count = recipe or Recipe(), len(events)
     need(count >= LEAST, f"{count} interactions are too few to train on: {LEAST} are needed")
-    created = creation_times(items, events)
+    created, latest = creation_times(items, events), max(event.time for event in events)
     names, people = sorted(created), list(dict.fromkeys(event.user for event in events))
     table, genres = genre_table(items, names)
-    log = slate_log(events, _places(names), _places(people), answered)
+    log = slate_log(events, _places(names), _places(people))
     need(log.clicks_SK.any(), "no event is of the solution's eventType, so nothing is learned")
     users = len(people)
     tested = torch.zeros(users, dtype=torch.bool)
@@ -121,12 +137,12 @@ def full(events, items, answered, recipe=None):
     if (log.clicks_SK.sum(1)[tested[log.user_S]]).sum() >= 10 * tested.sum() > 0:
         rest = log.rows(~tested[log.user_S])
         net = item_network.train(rest, table, users, recipe)
-        metrics = offline_metrics(
-            net, item_network.beliefs(net, rest, users, recipe), log, tested
-        )
+        known = item_network.beliefs(net, rest, users, recipe)
+        hours = torch.tensor([created[name] / 3600 for name in names], dtype=torch.float64)
+        cold = item_network.is_cold(hours, latest / 3600, CUTOFF_DAYS)
+        metrics = offline_metrics(net, known, log, tested, weight, cold, generator=luck)
     net = item_network.train(log, table, users, recipe)
     known = item_network.beliefs(net, log, users, recipe)
-    latest = max(event.time for event in events)
     return Version(names, genres, created, latest, net, known, metrics)
 
 
@@ -134,19 +150,25 @@ def _places(names):
     return {name: at for at, name in enumerate(names)}
 
 
-def update(version, events, items, answered, history):
+def update(version, events, items, history):
     """A Version with the parent's network, the new items, and beliefs moved by the new events;
-    `history` is {user: clicks before them}."""
+    `history` is {user: [(time, item), …]}, their clicks, of which a list's state has read those
+    before it."""
     times = creation_times(items, events, version.created, version.latest)
     latest = max([version.latest, *(event.time for event in events)])
     version = _extended(version, sorted(set(items) - set(version.items)), items)
     people = list(dict.fromkeys(event.user for event in events))
-    log = slate_log(events, version.at, _places(people), answered)
+    log, phi = slate_log(events, version.at, _places(people)), []
+    for user, hour in zip(log.user_S.tolist(), log.hour_S.tolist(), strict=True):
+        past = [
+            item for time, item in history.get(people[user], ()) if time < 3600 * hour - 1e-3
+        ]
+        phi.append(state(version, past))
     known = version.known
-    if len(log):
-        phi = torch.stack([state(version, history.get(people[u], ())) for u in log.user_S])
+    if phi:
         theta = version.net.examined(log.position_SK).detach()
-        known = item_network.update(known, phi, log.items_SK, theta, log.clicks_SK)
+        evidence = torch.stack(phi), log.items_SK, theta, log.clicks_SK
+        known = item_network.update(known, *evidence)
     return replace(version, known=known, created=times, latest=latest)
 
 
@@ -179,14 +201,16 @@ def state(version, clicks):
 def answer(version, clicks, weight, cutoff_days, count, among=None, generator=None):
     """[(item id, score)]: the best items for who clicked these, clicked ones left out; or the
     order of the items `among`, unknown ones last. Scores are a softmax over what was ranked."""
-    at, days = version.at, 86_400.0
-    ages = torch.tensor([(version.latest - version.created[n]) / days for n in version.items])
-    cold = item_network.is_cold(-24 * ages, 0.0, cutoff_days)
+    at = version.at
+    cold = item_network.is_cold(-version.age_hours, 0.0, cutoff_days)
     phi = state(version, clicks)[None]
     found = item_network.scores(version.known, phi, weight, cold, generator)[0]
-    gone = set(clicks)
-    names = [n for n in version.items if n not in gone] if among is None else among
-    rows = torch.tensor([at[name] for name in names if name in at], dtype=torch.long)
+    if among is None:
+        mask = torch.ones(len(found), dtype=torch.bool)
+        mask[[at[name] for name in clicks if name in at]] = False
+        rows = mask.nonzero()[:, 0]
+    else:
+        rows = torch.tensor([at[name] for name in among if name in at], dtype=torch.long)
     share, order = torch.softmax(found[rows], 0).sort(descending=True, stable=True)
     pairs = zip(rows[order[:count]].tolist(), share[:count].tolist(), strict=True)
     best = [(version.items[row], part) for row, part in pairs]
@@ -215,7 +239,8 @@ def _network(weights):
 
 def save(version, path):
     """Write a version whole or not at all: a reader never sees half a file."""
-    fields = {n: value for n, value in vars(version).items() if n not in ("net", "known")}
+    names = [field.name for field in dataclasses.fields(Version)]
+    fields = {n: getattr(version, n) for n in names if n not in ("net", "known")}
     kept = {"fields": fields, "net": version.net.state_dict(), "known": vars(version.known)}
     torch.save(kept, f"{path}.part")
     os.replace(f"{path}.part", path)
@@ -252,15 +277,23 @@ def main(folder):
     torch.set_num_threads(1)
     job = json.loads((folder / "job.json").read_text(encoding="utf-8"))
     rows = [fields | {"impression": tuple(fields["impression"])} for fields in job["events"]]
-    events, items, answered = [Event(**row) for row in rows], job["items"], job["answered"]
+    events, items = [Event(**row) for row in rows], job["items"]
     if job["mode"] == "FULL":
-        made = full(events, items, answered, Recipe(**job["recipe"]))
+        made = full(events, items, Recipe(**job["recipe"]), job["weight"])
     else:
-        made = update(load(folder / "previous.pt"), events, items, answered, job["history"])
-    save(replace(made, read=job["read"]), folder / "version.pt")
+        made = update(load(folder / "previous.pt"), events, items, job["history"])
+    save(made, folder / "version.pt")
+
+
+def _end_with_parent():
+    os.read(0, 1)  # nothing more is sent: this ends when the parent is gone, however it went
+    os._exit(1)
 
 
 if __name__ == "__main__":
+    if not os.read(0, 100):  # a line says that the job lies in the folder
+        sys.exit("nobody is left who wants this version")
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         main(Path(sys.argv[1]))
     except ValueError as error:

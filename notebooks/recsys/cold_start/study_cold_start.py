@@ -11,6 +11,7 @@ settings were chosen by --tune in worlds 1000 and 1001, by the loss of held-out 
 
 import argparse
 import copy
+import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +22,7 @@ import numpy as np
 import off_policy
 import policy_run
 import torch
-from helpers import device, receipts
+from helpers import cards, device, receipts
 from item_network import Recipe
 from policy_run import POLICIES
 
@@ -32,10 +33,12 @@ ABLATED = {
     "baseline, half the genres wrong": POLICIES["baseline, never trained again"],
     "no impressions": replace(EXPLORES, impressions=False),
     "times in milliseconds": replace(EXPLORES, time_factor=1000.0),
+    "cut-off of two days": replace(EXPLORES, weight=1.0, cutoff_days=2),
 }
 NEWS = ("baseline, FULL", "weight 0, hourly", "weight 0.3, hourly", "weight 1, hourly")
-NEWS += ("weight 0.3, hourly and FULL", "baseline, FULL, no new items", "oracle")
-GRID = [{}, {"epochs": 6}, {"epochs": 12}, {"rate": 0.02}, {"rate": 0.06}, {"offset_sd": 0.2}]
+NEWS += ("weight 0, hourly and FULL", "weight 0.3, hourly and FULL", "oracle")
+GRID = [{}, {"steps": 100, "batch": 64}, {"steps": 60, "batch": 100}, {"rate": 0.02}]
+GRID += [{"rate": 0.06}, {"offset_sd": 0.2}]
 GRID += [{"bias_sd": 0.6}, {"width": 8}, {"width": 24}]
 
 
@@ -44,10 +47,12 @@ def one_world(seed, family, days=8, users=400):
     world = click_world.draw(seed, users, ageing=AGEING[family], days=days)
     log = click_world.history(world)
     model = policy_run.fit(log, world.genres_IG, world.users)
-    films = family == "films"
-    found = {"offline": offline(world, log)} if films else {}
-    policies = dict(POLICIES) if films else {name: POLICIES[name] for name in NEWS}
-    for name, policy in (policies | (ABLATED if films else {})).items():
+    films, found = family == "films", {}
+    policies = POLICIES | ABLATED if films else {name: POLICIES[name] for name in NEWS}
+    best = policy_run.run(
+        copy.deepcopy(world), log, model, POLICIES["oracle"], days=days, visits=40
+    )
+    for name, policy in policies.items():
         genres, own = world.genres_IG, model
         if "genres" in name:
             genres = click_world.noisy_genres(world, 0.5)
@@ -56,22 +61,21 @@ def one_world(seed, family, days=8, users=400):
             own = policy_run.fit(
                 click_world.without_impressions(log, world), genres, world.users
             )
-        found[name] = measured(copy.deepcopy(world), log, own, policy, genres, days)
-    return found
+        args = copy.deepcopy(world), log, own, policy, genres, days
+        found[name] = measured(world, policy, policy_run.run(*args, visits=40), best, 24 * days)
+    return found | ({"offline": offline(world, log)} if films else {})
 
 
-def measured(world, log, model, policy, genres, days):
-    """{metric: number or list} of one policy in its own copy of the world."""
-    outcome = policy_run.run(world, log, model, policy, genres, days, visits=40)
-    hours = int(days * 24)
-    share, rate = policy_run.discovery(world, outcome, hours)
-    found = {"clicks": float(outcome.clicks_H.sum() / outcome.places_H.sum())}
-    found |= {"rate": outcome.rate(), "regret": outcome.regret(), "found": share}
-    found |= {"discovery": rate, "cold": outcome.cold_share()}
+def measured(world, policy, outcome, best, hours):
+    """{metric: number or list} of one policy; `world` is as it was when all began."""
+    share, discovery = policy_run.discovery(world, outcome, hours)
+    found = {"rate": outcome.rate(), "regret": policy_run.regret(outcome, best), "found": share}
+    found |= {"discovery": discovery, "cold": outcome.cold_share()}
     found["gini"] = policy_run.gini(outcome.shown_I[world.created_I <= hours])
     found["days"] = [outcome.rate(slice(at, at + 24)) for at in range(0, hours, 24)]
+    found["ever"] = outcome.ever_H[23::24].tolist()
     if policy.kind == "network":
-        found["true_mrr"] = true_mrr(world, outcome.model, policy, hours)
+        found["ndcg"] = policy_run.ndcg(world, outcome.model, policy, hours)
     return found
 
 
@@ -89,20 +93,6 @@ def offline(world, log):
             net, known, log, tested, weight, cold, hidden, luck
         )
     return rows
-
-
-@torch.no_grad()
-def true_mrr(world, model, policy, hour):
-    """MRR at 25 of clicks that owe nothing to a list: 20 a user, drawn by true attraction."""
-    everyone = torch.arange(world.users)
-    chance = world.attraction(everyone, hour)
-    wanted = torch.multinomial(chance, 20, generator=world.generator(8))
-    cold = item_network.is_cold(world.created_I, hour, policy.cutoff_days)
-    luck = world.generator(9)
-    found = item_network.scores(model.known, model.state_UP, policy.weight, cold, luck)
-    found = found.masked_fill(chance == 0, -torch.inf)
-    rank = (found[:, None] >= found.gather(1, wanted)[:, :, None]).sum(2)
-    return float(torch.where(rank <= 25, 1 / rank, 0.0).mean())
 
 
 def interval(values):
@@ -128,9 +118,12 @@ def record(receipt, worlds, family):
             mean, low, high = interval([world[name][metric] for world in worlds])
             receipt.record(f"{start}{slug(name)}_{metric}", mean, "share", low, high, count)
         if name in POLICIES:
-            y = np.mean([world[name]["days"] for world in worlds], axis=0).tolist()
-            day = list(range(1, len(y) + 1))
-            receipt.curve(f"{start}days_{slug(name)}", day=day, rate=y)
+            y = {
+                m: np.mean([w[name][m] for w in worlds], axis=0).tolist()
+                for m in ("days", "ever")
+            }
+            day = list(range(1, len(y["days"]) + 1))
+            receipt.curve(f"{start}days_{slug(name)}", day=day, rate=y["days"], ever=y["ever"])
     for name, (unit, metric, one, other) in comparisons(family).items():
         values = ratio(worlds, metric, one, other)
         if unit == "%":
@@ -138,27 +131,31 @@ def record(receipt, worlds, family):
         receipt.record(start + name, values[0], unit, *values[1:], count)
     for metric in ("mrr_at_25", "precision_at_10", "coverage") if not start else ():
         for weight, name in (("0.3", "some"), ("1.0", "all")):
-            pairs = [[w["offline"][at][metric] for at in (weight, "0.0")] for w in worlds]
-            mean, low, high = interval([100 * (1 - one / other) for one, other in pairs])
-            receipt.record(f"{metric}_drop_{name}", mean, "%", low, high, count)
+            less = [w["offline"]["0.0"][metric] - w["offline"][weight][metric] for w in worlds]
+            mean, low, high = interval([100 * one for one in less])
+            receipt.record(f"{metric}_drop_{name}", mean, "points", low, high, count)
 
 
 def comparisons(family):
     """{name: (unit, metric, policy, the policy that it is compared with)}"""
     new, old, every = "weight 0.3, hourly and FULL", "baseline, FULL", "weight 0.3, hourly"
-    most, least = "weight 1, hourly", "weight 0, hourly"
-    found = {"ctr_gain": ("%", "rate", new, old), "update_gain": ("%", "rate", least, old)}
-    found["conversion_gain"] = "%", "rate", new, "baseline, FULL, no new items"
+    most, least, same = "weight 1, hourly", "weight 0, hourly", "weight 0, hourly and FULL"
+    found = {"ctr_gain": ("%", "rate", new, old), "update_gain": ("%", "rate", same, old)}
+    found["explore_full_gain"] = "%", "rate", new, same
     found["explore_gain"] = "%", "rate", every, least
     found["explore_all_gain"] = "%", "rate", most, least
     found["discovery_faster"] = "×", "discovery", new, old
-    found["discovery_faster_all"] = "×", "discovery", most, old
+    found["discovery_explore"] = "×", "discovery", new, same
+    found["discovery_explore_all"] = "×", "discovery", most, least
     found["cold_ratio"] = "×", "cold", most, least
     if family == "films":
-        found["mrr_end_gain"] = "%", "true_mrr", new, old
+        found["explore_all_full_gain"] = "%", "rate", "weight 1, hourly and FULL", same
+        found["conversion_gain"] = "%", "rate", new, "no new items"
+        found["ndcg_end_gain"] = "%", "ndcg", new, old
         found["never_gain"] = "%", "rate", "weight 0.3, never", every
         for name in ("half the genres wrong", "no impressions", "times in milliseconds"):
             found[f"{slug(name)}_gain"] = "%", "rate", name, every
+        found["cutoff_gain"] = "%", "rate", "cut-off of two days", most
         still = "baseline, never trained again"
         found["noisy_baseline_gain"] = "%", "rate", "baseline, half the genres wrong", still
     return found
@@ -193,6 +190,15 @@ def tune(seeds=(1000, 1001)):
         print("popular, prior", prior, [round(rate, 5) for rate in rates], flush=True)
 
 
+def fingerprint():
+    """A hash of the code that makes a world's numbers, without comments and docstrings."""
+    modules = ("click_world", "item_network", "off_policy", "policy_run", "study_cold_start")
+    texts = [
+        Path(__file__).with_name(f"{name}.py").read_text(encoding="utf-8") for name in modules
+    ]
+    return hashlib.sha256("".join(map(cards.executed, texts)).encode()).hexdigest()
+
+
 def main(argv=None):
     """Run the worlds that are not there yet, then write the receipt of all."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
@@ -214,10 +220,12 @@ def main(argv=None):
     worlds = []
     for seed in range(options.first, options.worlds):
         path = options.folder / f"{options.family}-{seed}.json"
-        if not path.exists():
-            path.write_text(json.dumps(one_world(seed, options.family)), encoding="utf-8")
+        kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        if kept.get("code") != fingerprint():  # another code's worlds are not this study's
+            kept = {"code": fingerprint(), "found": one_world(seed, options.family)}
+            path.write_text(json.dumps(kept), encoding="utf-8")
             print(path, flush=True)
-        worlds.append(json.loads(path.read_text(encoding="utf-8")))
+        worlds.append(kept["found"])
     if options.first:
         return None
     record(receipt, worlds, options.family)

@@ -12,7 +12,7 @@ from item_network import Recipe
 def fitted():
     world = click_world.draw(5, users=60, warm=80, cold=8, each_day=0, known=0.9)
     log = click_world.history(world)
-    recipe = Recipe(width=6, epochs=4)
+    recipe = Recipe(width=6, steps=40)
     net = item_network.train(log, world.genres_IG, world.users, recipe)
     return world, log, net, recipe, item_network.beliefs(net, log, world.users, recipe)
 
@@ -78,7 +78,7 @@ def test_unknown_items_are_no_negatives(fitted):
 def test_training_learns_places_and_uses_the_last_list():
     world = click_world.draw(6, users=40, warm=40, cold=2, each_day=0)
     log = click_world.history(world)
-    recipe = Recipe(width=4, epochs=6)
+    recipe = Recipe(width=4, steps=60)
     net = item_network.train(log, world.genres_IG, 40, recipe)
     theta = net.examined(torch.arange(10))
     assert theta[0] == 1 and theta[1] > theta[5] > theta[9]
@@ -92,7 +92,7 @@ def test_training_learns_places_and_uses_the_last_list():
 def test_skipped_users_leave_no_trace():
     world = click_world.draw(7, users=30, warm=40, cold=2, each_day=0)
     log, skip = click_world.history(world), torch.arange(30) < 10
-    recipe = Recipe(width=4, epochs=1)
+    recipe = Recipe(width=4, steps=10)
     with_all = item_network.train(log, world.genres_IG, 30, recipe, skip)
     without = item_network.train(log.rows(~skip[log.user_S]), world.genres_IG, 30, recipe, skip)
     torch.testing.assert_close(with_all.vectors(), without.vectors())
@@ -103,7 +103,7 @@ def test_training_twice_gives_the_same_and_leaves_torchs_seed_alone(fitted):
     torch.manual_seed(1)
     wanted = torch.rand(3)
     torch.manual_seed(1)
-    recipe = Recipe(width=4, epochs=1)
+    recipe = Recipe(width=4, steps=10)
     nets = [item_network.train(log, world.genres_IG, 60, recipe) for _ in range(2)]
     assert torch.equal(torch.rand(3), wanted)
     # sums of gradients in another order change the last digits
@@ -193,7 +193,7 @@ def test_a_cut_off_of_0_and_an_empty_log_are_refused(fitted):
 def test_everything_follows_its_inputs_to_the_gpu():
     world = click_world.draw(0, users=20, warm=30, cold=2, each_day=0, device="cuda")
     log = click_world.history(world, days=2)
-    recipe = Recipe(width=4, epochs=1)
+    recipe = Recipe(width=4, steps=10)
     net = item_network.train(log, world.genres_IG, 20, recipe)
     known = item_network.beliefs(net, log, 20, recipe)
     assert known.covariance_IPP.is_cuda

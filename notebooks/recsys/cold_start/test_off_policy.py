@@ -190,7 +190,7 @@ def test_the_recipe_of_the_page_trains_without_the_tested_users():
     world = click_world.draw(9, users=40, warm=40, cold=2, each_day=0)
     log, tested = click_world.history(world), torch.arange(40) < 8
     rest = log.rows(~tested[log.user_S])
-    recipe = Recipe(width=4, epochs=1)
+    recipe = Recipe(width=4, steps=10)
     net = item_network.train(rest, world.genres_IG, 40, recipe)
     known = item_network.beliefs(net, rest, 40, recipe)
     found = off_policy.offline_metrics(net, known, log, tested)

@@ -8,10 +8,10 @@ import urllib.error
 import urllib.request
 
 import boto3
+import campaign_server
 import click_world
 import pytest
-import recommender_service
-import service_http
+import solution_version
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
@@ -92,14 +92,14 @@ class Clients:
         made = self.control.create_solution_version(solutionArn=solution, trainingMode=mode)
         return made["solutionVersionArn"]
 
-    def wait(self, arn, seconds=60):
+    def wait(self, arn, seconds=300):
         until, states = time.monotonic() + seconds, []
         while time.monotonic() < until:
             made = self.control.describe_solution_version(solutionVersionArn=arn)
             states.append(made["solutionVersion"]["status"])
             if states[-1] in ("ACTIVE", "CREATE FAILED"):
                 return made["solutionVersion"], states
-            time.sleep(0.02)
+            time.sleep(0.05)
         raise AssertionError(f"still {states[-1]}")
 
     def put(self, tracking, user, *events):
@@ -112,11 +112,11 @@ class Clients:
 def shop(tmp_path_factory):
     """Clients of a service with a small world's data, a FULL version and a campaign."""
     folder, buckets = tmp_path_factory.mktemp("trained"), tmp_path_factory.mktemp("buckets")
-    recipe = {"epochs": 2, "width": 8}
-    service = recommender_service.Service(folder, buckets, recipe)
+    recipe = {"steps": 20, "width": 8}
+    service = campaign_server.Service(folder, buckets, recipe)
     world = click_world.draw(3, users=80, warm=60, cold=10, each_day=0)
     log = click_world.history(world, days=7)
-    with service_http.serving(service) as address:
+    with campaign_server.serving(service) as address:
         clients = Clients(address, buckets)
         make = clients.control
         clients.service, clients.world = service, world
@@ -253,13 +253,13 @@ def test_an_update_takes_in_new_items_and_events_while_answers_go_on(shop):
     liked = items_of(lists)[1]
     shown = {"sentAt": time.time(), "recommendationId": lists["recommendationId"]}
     shop.put(shop.tracking, "u6", {"eventType": "click", "itemId": liked, **shown})
-    before = shop.service.versions[shop.version]
+    before = solution_version.load(shop.service.files[shop.version])
     arn = shop.train(shop.solution, "UPDATE")
     while shop.service.trainer is not None:
         shop.runtime.get_recommendations(campaignArn=shop.campaign, userId="u7", numResults=2)
     made, _ = shop.wait(arn)
     assert (made["status"], made["trainingMode"]) == ("ACTIVE", "UPDATE")
-    after = shop.service.versions[arn]
+    after = solution_version.load(shop.service.files[arn])
     assert "new" in after.items and "new" not in before.items
     bias = [version.known.mean_IP[version.at[liked], -1] for version in (before, after)]
     assert bias[1] > bias[0]
@@ -279,7 +279,7 @@ def test_similar_items_and_ranking_have_recipes_of_their_own(shop):
         arn = shop.control.create_solution(**solution)["solutionArn"]
         fields = {"solutionArn": arn, "recipeArn": recipe, "group": shop.group}
         version = shop.service._make("solution-version", name, **fields)  # spares a training
-        shop.service.versions[version] = shop.service.versions[shop.version]
+        shop.service.files[version] = shop.service.files[shop.version]
         campaign = shop.control.create_campaign(name=name, solutionVersionArn=version)
         made[name] = campaign["campaignArn"]
     near = shop.runtime.get_recommendations(
@@ -421,7 +421,7 @@ def test_events_that_cannot_be_meant_are_refused_whole(shop, event):
 
 
 def test_lists_are_remembered_up_to_a_bound_and_lost_ones_are_counted(shop, monkeypatch):
-    monkeypatch.setattr(recommender_service, "MOST_LISTS", 20)
+    monkeypatch.setattr(campaign_server, "MOST_LISTS", 20)
     first = shop.runtime.get_recommendations(campaignArn=shop.campaign, userId="u8")
     for _ in range(21):
         shop.runtime.get_recommendations(campaignArn=shop.campaign, userId="u8", numResults=1)
@@ -458,11 +458,11 @@ def test_a_training_that_takes_too_long_is_ended(shop, monkeypatch):
 
 
 def test_a_closed_service_trains_no_more_and_its_trainer_is_gone(shop, tmp_path):
-    service = recommender_service.Service(tmp_path, tmp_path)
+    service = campaign_server.Service(tmp_path, tmp_path)
     service.things, service.streamed = shop.service.things, shop.service.streamed
     service.call("CreateSolutionVersion", {"solutionArn": shop.solution})
     process = service.trainer
     service.close()
     assert process.wait(10) != 0
-    with pytest.raises(recommender_service.ServiceError):
+    with pytest.raises(campaign_server.ServiceError):
         service.call("CreateSolutionVersion", {"solutionArn": shop.solution})

@@ -5,10 +5,10 @@ import pytest
 import solution_version as sv
 import torch
 from item_network import Recipe
-from service_requests import Event
+from service_requests import Event, resolved
 
 DAY = 86_400.0
-RECIPE = Recipe(width=4, epochs=2)
+RECIPE = Recipe(width=4, steps=20)
 
 
 def click(user, item, time, **more):
@@ -28,7 +28,7 @@ def made():
         genres = "|".join(f"g{g}" for g in world.genres_IG[i].nonzero()[:, 0].tolist())
         created = 1.6e9 + 3600 * float(world.created_I[i])
         items[f"i{i}"] = {"GENRES": genres, "CREATION_TIMESTAMP": created}
-    return events, items, sv.full(events, items, {}, RECIPE)
+    return events, items, sv.full(events, items, RECIPE)
 
 
 def test_a_missing_creation_time_is_the_first_interaction_or_the_latest_of_all():
@@ -56,7 +56,8 @@ AT = {name: row for row, name in enumerate("abcde")}
 
 
 def lists(*events, answered=None):
-    return sv.slate_log(events, AT, {"u": 0, "v": 1}, answered or {})
+    shown = [resolved(event, answered or {}) for event in events]
+    return sv.slate_log(shown, AT, {"u": 0, "v": 1})
 
 
 def test_two_clicks_in_one_list_are_one_list():
@@ -77,14 +78,39 @@ def test_an_explicit_impression_counts_more_than_an_implicit_one():
     assert lists(event, answered={"R": ["c", "a"]}).items_SK.tolist() == [[0, 4]]
 
 
+def test_two_clicks_in_one_explicit_list_are_one_list_too():
+    shown = ("a", "b", "c")
+    events = [click("u", item, at, impression=shown) for item, at in (("c", 9.0), ("a", 5.0))]
+    assert lists(*events).clicks_SK.tolist() == [[True, False, True]]
+
+
 def test_one_list_seen_by_two_users_or_at_two_times_is_two():
     shown = ("a", "b")
     found = lists(
         click("u", "a", 5.0, impression=shown),
         click("v", "a", 5.0, impression=shown),
-        click("u", "b", 8.0, impression=shown),
+        click("u", "b", 5.0 + sv.TOGETHER + 1, impression=shown),
     )
     assert len(found) == 3
+
+
+def test_a_list_that_is_forgotten_later_stays_with_its_event():
+    event = resolved(click("u", "a", 5.0, recommendation="R"), {"R": ["c", "a"]})
+    assert sv.slate_log([event], AT, {"u": 0}).items_SK.tolist() == [[2, 0]]
+
+
+def test_an_update_reads_the_clicks_before_a_list_and_no_later_ones(made):
+    _, items, version = made
+    seen = []
+    event = click("u1", "i44", version.latest + 60, impression=("i43", "i44"))
+    past = [(version.latest, "i3"), (version.latest + 60, "i44"), (version.latest + 90, "i5")]
+    real = sv.state
+    try:
+        sv.state = lambda v, clicks: seen.append(clicks) or real(v, clicks)
+        sv.update(version, [event], items, {"u1": past})
+    finally:
+        sv.state = real
+    assert seen == [["i3"]]
 
 
 def test_a_click_without_a_list_or_beside_it_has_no_place():
@@ -113,7 +139,7 @@ def test_an_update_keeps_the_network_and_takes_in_items_and_events(made):
     _, items, version = made
     more = items | {"new": {"GENRES": "g1", "CREATION_TIMESTAMP": None}}
     event = click("u1", "i44", version.latest + 60, impression=("i43", "i44"))
-    after = sv.update(version, [event], more, {}, {"u1": ["i3"]})
+    after = sv.update(version, [event], more, {"u1": [(0.0, "i3")]})
     assert after.items == [*version.items, "new"]
     assert after.created["new"] == after.latest == version.latest + 60
     row = len(version.items)
@@ -129,7 +155,7 @@ def test_an_update_keeps_the_network_and_takes_in_items_and_events(made):
 
 def test_an_update_without_news_changes_nothing(made):
     _, items, version = made
-    after = sv.update(version, [], items, {}, {})
+    after = sv.update(version, [], items, {})
     assert after.known is version.known and after.items == version.items
 
 
@@ -174,7 +200,7 @@ def test_a_file_gives_the_same_answers_and_runs_no_code(made, tmp_path):
 def test_too_few_events_or_none_of_the_type_are_refused(made):
     events, items, _ = made
     with pytest.raises(ValueError, match="1000 are needed"):
-        sv.full(events[:999], items, {}, RECIPE)
+        sv.full(events[:999], items, RECIPE)
     other = [sv.replace(event, kind="seen") for event in events]
     with pytest.raises(ValueError, match="eventType"):
-        sv.full(other, items, {}, RECIPE)
+        sv.full(other, items, RECIPE)
