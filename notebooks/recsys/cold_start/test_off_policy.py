@@ -10,6 +10,7 @@ by less than a hundred-millionth, as this comparison did once by hand.
 """
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -128,6 +129,27 @@ def test_a_bad_row_is_told_with_its_line(tmp_path, row):
     path.write_text(HEAD.replace("propensity_score", "action_prob"))
     with pytest.raises(ValueError, match="propensity_score"):
         off_policy.read_bandit_log(path)
+
+
+def test_the_real_log_is_read_where_it_is_at_hand():
+    """Its licence is not confirmed, so it is no part of the book, and nothing of it is shown."""
+    folder = os.environ.get("REBUILT_DATA_MIRROR")
+    path = Path(folder or ".") / "open_bandit" / "random_men.csv"
+    if not folder or not path.is_file():
+        pytest.skip("no Open Bandit file in the mirror")
+    log = off_policy.read_bandit_log(path)
+    items = int(log["item"].max()) + 1
+    luck = torch.Generator().manual_seed(0)
+    shares = torch.softmax(torch.randn(items, generator=luck).double(), 0)
+    policy = shares.expand(len(log["item"]), -1)
+    args = log["click"], log["propensity"], policy, log["item"]
+    total = weight = 0.0
+    for item, click, chance in zip(log["item"], log["click"], log["propensity"], strict=True):
+        w = float(shares[item] / chance)
+        total, weight = total + w * float(click), weight + w
+    naive = total / len(policy), total / weight
+    found = float(off_policy.ips(*args)), float(off_policy.snips(*args))
+    assert all(abs(one - other) < 1e-12 for one, other in zip(found, naive, strict=True))
 
 
 def ranked_by_number(items):

@@ -3,13 +3,17 @@
 import csv
 import io
 import json
+import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
+from pathlib import Path
 
 import boto3
 import campaign_server
 import click_world
+import psutil
 import pytest
 import solution_version
 from botocore.config import Config
@@ -449,6 +453,91 @@ def test_garbage_is_answered_and_the_service_lives(shop, body):
     assert status == 400 and "InvalidInputException" in told
     answer = shop.runtime.get_recommendations(campaignArn=shop.campaign, userId="u1")
     assert items_of(answer)
+
+
+@pytest.mark.parametrize(
+    ("path", "verb", "request_"),
+    [
+        ("/events", "", {"userId": ["a"]}),
+        ("/events", "", {"userId": "a" * 300}),
+        ("/events", "", {"trackingId": ["a"]}),
+        ("/events", "", {"eventList": [{"eventType": "x", "sentAt": 10**400}]}),
+        ("/", "CreateCampaign", {"name": "n", "campaignConfig": [1]}),
+        ("/", "CreateDatasetImportJob", {"jobName": "n", "dataSource": "x"}),
+        ("/", "CreateDatasetImportJob", {"dataSource": {"dataLocation": "s3://" + "x" * 5000}}),
+        ("/", "CreateSchema", {"name": "n", "schema": '{"type": "record", "fields": [{"name": []}]}'}),
+        ("/", "CreateSolution", {"name": "n", "eventType": ["a"]}),
+        ("/", "CreateSolution", {"name": "n", "tags": [{"tagKey": "a"}]}),
+    ],
+)
+def test_fields_of_wrong_types_are_refused_and_harm_nothing(shop, path, verb, request_):
+    """What is refused leaves no half of itself behind: the next training still works."""
+    count = len(shop.service.streamed[shop.group])
+    event = {"eventType": "click", "sentAt": START, "itemId": "i1", "eventId": str(request_)[:200]}
+    full = {"trackingId": shop.tracking, "userId": "u1", "sessionId": "s", "eventList": [event]}
+    full |= {"datasetArn": shop.seen, "datasetGroupArn": shop.group, "recipeArn": USER}
+    full |= {"solutionVersionArn": shop.version}
+    known = {"/events": ("trackingId", "userId", "sessionId", "eventList")}
+    base = {name: full[name] for name in known.get(path, full) if path == "/events" or name.endswith("Arn")}
+    body = json.dumps(base | request_).encode()
+    headers = {"X-Amz-Target": f"AmazonPersonalize.{verb}"} if verb else {}
+    status, told = post(shop.address, body, path, **headers)
+    assert status == 400 and "InvalidInputException" in told
+    assert len(shop.service.streamed[shop.group]) == count
+
+
+def test_the_same_event_of_two_groups_counts_in_both(shop):
+    group = shop.control.create_dataset_group(name="second")["datasetGroupArn"]
+    other = shop.control.create_event_tracker(name="t2", datasetGroupArn=group)["trackingId"]
+    event = {"eventId": "both", "eventType": "click", "sentAt": START, "itemId": "i1"}
+    for tracking in (shop.tracking, other, other):
+        shop.put(tracking, "u9", event)
+    assert len(shop.service.streamed[group]) == 1
+
+
+def test_an_import_since_the_parent_asks_for_a_full_training(shop):
+    group = shop.service.things[shop.group]
+    group["imports"] += 1
+    try:
+        refused(
+            shop.control.create_solution_version,
+            says="train FULL",
+            solutionArn=shop.solution,
+            trainingMode="UPDATE",
+        )
+    finally:
+        group["imports"] -= 1
+
+
+def test_items_that_came_alone_survive_an_import_of_the_catalogue(shop):
+    shop.events.put_items(datasetArn=shop.items, items=[{"itemId": "alone"}])
+    shop.load("items-again", shop.items, table(ITEMS, catalogue(shop.world)))
+    assert "alone" in shop.service.things[shop.group]["put"]
+
+
+def test_a_first_import_must_be_full(shop):
+    group = shop.control.create_dataset_group(name="first")["datasetGroupArn"]
+    dataset = shop.data_set(group, "Interactions", INTERACTIONS)
+    row = table(INTERACTIONS, [["u1", "i1", "click", START, ""]])
+    with pytest.raises(ClientError, match="must be FULL"):
+        shop.load("too-early", dataset, row, "INCREMENTAL")
+
+
+def test_a_trainer_ends_with_its_parent(tmp_path):
+    """The parent is killed without a chance to clean up; its trainer is gone soon after."""
+    (tmp_path / "job.json").write_text("{}", encoding="utf-8")
+    code = (
+        "import subprocess, sys, time\n"
+        f"p = subprocess.Popen([sys.executable, '-m', 'solution_version', {str(tmp_path)!r}],"
+        " stdin=subprocess.PIPE)\n"
+        "print(p.pid, flush=True)\ntime.sleep(600)\n"
+    )
+    here = str(Path(__file__).parent)
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=here) as one:
+        child = psutil.Process(int(one.stdout.readline()))
+        one.kill()
+    gone, alive = psutil.wait_procs([child], timeout=60)
+    assert not alive
 
 
 def test_a_training_that_takes_too_long_is_ended(shop, monkeypatch):

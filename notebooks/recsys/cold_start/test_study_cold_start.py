@@ -37,7 +37,7 @@ def test_worlds_are_kept_and_a_broken_study_goes_on(tmp_path, monkeypatch, capsy
             values = {
                 m: 0.1 + luck.random() for m in ("rate", "regret", "cold", "found", "gini")
             }
-            values |= {"discovery": 1.0, "true_mrr": 0.1, "days": [0.1, 0.2]}
+            values |= {"discovery": 1.0, "ndcg": 0.1, "days": [0.1, 0.2], "ever": [0.1, 0.2]}
             found[name] = values
         metrics = ("mrr_at_25", "precision_at_10", "coverage")
         found["offline"] = {
@@ -46,7 +46,6 @@ def test_worlds_are_kept_and_a_broken_study_goes_on(tmp_path, monkeypatch, capsy
         return found
 
     monkeypatch.setattr(study, "one_world", world)
-    monkeypatch.setenv("REBUILT_RECEIPTS", str(tmp_path))
     written = []
     monkeypatch.setattr(
         study.receipts.Receipt, "write", lambda self, name: written.append(self)
@@ -55,7 +54,10 @@ def test_worlds_are_kept_and_a_broken_study_goes_on(tmp_path, monkeypatch, capsy
         study.main(["--worlds", "3", "--folder", str(tmp_path / "w")])
     assert asked == [0, 1, 2]
     assert len(written) == 2 and written[0].metrics["ctr_gain"]["repeats"] == 3
-    assert json.loads((tmp_path / "w" / "films-0.json").read_text("utf-8"))
+    path = tmp_path / "w" / "films-0.json"
+    path.write_text(json.dumps(json.loads(path.read_text("utf-8")) | {"code": "older"}))
+    study.main(["--worlds", "3", "--folder", str(tmp_path / "w")])
+    assert asked == [0, 1, 2, 0]  # worlds of other code are made again
     capsys.readouterr()
 
 
