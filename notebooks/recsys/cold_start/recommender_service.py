@@ -236,8 +236,8 @@ class Account:
         folder.mkdir(parents=True)
         command = [sys.executable, "-m", "solution_version", str(folder)]
         with open(folder / "stderr", "wb") as said:
-            channels = {"stdin": subprocess.PIPE, "stderr": said, "cwd": Path(__file__).parent}
-            self.trainer = subprocess.Popen(command, **channels)
+            channels = {"stdin": subprocess.PIPE, "stderr": said, "bufsize": 0}
+            self.trainer = subprocess.Popen(command, cwd=Path(__file__).parent, **channels)
         solution["versions"].append(arn)
         events = group["bulk"], list(self.streamed[solution["group"]]), solution["eventType"]
         self.things[arn]["read"] = len(events[1])
@@ -257,7 +257,6 @@ class Account:
             if parent:
                 shutil.copy(self.files[parent], folder / "previous.pt")
             process.stdin.write(b"go\n")
-            process.stdin.flush()
         except Exception:  # a dead trainer, or a job that cannot be written: seen by its end
             process.kill()
         version, outcome = sv.finished(process, folder, self.limit_s)

@@ -153,7 +153,7 @@ def _places(names):
 def update(version, events, items, history):
     """A Version with the parent's network, the new items, and beliefs moved by the new events;
     `history` is {user: [(time, item), …]}, their clicks, of which a list's state has read those
-    before it."""
+    before it. A list whose events come before and after an UPDATE counts in both."""
     times = creation_times(items, events, version.created, version.latest)
     latest = max([version.latest, *(event.time for event in events)])
     version = _extended(version, sorted(set(items) - set(version.items)), items)

@@ -144,7 +144,8 @@ def test_the_real_log_is_read_where_it_is_at_hand():
     policy = shares.expand(len(log["item"]), -1)
     args = log["click"], log["propensity"], policy, log["item"]
     total = weight = 0.0
-    for item, click, chance in zip(log["item"], log["click"], log["propensity"], strict=True):
+    rounds = zip(log["item"], log["click"], log["propensity"], strict=True)
+    for item, click, chance in rounds:
         w = float(shares[item] / chance)
         total, weight = total + w * float(click), weight + w
     naive = total / len(policy), total / weight

@@ -465,7 +465,11 @@ def test_garbage_is_answered_and_the_service_lives(shop, body):
         ("/", "CreateCampaign", {"name": "n", "campaignConfig": [1]}),
         ("/", "CreateDatasetImportJob", {"jobName": "n", "dataSource": "x"}),
         ("/", "CreateDatasetImportJob", {"dataSource": {"dataLocation": "s3://" + "x" * 5000}}),
-        ("/", "CreateSchema", {"name": "n", "schema": '{"type": "record", "fields": [{"name": []}]}'}),
+        (
+            "/",
+            "CreateSchema",
+            {"name": "n", "schema": '{"type": "record", "fields": [{"name": []}]}'},
+        ),
         ("/", "CreateSolution", {"name": "n", "eventType": ["a"]}),
         ("/", "CreateSolution", {"name": "n", "tags": [{"tagKey": "a"}]}),
     ],
@@ -473,12 +477,21 @@ def test_garbage_is_answered_and_the_service_lives(shop, body):
 def test_fields_of_wrong_types_are_refused_and_harm_nothing(shop, path, verb, request_):
     """What is refused leaves no half of itself behind: the next training still works."""
     count = len(shop.service.streamed[shop.group])
-    event = {"eventType": "click", "sentAt": START, "itemId": "i1", "eventId": str(request_)[:200]}
+    event = {
+        "eventType": "click",
+        "sentAt": START,
+        "itemId": "i1",
+        "eventId": str(request_)[:200],
+    }
     full = {"trackingId": shop.tracking, "userId": "u1", "sessionId": "s", "eventList": [event]}
     full |= {"datasetArn": shop.seen, "datasetGroupArn": shop.group, "recipeArn": USER}
     full |= {"solutionVersionArn": shop.version}
     known = {"/events": ("trackingId", "userId", "sessionId", "eventList")}
-    base = {name: full[name] for name in known.get(path, full) if path == "/events" or name.endswith("Arn")}
+    base = {
+        name: full[name]
+        for name in known.get(path, full)
+        if path == "/events" or name.endswith("Arn")
+    }
     body = json.dumps(base | request_).encode()
     headers = {"X-Amz-Target": f"AmazonPersonalize.{verb}"} if verb else {}
     status, told = post(shop.address, body, path, **headers)
@@ -533,7 +546,9 @@ def test_a_trainer_ends_with_its_parent(tmp_path):
         "print(p.pid, flush=True)\ntime.sleep(600)\n"
     )
     here = str(Path(__file__).parent)
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=here) as one:
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=here
+    ) as one:
         child = psutil.Process(int(one.stdout.readline()))
         one.kill()
     gone, alive = psutil.wait_procs([child], timeout=60)
