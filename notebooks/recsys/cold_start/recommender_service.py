@@ -113,7 +113,7 @@ class Account:
         dataset = self.thing(request.get("datasetArn"), "dataset")
         mode = sr.one_of(request, "importMode", ("FULL", "INCREMENTAL"))
         address = str((request.get("dataSource") or {}).get("dataLocation"))
-        path = (self.buckets / address.removeprefix("s3://")[:500]).resolve()
+        path = (self.buckets / address.removeprefix("s3://")[:200]).resolve()
         inside = address.startswith("s3://") and path.is_relative_to(self.buckets)
         fine = inside and path.is_file()
         sr.need(fine, f"dataLocation is no file's s3://… address: {address[:80]!r}")

@@ -138,7 +138,7 @@ def check_time(seconds, now, name="TIMESTAMP"):
         milli = 1000 * OLDEST <= seconds <= 1000 * (now + SLACK)
         guess = "; it looks like milliseconds, and seconds are needed" if milli else ""
         span = f"between 1990 ({OLDEST}) and a day from now ({int(now + SLACK)})"
-        raise ValueError(f"{name} {seconds:.6g} must lie {span} in Unix seconds{guess}")
+        raise ValueError(f"{name} {str(seconds)[:40]} must lie {span} in Unix seconds{guess}")
 
 
 def events_of(rows):

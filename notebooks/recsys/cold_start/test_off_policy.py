@@ -132,7 +132,7 @@ def test_a_bad_row_is_told_with_its_line(tmp_path, row):
 
 
 def test_the_real_log_is_read_where_it_is_at_hand():
-    """Its licence is not confirmed, so it is no part of the book, and nothing of it is shown."""
+    """Its licence is not confirmed: it is no part of the book, and nothing of it is shown."""
     folder = os.environ.get("REBUILT_DATA_MIRROR")
     path = Path(folder or ".") / "open_bandit" / "random_men.csv"
     if not folder or not path.is_file():

@@ -70,7 +70,9 @@ class Clients:
         self.address, self.buckets = address, buckets
 
     def data_set(self, group, kind, fields):
-        schema = self.control.create_schema(name=f"{kind}-{len(group)}", schema=avro(fields))
+        schema = self.control.create_schema(
+            name=f"{kind}-{group.rsplit('/')[-1]}", schema=avro(fields)
+        )
         made = self.control.create_dataset(
             name=kind,
             schemaArn=schema["schemaArn"],
