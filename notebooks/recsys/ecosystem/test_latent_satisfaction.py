@@ -107,6 +107,14 @@ def test_packing_keeps_every_number(hidden):
     ]
 
 
+def test_the_density_of_the_true_latents_is_the_score_of_the_record():
+    record = latent.draw_log(4, 1, 3, backend(5))
+    parts = [record["population.logit"][0], record["user.intent"][0].ravel()]
+    q = torch.cat([*parts, torch.stack(record["user.shock"][1:], 1).ravel()])[None]
+    score = latent.satisfaction_story(1, 3).log_probability(record, backend(), leading=1)
+    torch.testing.assert_close(latent.Hidden(record, 3).density(q), score)
+
+
 def test_a_log_with_satisfaction_gives_the_sensitivity_away():
     values = truth(0.3, 0.8)
     record = latent.draw_log(8, 2, 30, backend(4), values, observed=True)
@@ -136,13 +144,14 @@ def test_a_log_of_one_step_says_nothing_of_the_sensitivity():
 def test_expectation_maximisation_settles_near_the_truth_from_either_side():
     record = latent.draw_log(7, 2, 30, backend(2), truth(0.45, 0.85))
     log = latent.repeated(record, 2)
-    ends = [
-        latent.expectation_maximisation(log, 30, 5, 2, start=start, chains=2)[-2:].mean(0)
+    paths = [
+        latent.expectation_maximisation(log, 30, 5, 2, start=start, chains=2)
         for start in (0.3, 0.95)
     ]
-    for one in ends:
-        assert ((one - truth(0.45, 0.85)).abs() < 0.15).all()
-    assert (ends[0] - ends[1]).abs().max() < 0.1
+    for path in paths:
+        assert ((path[-2:].mean(0) - truth(0.45, 0.85)).abs() < 0.15).all()
+        assert (path[-1] - path[-2]).abs().max() < 0.1  # settled, not stepping to and fro
+    assert (paths[0][-2:] - paths[1][-2:]).mean(0).abs().max() < 0.1
 
 
 def test_rows_of_logs_and_chains_must_agree():
