@@ -150,7 +150,7 @@ def test_expectation_maximisation_settles_near_the_truth_from_either_side():
     ]
     for path in paths:
         assert ((path[-2:].mean(0) - truth(0.45, 0.85)).abs() < 0.15).all()
-        assert (path[-1] - path[-2]).abs().max() < 0.1  # settled, not stepping to and fro
+        assert (path[-1] - path[-2]).abs().max() < 0.1  # settled, not stepping back and forth
     assert (paths[0][-2:] - paths[1][-2:]).mean(0).abs().max() < 0.1
 
 
