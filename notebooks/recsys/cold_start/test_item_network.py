@@ -189,11 +189,25 @@ def test_a_cut_off_of_0_and_an_empty_log_are_refused(fitted):
         item_network.train(log.rows(slice(0, 0)), world.genres_IG, 60)
 
 
+@pytest.mark.card  # a recurrent network cannot be rehearsed
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
-def test_everything_follows_its_inputs_to_the_gpu():
+def test_training_follows_its_inputs_to_the_gpu():
     world = click_world.draw(0, users=20, warm=30, cold=2, each_day=0, device="cuda")
     log = click_world.history(world, days=2)
-    recipe = Recipe(width=4, steps=10)
+    recipe = Recipe(width=4, steps=3)
     net = item_network.train(log, world.genres_IG, 20, recipe)
-    known = item_network.beliefs(net, log, 20, recipe)
-    assert known.covariance_IPP.is_cuda
+    assert item_network.beliefs(net, log, 20, recipe).covariance_IPP.is_cuda
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_updates_and_scores_on_the_gpu_are_those_of_the_cpu():
+    luck, found = torch.Generator().manual_seed(0), {}
+    mean, phi = torch.randn(6, 4, generator=luck), torch.randn(3, 4, generator=luck)
+    items, clicks = torch.tensor([[0, 1], [2, 3], [1, UNKNOWN]]), torch.eye(3, 2) > 0
+    for where in ("cpu", "cuda"):
+        eye = torch.eye(4, device=where).expand(6, -1, -1).contiguous()
+        known = item_network.Beliefs(mean.to(where), eye, eye, torch.ones(4, device=where))
+        theta = torch.ones(3, 2, device=where)
+        args = phi.to(where), items.to(where), theta, clicks.to(where)
+        found[where] = item_network.scores(item_network.update(known, *args), args[0]).cpu()
+    torch.testing.assert_close(found["cuda"], found["cpu"], atol=1e-4, rtol=1e-4)
