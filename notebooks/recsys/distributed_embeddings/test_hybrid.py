@@ -57,6 +57,11 @@ def whole_tables():
     return [torch.randn(rows, width, dtype=torch.float64) for rows, width, *_ in TABLES]
 
 
+def edges(rows):
+    """Five rows: the first, the last, and those at which slices of two and four devices begin."""
+    return torch.tensor([0, rows // 4, rows // 2, 3 * rows // 4, rows - 1])
+
+
 def batches(kind):
     """Three batches; ids repeat within a bag, between samples and between processes; some bags
     are empty.
@@ -68,7 +73,7 @@ def batches(kind):
             lengths = torch.randint(0, 4, (len(INPUTS), BATCH), generator=draw).tolist()
             lengths[2] = [0] * BATCH
         ids = [
-            torch.randint(0, min(5, TABLES[i][0]), (sum(own),), generator=draw)
+            edges(TABLES[i][0])[torch.randint(0, 5, (sum(own),), generator=draw)]
             for i, own in zip(INPUTS, lengths, strict=True)
         ]
         found.append(Bags(torch.cat(ids), HOT if kind == "fixed" else torch.tensor(lengths)))

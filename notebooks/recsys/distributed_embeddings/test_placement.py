@@ -115,6 +115,11 @@ def test_the_largest_go_to_the_host_until_the_rest_keeps_to_the_limit():
     assert made.elements(0) == 11 and made.elements(0, host=True) == 10
 
 
+def test_what_just_fits_stays():
+    made = plan([(10, 1), (6, 1)], 1, device_limit=16)
+    assert not any(p.host for p in made.pieces)
+
+
 def test_copies_count_on_every_device():
     made = plan([(3, 2), (50, 2)], 2, replicate_threshold=6)
     assert [made.elements(d) for d in (0, 1)] == [6 + 50, 6 + 50]
