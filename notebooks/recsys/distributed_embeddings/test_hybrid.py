@@ -58,7 +58,7 @@ def whole_tables():
 
 
 def edges(rows):
-    """Five rows: the first, the last, and those at which slices of two and four devices begin."""
+    """The first row, the last, and those at which slices of two and four devices begin."""
     return torch.tensor([0, rows // 4, rows // 2, 3 * rows // 4, rows - 1])
 
 
