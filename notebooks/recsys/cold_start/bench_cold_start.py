@@ -128,7 +128,7 @@ def main(argv=None):
     receipt.record("list_rate", rate, "lists/s")
     receipt.record("list_p99", p99, "s")
     receipt.sizes(users=options.users, items=world.items, clicks=clicks, lists=len(log))
-    print(receipt.write(name="training"))
+    print(receipt.write(name=f"training_{options.threads}"))
 
 
 if __name__ == "__main__":
