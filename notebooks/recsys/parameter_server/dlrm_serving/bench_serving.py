@@ -5,13 +5,16 @@
 PYTHON belongs to an environment of its own, over the book's: `nvidia-pytriton==0.7.0
 --no-deps`, then `numpy==1.26.4 sh wrapt typing_inspect tritonclient[http,grpc]==2.73.0`. Under
 NumPy 2 that server answers with the right shape and no data, so this file refuses it. The wheel
-holds the Python backend: two instances, each with a dense part of its own, share one cache of
-10 %; the threshold is 1.0, so every request waits for what it lacks. The law is the article's,
-solved for this table. Every answer is compared with the model's own.
+holds the Python backend. The three ways of the page are three models of one server, each of two
+instances with a dense part of its own. Those of the hierarchy share one cache of 10 %; the
+threshold is 1.0, so every request waits for what it lacks. The law is the article's, solved for
+this table. Every answer is compared with the model's own.
 """
 
 import argparse
+import collections
 import contextlib
+import functools
 import os
 import socket
 import sysconfig
@@ -27,14 +30,16 @@ from storage_tiers import InProcess, Rocks
 
 from .click_world import ClickWorld
 from .dlrm import Dlrm
-from .ways import all_on_cpu, hierarchy
+from .ways import all_on_cpu, hierarchy, tables_on_cpu
 
 BATCHES = (1, 4, 16, 64, 256, 1024)
+WAYS = ("hierarchy", "all_on_cpu", "tables_on_cpu")
+OTHERS = ("cpu_ms", "tables_ms")
 
 
 @contextlib.contextmanager
-def triton_of(scores, world):
-    """The HTTP address of a Triton server with one instance for each function."""
+def triton_of(models, world):
+    """The HTTP address of a Triton server of {name: a function for each instance}."""
     library = sysconfig.get_config_var("LIBDIR")  # Triton's Python stub needs our libpython
     paths = [library, os.environ.get("LD_LIBRARY_PATH", "")]
     os.environ["LD_LIBRARY_PATH"] = os.pathsep.join(filter(None, paths))
@@ -53,7 +58,9 @@ def triton_of(scores, world):
     outputs = [Tensor(name="chance", dtype=np.float32, shape=(1,))]
     with Triton(config=TritonConfig(allow_gpu_metrics=False, **told)) as triton:
         most = ModelConfig(max_batch_size=max(BATCHES), batching=True)
-        triton.bind("dlrm", [_served(one) for one in scores], inputs, outputs, config=most)
+        for name, scores in models.items():
+            served = [_served(one) for one in scores]
+            triton.bind(name, served, inputs, outputs, config=most)
         triton.run()
         yield f"127.0.0.1:{ports[0]}"
 
@@ -70,34 +77,45 @@ def _served(score):
     return infer
 
 
-def measured(address, world, table, truth, rounds, seconds=2.0):
-    """[(batch, median ms, 99th percentile ms, hit rate)]; AssertionError for a wrong answer."""
+def measured(address, world, table, truth, rounds, seconds=1.0):
+    """Columns by batch: milliseconds of each way, and the hit rate; AssertionError if wrong."""
     import tritonclient.http as client
 
-    line, rng, rows = client.InferenceServerClient(address), np.random.default_rng(5), []
+    line, rng = client.InferenceServerClient(address), np.random.default_rng(5)
+    ask = functools.partial(_ask, client, line, world, truth, rng)
     ends = time.monotonic() + 120
     while len(table.cache.dump()) < 0.95 * table.cache.capacity and time.monotonic() < ends:
-        _ask(client, line, world, truth, max(BATCHES), rng)  # until the cache is full
+        ask("hierarchy", max(BATCHES))  # until the cache is full
+    columns = {name: [] for name in ("batch", "latency_ms", "p99_ms", "hit_rate", *OTHERS)}
     for many in BATCHES:
         for _ in range(5):
-            _ask(client, line, world, truth, many, rng)
-        before, times, ends = table.counts.copy(), [], time.monotonic() + seconds
-        while len(times) < rounds or time.monotonic() < ends:
-            times.append(_ask(client, line, world, truth, many, rng))
+            ask("hierarchy", many)
+        before, took, ends = (
+            table.counts.copy(),
+            collections.defaultdict(list),
+            time.monotonic(),
+        )
+        while len(took["hierarchy"]) < rounds or time.monotonic() < ends + 3 * seconds:
+            for name in WAYS:  # in turns
+                took[name].append(ask(name, many))
         keys, hits = (table.counts[name] - before[name] for name in ("keys", "hits"))
-        rows.append((many, np.median(times), np.percentile(times, 99), hits / keys))
+        own = took["hierarchy"]
+        row = (many, np.median(own), np.percentile(own, 99), hits / keys)
+        row += tuple(np.median(took[name]) for name in WAYS[1:])
+        for name, value in zip(columns, row, strict=True):
+            columns[name].append(float(value))
     line.close()
-    return rows
+    return columns
 
 
-def _ask(client, line, world, truth, many, rng):
+def _ask(client, line, world, truth, rng, name, many):
     numbers, keys, _ = world.draw(many, rng)
     asked = []
-    for name, values, kind in (("numbers", numbers, "FP32"), ("keys", keys, "INT64")):
-        asked.append(client.InferInput(name, values.shape, kind))
+    for part, values, kind in (("numbers", numbers, "FP32"), ("keys", keys, "INT64")):
+        asked.append(client.InferInput(part, values.shape, kind))
         asked[-1].set_data_from_numpy(values.numpy())
     began = time.perf_counter()
-    answer = line.infer("dlrm", asked).as_numpy("chance")[:, 0]
+    answer = line.infer(name, asked).as_numpy("chance")[:, 0]
     took = 1e3 * (time.perf_counter() - began)
     check.close(answer, truth(numbers, keys), atol=1e-5, why="float32 sums in another order")
     return took
@@ -107,35 +125,46 @@ def main(arguments=None):
     """Serves, asks, prints the curve, writes the receipt."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--threads", type=int, default=device.cores())
+    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--categories", type=int, default=25_000, help="of each feature")
     options = parser.parse_args(arguments)
     if int(np.__version__.split(".")[0]) > 1 or not _there():
         return print("left out: it needs pytriton and NumPy below 2 (see the text at the top)")
-    torch.set_num_threads(1)
+    torch.set_num_threads(options.threads)
     hot = max(1, round(options.categories * 305 / 188_000))
     exponent = exponent_for(options.categories, hot, 0.959)
     world = ClickWorld(categories=options.categories, exponent=exponent)
     model = Dlrm(world, 64).eval().requires_grad_(False)
-    receipt = receipts.start("parameter_server", device.tier(), threads=options.threads)
+    where = device.tier()
+    receipt = receipts.start("parameter_server", where, threads=options.threads)
     receipt.sizes(rows=world.rows, width=64, features=world.features, slots=world.rows // 10)
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         tier = stack.enter_context(Rocks(Path(folder, "db"), {"dlrm.all": 64}))
         tier.load("dlrm.all", np.arange(world.rows), model.table.weight.numpy())
         server = stack.enter_context(ParameterServer(tier, InProcess(world.rows // 4)))
-        table = server.deploy("dlrm.all", cache_rows=world.rows // 10, threshold=1.0)
-        scores = [hierarchy(model, table) for _ in range(2)]
-        address = stack.enter_context(triton_of(scores, world))
-        truth = all_on_cpu(model, model.table.weight)
-        rows = measured(address, world, table, truth, options.rounds)
-    names = ("batch", "latency_ms", "p99_ms", "hit_rate")
-    columns = dict(zip(names, map(list, np.array(rows).T), strict=True))
+        table = server.deploy(
+            "dlrm.all", cache_rows=world.rows // 10, threshold=1.0, device=where.device
+        )
+        weight = model.table.weight
+        ways = zip(
+            WAYS,
+            (
+                lambda: hierarchy(model, table),
+                lambda: all_on_cpu(model, weight),
+                lambda: tables_on_cpu(model, weight, where.device),
+            ),
+            strict=True,
+        )
+        models = {name: [made() for _ in range(2)] for name, made in ways}
+        address = stack.enter_context(triton_of(models, world))
+        columns = measured(address, world, table, all_on_cpu(model, weight), options.rounds)
     receipt.curve("triton_by_batch", **columns)
     receipt.record("cache_full", 100 * len(table.cache.dump()) / table.cache.capacity, "%")
-    for many, median, _, hits in rows:
-        print(f"batch {many}: {median:.2f} ms, {hits:.2%} hits")
-        receipt.record(f"triton_ms_batch{many}", median, "ms")
+    for row in zip(*columns.values(), strict=True):
+        print(
+            ", ".join(f"{name} {value:.4g}" for name, value in zip(columns, row, strict=True))
+        )
     print(receipt.write(name="serving"))
 
 
