@@ -20,8 +20,9 @@ def solve(A_BDD, b_BD, solver="cholesky", start_BD=None, steps=None):
     `cg`.
 
     `steps`: of conjugate gradients, from `start_BD` (default: zeros); default as many as
-    unknowns. ValueError for an unknown solver, and where Cholesky finds a matrix that is not
-    positive definite.
+    unknowns. ValueError for an unknown solver, where Cholesky finds a matrix that is not
+    positive definite, and where LU meets a pivot of exactly zero; a matrix that is singular but
+    for rounding may pass either.
     """
     if solver not in SOLVERS:
         raise ValueError(f"solver {solver!r}; allowed are {', '.join(SOLVERS)}")

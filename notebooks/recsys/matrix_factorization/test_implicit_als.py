@@ -257,13 +257,6 @@ def test_an_empty_row_without_any_weight_on_all_pairs_refuses_nothing(last):
     assert not model.users[last].any()
 
 
-@pytest.mark.parametrize("solver", ["cholesky", "lu"])
-def test_a_singular_system_is_refused_by_both_exact_solvers(solver):
-    ends = torch.tensor([0, 1, 2]), torch.tensor([0, 1, 2])
-    with pytest.raises(ValueError, match="are not positive definite"):
-        als.fit(*ends, (3, 3), 2, 0.0, 0.0, 1, solver)
-
-
 def test_recall_masks_what_was_seen_and_equals_a_plain_loop():
     model, found = fitted(iterations=2), []
     split = split_rows(GRAPH, share=0.2)

@@ -95,3 +95,10 @@ def test_a_matrix_that_is_not_positive_definite_is_refused_by_cholesky():
 def test_an_unknown_solver_is_refused():
     with pytest.raises(ValueError, match="allowed are cholesky, lu, cg"):
         solve(*systems(1, 2), "qr")
+
+
+@pytest.mark.parametrize("solver", ["cholesky", "lu"])
+def test_a_singular_matrix_is_refused_by_both_exact_solvers(solver):
+    A_BDD = torch.stack([torch.eye(2), torch.ones(2, 2)])  # exact in any arithmetic
+    with pytest.raises(ValueError, match="1 of 2 matrices are not positive definite"):
+        solve(A_BDD, torch.ones(2, 2), solver)
