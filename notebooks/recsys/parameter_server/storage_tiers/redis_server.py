@@ -2,13 +2,11 @@
 
 import shutil
 import socket
-import subprocess
-import time
 
 from . import child
 
 
-class RedisServer:
+class RedisServer(child.Server):
     """`with RedisServer() as server: server.address`; `kill()` and `start()` in between.
 
     It keeps nothing on disk, so it comes back empty. Raises RuntimeError where Redis is not
@@ -16,10 +14,8 @@ class RedisServer:
     """
 
     def __init__(self, *options, wait_s=10):
-        self.options, self.wait_s, self.process = options, wait_s, None
-        with socket.create_server(("127.0.0.1", 0)) as held:
-            self.port = held.getsockname()[1]
-        self.address = f"127.0.0.1:{self.port}"
+        super().__init__(wait_s)
+        self.options = options
 
     @staticmethod
     def there():
@@ -33,32 +29,10 @@ class RedisServer:
                 "redis-server is not installed (Debian: apt install redis-server)"
             )
         told = ["--port", str(self.port), "--bind", "127.0.0.1", "--save", "", *self.options]
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": "/"}
-        self.process = child.start(["redis-server", *told, "--appendonly", "no"], **quiet)
-        ends = time.monotonic() + self.wait_s
-        while time.monotonic() < ends and self.process.poll() is None:
-            try:
-                with socket.create_connection(("127.0.0.1", self.port), 0.2) as line:
-                    line.settimeout(0.5)
-                    line.sendall(b"PING\r\n")
-                    if line.recv(5) == b"+PONG":
-                        return self
-            except OSError:
-                time.sleep(0.02)
-        self.kill()
-        raise RuntimeError(
-            f"redis-server did not answer on port {self.port} in {self.wait_s} s"
-        )
+        return self.run(["redis-server", *told, "--appendonly", "no"], self._answers)
 
-    def kill(self):
-        """None; ends it at once, as a power cut would."""
-        if self.process:
-            self.process.kill()
-            self.process.wait()
-        self.process = None
-
-    def __enter__(self):
-        return self.start()
-
-    def __exit__(self, *_):
-        self.kill()
+    def _answers(self):
+        with socket.create_connection(("127.0.0.1", self.port), 0.2) as line:
+            line.settimeout(0.5)
+            line.sendall(b"PING\r\n")
+            return line.recv(5) == b"+PONG"
