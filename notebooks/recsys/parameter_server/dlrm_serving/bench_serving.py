@@ -33,8 +33,7 @@ from .dlrm import Dlrm
 from .ways import all_on_cpu, hierarchy, tables_on_cpu
 
 BATCHES = (1, 4, 16, 64, 256, 1024)
-WAYS = ("hierarchy", "all_on_cpu", "tables_on_cpu")
-OTHERS = ("cpu_ms", "tables_ms")
+OTHERS = {"all_on_cpu": "cpu_ms", "tables_on_cpu": "tables_ms"}
 
 
 @contextlib.contextmanager
@@ -86,7 +85,9 @@ def measured(address, world, table, truth, rounds, seconds=1.0):
     ends = time.monotonic() + 120
     while len(table.cache.dump()) < 0.95 * table.cache.capacity and time.monotonic() < ends:
         ask("hierarchy", max(BATCHES))  # until the cache is full
-    columns = {name: [] for name in ("batch", "latency_ms", "p99_ms", "hit_rate", *OTHERS)}
+    columns = {
+        name: [] for name in ("batch", "latency_ms", "p99_ms", "hit_rate", *OTHERS.values())
+    }
     for many in BATCHES:
         for _ in range(5):
             ask("hierarchy", many)
@@ -96,12 +97,12 @@ def measured(address, world, table, truth, rounds, seconds=1.0):
             time.monotonic(),
         )
         while len(took["hierarchy"]) < rounds or time.monotonic() < ends + 3 * seconds:
-            for name in WAYS:  # in turns
+            for name in ("hierarchy", *OTHERS):  # in turns
                 took[name].append(ask(name, many))
         keys, hits = (table.counts[name] - before[name] for name in ("keys", "hits"))
         own = took["hierarchy"]
         row = (many, np.median(own), np.percentile(own, 99), hits / keys)
-        row += tuple(np.median(took[name]) for name in WAYS[1:])
+        row += tuple(np.median(took[name]) for name in OTHERS)
         for name, value in zip(columns, row, strict=True):
             columns[name].append(float(value))
     line.close()
@@ -147,24 +148,17 @@ def main(arguments=None):
             "dlrm.all", cache_rows=world.rows // 10, threshold=1.0, device=where.device
         )
         weight = model.table.weight
-        ways = zip(
-            WAYS,
-            (
-                lambda: hierarchy(model, table),
-                lambda: all_on_cpu(model, weight),
-                lambda: tables_on_cpu(model, weight, where.device),
-            ),
-            strict=True,
-        )
-        models = {name: [made() for _ in range(2)] for name, made in ways}
+        models = {
+            "hierarchy": [hierarchy(model, table) for _ in range(2)],
+            "all_on_cpu": [all_on_cpu(model, weight) for _ in range(2)],
+            "tables_on_cpu": [tables_on_cpu(model, weight, where.device) for _ in range(2)],
+        }
         address = stack.enter_context(triton_of(models, world))
         columns = measured(address, world, table, all_on_cpu(model, weight), options.rounds)
     receipt.curve("triton_by_batch", **columns)
     receipt.record("cache_full", 100 * len(table.cache.dump()) / table.cache.capacity, "%")
     for row in zip(*columns.values(), strict=True):
-        print(
-            ", ".join(f"{name} {value:.4g}" for name, value in zip(columns, row, strict=True))
-        )
+        print(dict(zip(columns, row, strict=True)))
     print(receipt.write(name="serving"))
 
 
