@@ -1,0 +1,117 @@
+"""The recorded study of inference: many logs, each with a truth of its own, asked for it back.
+
+    python study_recovery.py --threads 1    # from the slice's folder; about ten minutes
+
+Each log is drawn with a sensitivity from its prior. With intents and satisfaction in the log
+the likelihood answers; with both hidden HMC, Monte-Carlo EM, and the joint maximum. Recorded
+are how many 90 % intervals hold the truth, and the mean error of each estimate. Sizes were
+fixed before the first log was drawn. A stopped study goes on, as `study_ecosystem` does.
+"""
+
+import hamiltonian
+import latent_satisfaction as latent
+import numpy as np
+import torch
+from array_backends import TorchBackend
+from scipy import stats
+from study_ecosystem import begun, kept, record_interval
+
+CODE = ("array_backends", "choice_models", "story", "hamiltonian", "latent_satisfaction")
+Z90 = stats.norm.ppf(0.95)
+
+
+def recovery(batch, given, where):
+    """{measure: [a number for each experiment]} of a batch of logs with their own truths."""
+    backend = TorchBackend(5000 + batch, where, torch.float64)
+    worlds, users, steps = given.experiments, given.log_users, given.log_steps
+    logit = latent.PRIOR[0] + latent.PRIOR[1] * backend.normal((worlds,))
+    truth = torch.sigmoid(logit)
+    full = latent.draw_log(steps, worlds, users, backend, truth, observed=True)
+    value, error = latent.likeliest(full, users)
+    found = {"truth": truth, "observed_value": value, "observed_error": error}
+    hidden = latent.draw_log(steps, worlds, users, backend, truth)
+    log = latent.repeated(hidden, given.chains)
+    about, samples = latent.posterior(log, users, given.draws, given.warmup, seed=batch)
+    drawn = torch.sigmoid(samples.draws[..., 0]).reshape(given.draws, worlds, given.chains)
+    flat = drawn.transpose(0, 1).reshape(worlds, -1)
+    ends = torch.tensor([0.05, 0.5, 0.95], dtype=flat.dtype, device=flat.device)
+    low, middle, high = flat.quantile(ends, 1)
+    found |= {"hidden_low": low, "hidden_value": middle, "hidden_high": high}
+    found["r_hat"] = torch.cat(
+        [hamiltonian.split_r_hat(drawn[:, one, :, None]) for one in range(worlds)]
+    )
+    found |= intents(about, samples.draws, hidden, given)
+    path = latent.expectation_maximisation(log, users, chains=given.chains, seed=batch)
+    found["em_value"] = path[len(path) // 2 :].mean(0)
+    joint = latent.jointly_likeliest(latent.Hidden(latent.repeated(hidden, 1), users))
+    found["joint_value"] = torch.sigmoid(joint[:, 0])
+    return {name: one.cpu().tolist() for name, one in found.items()}
+
+
+def intents(about, draws, record, given):
+    """Coverage of intents, and how often the likeliest of the topics is a user's own.
+
+    The topic of most draws, against the topic of the sum of items that were taken: a baseline
+    that knows clicks alone.
+    """
+    truth = record["user.intent"][0]
+    worlds, users = truth.shape[:2]
+    shape = (given.draws, worlds, given.chains, users, latent.TOPICS)
+    flat = about.unpacked(draws)["user.intent"].reshape(shape).transpose(1, 2)
+    flat = flat.reshape(-1, *truth.shape)
+    low, high = np.quantile(flat.cpu().numpy(), (0.05, 0.95), 0)
+    real = truth.cpu().numpy()
+    inside = torch.tensor(((low <= real) & (real <= high)).mean((1, 2)))
+    votes = torch.nn.functional.one_hot(flat.argmax(-1), latent.TOPICS).sum(0)
+    found = {"draws": votes.argmax(-1), "clicks": latent.sum_taken(record).argmax(-1)}
+    own = truth.argmax(-1)
+    right = {name: (one == own).double().mean(1) for name, one in found.items()}
+    return {"intent_inside": inside} | {f"topic_{name}": one for name, one in right.items()}
+
+
+def record_recovery(receipt, batches):
+    """None; coverage with its binomial interval, errors, and intents."""
+    told = {name: np.concatenate([one[name] for one in batches]) for name in batches[0]}
+    truth = told["truth"]
+    wald = Z90 * told["observed_error"]
+    inside = {"observed": np.abs(told["observed_value"] - truth) <= wald}
+    inside["hidden"] = (told["hidden_low"] <= truth) & (truth <= told["hidden_high"])
+    half = {"observed": wald, "hidden": (told["hidden_high"] - told["hidden_low"]) / 2}
+    for name, hits in inside.items():
+        count = len(hits)
+        low, high = stats.binomtest(int(hits.sum()), count).proportion_ci(0.95, "wilson")
+        receipt.record(
+            f"study_{name}_coverage", 100 * hits.mean(), "%", 100 * low, 100 * high, count
+        )
+        receipt.record(f"study_{name}_half_width", float(np.median(half[name])), "sensitivity")
+    unmixed = int((told["r_hat"] > 1.05).sum())
+    receipt.record("study_unmixed", unmixed, "logs", note="R-hat above 1.05")
+    receipt.record("study_worst_r_hat", float(told["r_hat"].max()), "R-hat")
+    for name in ("em", "joint", "hidden", "observed"):
+        away = told[f"{name}_value"] - truth
+        record_interval(receipt, f"{name}_bias", away, "sensitivity")
+        record_interval(receipt, f"{name}_miss", np.abs(away), "sensitivity")
+    draws, clicks = told["topic_draws"], told["topic_clicks"]
+    record_interval(receipt, "topics_right", 100 * draws, "%")
+    record_interval(receipt, "topics_by_clicks", 100 * clicks, "%")
+    record_interval(receipt, "topics_beyond_clicks", 100 * (draws - clicks), "points")
+    record_interval(receipt, "intent_coverage", 100 * told["intent_inside"], "%")
+    columns = {"truth": truth, "low": told["hidden_low"], "high": told["hidden_high"]}
+    receipt.curve("recovered", **{name: one.tolist() for name, one in columns.items()})
+
+
+def main():
+    """Measure what is missing, and write the receipt."""
+    sizes = {"batches": 2, "experiments": 20, "chains": 3, "log_users": 12, "log_steps": 8}
+    given, receipt = begun(__doc__, sizes | {"draws": 250, "warmup": 200}, {})
+    about = "-".join(str(vars(given)[name]) for name in [*list(sizes)[1:], "draws", "warmup"])
+    found = []
+    for batch in range(given.batches):
+        told = f"recovery-{batch}-{about}", CODE, (recovery, intents), batch, given
+        found.append(kept(*told, given.tier.device))
+    record_recovery(receipt, found)
+    print(receipt.write("recovery"))
+
+
+if __name__ == "__main__":
+    main()
