@@ -10,7 +10,7 @@ Shapes: `…` any leading axes, `K` options or components, `T` topics.
 import math
 from dataclasses import dataclass
 
-from array_backends import between, logsumexp, of, take
+from array_backends import distances, logsumexp, of, take
 
 LOG_2_PI = math.log(2 * math.pi)
 
@@ -40,25 +40,31 @@ class Normal:
 
 @dataclass(frozen=True, eq=False)
 class Uniform:
-    """Independent uniform numbers between two ends, arrays of one shape, in either order."""
+    """Independent uniform numbers between `start` and `start` + `width`, which may be negative.
+
+    The start has the shape of the draw; the width is broadcast to it.
+    """
 
     start: object
-    end: object
+    width: object
 
     def draw(self, backend):
         """A sample of that shape."""
-        return between(self.start, self.end, backend.uniform(tuple(self.start.shape)))
+        found = backend.uniform(tuple(self.start.shape))
+        found *= self.width  # in place: fresh memory costs more than arithmetic
+        found += self.start
+        return found
 
     def log_density(self, value):
-        """−ln |end − start| between them; −∞ elsewhere."""
-        inside = (value - self.start) * (value - self.end) <= 0
-        return of(value).where(inside, -_log(abs(self.end - self.start)), -math.inf)
+        """−ln |width| between the ends; −∞ elsewhere."""
+        inside = (value - self.start) * (value - (self.start + self.width)) <= 0
+        return of(value).where(inside, -_log(abs(self.width)), -math.inf)
 
     @staticmethod
     def joined(laws, axis):
         """One law of many steps, as `Normal.joined`."""
-        starts, ends = [law.start for law in laws], [law.end for law in laws]
-        return Uniform(_stack(starts, axis), _stack(ends, axis))
+        widths = [0 * law.start + law.width for law in laws]
+        return Uniform(_stack([law.start for law in laws], axis), _stack(widths, axis))
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,13 +142,12 @@ def or_nothing(logits, level=0.0):
 def affinities(interest, topics):
     """2 less the distance of each interest (…, U, T) to each place (…, D, T): (…, U, D).
 
-    The article's code adds the 2; a topic a time, so that no array of U × D × T is made.
+    The article's code adds the 2.
     """
-    squares = 0.0
-    for topic in range(interest.shape[-1]):
-        gap = interest[..., :, None, topic] - topics[..., None, :, topic]
-        squares = squares + gap * gap
-    return 2 - of(squares).sqrt(squares)
+    found = distances(interest, topics)
+    found *= -1
+    found += 2
+    return found
 
 
 def _stack(arrays, axis):

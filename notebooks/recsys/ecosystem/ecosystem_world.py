@@ -118,7 +118,7 @@ def _recommender(policy):
     def score(pulls, user_interest, catalogue_topics, catalogue_provider):
         liking_WUD = affinities(user_interest, catalogue_topics)
         boost_WD = take(policy(pulls), catalogue_provider, -1) + EDGE
-        return Uniform(liking_WUD, liking_WUD + boost_WD[:, None, :])
+        return Uniform(liking_WUD, boost_WD[:, None, :])
 
     def shown_topics(slate, catalogue_topics):
         return _of_slate(catalogue_topics, slate)
