@@ -21,6 +21,7 @@ import torch
 from array_backends import counts, fastest, largest, of, take
 from choice_models import Choice, Mixture, Normal, Uniform, affinities
 from ecosystem_outcome import Outcome
+from state_models import fading, fresh, static
 from story import Entity, Story, Variable
 
 GAMMA, DISCOUNT, SLATE, PER_PROVIDER, USER_SPREAD, EDGE = 2.0, 0.96, 3, 5, 20.5, 1e-4
@@ -85,15 +86,17 @@ def ecosystem_story(policy, means_WPT, users=2000, advertiser=None):
 
 def _providers(means):
     """Who makes documents: a place among the topics, and clicks that fade."""
+    place = static(mean=lambda backend: backend.array(means))
+    clicks = fading("clicks", _none_yet, _new_clicks, DISCOUNT)
+    return Entity("provider", (*place, clicks))
 
-    def clicks(clicks_before, user_provider_before):
-        new = counts(user_provider_before, clicks_before.shape[-1], clicks_before)
-        return DISCOUNT * clicks_before + new
 
-    place = Variable("mean", lambda backend: backend.array(means))
-    return Entity(
-        "provider", (place, Variable("clicks", lambda mean: 0 * mean[..., 0], clicks))
-    )
+def _none_yet(provider_mean):
+    return 0 * provider_mean[..., 0]
+
+
+def _new_clicks(provider_mean, user_provider_before):
+    return counts(user_provider_before, provider_mean.shape[-2], provider_mean)
 
 
 def _catalogue(documents):
@@ -105,20 +108,19 @@ def _catalogue(documents):
     def topics(provider, provider_mean):
         return Normal(take(provider_mean, provider[..., None], -2), 1.0)
 
-    rules = {"provider": provider, "topics": topics}
-    return Entity("catalogue", tuple(Variable(name, one, one) for name, one in rules.items()))
+    return Entity("catalogue", fresh(provider=provider, topics=topics))
 
 
 def _recommender(policy):
     """Who chooses the slates: all pulls so far, a score for each user and document."""
 
-    def pulls(pulls_before, user_provider_before):
-        return pulls_before + counts(user_provider_before, pulls_before.shape[-1], pulls_before)
-
     def score(pulls, user_interest, catalogue_topics, catalogue_provider):
         liking_WUD = affinities(user_interest, catalogue_topics)
         boost_WD = take(policy(pulls), catalogue_provider, -1) + EDGE
         return Uniform(liking_WUD, boost_WD[:, None, :])
+
+    def slate(score):
+        return largest(score, SLATE)
 
     def shown_topics(slate, catalogue_topics):
         return _of_slate(catalogue_topics, slate)
@@ -126,10 +128,9 @@ def _recommender(policy):
     def shown_provider(slate, catalogue_provider):
         return _of_slate(catalogue_provider[..., None], slate)[..., 0]
 
-    rules = {"score": score, "slate": lambda score: largest(score, SLATE)}
-    rules |= {"shown_topics": shown_topics, "shown_provider": shown_provider}
-    state = Variable("pulls", lambda provider_mean: 0 * provider_mean[..., 0], pulls)
-    return Entity("recommender", (state, *(Variable(n, one, one) for n, one in rules.items())))
+    pulls = fading("pulls", _none_yet, _new_clicks)
+    shown = {"shown_topics": shown_topics, "shown_provider": shown_provider}
+    return Entity("recommender", (pulls, *fresh(score=score, slate=slate, **shown)))
 
 
 def _of_slate(values_WDX, slate_WUK):
@@ -155,14 +156,15 @@ def _user_variables(shape):
     def provider(shown_provider, choice):
         return take(shown_provider, choice[..., None], -1)[..., 0]
 
-    rules = {"liking": liking, "got": got, "provider": provider}
-    rules["choice"] = lambda liking: Choice(liking)
-    each = tuple(Variable(name, rule, rule) for name, rule in rules.items())
-    start, late = (
-        lambda interest: 0 * interest[..., 0],
-        lambda got_before: Normal(got_before, 1.0),
-    )
-    return (Variable("interest", interest), *each, Variable("utility", start, late))
+    def choice(liking):
+        return Choice(liking)
+
+    def utility(got_before):
+        return Normal(got_before, 1.0)
+
+    late = Variable("utility", lambda interest: 0 * interest[..., 0], utility)
+    each = fresh(liking=liking, choice=choice, got=got, provider=provider)
+    return (*static(interest=interest), *each, late)
 
 
 def _advertiser(ad, worlds, nobody):
@@ -174,31 +176,32 @@ def _advertiser(ad, worlds, nobody):
         return (ad.bid - own > -last) & (budget[:, None] > 0)
 
     def shown_topics(wins, topics, recommender_shown_topics):
-        own = 0 * recommender_shown_topics[..., -1:, :] + topics
-        return _with_last(recommender_shown_topics, wins[..., None, None], own)
+        return _with_last(recommender_shown_topics, wins[..., None], topics)
 
     def shown_provider(wins, recommender_shown_provider):
-        own = 0 * recommender_shown_provider[..., -1:] + nobody
-        return _with_last(recommender_shown_provider, wins[..., None], own, -1)
+        return _with_last(recommender_shown_provider[..., None], wins[..., None], nobody)[
+            ..., 0
+        ]
+
+    def clicks(user_provider):
+        return (user_provider == nobody).sum(-1)
 
     def budget(budget_before, clicks_before):
         return (budget_before - ad.price * clicks_before).clip(0)
 
-    rules = {"wins": wins, "shown_topics": shown_topics, "shown_provider": shown_provider}
-    rules["clicks"] = lambda user_provider: (user_provider == nobody).sum(-1)
-    purse = Variable(
-        "budget", lambda backend: backend.array(np.full(worlds, ad.budget)), budget
-    )
-    place = Variable("topics", lambda backend: backend.array(np.array(ad.topics, float)))
-    each = (Variable(name, rule, rule) for name, rule in rules.items())
-    return Entity("advertiser", (purse, place, *each))
+    def full(backend):
+        return backend.array(np.full(worlds, ad.budget))
+
+    place = static(topics=lambda backend: backend.array(np.array(ad.topics, float)))
+    shown = {"shown_topics": shown_topics, "shown_provider": shown_provider}
+    each = fresh(wins=wins, clicks=clicks, **shown)
+    return Entity("advertiser", (Variable("budget", full, budget), *place, *each))
 
 
-def _with_last(shown, where, own, axis=-2):
-    """The slates with `own` in the last place where `where` says so."""
-    rest = shown[..., :-1, :] if axis == -2 else shown[..., :-1]
-    last = shown[..., -1:, :] if axis == -2 else shown[..., -1:]
-    return of(shown).concatenate([rest, of(shown).where(where, own, last)], axis)
+def _with_last(shown, where, own):
+    """The slates (…, K, X) with `own` in the last place where `where`, (…, 1), says so."""
+    last = of(shown).where(where, own + 0 * shown[..., -1, :], shown[..., -1, :])
+    return of(shown).concatenate([shown[..., :-1, :], last[..., None, :]], -2)
 
 
 def run(
@@ -245,8 +248,10 @@ def _metrics():
     def documents(catalogue_provider, provider_clicks):
         return counts(catalogue_provider, provider_clicks.shape[-1], provider_clicks)
 
-    rules = {"utility": lambda user_utility: user_utility.mean(-1), "documents": documents}
-    return Entity("metrics", tuple(Variable(name, one, one) for name, one in rules.items()))
+    def utility(user_utility):
+        return user_utility.mean(-1)
+
+    return Entity("metrics", fresh(utility=utility, documents=documents))
 
 
 def _stacked(values):

@@ -25,6 +25,7 @@ import numpy as np
 import torch
 from array_backends import TorchBackend, of, take
 from choice_models import Choice, Mixture, Normal, or_nothing
+from state_models import fresh, linear_gaussian, static
 from story import Entity, Story, Variable
 
 TOPICS, SLATE, SPREAD, DOCUMENTS = 3, 4, 0.3**0.5, 0.5
@@ -45,15 +46,15 @@ def satisfaction_story(worlds, users, sensitivity=None, observed=False):
     def drawn(logit):
         return 1 / (1 + of(logit).exp(-logit))
 
-    known = Variable("sensitivity", lambda backend: backend.array(sensitivity))
-    prior = (Variable("logit", logit), Variable("sensitivity", drawn))
-    population = Entity("population", prior if sensitivity is None else (known,))
+    known = static(sensitivity=lambda backend: backend.array(sensitivity))
+    prior = static(logit=logit, sensitivity=drawn)
+    population = Entity("population", prior if sensitivity is None else known)
     shape = (worlds, users, SLATE, TOPICS)
 
     def slate(backend):
         return Normal(_full(backend, shape, 0.0), DOCUMENTS)
 
-    recommender = Entity("recommender", (Variable("slate", slate, slate),))
+    recommender = Entity("recommender", fresh(slate=slate))
     return Story(population, recommender, Entity("user", _user((worlds, users), observed)))
 
 
@@ -72,27 +73,17 @@ def _user(shape, observed):
     def seen(affinity_before):
         return of(affinity_before).amax(affinity_before, -1)
 
-    def expected(satisfaction_before, seen, seen_before, population_sensitivity):
-        kept = population_sensitivity[:, None] * satisfaction_before
-        return kept + seen - seen_before
+    def drift(seen, seen_before, population_sensitivity):
+        return population_sensitivity[:, None], seen - seen_before
 
     def choice(affinity, satisfaction):
         return Choice(or_nothing(affinity + satisfaction[..., None], NOTHING))
 
-    def shock(seen):
-        return Normal(0 * seen, 1.0)
-
-    moved = (lambda expected: Normal(expected, SHOCK)) if observed else _shocked
-    calm = Variable("shock", lambda intent: 0 * intent[..., 0], shock)
-    return (
-        Variable("intent", intent),
-        Variable("affinity", affinity, affinity),
-        Variable("seen", lambda intent: 0 * intent[..., 0], seen),
-        Variable("expected", lambda intent: 0 * intent[..., 0], expected),
-        *(() if observed else (calm,)),
-        Variable("satisfaction", lambda intent: 0 * intent[..., 0] + START, moved),
-        Variable("choice", choice, choice),
-    )
+    calm = Variable("seen", lambda intent: 0 * intent[..., 0], seen)
+    start, shock = (lambda intent: 0 * intent[..., 0] + START), None if observed else "shock"
+    satisfaction = linear_gaussian("satisfaction", start, drift, SHOCK, shock)
+    each = fresh(affinity=affinity, choice=choice)
+    return (*static(intent=intent), *each, calm, *satisfaction)
 
 
 def _full(backend, shape, value):
@@ -105,10 +96,6 @@ def _full(backend, shape, value):
 def _kind(backend):
     kind = {"dtype": backend.dtype}
     return kind | ({"device": backend.device} if isinstance(backend, TorchBackend) else {})
-
-
-def _shocked(expected, shock):
-    return expected + SHOCK * shock
 
 
 def draw_log(steps, worlds, users, backend, sensitivity=None, observed=False):

@@ -21,15 +21,10 @@ class Receipt:
         self.curves[name] = columns
 
 
-def world(cumulative, late, steps=60):
-    path = np.linspace(0, 1, steps).tolist()
-    told = {
-        "cumulative": cumulative,
-        "runs": [cumulative - 1, cumulative + 1],
-        "survivors": 10.0,
-    }
+def world(cumulative, late):
+    told = {"cumulative": cumulative, "runs": np.array([cumulative - 1, cumulative + 1])}
     told |= {"early_utility": 1.0, "late_utility": late, "early_gini": 0.5, "late_gini": 0.7}
-    return told | {f"curve_{name}": path for name in ("utility", "survivors", "gini")}
+    return told | {"survivors": 10.0, "path": cumulative * np.linspace(0, 1, 5)}
 
 
 def test_gains_are_paired_within_worlds():
@@ -37,6 +32,7 @@ def test_gains_are_paired_within_worlds():
     bases, gains = [10.0, 500.0, -70.0], [1.0, 2.0, 3.0]
     found = [
         {name: world(base + gain * (name == "cap_1_2"), 0.5) for name in study.CAPS}
+        | {"ad": {"clicks": gain}}
         for base, gain in zip(bases, gains, strict=True)
     ]
     study.record_worlds(receipt, found)
@@ -47,12 +43,15 @@ def test_gains_are_paired_within_worlds():
     assert receipt.found["study_cap_1_2_worlds_better"][0] == 3
     assert receipt.found["study_cap_3_worlds_better"][0] == 0
     assert receipt.found["study_spread_of_runs"][0] == pytest.approx(2**0.5)
+    assert receipt.found["study_ad_clicks"] == pytest.approx((2, 2 - half, 2 + half))
+    path = receipt.curves["cap_1_2_path"]
+    assert path["y"] == pytest.approx([0, 0.5, 1, 1.5, 2]) and path["low"][-1] < 2
 
 
 def test_what_concentration_costs_is_beyond_what_every_policy_loses():
     receipt = Receipt()
     found = [
-        {name: world(1.0, 0.2 if name == "myopic" else 0.3) for name in study.CAPS}
+        {name: world(1.0, 0.2 if name == "myopic" else 0.3) for name in study.CAPS} | {"ad": {}}
         for _ in range(3)
     ]
     study.record_worlds(receipt, found)
@@ -88,14 +87,12 @@ def test_a_batch_of_logs_keeps_logs_and_chains_apart():
     assert all(0 <= share <= 1 for share in found["topic_draws"] + found["topic_clicks"])
 
 
-def test_what_was_kept_is_read_again_and_held_against_a_new_run(tmp_path, monkeypatch):
-    monkeypatch.setattr(study, "root", lambda: tmp_path)
-    numbers = iter([1, 2])
-
-    def make():
-        return {"number": next(numbers)}
-
-    monkeypatch.setattr(study, "mark_of", lambda code, makers: "mark")
-    assert study.kept("a", (), (make,)) == study.kept("a", (), (make,)) == {"number": 1}
-    with pytest.raises(RuntimeError, match="differs from what was kept"):
-        study.kept("a", (), (make,), again=True)
+def test_a_world_of_the_study_pairs_its_policies_and_its_ad():
+    given = type("Given", (), {"runs": 2, "horizon": 6, "users": 30})()
+    found = study.world(3, given, "cpu")
+    again = study.world(3, given, "cpu")
+    assert set(found) == {*study.CAPS, "ad"} and found["ad"] == again["ad"]
+    for name in study.CAPS:
+        path, runs = found[name]["path"], found[name]["runs"]
+        assert path[-1] == pytest.approx(runs.mean(), rel=1e-5)
+        assert found[name]["cumulative"] == again[name]["cumulative"]
