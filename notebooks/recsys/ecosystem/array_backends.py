@@ -37,6 +37,10 @@ class NumpyBackend:
         values = np.asarray(values)
         return values.astype(self.dtype) if values.dtype.kind == "f" else values
 
+    def full(self, shape, value):
+        """An array of one value, made where the back end computes."""
+        return np.full(shape, value, self.dtype)
+
 
 def _filled(streams, shape):
     """Uniform float32 numbers of 24 bits; a word of 64 bits gives two, each stream its part."""
@@ -81,6 +85,10 @@ class TorchBackend:
         """The values as a tensor on the device; tensors keep their gradient, integers stay."""
         values = torch.as_tensor(values, device=self.device)
         return values.to(self.dtype) if values.is_floating_point() else values
+
+    def full(self, shape, value):
+        """An array of one value, made on the device: nothing goes over the link."""
+        return torch.full(shape, value, device=self.device, dtype=self.dtype)
 
     def _kind(self):
         kind = {"device": self.device, "dtype": self.dtype}

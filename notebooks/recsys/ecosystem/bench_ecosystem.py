@@ -1,36 +1,22 @@
 """The race: worlds × steps a second, in a batch, compiled, one world and one user at a time.
 
-In the slice's folder, a receipt or a quick look:
-
-    python -m bench_ecosystem
     python -m bench_ecosystem --rounds 3
 
 All contestants run the same worlds for as many steps, at the article's sizes. First all tell
 the same story: in float64, with the same noise. Then each has its own best settings: the batch
 is float32 and its noise on a CPU NumPy's; the compiled one draws by torch, so that the compiler
-can fuse it. Compiling is timed apart.
+can fuse it; one user at a time is the plain loop over users, whose noise is drawn for all of
+them at once. Compiling is timed apart.
 """
 
 import argparse
 import time
 from functools import partial
 
+import ecosystem_world as world
 import numpy as np
 import torch
 from array_backends import NumpyBackend, TorchBackend, fastest
-from ecosystem_world import (
-    DISCOUNT,
-    EDGE,
-    GAMMA,
-    PER_PROVIDER,
-    SLATE,
-    USER_SPREAD,
-    draw_providers,
-    ecosystem_story,
-    outcome,
-    provider_aware,
-    run,
-)
 from helpers import bench, check, device, receipts
 
 CAP = 1.2
@@ -57,16 +43,16 @@ def ecosystem_reference(cap, means_PT, horizon, users, seed):
     for step in range(horizon):
         if step:
             utility[step] = np.mean(got + noise.normal((1, users))[0])
-        chance = (1 + clicks) ** GAMMA
-        owner = _pick(chance, noise.uniform((1, providers * PER_PROVIDER))[0])
+        chance = (1 + clicks) ** world.GAMMA
+        owner = _pick(chance, noise.uniform((1, providers * world.PER_PROVIDER))[0])
         places = means_PT[owner] + noise.normal((1, len(owner), means_PT.shape[1]))[0]
-        boost = np.clip(pulls.mean() - pulls, -cap, cap)[owner] + EDGE
+        boost = np.clip(pulls.mean() - pulls, -cap, cap)[owner] + world.EDGE
         scores, choices = noise.uniform((1, users, len(owner)))[0], np.zeros(users, int)
         got, slates = np.zeros(users), []
         for user in range(users):
             liking = 2 - np.sqrt(((interests[user] - places) ** 2).sum(1))
             score = liking + scores[user] * boost
-            best = np.argpartition(score, -SLATE)[-SLATE:]
+            best = np.argpartition(score, -world.SLATE)[-world.SLATE :]
             slates.append(best[np.argsort(-score[best])])
         levels = noise.uniform((1, users, 1))[0]
         for user, slate in enumerate(slates):
@@ -74,7 +60,7 @@ def ecosystem_reference(cap, means_PT, horizon, users, seed):
             taken = _pick(np.exp(liking), levels[user])[0]
             choices[user], got[user] = owner[slate[taken]], liking[taken]
         new = np.bincount(choices, minlength=providers)
-        last, clicks, pulls = clicks, DISCOUNT * clicks + new, pulls + new
+        last, clicks, pulls = clicks, world.DISCOUNT * clicks + new, pulls + new
     return utility, last
 
 
@@ -83,7 +69,7 @@ def _interests(means_PT, users, noise):
     far = 1 + np.sqrt((means_PT**2).sum(1))
     home = _pick(1 / far, noise.uniform((1, users))[0])
     shape = 1, users, means_PT.shape[1]
-    return means_PT[home] + (USER_SPREAD / far[home])[:, None] * noise.normal(shape)[0]
+    return means_PT[home] + (world.USER_SPREAD / far[home])[:, None] * noise.normal(shape)[0]
 
 
 def _pick(chances, levels):
@@ -95,29 +81,29 @@ def _pick(chances, levels):
 
 def agree(users=50, horizon=4):
     """The largest difference of the utilities that plain loops, NumPy and torch tell."""
-    means, policy = draw_providers(1, 0, clusters=5), provider_aware(CAP)
+    means, policy = world.draw_providers(1, 0, clusters=5), world.provider_aware(CAP)
     plain, _ = ecosystem_reference(CAP, means[0], horizon, users, seed=1)
     backends = NumpyBackend(1), TorchBackend(dtype=torch.float64, noise=NumpyBackend(1))
-    told = [run(policy, 1, horizon, 0, means, users, backend=one) for one in backends]
+    told = [world.run(policy, 1, horizon, 0, means, users, backend=one) for one in backends]
     why = "float64 sums of different order"
     return max(check.close(one.utility[:, 0], plain, atol=1e-9, why=why) for one in told)
 
 
 def contestants(worlds, steps, users, where="cpu", compiled=True):
     """{label: function}, each telling `steps` steps of as many worlds; seconds of compiling."""
-    means, policy, took = draw_providers(worlds, 0), provider_aware(CAP), 0.0
-    story = ecosystem_story(policy, means, users)
+    means, policy, took = world.draw_providers(worlds, 0), world.provider_aware(CAP), 0.0
+    story = world.ecosystem_story(policy, means, users)
     backend, fused = fastest(0, where), TorchBackend(None, where)
-    apart = [ecosystem_story(policy, one[None], users) for one in means]
+    apart = [world.ecosystem_story(policy, one[None], users) for one in means]
     noise = NumpyBackend(0, np.float32)
-    found = {NAMES["batch"]: lambda: outcome(story, steps, backend)}
+    found = {NAMES["batch"]: lambda: world.outcome(story, steps, backend)}
     if compiled:
         advance = torch.compile(partial(story.advance, backend=fused), dynamic=False)
         started = time.perf_counter()
-        outcome(story, 3, fused, advance)
+        world.outcome(story, 3, fused, advance)
         took = time.perf_counter() - started
-        found[NAMES["compiled"]] = lambda: outcome(story, steps, fused, advance)
-    found[NAMES["world"]] = lambda: [outcome(one, steps, noise) for one in apart]
+        found[NAMES["compiled"]] = lambda: world.outcome(story, steps, fused, advance)
+    found[NAMES["world"]] = lambda: [world.outcome(one, steps, noise) for one in apart]
     plain = partial(ecosystem_reference, CAP, horizon=steps, users=users, seed=0)
     found[NAMES["one_user"]] = lambda: [plain(means_PT=one) for one in means]
     return found, took
@@ -132,7 +118,7 @@ def main(arguments=None):
     given = parser.parse_args(arguments)
     torch.set_num_threads(given.threads)
     tier = device.tier()
-    receipt = receipts.start("ecosystem", tier, threads=given.threads)
+    receipt = receipts.start("ecosystem", tier, given.threads)
     receipt.sizes(worlds=given.worlds, steps=given.steps, users=given.users)
     receipt.record("difference_to_plain_loops", agree(), "utility")
     pairs, took = contestants(given.worlds, given.steps, given.users, tier.device)

@@ -1,15 +1,13 @@
 """The race of samplers: ours against numpyro on the density of a log with hidden satisfaction.
 
-    python -m bench_hamiltonian               # 20 rounds; a receipt
     python -m bench_hamiltonian --rounds 3 --draws 100
 
-First the densities: ours and numpyro's model must agree at random places, up to a constant.
-Then each samples the same log with as many chains, warm-up moves and draws: our HMC, numpyro's
-HMC with the same length of an orbit, and its NUTS. Means and deviations of the sensitivity and
-of all intents are compared in units of their Monte-Carlo error, effective sizes and R-hat stand
-beside them, and our diagnostics are held against numpyro's on the same draws: where they differ
-by more than chance the bench stops. numpyro's loop is compiled once, ahead, and timed apart.
-Where it is not installed, ours alone is timed, and it is said.
+First the densities must agree at random places, up to a constant. Then each samples the same
+log with as many chains, warm-up moves and draws: our HMC, numpyro's HMC with the same length
+of an orbit, and its NUTS. Means are compared in units of their Monte-Carlo error, deviations
+by their ratio, and our effective sizes and R-hat with numpyro's on the same draws; where they
+differ by more than chance the bench stops. numpyro's loop is compiled once, ahead, and timed
+apart. Where it is not installed, ours alone is timed, and it is said.
 """
 
 import argparse
@@ -37,61 +35,49 @@ LEAPFROGS, TRUTH = 8, 0.8
 
 def drawn_log(steps, users, seed=0):
     """A record of one world with the sensitivity TRUTH, float64."""
-    sensitivity = torch.tensor([TRUTH], dtype=torch.float64)
-    return latent.draw_log(
-        steps, 1, users, TorchBackend(seed, dtype=torch.float64), sensitivity
-    )
+    backend = TorchBackend(seed, dtype=torch.float64)
+    return latent.draw_log(steps, 1, users, backend, torch.tensor([TRUTH], dtype=torch.float64))
 
 
 def their_model(slates, choices):
     """The same density in numpyro: slates (H, U, K, T) and choices (H, U) are given."""
     steps, users = choices.shape
-    logit = numpyro.sample("logit", dist.Normal(*latent.PRIOR))
-    sensitivity = 1 / (1 + jnp.exp(-logit))
+    sensitivity = 1 / (1 + jnp.exp(-numpyro.sample("logit", dist.Normal(*latent.PRIOR))))
     centres = dist.Normal(jnp.eye(latent.TOPICS), latent.SPREAD).to_event(1)
     weights = dist.Categorical(logits=jnp.zeros(latent.TOPICS))
     mixed = dist.MixtureSameFamily(weights, centres).expand([users]).to_event(1)
     intent = numpyro.sample("intent", mixed)
     normal = dist.Normal(jnp.zeros((steps - 1, users)), 1.0).to_event(2)
     shock = numpyro.sample("shock", normal)
-    far = jnp.sqrt(((intent[None, :, None] - slates) ** 2).sum(-1) + latent.SMOOTH)
-    liking = 2 - far
+    squares = ((intent[None, :, None] - slates) ** 2).sum(-1)
+    liking = 2 - jnp.sqrt(squares + latent.SMOOTH)
     best = jnp.concatenate([jnp.zeros((1, users)), liking.max(-1)])
-    level, levels = jnp.full(users, latent.START), []
-    for step in range(steps):
-        if step:
-            level = sensitivity * level + best[step] - best[step - 1]
-            level = level + latent.SHOCK * shock[step - 1]
-        levels.append(level)
+    levels = [jnp.full(users, latent.START)]
+    for step in range(1, steps):
+        moved = best[step] - best[step - 1] + latent.SHOCK * shock[step - 1]
+        levels.append(sensitivity * levels[-1] + moved)
     nothing = jnp.full((steps, users, 1), latent.NOTHING)
     logits = jnp.concatenate([liking + jnp.stack(levels)[..., None], nothing], -1)
     numpyro.sample("choice", dist.Categorical(logits=logits).to_event(2), obs=choices)
 
 
-def their_values(about, q):
-    """Rows of ours, (C, Q), as numpyro's {site: array}, one a chain."""
-    found = about.unpacked(q)
-    return [
-        {name.split(".")[1]: jnp.asarray(value[chain].numpy()) for name, value in found.items()}
-        for chain in range(len(q))
-    ]
-
-
 def density_gap(about, given):
     """How far the two log-densities are from a constant apart, over some places."""
     q = about.start(seed=9, spread=0.7)
-    ours = about.density(q).numpy()
+    named = {name.split(".")[1]: value.numpy() for name, value in about.unpacked(q).items()}
     theirs = [
-        float(util.log_density(their_model, given, {}, one)[0])
-        for one in their_values(about, q)
+        float(
+            util.log_density(their_model, given, {}, {n: v[row] for n, v in named.items()})[0]
+        )
+        for row in range(len(q))
     ]
-    gap = ours - np.array(theirs)
+    gap = about.density(q).numpy() - np.array(theirs)
     why = "float64 sums of hundreds of terms; the slates' own density is a constant"
     return check.close(gap, np.full_like(gap, gap[0]), atol=1e-6, why=why)
 
 
 def their_sampler(kernel, given, chains, warmup, draws, seed=1):
-    """(a function that samples anew, to {site: (N, C, …)}; the seconds of compiling it).
+    """(a function that samples anew, (N, C, 1 + U·T): logit and intents; seconds of compiling).
 
     `MCMC.run` compiles its loop at each call; so the loop is ours, compiled once and ahead.
     """
@@ -109,121 +95,105 @@ def their_sampler(kernel, given, chains, warmup, draws, seed=1):
     began = time.perf_counter()
     compiled = jax.jit(whole).lower(start).compile()
     took = time.perf_counter() - began
-    return lambda: {n: np.asarray(v) for n, v in compiled(start).items()}, took
 
+    def sampled():
+        found = {name: np.asarray(value) for name, value in compiled(start).items()}
+        parts = found["logit"][..., None], found["intent"].reshape(draws, chains, -1)
+        return torch.tensor(np.concatenate(parts, -1))
 
-def as_draws(found):
-    """numpyro's samples in the layout of ours: logit and intents, (N, C, 1 + U·T)."""
-    logit, intent = found["logit"], found["intent"]
-    both = np.concatenate([logit[..., None], intent.reshape(*logit.shape, -1)], -1)
-    return torch.tensor(both)
+    return sampled, took
 
 
 def compared(ours, theirs):
-    """{measure: number}: gaps of means in Monte-Carlo errors, ratios of deviations, sizes."""
-    sizes = [hamiltonian.effective_size(one) for one in (ours, theirs)]
-    flat = [one.reshape(-1, one.shape[-1]) for one in (ours, theirs)]
-    deviations = [one.std(0) for one in flat]
-    error = sum(d**2 / size for d, size in zip(deviations, sizes, strict=True)).sqrt()
-    gaps, ratios = (
-        (flat[0].mean(0) - flat[1].mean(0)).abs() / error,
-        deviations[0] / deviations[1],
-    )
-    return {
-        "worst_gap_of_means": gaps.max(),
-        "least_ratio_of_deviations": ratios.min(),
-        "most_ratio_of_deviations": ratios.max(),
-        "least_size": sizes[0].min(),
-        "their_least_size": sizes[1].min(),
-        "worst_r_hat": hamiltonian.split_r_hat(ours).max(),
-        "their_worst_r_hat": hamiltonian.split_r_hat(theirs).max(),
-    }
+    """{measure: number} of two sets of draws (N, C, Q); Failed where they differ.
 
-
-def agreed(found):
-    """None; Failed unless both samplers tell the same means and deviations, and have mixed.
-
-    Some thirty parameters are compared at once, so means may be 4.5 errors apart; a deviation
-    from `least_size` draws is known to about 1/√(2 · size), heavy tails add to that, and six
-    of these are allowed.
+    Some thirty parameters are compared at once, so means may be 4.5 Monte-Carlo errors apart;
+    a deviation from n effective draws is known to about 1/√(2n), and six of these are allowed.
     """
-    size = min(found["least_size"], found["their_least_size"])
-    check.that(size > 50, f"too few effective draws to compare: {size:.0f}")
-    check.that(found["worst_gap_of_means"] < 4.5, "means differ by more than chance")
-    band = 1 + 6 / float(2 * size) ** 0.5
-    ratios = found["least_ratio_of_deviations"], found["most_ratio_of_deviations"]
-    check.that(1 / band < ratios[0] and ratios[1] < band, f"deviations differ: {ratios}")
-    worst = max(found["worst_r_hat"], found["their_worst_r_hat"])
-    check.that(worst < 1.1, f"chains have not mixed: R-hat {worst:.2f}")
+    sizes = [hamiltonian.effective_size(one) for one in (ours, theirs)]
+    worst = [float(hamiltonian.split_r_hat(one).max()) for one in (ours, theirs)]
+    (mean, width), (mean_, width_) = (
+        (one.mean((0, 1)), one.flatten(0, 1).std(0)) for one in (ours, theirs)
+    )
+    gap = (mean - mean_).abs() / (width**2 / sizes[0] + width_**2 / sizes[1]).sqrt()
+    ratio, least = width / width_, [float(one.min()) for one in sizes]
+    band = 1 + 6 / (2 * min(least)) ** 0.5
+    check.that(min(least) > 50, f"too few effective draws to compare: {least}")
+    check.that(float(gap.max()) < 4.5, "means differ by more than chance")
+    check.that(bool(((ratio < band) & (ratio > 1 / band)).all()), f"deviations differ: {ratio}")
+    check.that(max(worst) < 1.1, f"chains have not mixed: R-hat {worst}")
+    names = ("least_size", "their_least_size", "worst_r_hat", "their_worst_r_hat")
+    return dict(zip(names, least + worst, strict=True)) | {
+        "worst_gap_of_means": float(gap.max()),
+        "least_ratio_of_deviations": float(ratio.min()),
+        "most_ratio_of_deviations": float(ratio.max()),
+    }
 
 
 def diagnostics_gap(draws):
     """The largest relative difference of our effective size and R-hat from numpyro's."""
-    theirs = numpyro.diagnostics
-    by_chain = draws.transpose(0, 1).numpy()
+    by_chain, whole = draws.transpose(0, 1).numpy(), draws[..., 0].numel()
     halves = np.concatenate(np.split(by_chain[:, : by_chain.shape[1] // 2 * 2], 2, 1), 0)
-    sizes, whole = theirs.effective_sample_size(halves), draws[..., 0].numel()
-    most = whole * np.log10(whole)  # theirs has no upper limit
-    sizes = np.where((sizes > 0) & (sizes < most), sizes, most)
-    pairs = [(hamiltonian.effective_size(draws), sizes)]
-    pairs += [(hamiltonian.split_r_hat(draws), theirs.split_gelman_rubin(by_chain))]
-    return max(float(np.abs(a.numpy() / np.asarray(b) - 1).max()) for a, b in pairs)
+    sizes, most = numpyro.diagnostics.effective_sample_size(halves), whole * np.log10(whole)
+    sizes = np.where((sizes > 0) & (sizes < most), sizes, most)  # theirs has no upper limit
+    r_hat = numpyro.diagnostics.split_gelman_rubin(by_chain)
+    pairs = (hamiltonian.effective_size(draws), sizes), (hamiltonian.split_r_hat(draws), r_hat)
+    gap = max(float(np.abs(a.numpy() / np.asarray(b) - 1).max()) for a, b in pairs)
+    check.that(gap < 1e-3, f"effective size or R-hat differs from numpyro's by {gap:.1g}")
+    return gap
 
 
 def main(arguments=None):
     """Check, race, and write the receipt."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    sizes = {"rounds": 20, "threads": device.cores(), "users": 10, "steps": 7, "chains": 8}
-    for name, size in (sizes | {"warmup": 150, "draws": 150}).items():
+    sizes = {"users": 10, "steps": 7, "chains": 8, "warmup": 150, "draws": 150}
+    for name, size in ({"rounds": 20, "threads": device.cores()} | sizes).items():
         parser.add_argument(f"--{name}", type=int, default=size)
     given = parser.parse_args(arguments)
     torch.set_num_threads(given.threads)
     receipt = receipts.start("ecosystem", "cpu", given.threads)
-    receipt.sizes(**{n: v for n, v in vars(given).items() if n not in ("rounds", "threads")})
+    receipt.sizes(**{name: vars(given)[name] for name in sizes})
     record = drawn_log(given.steps, given.users)
     log = latent.repeated(record, given.chains)
-    told = {"steps": given.draws, "warmup": given.warmup, "leapfrogs": LEAPFROGS}
-    ours = partial(latent.posterior, log, given.users, **told)
+    ours = partial(
+        latent.posterior, log, given.users, given.draws, given.warmup, leapfrogs=LEAPFROGS
+    )
     about, samples = ours()
-    calls, parts = {"ours, HMC": ours}, 1 + given.users * latent.TOPICS
-    sizes = {"ours, HMC": float(hamiltonian.effective_size(samples.draws[..., :parts]).min())}
+    own = samples.draws[..., : 1 + given.users * latent.TOPICS]
+    calls, worth = {"ours, HMC": ours}, {"ours, HMC": hamiltonian.effective_size(own).min()}
     if numpyro:
-        calls |= their_contestants(record, about, samples, given, receipt, sizes)
+        receipt.record("hmc_diagnostics_gap", diagnostics_gap(samples.draws), "share")
+        calls |= their_contestants(record, about, samples.step_size, given, receipt)
     else:
         print("numpyro is not installed: ours alone is timed")
+    for label in list(calls)[1:]:
+        found, name = calls[label](), label.replace(", ", "_").lower()
+        worth[label] = hamiltonian.effective_size(found).min()
+        for measure, value in compared(own, found).items():
+            receipt.record(f"hmc_{measure}_{name}", value, "number")
     race = bench.race(calls, given.rounds, warmup=1)
     print(race)
     for label, found in race.results.items():
         name = label.replace(", ", "_").lower()
         receipt.record(f"hmc_time_{name}", found)
-        receipt.record(f"hmc_rate_{name}", found, "effective draws/s", count=sizes[label])
+        receipt.record(
+            f"hmc_rate_{name}", found, "effective draws/s", count=float(worth[label])
+        )
     print(receipt.write(name="hmc"))
 
 
-def their_contestants(record, about, samples, given, receipt, sizes):
-    """numpyro's contestants; what must agree is checked and recorded on the way."""
+def their_contestants(record, about, step_size, given, receipt):
+    """{label: function} of numpyro's; that the densities agree is checked on the way."""
     jax.config.update("jax_enable_x64", True)
-    slates = np.stack([one[0].numpy() for one in record["recommender.slate"]])
-    choices = np.stack([one[0].numpy() for one in record["user.choice"]])
-    data = jnp.asarray(slates), jnp.asarray(choices)
+    names = "recommender.slate", "user.choice"
+    data = tuple(jnp.asarray(np.stack([one[0].numpy() for one in record[n]])) for n in names)
     receipt.record("hmc_density_gap", density_gap(about, data), "nat")
-    gap = diagnostics_gap(samples.draws)
-    check.that(gap < 1e-3, f"effective size or R-hat differs from numpyro's by {gap:.1g}")
-    receipt.record("hmc_diagnostics_gap", gap, "share")
-    length = samples.step_size * LEAPFROGS
-    kernels = {"numpyro, HMC": HMC(their_model, trajectory_length=length)}
-    kernels["numpyro, NUTS"] = NUTS(their_model)
-    calls, own = {}, samples.draws[..., : 1 + given.users * latent.TOPICS]
+    kernels = {"numpyro, HMC": HMC(their_model, trajectory_length=step_size * LEAPFROGS)}
+    kernels["numpyro, NUTS"], calls = NUTS(their_model), {}
     for label, kernel in kernels.items():
-        how = given.chains, given.warmup, given.draws
-        calls[label], took = their_sampler(kernel, data, *how)
-        found, name = as_draws(calls[label]()), label.replace(", ", "_").lower()
-        receipt.record(f"hmc_compile_{name}", took, "s")
-        told = compared(own, found)
-        for measure, value in told.items():
-            receipt.record(f"hmc_{measure}_{name}", float(value), "number")
-        agreed(told)
-        sizes[label] = float(hamiltonian.effective_size(found).min())
+        sizes = given.chains, given.warmup, given.draws
+        calls[label], took = their_sampler(kernel, data, *sizes)
+        receipt.record(f"hmc_compile_{label.replace(', ', '_').lower()}", took, "s")
     return calls
 
 

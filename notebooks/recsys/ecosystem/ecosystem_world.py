@@ -79,9 +79,8 @@ def ecosystem_story(policy, means_WPT, users=2000, advertiser=None):
     shop = "advertiser" if advertiser else "recommender"
     seen = {name: f"{shop}.{name}" for name in ("shown_topics", "shown_provider")}
     kinds = [_providers(means_WPT), _catalogue(P * PER_PROVIDER), _recommender(policy)]
-    kinds += [_metrics()]
     kinds += [_advertiser(advertiser, W, P)] if advertiser else []
-    return Story(*kinds, Entity("user", _user_variables((W, users)), seen))
+    return Story(*kinds, Entity("user", _user_variables((W, users)), seen), _metrics())
 
 
 def _providers(means):
@@ -190,7 +189,7 @@ def _advertiser(ad, worlds, nobody):
         return (budget_before - ad.price * clicks_before).clip(0)
 
     def full(backend):
-        return backend.array(np.full(worlds, ad.budget))
+        return backend.full((worlds,), ad.budget)
 
     place = static(topics=lambda backend: backend.array(np.array(ad.topics, float)))
     shown = {"shown_topics": shown_topics, "shown_provider": shown_provider}

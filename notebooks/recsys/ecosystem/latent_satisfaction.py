@@ -21,7 +21,6 @@ Shapes: `W` worlds, chains or repeated experiments, `U` users, `K` slate, `T` to
 from dataclasses import dataclass
 
 import hamiltonian
-import numpy as np
 import torch
 from array_backends import TorchBackend, of, take
 from choice_models import Choice, Mixture, Normal, or_nothing
@@ -41,7 +40,7 @@ def satisfaction_story(worlds, users, sensitivity=None, observed=False):
     """
 
     def logit(backend):
-        return Normal(_full(backend, (worlds,), PRIOR[0]), PRIOR[1])
+        return Normal(backend.full((worlds,), PRIOR[0]), PRIOR[1])
 
     def drawn(logit):
         return 1 / (1 + of(logit).exp(-logit))
@@ -52,7 +51,7 @@ def satisfaction_story(worlds, users, sensitivity=None, observed=False):
     shape = (worlds, users, SLATE, TOPICS)
 
     def slate(backend):
-        return Normal(_full(backend, shape, 0.0), DOCUMENTS)
+        return Normal(backend.full(shape, 0.0), DOCUMENTS)
 
     recommender = Entity("recommender", fresh(slate=slate))
     return Story(population, recommender, Entity("user", _user((worlds, users), observed)))
@@ -62,9 +61,8 @@ def _user(shape, observed):
     """Intent, affinity to what is shown, satisfaction, choice."""
 
     def intent(backend):
-        ends = of(_full(backend, (1,), 0.0)).eye(TOPICS, **_kind(backend))
-        logits, scales = (_full(backend, (TOPICS,), value) for value in (0.0, SPREAD))
-        return Mixture(logits, ends, scales, shape)
+        logits, ones, scales = (backend.full((TOPICS,), value) for value in (0.0, 1.0, SPREAD))
+        return Mixture(logits, of(ones).diag(ones), scales, shape)
 
     def affinity(intent, recommender_slate):
         squares = (intent[..., None, :] - recommender_slate) ** 2
@@ -84,18 +82,6 @@ def _user(shape, observed):
     satisfaction = linear_gaussian("satisfaction", start, drift, SHOCK, shock)
     each = fresh(affinity=affinity, choice=choice)
     return (*static(intent=intent), *each, calm, *satisfaction)
-
-
-def _full(backend, shape, value):
-    """An array of one value, made where the back end computes: nothing goes over the link."""
-    if isinstance(backend, TorchBackend):
-        return torch.full(shape, value, **_kind(backend))
-    return np.full(shape, value, backend.dtype)
-
-
-def _kind(backend):
-    kind = {"dtype": backend.dtype}
-    return kind | ({"device": backend.device} if isinstance(backend, TorchBackend) else {})
 
 
 def draw_log(steps, worlds, users, backend, sensitivity=None, observed=False):
@@ -124,27 +110,28 @@ class Hidden:
 
     def unpacked(self, q):
         """The latent variables in rows q, (…, Q), by name: the shocks (…, steps − 1, U)."""
-        found = {}
-        if self.sensitivity is None:
-            found = {"population.logit": q[..., 0]}
         leading, own = q.shape[:-1], self._intents
+        found = {"population.logit": q[..., 0]} if self.sensitivity is None else {}
         found["user.intent"] = q[..., own].reshape(*leading, self.users, TOPICS)
         found["user.shock"] = q[..., own.stop :].reshape(*leading, -1, self.users)
         return found
 
     def record(self, q):
         """The log with these latent values, (C, Q), filled in."""
-        found = self.unpacked(q)
-        shocks = found.pop("user.shock")
-        filled = {name: [value] for name, value in found.items()}
-        filled["user.shock"] = [None, *shocks.unbind(-2)]  # none is drawn at the start
-        return self.log | filled
+        filled = {name: [value] for name, value in self.unpacked(q).items()}
+        shocks = filled["user.shock"][0].unbind(-2)
+        return self.log | filled | {"user.shock": [None, *shocks]}  # none is drawn at the start
 
     def density(self, q):
         """The log-probability of the log with these latent values, (C,)."""
         story = satisfaction_story(len(q), self.users, self.sensitivity)
         backend = TorchBackend(device=q.device, dtype=q.dtype)
         return story.log_probability(self.record(q), backend, leading=1)
+
+    def likelihood(self, q):
+        """The same without the prior of the sensitivity, (C,): for maximum likelihood."""
+        far = (q[:, 0] - PRIOR[0]) / PRIOR[1]
+        return self.density(q) + 0.5 * far * far
 
     def start(self, seed=0, spread=0.1):
         """A place to begin for each chain, (C, Q): intents near 1/T, the rest near 0."""
@@ -209,21 +196,18 @@ def expectation_maximisation(log, users, iterations=10, moves=3, start=0.5, chai
     if len(like) % chains:
         raise ValueError(f"{len(like)} rows are no multiple of {chains} chains for each log")
     logit = torch.logit(torch.full_like(like[::chains, 0, 0, 0], start))
-    path, q, told = [torch.sigmoid(logit)], None, {"leapfrogs": 6, "step_size": 0.2}
+    path, q, size, variance = [torch.sigmoid(logit)], None, 0.2, None
     for turn in range(iterations):
         logit = logit.detach().requires_grad_(True)
         level = torch.sigmoid(logit).repeat_interleave(chains)
-        held = Hidden(log, users, level.detach())
-        q = held.start(seed) if q is None else q
-        told |= {"warmup": 0 if turn else 40, "seed": seed + turn}
-        told |= {} if turn else {"variance": held.prior_variance(q)}
+        held, free = Hidden(log, users, level.detach()), Hidden(log, users, level)
+        if not turn:
+            q = held.start(seed)
+            variance = held.prior_variance(q)
+        told = {"warmup": 0 if turn else 40, "leapfrogs": 6, "seed": seed + turn}
+        told |= {"step_size": size, "variance": variance}
         found = hamiltonian.sample(held.density, q, moves, **told)
-        q, told["step_size"], told["variance"] = (
-            found.draws[-1],
-            found.step_size,
-            found.variance,
-        )
-        free = Hidden(log, users, level)
+        q, size, variance = found.draws[-1], found.step_size, found.variance
         score = sum(free.density(draws) for draws in found.draws).reshape(-1, chains).mean(1)
         (slope,) = torch.autograd.grad(score.sum(), logit, create_graph=True)
         (bend,) = torch.autograd.grad(slope.sum(), logit)
@@ -234,18 +218,17 @@ def expectation_maximisation(log, users, iterations=10, moves=3, start=0.5, chai
 
 
 def jointly_likeliest(hidden, rounds=60):
-    """The rows q, (C, Q), at which the log-probability is highest: everything at once.
+    """The rows q, (C, Q), at which the likelihood is highest: everything at once, by L-BFGS.
 
-    The most likely configuration of all that is hidden, by L-BFGS. Its sensitivity is that of
-    one best explanation, not of all explanations by their weight, and so it is biased.
+    The most likely configuration of all that is hidden. Its sensitivity is that of one best
+    explanation, not of all explanations by their weight, and so it is biased.
     """
     q = hidden.start(spread=0.0).requires_grad_(True)
-    search = {"max_iter": rounds, "line_search_fn": "strong_wolfe"}
-    optimiser = torch.optim.LBFGS([q], **search)
+    optimiser = torch.optim.LBFGS([q], max_iter=rounds, line_search_fn="strong_wolfe")
 
     def loss():
         optimiser.zero_grad()
-        value = -hidden.density(q).sum()
+        value = -hidden.likelihood(q).sum()
         value.backward()
         return value
 

@@ -39,7 +39,6 @@
       const at = ([x, y]) => [wide / 2 + (x / reach) * half, high / 2 - (y / reach) * half];
       [paint.strokeStyle, paint.globalAlpha, paint.lineWidth] = [getComputedStyle(app).color, 0.3, 1];
       paint.strokeRect(wide / 2 - half, high / 2 - half, 2 * half, 2 * half);
-      paint.globalAlpha = 0.9;
       told.places.forEach((place, provider) => {
         const [x, y] = at(place);
         paint.beginPath();
@@ -48,17 +47,15 @@
           paint.arc(x, y, 1.5 + 1.6 * Math.sqrt(documents[provider]), 0, 7);
           paint.globalAlpha = 0.55;
           paint.fill();
-          paint.globalAlpha = 0.9;
           return;
         }
-        [paint.strokeStyle, paint.lineWidth] = [DEAD, 1.6];
+        [paint.strokeStyle, paint.lineWidth, paint.globalAlpha] = [DEAD, 1.6, 0.9];
         for (const sign of [1, -1]) {
           paint.moveTo(x - 3.5, y - 3.5 * sign);
           paint.lineTo(x + 3.5, y + 3.5 * sign);
         }
         paint.stroke();
       });
-      paint.globalAlpha = 1;
     }
     let waiting = null;
     function update() {

@@ -43,7 +43,7 @@ def world(number, given, where):
 
 
 def measures(out):
-    """What is kept of an `Outcome`: means over its runs, their own sums, the path of the mean."""
+    """What is kept of an `Outcome`: means over its runs, their own sums, the mean's path."""
     edge = min(EDGE, len(out.utility) // 3)
     first, late = slice(1, edge + 1), slice(-edge, None)
     return {
@@ -88,7 +88,7 @@ def record_interval(receipt, name, values, unit):
 
 
 def record_worlds(receipt, found):
-    """None; each policy's measures, its gains within worlds, what concentration costs, the ad."""
+    """None; policies, their gains within worlds, what concentration costs, and the ad."""
 
     def each(policy, measure):
         return np.array([one[policy][measure] for one in found])

@@ -163,11 +163,11 @@ def test_rows_of_logs_and_chains_must_agree():
 def test_the_joint_maximum_is_a_maximum(hidden):
     about, _ = hidden
     best = latent.jointly_likeliest(about)
-    value = about.density(best)
+    value = about.likelihood(best)
     for seed in range(5):
         away = 0.05 * torch.randn(best.shape, generator=torch.Generator().manual_seed(seed))
-        assert about.density(best + away) < value
-    assert value > about.density(about.start())
+        assert about.likelihood(best + away) < value
+    assert value > about.likelihood(about.start())
 
 
 def test_clicks_alone_sum_what_was_taken_and_nothing_else():

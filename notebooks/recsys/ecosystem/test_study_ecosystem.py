@@ -64,14 +64,14 @@ def test_coverage_counts_intervals_that_hold_their_truth():
     batch = {"truth": truth, "observed_value": truth, "observed_error": [0.01] * 4}
     batch |= {"hidden_low": [0.4, 0.65, 0.6, 0.1], "hidden_high": [0.6, 0.7, 0.8, 0.2]}
     batch |= {"hidden_value": truth, "em_value": [one + 0.1 for one in truth]}
-    batch |= {"joint_value": truth, "r_hat": [1.0, 1.2, 1.01, 1.0], "intent_inside": [0.9] * 4}
+    batch |= {"joint_value": truth, "r_hat": [1.0, 1.2, 1.01, 1.0]}
     batch |= {"topic_draws": [0.75] * 4, "topic_clicks": [0.5] * 4}
     receipt = Receipt()
     study_recovery.record_recovery(receipt, [batch])
     assert receipt.found["study_hidden_coverage"][0] == 50
     assert receipt.found["study_observed_coverage"][0] == 100
     assert receipt.found["study_em_bias"][0] == pytest.approx(0.1)
-    assert receipt.found["study_unmixed"][0] == 1
+    assert receipt.found["study_worst_r_hat"][0] == 1.2
     assert receipt.found["study_topics_beyond_clicks_low"][0] == pytest.approx(25)
 
 
