@@ -2,12 +2,10 @@
 
     python -m bench_hamiltonian --rounds 3 --draws 100
 
-First the densities must agree at random places, up to a constant. Then each samples the same
-log with as many chains, warm-up moves and draws: our HMC, numpyro's HMC with the same length
-of an orbit, and its NUTS. Means are compared in units of their Monte-Carlo error, deviations
-by their ratio, and our effective sizes and R-hat with numpyro's on the same draws; where they
-differ by more than chance the bench stops. numpyro's loop is compiled once, ahead, and timed
-apart. Where it is not installed, ours alone is timed, and it is said.
+First the densities must agree at random places, up to a constant. Then our HMC, numpyro's with
+the same length of an orbit, and its NUTS sample the same log with as many moves. Where means,
+deviations, or our effective sizes and R-hat on the same draws differ by more than chance, the
+bench stops. numpyro's loop is compiled once, ahead, and timed apart.
 """
 
 import argparse

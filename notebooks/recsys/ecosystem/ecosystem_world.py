@@ -19,9 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from array_backends import counts, fastest, largest, of, take
-from choice_models import Choice, Mixture, Normal, Uniform, affinities
+from behaviour_models import Choice, Mixture, Normal, Uniform, affinities, fading, fresh, static
 from ecosystem_outcome import Outcome
-from state_models import fading, fresh, static
 from story import Entity, Story, Variable
 
 GAMMA, DISCOUNT, SLATE, PER_PROVIDER, USER_SPREAD, EDGE = 2.0, 0.96, 3, 5, 20.5, 1e-4

@@ -23,8 +23,7 @@ from dataclasses import dataclass
 import hamiltonian
 import torch
 from array_backends import TorchBackend, of, take
-from choice_models import Choice, Mixture, Normal, or_nothing
-from state_models import fresh, linear_gaussian, static
+from behaviour_models import Choice, Mixture, Normal, fresh, linear_gaussian, or_nothing, static
 from story import Entity, Story, Variable
 
 TOPICS, SLATE, SPREAD, DOCUMENTS = 3, 4, 0.3**0.5, 0.5

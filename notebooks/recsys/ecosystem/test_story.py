@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from array_backends import NumpyBackend, TorchBackend
-from choice_models import Choice, Mixture, Normal, Uniform, or_nothing
+from behaviour_models import Choice, Mixture, Normal, Uniform, or_nothing
 from scipy import stats
 from story import Entity, Story, Variable
 

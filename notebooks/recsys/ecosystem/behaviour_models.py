@@ -1,22 +1,46 @@
-"""What a story's variables may be drawn from: normal and uniform numbers, mixtures, choices.
+"""Behaviour in building blocks: what is drawn, how an item is chosen, how a state moves.
 
-Each is made of arrays, draws itself from a back end's noise, and scores a value, element by
-element. A choice is a multinomial logit (McFadden 1974): option k of K is taken with the
-chance exp(l_k) / Σ exp(l). "Nothing" is one more option with a logit of its own.
+Laws are made of arrays, draw themselves from a back end's noise, and score a value, element by
+element: normal and uniform numbers, mixtures, choices. A choice is a multinomial logit
+(McFadden 1974): option k of K is taken with the chance exp(l_k) / Σ exp(l). "Nothing" is one
+more option with a logit of its own. State models give a story's variables:
+
+    static          drawn once
+    fresh           told anew in each step by one rule
+    fading          s ← keep · s + gain: counts and forgets (keep 1: only counts)
+    linear_gaussian s ← keep · s + push + σ · noise: drifts, is pushed, and is shaken
+
+A `gain` or `drift` is a rule as in `story`: its parameters name what it depends on.
 
 Shapes: `…` any leading axes, `K` options or components, `T` topics.
 """
 
+import inspect
 import math
 from dataclasses import dataclass
+from functools import wraps
 
 from array_backends import distances, logsumexp, of, take
+from story import BEFORE, Variable
 
 LOG_2_PI = math.log(2 * math.pi)
 
 
+class Law:
+    """A law of two fields, an array and what is broadcast to it, or a number of draws."""
+
+    @classmethod
+    def joined(cls, laws, axis):
+        """One law of many steps, which lie along a new axis of its draw."""
+        first, second = zip(*(vars(law).values() for law in laws), strict=True)
+        if cls is not Choice:
+            second = [0 * one + more for one, more in zip(first, second, strict=True)]
+        stack = of(*first).stack
+        return cls(stack(first, axis), second[0] if cls is Choice else stack(second, axis))
+
+
 @dataclass(frozen=True, eq=False)
-class Normal:
+class Normal(Law):
     """Independent normal numbers: `Normal(mean, 0.5)`; the mean has the shape of the draw."""
 
     mean: object
@@ -31,15 +55,9 @@ class Normal:
         far = (value - self.mean) / self.scale
         return -0.5 * far * far - _log(self.scale) - 0.5 * LOG_2_PI
 
-    @staticmethod
-    def joined(laws, axis):
-        """One law of many steps, which lie along a new axis of its draw."""
-        scales = [0 * law.mean + law.scale for law in laws]
-        return Normal(_stack([law.mean for law in laws], axis), _stack(scales, axis))
-
 
 @dataclass(frozen=True, eq=False)
-class Uniform:
+class Uniform(Law):
     """Independent uniform numbers between `start` and `start` + `width`, which may be negative.
 
     The start has the shape of the draw; the width is broadcast to it.
@@ -60,15 +78,9 @@ class Uniform:
         inside = (value - self.start) * (value - (self.start + self.width)) <= 0
         return of(value).where(inside, -_log(abs(self.width)), -math.inf)
 
-    @staticmethod
-    def joined(laws, axis):
-        """One law of many steps, as `Normal.joined`."""
-        widths = [0 * law.start + law.width for law in laws]
-        return Uniform(_stack([law.start for law in laws], axis), _stack(widths, axis))
-
 
 @dataclass(frozen=True, eq=False)
-class Choice:
+class Choice(Law):
     """One of the K options of logits (…, K); with a count, so many of each row, (…, count)."""
 
     logits: object
@@ -93,11 +105,6 @@ class Choice:
         logs = self.logits - logsumexp(self.logits)[..., None]
         found = take(logs, value if self.count else value[..., None], -1)
         return found if self.count else found[..., 0]
-
-    @staticmethod
-    def joined(laws, axis):
-        """One law of many steps, as `Normal.joined`."""
-        return Choice(_stack([law.logits for law in laws], axis), laws[0].count)
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,9 +157,68 @@ def affinities(interest, topics):
     return found
 
 
-def _stack(arrays, axis):
-    return of(*arrays).stack(arrays, axis)
-
-
 def _log(scale):
     return math.log(scale) if isinstance(scale, int | float) else of(scale).log(scale)
+
+
+def static(**rules):
+    """Variables that stay what their rules say at the start."""
+    return tuple(Variable(name, rule) for name, rule in rules.items())
+
+
+def fresh(**rules):
+    """Variables without memory: each step asks the same rule."""
+    return tuple(Variable(name, rule, rule) for name, rule in rules.items())
+
+
+def fading(name, start, gain, keep=1.0):
+    """The `Variable` that keeps a share of itself and adds the gain.
+
+    `fading("clicks", start, lambda user_choice: counts(user_choice), 0.96)`
+    """
+    return Variable(name, start, _after(name, gain, lambda s, gained: keep * s + gained))
+
+
+def linear_gaussian(name, start, drift, scale, shock=None):
+    """The variables of a state keep · s + push + scale · N(0, 1); `drift` gives (keep, push).
+
+    Without `shock` the state itself is random, as in a log that holds it. With it, that names
+    a random variable of its own, and the state is computed: a hidden state that samplers find
+    easier, since shocks and parameters hardly depend on each other a priori.
+    """
+
+    def expected(s, told):
+        keep, push = told
+        return keep * s + push
+
+    if not shock:
+        return (
+            Variable(
+                name, start, _after(name, drift, lambda s, d: Normal(expected(s, d), scale))
+            ),
+        )
+
+    @wraps(start)
+    def calm(**told):
+        return 0 * start(**told)
+
+    def shaken(s, told, noise):
+        return expected(s, told) + scale * noise
+
+    noise = _after(name, lambda: (), lambda s, _: Normal(0 * s, 1.0))
+    return Variable(shock, calm, noise), Variable(
+        name, start, _after(name, drift, shaken, shock)
+    )
+
+
+def _after(name, gain, made, *more):
+    """The rule made(value before, what `gain` says, more variables), and their parameters."""
+    before, wanted = name + BEFORE, tuple(inspect.signature(gain).parameters)
+
+    def rule(**told):
+        gained = gain(**{one: told[one] for one in wanted})
+        return made(told[before], gained, *(told[one] for one in more))
+
+    kind, names = inspect.Parameter.KEYWORD_ONLY, dict.fromkeys((before, *wanted, *more))
+    rule.__signature__ = inspect.Signature([inspect.Parameter(one, kind) for one in names])
+    return rule
