@@ -118,7 +118,7 @@ def distances(first, second):
 
     The square, |u|² − 2 u·d + |d|², is one product of matrices, and the rest happens in place:
     fresh memory costs more than arithmetic. In float32 it loses digits where two far points
-    lie close together; at 20 from the middle, a distance of 1 is right to 1e-3.
+    lie close together; at 20 from the middle, a distance of 1 is right to 1e-4.
     """
     own, other = ((one * one).sum(-1)[..., None] for one in (first, second))
     ones = of(own).ones_like

@@ -3,8 +3,17 @@
 import numpy as np
 import pytest
 import torch
-from array_backends import NumpyBackend, TorchBackend
-from behaviour_models import Choice, Mixture, Normal, Uniform, or_nothing
+from array_backends import NumpyBackend, TorchBackend, distances
+from behaviour_models import (
+    Choice,
+    Mixture,
+    Normal,
+    Uniform,
+    fading,
+    linear_gaussian,
+    or_nothing,
+    static,
+)
 from scipy import stats
 from story import Entity, Story, Variable
 
@@ -256,3 +265,70 @@ def test_steps_scored_together_are_steps_scored_alone(law):
     alone = [one.log_density(value) for one, value in zip(laws, values, strict=True)]
     joined = law.joined(laws, 1).log_density(np.stack(values, 1))
     np.testing.assert_allclose(joined, np.stack(alone, 1))
+
+
+def test_much_noise_is_uniform_seeded_and_independent_between_its_streams():
+    shape = 3, 40_007  # odd, and more than one draws alone
+    found = NumpyBackend(3, np.float32).uniform(shape)
+    assert found.shape == shape and found.dtype == np.float32
+    assert found.min() >= 0 and found.max() < 1
+    assert stats.kstest(found.ravel(), "uniform").pvalue > 1e-3
+    quarters = found.ravel()[:120_000].reshape(4, -1)
+    assert np.abs(np.corrcoef(quarters) - np.eye(4)).max() < 0.03
+    assert abs(np.corrcoef(found.ravel()[:-1:2], found.ravel()[1::2])[0, 1]) < 0.02
+    again = NumpyBackend(3, np.float32)
+    np.testing.assert_array_equal(found, again.uniform(shape))
+    assert (found != again.uniform(shape)).mean() > 0.99
+    assert (found != NumpyBackend(4, np.float32).uniform(shape)).mean() > 0.99
+
+
+@pytest.mark.parametrize("kind", [np.float64, torch.float64, torch.float32])
+def test_distances_are_those_of_plain_differences(kind):
+    rng = np.random.default_rng(0)
+    first, second = 20 * rng.normal(size=(2, 7, 2)), 20 * rng.normal(size=(2, 5, 2))
+    second[0, :2] = first[0, :2] + [[1.0, 0.0], [0.0, 0.0]]  # near, and the same place
+    expected = np.linalg.norm(first[:, :, None] - second[:, None], axis=-1)
+    if kind is not np.float64:
+        first, second = (torch.tensor(one, dtype=kind) for one in (first, second))
+    found = distances(first, second)
+    near = 2e-2 if kind is torch.float32 else 1e-6  # the root of what float32 keeps of 800
+    np.testing.assert_allclose(found, expected, atol=near)
+    far = expected > 1
+    atol = 1e-3 if kind is torch.float32 else 1e-9
+    np.testing.assert_allclose(np.asarray(found)[far], expected[far], atol=atol)
+
+
+def test_distances_let_gradients_through():
+    first = torch.tensor([[[3.0, 4.0]]], dtype=torch.float64, requires_grad=True)
+    distances(first, torch.zeros(1, 1, 2, dtype=torch.float64)).sum().backward()
+    torch.testing.assert_close(first.grad, torch.tensor([[[0.6, 0.8]]], dtype=torch.float64))
+
+
+def test_a_fading_state_keeps_a_share_and_adds_its_gain():
+    gain = Variable("gain", lambda backend: np.ones(2), lambda gain_before: gain_before + 1)
+    clicks = fading("clicks", lambda gain: 0 * gain, lambda gain_before: gain_before, 0.5)
+    record = Story(Entity("a", (gain, clicks))).simulate(4, NumpyBackend(0))
+    assert [one[0] for one in record["a.clicks"]] == [0, 1, 0.5 + 2, 1.25 + 3]
+
+
+def state(shock):
+    """A state from 5 that keeps 0.7, is pushed by 1 and shaken by 0.1."""
+    keep = static(keep=lambda backend: np.full(4, 0.7))
+    drift = lambda keep: (keep, 1.0)  # noqa: E731
+    parts = linear_gaussian("state", lambda keep: 0 * keep + 5, drift, 0.1, shock)
+    return Story(Entity("a", (*keep, *parts)))
+
+
+def test_a_linear_gaussian_state_moves_as_stated_with_and_without_a_shock_of_its_own():
+    noise = NumpyBackend(1).normal((4,))
+    for shock in (None, "shock"):
+        record = state(shock).simulate(2, NumpyBackend(1))
+        np.testing.assert_array_equal(record["a.state"][0], np.full(4, 5.0))
+        np.testing.assert_allclose(record["a.state"][1], 0.7 * 5 + 1 + 0.1 * noise)
+
+
+def test_a_state_s_two_forms_score_alike_up_to_the_scale():
+    record = state("shock").simulate(6, NumpyBackend(2))
+    hidden = state("shock").log_probability(record, NumpyBackend(0))
+    seen = state(None).log_probability({"a.state": record["a.state"]}, NumpyBackend(0))
+    assert seen - hidden == pytest.approx(-5 * 4 * np.log(0.1))  # dx = 0.1 d(shock)
