@@ -45,7 +45,7 @@
         if (documents[provider]) {
           paint.fillStyle = ALIVE;
           paint.arc(x, y, 1.5 + 1.6 * Math.sqrt(documents[provider]), 0, 7);
-          paint.globalAlpha = 0.55;
+          paint.globalAlpha = 0.7;
           paint.fill();
           return;
         }

@@ -1,10 +1,12 @@
 """What the studies record, on made-up numbers: pairing, intervals, coverage, what was kept."""
 
+import bench_hamiltonian
 import numpy as np
 import pytest
 import study_ecosystem as study
 import study_recovery
 import torch
+from helpers import check
 from scipy import stats
 
 
@@ -96,3 +98,20 @@ def test_a_world_of_the_study_pairs_its_policies_and_its_ad():
         path, runs = found[name]["path"], found[name]["runs"]
         assert path[-1] == pytest.approx(runs.mean(), rel=1e-5)
         assert found[name]["cumulative"] == again[name]["cumulative"]
+
+
+def test_samplers_that_agree_pass_and_others_stop_the_race():
+    noise = torch.Generator().manual_seed(0)
+    kind = {"generator": noise, "dtype": torch.float64}
+    ours, theirs = torch.randn(2, 200, 4, 3, **kind)
+    told = bench_hamiltonian.compared(ours, theirs)
+    assert told["worst_gap_of_means"] < 4 and 0.8 < told["least_ratio_of_deviations"] < 1.2
+    wrong = {
+        "means differ": theirs + torch.tensor([0.0, 0.3, 0.0]),
+        "deviations differ": theirs * torch.tensor([1.0, 1.0, 1.5]),
+        "too few effective": theirs.cumsum(0),
+        "not mixed": theirs + torch.arange(4.0)[:, None] / 2,
+    }
+    for message, draws in wrong.items():
+        with pytest.raises(check.Failed, match=f"{message}|too few effective|means differ"):
+            bench_hamiltonian.compared(ours, draws)
