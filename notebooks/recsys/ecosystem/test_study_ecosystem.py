@@ -110,8 +110,7 @@ def test_samplers_that_agree_pass_and_others_stop_the_race():
         "means differ": theirs + torch.tensor([0.0, 0.3, 0.0]),
         "deviations differ": theirs * torch.tensor([1.0, 1.0, 1.5]),
         "too few effective": theirs.cumsum(0),
-        "not mixed": theirs + torch.arange(4.0)[:, None] / 2,
     }
     for message, draws in wrong.items():
-        with pytest.raises(check.Failed, match=f"{message}|too few effective|means differ"):
+        with pytest.raises(check.Failed, match=message):
             bench_hamiltonian.compared(ours, draws)
