@@ -168,6 +168,9 @@ def test_the_joint_maximum_is_a_maximum(hidden):
         away = 0.05 * torch.randn(best.shape, generator=torch.Generator().manual_seed(seed))
         assert about.likelihood(best + away) < value
     assert value > about.likelihood(about.start())
+    place = best.clone().requires_grad_(True)
+    (slope,) = torch.autograd.grad(about.likelihood(place).sum(), place)
+    assert abs(float(slope[0, 0])) < 0.02  # in the logit; with the prior it would lean to that
 
 
 def test_clicks_alone_sum_what_was_taken_and_nothing_else():

@@ -298,6 +298,12 @@ def test_distances_are_those_of_plain_differences(kind):
     np.testing.assert_allclose(np.asarray(found)[far], expected[far], atol=atol)
 
 
+def test_a_place_is_at_no_distance_from_itself_however_the_digits_fall():
+    places = 40 * torch.randn(1, 300, 2, generator=torch.Generator().manual_seed(0))
+    for one in (places, places.numpy()):
+        assert float(distances(one, one)[0].diagonal().max()) < 0.05  # a number, and small
+
+
 def test_distances_let_gradients_through():
     first = torch.tensor([[[3.0, 4.0]]], dtype=torch.float64, requires_grad=True)
     distances(first, torch.zeros(1, 1, 2, dtype=torch.float64)).sum().backward()
@@ -324,6 +330,7 @@ def test_a_linear_gaussian_state_moves_as_stated_with_and_without_a_shock_of_its
     for shock in (None, "shock"):
         record = state(shock).simulate(2, NumpyBackend(1))
         np.testing.assert_array_equal(record["a.state"][0], np.full(4, 5.0))
+        assert not np.any(record.get("a.shock", [0])[0])  # nothing shakes the start
         np.testing.assert_allclose(record["a.state"][1], 0.7 * 5 + 1 + 0.1 * noise)
 
 
