@@ -1,0 +1,162 @@
+"""Two back ends for one story: NumPy, the oracle, and torch, for batches, gradients and GPUs.
+
+A back end is a source of noise and of constants. All further arithmetic follows its operands:
+`of(x)` is the module, NumPy or torch, that `x` belongs to, so that a story's functions are
+written once. All noise is standard: a story shifts and scales it, and so both back ends tell
+the same story when they are fed the same numbers (`TorchBackend(noise=NumpyBackend(0))`).
+"""
+
+import math
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import torch
+
+LARGE, STREAMS = 1 << 16, 4  # from so many float32 numbers on, so many threads draw them
+
+
+class NumpyBackend:
+    """Seeded noise and constants in NumPy: `NumpyBackend(0).normal((2, 3))`, float64."""
+
+    def __init__(self, seed, dtype=np.float64):
+        self.dtype, self._generator = np.dtype(dtype), np.random.default_rng(seed)
+        self._streams = self._generator.spawn(STREAMS)
+
+    def normal(self, shape):
+        """Standard normal numbers."""
+        return self._generator.standard_normal(shape, dtype=self.dtype)
+
+    def uniform(self, shape):
+        """Numbers from 0 up to, never at, 1."""
+        if self.dtype == np.float32 and math.prod(shape) >= LARGE:
+            return _filled(self._streams, shape)
+        return self._generator.random(shape, dtype=self.dtype)
+
+    def array(self, values):
+        """The values as an array of this back end; integers stay integers."""
+        values = np.asarray(values)
+        return values.astype(self.dtype) if values.dtype.kind == "f" else values
+
+    def full(self, shape, value):
+        """An array of one value, made where the back end computes."""
+        return np.full(shape, value, self.dtype)
+
+
+def _filled(streams, shape):
+    """Uniform float32 numbers of 24 bits; a word of 64 bits gives two, each stream its part."""
+    size, parts = math.prod(shape), len(streams)
+    found = np.empty((parts, -(-size // (2 * parts)) * 2), np.float32)
+
+    def fill(stream, out):
+        bits = stream.bit_generator.random_raw(out.size // 2).view(np.uint32)
+        bits >>= 8
+        np.multiply(bits, np.float32(2**-24), out=out, dtype=np.float32, casting="unsafe")
+
+    with ThreadPoolExecutor(parts) as pool:
+        list(pool.map(fill, streams, found))
+    return found.reshape(-1)[:size].reshape(shape)
+
+
+class TorchBackend:
+    """The same in torch: `TorchBackend(0, "cuda")`, float32, or fed by another's `noise`.
+
+    With `seed=None` noise comes from torch's own generator: a compiler can fuse only that.
+    """
+
+    def __init__(self, seed=0, device="cpu", dtype=torch.float32, noise=None):
+        self.device, self.dtype, self._noise = torch.device(device), dtype, noise
+        self._generator = None
+        if seed is not None:
+            self._generator = torch.Generator(self.device).manual_seed(seed)
+
+    def normal(self, shape):
+        """Standard normal numbers."""
+        if self._noise:
+            return self.array(self._noise.normal(shape))
+        return torch.randn(shape, **self._kind())
+
+    def uniform(self, shape):
+        """Numbers from 0 up to, never at, 1."""
+        if self._noise:
+            return self.array(self._noise.uniform(shape))
+        return torch.rand(shape, **self._kind())
+
+    def array(self, values):
+        """The values as a tensor on the device; tensors keep their gradient, integers stay."""
+        values = torch.as_tensor(values, device=self.device)
+        return values.to(self.dtype) if values.is_floating_point() else values
+
+    def full(self, shape, value):
+        """An array of one value, made on the device: nothing goes over the link."""
+        return torch.full(shape, value, device=self.device, dtype=self.dtype)
+
+    def _kind(self):
+        kind = {"device": self.device, "dtype": self.dtype}
+        return kind | ({"generator": self._generator} if self._generator else {})
+
+
+def fastest(seed, device="cpu"):
+    """A float32 `TorchBackend`; on a CPU its noise is NumPy's, which is drawn twice as fast."""
+    cpu = torch.device(device).type == "cpu"
+    return TorchBackend(seed, device, noise=NumpyBackend(seed, np.float32) if cpu else None)
+
+
+def of(*arrays):
+    """The module of the arrays' functions: torch where one of them is a tensor, else NumPy."""
+    return torch if any(isinstance(one, torch.Tensor) for one in arrays) else np
+
+
+def take(values, index, axis):
+    """The values at these places along an axis, as `np.take_along_axis`; other axes agree."""
+    if of(values, index) is np:
+        return np.take_along_axis(values, index, axis)
+    return torch.take_along_dim(values, index, axis)
+
+
+def distances(first, second):
+    """How far each of the points (…, U, T) is from each of (…, D, T): (…, U, D).
+
+    The square, |u|² − 2 u·d + |d|², is one product of matrices, and the rest happens in place:
+    fresh memory costs more than arithmetic. In float32 it loses digits where two far points
+    lie close together; at 20 from the middle, a distance of 1 is right to 1e-4.
+    """
+    own, other = ((one * one).sum(-1)[..., None] for one in (first, second))
+    ones = of(own).ones_like
+    left = of(own).concatenate([first, own, ones(own)], -1)
+    right = of(own).concatenate([-2 * second, ones(other), other], -1)
+    found = left @ of(right).swapaxes(right, -1, -2)
+    found = np.maximum(found, 0, out=found) if of(found) is np else found.clamp_(min=0)
+    found **= 0.5
+    return found
+
+
+def largest(values, count):
+    """The places of the `count` largest values on the last axis, the largest first."""
+    if of(values) is torch:
+        return values.topk(count, -1).indices
+    found = np.argpartition(values, -count, -1)[..., -count:]
+    return take(found, np.argsort(-take(values, found, -1), -1), -1)
+
+
+def logsumexp(values):
+    """ln Σ exp over the last axis, without overflow; −∞ where all are."""
+    if of(values) is torch:
+        return values.logsumexp(-1)
+    with np.errstate(divide="ignore"):
+        high = np.max(values, -1)
+        high = np.where(np.isfinite(high), high, 0.0)
+        return np.log(np.exp(values - high[..., None]).sum(-1)) + high
+
+
+def counts(index_WN, size, like):
+    """How often each of 0 … `size` − 1 occurs in a row, shape (W, `size`), of `like`'s dtype.
+
+    Larger numbers, which stand for "nobody", are not counted.
+    """
+    rows = index_WN.shape[0]
+    if of(index_WN) is np:
+        found = [np.bincount(row, minlength=size + 1)[:size] for row in index_WN]
+        return np.asarray(found, dtype=like.dtype)
+    found = torch.zeros(rows, size + 1, dtype=like.dtype, device=like.device)
+    index = index_WN.clamp(max=size)
+    return found.scatter_add_(1, index, torch.ones_like(index, dtype=like.dtype))[:, :size]

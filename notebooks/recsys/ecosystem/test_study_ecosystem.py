@@ -1,0 +1,116 @@
+"""What the studies record, on made-up numbers: pairing, intervals, coverage, what was kept."""
+
+import bench_hamiltonian
+import numpy as np
+import pytest
+import study_ecosystem as study
+import study_recovery
+import torch
+from helpers import check
+from scipy import stats
+
+
+class Receipt:
+    """Keeps what is recorded."""
+
+    def __init__(self):
+        self.found, self.curves = {}, {}
+
+    def record(self, name, value, unit, low=None, high=None, repeats=None, note=None):
+        self.found[name] = (value, low, high)
+
+    def curve(self, name, **columns):
+        self.curves[name] = columns
+
+
+def world(cumulative, late):
+    told = {"cumulative": cumulative, "runs": np.array([cumulative - 1, cumulative + 1])}
+    told |= {"early_utility": 1.0, "late_utility": late, "early_gini": 0.5, "late_gini": 0.7}
+    return told | {"survivors": 10.0, "path": cumulative * np.linspace(0, 1, 5)}
+
+
+def test_gains_are_paired_within_worlds():
+    receipt = Receipt()
+    bases, gains = [10.0, 500.0, -70.0], [1.0, 2.0, 3.0]
+    found = [
+        {name: world(base + gain * (name == "cap_1_2"), 0.5) for name in study.CAPS}
+        | {"ad": {"clicks": gain}}
+        for base, gain in zip(bases, gains, strict=True)
+    ]
+    study.record_worlds(receipt, found)
+    mean, low, high = receipt.found["study_cap_1_2_gain"]
+    half = stats.t.ppf(0.975, 2) * 1 / 3**0.5
+    assert (mean, low, high) == pytest.approx((2, 2 - half, 2 + half))
+    assert receipt.found["study_cap_1_2_gain_low"][0] == pytest.approx(2 - half)
+    assert receipt.found["study_cap_1_2_worlds_better"][0] == 3
+    assert receipt.found["study_cap_3_worlds_better"][0] == 0
+    assert receipt.found["study_spread_of_runs"][0] == pytest.approx(2**0.5)
+    assert receipt.found["study_ad_clicks"] == pytest.approx((2, 2 - half, 2 + half))
+    path = receipt.curves["cap_1_2_path"]
+    assert path["y"] == pytest.approx([0, 0.5, 1, 1.5, 2]) and path["low"][-1] < 2
+
+
+def test_what_concentration_costs_is_beyond_what_every_policy_loses():
+    receipt = Receipt()
+    found = [
+        {name: world(1.0, 0.2 if name == "myopic" else 0.3) for name in study.CAPS} | {"ad": {}}
+        for _ in range(3)
+    ]
+    study.record_worlds(receipt, found)
+    assert receipt.found["study_concentration"][0] == pytest.approx(-0.1)
+    assert receipt.found["study_concentration_high"][0] == pytest.approx(-0.1)
+
+
+def test_coverage_counts_intervals_that_hold_their_truth():
+    truth = [0.5, 0.6, 0.7, 0.8]
+    batch = {"truth": truth, "observed_value": truth, "observed_error": [0.01] * 4}
+    batch |= {"hidden_low": [0.4, 0.65, 0.6, 0.1], "hidden_high": [0.6, 0.7, 0.8, 0.2]}
+    batch |= {"hidden_value": truth, "em_value": [one + 0.1 for one in truth]}
+    batch |= {"joint_value": truth, "r_hat": [1.0, 1.2, 1.01, 1.0]}
+    batch |= {"topic_draws": [0.75] * 4, "topic_clicks": [0.5] * 4}
+    receipt = Receipt()
+    study_recovery.record_recovery(receipt, [batch])
+    assert receipt.found["study_hidden_coverage"][0] == 50
+    assert receipt.found["study_observed_coverage"][0] == 100
+    assert receipt.found["study_em_bias"][0] == pytest.approx(0.1)
+    assert receipt.found["study_worst_r_hat"][0] == 1.2
+    assert receipt.found["study_topics_beyond_clicks_low"][0] == pytest.approx(25)
+
+
+def test_a_batch_of_logs_keeps_logs_and_chains_apart():
+    torch.manual_seed(0)
+    given = type("Given", (), {"experiments": 2, "log_users": 3, "log_steps": 3})()
+    given.chains, given.draws, given.warmup = 2, 6, 4
+    found = study_recovery.recovery(0, given, "cpu")
+    assert {len(values) for values in found.values()} == {2}
+    assert all(
+        low <= high for low, high in zip(found["hidden_low"], found["hidden_high"], strict=True)
+    )
+    assert all(0 <= share <= 1 for share in found["topic_draws"] + found["topic_clicks"])
+
+
+def test_a_world_of_the_study_pairs_its_policies_and_its_ad():
+    given = type("Given", (), {"runs": 2, "horizon": 6, "users": 30})()
+    found = study.world(3, given, "cpu")
+    again = study.world(3, given, "cpu")
+    assert set(found) == {*study.CAPS, "ad"} and found["ad"] == again["ad"]
+    for name in study.CAPS:
+        path, runs = found[name]["path"], found[name]["runs"]
+        assert path[-1] == pytest.approx(runs.mean(), rel=1e-5)
+        assert found[name]["cumulative"] == again[name]["cumulative"]
+
+
+def test_samplers_that_agree_pass_and_others_stop_the_race():
+    noise = torch.Generator().manual_seed(0)
+    kind = {"generator": noise, "dtype": torch.float64}
+    ours, theirs = torch.randn(2, 200, 4, 3, **kind)
+    told = bench_hamiltonian.compared(ours, theirs)
+    assert told["worst_gap_of_means"] < 4 and 0.8 < told["least_ratio_of_deviations"] < 1.2
+    wrong = {
+        "means differ": theirs + torch.tensor([0.0, 0.3, 0.0]),
+        "deviations differ": theirs * torch.tensor([1.0, 1.0, 1.5]),
+        "too few effective": theirs.cumsum(0),
+    }
+    for message, draws in wrong.items():
+        with pytest.raises(check.Failed, match=message):
+            bench_hamiltonian.compared(ours, draws)
