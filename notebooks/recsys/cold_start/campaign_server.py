@@ -1,0 +1,175 @@
+"""What answers: campaigns and their lists, on a socket as Amazon's client expects it.
+
+The control plane is one path whose verb stands in the header X-Amz-Target; events and answers
+have paths of their own. A request's signature is not looked at: this server is for one machine,
+and binds to it alone.
+"""
+
+import asyncio
+import contextlib
+import json
+import socket
+import threading
+import time
+import uuid
+
+import service_requests as sr
+import solution_version as sv
+import torch
+import uvicorn
+from fastapi import FastAPI, Request
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import JSONResponse
+from recommender_service import KINDS, RECIPES, Account
+from service_requests import ServiceError, clicks_of, need
+
+MOST_LISTS = 10_000  # that are remembered
+MOST_BYTES, MOST_SECONDS = 2_000_000, 10  # of a request, and of its way here
+
+
+class Service(Account):
+    """An account with campaigns; what they use is held in memory, all else lies in files."""
+
+    def __init__(self, *args, **more):
+        super().__init__(*args, **more)
+        self.live = {}
+
+    def _create_campaign(self, request):
+        version = self._active(request.get("solutionVersionArn"))
+        config = sr.campaign_config(request, RECIPES[version["recipeArn"]] == KINDS[0], {})
+        more = {"solutionVersionArn": request["solutionVersionArn"], "campaignConfig": config}
+        arn = self._make("campaign", request.get("name"), **more)
+        self._go_live()
+        return {"campaignArn": arn}
+
+    def _go_live(self):
+        """Hold in memory what campaigns use, and nothing else."""
+        campaigns = [one for one in self.things.values() if one["kind"] == "campaign"]
+        used = {campaign["solutionVersionArn"] for campaign in campaigns}
+        self.live = {arn: self.live.get(arn) or sv.load(self.files[arn]) for arn in used}
+
+    def _update_campaign(self, request):
+        campaign = self.thing(request.get("campaignArn"), "campaign")
+        arn = request.get("solutionVersionArn", campaign["solutionVersionArn"])
+        explores = RECIPES[self._active(arn)["recipeArn"]] == KINDS[0]
+        config = sr.campaign_config(request, explores, campaign["campaignConfig"])
+        changed = {"solutionVersionArn": arn, "campaignConfig": config}
+        campaign |= changed | {"lastUpdatedDateTime": self.clock()}
+        self._go_live()
+        return {"campaignArn": request["campaignArn"]}
+
+    def recommend(self, request, ranking=False):
+        """The list for a user, like an item, or the order of `inputList`; it is kept
+        under its recommendationId."""
+        sr.checked(request)
+        with self.lock:
+            campaign = dict(self.thing(request.get("campaignArn"), "campaign"))
+            trained = self.things[campaign["solutionVersionArn"]]
+            kind = self.things[trained["solutionArn"]]["eventType"]
+            past = self.things[trained["group"]]["past"].get(str(request.get("userId")), [])
+            clicks = clicks_of(past, kind)
+            version = self.live[campaign["solutionVersionArn"]]
+        recipe, count = RECIPES[trained["recipeArn"]], request.get("numResults", 25)
+        needed = "itemId" if recipe == "similar-items" else "userId"
+        fine = isinstance(request.get(needed), str) and ranking == (recipe == KINDS[2])
+        sr.need(fine, f"a campaign of {recipe} needs {needed}, and a verb of its own")
+        fine = type(count) is int and 1 <= count <= 500
+        sr.need(fine, f"numResults must be 1 to 500, not {count!r}")
+        among = sr.names("inputList", request.get("inputList")) if ranking else None
+        if recipe == "similar-items":
+            found = sv.similar(version, request["itemId"], count)
+        else:
+            config = campaign["campaignConfig"].get("itemExplorationConfig", {})
+            weight = float(config.get("explorationWeight", 0))
+            days = float(config.get("explorationItemAgeCutOff", 30))
+            count = len(among) if ranking else count
+            luck = torch.Generator().manual_seed(uuid.uuid4().int % 2**62)
+            found = sv.answer(version, clicks, weight, days, count, among, luck)
+        name = f"RID-{uuid.uuid4()}"
+        with self.lock:
+            sr.remember(self.answered, name, MOST_LISTS, [item for item, _ in found])
+        rows = [{"itemId": item, "score": score} for item, score in found]
+        return {
+            "personalizedRanking" if ranking else "itemList": rows,
+            "recommendationId": name,
+        }
+
+
+def application(service):
+    """The FastAPI app of one Service."""
+    app = FastAPI(openapi_url=None)
+    calls = {
+        "events": service.put_events,
+        "items": service.put_items,
+        "recommendations": service.recommend,
+        "personalize-ranking": lambda request: service.recommend(request, ranking=True),
+    }
+
+    @app.exception_handler(ServiceError)
+    @app.exception_handler(ValueError)
+    async def told(_, error):
+        code = getattr(error, "code", "InvalidInputException")
+        status = 404 if code == "ResourceNotFoundException" else 400
+        body = {"__type": code, "message": str(error)}
+        return JSONResponse(body, status, {"x-amzn-ErrorType": code})
+
+    @app.exception_handler(Exception)
+    async def broke(request, error):
+        body = {"__type": "InternalServerException", "message": type(error).__name__}
+        return JSONResponse(body, 500, {"x-amzn-ErrorType": body["__type"]})
+
+    @app.get("/health")
+    async def health():
+        return {"status": "ok", "dropped": dict(service.dropped)}
+
+    @app.post("/{path:path}")
+    async def post(path: str, request: Request):
+        sent = await _body(request)
+        verb = request.headers.get("x-amz-target", "").removeprefix("AmazonPersonalize.")
+        if path and path not in calls:
+            raise ServiceError("UnknownOperationException", f"/{path} is not built here")
+        args = (calls[path], sent) if path else (service.call, verb, sent)
+        return JSONResponse(await run_in_threadpool(*args))
+
+    return app
+
+
+async def _body(request):
+    """The request's JSON. Raises ValueError where it is too long, or no JSON object."""
+    raw = bytearray()
+    try:
+        async with asyncio.timeout(MOST_SECONDS):
+            async for piece in request.stream():
+                raw += piece
+                need(len(raw) <= MOST_BYTES, f"a request may have {MOST_BYTES} bytes at most")
+    except TimeoutError as error:
+        raise ValueError(f"a request must be there within {MOST_SECONDS} seconds") from error
+    try:
+        found = json.loads(bytes(raw))
+    except RecursionError as error:
+        raise ValueError("the request is nested too deep") from error
+    need(isinstance(found, dict), "a request is a JSON object")
+    return found
+
+
+@contextlib.contextmanager
+def serving(service, seconds=10.0):
+    """The address of the service; server, threads and a running trainer end with the block."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    limits = {"timeout_keep_alive": 5, "timeout_graceful_shutdown": 2, "limit_concurrency": 64}
+    server = uvicorn.Server(uvicorn.Config(application(service), log_level="error", **limits))
+    task = {"target": server.run, "kwargs": {"sockets": [listener]}, "daemon": True}
+    thread = threading.Thread(**task)
+    thread.start()
+    try:
+        until = time.monotonic() + seconds
+        while not server.started:
+            need(thread.is_alive(), "the server ended before it started")
+            need(time.monotonic() < until, f"the server did not start within {seconds:g} s")
+            time.sleep(0.01)
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join(seconds)
+        listener.close()
+        service.close()

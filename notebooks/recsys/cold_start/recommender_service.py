@@ -1,0 +1,281 @@
+"""What exists in the service, in which state, and how it is trained.
+
+Shapes and names are those of Amazon Personalize's API; the algorithm behind them is ours.
+Training runs in a process of its own, one at a time, with a limit of time; whatever becomes of
+it, campaigns go on from the versions that they have. Batch jobs, filters, promotions, contexts
+are not built: a request that asks for them is refused, never half obeyed. A ValueError is the
+service's InvalidInputException. All state is in memory but the trained files.
+"""
+
+import bisect
+import collections
+import json
+import shutil
+import string
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from pathlib import Path
+
+import service_requests as sr
+import solution_version as sv
+from service_requests import ServiceError, past_of
+
+HERE = "arn:aws:personalize:local:000000000000"
+KINDS = ("user-personalization", "similar-items", "personalized-ranking")
+RECIPES = {f"arn:aws:personalize:::recipe/aws-{name}": name for name in KINDS}
+DESCRIBED = ("dataset-group", "dataset-import-job", "solution-version", "campaign")
+PRIVATE = {"kind", "items", "put", "bulk", "past", "group", "type", "versions", "fields"}
+PRIVATE |= {"imports", "metrics", "read"}
+MOST_EVENTS, MOST_IDS = 500_000, 100_000  # streamed, remembered
+SIGNS = set(string.ascii_letters + string.digits + "-_")
+
+
+class Account:
+    """One account's data and versions. `folder` holds trained files, `buckets` what s3://…
+    means; a training is ended after `limit_s`."""
+
+    def __init__(self, folder, buckets, recipe=None, limit_s=600.0, clock=time.time):
+        self.folder, self.buckets = Path(folder), Path(buckets).resolve()
+        self.recipe, self.limit_s, self.clock = recipe or {}, limit_s, clock
+        self.lock, self.importing = threading.RLock(), threading.Lock()
+        self.trainer, self.closed, self.things, self.trackers = None, False, {}, {}
+        self.files = {}  # of trained versions
+        self.streamed, self.dropped = collections.defaultdict(list), collections.Counter()
+        self.answered, self.event_ids = collections.OrderedDict(), collections.OrderedDict()
+
+    def call(self, verb, request):
+        """The answer of the control plane. Raises ServiceError or ValueError."""
+        sr.checked(request)
+        words = "".join(f"-{c.lower()}" if c.isupper() else c for c in verb)[1:]
+        if verb == "CreateDatasetImportJob":
+            with self.importing:  # files are read while answers go on
+                return self._create_dataset_import_job(request)
+        with self.lock:
+            if words.startswith("describe-") and words[9:] in DESCRIBED:
+                return self._describe(verb[8].lower() + verb[9:], words[9:], request)
+            action = getattr(self, "_" + words.replace("-", "_"), None)
+            if action is None or not verb.startswith(("Create", "Update", "Get")):
+                raise ServiceError("UnknownOperationException", f"{verb} is not built here")
+            return action(request)
+
+    def close(self):
+        """End a running trainer; nothing is trained after this."""
+        with self.lock:
+            self.closed, process = True, self.trainer
+        if process is not None:
+            process.kill()
+
+    def thing(self, arn, kind):
+        """The resource of this ARN. Raises ServiceError where there is none of this kind."""
+        found = self.things.get(arn) if isinstance(arn, str) else None
+        if found is None or found["kind"] != kind:
+            raise ServiceError("ResourceNotFoundException", f"there is no {kind} {arn!r}")
+        return found
+
+    def _make(self, kind, name, **fields):
+        fine = isinstance(name, str) and 0 < len(name) < 64 and set(name) <= SIGNS
+        sr.need(fine, f"a name has 1 to 63 letters, digits, - or _, not {name!r}")
+        arn, now = f"{HERE}:{kind}/{name}", self.clock()
+        if arn in self.things:
+            raise ServiceError("ResourceAlreadyExistsException", f"{arn} exists already")
+        self.things[arn] = {"kind": kind, "name": name, "status": "ACTIVE", **fields}
+        self.things[arn] |= {"creationDateTime": now, "lastUpdatedDateTime": now}
+        return arn
+
+    def _describe(self, name, kind, request):
+        fields = self.thing(request.get(f"{name}Arn"), kind)
+        told = {key: value for key, value in fields.items() if key not in PRIVATE}
+        return {name: {f"{name}Arn": request[f"{name}Arn"]} | told}
+
+    # data
+
+    def _create_schema(self, request):
+        sr.parse_schema(request.get("schema"))
+        return {
+            "schemaArn": self._make("schema", request.get("name"), fields=request["schema"])
+        }
+
+    def _create_dataset_group(self, request):
+        empty = {"items": {}, "put": {}, "bulk": [], "past": {}, "imports": 0}
+        return {"datasetGroupArn": self._make("dataset-group", request.get("name"), **empty)}
+
+    def _create_dataset(self, request):
+        group = self.thing(request.get("datasetGroupArn"), "dataset-group")
+        kind = str(request.get("datasetType")).capitalize()
+        fields = sr.parse_schema(self.thing(request.get("schemaArn"), "schema")["fields"], kind)
+        more = {"type": kind, "fields": fields, "group": request["datasetGroupArn"]}
+        return {"datasetArn": self._make("dataset", f"{group['name']}-{kind.lower()}", **more)}
+
+    def _create_dataset_import_job(self, request):
+        dataset = self.thing(request.get("datasetArn"), "dataset")
+        mode = sr.one_of(request, "importMode", ("FULL", "INCREMENTAL"))
+        address = str((request.get("dataSource") or {}).get("dataLocation"))
+        path = (self.buckets / address.removeprefix("s3://")[:200]).resolve()
+        inside = address.startswith("s3://") and path.is_relative_to(self.buckets)
+        fine = inside and path.is_file()
+        sr.need(fine, f"dataLocation is no file's s3://… address: {address[:80]!r}")
+        group, items = self.things[dataset["group"]], dataset["type"] == "Items"
+        first = not group["items" if items else "bulk"]
+        sr.need(mode == "FULL" or not first, "the first import of a dataset must be FULL")
+        more = {"importMode": mode, "datasetArn": request["datasetArn"]}
+        more["status"] = "CREATE PENDING"
+        with self.lock:
+            arn = self._make("dataset-import-job", request.get("jobName"), **more)
+        try:
+            rows = sr.read_rows(path.read_text("utf-8"), dataset["fields"], self.clock())
+            kept = mode == "INCREMENTAL"
+            if items:
+                found = {row["ITEM_ID"]: row for row in rows}
+                changed = {"items": (group["items"] if kept else {}) | found}
+            else:
+                changed = self._imported(dataset["group"], rows, kept)
+            outcome = {"status": "ACTIVE"}
+        except ValueError as error:  # nothing of a bad file is taken
+            changed = {}
+            outcome = {"status": "CREATE FAILED", "failureReason": str(error)[:500]}
+        with self.lock:
+            late = self.streamed[dataset["group"]][changed.pop("seen", MOST_EVENTS) :]
+            group |= changed
+            for event in late:  # that came while the file was read
+                self._remember_past(group, event)
+            self.things[arn] |= outcome | {"lastUpdatedDateTime": self.clock()}
+        return {"datasetImportJobArn": arn}
+
+    def _imported(self, group, rows, kept):
+        """What changes in the group of these interactions; `seen` streamed events are in it."""
+        streamed = list(self.streamed[group])
+        bulk = sr.merged(self.things[group]["bulk"] if kept else [], sr.events_of(rows))
+        found = {
+            "bulk": bulk,
+            "past": past_of(sr.merged(bulk, streamed)),
+            "seen": len(streamed),
+        }
+        return found | {"imports": self.things[group]["imports"] + 1}
+
+    def _create_event_tracker(self, request):
+        self.thing(request.get("datasetGroupArn"), "dataset-group")
+        tracking, group = str(uuid.uuid4()), request["datasetGroupArn"]
+        arn = self._make("event-tracker", request.get("name"), group=group)
+        self.trackers[tracking] = group
+        return {"eventTrackerArn": arn, "trackingId": tracking}
+
+    def put_events(self, request):
+        """Take up to ten events of one user, all of them or none. What came before, by its
+        eventId or in every field, changes nothing."""
+        sr.checked(request)
+        group, given = self.trackers.get(request.get("trackingId")), request.get("eventList")
+        fine = group and isinstance(given, list) and 1 <= len(given) <= 10
+        sr.need(fine, "trackingId must be a tracker's, and eventList hold 1 to 10 events")
+        user = request.get("userId") or f"session {request.get('sessionId')}"
+        sr.names("userId", [user])
+        events = [sr.parse_event(user, one, self.clock()) for one in given]
+        with self.lock:
+            room = MOST_EVENTS - len(self.streamed[group]) - len(events)
+            sr.need(
+                room >= 0, f"{MOST_EVENTS} streamed events are held and no more; import them"
+            )
+            for one, event in zip(given, events, strict=True):
+                key = group, one.get("eventId") or event
+                if not sr.remember(self.event_ids, key, MOST_IDS):
+                    continue
+                event = sr.resolved(event, self.answered)
+                lost = event.recommendation and not event.impression
+                self.dropped["lists that are not remembered"] += bool(lost)
+                self.streamed[group].append(event)
+                self._remember_past(self.things[group], event)
+        return {}
+
+    @staticmethod
+    def _remember_past(group, event):
+        row = event.time, event.kind, event.item or ""
+        bisect.insort(group["past"].setdefault(event.user, []), row)
+
+    def put_items(self, request):
+        """Take new items, or new values of known ones; the next training knows them, and a FULL
+        import of the catalogue keeps them."""
+        sr.checked(request)
+        dataset, given = self.thing(request.get("datasetArn"), "dataset"), request.get("items")
+        fine = dataset["type"] == "Items" and isinstance(given, list) and 1 <= len(given) <= 10
+        sr.need(fine, "datasetArn must be that of items, and items hold 1 to 10 of them")
+        rows = [sr.item_row(one, dataset["fields"], self.clock()) for one in given]
+        with self.lock:
+            self.things[dataset["group"]]["put"] |= {row["ITEM_ID"]: row for row in rows}
+        return {}
+
+    # versions
+
+    def _create_solution(self, request):
+        self.thing(request.get("datasetGroupArn"), "dataset-group")
+        recipe = sr.one_of(request, "recipeArn", tuple(RECIPES))
+        more = {"group": request["datasetGroupArn"], "recipeArn": recipe, "versions": []}
+        more["eventType"] = request.get("eventType") or "click"
+        return {"solutionArn": self._make("solution", request.get("name"), **more)}
+
+    def _create_solution_version(self, request):
+        solution = self.thing(request.get("solutionArn"), "solution")
+        mode = sr.one_of(request, "trainingMode", ("FULL", "UPDATE"))
+        sr.need("name" not in request, "not built: names of versions")
+        if self.closed or self.trainer is not None:
+            raise ServiceError("LimitExceededException", "one training at a time is allowed")
+        group, parent = self.things[solution["group"]], None
+        if mode == "UPDATE":
+            trained = [arn for arn in solution["versions"] if arn in self.files]
+            sr.need(trained, "an UPDATE needs an ACTIVE version; train FULL first")
+            sr.need(RECIPES[solution["recipeArn"]] == KINDS[0], "this recipe has no UPDATE")
+            parent, imports = trained[-1], self.things[trained[-1]]["imports"]
+            sr.need(imports == group["imports"], "interactions were imported since; train FULL")
+        number = uuid.uuid4().hex[:8]
+        more = {"status": "CREATE PENDING", "trainingMode": mode, "group": solution["group"]}
+        more |= {"solutionArn": request["solutionArn"], "recipeArn": solution["recipeArn"]}
+        more |= {"imports": group["imports"], "metrics": {}}
+        arn = self._make("solution-version", f"{solution['name'][:50]}_{number}", **more)
+        folder = self.folder / number
+        folder.mkdir(parents=True)
+        command = [sys.executable, "-m", "solution_version", str(folder)]
+        with open(folder / "stderr", "wb") as said:
+            channels = {"stdin": subprocess.PIPE, "stderr": said, "bufsize": 0}
+            self.trainer = subprocess.Popen(command, cwd=Path(__file__).parent, **channels)
+        solution["versions"].append(arn)
+        events = group["bulk"], list(self.streamed[solution["group"]]), solution["eventType"]
+        self.things[arn]["read"] = len(events[1])
+        more = {"items": group["items"] | group["put"], "recipe": self.recipe, "mode": mode}
+        more |= {"weight": 0.3 if RECIPES[solution["recipeArn"]] == KINDS[0] else 0.0}
+        task = arn, folder, self.trainer, events, more, parent
+        threading.Thread(target=self._train, args=task, daemon=True).start()
+        return {"solutionVersionArn": arn}
+
+    def _train(self, arn, folder, process, events, more, parent):
+        with self.lock:
+            self.things[arn]["status"] = "CREATE IN_PROGRESS"
+        try:
+            read = self.things[parent]["read"] if parent else None
+            job = json.dumps(more | sr.training_job(*events, read))
+            (folder / "job.json").write_text(job, encoding="utf-8")
+            if parent:
+                shutil.copy(self.files[parent], folder / "previous.pt")
+            process.stdin.write(b"go\n")
+        except Exception:  # a dead trainer, or a job that cannot be written: seen by its end
+            process.kill()
+        version, outcome = sv.finished(process, folder, self.limit_s)
+        process.stdin.close()
+        with self.lock:
+            if version is not None:
+                self.files[arn] = self.folder / f"{folder.name}.pt"
+                shutil.move(folder / "version.pt", self.files[arn])
+                outcome["metrics"] = version.metrics
+            self.things[arn] |= outcome | {"lastUpdatedDateTime": self.clock()}
+            self.trainer = None
+        shutil.rmtree(folder, ignore_errors=True)
+
+    def _get_solution_metrics(self, request):
+        arn = request.get("solutionVersionArn")
+        return {"solutionVersionArn": arn, "metrics": self._active(arn)["metrics"]}
+
+    def _active(self, arn):
+        version = self.thing(arn, "solution-version")
+        state = version["status"]
+        sr.need(state == "ACTIVE", f"the version must be ACTIVE to answer, not {state}")
+        return version

@@ -1,0 +1,289 @@
+"""What requests and files may hold: schemas, rows, events, items, settings. What cannot be
+meant is refused with a ValueError, the service's InvalidInputException.
+
+Schemas are Avro records with the reserved names of the article. What was shown comes with an
+event in one of two ways: as an explicit IMPRESSION (item ids in their order on screen, joined
+by |), or implicitly by the id of a list that the service itself had answered. Explicit wins.
+"""
+
+import collections
+import csv
+import io
+import json
+import re
+from dataclasses import dataclass, replace
+
+REQUIRED = {
+    "Interactions": {"USER_ID": "string", "ITEM_ID": "string", "TIMESTAMP": "long"},
+    "Items": {"ITEM_ID": "string"},
+}
+RESERVED = {"EVENT_TYPE": "string", "EVENT_VALUE": "float", "IMPRESSION": "string"}
+RESERVED |= {"CREATION_TIMESTAMP": "long"}
+TYPES = {"string": str, "float": float, "double": float, "int": int, "long": int}
+OLDEST, SLACK = 631_152_000, 86_400  # 1990 in Unix seconds; a day that clocks may be ahead
+EVENT_FIELDS = {"eventId", "eventType", "itemId", "sentAt", "recommendationId", "impression"}
+EXPLORATION = {"explorationWeight": "0.3", "explorationItemAgeCutOff": "30.0"}
+NOT_BUILT = ("filterArn", "filterValues", "promotions", "context", "metadataColumns", "domain")
+NOT_BUILT += ("recommenderArn", "kmsKeyArn", "performHPO", "performAutoML", "solutionConfig")
+NOT_BUILT += ("performAutoTraining", "performIncrementalUpdate", "minProvisionedTPS", "tags")
+NOT_BUILT += ("publishAttributionMetricsToS3",)
+TYPES_ASKED = {"dataSource": dict, "campaignConfig": dict, "numResults": int}
+TYPES_ASKED |= dict.fromkeys(("eventList", "items", "inputList"), list)
+
+
+class ServiceError(Exception):
+    """An answer that is an error: its code as the API names it, and a message."""
+
+    def __init__(self, code, message):
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass(frozen=True)
+class Event:
+    """What a user did; `item` is None where a list was only seen. Unix seconds."""
+
+    user: str
+    item: str | None
+    kind: str
+    time: float
+    impression: tuple = ()
+    recommendation: str | None = None
+
+
+def parse_schema(text, kind=None):
+    """{field: (type, may be null)} of an Avro schema, of this kind of data set if given."""
+    try:
+        record = json.loads(text)
+        fields = record["fields"] if record["type"] == "record" else None
+        named = [(field["name"], field["type"]) for field in fields]
+    except (TypeError, ValueError, KeyError, RecursionError) as error:
+        raise ValueError(
+            f'a schema is JSON with "type": "record" and "fields": {error}'
+        ) from error
+    for field in fields:
+        fine = not field.get("categorical") or field["name"] == "GENRES"
+        need(fine, f"{field['name']}: GENRES alone can be categorical here")
+    found = {}
+    for name, given in named:
+        types = given if isinstance(given, list) else [given]
+        plain = [one for one in types if one != "null"]
+        fine = isinstance(name, str) and name not in found
+        if not fine or len(plain) != 1 or str(plain[0]) not in TYPES:
+            allowed = f"one of {sorted(TYPES)}, alone or with null"
+            raise ValueError(
+                f"field {name!r} must occur once and have {allowed}, not {given!r}"
+            )
+        found[name] = plain[0], "null" in types
+    for name, wanted in RESERVED.items():
+        if name in found and found[name][0] != wanted:
+            raise ValueError(
+                f"the reserved field {name} is of type {wanted}, not {found[name][0]}"
+            )
+    kinds = (
+        REQUIRED
+        if kind is None
+        else [one_of({"datasetType": kind}, "datasetType", tuple(REQUIRED))]
+    )
+    lacks = {
+        one: [n for n, t in REQUIRED[one].items() if found.get(n) != (t, False)]
+        for one in kinds
+    }
+    if all(lacks.values()):
+        raise ValueError(f"fields that are needed, of their type and never null, lack: {lacks}")
+    return found
+
+
+def read_rows(text, schema, now):
+    """A list of {field: value} of a CSV text. Raises ValueError with the line of a bad row."""
+    reader = csv.DictReader(io.StringIO(text), strict=True)
+    header = reader.fieldnames or []
+    if sorted(header) != sorted(schema):
+        missing, unknown = sorted(set(schema) - set(header)), sorted(set(header) - set(schema))
+        raise ValueError(f"columns are not the schema's: missing {missing}, unknown {unknown}")
+    rows = []
+    try:
+        for row in reader:
+            if None in row or None in row.values():
+                raise ValueError(f"{len(header)} values are needed")
+            rows.append(typed_row(row, schema, now))
+    except (ValueError, csv.Error) as error:
+        raise ValueError(f"line {reader.line_num}: {error}") from error
+    if not rows:
+        raise ValueError("the file holds no rows; 1 or more are needed")
+    return rows
+
+
+def typed_row(texts, schema, now):
+    """{field: value} of {field: text}; an empty text is null, where the type allows null."""
+    row = {}
+    for name, text in texts.items():
+        kind, nullable = schema[name]
+        if text == "" and not nullable:
+            raise ValueError(f"{name} is empty, and its type does not allow null")
+        try:
+            row[name] = None if text == "" else TYPES[kind](text)
+        except ValueError:
+            raise ValueError(f"{name} must be a {kind}, not {text!r}") from None
+        if name.endswith("TIMESTAMP") and row[name] is not None:
+            check_time(row[name], now, name)
+    return row
+
+
+def check_time(seconds, now, name="TIMESTAMP"):
+    """Raises ValueError for a time that no data of today has; milliseconds are named."""
+    if type(seconds) not in (int, float):
+        raise ValueError(f"{name} must be a number of Unix seconds, not {seconds!r}")
+    if not OLDEST <= seconds <= now + SLACK:
+        milli = 1000 * OLDEST <= seconds <= 1000 * (now + SLACK)
+        guess = "; it looks like milliseconds, and seconds are needed" if milli else ""
+        span = f"between 1990 ({OLDEST}) and a day from now ({int(now + SLACK)})"
+        raise ValueError(f"{name} {str(seconds)[:40]} must lie {span} in Unix seconds{guess}")
+
+
+def events_of(rows):
+    """Events of imported rows, the same row counted once, in order of time."""
+    found = []
+    for row in rows:
+        shown = tuple(part for part in (row.get("IMPRESSION") or "").split("|") if part)
+        kind, time = row.get("EVENT_TYPE") or "click", float(row["TIMESTAMP"])
+        found.append(Event(row["USER_ID"], row["ITEM_ID"], kind, time, shown))
+    return merged(found)
+
+
+def merged(*lists):
+    """The events of all lists, equal ones once, in order of time."""
+    unique = dict.fromkeys(event for events in lists for event in events)
+    return sorted(unique, key=lambda event: event.time)
+
+
+def parse_event(user, one, now):
+    """The Event of one entry of PutEvents."""
+    if not isinstance(one, dict) or set(one) - EVENT_FIELDS:
+        raise ValueError(
+            f"an event is an object with some of {sorted(EVENT_FIELDS)}, not {one!r}"
+        )
+    shown = names("impression", one["impression"]) if one.get("impression") else ()
+    told = [one.get(name) for name in ("itemId", "eventId", "recommendationId")]
+    names("eventType and ids", [one.get("eventType")])
+    names("eventType and ids", list(dict.fromkeys(filter(lambda it: it is not None, told))), 0)
+    check_time(one.get("sentAt"), now, "sentAt")
+    return Event(user, told[0], one["eventType"], float(one["sentAt"]), tuple(shown), told[2])
+
+
+def resolved(event, answered):
+    """The event with the list of its recommendation as its impression, where it has none.
+
+    `answered` is {recommendation id: item ids}; what was answered is kept with the event, so a
+    list that is forgotten later does it no harm.
+    """
+    shown = event.impression or tuple(answered.get(event.recommendation) or ())
+    return replace(event, impression=shown)
+
+
+def item_row(one, schema, now):
+    """The row of one entry of PutItems, as an import would have read it."""
+    try:
+        given = json.loads(one.get("properties") or "{}")
+        snake = {re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", n).upper(): v for n, v in given.items()}
+    except (ValueError, AttributeError, TypeError, RecursionError) as error:
+        raise ValueError(
+            f"an item has itemId and properties, JSON in a text: {error}"
+        ) from error
+    names("itemId", [one.get("itemId")])
+    snake["ITEM_ID"] = one["itemId"]
+    unknown = sorted(set(snake) - set(schema))
+    if unknown:
+        raise ValueError(f"fields {unknown} are not the schema's, which has {sorted(schema)}")
+    texts = {name: snake.get(name) for name in schema}
+    return typed_row({n: "" if v is None else str(v) for n, v in texts.items()}, schema, now)
+
+
+def names(what, given, least=1, most=500):
+    """The list, if it holds `least` to `most` different texts of 1 to 256 signs."""
+    fine = isinstance(given, list) and least <= len(given) <= most
+    fine = fine and all(isinstance(one, str) and 0 < len(one) <= 256 for one in given)
+    if not fine or len(set(given)) < len(given):
+        raise ValueError(
+            f"{what}: {least} to {most} different texts of 1 to 256 signs are needed"
+        )
+    return given
+
+
+def one_of(request, name, allowed):
+    """The field's value, the first allowed one where it is not given and may be left out."""
+    given = request.get(name, allowed[0])
+    need(given in allowed, f"{name} must be one of {list(allowed)}, not {given!r}")
+    return given
+
+
+def need(fine, message):
+    """Raises ValueError unless all is fine."""
+    if not fine:
+        raise ValueError(message)
+
+
+def remember(memory, key, most, value=True):
+    """Whether the key is new; it is kept, and beyond `most` the oldest is forgotten."""
+    if key in memory:
+        return False
+    memory[key] = value
+    while len(memory) > most:
+        memory.popitem(last=False)
+    return True
+
+
+def campaign_config(request, explores, before):
+    """The exploration settings, as texts: given, else as before, else the defaults."""
+    config = request.get("campaignConfig") or {}
+    given = config.get("itemExplorationConfig") or {}
+    need(isinstance(given, dict), "itemExplorationConfig is an object")
+    unknown = sorted(set(config) - {"itemExplorationConfig"} | set(given) - set(EXPLORATION))
+    told = unknown or "exploration with this recipe"
+    need(not unknown and (explores or not given), f"not built: {told}")
+    need(all(isinstance(one, str) for one in given.values()), "exploration is told in texts")
+    found = EXPLORATION | before.get("itemExplorationConfig", {}) | given
+    weight, days = (float(found[name]) for name in EXPLORATION)
+    if not 0 <= weight <= 1 or not 0 < days < float("inf"):
+        raise ValueError(f"the weight lies in 0 to 1 and the cut-off above 0 days, not {found}")
+    return {"itemExplorationConfig": found} if explores else {}
+
+
+def checked(request):
+    """The request, its fields of the right types; what is not built is refused by name."""
+    asked = [name for name in NOT_BUILT if request.get(name) not in (None, False, {}, [], "")]
+    need(not asked, f"not built in this service: {', '.join(asked)}")
+    for name, value in request.items():
+        kind = TYPES_ASKED.get(name, str)
+        fine = name in NOT_BUILT or (isinstance(value, kind) and type(value) is not bool)
+        need(fine, f"{name} must be of type {kind.__name__}, not {type(value).__name__}")
+    return request
+
+
+def past_of(events):
+    """{user: [(time, kind, item), …]}, each oldest first."""
+    found = collections.defaultdict(list)
+    for event in events:
+        found[event.user].append((event.time, event.kind, event.item or ""))
+    return {user: sorted(rows) for user, rows in found.items()}
+
+
+def training_job(bulk, streamed, kind, read=None):
+    """The events that a trainer reads, as JSON takes them: all, or for an UPDATE those streamed
+    after the first `read`, with the clicks of their users."""
+    events, past = merged(bulk, streamed), {}
+    if read is not None:
+        users = {event.user for event in streamed[read:]}
+        known = past_of(event for event in events if event.user in users)
+        for user, rows in known.items():
+            past[user] = [(time, item) for time, one, item in rows if one == kind and item]
+        events = streamed[read:]
+    rows = [
+        vars(event) | {"kind": "click" if event.kind == kind else "seen"} for event in events
+    ]
+    return {"events": rows, "history": past}
+
+
+def clicks_of(rows, kind):
+    """The items of a user's events of this kind, oldest first."""
+    return [item for _, one, item in rows if one == kind and item]
