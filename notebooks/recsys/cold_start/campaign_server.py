@@ -22,6 +22,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 from recommender_service import KINDS, RECIPES, Account
 from service_requests import ServiceError, clicks_of, need
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 MOST_LISTS = 10_000  # that are remembered
 MOST_BYTES, MOST_SECONDS = 2_000_000, 10  # of a request, and of its way here
@@ -152,11 +153,28 @@ async def _body(request):
     return found
 
 
+class Impatient(H11Protocol):
+    """A connection that ends if its first request is not there in time: those who are silent
+    would otherwise hold their places for ever."""
+
+    def connection_made(self, transport):
+        super().connection_made(transport)
+        self.loop.call_later(MOST_SECONDS, self._begun)
+
+    def _begun(self):
+        if self.cycle is None:
+            self.transport.close()
+
+
 @contextlib.contextmanager
 def serving(service, seconds=10.0):
     """The address of the service; server, threads and a running trainer end with the block."""
     listener = socket.create_server(("127.0.0.1", 0))
+    # asyncio sets this for sockets that name their protocol, which these do not: an answer's
+    # second packet would wait 40 ms for the client's acknowledgement of the first
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     limits = {"timeout_keep_alive": 5, "timeout_graceful_shutdown": 2, "limit_concurrency": 64}
+    limits["http"] = Impatient
     server = uvicorn.Server(uvicorn.Config(application(service), log_level="error", **limits))
     task = {"target": server.run, "kwargs": {"sockets": [listener]}, "daemon": True}
     thread = threading.Thread(**task)

@@ -41,8 +41,7 @@ class SlateLog:
         return SlateLog(*(value[index] for value in vars(self).values()))
 
     def __add__(self, other):
-        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
-        return SlateLog(*(torch.cat(pair) for pair in pairs))
+        return join([self, other])
 
 
 @dataclass
@@ -130,12 +129,8 @@ def draw(seed, users=600, warm=1740, cold=191, each_day=24, days=8, *, ageing=0.
     latent, genres, known, device = (
         options.pop(n) for n in ("latent", "genres", "known", "device")
     )
-    for name, value in {
-        "users": users,
-        "warm": warm,
-        "latent": latent,
-        "genres": genres,
-    }.items():
+    for name in ("users", "warm", "latent", "genres"):
+        value = locals()[name]
         need(value >= 1, f"{name} must be 1 or more to make a world, not {value}")
     need(0 <= known <= 1, f"known must lie in 0 to 1, a share of variance, not {known}")
     need(not options, f"a world has no {sorted(options)}")
@@ -159,11 +154,11 @@ def draw(seed, users=600, warm=1740, cold=191, each_day=24, days=8, *, ageing=0.
     )
 
 
-def history(world, days=14, visits=2):
+def history(world, days=14, visits=2, quality=0.5):
     """The log before hour 0, and the world remembers its clicks.
 
     An older recommender of middling quality made the lists: ten of the items that were there,
-    drawn without return with odds exp(half the true logit) (Plackett-Luce, by Gumbel noise).
+    drawn without return with odds exp(quality x true logit) (Plackett-Luce, by Gumbel noise).
     """
     found, device = [], world.tastes_UD.device
     for visit in range(days * visits):
@@ -176,7 +171,9 @@ def history(world, days=14, visits=2):
             device=device,
             dtype=torch.float64,
         )
-        odds = 0.5 * torch.logit(chance) - torch.log(-torch.log(noise.clamp(1e-12, 1 - 1e-12)))
+        odds = quality * torch.logit(chance) - torch.log(
+            -torch.log(noise.clamp(1e-12, 1 - 1e-12))
+        )
         hidden = ~world.exists_I(hour) | world.consumed_UI[users]
         items = odds.masked_fill(hidden, -torch.inf).topk(SLATE).indices
         found.append(slates(users, hour, items, world.show(users, items, hour)))

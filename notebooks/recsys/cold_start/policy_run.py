@@ -232,9 +232,10 @@ def regret(outcome, oracle):
 
 
 @torch.no_grad()
-def ndcg(world, model, policy, hour):
-    """What everybody's ten would earn by true chances, over what the best ten would. What this
-    world remembers as clicked is left out: give all policies one world as their yardstick."""
+def last_lists(world, model, policy, hour):
+    """{"ndcg", "coverage"} of everybody's ten at this hour: what they would earn by true
+    chances over what the best ten would, and the share of the items that stand in any of them.
+    What this world remembers as clicked is left out: give all policies the same one."""
     chance = world.attraction(torch.arange(world.users, device=world.created_I.device), hour)
     cold = item_network.is_cold(world.created_I, hour, policy.cutoff_days)
     luck = world.generator(9)
@@ -243,7 +244,8 @@ def ndcg(world, model, policy, hour):
     looks = click_world.examination(SLATE, chance.device)
     earned = (chance.gather(1, items) * looks).sum(1)
     best = (chance.topk(SLATE).values * looks).sum(1)
-    return float((earned / best).mean())
+    covered = len(torch.unique(items)) / int(world.exists_I(hour).sum())
+    return {"ndcg": float((earned / best).mean()), "coverage": covered}
 
 
 def gini(shown_I):

@@ -9,11 +9,9 @@ service's InvalidInputException. All state is in memory but the trained files.
 
 import bisect
 import collections
-import json
+import contextlib
 import shutil
 import string
-import subprocess
-import sys
 import threading
 import time
 import uuid
@@ -99,15 +97,25 @@ class Account:
         }
 
     def _create_dataset_group(self, request):
-        empty = {"items": {}, "put": {}, "bulk": [], "past": {}, "imports": 0}
+        empty = {
+            "items": {},
+            "put": {},
+            "bulk": [],
+            "past": {},
+            "imports": 0,
+            "categorical": [],
+        }
         return {"datasetGroupArn": self._make("dataset-group", request.get("name"), **empty)}
 
     def _create_dataset(self, request):
         group = self.thing(request.get("datasetGroupArn"), "dataset-group")
         kind = str(request.get("datasetType")).capitalize()
-        fields = sr.parse_schema(self.thing(request.get("schemaArn"), "schema")["fields"], kind)
+        text = self.thing(request.get("schemaArn"), "schema")["fields"]
+        fields, marked = sr.parse_schema(text, kind), sr.categorical(text, kind)
         more = {"type": kind, "fields": fields, "group": request["datasetGroupArn"]}
-        return {"datasetArn": self._make("dataset", f"{group['name']}-{kind.lower()}", **more)}
+        arn = self._make("dataset", f"{group['name']}-{kind.lower()}", **more)
+        group["categorical"] += marked
+        return {"datasetArn": arn}
 
     def _create_dataset_import_job(self, request):
         dataset = self.thing(request.get("datasetArn"), "dataset")
@@ -133,12 +141,14 @@ class Account:
             else:
                 changed = self._imported(dataset["group"], rows, kept)
             outcome = {"status": "ACTIVE"}
-        except ValueError as error:  # nothing of a bad file is taken
+        except Exception as error:  # nothing of a bad file is taken
             changed = {}
             outcome = {"status": "CREATE FAILED", "failureReason": str(error)[:500]}
         with self.lock:
             late = self.streamed[dataset["group"]][changed.pop("seen", MOST_EVENTS) :]
             group |= changed
+            for name in changed.get("items", ()) if items else ():
+                group["put"].pop(name, None)  # the newer record counts
             for event in late:  # that came while the file was read
                 self._remember_past(group, event)
             self.things[arn] |= outcome | {"lastUpdatedDateTime": self.clock()}
@@ -233,16 +243,17 @@ class Account:
         more |= {"imports": group["imports"], "metrics": {}}
         arn = self._make("solution-version", f"{solution['name'][:50]}_{number}", **more)
         folder = self.folder / number
-        folder.mkdir(parents=True)
-        command = [sys.executable, "-m", "solution_version", str(folder)]
-        with open(folder / "stderr", "wb") as said:
-            channels = {"stdin": subprocess.PIPE, "stderr": said, "bufsize": 0}
-            self.trainer = subprocess.Popen(command, cwd=Path(__file__).parent, **channels)
         solution["versions"].append(arn)
+        try:
+            self.trainer = sv.started(folder)
+        except OSError as error:
+            self.things[arn] |= {"status": "CREATE FAILED", "failureReason": str(error)}
+            return {"solutionVersionArn": arn}
         events = group["bulk"], list(self.streamed[solution["group"]]), solution["eventType"]
         self.things[arn]["read"] = len(events[1])
         more = {"items": group["items"] | group["put"], "recipe": self.recipe, "mode": mode}
         more |= {"weight": 0.3 if RECIPES[solution["recipeArn"]] == KINDS[0] else 0.0}
+        more |= {"categorical": group["categorical"]}
         task = arn, folder, self.trainer, events, more, parent
         threading.Thread(target=self._train, args=task, daemon=True).start()
         return {"solutionVersionArn": arn}
@@ -250,16 +261,20 @@ class Account:
     def _train(self, arn, folder, process, events, more, parent):
         with self.lock:
             self.things[arn]["status"] = "CREATE IN_PROGRESS"
+        reason = {}
         try:
             read = self.things[parent]["read"] if parent else None
-            job = json.dumps(more | sr.training_job(*events, read))
-            (folder / "job.json").write_text(job, encoding="utf-8")
+            read, history = sr.training_job(*events, read)
+            sv.write_job(folder, read, history=history, **more)
             if parent:
                 shutil.copy(self.files[parent], folder / "previous.pt")
-            process.stdin.write(b"go\n")
-        except Exception:  # a dead trainer, or a job that cannot be written: seen by its end
+        except Exception as error:
+            reason = {"failureReason": f"the job cannot be written: {error}"}
             process.kill()
+        with contextlib.suppress(OSError):  # the trainer may be dead: its end tells why
+            process.stdin.write(b"go\n")
         version, outcome = sv.finished(process, folder, self.limit_s)
+        outcome |= reason
         process.stdin.close()
         with self.lock:
             if version is not None:

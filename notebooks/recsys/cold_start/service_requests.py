@@ -61,20 +61,19 @@ def parse_schema(text, kind=None):
         raise ValueError(
             f'a schema is JSON with "type": "record" and "fields": {error}'
         ) from error
-    for field in fields:
-        fine = not field.get("categorical") or field["name"] == "GENRES"
-        need(fine, f"{field['name']}: GENRES alone can be categorical here")
     found = {}
     for name, given in named:
         types = given if isinstance(given, list) else [given]
         plain = [one for one in types if one != "null"]
-        fine = isinstance(name, str) and name not in found
+        fine = isinstance(name, str) and name.isidentifier() and name not in found
         if not fine or len(plain) != 1 or str(plain[0]) not in TYPES:
             allowed = f"one of {sorted(TYPES)}, alone or with null"
             raise ValueError(
                 f"field {name!r} must occur once and have {allowed}, not {given!r}"
             )
         found[name] = plain[0], "null" in types
+    marked = [found[field["name"]][0] for field in fields if field.get("categorical")]
+    need(set(marked) <= {"string"}, "only a field of texts can be categorical")
     for name, wanted in RESERVED.items():
         if name in found and found[name][0] != wanted:
             raise ValueError(
@@ -92,6 +91,13 @@ def parse_schema(text, kind=None):
     if all(lacks.values()):
         raise ValueError(f"fields that are needed, of their type and never null, lack: {lacks}")
     return found
+
+
+def categorical(text, kind):
+    """The names of the categorical fields of a schema that `parse_schema` has accepted."""
+    names = [field["name"] for field in json.loads(text)["fields"] if field.get("categorical")]
+    need(kind == "Items" or not names, "not built: categorical fields of interactions")
+    return names
 
 
 def read_rows(text, schema, now):
@@ -269,7 +275,7 @@ def past_of(events):
 
 
 def training_job(bulk, streamed, kind, read=None):
-    """The events that a trainer reads, as JSON takes them: all, or for an UPDATE those streamed
+    """(the events that a trainer reads, {user: clicks}): all, or for an UPDATE those streamed
     after the first `read`, with the clicks of their users."""
     events, past = merged(bulk, streamed), {}
     if read is not None:
@@ -278,10 +284,7 @@ def training_job(bulk, streamed, kind, read=None):
         for user, rows in known.items():
             past[user] = [(time, item) for time, one, item in rows if one == kind and item]
         events = streamed[read:]
-    rows = [
-        vars(event) | {"kind": "click" if event.kind == kind else "seen"} for event in events
-    ]
-    return {"events": rows, "history": past}
+    return [replace(e, kind="click" if e.kind == kind else "seen") for e in events], past
 
 
 def clicks_of(rows, kind):

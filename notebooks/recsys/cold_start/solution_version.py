@@ -38,7 +38,7 @@ class Version:
     """What a campaign answers from."""
 
     items: list  # ids, in the order of the network's rows
-    genres: list
+    categories: list  # such as GENRES=drama: the columns of the network's table
     created: dict  # id: Unix seconds
     latest: float  # of the interactions it was trained on
     net: ItemNetwork
@@ -71,12 +71,19 @@ def creation_times(items, events, known=None, latest=0.0):
     return {n: float(first.get(n, latest) if t is None else t) for n, t in given.items()}
 
 
-def genre_table(items, names, vocabulary=None):
-    """((I, G) floats, the G genres) of GENRES, joined by |; genres beyond a given vocabulary
-    count as none."""
-    told = [set(((items.get(n) or {}).get("GENRES") or "").split("|")) - {""} for n in names]
-    vocabulary = sorted(set().union(*told)) or ["none"] if vocabulary is None else vocabulary
-    rows = [[float(genre in genres) for genre in vocabulary] for genres in told]
+def category_table(items, names, fields=("GENRES",), vocabulary=None):
+    """((I, G) floats, the G categories) of these fields, whose values are joined by |; what a
+    given vocabulary lacks counts as nothing, and so does null."""
+
+    def told(name):
+        row = items.get(name) or {}
+        pairs = ((field, row.get(field) or "") for field in fields)
+        return {f"{field}={part}" for field, text in pairs for part in text.split("|") if part}
+
+    if vocabulary is None:
+        vocabulary = sorted(set().union(*map(told, names))) or ["none"]
+    fields = dict.fromkeys(word.partition("=")[0] for word in vocabulary)
+    rows = [[float(word in words) for word in vocabulary] for words in map(told, names)]
     return torch.tensor(rows).reshape(len(names), len(vocabulary)), vocabulary
 
 
@@ -119,14 +126,14 @@ def _packed(rows, item_at, user_at):
     return SlateLog(user, hour, items, position, clicks)
 
 
-def full(events, items, recipe=None, weight=0.0):
+def full(events, items, recipe=None, weight=0.0, categorical=("GENRES",)):
     """A Version trained from nothing on all events, with offline metrics of a network that
     never saw a tenth of the users, at this weight. Raises ValueError with too few events."""
     recipe, count = recipe or Recipe(), len(events)
     need(count >= LEAST, f"{count} interactions are too few to train on: {LEAST} are needed")
     created, latest = creation_times(items, events), max(event.time for event in events)
     names, people = sorted(created), list(dict.fromkeys(event.user for event in events))
-    table, genres = genre_table(items, names)
+    table, categories = category_table(items, names, categorical)
     log = slate_log(events, _places(names), _places(people))
     need(log.clicks_SK.any(), "no event is of the solution's eventType, so nothing is learned")
     users = len(people)
@@ -143,7 +150,7 @@ def full(events, items, recipe=None, weight=0.0):
         metrics = offline_metrics(net, known, log, tested, weight, cold, generator=luck)
     net = item_network.train(log, table, users, recipe)
     known = item_network.beliefs(net, log, users, recipe)
-    return Version(names, genres, created, latest, net, known, metrics)
+    return Version(names, categories, created, latest, net, known, metrics)
 
 
 def _places(names):
@@ -176,7 +183,8 @@ def _extended(version, new, items):
     """The version with rows for new items: the tower's answer, and the prior around it."""
     if not new:
         return version
-    table, old = genre_table(items, new, version.genres)[0], version.known
+    table = category_table(items, new, vocabulary=version.categories)[0]
+    old = version.known
     weights = version.net.state_dict()
     weights["genres_IG"] = torch.cat([weights["genres_IG"], table])
     offset = weights["offset_IP"]
@@ -252,6 +260,23 @@ def load(path):
     return Version(net=_network(kept["net"]), known=Beliefs(**kept["known"]), **kept["fields"])
 
 
+def started(folder):
+    """A trainer's process, which waits for the folder's job to be written."""
+    folder.mkdir(parents=True)
+    command = [sys.executable, "-m", "solution_version", str(folder)]
+    channels = {"stdin": subprocess.PIPE, "bufsize": 0, "cwd": Path(__file__).parent}
+    with open(folder / "stderr", "wb") as said:
+        return subprocess.Popen(command, stderr=said, **channels)
+
+
+def write_job(folder, events, **more):
+    """Write what the trainer reads, an event a line: one JSON text of all events would keep
+    every other thread of the service waiting while it is made."""
+    with open(folder / "events.jsonl", "w", encoding="utf-8") as file:
+        file.writelines(f"{json.dumps(vars(event))}\n" for event in events)
+    (folder / "job.json").write_text(json.dumps(more), encoding="utf-8")
+
+
 def finished(process, folder, limit_s):
     """(Version or None, the fields of its state) once the trainer of this folder has ended; it
     is ended after so many seconds."""
@@ -276,10 +301,13 @@ def main(folder):
     """Do the folder's job."""
     torch.set_num_threads(1)
     job = json.loads((folder / "job.json").read_text(encoding="utf-8"))
-    rows = [fields | {"impression": tuple(fields["impression"])} for fields in job["events"]]
-    events, items = [Event(**row) for row in rows], job["items"]
+    with open(folder / "events.jsonl", encoding="utf-8") as file:
+        rows = map(json.loads, file)
+        events = [Event(**row | {"impression": tuple(row["impression"])}) for row in rows]
+    items = job["items"]
     if job["mode"] == "FULL":
-        made = full(events, items, Recipe(**job["recipe"]), job["weight"])
+        recipe = Recipe(**job["recipe"])
+        made = full(events, items, recipe, job["weight"], job["categorical"])
     else:
         made = update(load(folder / "previous.pt"), events, items, job["history"])
     save(made, folder / "version.pt")

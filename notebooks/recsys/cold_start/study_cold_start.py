@@ -75,7 +75,7 @@ def measured(world, policy, outcome, best, hours):
     found["days"] = [outcome.rate(slice(at, at + 24)) for at in range(0, hours, 24)]
     found["ever"] = outcome.ever_H[23::24].tolist()
     if policy.kind == "network":
-        found["ndcg"] = policy_run.ndcg(world, outcome.model, policy, hours)
+        found |= policy_run.last_lists(world, outcome.model, policy, hours)
     return found
 
 
@@ -145,12 +145,14 @@ def comparisons(family):
     found["explore_gain"] = "%", "rate", every, least
     found["explore_all_gain"] = "%", "rate", most, least
     found["discovery_faster"] = "×", "discovery", new, old
+    found["discovery_update"] = "×", "discovery", same, old
     found["discovery_explore"] = "×", "discovery", new, same
     found["discovery_explore_all"] = "×", "discovery", most, least
     found["cold_ratio"] = "×", "cold", most, least
     if family == "films":
         found["explore_all_full_gain"] = "%", "rate", "weight 1, hourly and FULL", same
         found["conversion_gain"] = "%", "rate", new, "no new items"
+        found["coverage_end_gain"] = "%", "coverage", new, old
         found["ndcg_end_gain"] = "%", "ndcg", new, old
         found["never_gain"] = "%", "rate", "weight 0.3, never", every
         for name in ("half the genres wrong", "no impressions", "times in milliseconds"):
@@ -185,7 +187,7 @@ def tune(seeds=(1000, 1001)):
         for seed in seeds:
             world = click_world.draw(seed)
             log = click_world.history(world)
-            model = policy_run.fit(log, world.genres_IG, world.users, Recipe(epochs=1))
+            model = policy_run.fit(log, world.genres_IG, world.users, Recipe(steps=1))
             rates.append(policy_run.run(world, log, model, POLICIES["popular"]).rate())
         print("popular, prior", prior, [round(rate, 5) for rate in rates], flush=True)
 
@@ -205,9 +207,6 @@ def main(argv=None):
     parser.add_argument("--worlds", type=int, default=10)
     parser.add_argument("--family", choices=sorted(AGEING), default="films")
     parser.add_argument("--folder", type=Path, default=Path("_study"))
-    parser.add_argument(
-        "--first", type=int, default=0, help="begin at this seed, write no receipt"
-    )
     parser.add_argument("--tune", action="store_true")
     options = parser.parse_args(argv)
     torch.set_num_threads(1)
@@ -218,7 +217,7 @@ def main(argv=None):
     receipt = receipts.start("cold_start", device.tier("cpu"), threads=1)
     options.folder.mkdir(parents=True, exist_ok=True)
     worlds = []
-    for seed in range(options.first, options.worlds):
+    for seed in range(options.worlds):
         path = options.folder / f"{options.family}-{seed}.json"
         kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
         if kept.get("code") != fingerprint():  # another code's worlds are not this study's
@@ -226,8 +225,6 @@ def main(argv=None):
             path.write_text(json.dumps(kept), encoding="utf-8")
             print(path, flush=True)
         worlds.append(kept["found"])
-    if options.first:
-        return None
     record(receipt, worlds, options.family)
     receipt.sizes(worlds=options.worlds, users=400, items=1931, cold=191, days=8, visits=40)
     print(receipt.write(name=options.family))

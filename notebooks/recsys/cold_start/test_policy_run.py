@@ -50,12 +50,63 @@ def test_the_share_of_items_ever_shown_is_counted_hour_by_hour(start):
 
 def test_ndcg_is_one_for_who_knows_and_less_for_others(start, monkeypatch):
     world, _, model = start
-    assert 0 < policy_run.ndcg(world, model, Policy(), 24) < 1
+    assert 0 < policy_run.last_lists(world, model, Policy(), 24)["ndcg"] < 1
     chance = world.attraction(torch.arange(60), 24)
     monkeypatch.setattr(item_network, "scores", lambda *_: chance)
-    assert abs(policy_run.ndcg(world, model, Policy(), 24) - 1) < 1e-6
+    assert abs(policy_run.last_lists(world, model, Policy(), 24)["ndcg"] - 1) < 1e-6
     monkeypatch.setattr(item_network, "scores", lambda *_: -chance)
-    assert policy_run.ndcg(world, model, Policy(), 24) < 0.5
+    assert policy_run.last_lists(world, model, Policy(), 24)["ndcg"] < 0.5
+
+
+def test_coverage_counts_each_item_that_stands_in_a_list_once(start, monkeypatch):
+    world, _, model = start
+    same = torch.arange(world.items, 0.0, -1).expand(60, -1)
+    world = replace(world, consumed_UI=torch.zeros_like(world.consumed_UI))
+    monkeypatch.setattr(item_network, "scores", lambda *_: same)
+    found = policy_run.last_lists(world, model, Policy(), 24)["coverage"]
+    assert found == 10 / int(world.exists_I(24).sum())
+
+
+def test_a_users_state_reads_every_click_at_once(start):
+    world, log, model = start
+    own = copy.deepcopy(world)
+    found = policy_run.run(own, log, model, Policy(), days=1, visits=15, recipe=RECIPE)
+    clicked = (own.consumed_UI & ~world.consumed_UI).any(1)
+    moved = (found.model.state_UP != model.state_UP).any(1)
+    assert clicked.any() and torch.equal(moved, clicked)
+
+
+def test_the_states_of_a_run_are_those_of_its_whole_log(start, monkeypatch):
+    world, log, model = start
+    shown, real = [], click_world.slates
+    monkeypatch.setattr(policy_run, "slates", lambda *a: shown.append(real(*a)) or shown[-1])
+    mean = model.net.vectors().detach()  # states_of reads the network's own vectors
+    plain = replace(model, known=replace(model.known, mean_IP=mean))
+    found = ran((world, log, plain), Policy())
+    wanted = policy_run.states_of(model.net, log + click_world.join(shown), world.users)
+    torch.testing.assert_close(found.model.state_UP, wanted, atol=1e-4, rtol=1e-3)
+
+
+def test_an_item_is_found_with_its_fifth_click():
+    world = click_world.draw(1, users=6, warm=12, cold=1, each_day=0)
+    tally = policy_run._Tally(world)
+    items, clicks = torch.arange(10)[None], torch.zeros(1, 10, dtype=torch.bool)
+    clicks[0, 3] = True
+    for hour in range(6):
+        tally.add(hour, items, clicks, torch.tensor(0.5))
+    found = tally.outcome(None)
+    assert found.found_I.isfinite().nonzero().tolist() == [[3]]
+    assert found.found_I[3] == 4 and found.shown_I[3] == 6
+
+
+def test_only_the_best_fifth_of_the_new_items_counts_as_discovery():
+    world = click_world.draw(1, users=6, warm=12, cold=10, each_day=0)
+    world.quality_I[12:] = torch.arange(10).float() * 20 - 150  # the last two are the best
+    found = torch.full((22,), torch.inf)
+    found[[20, 12]] = torch.tensor([10.0, 1.0])  # one of the best two, and the worst
+    outcome = policy_run.Outcome(*[torch.zeros(1)] * 5, torch.zeros(22), found, None)
+    share, rate = policy_run.discovery(world, outcome, 24)
+    assert share == 0.5 and abs(rate - 1000 * 1.5 / (10 + 24)) < 1e-3
 
 
 def test_the_cut_off_decides_what_is_explored(start):

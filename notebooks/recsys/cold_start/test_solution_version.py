@@ -45,11 +45,14 @@ def test_a_missing_creation_time_is_the_first_interaction_or_the_latest_of_all()
     assert (later["a"], later["c"], later["e"]) == (20.0, 90.0, 95.0)
 
 
-def test_genres_are_split_and_unknown_ones_do_not_count():
-    table, genres = sv.genre_table({"a": {"GENRES": "x|y"}, "b": {"GENRES": None}}, ["a", "b"])
-    assert genres == ["x", "y"] and table.tolist() == [[1, 1], [0, 0]]
-    table, _ = sv.genre_table({"n": {"GENRES": "y|new"}}, ["n"], genres)
-    assert table.tolist() == [[0, 1]]
+def test_categories_are_split_by_field_and_unknown_ones_do_not_count():
+    items = {"a": {"GENRES": "x|y", "LAND": "x", "TITLE": "x"}, "b": {"GENRES": None}}
+    table, words = sv.category_table(items, ["a", "b"], ["GENRES", "LAND"])
+    assert words == ["GENRES=x", "GENRES=y", "LAND=x"]
+    assert table.tolist() == [[1, 1, 1], [0, 0, 0]]
+    table, _ = sv.category_table({"n": {"GENRES": "y|new"}}, ["n", "?"], vocabulary=words)
+    assert table.tolist() == [[0, 1, 0], [0, 0, 0]]
+    assert sv.category_table(items, ["a"], [])[0].tolist() == [[0]]
 
 
 AT = {name: row for row, name in enumerate("abcde")}

@@ -37,7 +37,13 @@ def test_worlds_are_kept_and_a_broken_study_goes_on(tmp_path, monkeypatch, capsy
             values = {
                 m: 0.1 + luck.random() for m in ("rate", "regret", "cold", "found", "gini")
             }
-            values |= {"discovery": 1.0, "ndcg": 0.1, "days": [0.1, 0.2], "ever": [0.1, 0.2]}
+            values |= {
+                "discovery": 1.0,
+                "ndcg": 0.1,
+                "coverage": 0.2,
+                "days": [0.1, 0.2],
+                "ever": [0.1, 0.2],
+            }
             found[name] = values
         metrics = ("mrr_at_25", "precision_at_10", "coverage")
         found["offline"] = {
