@@ -13,6 +13,7 @@ events showed (see item_network).
 import dataclasses
 import functools
 import json
+import math
 import os
 import subprocess
 import sys
@@ -165,16 +166,11 @@ def update(version, events, items, history):
     latest = max([version.latest, *(event.time for event in events)])
     version = _extended(version, sorted(set(items) - set(version.items)), items)
     people = list(dict.fromkeys(event.user for event in events))
-    log, phi = slate_log(events, version.at, _places(people)), []
-    for user, hour in zip(log.user_S.tolist(), log.hour_S.tolist(), strict=True):
-        past = [
-            item for time, item in history.get(people[user], ()) if time < 3600 * hour - 1e-3
-        ]
-        phi.append(state(version, past))
-    known = version.known
-    if phi:
+    log, known = slate_log(events, version.at, _places(people)), version.known
+    if len(log):
+        past = [history.get(user, ()) for user in people]
         theta = version.net.examined(log.position_SK).detach()
-        evidence = torch.stack(phi), log.items_SK, theta, log.clicks_SK
+        evidence = states_before(version, past, log), log.items_SK, theta, log.clicks_SK
         known = item_network.update(known, *evidence)
     return replace(version, known=known, created=times, latest=latest)
 
@@ -195,6 +191,28 @@ def _extended(version, new, items):
     pairs = zip((old.mean_IP, old.precision_IPP, old.covariance_IPP), grown, strict=True)
     known = Beliefs(*(torch.cat(pair) for pair in pairs), old.prior_P)
     return replace(version, items=version.items + new, net=net, known=known)
+
+
+@torch.no_grad()
+def states_before(version, past, log, together=500):
+    """(S, P): each list's state, after its user's clicks before it; `past` is [(time, item), …]
+    for each user. Each history is read once, not once a list: so all of it, and not the latest
+    LONGEST clicks."""
+    known = [[(t, version.at[i]) for t, i in rows if i in version.at] for rows in past]
+    phi = torch.zeros(len(log), version.known.mean_IP.shape[1])
+    for first in range(0, len(known), together):
+        part = known[first : first + together]
+        most = max(map(len, part), default=0) or 1
+        padding = [(math.inf, UNKNOWN)] * most
+        rows_UT = [(rows + padding)[:most] for rows in part]
+        item_UT = torch.tensor([[item for _, item in rows] for rows in rows_UT])
+        states = version.net.states(item_UT, version.known.mean_IP)
+        chosen = ((log.user_S >= first) & (log.user_S < first + together)).nonzero()[:, 0]
+        user, when = log.user_S[chosen] - first, 3600 * log.hour_S[chosen] - 1e-3
+        times = torch.tensor([[t for t, _ in rows] for rows in rows_UT], dtype=torch.float64)
+        before = torch.searchsorted(times[user], when[:, None])[:, 0]
+        phi[chosen] = states[user, before]
+    return phi
 
 
 @torch.no_grad()

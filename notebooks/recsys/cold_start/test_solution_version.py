@@ -4,6 +4,7 @@ import click_world
 import pytest
 import solution_version as sv
 import torch
+from click_world import SlateLog
 from item_network import Recipe
 from service_requests import Event, resolved
 
@@ -103,17 +104,21 @@ def test_a_list_that_is_forgotten_later_stays_with_its_event():
 
 
 def test_an_update_reads_the_clicks_before_a_list_and_no_later_ones(made):
-    _, items, version = made
-    seen = []
-    event = click("u1", "i44", version.latest + 60, impression=("i43", "i44"))
-    past = [(version.latest, "i3"), (version.latest + 60, "i44"), (version.latest + 90, "i5")]
-    real = sv.state
-    try:
-        sv.state = lambda v, clicks: seen.append(clicks) or real(v, clicks)
-        sv.update(version, [event], items, {"u1": past})
-    finally:
-        sv.state = real
-    assert seen == [["i3"]]
+    """Against the plain way, one list after another; more users than are read at once."""
+    _, _, version = made
+    luck = torch.Generator().manual_seed(0)
+    past, rows = [], []
+    for user in range(7):
+        times = sorted(torch.randint(0, 50, (user * 2,), generator=luck).tolist())
+        past.append([(float(t), f"i{(t * 7 + user) % 45}") for t in times])
+        rows += [(user, when) for when in (0, 25, 25.5, 99)]
+    past[3].insert(0, (0.0, "unknown"))
+    user, when = (torch.tensor(part) for part in zip(*rows, strict=True))
+    log = SlateLog(user, when.double() / 3600, *[torch.zeros(len(rows), 1).long()] * 3)
+    found = sv.states_before(version, past, log, together=3)
+    for row, (user, when) in enumerate(rows):
+        clicks = [item for time, item in past[user] if time < when]
+        torch.testing.assert_close(found[row], sv.state(version, clicks))
 
 
 def test_a_click_without_a_list_or_beside_it_has_no_place():
