@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import socket
 import subprocess
 import sys
 import time
@@ -28,7 +29,9 @@ USER = "arn:aws:personalize:::recipe/aws-user-personalization"
 
 
 def avro(fields):
-    named = [{"name": name, "type": kind} for name, kind in fields]
+    named = [
+        {"name": name, "type": kind, "categorical": name == "GENRES"} for name, kind in fields
+    ]
     return json.dumps({"type": "record", "name": "x", "fields": named, "version": "1.0"})
 
 
@@ -526,8 +529,10 @@ def test_an_import_since_the_parent_asks_for_a_full_training(shop):
 
 def test_items_that_came_alone_survive_an_import_of_the_catalogue(shop):
     shop.events.put_items(datasetArn=shop.items, items=[{"itemId": "alone"}])
+    shop.events.put_items(datasetArn=shop.items, items=[{"itemId": "i1"}])
     shop.load("items-again", shop.items, table(ITEMS, catalogue(shop.world)))
-    assert "alone" in shop.service.things[shop.group]["put"]
+    put = shop.service.things[shop.group]["put"]
+    assert "alone" in put and "i1" not in put  # the newer record of i1 counts
 
 
 def test_a_first_import_must_be_full(shop):
@@ -572,3 +577,62 @@ def test_a_closed_service_trains_no_more_and_its_trainer_is_gone(shop, tmp_path)
     assert process.wait(10) != 0
     with pytest.raises(campaign_server.ServiceError):
         service.call("CreateSolutionVersion", {"solutionArn": shop.solution})
+
+
+def test_categorical_fields_are_those_of_items_and_of_texts(shop):
+    group = shop.service.things[shop.group]
+    assert group["categorical"] == ["GENRES"]
+    make = shop.control.create_schema
+    fields = [{"name": n, "type": t} for n, t in INTERACTIONS]
+    bad = [*fields, {"name": "N", "type": "long", "categorical": True}]
+    record = {"type": "record", "name": "x", "version": "1.0"}
+    refused(make, says="texts", name="bad", schema=json.dumps(record | {"fields": bad}))
+    context = [*fields, {"name": "TV", "type": "string", "categorical": True}]
+    schema = make(name="tv", schema=json.dumps(record | {"fields": context}))["schemaArn"]
+    refused(
+        shop.control.create_dataset,
+        says="categorical fields of interactions",
+        name="tv",
+        schemaArn=schema,
+        datasetGroupArn=shop.group,
+        datasetType="Interactions",
+    )
+
+
+def test_a_trainer_that_cannot_start_fails_its_version_alone(shop, monkeypatch):
+    def broken(folder):
+        raise OSError("no more processes")
+
+    monkeypatch.setattr(solution_version, "started", broken)
+    made, _ = shop.wait(shop.train(shop.solution))
+    assert made["status"] == "CREATE FAILED" and "no more" in made["failureReason"]
+    assert shop.service.trainer is None
+
+
+def test_a_job_that_cannot_be_written_fails_with_its_reason(shop, monkeypatch):
+    def broken(folder, *args, **more):
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(solution_version, "write_job", broken)
+    made, _ = shop.wait(shop.train(shop.solution))
+    assert made["status"] == "CREATE FAILED" and "disk is full" in made["failureReason"]
+
+
+def test_silent_connections_do_not_hold_their_places(tmp_path, monkeypatch):
+    monkeypatch.setattr(campaign_server, "MOST_SECONDS", 0.5)
+    service = campaign_server.Service(tmp_path, tmp_path)
+    with campaign_server.serving(service) as address:
+        host, port = address.removeprefix("http://").split(":")
+        silent = [socket.create_connection((host, int(port))) for _ in range(70)]
+        until = time.monotonic() + 30
+        while post(address, b"{}", "/events")[0] == 503:
+            assert time.monotonic() < until, "the silent ones still hold all places"
+            time.sleep(0.1)
+        silent[0].settimeout(10)
+        assert silent[0].recv(1) == b""
+        slow = socket.create_connection((host, int(port)))
+        slow.sendall(b"POST /events HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{")
+        slow.settimeout(10)
+        assert b"400" in slow.recv(100)
+        for one in (*silent, slow):
+            one.close()
