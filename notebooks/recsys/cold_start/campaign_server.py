@@ -1,4 +1,4 @@
-"""What answers: campaigns and their lists, on a socket as Amazon's client expects it.
+"""Versions, campaigns and their lists, on a socket as Amazon's client expects it.
 
 The control plane is one path whose verb stands in the header X-Amz-Target; events and answers
 have paths of their own. A request's signature is not looked at: this server is for one machine,
@@ -8,11 +8,13 @@ and binds to it alone.
 import asyncio
 import contextlib
 import json
+import shutil
 import socket
 import threading
 import time
 import uuid
 
+import recommender_service as rs
 import service_requests as sr
 import solution_version as sv
 import torch
@@ -29,11 +31,94 @@ MOST_BYTES, MOST_SECONDS = 2_000_000, 10  # of a request, and of its way here
 
 
 class Service(Account):
-    """An account with campaigns; what they use is held in memory, all else lies in files."""
+    """An account with versions, of which one trains at a time, and campaigns; what campaigns
+    use is held in memory, all else lies in files."""
 
     def __init__(self, *args, **more):
         super().__init__(*args, **more)
         self.live = {}
+
+    # versions
+
+    def _create_solution(self, request):
+        self.thing(request.get("datasetGroupArn"), "dataset-group")
+        recipe = sr.one_of(request, "recipeArn", tuple(RECIPES))
+        more = {"group": request["datasetGroupArn"], "recipeArn": recipe, "versions": []}
+        more["eventType"] = request.get("eventType") or "click"
+        return {"solutionArn": self._make("solution", request.get("name"), **more)}
+
+    def _create_solution_version(self, request):
+        solution = self.thing(request.get("solutionArn"), "solution")
+        mode = sr.one_of(request, "trainingMode", ("FULL", "UPDATE"))
+        sr.need("name" not in request, "not built: names of versions")
+        if self.closed or self.trainer is not None:
+            raise ServiceError("LimitExceededException", "one training at a time is allowed")
+        group, parent = self.things[solution["group"]], None
+        if mode == "UPDATE":
+            trained = [arn for arn in solution["versions"] if arn in self.files]
+            sr.need(trained, "an UPDATE needs an ACTIVE version; train FULL first")
+            sr.need(RECIPES[solution["recipeArn"]] == KINDS[0], "this recipe has no UPDATE")
+            parent, imports = trained[-1], self.things[trained[-1]]["imports"]
+            sr.need(imports == group["imports"], "interactions were imported since; train FULL")
+        number = uuid.uuid4().hex[:8]
+        more = {"status": "CREATE PENDING", "trainingMode": mode, "group": solution["group"]}
+        more |= {"solutionArn": request["solutionArn"], "recipeArn": solution["recipeArn"]}
+        more |= {"imports": group["imports"], "metrics": {}}
+        arn = self._make("solution-version", f"{solution['name'][:50]}_{number}", **more)
+        folder = self.folder / number
+        solution["versions"].append(arn)
+        try:
+            self.trainer = rs.started(folder)
+        except OSError as error:
+            self.things[arn] |= {"status": "CREATE FAILED", "failureReason": str(error)}
+            return {"solutionVersionArn": arn}
+        events = group["bulk"], list(self.streamed[solution["group"]]), solution["eventType"]
+        self.things[arn]["read"] = len(events[1])
+        more = {"items": group["items"] | group["put"], "recipe": self.recipe, "mode": mode}
+        more |= {"weight": 0.3 if RECIPES[solution["recipeArn"]] == KINDS[0] else 0.0}
+        more |= {"categorical": group["categorical"]}
+        task = arn, folder, self.trainer, events, more, parent
+        threading.Thread(target=self._train, args=task, daemon=True).start()
+        return {"solutionVersionArn": arn}
+
+    def _train(self, arn, folder, process, events, more, parent):
+        with self.lock:
+            self.things[arn]["status"] = "CREATE IN_PROGRESS"
+        reason = {}
+        try:
+            read = self.things[parent]["read"] if parent else None
+            read, history = sr.training_job(*events, read)
+            rs.write_job(folder, read, history=history, **more)
+            if parent:
+                shutil.copy(self.files[parent], folder / "previous.pt")
+        except Exception as error:
+            reason = {"failureReason": f"the job cannot be written: {error}"}
+            process.kill()
+        with contextlib.suppress(OSError):  # the trainer may be dead: its end tells why
+            process.stdin.write(b"go\n")
+        version, outcome = rs.finished(process, folder, self.limit_s)
+        outcome |= reason
+        process.stdin.close()
+        with self.lock:
+            if version is not None:
+                self.files[arn] = self.folder / f"{folder.name}.pt"
+                shutil.move(folder / "version.pt", self.files[arn])
+                outcome["metrics"] = version.metrics
+            self.things[arn] |= outcome | {"lastUpdatedDateTime": self.clock()}
+            self.trainer = None
+        shutil.rmtree(folder, ignore_errors=True)
+
+    def _get_solution_metrics(self, request):
+        arn = request.get("solutionVersionArn")
+        return {"solutionVersionArn": arn, "metrics": self._active(arn)["metrics"]}
+
+    def _active(self, arn):
+        version = self.thing(arn, "solution-version")
+        state = version["status"]
+        sr.need(state == "ACTIVE", f"the version must be ACTIVE to answer, not {state}")
+        return version
+
+    # campaigns
 
     def _create_campaign(self, request):
         version = self._active(request.get("solutionVersionArn"))

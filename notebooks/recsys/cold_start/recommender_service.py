@@ -1,4 +1,4 @@
-"""What exists in the service, in which state, and how it is trained.
+"""What exists in the service, in which state; its data; the processes that train.
 
 Shapes and names are those of Amazon Personalize's API; the algorithm behind them is ours.
 Training runs in a process of its own, one at a time, with a limit of time; whatever becomes of
@@ -9,9 +9,10 @@ service's InvalidInputException. All state is in memory but the trained files.
 
 import bisect
 import collections
-import contextlib
-import shutil
+import json
 import string
+import subprocess
+import sys
 import threading
 import time
 import uuid
@@ -215,82 +216,39 @@ class Account:
             self.things[dataset["group"]]["put"] |= {row["ITEM_ID"]: row for row in rows}
         return {}
 
-    # versions
 
-    def _create_solution(self, request):
-        self.thing(request.get("datasetGroupArn"), "dataset-group")
-        recipe = sr.one_of(request, "recipeArn", tuple(RECIPES))
-        more = {"group": request["datasetGroupArn"], "recipeArn": recipe, "versions": []}
-        more["eventType"] = request.get("eventType") or "click"
-        return {"solutionArn": self._make("solution", request.get("name"), **more)}
+def started(folder):
+    """A trainer's process, which waits for the folder's job to be written."""
+    folder.mkdir(parents=True)
+    command = [sys.executable, "-m", "solution_version", str(folder)]
+    channels = {"stdin": subprocess.PIPE, "bufsize": 0, "cwd": Path(__file__).parent}
+    with open(folder / "stderr", "wb") as said:
+        return subprocess.Popen(command, stderr=said, **channels)
 
-    def _create_solution_version(self, request):
-        solution = self.thing(request.get("solutionArn"), "solution")
-        mode = sr.one_of(request, "trainingMode", ("FULL", "UPDATE"))
-        sr.need("name" not in request, "not built: names of versions")
-        if self.closed or self.trainer is not None:
-            raise ServiceError("LimitExceededException", "one training at a time is allowed")
-        group, parent = self.things[solution["group"]], None
-        if mode == "UPDATE":
-            trained = [arn for arn in solution["versions"] if arn in self.files]
-            sr.need(trained, "an UPDATE needs an ACTIVE version; train FULL first")
-            sr.need(RECIPES[solution["recipeArn"]] == KINDS[0], "this recipe has no UPDATE")
-            parent, imports = trained[-1], self.things[trained[-1]]["imports"]
-            sr.need(imports == group["imports"], "interactions were imported since; train FULL")
-        number = uuid.uuid4().hex[:8]
-        more = {"status": "CREATE PENDING", "trainingMode": mode, "group": solution["group"]}
-        more |= {"solutionArn": request["solutionArn"], "recipeArn": solution["recipeArn"]}
-        more |= {"imports": group["imports"], "metrics": {}}
-        arn = self._make("solution-version", f"{solution['name'][:50]}_{number}", **more)
-        folder = self.folder / number
-        solution["versions"].append(arn)
-        try:
-            self.trainer = sv.started(folder)
-        except OSError as error:
-            self.things[arn] |= {"status": "CREATE FAILED", "failureReason": str(error)}
-            return {"solutionVersionArn": arn}
-        events = group["bulk"], list(self.streamed[solution["group"]]), solution["eventType"]
-        self.things[arn]["read"] = len(events[1])
-        more = {"items": group["items"] | group["put"], "recipe": self.recipe, "mode": mode}
-        more |= {"weight": 0.3 if RECIPES[solution["recipeArn"]] == KINDS[0] else 0.0}
-        more |= {"categorical": group["categorical"]}
-        task = arn, folder, self.trainer, events, more, parent
-        threading.Thread(target=self._train, args=task, daemon=True).start()
-        return {"solutionVersionArn": arn}
 
-    def _train(self, arn, folder, process, events, more, parent):
-        with self.lock:
-            self.things[arn]["status"] = "CREATE IN_PROGRESS"
-        reason = {}
-        try:
-            read = self.things[parent]["read"] if parent else None
-            read, history = sr.training_job(*events, read)
-            sv.write_job(folder, read, history=history, **more)
-            if parent:
-                shutil.copy(self.files[parent], folder / "previous.pt")
-        except Exception as error:
-            reason = {"failureReason": f"the job cannot be written: {error}"}
-            process.kill()
-        with contextlib.suppress(OSError):  # the trainer may be dead: its end tells why
-            process.stdin.write(b"go\n")
-        version, outcome = sv.finished(process, folder, self.limit_s)
-        outcome |= reason
-        process.stdin.close()
-        with self.lock:
-            if version is not None:
-                self.files[arn] = self.folder / f"{folder.name}.pt"
-                shutil.move(folder / "version.pt", self.files[arn])
-                outcome["metrics"] = version.metrics
-            self.things[arn] |= outcome | {"lastUpdatedDateTime": self.clock()}
-            self.trainer = None
-        shutil.rmtree(folder, ignore_errors=True)
+def write_job(folder, events, **more):
+    """Write what the trainer reads, an event a line: one JSON text of all events would keep
+    every other thread of the service waiting while it is made."""
+    with open(folder / "events.jsonl", "w", encoding="utf-8") as file:
+        file.writelines(f"{json.dumps(vars(event))}\n" for event in events)
+    (folder / "job.json").write_text(json.dumps(more), encoding="utf-8")
 
-    def _get_solution_metrics(self, request):
-        arn = request.get("solutionVersionArn")
-        return {"solutionVersionArn": arn, "metrics": self._active(arn)["metrics"]}
 
-    def _active(self, arn):
-        version = self.thing(arn, "solution-version")
-        state = version["status"]
-        sr.need(state == "ACTIVE", f"the version must be ACTIVE to answer, not {state}")
-        return version
+def finished(process, folder, limit_s):
+    """(Version or None, the fields of its state) once the trainer of this folder has ended; it
+    is ended after so many seconds."""
+    why = f"the training took longer than {limit_s:g} s and was ended"
+    try:
+        process.wait(limit_s)
+        why = f"the trainer was ended by signal {-process.returncode}"
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    try:
+        sr.need(process.returncode >= 0, why)
+        if process.returncode:
+            said = (folder / "stderr").read_text("utf-8", "replace").strip().splitlines()
+            raise ValueError(said[-1] if said else "the trainer gave no reason")
+        return sv.load(folder / "version.pt"), {"status": "ACTIVE"}
+    except Exception as error:  # whatever it was belongs into the version's state
+        return None, {"status": "CREATE FAILED", "failureReason": str(error)[-500:]}

@@ -1,13 +1,11 @@
-"""A version of a solution: trained files, and what they answer. Run as a process of its own, so
-that a trainer may die alone.
+"""A version of a solution: what is trained, and what it answers. FULL trains a network from
+nothing on all events; UPDATE keeps its parent's network, takes in new items by their metadata,
+and moves what is known of what the new events showed. As a process, so that it may die alone,
 
     python -m solution_version FOLDER
 
-waits for a line on its standard input, reads FOLDER/job.json (and FOLDER/previous.pt for an
-UPDATE), writes FOLDER/version.pt, whole or not at all, and ends when that input is closed. FULL
-trains a network from nothing on all events. UPDATE keeps its parent's
-network, takes in new items by their metadata, and moves what is known of the items that the new
-events showed (see item_network).
+waits for a line of input, reads job.json and events.jsonl (previous.pt for an UPDATE), writes
+version.pt, whole or not at all, and ends when its input is closed.
 """
 
 import dataclasses
@@ -15,7 +13,6 @@ import functools
 import json
 import math
 import os
-import subprocess
 import sys
 import threading
 from dataclasses import dataclass, replace
@@ -47,13 +44,11 @@ class Version:
     metrics: dict
 
     @functools.cached_property
-    def at(self):
-        """{id: row}"""
+    def at(self):  # {id: row}
         return _places(self.items)
 
     @functools.cached_property
-    def age_hours(self):
-        """(I,): ages when the latest interaction happened."""
+    def age_hours(self):  # (I,), when the latest interaction happened
         ages = [(self.latest - self.created[name]) / 3600 for name in self.items]
         return torch.tensor(ages, dtype=torch.float64)
 
@@ -137,11 +132,10 @@ def full(events, items, recipe=None, weight=0.0, categorical=("GENRES",)):
     table, categories = category_table(items, names, categorical)
     log = slate_log(events, _places(names), _places(people))
     need(log.clicks_SK.any(), "no event is of the solution's eventType, so nothing is learned")
-    users = len(people)
+    users, metrics = len(people), {}
     tested = torch.zeros(users, dtype=torch.bool)
     luck = torch.Generator().manual_seed(recipe.seed)
     tested[torch.randperm(users, generator=luck)[: users // 10]] = True
-    metrics = {}
     if (log.clicks_SK.sum(1)[tested[log.user_S]]).sum() >= 10 * tested.sum() > 0:
         rest = log.rows(~tested[log.user_S])
         net = item_network.train(rest, table, users, recipe)
@@ -204,12 +198,12 @@ def states_before(version, past, log, together=500):
         part = known[first : first + together]
         most = max(map(len, part), default=0) or 1
         padding = [(math.inf, UNKNOWN)] * most
-        rows_UT = [(rows + padding)[:most] for rows in part]
-        item_UT = torch.tensor([[item for _, item in rows] for rows in rows_UT])
+        padded = [(rows + padding)[:most] for rows in part]
+        item_UT = torch.tensor([[item for _, item in rows] for rows in padded])
         states = version.net.states(item_UT, version.known.mean_IP)
         chosen = ((log.user_S >= first) & (log.user_S < first + together)).nonzero()[:, 0]
         user, when = log.user_S[chosen] - first, 3600 * log.hour_S[chosen] - 1e-3
-        times = torch.tensor([[t for t, _ in rows] for rows in rows_UT], dtype=torch.float64)
+        times = torch.tensor([[t for t, _ in rows] for rows in padded], dtype=torch.float64)
         before = torch.searchsorted(times[user], when[:, None])[:, 0]
         phi[chosen] = states[user, before]
     return phi
@@ -251,9 +245,8 @@ def similar(version, item, count):
     vectors = torch.nn.functional.normalize(vectors, dim=1)
     near = vectors @ vectors[at[item]]
     near[at[item]] = -torch.inf
-    value, rows = near.topk(min(count, len(near) - 1))
-    pairs = zip(rows.tolist(), value.tolist(), strict=True)
-    return [(version.items[row], one) for row, one in pairs]
+    best = near.topk(min(count, len(near) - 1))
+    return [(version.items[row], float(near[row])) for row in best.indices.tolist()]
 
 
 def _network(weights):
@@ -278,56 +271,17 @@ def load(path):
     return Version(net=_network(kept["net"]), known=Beliefs(**kept["known"]), **kept["fields"])
 
 
-def started(folder):
-    """A trainer's process, which waits for the folder's job to be written."""
-    folder.mkdir(parents=True)
-    command = [sys.executable, "-m", "solution_version", str(folder)]
-    channels = {"stdin": subprocess.PIPE, "bufsize": 0, "cwd": Path(__file__).parent}
-    with open(folder / "stderr", "wb") as said:
-        return subprocess.Popen(command, stderr=said, **channels)
-
-
-def write_job(folder, events, **more):
-    """Write what the trainer reads, an event a line: one JSON text of all events would keep
-    every other thread of the service waiting while it is made."""
-    with open(folder / "events.jsonl", "w", encoding="utf-8") as file:
-        file.writelines(f"{json.dumps(vars(event))}\n" for event in events)
-    (folder / "job.json").write_text(json.dumps(more), encoding="utf-8")
-
-
-def finished(process, folder, limit_s):
-    """(Version or None, the fields of its state) once the trainer of this folder has ended; it
-    is ended after so many seconds."""
-    why = f"the training took longer than {limit_s:g} s and was ended"
-    try:
-        process.wait(limit_s)
-        why = f"the trainer was ended by signal {-process.returncode}"
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-    try:
-        need(process.returncode >= 0, why)
-        if process.returncode:
-            said = (folder / "stderr").read_text("utf-8", "replace").strip().splitlines()
-            raise ValueError(said[-1] if said else "the trainer gave no reason")
-        return load(folder / "version.pt"), {"status": "ACTIVE"}
-    except Exception as error:  # whatever it was belongs into the version's state
-        return None, {"status": "CREATE FAILED", "failureReason": str(error)[-500:]}
-
-
 def main(folder):
     """Do the folder's job."""
     torch.set_num_threads(1)
     job = json.loads((folder / "job.json").read_text(encoding="utf-8"))
-    with open(folder / "events.jsonl", encoding="utf-8") as file:
-        rows = map(json.loads, file)
-        events = [Event(**row | {"impression": tuple(row["impression"])}) for row in rows]
-    items = job["items"]
+    rows = map(json.loads, (folder / "events.jsonl").read_text(encoding="utf-8").splitlines())
+    events = [Event(**row | {"impression": tuple(row["impression"])}) for row in rows]
     if job["mode"] == "FULL":
         recipe = Recipe(**job["recipe"])
-        made = full(events, items, recipe, job["weight"], job["categorical"])
+        made = full(events, job["items"], recipe, job["weight"], job["categorical"])
     else:
-        made = update(load(folder / "previous.pt"), events, items, job["history"])
+        made = update(load(folder / "previous.pt"), events, job["items"], job["history"])
     save(made, folder / "version.pt")
 
 

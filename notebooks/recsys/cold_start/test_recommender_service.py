@@ -16,6 +16,7 @@ import campaign_server
 import click_world
 import psutil
 import pytest
+import recommender_service
 import solution_version
 from botocore.config import Config
 from botocore.exceptions import ClientError
@@ -603,7 +604,7 @@ def test_a_trainer_that_cannot_start_fails_its_version_alone(shop, monkeypatch):
     def broken(folder):
         raise OSError("no more processes")
 
-    monkeypatch.setattr(solution_version, "started", broken)
+    monkeypatch.setattr(recommender_service, "started", broken)
     made, _ = shop.wait(shop.train(shop.solution))
     assert made["status"] == "CREATE FAILED" and "no more" in made["failureReason"]
     assert shop.service.trainer is None
@@ -613,7 +614,7 @@ def test_a_job_that_cannot_be_written_fails_with_its_reason(shop, monkeypatch):
     def broken(folder, *args, **more):
         raise OSError("the disk is full")
 
-    monkeypatch.setattr(solution_version, "write_job", broken)
+    monkeypatch.setattr(recommender_service, "write_job", broken)
     made, _ = shop.wait(shop.train(shop.solution))
     assert made["status"] == "CREATE FAILED" and "disk is full" in made["failureReason"]
 
