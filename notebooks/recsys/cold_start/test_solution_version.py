@@ -51,8 +51,10 @@ def test_categories_are_split_by_field_and_unknown_ones_do_not_count():
     table, words = sv.category_table(items, ["a", "b"], ["GENRES", "LAND"])
     assert words == ["GENRES=x", "GENRES=y", "LAND=x"]
     assert table.tolist() == [[1, 1, 1], [0, 0, 0]]
-    table, _ = sv.category_table({"n": {"GENRES": "y|new"}}, ["n", "?"], vocabulary=words)
-    assert table.tolist() == [[0, 1, 0], [0, 0, 0]]
+    table, _ = sv.category_table(
+        {"n": {"GENRES": "y|new", "LAND": "x"}}, ["n", "?"], vocabulary=words
+    )
+    assert table.tolist() == [[0, 1, 1], [0, 0, 0]]
     assert sv.category_table(items, ["a"], [])[0].tolist() == [[0]]
 
 
@@ -113,6 +115,7 @@ def test_an_update_reads_the_clicks_before_a_list_and_no_later_ones(made):
         past.append([(float(t), f"i{(t * 7 + user) % 45}") for t in times])
         rows += [(user, when) for when in (0, 25, 25.5, 99)]
     past[3].insert(0, (0.0, "unknown"))
+    past[6] = [(0.0, "i1"), (25.0, "i2"), (25.0, "i3"), (25.5, "i4"), (40.0, "i5")]
     user, when = (torch.tensor(part) for part in zip(*rows, strict=True))
     log = SlateLog(user, when.double() / 3600, *[torch.zeros(len(rows), 1).long()] * 3)
     found = sv.states_before(version, past, log, together=3)
