@@ -40,9 +40,6 @@ class SlateLog:
         """The log of these rows (an index or a mask)."""
         return SlateLog(*(value[index] for value in vars(self).values()))
 
-    def __add__(self, other):
-        return join([self, other])
-
 
 @dataclass
 class World:
@@ -116,24 +113,26 @@ def examination(places, device=None):
     return torch.arange(1, places + 1, device=device, dtype=torch.float32) ** -0.6
 
 
-def draw(seed, users=600, warm=1740, cold=191, each_day=24, days=8, *, ageing=0.0, **more):
-    """A new world: items with a past, items that come at hour 0, and some in each day, evenly.
+def draw(
+    seed, users=600, warm=1740, cold=191, each_day=24, days=8, *, ageing=0.0, youngest=35.0,
+    known=0.7, latent=8, genres=18, device="cpu",
+):  # fmt: skip
+    """A new world: items with a past of `youngest` to 400 days, items that come at hour 0, and
+    some in each day, evenly.
 
-    More: `known` (0.7), the share of variance in what users like of an item that genres tell;
-    `latent` (8) numbers, `genres` (18), `device`.
+    `known` is the share of variance in what users like of an item that its genres tell.
 
     >>> draw(0, users=5, warm=20, cold=3, each_day=2, days=2).items
     27
     """
-    options = {"latent": 8, "genres": 18, "known": 0.7, "device": "cpu"} | more
-    latent, genres, known, device = (
-        options.pop(n) for n in ("latent", "genres", "known", "device")
-    )
-    for name in ("users", "warm", "latent", "genres"):
-        value = locals()[name]
+    for name, value in (
+        ("users", users),
+        ("warm", warm),
+        ("latent", latent),
+        ("genres", genres),
+    ):
         need(value >= 1, f"{name} must be 1 or more to make a world, not {value}")
     need(0 <= known <= 1, f"known must lie in 0 to 1, a share of variance, not {known}")
-    need(not options, f"a world has no {sorted(options)}")
     luck, new = torch.Generator().manual_seed(seed), each_day * days
     count = warm + cold + new
     genres_IG = torch.zeros(count, genres)
@@ -143,7 +142,7 @@ def draw(seed, users=600, warm=1740, cold=191, each_day=24, days=8, *, ageing=0.
     told = genres_IG @ torch.randn(genres, latent, generator=luck)
     own = (1 - known) ** 0.5 * torch.randn(count, latent, generator=luck)
     latent_ID = (known**0.5 * told / told.std() + own) * 1.5 / latent**0.5
-    before = -DAY * (35 + 365 * torch.rand(warm, generator=luck))
+    before = -DAY * (youngest + (400 - youngest) * torch.rand(warm, generator=luck))
     later = torch.arange(new) * DAY * days / max(new, 1)
     created = torch.cat([before, torch.zeros(cold), later])
     tastes = torch.randn(users, latent, generator=luck)
@@ -165,15 +164,9 @@ def history(world, days=14, visits=2, quality=0.5):
         hour = -DAY * days + DAY * visit / visits
         users = _shuffled(world.users, world.generator(3, visit), device)
         chance = world.attraction(users, hour).double().clamp(1e-9, 1 - 1e-9)
-        noise = torch.rand(
-            chance.shape,
-            generator=world.generator(4, visit),
-            device=device,
-            dtype=torch.float64,
-        )
-        odds = quality * torch.logit(chance) - torch.log(
-            -torch.log(noise.clamp(1e-12, 1 - 1e-12))
-        )
+        luck, kind = world.generator(4, visit), {"device": device, "dtype": torch.float64}
+        noise = torch.rand(chance.shape, generator=luck, **kind).clamp(1e-12, 1 - 1e-12)
+        odds = quality * torch.logit(chance) - torch.log(-torch.log(noise))
         hidden = ~world.exists_I(hour) | world.consumed_UI[users]
         items = odds.masked_fill(hidden, -torch.inf).topk(SLATE).indices
         found.append(slates(users, hour, items, world.show(users, items, hour)))
@@ -208,19 +201,16 @@ def without_impressions(log, world):
     """The log as seen without impressions: of lists with a click the clicked items, and in the
     place of all else items drawn from those that existed then; no positions."""
     seen = log.rows(log.clicks_SK.any(1))
-    luck = world.generator(6, len(log))
+    if not len(seen):
+        return seen
+    luck = world.generator(6, len(log), log.hour_S[0])  # others in every hour
     weights = (world.created_I[None] <= seen.hour_S[:, None]).float()
-    if len(seen):
-        drawn = torch.multinomial(weights, seen.items_SK.shape[1], generator=luck)
-        own = (
-            drawn[:, :, None] == seen.items_SK.masked_fill(~seen.clicks_SK, UNKNOWN)[:, None]
-        ).any(2)
-        items = torch.where(seen.clicks_SK, seen.items_SK, drawn.masked_fill(own, UNKNOWN))
-    else:
-        items = seen.items_SK
-    return SlateLog(
-        seen.user_S, seen.hour_S, items, torch.full_like(items, UNKNOWN), seen.clicks_SK
-    )
+    drawn = torch.multinomial(weights, seen.items_SK.shape[1], generator=luck)
+    clicked = seen.items_SK.masked_fill(~seen.clicks_SK, UNKNOWN)
+    own = (drawn[:, :, None] == clicked[:, None]).any(2)
+    items = torch.where(seen.clicks_SK, seen.items_SK, drawn.masked_fill(own, UNKNOWN))
+    nowhere = torch.full_like(items, UNKNOWN)
+    return SlateLog(seen.user_S, seen.hour_S, items, nowhere, seen.clicks_SK)
 
 
 def _shuffled(count, luck, device):

@@ -21,7 +21,7 @@ U users, T clicks, P = width + 1 numbers of a state or an item, I items, G genre
 K places.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from click_world import SLATE, UNKNOWN
@@ -34,8 +34,8 @@ EVIDENCE_STEPS = 15
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a FULL training goes, for every policy: chosen on worlds of their own by the loss of
-    held-out users (study_cold_start --tune)."""
+    """How a FULL training goes, for every policy: chosen in two worlds of their own (seeds 1000
+    and 1001) by the loss of held-out users alone, before the study."""
 
     width: int = 16
     steps: int = 150
@@ -79,9 +79,7 @@ class ItemNetwork(nn.Module):
     def examined(self, position_SK):
         """The chance of a look at each place: 1 on top, and where no position was recorded."""
         theta = torch.cat([self.place_K.new_ones(1), torch.sigmoid(self.place_K)])
-        place = position_SK.clamp(
-            0, len(theta) - 1
-        )  # a longer list: as the last place that was learned
+        place = position_SK.clamp(0, len(theta) - 1)  # a longer list: as the last that it knows
         return torch.where(position_SK >= 0, theta[place], torch.ones_like(theta[place]))
 
 
@@ -123,42 +121,34 @@ def loss_of(net, log, history_UT, before_S, vectors_IP, rows):
     return -each.sum(), int((items_SK >= 0).sum())
 
 
-def train(log, genres_IG, users, recipe=None, skip_users=None):
-    """An ItemNetwork trained from nothing on the whole log, its end included; `skip_users`, a
-    mask, are left out for those who measure on them. Raises ValueError for an empty log."""
+def train(log, genres_IG, users, recipe=None):
+    """An ItemNetwork trained from nothing on the whole log, its end included. Every user is in
+    one step before anyone is in a second. Raises ValueError for an empty log."""
     recipe, device = recipe or Recipe(), log.user_S.device
-    skip = torch.zeros(users, dtype=torch.bool) if skip_users is None else skip_users.cpu()
-    kept = log.rows(~skip.to(device)[log.user_S])
-    need(len(kept), "the log holds no list to train on; 1 or more are needed")
+    need(len(log), "the log holds no list to train on; 1 or more are needed")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)
         net = ItemNetwork(genres_IG.cpu(), recipe.width).to(device)
-    history, before = sequences(kept, users)
-    scale, shown = prior_sd(net, recipe), int((kept.items_SK >= 0).sum())
+    history, before = sequences(log, users)
+    scale, shown = prior_sd(net, recipe), int((log.items_SK >= 0).sum())
     optimiser = torch.optim.Adam(net.parameters(), recipe.rate)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda n: 1 - n / recipe.steps)
-    batches = _batches((~skip).nonzero()[:, 0], recipe)
-    for users_B in batches:
+    luck, batches = torch.Generator().manual_seed(recipe.seed), []
+    while len(batches) < recipe.steps:
+        batches += torch.randperm(users, generator=luck).split(recipe.batch)
+    for users_B in batches[: recipe.steps]:
         chosen = torch.zeros(users, dtype=torch.bool)
         chosen[users_B] = True
-        rows = chosen.to(device)[kept.user_S]
+        rows = chosen.to(device)[log.user_S]
         if not rows.any():
             continue
-        nll, count = loss_of(net, kept, history, before, net.vectors(), rows)
+        nll, count = loss_of(net, log, history, before, net.vectors(), rows)
         prior = ((net.offset_IP / scale) ** 2).sum() / 2
         optimiser.zero_grad()
         (nll / count + prior / shown).backward()
         optimiser.step()
         schedule.step()
     return net.eval()
-
-
-def _batches(who, recipe):
-    """So many batches of users as the recipe has steps, everyone once before anyone again."""
-    luck, found = torch.Generator().manual_seed(recipe.seed), []
-    while len(found) < recipe.steps:
-        found += who[torch.randperm(len(who), generator=luck)].split(recipe.batch)
-    return found[: recipe.steps]
 
 
 def prior_sd(net, recipe):
@@ -239,13 +229,11 @@ def update(known, phi_SP, items_SK, theta_SK, clicks_SK):
     precision, score = evidence(mean, phi_SP, local, theta_SK, clicks_SK, precision.clone())
     covariance = torch.linalg.inv(precision)
     step = torch.einsum("ipq,iq->ip", covariance, score)
-    changed = {"mean_IP": mean + step, "precision_IPP": precision, "covariance_IPP": covariance}
-    return replace(
-        known,
-        **{
-            name: getattr(known, name).index_copy(0, items, value)
-            for name, value in changed.items()
-        },
+    return Beliefs(
+        known.mean_IP.index_copy(0, items, mean + step),
+        known.precision_IPP.index_copy(0, items, precision),
+        known.covariance_IPP.index_copy(0, items, covariance),
+        known.prior_P,
     )
 
 

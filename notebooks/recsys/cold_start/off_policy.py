@@ -11,9 +11,8 @@ contexts, `actions` (N,) what was taken. With w = policy[action] / propensity:
     ESS   = sum(w)^2 / sum(w^2)     rounds of its own that the log is worth (Kish 1965)
 """
 
-import csv
-
 import item_network
+import numpy as np
 import torch
 from service_requests import need
 
@@ -88,27 +87,23 @@ def read_bandit_log(path):
     """{"item", "position", "click", "propensity"}: tensors of an Open Bandit file.
 
     Positions count from 0; the column of chances is `propensity_score`, which the data's README
-    calls action_prob. Raises ValueError with the line of a bad row.
+    calls action_prob. Raises ValueError with the number of a bad row.
     """
-    found = {"item": [], "position": [], "click": [], "propensity": []}
-    with open(path, newline="", encoding="utf-8") as file:
-        reader = csv.DictReader(file)
-        missing = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
+    with open(path, encoding="utf-8") as file:
+        head = file.readline().rstrip("\r\n").split(",")
+        missing = [name for name in COLUMNS if name not in head]
         need(not missing, f"columns {missing} are missing; a log has {list(COLUMNS)}")
-        for row in reader:
-            try:
-                item, place, click = (int(row[name]) for name in COLUMNS[1:4])
-                chance = float(row["propensity_score"])
-                fine = item >= 0 and place in (1, 2, 3) and click in (0, 1) and 0 < chance <= 1
-                need(
-                    fine, "items count from 0, positions 1 to 3, clicks 0 or 1, chances (0, 1]"
-                )
-            except (TypeError, ValueError) as error:
-                raise ValueError(f"line {reader.line_num}, {row}: {error}") from error
-            for name, value in zip(found, (item, place - 1, click, chance), strict=True):
-                found[name].append(value)
-    kinds = {"propensity": torch.float64}
-    return {n: torch.tensor(values, dtype=kinds.get(n)) for n, values in found.items()}
+        use = {"usecols": [head.index(name) for name in COLUMNS[1:]], "comments": None}
+        rows = np.genfromtxt(file, delimiter=",", ndmin=2, **use)
+    item, place, click, chance = rows.T
+    fine = (item >= 0) & (item % 1 == 0) & np.isin(place, (1, 2, 3)) & np.isin(click, (0, 1))
+    fine &= (chance > 0) & (chance <= 1)
+    bad = int(np.argmin(fine)) if len(fine) else 0
+    law = "items count from 0, positions 1 to 3, clicks 0 or 1, chances (0, 1]"
+    need(fine.all(), f"row {bad + 1} of the log, {rows[bad : bad + 1].tolist()}: {law}")
+    found = {"item": item, "position": place - 1, "click": click}
+    found = {name: torch.from_numpy(values).long() for name, values in found.items()}
+    return found | {"propensity": torch.from_numpy(chance.copy())}
 
 
 @torch.no_grad()

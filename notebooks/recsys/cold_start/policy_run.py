@@ -116,7 +116,10 @@ def run(world, log, model, policy, genres_IG=None, days=8, visits=50, recipe=Non
     tally, fresh, waiting = _Tally(world), [], []
     for hour in range(int(days * DAY)):
         if policy.full and hour and hour % int(policy.full * DAY) == 0:
-            model = fit(log + _seen(fresh, world, policy), genres, world.users, recipe)
+            late = (
+                join(fresh) if policy.impressions else without_impressions(join(fresh), world)
+            )
+            model = fit(join([log, late]), genres, world.users, recipe)
             waiting = []
         if policy.update and waiting and hour % policy.update == 0:
             model, waiting = _updated(model, waiting, world, policy, popular), []
@@ -151,11 +154,6 @@ class _Tally:
     def outcome(self, model):
         rows = torch.stack([torch.stack([value.float() for value in row]) for row in self.sums])
         return Outcome(*rows.cpu().T, self.shown_I.cpu(), self.found_I.cpu(), model)
-
-
-def _seen(fresh, world, policy):
-    log = join(fresh)
-    return log if policy.impressions else without_impressions(log, world)
 
 
 def _lists(world, policy, model, popular, users, phi, hour):

@@ -2,11 +2,10 @@
 
     nice python -m study_cold_start --worlds 10 --family films
     nice python -m study_cold_start --worlds 10 --family news
-    python -m study_cold_start --tune
 
-Films keep their appeal; news lose 0.05 a day of their logit for 30 days. Each world is one file
-in `--folder`, so that an interrupted study goes on. Worlds of the study have the seeds 0, 1, …;
-settings were chosen by --tune in worlds 1000 and 1001, by the loss of held-out users alone.
+Films keep their appeal; news lose 0.05 a day of their logit for 30 days, and their log holds
+items of every age. Each world is one file in `--folder`, so that an interrupted study goes on.
+Worlds of the study have the seeds 0, 1, …; settings were chosen in worlds 1000 and 1001.
 """
 
 import argparse
@@ -23,36 +22,31 @@ import off_policy
 import policy_run
 import torch
 from helpers import cards, device, receipts
-from item_network import Recipe
 from policy_run import POLICIES
 
-AGEING = {"films": 0.0, "news": 0.05}
+FAMILIES = {"films": {}, "news": {"ageing": 0.05, "youngest": 0.0}}
 EXPLORES = POLICIES["weight 0.3, hourly"]
 ABLATED = {
     "half the genres wrong": EXPLORES,
     "baseline, half the genres wrong": POLICIES["baseline, never trained again"],
     "no impressions": replace(EXPLORES, impressions=False),
+    "no impressions, never updated": replace(EXPLORES, impressions=False, update=None),
     "times in milliseconds": replace(EXPLORES, time_factor=1000.0),
     "cut-off of two days": replace(EXPLORES, weight=1.0, cutoff_days=2),
 }
 NEWS = ("baseline, FULL", "weight 0, hourly", "weight 0.3, hourly", "weight 1, hourly")
 NEWS += ("weight 0, hourly and FULL", "weight 0.3, hourly and FULL", "oracle")
-GRID = [{}, {"steps": 100, "batch": 64}, {"steps": 60, "batch": 100}, {"rate": 0.02}]
-GRID += [{"rate": 0.06}, {"offset_sd": 0.2}]
-GRID += [{"bias_sd": 0.6}, {"width": 8}, {"width": 24}]
 
 
 def one_world(seed, family, days=8, users=400):
     """{policy: {metric: number or list}} of one fresh world."""
-    world = click_world.draw(seed, users, ageing=AGEING[family], days=days)
+    world = click_world.draw(seed, users, days=days, **FAMILIES[family])
     log = click_world.history(world)
     model = policy_run.fit(log, world.genres_IG, world.users)
     films, found = family == "films", {}
     policies = POLICIES | ABLATED if films else {name: POLICIES[name] for name in NEWS}
-    best = policy_run.run(
-        copy.deepcopy(world), log, model, POLICIES["oracle"], days=days, visits=40
-    )
-    for name, policy in policies.items():
+    best = None
+    for name, policy in sorted(policies.items(), key=lambda one: one[0] != "oracle"):
         genres, own = world.genres_IG, model
         if "genres" in name:
             genres = click_world.noisy_genres(world, 0.5)
@@ -62,7 +56,9 @@ def one_world(seed, family, days=8, users=400):
                 click_world.without_impressions(log, world), genres, world.users
             )
         args = copy.deepcopy(world), log, own, policy, genres, days
-        found[name] = measured(world, policy, policy_run.run(*args, visits=40), best, 24 * days)
+        outcome = policy_run.run(*args, visits=40)
+        best = best or outcome  # the oracle is the first
+        found[name] = measured(world, policy, outcome, best, 24 * days)
     return found | ({"offline": offline(world, log)} if films else {})
 
 
@@ -129,7 +125,7 @@ def record(receipt, worlds, family):
         if unit == "%":
             values = [100 * (value - 1) for value in values]
         receipt.record(start + name, values[0], unit, *values[1:], count)
-    for metric in ("mrr_at_25", "precision_at_10", "coverage") if not start else ():
+    for metric in ("mrr_at_25", "coverage") if not start else ():
         for weight, name in (("0.3", "some"), ("1.0", "all")):
             less = [w["offline"]["0.0"][metric] - w["offline"][weight][metric] for w in worlds]
             mean, low, high = interval([100 * one for one in less])
@@ -150,13 +146,15 @@ def comparisons(family):
     found["discovery_explore_all"] = "×", "discovery", most, least
     found["cold_ratio"] = "×", "cold", most, least
     if family == "films":
+        blind = "no impressions, never updated"
         found["explore_all_full_gain"] = "%", "rate", "weight 1, hourly and FULL", same
         found["conversion_gain"] = "%", "rate", new, "no new items"
         found["coverage_end_gain"] = "%", "coverage", new, old
         found["ndcg_end_gain"] = "%", "ndcg", new, old
         found["never_gain"] = "%", "rate", "weight 0.3, never", every
-        for name in ("half the genres wrong", "no impressions", "times in milliseconds"):
+        for name in ("half the genres wrong", "times in milliseconds", "no impressions", blind):
             found[f"{slug(name)}_gain"] = "%", "rate", name, every
+        found["random_negatives_gain"] = "%", "rate", "no impressions", blind
         found["cutoff_gain"] = "%", "rate", "cut-off of two days", most
         still = "baseline, never trained again"
         found["noisy_baseline_gain"] = "%", "rate", "baseline, half the genres wrong", still
@@ -168,30 +166,6 @@ def slug(name):
     return "".join(c if c.isalnum() else "_" for c in name.lower()).replace("__", "_")
 
 
-def tune(seeds=(1000, 1001)):
-    """Print the loss of held-out users, a fifth, for each recipe of the grid."""
-    for changes in GRID:
-        losses = []
-        for seed in seeds:
-            world = click_world.draw(seed)
-            log = click_world.history(world)
-            held = torch.arange(world.users) % 5 == 0
-            net = item_network.train(log, world.genres_IG, world.users, Recipe(**changes), held)
-            rows = log, *item_network.sequences(log, world.users), net.vectors()
-            with torch.no_grad():
-                nll, count = item_network.loss_of(net, *rows, held[log.user_S])
-            losses.append(float(nll / count))
-        print(changes or "default", [round(loss, 5) for loss in losses], flush=True)
-    for prior in (3.0, 10.0, 30.0, 100.0):
-        policy_run.Popularity.PRIOR, rates = prior, []
-        for seed in seeds:
-            world = click_world.draw(seed)
-            log = click_world.history(world)
-            model = policy_run.fit(log, world.genres_IG, world.users, Recipe(steps=1))
-            rates.append(policy_run.run(world, log, model, POLICIES["popular"]).rate())
-        print("popular, prior", prior, [round(rate, 5) for rate in rates], flush=True)
-
-
 def fingerprint():
     """A hash of the code that makes a world's numbers, without comments and docstrings."""
     modules = ("click_world", "item_network", "off_policy", "policy_run", "study_cold_start")
@@ -201,30 +175,30 @@ def fingerprint():
     return hashlib.sha256("".join(map(cards.executed, texts)).encode()).hexdigest()
 
 
+def kept(seed, family, folder):
+    """One world's numbers, from its file or made now; another code's are made again."""
+    path, code = folder / f"{family}-{seed}.json", fingerprint()
+    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    if known.get("code") != code:
+        known = {"code": code, "found": one_world(seed, family)}
+        path.write_text(json.dumps(known), encoding="utf-8")
+        print(path, flush=True)
+    return known["found"]
+
+
 def main(argv=None):
     """Run the worlds that are not there yet, then write the receipt of all."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--worlds", type=int, default=10)
-    parser.add_argument("--family", choices=sorted(AGEING), default="films")
+    parser.add_argument("--family", choices=sorted(FAMILIES), default="films")
     parser.add_argument("--folder", type=Path, default=Path("_study"))
-    parser.add_argument("--tune", action="store_true")
     options = parser.parse_args(argv)
     torch.set_num_threads(1)
-    if options.tune:
-        return tune()
     if options.worlds < 2:
         parser.error("--worlds must be 2 or more: an interval over one world has no meaning")
     receipt = receipts.start("cold_start", device.tier("cpu"), threads=1)
     options.folder.mkdir(parents=True, exist_ok=True)
-    worlds = []
-    for seed in range(options.worlds):
-        path = options.folder / f"{options.family}-{seed}.json"
-        kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-        if kept.get("code") != fingerprint():  # another code's worlds are not this study's
-            kept = {"code": fingerprint(), "found": one_world(seed, options.family)}
-            path.write_text(json.dumps(kept), encoding="utf-8")
-            print(path, flush=True)
-        worlds.append(kept["found"])
+    worlds = [kept(seed, options.family, options.folder) for seed in range(options.worlds)]
     record(receipt, worlds, options.family)
     receipt.sizes(worlds=options.worlds, users=400, items=1931, cold=191, days=8, visits=40)
     print(receipt.write(name=options.family))

@@ -89,15 +89,6 @@ def test_training_learns_places_and_uses_the_last_list():
     assert not torch.equal(net.offset_IP, other.offset_IP)
 
 
-def test_skipped_users_leave_no_trace():
-    world = click_world.draw(7, users=30, warm=40, cold=2, each_day=0)
-    log, skip = click_world.history(world), torch.arange(30) < 10
-    recipe = Recipe(width=4, steps=10)
-    with_all = item_network.train(log, world.genres_IG, 30, recipe, skip)
-    without = item_network.train(log.rows(~skip[log.user_S]), world.genres_IG, 30, recipe, skip)
-    torch.testing.assert_close(with_all.vectors(), without.vectors())
-
-
 def test_training_twice_gives_the_same_and_leaves_torchs_seed_alone(fitted):
     world, log, _, _, _ = fitted
     torch.manual_seed(1)

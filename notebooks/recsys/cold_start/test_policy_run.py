@@ -83,7 +83,7 @@ def test_the_states_of_a_run_are_those_of_its_whole_log(start, monkeypatch):
     mean = model.net.vectors().detach()  # states_of reads the network's own vectors
     plain = replace(model, known=replace(model.known, mean_IP=mean))
     found = ran((world, log, plain), Policy())
-    wanted = policy_run.states_of(model.net, log + click_world.join(shown), world.users)
+    wanted = policy_run.states_of(model.net, click_world.join([log, *shown]), world.users)
     torch.testing.assert_close(found.model.state_UP, wanted, atol=1e-4, rtol=1e-3)
 
 

@@ -21,7 +21,7 @@ def test_a_ratio_pairs_worlds():
 
 def test_all_that_the_receipt_compares_is_measured():
     names = {*study.POLICIES, *study.ABLATED}
-    for family in study.AGEING:
+    for family in study.FAMILIES:
         run = names if family == "films" else set(study.NEWS)
         for _, _, one, other in study.comparisons(family).values():
             assert {one, other} <= run
