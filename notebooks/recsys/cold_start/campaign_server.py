@@ -6,6 +6,7 @@ and binds to it alone.
 """
 
 import asyncio
+import collections
 import contextlib
 import json
 import shutil
@@ -23,7 +24,7 @@ from fastapi import FastAPI, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 from recommender_service import KINDS, RECIPES, Account
-from service_requests import ServiceError, clicks_of, need
+from service_requests import ServiceError, need
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 MOST_LISTS = 10_000  # that are remembered
@@ -44,13 +45,11 @@ class Service(Account):
         self.thing(request.get("datasetGroupArn"), "dataset-group")
         recipe = sr.one_of(request, "recipeArn", tuple(RECIPES))
         more = {"group": request["datasetGroupArn"], "recipeArn": recipe, "versions": []}
-        more["eventType"] = request.get("eventType") or "click"
         return {"solutionArn": self._make("solution", request.get("name"), **more)}
 
     def _create_solution_version(self, request):
         solution = self.thing(request.get("solutionArn"), "solution")
         mode = sr.one_of(request, "trainingMode", ("FULL", "UPDATE"))
-        sr.need("name" not in request, "not built: names of versions")
         if self.closed or self.trainer is not None:
             raise ServiceError("LimitExceededException", "one training at a time is allowed")
         group, parent = self.things[solution["group"]], None
@@ -72,9 +71,9 @@ class Service(Account):
         except OSError as error:
             self.things[arn] |= {"status": "CREATE FAILED", "failureReason": str(error)}
             return {"solutionVersionArn": arn}
-        events = group["bulk"], list(self.streamed[solution["group"]]), solution["eventType"]
+        events = group["bulk"], list(self.streamed[solution["group"]])
         self.things[arn]["read"] = len(events[1])
-        more = {"items": group["items"] | group["put"], "recipe": self.recipe, "mode": mode}
+        more = {"items": group["items"], "recipe": self.recipe, "mode": mode}
         more |= {"weight": 0.3 if RECIPES[solution["recipeArn"]] == KINDS[0] else 0.0}
         more |= {"categorical": group["categorical"]}
         task = arn, folder, self.trainer, events, more, parent
@@ -101,8 +100,7 @@ class Service(Account):
         process.stdin.close()
         with self.lock:
             if version is not None:
-                self.files[arn] = self.folder / f"{folder.name}.pt"
-                shutil.move(folder / "version.pt", self.files[arn])
+                self.files[arn] = folder.with_suffix(".pt")
                 outcome["metrics"] = version.metrics
             self.things[arn] |= outcome | {"lastUpdatedDateTime": self.clock()}
             self.trainer = None
@@ -123,44 +121,47 @@ class Service(Account):
     def _create_campaign(self, request):
         version = self._active(request.get("solutionVersionArn"))
         config = sr.campaign_config(request, RECIPES[version["recipeArn"]] == KINDS[0], {})
+        self._load(request["solutionVersionArn"])
         more = {"solutionVersionArn": request["solutionVersionArn"], "campaignConfig": config}
         arn = self._make("campaign", request.get("name"), **more)
-        self._go_live()
         return {"campaignArn": arn}
 
-    def _go_live(self):
-        """Hold in memory what campaigns use, and nothing else."""
+    def _load(self, arn):
+        """Hold this version in memory beside what campaigns use, and nothing else; a ValueError
+        where its file cannot be read, and then nothing has changed."""
+        try:
+            loaded = self.live.get(arn) or sv.load(self.files[arn])
+        except Exception as error:
+            raise ValueError(f"the version's file cannot be read: {error}") from error
         campaigns = [one for one in self.things.values() if one["kind"] == "campaign"]
         used = {campaign["solutionVersionArn"] for campaign in campaigns}
-        self.live = {arn: self.live.get(arn) or sv.load(self.files[arn]) for arn in used}
+        self.live = {one: self.live[one] for one in used} | {arn: loaded}
 
     def _update_campaign(self, request):
         campaign = self.thing(request.get("campaignArn"), "campaign")
         arn = request.get("solutionVersionArn", campaign["solutionVersionArn"])
         explores = RECIPES[self._active(arn)["recipeArn"]] == KINDS[0]
         config = sr.campaign_config(request, explores, campaign["campaignConfig"])
+        self._load(arn)
         changed = {"solutionVersionArn": arn, "campaignConfig": config}
         campaign |= changed | {"lastUpdatedDateTime": self.clock()}
-        self._go_live()
         return {"campaignArn": request["campaignArn"]}
 
     def recommend(self, request, ranking=False):
         """The list for a user, like an item, or the order of `inputList`; it is kept
         under its recommendationId."""
-        sr.checked(request)
+        sr.checked("GetPersonalizedRanking" if ranking else "GetRecommendations", request)
         with self.lock:
             campaign = dict(self.thing(request.get("campaignArn"), "campaign"))
             trained = self.things[campaign["solutionVersionArn"]]
-            kind = self.things[trained["solutionArn"]]["eventType"]
-            past = self.things[trained["group"]]["past"].get(str(request.get("userId")), [])
-            clicks = clicks_of(past, kind)
+            past = self.things[trained["group"]]["past"].get(request.get("userId"), [])
+            clicks = [item for _, item in past]
             version = self.live[campaign["solutionVersionArn"]]
         recipe, count = RECIPES[trained["recipeArn"]], request.get("numResults", 25)
         needed = "itemId" if recipe == "similar-items" else "userId"
-        fine = isinstance(request.get(needed), str) and ranking == (recipe == KINDS[2])
+        fine = request.get(needed) and ranking == (recipe == KINDS[2])
         sr.need(fine, f"a campaign of {recipe} needs {needed}, and a verb of its own")
-        fine = type(count) is int and 1 <= count <= 500
-        sr.need(fine, f"numResults must be 1 to 500, not {count!r}")
+        sr.need(1 <= count <= 500, f"numResults must be 1 to 500, not {count}")
         among = sr.names("inputList", request.get("inputList")) if ranking else None
         if recipe == "similar-items":
             found = sv.similar(version, request["itemId"], count)
@@ -173,7 +174,8 @@ class Service(Account):
             found = sv.answer(version, clicks, weight, days, count, among, luck)
         name = f"RID-{uuid.uuid4()}"
         with self.lock:
-            sr.remember(self.answered, name, MOST_LISTS, [item for item, _ in found])
+            lists = self.answered.setdefault(trained["group"], collections.OrderedDict())
+            sr.remember(lists, name, MOST_LISTS, [item for item, _ in found])
         rows = [{"itemId": item, "score": score} for item, score in found]
         return {
             "personalizedRanking" if ranking else "itemList": rows,
@@ -186,7 +188,6 @@ def application(service):
     app = FastAPI(openapi_url=None)
     calls = {
         "events": service.put_events,
-        "items": service.put_items,
         "recommendations": service.recommend,
         "personalize-ranking": lambda request: service.recommend(request, ranking=True),
     }
@@ -206,7 +207,7 @@ def application(service):
 
     @app.get("/health")
     async def health():
-        return {"status": "ok", "dropped": dict(service.dropped)}
+        return {"status": "ok"}
 
     @app.post("/{path:path}")
     async def post(path: str, request: Request):
@@ -239,15 +240,21 @@ async def _body(request):
 
 
 class Impatient(H11Protocol):
-    """A connection that ends if its first request is not there in time: those who are silent
-    would otherwise hold their places for ever."""
+    """A connection that ends if a request, the first or a later one, is not there in time: who
+    is silent would otherwise hold a place for ever."""
 
     def connection_made(self, transport):
         super().connection_made(transport)
-        self.loop.call_later(MOST_SECONDS, self._begun)
+        self.timer = self.loop.call_later(MOST_SECONDS, self._silent, None)
 
-    def _begun(self):
-        if self.cycle is None:
+    def on_response_complete(self):
+        done = self.cycle
+        super().on_response_complete()
+        self.timer.cancel()
+        self.timer = self.loop.call_later(MOST_SECONDS, self._silent, done)
+
+    def _silent(self, last):
+        if self.cycle is last:  # no request has begun since
             self.transport.close()
 
 

@@ -10,6 +10,7 @@ service's InvalidInputException. All state is in memory but the trained files.
 import bisect
 import collections
 import json
+import shutil
 import string
 import subprocess
 import sys
@@ -26,7 +27,7 @@ HERE = "arn:aws:personalize:local:000000000000"
 KINDS = ("user-personalization", "similar-items", "personalized-ranking")
 RECIPES = {f"arn:aws:personalize:::recipe/aws-{name}": name for name in KINDS}
 DESCRIBED = ("dataset-group", "dataset-import-job", "solution-version", "campaign")
-PRIVATE = {"kind", "items", "put", "bulk", "past", "group", "type", "versions", "fields"}
+PRIVATE = {"kind", "items", "bulk", "past", "group", "type", "versions", "fields"}
 PRIVATE |= {"imports", "metrics", "read"}
 MOST_EVENTS, MOST_IDS = 500_000, 100_000  # streamed, remembered
 SIGNS = set(string.ascii_letters + string.digits + "-_")
@@ -42,23 +43,21 @@ class Account:
         self.lock, self.importing = threading.RLock(), threading.Lock()
         self.trainer, self.closed, self.things, self.trackers = None, False, {}, {}
         self.files = {}  # of trained versions
-        self.streamed, self.dropped = collections.defaultdict(list), collections.Counter()
-        self.answered, self.event_ids = collections.OrderedDict(), collections.OrderedDict()
+        self.streamed = collections.defaultdict(list)
+        self.answered, self.event_ids = {}, collections.OrderedDict()
 
     def call(self, verb, request):
         """The answer of the control plane. Raises ServiceError or ValueError."""
-        sr.checked(request)
         words = "".join(f"-{c.lower()}" if c.isupper() else c for c in verb)[1:]
+        if not words.startswith("describe-"):
+            sr.checked(verb, request)
         if verb == "CreateDatasetImportJob":
             with self.importing:  # files are read while answers go on
                 return self._create_dataset_import_job(request)
         with self.lock:
             if words.startswith("describe-") and words[9:] in DESCRIBED:
                 return self._describe(verb[8].lower() + verb[9:], words[9:], request)
-            action = getattr(self, "_" + words.replace("-", "_"), None)
-            if action is None or not verb.startswith(("Create", "Update", "Get")):
-                raise ServiceError("UnknownOperationException", f"{verb} is not built here")
-            return action(request)
+            return getattr(self, "_" + words.replace("-", "_"))(request)
 
     def close(self):
         """End a running trainer; nothing is trained after this."""
@@ -93,19 +92,11 @@ class Account:
 
     def _create_schema(self, request):
         sr.parse_schema(request.get("schema"))
-        return {
-            "schemaArn": self._make("schema", request.get("name"), fields=request["schema"])
-        }
+        arn = self._make("schema", request.get("name"), fields=request["schema"])
+        return {"schemaArn": arn}
 
     def _create_dataset_group(self, request):
-        empty = {
-            "items": {},
-            "put": {},
-            "bulk": [],
-            "past": {},
-            "imports": 0,
-            "categorical": [],
-        }
+        empty = {"items": {}, "bulk": [], "past": {}, "imports": 0, "categorical": []}
         return {"datasetGroupArn": self._make("dataset-group", request.get("name"), **empty)}
 
     def _create_dataset(self, request):
@@ -148,8 +139,6 @@ class Account:
         with self.lock:
             late = self.streamed[dataset["group"]][changed.pop("seen", MOST_EVENTS) :]
             group |= changed
-            for name in changed.get("items", ()) if items else ():
-                group["put"].pop(name, None)  # the newer record counts
             for event in late:  # that came while the file was read
                 self._remember_past(group, event)
             self.things[arn] |= outcome | {"lastUpdatedDateTime": self.clock()}
@@ -159,11 +148,7 @@ class Account:
         """What changes in the group of these interactions; `seen` streamed events are in it."""
         streamed = list(self.streamed[group])
         bulk = sr.merged(self.things[group]["bulk"] if kept else [], sr.events_of(rows))
-        found = {
-            "bulk": bulk,
-            "past": past_of(sr.merged(bulk, streamed)),
-            "seen": len(streamed),
-        }
+        found = {"bulk": bulk, "past": past_of([*bulk, *streamed]), "seen": len(streamed)}
         return found | {"imports": self.things[group]["imports"] + 1}
 
     def _create_event_tracker(self, request):
@@ -174,47 +159,31 @@ class Account:
         return {"eventTrackerArn": arn, "trackingId": tracking}
 
     def put_events(self, request):
-        """Take up to ten events of one user, all of them or none. What came before, by its
-        eventId or in every field, changes nothing."""
-        sr.checked(request)
+        """Take up to ten events of one user, all of them or none; who has no userId is known by
+        the sessionId. What came before, by its eventId or in every field, changes nothing."""
+        sr.checked("PutEvents", request)
         group, given = self.trackers.get(request.get("trackingId")), request.get("eventList")
         fine = group and isinstance(given, list) and 1 <= len(given) <= 10
         sr.need(fine, "trackingId must be a tracker's, and eventList hold 1 to 10 events")
-        user = request.get("userId") or f"session {request.get('sessionId')}"
-        sr.names("userId", [user])
+        user = request.get("userId") or request.get("sessionId")
+        sr.names("userId or sessionId", [user])
         events = [sr.parse_event(user, one, self.clock()) for one in given]
         with self.lock:
             room = MOST_EVENTS - len(self.streamed[group]) - len(events)
-            sr.need(
-                room >= 0, f"{MOST_EVENTS} streamed events are held and no more; import them"
-            )
+            sr.need(room >= 0, f"{MOST_EVENTS} streamed events are held; import them")
             for one, event in zip(given, events, strict=True):
                 key = group, one.get("eventId") or event
                 if not sr.remember(self.event_ids, key, MOST_IDS):
                     continue
-                event = sr.resolved(event, self.answered)
-                lost = event.recommendation and not event.impression
-                self.dropped["lists that are not remembered"] += bool(lost)
+                event = sr.resolved(event, self.answered.get(group, {}))
                 self.streamed[group].append(event)
                 self._remember_past(self.things[group], event)
         return {}
 
     @staticmethod
     def _remember_past(group, event):
-        row = event.time, event.kind, event.item or ""
-        bisect.insort(group["past"].setdefault(event.user, []), row)
-
-    def put_items(self, request):
-        """Take new items, or new values of known ones; the next training knows them, and a FULL
-        import of the catalogue keeps them."""
-        sr.checked(request)
-        dataset, given = self.thing(request.get("datasetArn"), "dataset"), request.get("items")
-        fine = dataset["type"] == "Items" and isinstance(given, list) and 1 <= len(given) <= 10
-        sr.need(fine, "datasetArn must be that of items, and items hold 1 to 10 of them")
-        rows = [sr.item_row(one, dataset["fields"], self.clock()) for one in given]
-        with self.lock:
-            self.things[dataset["group"]]["put"] |= {row["ITEM_ID"]: row for row in rows}
-        return {}
+        if event.kind == "click" and event.item is not None:
+            bisect.insort(group["past"].setdefault(event.user, []), (event.time, event.item))
 
 
 def started(folder):
@@ -249,6 +218,8 @@ def finished(process, folder, limit_s):
         if process.returncode:
             said = (folder / "stderr").read_text("utf-8", "replace").strip().splitlines()
             raise ValueError(said[-1] if said else "the trainer gave no reason")
-        return sv.load(folder / "version.pt"), {"status": "ACTIVE"}
+        found = sv.load(folder / "version.pt")
+        shutil.move(folder / "version.pt", folder.with_suffix(".pt"))
+        return found, {"status": "ACTIVE"}
     except Exception as error:  # whatever it was belongs into the version's state
         return None, {"status": "CREATE FAILED", "failureReason": str(error)[-500:]}

@@ -10,7 +10,6 @@ import collections
 import csv
 import io
 import json
-import re
 from dataclasses import dataclass, replace
 
 REQUIRED = {
@@ -23,12 +22,23 @@ TYPES = {"string": str, "float": float, "double": float, "int": int, "long": int
 OLDEST, SLACK = 631_152_000, 86_400  # 1990 in Unix seconds; a day that clocks may be ahead
 EVENT_FIELDS = {"eventId", "eventType", "itemId", "sentAt", "recommendationId", "impression"}
 EXPLORATION = {"explorationWeight": "0.3", "explorationItemAgeCutOff": "30.0"}
-NOT_BUILT = ("filterArn", "filterValues", "promotions", "context", "metadataColumns", "domain")
-NOT_BUILT += ("recommenderArn", "kmsKeyArn", "performHPO", "performAutoML", "solutionConfig")
-NOT_BUILT += ("performAutoTraining", "performIncrementalUpdate", "minProvisionedTPS", "tags")
-NOT_BUILT += ("publishAttributionMetricsToS3",)
+ASKED = {  # what a request may hold: texts but for the types below
+    "CreateDatasetGroup": "name",
+    "CreateSchema": "name schema",
+    "CreateDataset": "name schemaArn datasetGroupArn datasetType",
+    "CreateDatasetImportJob": "jobName datasetArn dataSource roleArn importMode",
+    "CreateEventTracker": "name datasetGroupArn",
+    "CreateSolution": "name datasetGroupArn recipeArn",
+    "CreateSolutionVersion": "solutionArn trainingMode",
+    "GetSolutionMetrics": "solutionVersionArn",
+    "CreateCampaign": "name solutionVersionArn campaignConfig",
+    "UpdateCampaign": "campaignArn solutionVersionArn campaignConfig",
+    "PutEvents": "trackingId userId sessionId eventList",
+    "GetRecommendations": "campaignArn userId itemId numResults",
+    "GetPersonalizedRanking": "campaignArn userId inputList",
+}
 TYPES_ASKED = {"dataSource": dict, "campaignConfig": dict, "numResults": int}
-TYPES_ASKED |= dict.fromkeys(("eventList", "items", "inputList"), list)
+TYPES_ASKED |= {"eventList": list, "inputList": list}
 
 
 class ServiceError(Exception):
@@ -133,6 +143,10 @@ def typed_row(texts, schema, now):
             raise ValueError(f"{name} must be a {kind}, not {text!r}") from None
         if name.endswith("TIMESTAMP") and row[name] is not None:
             check_time(row[name], now, name)
+        if name in ("USER_ID", "ITEM_ID", "EVENT_TYPE") and text:
+            names(name, [text])
+        if name == "IMPRESSION":
+            names(name, shown_in(text), 0)
     return row
 
 
@@ -151,10 +165,15 @@ def events_of(rows):
     """Events of imported rows, the same row counted once, in order of time."""
     found = []
     for row in rows:
-        shown = tuple(part for part in (row.get("IMPRESSION") or "").split("|") if part)
+        shown = tuple(shown_in(row.get("IMPRESSION")))
         kind, time = row.get("EVENT_TYPE") or "click", float(row["TIMESTAMP"])
         found.append(Event(row["USER_ID"], row["ITEM_ID"], kind, time, shown))
     return merged(found)
+
+
+def shown_in(text):
+    """The item ids of an IMPRESSION, which may be null."""
+    return [part for part in (text or "").split("|") if part]
 
 
 def merged(*lists):
@@ -187,32 +206,15 @@ def resolved(event, answered):
     return replace(event, impression=shown)
 
 
-def item_row(one, schema, now):
-    """The row of one entry of PutItems, as an import would have read it."""
-    try:
-        given = json.loads(one.get("properties") or "{}")
-        snake = {re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", n).upper(): v for n, v in given.items()}
-    except (ValueError, AttributeError, TypeError, RecursionError) as error:
-        raise ValueError(
-            f"an item has itemId and properties, JSON in a text: {error}"
-        ) from error
-    names("itemId", [one.get("itemId")])
-    snake["ITEM_ID"] = one["itemId"]
-    unknown = sorted(set(snake) - set(schema))
-    if unknown:
-        raise ValueError(f"fields {unknown} are not the schema's, which has {sorted(schema)}")
-    texts = {name: snake.get(name) for name in schema}
-    return typed_row({n: "" if v is None else str(v) for n, v in texts.items()}, schema, now)
-
-
 def names(what, given, least=1, most=500):
-    """The list, if it holds `least` to `most` different texts of 1 to 256 signs."""
+    """The list, if it holds `least` to `most` different texts of 1 to 256 printable signs."""
     fine = isinstance(given, list) and least <= len(given) <= most
     fine = fine and all(isinstance(one, str) and 0 < len(one) <= 256 for one in given)
-    if not fine or len(set(given)) < len(given):
-        raise ValueError(
-            f"{what}: {least} to {most} different texts of 1 to 256 signs are needed"
-        )
+    fine = fine and len(set(given)) == len(given) and all(one.isprintable() for one in given)
+    need(
+        fine,
+        f"{what}: {least} to {most} different printable texts of 1 to 256 signs are needed",
+    )
     return given
 
 
@@ -242,7 +244,7 @@ def remember(memory, key, most, value=True):
 def campaign_config(request, explores, before):
     """The exploration settings, as texts: given, else as before, else the defaults."""
     config = request.get("campaignConfig") or {}
-    given = config.get("itemExplorationConfig") or {}
+    given = config.get("itemExplorationConfig", {})
     need(isinstance(given, dict), "itemExplorationConfig is an object")
     unknown = sorted(set(config) - {"itemExplorationConfig"} | set(given) - set(EXPLORATION))
     told = unknown or "exploration with this recipe"
@@ -255,38 +257,36 @@ def campaign_config(request, explores, before):
     return {"itemExplorationConfig": found} if explores else {}
 
 
-def checked(request):
-    """The request, its fields of the right types; what is not built is refused by name."""
-    asked = [name for name in NOT_BUILT if request.get(name) not in (None, False, {}, [], "")]
-    need(not asked, f"not built in this service: {', '.join(asked)}")
-    for name, value in request.items():
-        kind = TYPES_ASKED.get(name, str)
-        fine = name in NOT_BUILT or (isinstance(value, kind) and type(value) is not bool)
+def checked(verb, request):
+    """The request, its fields those of the verb and of the right types; what else is asked for
+    is not built, and refused by name."""
+    if verb not in ASKED:
+        raise ServiceError("UnknownOperationException", f"{verb} is not built here")
+    known, nothing = ASKED[verb].split(), (None, False, {}, [], "")
+    asked = [
+        name for name, value in request.items() if name not in known and value not in nothing
+    ]
+    need(not asked, f"not built in this service: {', '.join(asked)[:200]}")
+    for name in set(known) & set(request):
+        value, kind = request[name], TYPES_ASKED.get(name, str)
+        fine = isinstance(value, kind) and type(value) is not bool
         need(fine, f"{name} must be of type {kind.__name__}, not {type(value).__name__}")
     return request
 
 
 def past_of(events):
-    """{user: [(time, kind, item), …]}, each oldest first."""
+    """{user: [(time, item), …]}: the clicks of each, oldest first, equal ones once."""
     found = collections.defaultdict(list)
-    for event in events:
-        found[event.user].append((event.time, event.kind, event.item or ""))
+    for event in merged(events):
+        if event.kind == "click" and event.item is not None:
+            found[event.user].append((event.time, event.item))
     return {user: sorted(rows) for user, rows in found.items()}
 
 
-def training_job(bulk, streamed, kind, read=None):
+def training_job(bulk, streamed, read=None):
     """(the events that a trainer reads, {user: clicks}): all, or for an UPDATE those streamed
     after the first `read`, with the clicks of their users."""
-    events, past = merged(bulk, streamed), {}
-    if read is not None:
-        users = {event.user for event in streamed[read:]}
-        known = past_of(event for event in events if event.user in users)
-        for user, rows in known.items():
-            past[user] = [(time, item) for time, one, item in rows if one == kind and item]
-        events = streamed[read:]
-    return [replace(e, kind="click" if e.kind == kind else "seen") for e in events], past
-
-
-def clicks_of(rows, kind):
-    """The items of a user's events of this kind, oldest first."""
-    return [item for _, one, item in rows if one == kind and item]
+    if read is None:
+        return merged(bulk, streamed), {}
+    users = {event.user for event in streamed[read:]}
+    return streamed[read:], past_of(e for e in [*bulk, *streamed] if e.user in users)

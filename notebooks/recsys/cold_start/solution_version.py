@@ -131,7 +131,7 @@ def full(events, items, recipe=None, weight=0.0, categorical=("GENRES",)):
     names, people = sorted(created), list(dict.fromkeys(event.user for event in events))
     table, categories = category_table(items, names, categorical)
     log = slate_log(events, _places(names), _places(people))
-    need(log.clicks_SK.any(), "no event is of the solution's eventType, so nothing is learned")
+    need(log.clicks_SK.any(), "no event is a click, so nothing is learned")
     users, metrics = len(people), {}
     tested = torch.zeros(users, dtype=torch.bool)
     luck = torch.Generator().manual_seed(recipe.seed)
@@ -281,7 +281,11 @@ def main(folder):
         recipe = Recipe(**job["recipe"])
         made = full(events, job["items"], recipe, job["weight"], job["categorical"])
     else:
-        made = update(load(folder / "previous.pt"), events, job["items"], job["history"])
+        try:
+            parent = load(folder / "previous.pt")
+        except Exception as error:
+            raise ValueError(f"the parent cannot be read, so train FULL: {error}") from error
+        made = update(parent, events, job["items"], job["history"])
     save(made, folder / "version.pt")
 
 

@@ -64,6 +64,12 @@ def test_luck_belongs_to_the_user_and_the_item_not_to_the_list():
     assert not torch.equal(one.requests(5, 7), one.requests(6, 7))
 
 
+def test_the_log_of_news_holds_items_of_every_age():
+    ages = -small(warm=400, youngest=0.0).created_I[:400] / 24
+    assert ages.min() < 10 < 390 < ages.max()
+    assert -small(warm=400).created_I[:400].max() / 24 >= 35
+
+
 def test_ageing_lowers_appeal_for_thirty_days_only():
     world, users = small(ageing=0.05), torch.arange(40)
     fresh, later, old = (world.attraction(users, hour)[:, 30] for hour in (0, 24 * 30, 24 * 60))
@@ -91,6 +97,10 @@ def test_without_impressions_only_clicks_and_drawn_items_that_existed_remain():
     for row in range(20):
         clicked = set(seen.items_SK[row][seen.clicks_SK[row]].tolist())
         assert not clicked & set(seen.items_SK[row][~seen.clicks_SK[row]].tolist())
+    first, second = (log.rows((log.hour_S == hour).nonzero()[:, 0]) for hour in (-336, -324))
+    second.items_SK, second.clicks_SK = first.items_SK, first.clicks_SK
+    parts = [click_world.without_impressions(part, world) for part in (first, second)]
+    assert (parts[0].items_SK != parts[1].items_SK).any(1).all()  # other items in every hour
     empty = log.rows(~log.clicks_SK.any(1))
     assert len(click_world.without_impressions(empty, world)) == 0
 

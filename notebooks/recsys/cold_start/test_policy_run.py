@@ -169,6 +169,39 @@ def test_full_training_is_that_of_a_new_network_on_the_whole_log(start, monkeypa
     assert found.model.net is not start[2].net
 
 
+def test_after_full_training_no_list_counts_twice(start, monkeypatch):
+    """FULL has read all lists so far: the UPDATE of the same hour has nothing left to read."""
+    read, update = [], item_network.update
+    monkeypatch.setattr(item_network, "update", lambda *a: read.append(len(a[2])) or update(*a))
+    ran(start, Policy(update=1, full=1), days=2)
+    assert read == [15] * (23 + 23)
+
+
+def test_without_impressions_each_list_keeps_its_own_state(start, monkeypatch):
+    world, _, model = start
+    clicks = torch.zeros(4, 10, dtype=torch.bool)
+    clicks[[1, 3], 2] = True
+    part = click_world.slates(torch.arange(4), 5.0, torch.arange(40).reshape(4, 10), clicks)
+    phi, seen = torch.randn(4, 5), []
+    monkeypatch.setattr(item_network, "update", lambda *a: seen.append(a) or a[0])
+    policy = Policy(update=1, impressions=False)
+    policy_run._updated(model, [(phi, part)], world, policy, None)
+    assert torch.equal(seen[0][1], phi[[1, 3]])
+    assert seen[0][2][seen[0][4]].tolist() == [12, 32]
+
+
+def test_popularity_shrinks_to_the_mean_rate(start):
+    world, log, model = start
+    found = policy_run.Popularity(log.rows(slice(0, 40)), model.net)
+    mean = found.clicks_I.sum() / found.looks_I.sum()
+    never = found.looks_I == 0
+    assert never.any()
+    torch.testing.assert_close(found.score_I[never], mean.expand(int(never.sum())))
+    assert (found.score_I <= (found.clicks_I + 100 * mean) / 100).all()
+    wanted = (found.clicks_I + 100 * mean) / (found.looks_I + 100)
+    torch.testing.assert_close(found.score_I, wanted)
+
+
 def test_without_impressions_an_update_sees_clicks_alone(start, monkeypatch):
     lists = []
     update = item_network.update

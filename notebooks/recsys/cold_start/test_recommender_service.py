@@ -17,6 +17,7 @@ import click_world
 import psutil
 import pytest
 import recommender_service
+import service_requests
 import solution_version
 from botocore.config import Config
 from botocore.exceptions import ClientError
@@ -227,7 +228,7 @@ def test_an_event_counts_once_and_out_of_order_ones_are_sorted(shop):
         shop.tracking, "u3", event | {"eventId": "two", "sentAt": now - 60, "itemId": "i4"}
     )
     assert len(streamed) == count + 2
-    past = [item for _, _, item in shop.service.things[shop.group]["past"]["u3"]]
+    past = [item for _, item in shop.service.things[shop.group]["past"]["u3"]]
     assert past[-2:] == ["i4", "i3"]
 
 
@@ -255,10 +256,8 @@ def test_the_dead_and_the_wrong_leave_the_campaign_alone(shop):
 
 
 def test_an_update_takes_in_new_items_and_events_while_answers_go_on(shop):
-    new = {"genres": "g1|g2|never seen", "creationTimestamp": int(time.time()) - 60}
-    shop.events.put_items(
-        datasetArn=shop.items, items=[{"itemId": "new", "properties": json.dumps(new)}]
-    )
+    new = table(ITEMS, [["new", "g1|g2|never seen", int(time.time()) - 60]])
+    shop.load("new-item", shop.items, new, "INCREMENTAL")
     lists = shop.runtime.get_recommendations(campaignArn=shop.campaign, userId="u6")
     liked = items_of(lists)[1]
     shown = {"sentAt": time.time(), "recommendationId": lists["recommendationId"]}
@@ -333,6 +332,8 @@ def test_a_full_import_replaces_and_an_incremental_one_adds(shop):
         ([["u1", "i1", "click", "soon", ""]], "line 2: TIMESTAMP must be a long"),
         ([["u1", "", "click", START, ""]], "ITEM_ID is empty"),
         ([["u1", "i1", "click"]], "line 2: 5 values are needed"),
+        ([["u1", "i" * 257, "click", START, ""]], "line 2: ITEM_ID"),
+        ([["u1", "i1", "click", START, "a|b|a"]], "line 2: IMPRESSION"),
         ([], "no rows"),
     ],
 )
@@ -418,6 +419,8 @@ def test_requests_that_cannot_be_meant_are_refused(shop):
         {"impression": ["i1", "i1"]},
         {"properties": "{}"},
         {"itemId": "i" * 257},
+        {"itemId": "\ud800"},
+        {"impression": ["i1", "i\n2"]},
     ],
 )
 def test_events_that_cannot_be_meant_are_refused_whole(shop, event):
@@ -430,16 +433,91 @@ def test_events_that_cannot_be_meant_are_refused_whole(shop, event):
     assert len(shop.service.streamed[shop.group]) == count
 
 
-def test_lists_are_remembered_up_to_a_bound_and_lost_ones_are_counted(shop, monkeypatch):
+def test_lists_are_remembered_up_to_a_bound(shop, monkeypatch):
     monkeypatch.setattr(campaign_server, "MOST_LISTS", 20)
     first = shop.runtime.get_recommendations(campaignArn=shop.campaign, userId="u8")
     for _ in range(21):
         shop.runtime.get_recommendations(campaignArn=shop.campaign, userId="u8", numResults=1)
-    assert first["recommendationId"] not in shop.service.answered
-    dropped = sum(shop.service.dropped.values())
+    lists = shop.service.answered[shop.group]
+    assert len(lists) == 20 and first["recommendationId"] not in lists
+
+
+def test_a_list_of_one_group_says_nothing_of_another_groups_event(shop):
+    answer = shop.runtime.get_recommendations(campaignArn=shop.campaign, userId="u8")
+    group = shop.control.create_dataset_group(name="third")["datasetGroupArn"]
+    other = shop.control.create_event_tracker(name="t3", datasetGroupArn=group)["trackingId"]
     event = {"eventType": "seen", "sentAt": time.time()}
-    shop.put(shop.tracking, "u8", event | {"recommendationId": first["recommendationId"]})
-    assert sum(shop.service.dropped.values()) == dropped + 1
+    event["recommendationId"] = answer["recommendationId"]
+    for tracking in (shop.tracking, other):
+        shop.put(tracking, "u8", event)
+    shown = [shop.service.streamed[one][-1].impression for one in (shop.group, group)]
+    assert shown == [tuple(items_of(answer)), ()]
+
+
+def test_who_has_no_user_id_is_known_by_the_session(shop):
+    event = {"eventType": "click", "sentAt": time.time(), "itemId": "i3"}
+    fields = {"trackingId": shop.tracking, "eventList": [event]}
+    shop.events.put_events(sessionId="visit-1", **fields)
+    answer = shop.runtime.get_recommendations(campaignArn=shop.campaign, userId="visit-1")
+    assert "i3" not in items_of(answer)
+    nobody = json.dumps(fields).encode()
+    status, told = post(shop.address, nobody, "/events")
+    assert status == 400 and "sessionId" in told
+
+
+def test_a_version_that_cannot_be_read_takes_no_campaign_with_it(shop):
+    """UpdateCampaign is refused; this campaign and all others are as they were."""
+    version = shop.service.things[shop.version]
+    fields = {n: version[n] for n in ("solutionArn", "recipeArn", "group", "imports")}
+    broken = shop.service._make("solution-version", "broken", **fields)
+    shop.service.files[broken] = shop.service.folder / "broken.pt"
+    shop.service.files[broken].write_bytes(b"junk")
+    before = shop.control.describe_campaign(campaignArn=shop.campaign)["campaign"]
+    change = {"campaignArn": shop.campaign, "solutionVersionArn": broken}
+    refused(shop.control.update_campaign, says="cannot be read", **change)
+    make = {"name": "on-junk", "solutionVersionArn": broken}
+    refused(shop.control.create_campaign, says="cannot be read", **make)
+    after = shop.control.describe_campaign(campaignArn=shop.campaign)["campaign"]
+    assert after["solutionVersionArn"] == before["solutionVersionArn"]
+    answer = shop.runtime.get_recommendations(campaignArn=shop.campaign, userId="u1")
+    assert len(items_of(answer)) == 25
+    shop.control.create_campaign(name="on-junk", solutionVersionArn=shop.version)
+
+
+def test_an_update_of_a_parent_that_cannot_be_read_asks_for_full(shop):
+    file = shop.service.files[shop.service.things[shop.solution]["versions"][0]]
+    trained = shop.service.things[shop.solution]["versions"]
+    latest = [arn for arn in trained if arn in shop.service.files][-1]
+    good = shop.service.files[latest]
+    shop.service.files[latest] = file.with_name("junk.pt")
+    shop.service.files[latest].write_bytes(b"junk")
+    made, _ = shop.wait(shop.train(shop.solution, "UPDATE"))
+    shop.service.files[latest] = good
+    assert made["status"] == "CREATE FAILED" and "train FULL" in made["failureReason"]
+
+
+def test_a_version_that_cannot_be_kept_fails_and_the_next_one_is_trained(shop, monkeypatch):
+    def full(*_):
+        raise OSError("no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(recommender_service.shutil, "move", full)
+        made, _ = shop.wait(shop.train(shop.solution, "UPDATE"))
+    assert made["status"] == "CREATE FAILED" and "no space" in made["failureReason"]
+    made, _ = shop.wait(shop.train(shop.solution, "UPDATE"))
+    assert made["status"] == "ACTIVE", made
+
+
+def test_a_slow_second_request_loses_its_place(tmp_path, monkeypatch):
+    monkeypatch.setattr(campaign_server, "MOST_SECONDS", 0.5)
+    service = campaign_server.Service(tmp_path, tmp_path)
+    with campaign_server.serving(service) as address:
+        host, port = address.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port)), timeout=20) as one:
+            one.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert b"ok" in one.recv(1000)
+            one.sendall(b"POST /events HT")
+            assert one.recv(1000) == b""
 
 
 def post(address, body, path="/", **headers):
@@ -476,7 +554,11 @@ def test_garbage_is_answered_and_the_service_lives(shop, body):
             "CreateSchema",
             {"name": "n", "schema": '{"type": "record", "fields": [{"name": []}]}'},
         ),
-        ("/", "CreateSolution", {"name": "n", "eventType": ["a"]}),
+        ("/", "CreateSolution", {"name": "n", "eventType": "buy"}),
+        ("/", "CreateDatasetGroup", {"name": "n", "frobnicate": "x"}),
+        ("/", "CreateCampaign", {"name": "n", "campaignConfig": {"itemExplorationConfig": []}}),
+        ("/recommendations", "", {"numResult": "3"}),
+        ("/recommendations", "", {"numResults": True}),
         ("/", "CreateSolution", {"name": "n", "tags": [{"tagKey": "a"}]}),
     ],
 )
@@ -492,12 +574,10 @@ def test_fields_of_wrong_types_are_refused_and_harm_nothing(shop, path, verb, re
     full = {"trackingId": shop.tracking, "userId": "u1", "sessionId": "s", "eventList": [event]}
     full |= {"datasetArn": shop.seen, "datasetGroupArn": shop.group, "recipeArn": USER}
     full |= {"solutionVersionArn": shop.version}
-    known = {"/events": ("trackingId", "userId", "sessionId", "eventList")}
-    base = {
-        name: full[name]
-        for name in known.get(path, full)
-        if path == "/events" or name.endswith("Arn")
-    }
+    full |= {"campaignArn": shop.campaign}
+    allowed = {"/events": "PutEvents", "/recommendations": "GetRecommendations"}
+    allowed = service_requests.ASKED[allowed.get(path, verb)].split()
+    base = {name: full[name] for name in allowed if name in full}
     body = json.dumps(base | request_).encode()
     headers = {"X-Amz-Target": f"AmazonPersonalize.{verb}"} if verb else {}
     status, told = post(shop.address, body, path, **headers)
@@ -526,14 +606,6 @@ def test_an_import_since_the_parent_asks_for_a_full_training(shop):
         )
     finally:
         group["imports"] -= 1
-
-
-def test_items_that_came_alone_survive_an_import_of_the_catalogue(shop):
-    shop.events.put_items(datasetArn=shop.items, items=[{"itemId": "alone"}])
-    shop.events.put_items(datasetArn=shop.items, items=[{"itemId": "i1"}])
-    shop.load("items-again", shop.items, table(ITEMS, catalogue(shop.world)))
-    put = shop.service.things[shop.group]["put"]
-    assert "alone" in put and "i1" not in put  # the newer record of i1 counts
 
 
 def test_a_first_import_must_be_full(shop):

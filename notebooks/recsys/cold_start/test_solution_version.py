@@ -213,5 +213,5 @@ def test_too_few_events_or_none_of_the_type_are_refused(made):
     with pytest.raises(ValueError, match="1000 are needed"):
         sv.full(events[:999], items, RECIPE)
     other = [sv.replace(event, kind="seen") for event in events]
-    with pytest.raises(ValueError, match="eventType"):
+    with pytest.raises(ValueError, match="no event is a click"):
         sv.full(other, items, RECIPE)
