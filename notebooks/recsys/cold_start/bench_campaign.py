@@ -132,20 +132,17 @@ def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--threads", type=int, default=1, help="of torch in the server")
-    parser.add_argument("--users", type=int, default=400)
-    parser.add_argument("--events", type=int, default=EVENTS)
     options = parser.parse_args(argv)
     torch.set_num_threads(options.threads)
     receipt = receipts.start("cold_start", device.tier("cpu"), threads=options.threads)
-    world = click_world.draw(0, options.users, each_day=0)
-    log = click_world.history(world)
+    world = click_world.draw(0, 400, each_day=0)
     with tempfile.TemporaryDirectory() as name:
-        measure(receipt, Path(name), world, log, options)
-    receipt.sizes(users=world.users, items=world.items, events=options.events)
+        measure(receipt, Path(name), world, click_world.history(world), options.rounds)
+    receipt.sizes(users=world.users, items=world.items, events=EVENTS)
     print(receipt.write(name="campaign"))
 
 
-def measure(receipt, folder, world, log, options):
+def measure(receipt, folder, world, log, rounds):
     """Record answers of one client and of four, then of four during UPDATEs."""
     service, campaign, tracking, solution = filled(folder, world, log)
     stop, most = folder / "stop", max(CLIENTS)
@@ -154,7 +151,7 @@ def measure(receipt, folder, world, log, options):
         asked = address, campaign, world.users
         for clients in CLIENTS:
             loaded(pool, clients, *asked, 1.0, stop)  # warm
-            rows = [loaded(pool, clients, *asked, SECONDS, stop) for _ in range(options.rounds)]
+            rows = [loaded(pool, clients, *asked, SECONDS, stop) for _ in range(rounds)]
             keep(receipt, f"answers_{clients}", rows)
         rows, took = [], []
 
@@ -164,15 +161,14 @@ def measure(receipt, folder, world, log, options):
             took.append(time.perf_counter() - began)
             stop.touch()
 
-        for turn in range(max(1, options.rounds // 10)):
-            numbers = turn * options.events, (turn + 1) * options.events
-            stream(service, tracking, world, range(*numbers, 10))
+        for turn in range(max(1, rounds // 5)):
+            stream(service, tracking, world, range(turn * EVENTS, (turn + 1) * EVENTS, 10))
             rows.append(loaded(pool, most, *asked, 800.0, stop, meanwhile=updated))
             stop.unlink()
         keep(receipt, "answers_update", rows)
         seconds = float(np.median(took))
         receipt.record("update_time", seconds, "s", repeats=len(took))
-        print(f"an UPDATE with {options.events} events: {seconds:.1f} s", flush=True)
+        print(f"an UPDATE with {EVENTS} events: {seconds:.1f} s", flush=True)
 
 
 if __name__ == "__main__":

@@ -3,16 +3,17 @@
     python -m bench_cold_start --rounds 3
 
 Both get the same clicks, users, items and genres, the same width, and one thread, then all. The
-peer learns one sample a click, by cross-entropy over the catalogue, with its own defaults else,
-and may choose its batch. Ours learns from impressions, ten for each list, in the batch that
-its recipe has. So the tasks differ, and the rate is clicks learned from for each second: the
-peer's are its samples, since its split keeps each user's last two clicks. The peer is timed
-without what it prepares; ours is timed with it, and that is against us.
+peer learns one sample a click, by cross-entropy over the catalogue (CE) or against one random
+item (BPR), with its own defaults else, and may choose its batch. Ours learns from impressions,
+ten for each list, in the batch that its recipe has. So the tasks differ, and the rate is clicks
+learned from for each second: the peer's are its samples, since its split keeps each user's last
+two clicks. The peer is timed without what it prepares, ours with it, and that is against us.
 """
 
 import argparse
 import contextlib
 import importlib.util
+import itertools
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -24,13 +25,13 @@ import torch
 from helpers import bench, check, device, receipts
 from item_network import Recipe
 
-PEER, BATCHES = "RecBole GRU4RecF", (512, 2048, 8192)
+PEER, LOSSES, BATCHES = "RecBole GRU4RecF", ("CE", "BPR"), (512, 2048, 8192)
 OLD_NAMES = {"float_": "float64", "complex_": "complex128", "unicode_": "str_"}
 
 
 def peers(world, log, width, folder):
-    """({batch: a function that trains GRU4RecF for an epoch}, samples in an epoch, parameters);
-    the first empty where RecBole is not installed."""
+    """({name of loss and batch: a function that trains GRU4RecF for an epoch}, samples in an
+    epoch, parameters); the first empty where RecBole is not installed."""
     if importlib.util.find_spec("recbole") is None:
         return {}, 0, 0
     for old, new in OLD_NAMES.items():  # it still asks NumPy 2 for names of NumPy 1
@@ -42,13 +43,17 @@ def peers(world, log, width, folder):
 
     write_atomic_files(world, log, folder / "films")
     found = {}
-    for batch in BATCHES:
-        told = settings(width, folder) | {"train_batch_size": batch}
+    for loss, batch in itertools.product(LOSSES, BATCHES):
+        told = settings(width, folder) | {"train_batch_size": batch, "loss_type": loss}
+        if loss == "BPR":
+            told["train_neg_sample_args"] = {"distribution": "uniform", "sample_num": 1}
         config = Config(model="GRU4RecF", dataset="films", config_dict=told)
         train, *_ = data_preparation(config, create_dataset(config))
         model = GRU4RecF(config, train.dataset).to(config["device"])
         trainer = Trainer(config, model)
-        found[batch] = lambda trainer=trainer, train=train: trainer._train_epoch(train, 0)
+        found[f"{PEER}, {loss}, batch {batch}"] = lambda trainer=trainer, train=train: (
+            trainer._train_epoch(train, 0)
+        )
     return found, len(train.dataset), sum(p.numel() for p in model.parameters())
 
 
@@ -97,10 +102,9 @@ def main(argv=None):
             check.that(np.isfinite(one()), "the peer's loss must be a number")
         if not others:
             print("RecBole is not installed here and is left out")
-        contestants = ours | {f"{PEER}, batch {b}": one for b, one in others.items()}
         for threads in sorted({1, options.threads}):
             torch.set_num_threads(threads)
-            race = bench.race(contestants, repeats=options.rounds, warmup=1)
+            race = bench.race(ours | others, repeats=options.rounds, warmup=1)
             print(f"{threads} threads:", race, sep="\n")
             record(receipt, race, threads, clicks, samples)
     receipt.sizes(users=options.users, items=world.items, clicks=clicks, samples=samples)
@@ -111,23 +115,24 @@ def main(argv=None):
 
 
 def record(receipt, race, threads, clicks, samples):
-    """Both rates at this number of threads, and ours over the peer's at its best batch."""
+    """Our rate with these threads; for each of the peer's losses its rate at its fastest batch
+    and ours over it."""
     mine = race.results["ours"]
     receipt.record(f"ours_training_rate_{threads}", mine, "clicks/s", count=clicks)
-    others = {name: found for name, found in race.results.items() if name != "ours"}
-    if not others:
-        return
-    best = min(others, key=lambda name: others[name].median_s)
-    note = best.removeprefix(f"{PEER}, ")
-    receipt.record(
-        f"recbole_training_rate_{threads}", others[best], "clicks/s", count=samples, note=note
-    )
-    pairs = zip(others[best].times_s, mine.times_s, strict=True)
-    low, middle, high = np.quantile(
-        [theirs / own * clicks / samples for theirs, own in pairs], (0.25, 0.5, 0.75)
-    )
-    rounds = len(mine.times_s)
-    receipt.record(f"training_speedup_{threads}", middle, "×", low, high, rounds, note)
+    for loss in LOSSES:
+        others = {n: found for n, found in race.results.items() if f", {loss}, " in n}
+        if not others:
+            continue
+        note = min(others, key=lambda name: others[name].median_s)
+        theirs, name = others[note], loss.lower()
+        receipt.record(
+            f"recbole_{name}_rate_{threads}", theirs, "clicks/s", count=samples, note=note
+        )
+        pairs = zip(theirs.times_s, mine.times_s, strict=True)
+        ratios = [one / own * clicks / samples for one, own in pairs]
+        low, middle, high = np.quantile(ratios, (0.25, 0.5, 0.75))
+        spread = middle, "×", low, high, len(ratios), note
+        receipt.record(f"training_speedup_{name}_{threads}", *spread)
 
 
 if __name__ == "__main__":

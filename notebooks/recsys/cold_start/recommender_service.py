@@ -103,7 +103,7 @@ class Account:
         group = self.thing(request.get("datasetGroupArn"), "dataset-group")
         kind = str(request.get("datasetType")).capitalize()
         text = self.thing(request.get("schemaArn"), "schema")["fields"]
-        fields, marked = sr.parse_schema(text, kind), sr.categorical(text, kind)
+        fields, marked = sr.parse_schema(text, kind)
         more = {"type": kind, "fields": fields, "group": request["datasetGroupArn"]}
         arn = self._make("dataset", f"{group['name']}-{kind.lower()}", **more)
         group["categorical"] += marked

@@ -62,52 +62,35 @@ class Event:
 
 
 def parse_schema(text, kind=None):
-    """{field: (type, may be null)} of an Avro schema, of this kind of data set if given."""
+    """({field: (type, may be null)}, the categorical fields) of an Avro schema, for this kind
+    of data set if it is given."""
     try:
         record = json.loads(text)
-        fields = record["fields"] if record["type"] == "record" else None
-        named = [(field["name"], field["type"]) for field in fields]
-    except (TypeError, ValueError, KeyError, RecursionError) as error:
-        raise ValueError(
-            f'a schema is JSON with "type": "record" and "fields": {error}'
-        ) from error
+        need(record["type"] == "record", "its type is another")
+        given = [(one["name"], one["type"], one.get("categorical")) for one in record["fields"]]
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+        message = f'a schema is JSON with "type": "record" and "fields": {error}'
+        raise ValueError(message) from error
     found = {}
-    for name, given in named:
-        types = given if isinstance(given, list) else [given]
-        plain = [one for one in types if one != "null"]
+    for name, told, marked in given:
+        types = told if isinstance(told, list) else [told]
+        plain = [str(one) for one in types if one != "null"]
         fine = isinstance(name, str) and name.isidentifier() and name not in found
-        if not fine or len(plain) != 1 or str(plain[0]) not in TYPES:
-            allowed = f"one of {sorted(TYPES)}, alone or with null"
-            raise ValueError(
-                f"field {name!r} must occur once and have {allowed}, not {given!r}"
-            )
+        need(fine, f"a field's name must be a word and occur once, not {name!r}")
+        allowed = [RESERVED[name]] if name in RESERVED else sorted(TYPES)
+        fine = len(plain) == 1 and plain[0] in allowed
+        need(fine, f"field {name} is one of {allowed}, alone or with null, not {told!r}")
+        need(not marked or plain == ["string"], "only a field of texts can be categorical")
         found[name] = plain[0], "null" in types
-    marked = [found[field["name"]][0] for field in fields if field.get("categorical")]
-    need(set(marked) <= {"string"}, "only a field of texts can be categorical")
-    for name, wanted in RESERVED.items():
-        if name in found and found[name][0] != wanted:
-            raise ValueError(
-                f"the reserved field {name} is of type {wanted}, not {found[name][0]}"
-            )
-    kinds = (
-        REQUIRED
-        if kind is None
-        else [one_of({"datasetType": kind}, "datasetType", tuple(REQUIRED))]
-    )
-    lacks = {
-        one: [n for n, t in REQUIRED[one].items() if found.get(n) != (t, False)]
-        for one in kinds
-    }
-    if all(lacks.values()):
-        raise ValueError(f"fields that are needed, of their type and never null, lack: {lacks}")
-    return found
-
-
-def categorical(text, kind):
-    """The names of the categorical fields of a schema that `parse_schema` has accepted."""
-    names = [field["name"] for field in json.loads(text)["fields"] if field.get("categorical")]
-    need(kind == "Items" or not names, "not built: categorical fields of interactions")
-    return names
+    categorical = [name for name, _, marked in given if marked]
+    if kind is not None:
+        wanted = REQUIRED[one_of({"datasetType": kind}, "datasetType", tuple(REQUIRED))]
+        lacks = [name for name, of in wanted.items() if found.get(name) != (of, False)]
+        need(not lacks, f"fields that are needed, of their type and never null, lack: {lacks}")
+        need(
+            kind == "Items" or not categorical, "not built: categorical fields of interactions"
+        )
+    return found, categorical
 
 
 def read_rows(text, schema, now):

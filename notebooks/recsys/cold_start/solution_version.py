@@ -175,16 +175,11 @@ def _extended(version, new, items):
         return version
     table = category_table(items, new, vocabulary=version.categories)[0]
     old = version.known
-    weights = version.net.state_dict()
-    weights["genres_IG"] = torch.cat([weights["genres_IG"], table])
-    offset = weights["offset_IP"]
-    weights["offset_IP"] = torch.cat([offset, offset.new_zeros(len(new), offset.shape[1])])
-    net = _network(weights)
     precision = torch.diag(1 / old.prior_P).expand(len(new), -1, -1)
-    grown = net.tower(table).detach(), precision, torch.linalg.inv(precision)
+    grown = version.net.tower(table).detach(), precision, torch.linalg.inv(precision)
     pairs = zip((old.mean_IP, old.precision_IPP, old.covariance_IPP), grown, strict=True)
     known = Beliefs(*(torch.cat(pair) for pair in pairs), old.prior_P)
-    return replace(version, items=version.items + new, net=net, known=known)
+    return replace(version, items=version.items + new, known=known)
 
 
 @torch.no_grad()
