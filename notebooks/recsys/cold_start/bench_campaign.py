@@ -1,0 +1,175 @@
+"""The race of answers: lists for each second over HTTP, alone and during an UPDATE.
+
+    python -m bench_campaign --rounds 3
+
+The catalogue has the article's size. Clients are processes of their own and keep their
+connection; each asks for 25 items for one user after another. Rates are answers by the wall
+clock. Then 100,000 events come, an UPDATE reads them, and four clients ask until it is over.
+"""
+
+import argparse
+import csv
+import http.client
+import itertools
+import json
+import multiprocessing
+import tempfile
+import time
+from pathlib import Path
+
+import campaign_server
+import click_world
+import numpy as np
+import torch
+from helpers import check, device, receipts
+
+CLIENTS, EVENTS, SECONDS = (1, 4), 100_000, 3.0
+FIELDS = {"Items": {"ITEM_ID": "string", "GENRES": "string", "CREATION_TIMESTAMP": "long"}}
+FIELDS["Interactions"] = {"USER_ID": "string", "ITEM_ID": "string", "TIMESTAMP": "long"}
+FIELDS["Interactions"] |= {"IMPRESSION": "string"}
+START = 1_600_000_000  # hour 0 of the world
+
+
+def ask(address, campaign, users, seconds, stop):
+    """The times in s of one client's answers, one after another, until `stop` is a file."""
+    line = http.client.HTTPConnection(address.removeprefix("http://"), timeout=30)
+    times, until = [], time.monotonic() + seconds
+    for number in itertools.count():
+        if time.monotonic() > until or Path(stop).exists():
+            return times
+        body = json.dumps({"campaignArn": campaign, "userId": f"u{number % users}"})
+        began = time.perf_counter()
+        line.request("POST", "/recommendations", body)
+        answer = line.getresponse()
+        found = json.loads(answer.read())
+        times.append(time.perf_counter() - began)
+        if answer.status != 200 or len(found["itemList"]) != 25:
+            raise RuntimeError(f"{answer.status}: {str(found)[:200]}")
+
+
+def filled(folder, world, log):
+    """(service, campaign, tracking id, solution): the log imported, trained shortly, live."""
+    service = campaign_server.Service(folder / "trained", folder, {"steps": 20})
+    call = service.call
+    group = call("CreateDatasetGroup", {"name": "films"})["datasetGroupArn"]
+    for kind, rows in rows_of(world, log).items():
+        fields = [{"name": n, "type": t} for n, t in FIELDS[kind].items()]
+        for field in fields:
+            field["categorical"] = field["name"] == "GENRES"
+        schema = json.dumps({"type": "record", "fields": fields})
+        made = call("CreateSchema", {"name": kind, "schema": schema})
+        made |= {"datasetGroupArn": group, "datasetType": kind}
+        dataset = call("CreateDataset", made)
+        with open(folder / f"{kind}.csv", "w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows([list(FIELDS[kind]), *rows])
+        source = {"dataLocation": f"s3://{kind}.csv"}
+        call("CreateDatasetImportJob", dataset | {"jobName": kind, "dataSource": source})
+    solution = call("CreateSolution", {"name": "s", "datasetGroupArn": group})
+    version = trained(service, solution, "FULL")
+    campaign = call("CreateCampaign", {"name": "c", "solutionVersionArn": version})
+    tracker = call("CreateEventTracker", {"name": "t", "datasetGroupArn": group})
+    return service, campaign["campaignArn"], tracker["trackingId"], solution
+
+
+def rows_of(world, log):
+    """{kind of data set: rows} of the service's files."""
+    genres = [
+        "|".join(f"g{g}" for g in row.nonzero()[:, 0].tolist()) for row in world.genres_IG
+    ]
+    hours = (START + 3600 * world.created_I).long().tolist()
+    seen, shown = [], ["|".join(f"i{i}" for i in row) for row in log.items_SK.tolist()]
+    for s, k in log.clicks_SK.nonzero().tolist():
+        when = int(START + 3600 * log.hour_S[s])
+        seen.append((f"u{int(log.user_S[s])}", f"i{int(log.items_SK[s, k])}", when, shown[s]))
+    items = zip((f"i{i}" for i in range(world.items)), genres, hours, strict=True)
+    return {"Items": items, "Interactions": seen}
+
+
+def trained(service, solution, mode):
+    """The ARN of a new version once it is ACTIVE."""
+    made = service.call("CreateSolutionVersion", solution | {"trainingMode": mode})
+    found = {"status": "CREATE PENDING"}
+    while found["status"] not in ("ACTIVE", "CREATE FAILED"):
+        time.sleep(0.05)
+        found = service.call("DescribeSolutionVersion", made)["solutionVersion"]
+    check.that(found["status"] == "ACTIVE", found.get("failureReason", ""))
+    return made["solutionVersionArn"]
+
+
+def stream(service, tracking, world, numbers):
+    """Put events in tens of one user, each a click in a list of its own."""
+    for number in numbers:
+        user, events = f"u{number // 10 % world.users}", []
+        for at in range(number, number + 10):
+            shown = [f"i{(at * 10 + place) % world.items}" for place in range(10)]
+            one = {"eventId": str(at), "eventType": "click", "itemId": shown[at % 10]}
+            events.append(one | {"sentAt": START + at, "impression": shown})
+        given = {"trackingId": tracking, "userId": user, "eventList": events}
+        service.put_events(given)
+
+
+def loaded(pool, clients, *asked, meanwhile=lambda: None):
+    """(answers for each second, p50, p99) of so many clients at once."""
+    began = time.perf_counter()
+    running = [pool.apply_async(ask, asked) for _ in range(clients)]
+    meanwhile()
+    times = sum((client.get(900) for client in running), [])
+    rate = len(times) / (time.perf_counter() - began)
+    return rate, *np.quantile(times, (0.5, 0.99)).tolist()
+
+
+def keep(receipt, name, rows):
+    """Record the median of the rounds, with its quartiles where there are four or more."""
+    for at, (end, unit) in enumerate((("rate", "answers/s"), ("p50", "s"), ("p99", "s"))):
+        low, middle, high = np.quantile([row[at] for row in rows], (0.25, 0.5, 0.75))
+        spread = (low, high) if len(rows) >= 4 else (None, None)
+        receipt.record(f"{name}_{end}", middle, unit, *spread, len(rows))
+        print(f"{name}_{end}: {middle:.4g} {unit}", flush=True)
+
+
+def main(argv=None):
+    """Fill a service, load it, write the receipt."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--threads", type=int, default=1, help="of torch in the server")
+    options = parser.parse_args(argv)
+    torch.set_num_threads(options.threads)
+    receipt = receipts.start("cold_start", device.tier("cpu"), threads=options.threads)
+    world = click_world.draw(0, 400, each_day=0)
+    with tempfile.TemporaryDirectory() as name:
+        measure(receipt, Path(name), world, click_world.history(world), options.rounds)
+    receipt.sizes(users=world.users, items=world.items, events=EVENTS)
+    print(receipt.write(name="campaign"))
+
+
+def measure(receipt, folder, world, log, rounds):
+    """Record answers of one client and of four, then of four during UPDATEs."""
+    service, campaign, tracking, solution = filled(folder, world, log)
+    stop, most = folder / "stop", max(CLIENTS)
+    pool = multiprocessing.get_context("spawn").Pool(most)
+    with campaign_server.serving(service) as address, pool:
+        asked = address, campaign, world.users
+        for clients in CLIENTS:
+            loaded(pool, clients, *asked, 1.0, stop)  # warm
+            rows = [loaded(pool, clients, *asked, SECONDS, stop) for _ in range(rounds)]
+            keep(receipt, f"answers_{clients}", rows)
+        rows, took = [], []
+
+        def updated():
+            began = time.perf_counter()
+            trained(service, solution, "UPDATE")
+            took.append(time.perf_counter() - began)
+            stop.touch()
+
+        for turn in range(max(1, rounds // 5)):
+            stream(service, tracking, world, range(turn * EVENTS, (turn + 1) * EVENTS, 10))
+            rows.append(loaded(pool, most, *asked, 800.0, stop, meanwhile=updated))
+            stop.unlink()
+        keep(receipt, "answers_update", rows)
+        seconds = float(np.median(took))
+        receipt.record("update_time", seconds, "s", repeats=len(took))
+        print(f"an UPDATE with {EVENTS} events: {seconds:.1f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,299 @@
+"""A version of a solution: what is trained, and what it answers. FULL trains a network from
+nothing on all events; UPDATE keeps its parent's network, takes in new items by their metadata,
+and moves what is known of what the new events showed. As a process, so that it may die alone,
+
+    python -m solution_version FOLDER
+
+waits for a line of input, reads job.json and events.jsonl (previous.pt for an UPDATE), writes
+version.pt, whole or not at all, and ends when its input is closed.
+"""
+
+import dataclasses
+import functools
+import json
+import math
+import os
+import sys
+import threading
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import item_network
+import torch
+from click_world import UNKNOWN, SlateLog
+from item_network import Beliefs, ItemNetwork, Recipe
+from off_policy import offline_metrics
+from service_requests import Event, need
+
+LEAST = 1000  # interactions for a training, as in the service
+LONGEST = 100  # of a user's latest clicks that an answer reads
+TOGETHER = 1800  # seconds in which the same list, shown without an id, is one list
+CUTOFF_DAYS = 30.0  # of offline metrics
+
+
+@dataclass
+class Version:
+    """What a campaign answers from."""
+
+    items: list  # ids, in the order of the network's rows
+    categories: list  # such as GENRES=drama: the columns of the network's table
+    created: dict  # id: Unix seconds
+    latest: float  # of the interactions it was trained on
+    net: ItemNetwork
+    known: Beliefs
+    metrics: dict
+
+    @functools.cached_property
+    def at(self):  # {id: row}
+        return _places(self.items)
+
+    @functools.cached_property
+    def age_hours(self):  # (I,), when the latest interaction happened
+        ages = [(self.latest - self.created[name]) / 3600 for name in self.items]
+        return torch.tensor(ages, dtype=torch.float64)
+
+
+def creation_times(items, events, known=None, latest=0.0):
+    """{item: Unix seconds}. Without a CREATION_TIMESTAMP it is the item's first interaction;
+    without any, the latest of all: age 0. `known` and `latest` are from before these events."""
+    latest = max([latest, *(event.time for event in events)])
+    first = dict(known or {})
+    for event in events:
+        if event.item is not None:
+            first[event.item] = min(first.get(event.item, event.time), event.time)
+    given = {
+        name: (items.get(name) or {}).get("CREATION_TIMESTAMP") for name in [*items, *first]
+    }
+    return {n: float(first.get(n, latest) if t is None else t) for n, t in given.items()}
+
+
+def category_table(items, names, fields=("GENRES",), vocabulary=None):
+    """((I, G) floats, the G categories) of these fields, whose values are joined by |; what a
+    given vocabulary lacks counts as nothing, and so does null."""
+
+    def told(name):
+        row = items.get(name) or {}
+        pairs = ((field, row.get(field) or "") for field in fields)
+        return {f"{field}={part}" for field, text in pairs for part in text.split("|") if part}
+
+    if vocabulary is None:
+        vocabulary = sorted(set().union(*map(told, names))) or ["none"]
+    fields = dict.fromkeys(word.partition("=")[0] for word in vocabulary)
+    rows = [[float(word in words) for word in vocabulary] for words in map(told, names)]
+    return torch.tensor(rows).reshape(len(names), len(vocabulary)), vocabulary
+
+
+def slate_log(events, item_at, user_at):
+    """The SlateLog of these events, each with the list that was shown as its impression.
+
+    Events of one user and one list belong together, for half an hour where the list has no id,
+    so what was clicked there is nobody's negative. A click without a list, or on what its list
+    does not hold, has no position. Events of another kind than "click" tell what was seen.
+    """
+    rows, latest = [], {}
+    for event in sorted(events, key=lambda event: event.time):
+        key = event.user, event.impression, event.recommendation
+        row = latest.get(key)
+        late = row and not event.recommendation and event.time - row[0] > TOGETHER
+        if row is None or late or not event.impression:
+            row = latest[key] = event.time, event.user, event.impression, set()
+            rows.append(row)
+        if event.kind == "click" and event.item is not None:
+            row[3].add(event.item)
+    return _packed([row for row in rows if row[1] in user_at], item_at, user_at)
+
+
+def _packed(rows, item_at, user_at):
+    found = []
+    for time, user, shown, clicked in rows:
+        places = [(item, at) for at, item in enumerate(shown) if item in item_at]
+        places += [(item, UNKNOWN) for item in sorted(clicked - set(shown)) if item in item_at]
+        if places:
+            found.append((time, user_at[user], places, clicked))
+    shape = len(found), max((len(places) for _, _, places, _ in found), default=1)
+    items, clicks = torch.full(shape, UNKNOWN), torch.zeros(shape, dtype=torch.bool)
+    position = items.clone()
+    for row, (_, _, places, clicked) in enumerate(found):
+        for at, (item, place) in enumerate(places):
+            items[row, at], position[row, at] = item_at[item], place
+            clicks[row, at] = item in clicked
+    user = torch.tensor([row[1] for row in found], dtype=torch.long)
+    hour = torch.tensor([row[0] / 3600 for row in found], dtype=torch.float64)
+    return SlateLog(user, hour, items, position, clicks)
+
+
+def full(events, items, recipe=None, weight=0.0, categorical=("GENRES",)):
+    """A Version trained from nothing on all events, with offline metrics of a network that
+    never saw a tenth of the users, at this weight. Raises ValueError with too few events."""
+    recipe, count = recipe or Recipe(), len(events)
+    need(count >= LEAST, f"{count} interactions are too few to train on: {LEAST} are needed")
+    created, latest = creation_times(items, events), max(event.time for event in events)
+    names, people = sorted(created), list(dict.fromkeys(event.user for event in events))
+    table, categories = category_table(items, names, categorical)
+    log = slate_log(events, _places(names), _places(people))
+    need(log.clicks_SK.any(), "no event is a click, so nothing is learned")
+    users, metrics = len(people), {}
+    tested = torch.zeros(users, dtype=torch.bool)
+    luck = torch.Generator().manual_seed(recipe.seed)
+    tested[torch.randperm(users, generator=luck)[: users // 10]] = True
+    if (log.clicks_SK.sum(1)[tested[log.user_S]]).sum() >= 10 * tested.sum() > 0:
+        rest = log.rows(~tested[log.user_S])
+        net = item_network.train(rest, table, users, recipe)
+        known = item_network.beliefs(net, rest, users, recipe)
+        hours = torch.tensor([created[name] / 3600 for name in names], dtype=torch.float64)
+        cold = item_network.is_cold(hours, latest / 3600, CUTOFF_DAYS)
+        metrics = offline_metrics(net, known, log, tested, weight, cold, generator=luck)
+    net = item_network.train(log, table, users, recipe)
+    known = item_network.beliefs(net, log, users, recipe)
+    return Version(names, categories, created, latest, net, known, metrics)
+
+
+def _places(names):
+    return {name: at for at, name in enumerate(names)}
+
+
+def update(version, events, items, history):
+    """A Version with the parent's network, the new items, and beliefs moved by the new events;
+    `history` is {user: [(time, item), …]}, their clicks, of which a list's state has read those
+    before it. A list whose events come before and after an UPDATE counts in both."""
+    times = creation_times(items, events, version.created, version.latest)
+    latest = max([version.latest, *(event.time for event in events)])
+    version = _extended(version, sorted(set(items) - set(version.items)), items)
+    people = list(dict.fromkeys(event.user for event in events))
+    log, known = slate_log(events, version.at, _places(people)), version.known
+    if len(log):
+        past = [history.get(user, ()) for user in people]
+        theta = version.net.examined(log.position_SK).detach()
+        evidence = states_before(version, past, log), log.items_SK, theta, log.clicks_SK
+        known = item_network.update(known, *evidence)
+    return replace(version, known=known, created=times, latest=latest)
+
+
+def _extended(version, new, items):
+    """The version with rows for new items: the tower's answer, and the prior around it."""
+    if not new:
+        return version
+    table = category_table(items, new, vocabulary=version.categories)[0]
+    old = version.known
+    precision = torch.diag(1 / old.prior_P).expand(len(new), -1, -1)
+    grown = version.net.tower(table).detach(), precision, torch.linalg.inv(precision)
+    pairs = zip((old.mean_IP, old.precision_IPP, old.covariance_IPP), grown, strict=True)
+    known = Beliefs(*(torch.cat(pair) for pair in pairs), old.prior_P)
+    return replace(version, items=version.items + new, known=known)
+
+
+@torch.no_grad()
+def states_before(version, past, log, together=500):
+    """(S, P): each list's state, after its user's clicks before it; `past` is [(time, item), …]
+    for each user. Each history is read once, not once a list: so all of it, and not the latest
+    LONGEST clicks."""
+    known = [[(t, version.at[i]) for t, i in rows if i in version.at] for rows in past]
+    phi = torch.zeros(len(log), version.known.mean_IP.shape[1])
+    for first in range(0, len(known), together):
+        part = known[first : first + together]
+        most = max(map(len, part), default=0) or 1
+        padding = [(math.inf, UNKNOWN)] * most
+        padded = [(rows + padding)[:most] for rows in part]
+        item_UT = torch.tensor([[item for _, item in rows] for rows in padded])
+        states = version.net.states(item_UT, version.known.mean_IP)
+        chosen = ((log.user_S >= first) & (log.user_S < first + together)).nonzero()[:, 0]
+        user, when = log.user_S[chosen] - first, 3600 * log.hour_S[chosen] - 1e-3
+        times = torch.tensor([[t for t, _ in rows] for rows in padded], dtype=torch.float64)
+        before = torch.searchsorted(times[user], when[:, None])[:, 0]
+        phi[chosen] = states[user, before]
+    return phi
+
+
+@torch.no_grad()
+def state(version, clicks):
+    """(P,): the state of who clicked these items, oldest first; unknown ones do not count."""
+    at = version.at
+    rows = [at[item] for item in clicks if item in at][-LONGEST:]
+    history = torch.tensor([rows or [UNKNOWN]])
+    return version.net.states(history, version.known.mean_IP)[0, len(rows)]
+
+
+def answer(version, clicks, weight, cutoff_days, count, among=None, generator=None):
+    """[(item id, score)]: the best items for who clicked these, clicked ones left out; or the
+    order of the items `among`, unknown ones last. Scores are a softmax over what was ranked."""
+    at = version.at
+    cold = item_network.is_cold(-version.age_hours, 0.0, cutoff_days)
+    phi = state(version, clicks)[None]
+    found = item_network.scores(version.known, phi, weight, cold, generator)[0]
+    if among is None:
+        mask = torch.ones(len(found), dtype=torch.bool)
+        mask[[at[name] for name in clicks if name in at]] = False
+        rows = mask.nonzero()[:, 0]
+    else:
+        rows = torch.tensor([at[name] for name in among if name in at], dtype=torch.long)
+    share, order = torch.softmax(found[rows], 0).sort(descending=True, stable=True)
+    pairs = zip(rows[order[:count]].tolist(), share[:count].tolist(), strict=True)
+    best = [(version.items[row], part) for row, part in pairs]
+    return best + [(name, 0.0) for name in among or () if name not in at]
+
+
+def similar(version, item, count):
+    """The items whose vectors point most nearly the same way, by cosine."""
+    at = version.at
+    need(item in at, f"item {item!r} is not in the solution version")
+    vectors = version.known.mean_IP[:, :-1]  # the last number is the same for every user
+    vectors = torch.nn.functional.normalize(vectors, dim=1)
+    near = vectors @ vectors[at[item]]
+    near[at[item]] = -torch.inf
+    best = near.topk(min(count, len(near) - 1))
+    return [(version.items[row], float(near[row])) for row in best.indices.tolist()]
+
+
+def _network(weights):
+    width, places = weights["gru.weight_hh_l0"].shape[1], len(weights["place_K"]) + 1
+    net = ItemNetwork(weights["genres_IG"], width, places)
+    net.load_state_dict(weights)
+    return net.eval()
+
+
+def save(version, path):
+    """Write a version whole or not at all: a reader never sees half a file."""
+    names = [field.name for field in dataclasses.fields(Version)]
+    fields = {n: getattr(version, n) for n in names if n not in ("net", "known")}
+    kept = {"fields": fields, "net": version.net.state_dict(), "known": vars(version.known)}
+    torch.save(kept, f"{path}.part")
+    os.replace(f"{path}.part", path)
+
+
+def load(path):
+    """The Version of a file, which may hold tensors, numbers and texts alone: no code runs."""
+    kept = torch.load(path, weights_only=True)
+    return Version(net=_network(kept["net"]), known=Beliefs(**kept["known"]), **kept["fields"])
+
+
+def main(folder):
+    """Do the folder's job."""
+    torch.set_num_threads(1)
+    job = json.loads((folder / "job.json").read_text(encoding="utf-8"))
+    rows = map(json.loads, (folder / "events.jsonl").read_text(encoding="utf-8").splitlines())
+    events = [Event(**row | {"impression": tuple(row["impression"])}) for row in rows]
+    if job["mode"] == "FULL":
+        recipe = Recipe(**job["recipe"])
+        made = full(events, job["items"], recipe, job["weight"], job["categorical"])
+    else:
+        try:
+            parent = load(folder / "previous.pt")
+        except Exception as error:
+            raise ValueError(f"the parent cannot be read, so train FULL: {error}") from error
+        made = update(parent, events, job["items"], job["history"])
+    save(made, folder / "version.pt")
+
+
+def _end_with_parent():
+    os.read(0, 1)  # nothing more is sent: this ends when the parent is gone, however it went
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    if not os.read(0, 100):  # a line says that the job lies in the folder
+        sys.exit("nobody is left who wants this version")
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    try:
+        main(Path(sys.argv[1]))
+    except ValueError as error:
+        sys.exit(str(error))  # the reason stands in the version's failureReason
