@@ -18,7 +18,6 @@ Shapes: `…` any leading axes, `K` options or components, `T` topics.
 import inspect
 import math
 from dataclasses import dataclass
-from functools import wraps
 
 from array_backends import distances, logsumexp, of, take
 from story import BEFORE, Variable
@@ -26,21 +25,8 @@ from story import BEFORE, Variable
 LOG_2_PI = math.log(2 * math.pi)
 
 
-class Law:
-    """A law of two fields, an array and what is broadcast to it, or a number of draws."""
-
-    @classmethod
-    def joined(cls, laws, axis):
-        """One law of many steps, which lie along a new axis of its draw."""
-        first, second = zip(*(vars(law).values() for law in laws), strict=True)
-        if cls is not Choice:
-            second = [0 * one + more for one, more in zip(first, second, strict=True)]
-        stack = of(*first).stack
-        return cls(stack(first, axis), second[0] if cls is Choice else stack(second, axis))
-
-
 @dataclass(frozen=True, eq=False)
-class Normal(Law):
+class Normal:
     """Independent normal numbers: `Normal(mean, 0.5)`; the mean has the shape of the draw."""
 
     mean: object
@@ -57,7 +43,7 @@ class Normal(Law):
 
 
 @dataclass(frozen=True, eq=False)
-class Uniform(Law):
+class Uniform:
     """Independent uniform numbers between `start` and `start` + `width`, which may be negative.
 
     The start has the shape of the draw; the width is broadcast to it.
@@ -80,7 +66,7 @@ class Uniform(Law):
 
 
 @dataclass(frozen=True, eq=False)
-class Choice(Law):
+class Choice:
     """One of the K options of logits (…, K); with a count, so many of each row, (…, count)."""
 
     logits: object
@@ -198,15 +184,11 @@ def linear_gaussian(name, start, drift, scale, shock=None):
             ),
         )
 
-    @wraps(start)
-    def calm(**told):
-        return 0 * start(**told)
-
     def shaken(s, told, noise):
         return expected(s, told) + scale * noise
 
     noise = _after(name, lambda: (), lambda s, _: Normal(0 * s, 1.0))
-    return Variable(shock, calm, noise), Variable(
+    return Variable(shock, lambda: 0.0, noise), Variable(
         name, start, _after(name, drift, shaken, shock)
     )
 

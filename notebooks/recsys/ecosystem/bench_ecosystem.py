@@ -2,11 +2,12 @@
 
     python -m bench_ecosystem --rounds 3
 
-All contestants run the same worlds for as many steps, at the article's sizes. First all tell
-the same story: in float64, with the same noise. Then each has its own best settings: the batch
-is float32 and its noise on a CPU NumPy's; the compiled one draws by torch, so that the compiler
-can fuse it; one user at a time is the plain loop over users, whose noise is drawn for all of
-them at once. Compiling is timed apart.
+All contestants run the same worlds for as many steps, at the article's sizes. First the loops
+and both back ends must tell the same story, in float64 with the same noise, and the compiled
+one, whose noise is its own, a story of the same mean. Then each has its own best settings: the
+batch is float32 and its noise on a CPU NumPy's; the compiled one draws by torch, so that the
+compiler can fuse it; one user at a time is the plain loop over users in float64, whose noise is
+drawn for all of them at once. Compiling is timed apart.
 """
 
 import argparse
@@ -89,6 +90,14 @@ def agree(users=50, horizon=4):
     return max(check.close(one.utility[:, 0], plain, atol=1e-9, why=why) for one in told)
 
 
+def same_in_mean(first, second):
+    """By how many standard errors two outcomes' utilities (H, W) differ; Failed from 5 on."""
+    gaps = (first.utility - second.utility)[1:].ravel()  # the first step has none
+    apart = abs(gaps.mean()) / (gaps.std(ddof=1) / len(gaps) ** 0.5)
+    check.that(apart < 5, f"the compiled story's mean is {apart:.1f} standard errors away")
+    return float(apart)
+
+
 def contestants(worlds, steps, users, where="cpu", compiled=True):
     """{label: function}, each telling `steps` steps of as many worlds; seconds of compiling."""
     means, policy, took = world.draw_providers(worlds, 0), world.provider_aware(CAP), 0.0
@@ -123,6 +132,8 @@ def main(arguments=None):
     receipt.record("difference_to_plain_loops", agree(), "utility")
     pairs, took = contestants(given.worlds, given.steps, given.users, tier.device)
     receipt.record("compile_time", took, "s")
+    told = (pairs[NAMES[name]]() for name in ("batch", "compiled"))
+    receipt.record("compiled_gap_of_means", same_in_mean(*told), "standard errors")
     race = bench.race(pairs, given.rounds, warmup=1, reference=NAMES["one_user"])
     print(race)
     work = given.worlds * given.steps

@@ -9,6 +9,7 @@ bench stops. numpyro's loop is compiled once, ahead, and timed apart.
 """
 
 import argparse
+import os
 import time
 from functools import partial
 
@@ -149,6 +150,9 @@ def main(arguments=None):
         parser.add_argument(f"--{name}", type=int, default=size)
     given = parser.parse_args(arguments)
     torch.set_num_threads(given.threads)
+    if given.threads == 1:  # XLA reads this when it starts, at its first operation
+        one = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+        os.environ.setdefault("XLA_FLAGS", one)
     receipt = receipts.start("ecosystem", "cpu", given.threads)
     receipt.sizes(**{name: vars(given)[name] for name in sizes})
     record = drawn_log(given.steps, given.users)
@@ -157,6 +161,7 @@ def main(arguments=None):
         latent.posterior, log, given.users, given.draws, given.warmup, leapfrogs=LEAPFROGS
     )
     about, samples = ours()
+    check.that(samples.divergences == 0, f"{samples.divergences} moves of ours diverged")
     own = samples.draws[..., : 1 + given.users * latent.TOPICS]
     calls, worth = {"ours, HMC": ours}, {"ours, HMC": hamiltonian.effective_size(own).min()}
     if numpyro:

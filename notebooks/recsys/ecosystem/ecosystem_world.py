@@ -222,7 +222,7 @@ def run(
     CPU. ValueError for sizes below 1 or means that do not fit.
     """
     for name, value in {"worlds": worlds, "horizon": horizon, "users": users}.items():
-        if not isinstance(value, int) or value < 1:
+        if type(value) is not int or value < 1:
             raise ValueError(f"{name}={value!r}; a whole number from 1 on is allowed")
     means = draw_providers(worlds, seed) if provider_means is None else provider_means
     means = _checked_means(means, worlds)

@@ -1,4 +1,4 @@
-"""Users whose satisfaction nobody logs, and three ways to learn how sensitive it is.
+"""Users whose satisfaction nobody logs, and four ways to learn how sensitive it is.
 
 After the application `latent_variable_model_learning` of RecSim NG: a user with an intent, a
 point among T topics, sees a slate of K items each step and takes one or none, by a logit over
@@ -128,7 +128,7 @@ class Hidden:
         return story.log_probability(self.record(q), backend, leading=1)
 
     def likelihood(self, q):
-        """The same without the prior of the sensitivity, (C,): for maximum likelihood."""
+        """The same without the prior of the sensitivity, (C,): for the joint maximum."""
         far = (q[:, 0] - PRIOR[0]) / PRIOR[1]
         return self.density(q) + 0.5 * far * far
 
@@ -183,19 +183,26 @@ def likeliest(record, users, start=0.5, rounds=60):
     return value, (-bend.detach()).rsqrt()
 
 
-def expectation_maximisation(log, users, iterations=10, moves=3, start=0.5, chains=4, seed=0):
+def expectation_maximisation(
+    log, users, iterations=10, moves=3, start=0.5, chains=4, seed=0, rate=None
+):
     """The sensitivities (iterations + 1, L) of Monte-Carlo EM on L logs without satisfaction.
 
     Each iteration draws the hidden values given the sensitivity (E: `moves` of HMC from where
     the chains are) and takes a Newton step in the logit, cut at ±1, on the mean
     log-probability of these draws (M). Each log stands in `chains` rows in a row (`repeated`).
     Once it has settled the path wanders about its mean, since draws are few.
+
+    With a `rate` it is plain maximum likelihood instead: gradient ascent on the likelihood with
+    the hidden values summed out, whose slope is the draws' mean slope (Fisher's identity). Its
+    steps are rate · slope / √(sum of squared slopes so far), AdaGrad's. Both climb the same
+    hill, and neither has a prior of the sensitivity.
     """
     like = log["recommender.slate"][0]
     if len(like) % chains:
         raise ValueError(f"{len(like)} rows are no multiple of {chains} chains for each log")
     logit = torch.logit(torch.full_like(like[::chains, 0, 0, 0], start))
-    path, q, size, variance = [torch.sigmoid(logit)], None, 0.2, None
+    path, q, size, variance, squares = [torch.sigmoid(logit)], None, 0.2, None, 0.0
     for turn in range(iterations):
         logit = logit.detach().requires_grad_(True)
         level = torch.sigmoid(logit).repeat_interleave(chains)
@@ -203,24 +210,27 @@ def expectation_maximisation(log, users, iterations=10, moves=3, start=0.5, chai
         if not turn:
             q = held.start(seed)
             variance = held.prior_variance(q)
-        told = {"warmup": 0 if turn else 40, "leapfrogs": 6, "seed": seed + turn}
+        told = {"warmup": 0 if turn else 40, "leapfrogs": 6, "seed": 1000 * seed + turn}
         told |= {"step_size": size, "variance": variance}
         found = hamiltonian.sample(held.density, q, moves, **told)
         q, size, variance = found.draws[-1], found.step_size, found.variance
         score = sum(free.density(draws) for draws in found.draws).reshape(-1, chains).mean(1)
         (slope,) = torch.autograd.grad(score.sum(), logit, create_graph=True)
         (bend,) = torch.autograd.grad(slope.sum(), logit)
-        step = slope / bend.clamp(max=-1e-3).abs()
+        squares = squares + slope.detach().square()
+        step = rate * slope / squares.sqrt() if rate else slope / bend.clamp(max=-1e-3).abs()
         logit = (logit + step.clamp(-1, 1)).detach()
         path.append(torch.sigmoid(logit))
     return torch.stack(path)
 
 
 def jointly_likeliest(hidden, rounds=60):
-    """The rows q, (C, Q), at which the likelihood is highest: everything at once, by L-BFGS.
+    """The rows q, (C, Q), of the joint maximum: everything hidden at once, by L-BFGS.
 
-    The most likely configuration of all that is hidden. Its sensitivity is that of one best
-    explanation, not of all explanations by their weight, and so it is biased.
+    The most likely configuration of all that is hidden, with the priors of intents and shocks.
+    Not maximum likelihood, which sums out what is hidden: this counts one best explanation,
+    and with a hidden number for each observation its error does not fade (Neyman and Scott
+    1948).
     """
     q = hidden.start(spread=0.0).requires_grad_(True)
     optimiser = torch.optim.LBFGS([q], max_iter=rounds, line_search_fn="strong_wolfe")
@@ -236,19 +246,19 @@ def jointly_likeliest(hidden, rounds=60):
 
 
 def sum_taken(record):
-    """The sum of the items that each user took, (W, U, T): all that clicks alone say."""
+    """The sum of items taken, less their slates' means, (W, U, T): what clicks alone say."""
     total = 0.0
     for slate, choice in zip(*(record[name] for name in LOGGED), strict=True):
         taken = choice < SLATE
         place = choice.clamp(max=SLATE - 1)[..., None, None]
-        total = total + take(slate, place, -2)[..., 0, :] * taken[..., None]
+        total = total + (take(slate, place, -2)[..., 0, :] - slate.mean(-2)) * taken[..., None]
     return total
 
 
 def posterior(log, users, steps=300, warmup=300, leapfrogs=10, seed=0):
     """(`Hidden`, `Samples`) of HMC over all that a log of clicks leaves open."""
     hidden = Hidden(log, users)
-    start = hidden.start(seed)
+    start = hidden.start(seed + 1_000_000)  # not the noise of the moves
     told = {"warmup": warmup, "leapfrogs": leapfrogs, "step_size": 0.2, "seed": seed}
     told["variance"] = hidden.prior_variance(start)
     return hidden, hamiltonian.sample(hidden.density, start, steps, **told)

@@ -21,8 +21,6 @@ import inspect
 from dataclasses import dataclass, field
 from functools import partial
 
-from array_backends import of
-
 BEFORE, BACKEND = "_before", "backend"
 
 
@@ -38,7 +36,6 @@ class Variable:
 @dataclass(frozen=True)
 class Entity:
     """A kind of actors: `Entity("user", (Variable(…), …), {"slate": "shop.slate"})`.
-
 
     `binds` says which variable a parameter means, so that one template serves several kinds.
     """
@@ -68,25 +65,18 @@ class Story:
         self.names = tuple(_ordered(self._initial))
         self._order = tuple(_ordered(self._next))
 
-    def simulate(self, steps, backend, keep=None, given=None, advance=None):
+    def simulate(self, steps, backend, keep=None, advance=None):
         """The record, {variable: list of its values at each step}, of `steps` ≥ 1 steps.
 
-        `keep` names the variables to record, default all; `given`, a record, holds values for
-        random variables that are replayed, not drawn. `advance` stands in for the method of
-        that name once the first step is done, such as a compiled one.
+        `keep` names the variables to record, default all. `advance` stands in for the method
+        of that name once the first step is done, such as a compiled one.
         """
         _checked_steps(steps)
         kept = self._known(self.names if keep is None else keep)
-        given, record, values = self._known(given or {}), {name: [] for name in kept}, {}
-
-        def found(step, name, law):
-            return _recorded(given, name, step) if name in given else law.draw(backend)
-
-        for step in range(steps):
-            if values and advance:
-                values = advance(values)
-            else:
-                values = self.advance(values, backend, partial(found, step))
+        record, values = {name: [] for name in kept}, {}
+        for _ in range(steps):
+            own = advance if values and advance else partial(self.advance, backend=backend)
+            values = own(values)
             for name in kept:
                 record[name].append(values[name])
         return record
@@ -100,16 +90,16 @@ class Story:
         self._known(record)
         steps = max((len(values) for values in record.values()), default=0)
         _checked_steps(steps)
-        drawn, values = {}, {}
+        scores, values = [], {}
 
         def found(step, name, law):
             value = _recorded(record, name, step)
-            drawn.setdefault((name, step > 0), []).append((law, value))
+            scores.append(_summed(law.log_density(value), leading))
             return value
 
         for step in range(steps):
             values = self.advance(values, backend, partial(found, step))
-        return sum(_score(pairs, leading) for pairs in drawn.values())
+        return sum(scores)
 
     def advance(self, before, backend, found=None):
         """{variable: value} one step after `before`, or at the start where that is empty.
@@ -175,16 +165,6 @@ def _ordered(rules):
         order += ready
         waiting = {name: rule for name, rule in waiting.items() if name not in ready}
     return order
-
-
-def _score(pairs, leading):
-    """The log-density of one variable's values under their laws, all steps in one call."""
-    laws, values = zip(*pairs, strict=True)
-    join = getattr(laws[0], "joined", None)
-    if join and len(laws) > 1:
-        laws, values = [join(laws, leading)], [of(*values).stack(values, leading)]
-    scores = (law.log_density(value) for law, value in zip(laws, values, strict=True))
-    return sum(_summed(score, leading) for score in scores)
 
 
 def _summed(score, leading):

@@ -1,12 +1,11 @@
-"""The recorded study of worlds: policies at full size, and an advertiser.
+"""The recorded study of worlds: policies at full size.
 
     python study_ecosystem.py --threads 1       # from the slice's folder; some ten minutes
 
 In each world (a draw of providers) every policy runs as often as the others, with the same
-users and noise in run number r, and the policy with the cap of 1.2 once more with an ad. A
-world's number is the mean of its runs; intervals are 95 % (Student's t) over worlds, of
-differences within worlds. The number of worlds, the runs and the caps were fixed before the
-first of them ran; none was chosen by what came out.
+users and noise in run number r. A world's number is the mean of its runs; intervals are 95 %
+(Student's t) over worlds, of differences within worlds. The number of worlds, the runs and the
+caps were fixed before the first of them ran; none was chosen by what came out.
 """
 
 import argparse
@@ -15,31 +14,27 @@ import numpy as np
 import torch
 from array_backends import fastest
 from ecosystem_outcome import gini
-from ecosystem_world import Advertiser, draw_providers, provider_aware, run
+from ecosystem_world import draw_providers, provider_aware, run
 from helpers import device, receipts
 from scipy import stats
 
 CAPS = {"myopic": 0.0, "cap_0_3": 0.3, "cap_1_2": 1.2, "cap_3": 3.0}
 EDGE = 50  # steps that count as the beginning, and as the end
-AD = Advertiser((0.0, 0.0), bid=2.0, price=1.0, budget=5_000.0)
-UNITS = {"survivors": "providers", "gini": "Gini", "late_gini": "Gini"}
-UNITS |= {"spent": "%", "ran_out_at": "step", "clicks": "clicks"}  # all else is utility
+UNITS = {"survivors": "providers", "gini": "Gini", "late_gini": "Gini"}  # else utility
 ENDS = {"cap_1_2_gain": "low", "concentration": "high", "myopic_gini_moved": "low"}
 ENDS |= {"topics_beyond_clicks": "low"}  # of an interval, where a claim is about its sign
 
 
 def world(number, given, where):
-    """{policy: its measures} of one draw of providers, and "ad", what the ad changes."""
+    """{policy: its measures} of one draw of providers, all with the same users and noise."""
     means = draw_providers(1, number)[0]
 
-    def told(cap, ad=None):
+    def told(cap):
         backend = fastest(1000 + number, where)
-        about = given.runs, given.horizon, number, means, given.users, ad, backend
-        return run(provider_aware(cap), *about)
+        about = given.runs, given.horizon, number, means, given.users
+        return measures(run(provider_aware(cap), *about, backend=backend))
 
-    outs = {name: told(cap) for name, cap in CAPS.items()}
-    found = {name: measures(out) for name, out in outs.items()}
-    return found | {"ad": advertised(outs["cap_1_2"], told(CAPS["cap_1_2"], AD))}
+    return {name: told(cap) for name, cap in CAPS.items()}
 
 
 def measures(out):
@@ -55,18 +50,6 @@ def measures(out):
         "late_gini": float(gini(out.clicks[late]).mean()),
         "runs": out.cumulative,
         "path": out.utility.mean(1).cumsum(),
-    }
-
-
-def advertised(plain, with_ad):
-    """{measure: number}: what an ad earns and costs, means over the runs of one world."""
-    left = with_ad.budget
-    return {
-        "spent": float(100 * (1 - left[-1].mean() / AD.budget)),
-        "ran_out_at": float((left > 0).sum(0).mean()),
-        "clicks": float(with_ad.ad_clicks.sum(0).mean()),
-        "utility": float((with_ad.cumulative - plain.cumulative).mean()),
-        "survivors": float((with_ad.survivors[-1] - plain.survivors[-1]).mean()),
     }
 
 
@@ -88,13 +71,13 @@ def record_interval(receipt, name, values, unit):
 
 
 def record_worlds(receipt, found):
-    """None; policies, their gains within worlds, what concentration costs, and the ad."""
+    """None; policies, their gains within worlds, and what concentration costs."""
 
     def each(policy, measure):
         return np.array([one[policy][measure] for one in found])
 
     for policy in CAPS:
-        for name in ("cumulative", "survivors", "late_gini", "early_utility", "late_utility"):
+        for name in ("cumulative", "survivors", "late_gini"):
             unit = UNITS.get(name, "utility")
             record_interval(receipt, f"{policy}_{name}", each(policy, name), unit)
         if policy == "myopic":
@@ -120,8 +103,6 @@ def record_worlds(receipt, found):
     within, between = runs.var(1, ddof=1).mean() ** 0.5, runs.mean(1).std(ddof=1)
     receipt.record("study_spread_of_runs", float(within), "utility")
     receipt.record("study_spread_of_worlds", float(between), "utility")
-    for name in found[0]["ad"]:
-        record_interval(receipt, f"ad_{name}", each("ad", name), UNITS.get(name, "utility"))
 
 
 def begun(doc, sizes):

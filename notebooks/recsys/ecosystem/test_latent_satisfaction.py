@@ -154,6 +154,15 @@ def test_expectation_maximisation_settles_near_the_truth_from_either_side():
     assert (paths[0][-2:] - paths[1][-2:]).mean(0).abs().max() < 0.1
 
 
+def test_plain_maximum_likelihood_climbs_where_expectation_maximisation_does():
+    record = latent.draw_log(7, 2, 20, backend(2), truth(0.45, 0.85))
+    log, told = latent.repeated(record, 2), {"moves": 1, "chains": 2}
+    plain = latent.expectation_maximisation(log, 20, 9, rate=0.5, **told)
+    other = latent.expectation_maximisation(log, 20, 4, **told)
+    assert (plain[-4:].mean(0) - other[-2:].mean(0)).abs().max() < 0.12
+    assert float((torch.logit(plain[1]) - torch.logit(plain[0])).abs().max()) < 0.51  # a rate
+
+
 def test_rows_of_logs_and_chains_must_agree():
     log = latent.repeated(latent.draw_log(3, 1, 2, backend(), truth(0.5)), 3)
     with pytest.raises(ValueError, match="no multiple of 2"):
@@ -173,12 +182,22 @@ def test_the_joint_maximum_is_a_maximum(hidden):
     assert abs(float(slope[0, 0])) < 0.02  # in the logit; with the prior it would lean to that
 
 
-def test_clicks_alone_sum_what_was_taken_and_nothing_else():
+def test_the_joint_likelihood_leaves_the_prior_of_the_sensitivity_out(hidden):
+    about, _ = hidden
+    q = about.start(seed=3).repeat(2, 1)
+    q[:, 0] = truth(-1.5, 3.0)
+    log = latent.repeated(about.log, 2)
+    free, held = latent.Hidden(log, USERS), latent.Hidden(log, USERS, torch.sigmoid(q[:, 0]))
+    gap = free.likelihood(q) - held.density(q[:, 1:])  # what is left of the prior: a constant
+    torch.testing.assert_close(gap, torch.full_like(gap, -0.5 * np.log(2 * np.pi)))
+
+
+def test_clicks_alone_sum_what_was_taken_beside_what_was_shown():
     slate = torch.arange(24.0).reshape(1, 2, 4, 3)
     record = {"recommender.slate": [slate, slate]}
     record["user.choice"] = [torch.tensor([[1, 4]]), torch.tensor([[0, 4]])]
     found = latent.sum_taken(record)
-    assert found.tolist() == [[[3.0, 5.0, 7.0], [0.0, 0.0, 0.0]]]
+    assert found.tolist() == [[[-6.0, -6.0, -6.0], [0.0, 0.0, 0.0]]]  # −1.5 and −4.5 each
 
 
 def test_the_posterior_knows_more_than_the_prior(hidden):
