@@ -6,10 +6,9 @@ disfluency. A subsequence can often be placed in several ways ("did no what did 
 from the right, since speakers repair by saying something again, and the last saying counts.
 
 Kinds follow Shriberg (1994): a *reparandum* is taken back, an *interregnum* ("no wait") stands
-between it and the *repair*, an *edit* is a filler that takes nothing back. Disfl-QA does not mark
-them, so the cue words at the end of what is left over are called interregnum, by a list. How far
-a repair reaches is not known there; only its first word, the *repair onset*, is.
-"""
+between it and the *repair*, an *edit* is a filler that takes nothing back. Disfl-QA does not
+mark them, so the cue words at the end of what is left over are called interregnum, by a list.
+How far a repair reaches is not known there; only its first word, the *repair onset*, is."""
 
 import json
 import re
@@ -20,10 +19,11 @@ from pathlib import Path
 
 KINDS = ("fluent", "edit", "repair onset", "repair", "reparandum", "interregnum")
 DISFLUENT = {"edit", "reparandum", "interregnum"}
-CUES = frozenset(
+_CUES = (
     "uh um er ah oh no not sorry wait actually rather mean i make that well or okay scratch "
-    "excuse me correction nevermind hold on never mind hmm yeah say just".split()
+    "excuse me correction nevermind hold on never mind hmm yeah say just"
 )
+CUES = frozenset(_CUES.split())
 LONGEST = 96  # words; the longest of Disfl-QA has 90
 
 
@@ -88,11 +88,13 @@ def kinds_by_cues(words: Sequence[str], labels: Sequence[int]) -> tuple[str, ...
 
 
 def read(path: Path) -> tuple[list[Utterance], list[tuple[str, ...]], int]:
-    """The labelled utterances of a Disfl-QA file, the fluent originals of the same rows, and how
-    many rows have no labels (the original is no subsequence)."""
+    """The labelled utterances of a Disfl-QA file, the fluent originals of the same rows, and
+    how many rows have no labels (the original is no subsequence)."""
     try:
         rows = json.loads(Path(path).read_text(encoding="utf-8"))
-        pairs = [(words_of(row["original"]), words_of(row["disfluent"])) for row in rows.values()]
+        pairs = [
+            (words_of(row["original"]), words_of(row["disfluent"])) for row in rows.values()
+        ]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         why = 'it must be JSON: {id: {"original": text, "disfluent": text}}'
         raise ValueError(f"{path} is no file of Disfl-QA: {error!r}; {why}") from error
@@ -111,7 +113,8 @@ def fluent(words: Sequence[str]) -> Utterance:
 
 
 class Vocabulary:
-    """Word numbers: 0 is padding, 1 the mask of pre-training, then frequent words, then buckets.
+    """Word numbers: 0 is padding, 1 the mask of pre-training, then frequent words, then
+    buckets.
 
     A rare word gets the bucket of its hash (FNV-1a, 32 bits), so that the *same* rare word said
     twice has the same number: a repetition stays visible. Unknown words are never an error.
@@ -134,13 +137,13 @@ class Vocabulary:
     def __call__(self, words: Sequence[str]) -> list[int]:
         """Numbers of 1 to 96 words; ValueError for none, for more, or for what is no word."""
         if not 1 <= len(words) <= LONGEST:
-            raise ValueError(f"1 to {LONGEST} words are allowed, got {len(words)}: places end there")
+            raise ValueError(f"1 to {LONGEST} words are allowed, got {len(words)}")
         if isinstance(words, str) or not all(isinstance(word, str) and word for word in words):
-            raise ValueError(f"a list of words is needed, got {words!r:.60}: use words_of(text)")
+            raise ValueError(
+                f"a list of words is needed, got {words!r:.60}: use words_of(text)"
+            )
         first = 2 + len(self.words)
-        return [
-            self._numbers.get(word) or first + fnv1a(word) % self.buckets for word in words
-        ]
+        return [self._numbers.get(word) or first + fnv1a(word) % self.buckets for word in words]
 
 
 def fnv1a(word: str) -> int:

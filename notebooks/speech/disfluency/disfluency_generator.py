@@ -1,11 +1,12 @@
 """Disfluencies made on purpose, with typed spans: fillers, repetitions, repairs and restarts.
 
-The scheme is Shriberg's (1994): reparandum, interruption point, interregnum, repair. Her rate for
-Switchboard, as the article quotes it: half of the sentences of 10 to 13 (fluent) words hold a
-disfluency, and longer ones more. We put one before each word with probability
+The scheme is Shriberg's (1994): reparandum, interruption point, interregnum, repair. Her rate
+for Switchboard, as the article quotes it: half of the sentences of 10 to 13 (fluent) words
+hold a disfluency, and longer ones more. We put one before each word with probability
     r = 1 - 0.5 ** (1 / 11.5),  so that  P(at least one in n words) = 1 - (1 - r) ** n,
-which is one half in the middle of that range. The shares of the kinds (`SHARES`), lengths and cue
-words are our choice, not hers; what is measured on these sentences is measured on our choice.
+which is one half in the middle of that range. The shares of the kinds (`SHARES`), lengths and
+cue words are our choice, not hers; what is measured on these sentences is measured on our
+choice.
 
 German sentences come from a small grammar of ours: they are generated, not transcribed.
 """
@@ -25,13 +26,23 @@ ENGLISH = {
 }
 GERMAN = {
     "fillers": ("äh", "ähm", "hm", "also", "na ja", "weißt du", "sozusagen"),
-    "cues": ("äh", "ähm", "nein", "quatsch", "ich meine", "nein warte", "oder vielmehr", "pardon"),
+    "cues": (
+        "äh",
+        "ähm",
+        "nein",
+        "quatsch",
+        "ich meine",
+        "nein warte",
+        "oder vielmehr",
+        "pardon",
+    ),
 }
 Alternatives = dict[str, tuple[str, ...]]
 
 
 def alternatives(texts: Sequence[Sequence[str]]) -> Alternatives:
-    """For each word, the words seen after it in `texts`: what a speaker might have said there."""
+    """For each word, the words seen after it in `texts`: what a speaker might have said
+    there."""
     found: dict[str, dict[str, None]] = {}
     for words in texts:
         for before, word in zip(("<s>", *words), words, strict=False):
@@ -107,10 +118,22 @@ def _one(choice: Sequence[str], rng: np.random.Generator) -> str:
     return choice[int(rng.integers(len(choice)))]
 
 
-_PEOPLE = "der Bürgermeister|die Lehrerin|der Pilot|die Ärztin|mein Bruder|unsere Nachbarin|der Chef|die Sängerin|der Bäcker|die Richterin|dein Onkel|die Trainerin"
-_THINGS = "den Bericht|das Paket|die Rechnung|den Schlüssel|das Fahrrad|die Zeitung|den Brief|das Auto|die Karte|den Kuchen|das Buch|die Lampe"
-_TIMES = "am Montag|am Freitag|gestern|heute früh|im Sommer|vor zwei Jahren|letzte Woche|um acht Uhr|am Abend|nach dem Essen"
-_PLACES = "in Berlin|in Hamburg|auf dem Markt|im Büro|am Bahnhof|in der Schule|bei uns|vor dem Haus|im Garten|in der Küche"
+_PEOPLE = (
+    "der Bürgermeister|die Lehrerin|der Pilot|die Ärztin|mein Bruder|unsere Nachbarin|"
+    "der Chef|die Sängerin|der Bäcker|die Richterin|dein Onkel|die Trainerin"
+)
+_THINGS = (
+    "den Bericht|das Paket|die Rechnung|den Schlüssel|das Fahrrad|die Zeitung|"
+    "den Brief|das Auto|die Karte|den Kuchen|das Buch|die Lampe"
+)
+_TIMES = (
+    "am Montag|am Freitag|gestern|heute früh|im Sommer|vor zwei Jahren|letzte Woche|"
+    "um acht Uhr|am Abend|nach dem Essen"
+)
+_PLACES = (
+    "in Berlin|in Hamburg|auf dem Markt|im Büro|am Bahnhof|in der Schule|"
+    "bei uns|vor dem Haus|im Garten|in der Küche"
+)
 _DONE = "gekauft|gefunden|verloren|bezahlt|gebracht|verkauft|gesehen|vergessen|geholt|repariert"
 _ASKED = "wann|warum|wo|wie oft|mit wem|wieso"
 

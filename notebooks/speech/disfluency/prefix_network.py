@@ -1,14 +1,15 @@
 """A small encoder with two heads for every word: disfluent or not, and predict or wait.
 
-After Chen et al. (2022): BERT with two linear heads. Ours is small enough to train on a CPU. The
-bidirectional network reads a whole prefix, and reads all of it again when a word is added, because
-each word's state depends on all words. The *causal* one reads to the left only: the states of old
-words do not change, so keys and values are kept and a new word costs one row. A causal state
-cannot learn what comes behind its word, so its head looks back instead: at word i it labels the
-words i, i - 1, ... i - BACK + 1, and a word older than that keeps its last label.
+After Chen et al. (2022): BERT with two linear heads. Ours is small enough to train on a CPU.
+The bidirectional network reads a whole prefix, and reads all of it again when a word is added,
+because each word's state depends on all words. The *causal* one reads to the left only: the
+states of old words do not change, so keys and values are kept and a new word costs one row. A
+causal state cannot learn what comes behind its word, so its head looks back instead: at word i
+it labels the words i, i - 1, ... i - BACK + 1, and a word older than that keeps its last
+label.
 
-Shapes: B prefixes, N words, D width, H heads, K words that a state labels (1, or BACK if causal).
-"""
+Shapes: B prefixes, N words, D width, H heads, K words that a state labels (1, or BACK if
+causal)."""
 
 import math
 from pathlib import Path
@@ -50,16 +51,28 @@ class Layer(nn.Module):
 class PrefixNetwork(nn.Module):
     """Words in, logits out; prefixes of a batch have one length, so nothing is padded.
 
-    `disfluent, wait = PrefixNetwork(900)(ids)`: ids (B, N) int64, both results (B, N, K) float32.
-    """
+    `disfluent, wait = PrefixNetwork(900)(ids)`: ids (B, N) int64, both results (B, N, K)
+    float32."""
 
     def __init__(
-        self, vocabulary: int, width: int = 64, layers: int = 2, heads: int = 4, causal: bool = False
+        self,
+        vocabulary: int,
+        width: int = 64,
+        layers: int = 2,
+        heads: int = 4,
+        causal: bool = False,
     ) -> None:
         super().__init__()
         if width % heads or min(vocabulary, width, layers, heads) < 1:
-            raise ValueError(f"width={width}, heads={heads}: sizes above 0, width a multiple of heads")
-        self.sizes = {"vocabulary": vocabulary, "width": width, "layers": layers, "heads": heads}
+            raise ValueError(
+                f"width={width}, heads={heads}: sizes above 0, width a multiple of heads"
+            )
+        self.sizes = {
+            "vocabulary": vocabulary,
+            "width": width,
+            "layers": layers,
+            "heads": heads,
+        }
         self.causal, self.back = causal, BACK if causal else 1
         self.word, self.place = nn.Embedding(vocabulary, width), nn.Embedding(LONGEST, width)
         self.layers = nn.ModuleList(Layer(width, heads) for _ in range(layers))
@@ -80,17 +93,22 @@ class PrefixNetwork(nn.Module):
         return self.disfluent(x_BND), self.wait(x_BND)
 
     def guess_words(self, ids_BN: Tensor) -> Tensor:
-        """Logits (B, N, V) of the words themselves, for masked pre-training; tied to the table."""
-        return self.encode(ids_BN) @ self.word.weight.T * math.sqrt(1 / self.word.weight.shape[1])
+        """Logits (B, N, V) of the words themselves, for masked pre-training; tied to the
+        table."""
+        return (
+            self.encode(ids_BN) @ self.word.weight.T * math.sqrt(1 / self.word.weight.shape[1])
+        )
 
     @torch.inference_mode()
     def step(self, id_B1: Tensor, cache: Cache | None, at: int) -> tuple[Tensor, Cache]:
         """Disfluency logits (B, K) after one more word, number `at`, and the cache with it.
 
-        Causal networks only: ValueError else, since a bidirectional state changes with each word.
-        """
+        Causal networks only: ValueError else, since a bidirectional state changes with each
+        word."""
         if not self.causal:
-            raise ValueError("a bidirectional network has no cache: each new word changes all states")
+            raise ValueError(
+                "a bidirectional network has no cache: each new word changes all states"
+            )
         x_BND, new = self.word(id_B1) + self.place.weight[at], []
         for layer, old in zip(self.layers, cache or [None] * len(self.layers), strict=True):
             x_BND, kept = layer(x_BND, True, old)
@@ -99,7 +117,8 @@ class PrefixNetwork(nn.Module):
 
 
 def attention_reference(q_ND: Tensor, k_ND: Tensor, v_ND: Tensor) -> Tensor:
-    """One head's attention in float64 loops: each word's mean of values, weighted by exp(q·k/√D)."""
+    """One head's attention in float64 loops: each word's mean of values, weighted by
+    exp(q·k/√D)."""
     out = torch.zeros(q_ND.shape, dtype=torch.float64)
     for i, q in enumerate(q_ND.double()):
         weights = [math.exp(float(q @ k) / math.sqrt(len(q))) for k in k_ND.double()]
@@ -111,9 +130,8 @@ def attention_reference(q_ND: Tensor, k_ND: Tensor, v_ND: Tensor) -> Tensor:
 def unrolled(logits_NK: Tensor) -> Tensor:
     """What a causal network says of word j at prefix i: (N, N) from one pass over the sentence.
 
-    Entry [i, j] for j <= i is the logit of state i for i - j words back, at most K - 1 back: older
-    words keep what state j + K - 1 said. Above the diagonal stands minus infinity.
-    """
+    Entry [i, j] for j <= i is the logit of state i for i - j words back, at most K - 1 back:
+    older words keep what state j + K - 1 said. Above the diagonal stands minus infinity."""
     size, back = logits_NK.shape
     i, j = torch.meshgrid(*[torch.arange(size, device=logits_NK.device)] * 2, indexing="ij")
     state = torch.minimum(i, j + back - 1)
@@ -152,7 +170,7 @@ def load(path: Path) -> tuple[dict[str, PrefixNetwork], Vocabulary]:
     from safetensors import safe_open
 
     with safe_open(path, "pt") as file:
-        kept, words = {key: file.get_tensor(key) for key in file.keys()}, file.metadata()
+        kept, words = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118, file.metadata()
     vocabulary = Vocabulary(words["words"].split(), int(words["buckets"]))
     found = {}
     for name in sorted({key.split("/")[0] for key in kept}):

@@ -1,17 +1,22 @@
-"""Training on prefixes: the loss as printed, why it cannot teach the wait head, and one that can.
+"""Training on prefixes: the loss as printed, why it cannot teach the wait head, and one that
+can.
 
 Chen et al. (2022) add three terms over the prefixes x_1 ... x_|x| of a sentence x; f gives the
 disfluency logits, g the wait logits, s is the sigmoid:
 
-    CE(f(x), y) + gamma * sum_i m(s(g(x_i))) . CE(f(x_i), y_i) + lambda * sum_i sum_j (i - j) s(g(x_i))_j
+    CE(f(x), y) + gamma * sum_i m(s(g(x_i))) . CE(f(x_i), y_i) + lambda * sum_i sum_j (i - j)
+    s(g(x_i))_j
 
-with m_j = 1 where j < k, and k the first word with s(g) > 0.5. The mask m is a step: its gradient
-with respect to g is zero everywhere. So the second term, the only one with a reason to wait,
-never reaches the wait head, and the third pushes it down: the network stops waiting.
+with m_j = 1 where j < k, and k the first word with s(g) > 0.5. The mask m is a step: its
+gradient with respect to g is zero everywhere. So the second term, the only one with a reason
+to wait, never reaches the wait head, and the third pushes it down: the network stops waiting.
 
-The version that works has a soft mask, m_j = prod_{l <= j} (1 - s(g_l)), the probability that no
-word up to j waits, if each drew on its own. With it, a wait on the newest word would be free,
-since i - j = 0 there; so a wait costs i - j + 1, the words waited if the next one decides it.
+The version that works (kind "soft") changes three things. The mask is the probability that no word
+up to j waits, if each drew on its own: m_j = prod_{l <= j} (1 - s(g_l)). A word that is held back
+costs its lag, (i - j + 1) (1 - m_j): as printed a wait on the newest word is free, and one early
+wait hides all words behind it for the price of one. And f learns from every prefix, as the
+all-prefix system does; the error that g weighs is held still. Else words that are hidden are no
+longer learned, so they are hidden for ever.
 
 Shapes: B prefixes of one length, N words. All sums are divided by the words of the batch.
 """
@@ -27,24 +32,27 @@ from prefix_network import PrefixNetwork, unrolled
 from torch import Tensor
 from torch.nn import functional as F
 
-Batch = tuple[Tensor, Tensor, Tensor]  # ids (B, N), labels (B, N), whether the prefix is all (B)
+Batch = tuple[
+    Tensor, Tensor, Tensor
+]  # ids (B, N), labels (B, N), whether the prefix is all (B)
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How to train: `kind` is full (whole sentences), prefixes, printed, or soft (both with waits).
+    """How to train: `kind` is full (whole sentences), prefixes, printed, or soft (both with
+    waits).
 
     `draws`: prefixes of each sentence in an epoch, beside the whole; None takes all of them.
     `batch` is in words.
     """
 
     kind: str = "soft"
-    epochs: int = 6
+    epochs: int = 3
     draws: int | None = 3
     rate: float = 2e-3
     batch: int = 2048
     gamma: float = 1.9
-    latency: float = 0.03
+    latency: float = 0.13
     dropout: float = 0.1
 
 
@@ -59,17 +67,24 @@ def term_masks(wait_BN: Tensor, soft: bool) -> Tensor:
 def wait_loss(
     found: tuple[Tensor, Tensor], batch: Batch, recipe: Recipe
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The three terms, weighted, for logits (B, N) of both heads; see the head of this module."""
+    """The three terms, weighted, for logits (B, N) of both heads; see the head of this
+    module."""
     (logits_BN, wait_BN), (_, labels_BN, whole_B) = found, batch
     soft, size = recipe.kind == "soft", logits_BN.shape[1]
     entropy_BN = F.binary_cross_entropy_with_logits(logits_BN, labels_BN, reduction="none")
     whole_B1 = whole_B[:, None].to(entropy_BN.dtype)
+    mask_BN = term_masks(wait_BN, soft)
     lag_N = torch.arange(size - 1, -1, -1, device=logits_BN.device) + soft
-    masked = term_masks(wait_BN, soft) * entropy_BN * (1 - whole_B1)
-    late = lag_N * torch.sigmoid(wait_BN) * (1 - whole_B1)
+    held_BN = 1 - mask_BN if soft else torch.sigmoid(wait_BN)
+    first = entropy_BN if soft else entropy_BN * whole_B1
+    second = mask_BN * (entropy_BN.detach() if soft else entropy_BN) * (1 - whole_B1)
+    late = lag_N * held_BN * (1 - whole_B1)
     count = labels_BN.numel()
-    first = (entropy_BN * whole_B1).sum() / count
-    return first, recipe.gamma * masked.sum() / count, recipe.latency * late.sum() / count
+    return (
+        first.sum() / count,
+        recipe.gamma * second.sum() / count,
+        recipe.latency * late.sum() / count,
+    )
 
 
 def wait_loss_reference(
@@ -88,8 +103,9 @@ def wait_loss_reference(
     total, mask, soft = 0.0, 1.0, recipe.kind == "soft"
     for j, (one, g) in enumerate(zip(entropy, waits, strict=True)):
         mask *= 1 - sigmoid(g) if soft else float(sigmoid(g) <= 0.5)
-        total += recipe.gamma * mask * one
-        total += recipe.latency * (len(logits) - 1 - j + soft) * sigmoid(g)
+        held = 1 - mask if soft else sigmoid(g)
+        total += one * soft + recipe.gamma * mask * one
+        total += recipe.latency * (len(logits) - 1 - j + soft) * held
     return total
 
 
@@ -100,7 +116,8 @@ def batches(
     rng: np.random.Generator,
     device: torch.device | str = "cpu",
 ) -> Iterator[Batch]:
-    """One epoch in random order: prefixes of one length each, whole sentences only if `full`."""
+    """One epoch in random order: prefixes of one length each, whole sentences only if
+    `full`."""
     by_length = defaultdict(list)
     for utterance in utterances:
         size = len(utterance.words)
@@ -153,11 +170,13 @@ def train(
 ) -> list[float]:
     """The mean loss of each epoch; the network is trained in place and left in evaluation mode.
 
-    Adam with a rate that falls in a line to zero. Word dropout (`recipe.dropout`) sends a word to a
-    random bucket-or-word number, all its copies in the prefix alike, so that repetition survives.
-    """
+    Adam with a rate that falls in a line to zero. Word dropout (`recipe.dropout`) sends a word
+    to a random bucket-or-word number, all its copies in the prefix alike, so that repetition
+    survives."""
     if recipe.kind not in ("full", "prefixes", "printed", "soft", "causal", "masked"):
-        raise ValueError(f"kind={recipe.kind!r}: full, prefixes, printed, soft or causal is allowed")
+        raise ValueError(
+            f"kind={recipe.kind!r}: full, prefixes, printed, soft or causal is allowed"
+        )
     rng, where = np.random.default_rng(seed), next(network.parameters()).device
     torch.manual_seed(seed)
     optimiser = torch.optim.AdamW(network.parameters(), lr=recipe.rate, weight_decay=0.01)
@@ -182,8 +201,8 @@ def train(
 
 
 def renamed(ids_BN: Tensor, size: int, share: float) -> Tensor:
-    """Word numbers with a share of the vocabulary mapped to other numbers, per batch: a word may
-    become another, but two copies of a word stay alike."""
+    """Word numbers with a share of the vocabulary mapped to other numbers, per batch: a word
+    may become another, but two copies of a word stay alike."""
     if not share:
         return ids_BN
     table = torch.arange(size, device=ids_BN.device)
@@ -217,10 +236,14 @@ def pretrain(
 
 @torch.inference_mode()
 def logits(
-    network: PrefixNetwork, utterances: Sequence[Utterance], vocabulary: Vocabulary, tokens=16384
+    network: PrefixNetwork,
+    utterances: Sequence[Utterance],
+    vocabulary: Vocabulary,
+    tokens=16384,
 ) -> list[tuple[Tensor, Tensor]]:
-    """For each utterance both heads' logits as (N, N): row i holds prefix i + 1, minus infinity
-    beyond it. A causal network needs one pass a sentence, a bidirectional one a pass a prefix."""
+    """For each utterance both heads' logits as (N, N): row i holds prefix i + 1, minus
+    infinity beyond it. A causal network needs one pass a sentence, a bidirectional one a pass
+    a prefix."""
     where = next(network.parameters()).device
     coded = [vocabulary(u.words) for u in utterances]
     if network.causal:

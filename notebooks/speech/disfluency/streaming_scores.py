@@ -1,9 +1,9 @@
 """Five scores for a labeller that reads a growing sentence.
 
-`predictions` of one utterance is a list of label lists, one for each prefix: predictions[i][j] is
-what is said of word j when i + 1 words are known: 1 disfluent, 0 fluent, None for "wait". `gold`
-has one label, 0 or 1, for each word. Definitions after Chen et al. (2022, arXiv 2205.00620), all
-counted over every prefix i and every word j <= i:
+`predictions` of one utterance is a list of label lists, one for each prefix: predictions[i][j]
+is what is said of word j when i + 1 words are known: 1 disfluent, 0 fluent, None for "wait".
+`gold` has one label, 0 or 1, for each word. Definitions after Chen et al. (2022, arXiv
+2205.00620), all counted over every prefix i and every word j <= i:
 
     P, R, F1     waits fall out of all counts, so waiting raises F1: read it beside the coverage
     edit overhead            labels changed after they were given, per word
@@ -11,9 +11,9 @@ counted over every prefix i and every word j <= i:
     average waiting time     words from k until k first gets any label (labelled k only)
     first-time detection     words from the repair's onset until its edit is first noticed
 
-Choices that the paper leaves open: a first label after waiting is no edit, a label that is taken
-back to "wait" is one; an edit noticed before its repair begins has first-time detection 0.
-"""
+Choices that the paper leaves open: a first label after waiting is no edit, a label that is
+taken back to "wait" is one; an edit noticed before its repair begins has first-time detection
+0."""
 
 import math
 from collections import defaultdict
@@ -28,8 +28,8 @@ Predictions = Sequence[Sequence[Label]]
 
 
 def checked(predictions: Predictions, gold: Sequence[int]) -> int:
-    """The number of words; ValueError unless there is one list for each prefix, and labels are
-    0, 1 or None (in `gold` 0 or 1)."""
+    """The number of words; ValueError unless each prefix has its list of labels, 0, 1 or None
+    (in `gold` 0 or 1)."""
     lengths = [len(row) for row in predictions]
     if lengths != list(range(1, len(gold) + 1)):
         raise ValueError(
@@ -39,12 +39,15 @@ def checked(predictions: Predictions, gold: Sequence[int]) -> int:
     bad = [x for row in predictions for x in row if x is not None and x not in (0, 1)]
     if bad or any(x not in (0, 1) for x in gold):
         got = bad[0] if bad else next(x for x in gold if x not in (0, 1))
-        raise ValueError(f"label {got!r}: 0 and 1 are allowed, and None for wait in predictions")
+        raise ValueError(
+            f"label {got!r}: 0 and 1 are allowed, and None for wait in predictions"
+        )
     return len(gold)
 
 
 def counts(predictions: Predictions, gold: Sequence[int]) -> tuple[int, int, int, int, int]:
-    """(both disfluent, called so wrongly, missed, labels given, labels possible) over all (i, j)."""
+    """(both disfluent, called so wrongly, missed, labels given, labels possible) over all (i,
+    j)."""
     size = checked(predictions, gold)
     pairs = [(x, gold[j]) for row in predictions for j, x in enumerate(row) if x is not None]
     hit = sum(1 for x, y in pairs if x == y == 1)
@@ -61,7 +64,8 @@ def _f1(hit: float, wrong: float, missed: float) -> tuple[float, float, float]:
 
 
 def streaming_f1(predictions: Predictions, gold: Sequence[int]) -> float:
-    """F1 of the disfluent words over all prefixes, waits left out; NaN where nothing is counted.
+    """F1 of the disfluent words over all prefixes, waits left out; NaN where nothing is
+    counted.
 
     `streaming_f1([[0], [None, 1]], [0, 1])` is 1.0.
     """
@@ -102,8 +106,9 @@ def waiting_times(predictions: Predictions, gold: Sequence[int]) -> list[int | N
 
 
 def onset_times(predictions: Predictions, gold: Sequence[int]) -> list[int]:
-    """For each run of disfluent words with a word behind it: how many words after that one (the
-    repair's onset) any word of the run is first called disfluent, at least 0; noticed runs only."""
+    """For each run of disfluent words with a word behind it: how many words after that one
+    (the repair's onset) any word of the run is first called disfluent, at least 0; noticed
+    runs only."""
     size, found = checked(predictions, gold), []
     for first, onset in runs(gold):
         at = [i for i in range(first, size) if 1 in predictions[i][first:onset]]
@@ -185,7 +190,10 @@ def score(predictions: Sequence[Predictions], gold: Sequence[Utterance]) -> Scor
 
 
 def f1_interval(
-    predictions: Sequence[Predictions], gold: Sequence[Utterance], draws: int = 300, seed: int = 0
+    predictions: Sequence[Predictions],
+    gold: Sequence[Utterance],
+    draws: int = 300,
+    seed: int = 0,
 ) -> tuple[float, float]:
     """95 % bootstrap interval of the streaming F1, whole utterances drawn with replacement."""
     table = np.array([counts(p, u.labels)[:3] for p, u in zip(predictions, gold, strict=True)])

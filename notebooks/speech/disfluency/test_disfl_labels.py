@@ -16,13 +16,13 @@ def test_the_articles_sentence():
     said, meant = dl.words_of(SAID), dl.words_of(MEANT)
     labels = dl.aligned(meant, said)
     assert [w for w, bad in zip(said, labels, strict=True) if bad] == (
-        "that's it's not it's not it's uh".split()
+        ["that's", "it's", "not", "it's", "not", "it's", "uh"]
     )
 
 
 def test_matching_from_the_right_keeps_the_repair():
-    said = "who did no what did they want".split()
-    assert dl.aligned("what did they want".split(), said) == (1, 1, 1, 0, 0, 0, 0)
+    said = ["who", "did", "no", "what", "did", "they", "want"]
+    assert dl.aligned(["what", "did", "they", "want"], said) == (1, 1, 1, 0, 0, 0, 0)
     assert dl.aligned(["a", "b"], ["a", "no", "a", "b"]) == (1, 1, 0, 0)
 
 
@@ -50,7 +50,7 @@ def test_runs_are_maximal():
 
 
 def test_kinds_by_cues():
-    said, labels = "who did no wait what uh now".split(), (1, 1, 1, 1, 0, 1, 0)
+    said, labels = ["who", "did", "no", "wait", "what", "uh", "now"], (1, 1, 1, 1, 0, 1, 0)
     kinds = ("reparandum",) * 2 + ("interregnum",) * 2 + ("repair onset", "edit", "fluent")
     assert dl.kinds_by_cues(said, labels) == kinds
 
@@ -67,7 +67,17 @@ def test_how_many_questions_are_labelled(part, count):
     assert without > 0
 
 
-@pytest.mark.parametrize("text", ["", "[]", "[1]", '{"a": 1}', '{"a": {"original": "x"}}', '{"a": {"original": 1, "disfluent": "x"}}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "[1]",
+        '{"a": 1}',
+        '{"a": {"original": "x"}}',
+        '{"a": {"original": 1, "disfluent": "x"}}',
+    ],
+)
 def test_a_broken_file_is_refused(tmp_path, text):
     if text == "[]":
         text = "[1, 2]"
@@ -77,7 +87,10 @@ def test_a_broken_file_is_refused(tmp_path, text):
 
 
 def test_a_row_without_alignment_is_counted(tmp_path):
-    rows = {"1": {"original": "a b", "disfluent": "b a"}, "2": {"original": "a", "disfluent": "uh a"}}
+    rows = {
+        "1": {"original": "a b", "disfluent": "b a"},
+        "2": {"original": "a", "disfluent": "uh a"},
+    }
     (tmp_path / "x.json").write_text(json.dumps(rows))
     labelled, originals, without = dl.read(tmp_path / "x.json")
     assert (len(labelled), originals, without) == (1, [("a",)], 1)
@@ -91,12 +104,22 @@ def test_frequent_words_have_numbers_and_rare_ones_share_buckets():
 
 
 def test_fnv1a_is_the_published_hash():
-    assert (dl.fnv1a(""), dl.fnv1a("a"), dl.fnv1a("foobar")) == (0x811C9DC5, 0xE40C292C, 0xBF9CF968)
+    assert (dl.fnv1a(""), dl.fnv1a("a"), dl.fnv1a("foobar")) == (
+        0x811C9DC5,
+        0xE40C292C,
+        0xBF9CF968,
+    )
 
 
 @pytest.mark.parametrize(
     ("bad", "words"),
-    [([], "1 to 96"), (["a"] * 97, "1 to 96"), ("who", "list of words"), ([1], "list of words"), ([""], "list")],
+    [
+        ([], "1 to 96"),
+        (["a"] * 97, "1 to 96"),
+        ("who", "list of words"),
+        ([1], "list of words"),
+        ([""], "list"),
+    ],
 )
 def test_what_has_no_numbers_is_refused(bad, words):
     with pytest.raises(ValueError, match=words):

@@ -27,7 +27,8 @@ def test_half_of_the_sentences_of_twelve_words_hold_one():
 def test_longer_sentences_hold_more():
     rng = np.random.default_rng(0)
     short, long = (
-        np.mean([any(dg.spoken(["a"] * n, rng, {}).labels) for _ in range(600)]) for n in (4, 30)
+        np.mean([any(dg.spoken(["a"] * n, rng, {}).labels) for _ in range(600)])
+        for n in (4, 30)
     )
     assert short < 0.35 < 0.7 < long
 
@@ -43,7 +44,11 @@ def test_labels_and_kinds_agree_and_all_kinds_occur():
 def test_a_reparandum_is_followed_by_its_repair():
     for _, u in said():
         for a, b in zip(u.kinds, u.kinds[1:], strict=False):
-            assert a not in ("reparandum", "interregnum") or b in (a, "interregnum", "repair onset")
+            assert a not in ("reparandum", "interregnum") or b in (
+                a,
+                "interregnum",
+                "repair onset",
+            )
 
 
 def test_the_rate_is_a_probability_and_its_ends_work():
@@ -64,7 +69,9 @@ def test_german_sentences_have_german_fillers():
     texts = [dg.german(rng) for _ in range(300)]
     assert len(set(texts)) > 250 and all(6 <= len(words) <= 16 for words in texts)
     told = [dg.spoken(w, rng, dg.alternatives(texts), dg.GERMAN) for w in texts]
-    heard = {w for u in told for w, kind in zip(u.words, u.kinds, strict=True) if kind == "edit"}
+    heard = {
+        w for u in told for w, kind in zip(u.words, u.kinds, strict=True) if kind == "edit"
+    }
     allowed = {w for one in dg.GERMAN["fillers"] for w in one.split()}
     assert heard and heard <= allowed
 

@@ -52,7 +52,9 @@ def test_unrolled_labels_equal_running_each_prefix():
     both = pn.unrolled(net(ids)[0][0])
     said = torch.full((13,), torch.nan)
     for i in range(13):
-        state = net(ids[:, : i + 1])[0][0, -1]  # what the newest state says of the last BACK words
+        state = net(ids[:, : i + 1])[0][
+            0, -1
+        ]  # what the newest state says of the last BACK words
         for k in range(min(pn.BACK, i + 1)):
             said[i - k] = state[k]
         check.close(both[i, : i + 1], said[: i + 1], atol=1e-5, why="float32 blocks")

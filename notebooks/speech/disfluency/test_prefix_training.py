@@ -21,7 +21,9 @@ VOCABULARY = dl.Vocabulary([*WORDS, "uh", "um", "no", "sorry", "i", "mean"], 10)
 
 def utterances(count=200, seed=0):
     rng = np.random.default_rng(seed)
-    texts = [[WORDS[w] for w in rng.integers(40, size=rng.integers(4, 9))] for _ in range(count)]
+    texts = [
+        [WORDS[w] for w in rng.integers(40, size=rng.integers(4, 9))] for _ in range(count)
+    ]
     return [dg.spoken(text, rng, {}) for text in texts]
 
 
@@ -37,7 +39,9 @@ def test_the_loss_equals_its_reference(rows, whole, kind):
     batch = (None, tensors[2], torch.tensor([whole]))
     fast = sum(pt.wait_loss((tensors[0], tensors[1]), batch, recipe)) * len(rows)
     slow = pt.wait_loss_reference(logits, waits, labels, whole, recipe)
-    check.close(fast, torch.tensor(slow, dtype=torch.float64), rtol=1e-9, atol=1e-9, why="float64")
+    check.close(
+        fast, torch.tensor(slow, dtype=torch.float64), rtol=1e-9, atol=1e-9, why="float64"
+    )
 
 
 @pytest.mark.parametrize(("kind", "reaches"), [("printed", False), ("soft", True)])
@@ -64,7 +68,11 @@ def test_hard_masks_stop_at_the_first_wait():
 def test_all_prefixes_are_made_or_a_few_are_drawn():
     rows = utterances(20)
     for draws in (None, 2):
-        made = list(pt.batches(rows, VOCABULARY, pt.Recipe("prefixes", draws=draws), np.random.default_rng(0)))
+        made = list(
+            pt.batches(
+                rows, VOCABULARY, pt.Recipe("prefixes", draws=draws), np.random.default_rng(0)
+            )
+        )
         count = sum(len(ids) for ids, _, _ in made)
         assert count == sum(
             len(u.words) if draws is None else 1 + min(draws, len(u.words) - 1) for u in rows
@@ -99,7 +107,12 @@ def test_training_finds_fillers(kind):
     means = pt.train(net, rows, VOCABULARY, recipe)
     assert means[-1] < 0.6 * means[0]
     found = pt.final_labels(net, rows, VOCABULARY)
-    told = [x for u, row in zip(rows, found, strict=True) for x, k in zip(row, u.kinds, strict=True) if k == "edit"]
+    told = [
+        x
+        for u, row in zip(rows, found, strict=True)
+        for x, k in zip(row, u.kinds, strict=True)
+        if k == "edit"
+    ]
     assert np.mean(told) > 0.8
 
 
@@ -160,7 +173,7 @@ def test_look_ahead_keeps_the_newest_words_back_until_the_end():
 
 
 def test_the_floor_finds_fillers_and_repeats_over_fillers():
-    said = "i want uh i want the the no sorry red one".split()
+    said = ["i", "want", "uh", "i", "want", "the", "the", "no", "sorry", "red", "one"]
     assert ws.filler_floor(said) == [1, 1, 1, 0, 0, 1, 0, 1, 1, 0, 0]
     assert ws.floor_predictions(["uh", "uh"]) == [[1], [1, 1]]
 

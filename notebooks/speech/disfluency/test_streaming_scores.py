@@ -121,7 +121,9 @@ def test_one_utterance_scores_as_the_functions_say(case):
 
 
 def test_strict_f1_counts_waits_as_misses_and_final_f1_reads_the_last_prefix():
-    told = ss.score([WAIT], [Utterance(("a", "b", "c"), (1, 0, 0), ("edit", "fluent", "fluent"))])
+    told = ss.score(
+        [WAIT], [Utterance(("a", "b", "c"), (1, 0, 0), ("edit", "fluent", "fluent"))]
+    )
     assert (told.f1, told.coverage, told.final_f1) == (1, 0.5, 1)
     assert told.strict_f1 == pytest.approx(2 / (2 + 2))
     assert told.waits == {"edit": 2, "fluent": 0.5}

@@ -1,10 +1,10 @@
-"""From logits to what a reader sees, word by word: five systems, a floor, and a use for the result.
+"""From logits to what a reader sees, word by word: five systems, a floor, and a use for the
+result.
 
 The five systems of Chen et al. (2022): trained on whole sentences or on all prefixes, each
-without look-ahead; fixed look-ahead of one or two words; and the wait head, which answers for the
-words left of the first "wait". When the sentence has ended nothing is worth waiting for, so its
-last prefix is labelled in full; that shortens the waits at the end, and we say so.
-"""
+without look-ahead; fixed look-ahead of one or two words; and the wait head, which answers for
+the words left of the first "wait". When the sentence has ended nothing is worth waiting for,
+so its last prefix is labelled in full; that shortens the waits at the end, and we say so."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -26,7 +26,9 @@ SYSTEMS = {  # name: (network, look-ahead; None is the wait head)
 }
 
 
-def predictions(logits: tuple[Tensor, Tensor], look_ahead: int | None) -> list[list[int | None]]:
+def predictions(
+    logits: tuple[Tensor, Tensor], look_ahead: int | None
+) -> list[list[int | None]]:
     """Label lists for growing prefixes, None for wait, from both heads' logits (N, N).
 
     `look_ahead` of 0, 1, ... keeps so many newest words back; None asks the wait head.
@@ -47,8 +49,8 @@ def predictions(logits: tuple[Tensor, Tensor], look_ahead: int | None) -> list[l
 
 
 def filler_floor(words: Sequence[str]) -> list[int]:
-    """Labels without learning: listed fillers, and the first copy of an exact repeat of up to four
-    words with nothing but fillers between."""
+    """Labels without learning: listed fillers, and the first copy of an exact repeat of up to
+    four words with nothing but fillers between."""
     labels = [0] * len(words)
     for at in range(len(words)):
         for filler in FILLERS:
@@ -75,7 +77,8 @@ def cleaned(words: Sequence[str], labels: Sequence[int]) -> tuple[str, ...]:
 
 
 class Retrieval:
-    """Finds the question that shares the most rare words: cosine of TF-IDF over words and pairs.
+    """Finds the question that shares the most rare words: cosine of TF-IDF over words and
+    pairs.
 
     `Retrieval(questions).best([("who", "won")])` gives the row of the nearest question.
     """
@@ -117,7 +120,8 @@ class Retrieval:
 def retrieved(
     search: Retrieval, utterances: Sequence[Utterance], labels: Sequence[Sequence[int]] | None
 ) -> np.ndarray:
-    """For each utterance, cleaned by `labels` (None: not at all), the row of the question found."""
+    """For each utterance, cleaned by `labels` (None: not at all), the row of the question
+    found."""
     if labels is None:
         return search.best([u.words for u in utterances])
     return search.best([cleaned(u.words, y) for u, y in zip(utterances, labels, strict=True)])
