@@ -1,10 +1,9 @@
-"""The race: a causal network with cached keys and values against reading the prefix again, and a
-bidirectional one, which must read it again; float32 and int8 in ONNX Runtime.
+"""The race: a causal network with cached keys and values against reading the prefix again,
+and a bidirectional one, which must read it again; float32 and int8 in ONNX Runtime.
 
-`--rounds 2 --words 12` is a short trial. Every contestant answers for each growing prefix of the
-same words, one sentence at a time, as a caption does. The two causal ways are checked to agree.
-The networks are the size of the page's; time does not depend on what they learned.
-"""
+`--rounds 2 --words 12` is a short trial. Every contestant answers for each growing prefix of
+the same words, one sentence at a time, as a caption does. The two causal ways are checked to
+agree. The networks are the size of the page's; time does not depend on what they learned."""
 
 import argparse
 import importlib.util

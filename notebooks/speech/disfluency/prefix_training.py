@@ -11,12 +11,12 @@ with m_j = 1 where j < k, and k the first word with s(g) > 0.5. The mask m is a 
 gradient with respect to g is zero everywhere. So the second term, the only one with a reason
 to wait, never reaches the wait head, and the third pushes it down: the network stops waiting.
 
-The version that works (kind "soft") changes three things. The mask is the probability that no word
-up to j waits, if each drew on its own: m_j = prod_{l <= j} (1 - s(g_l)). A word that is held back
-costs its lag, (i - j + 1) (1 - m_j): as printed a wait on the newest word is free, and one early
-wait hides all words behind it for the price of one. And f learns from every prefix, as the
-all-prefix system does; the error that g weighs is held still. Else words that are hidden are no
-longer learned, so they are hidden for ever.
+The version that works (kind "soft") changes three things. The mask is the probability that no
+word up to j waits, if each drew on its own: m_j = prod_{l <= j} (1 - s(g_l)). A word that is
+held back costs its lag, (i - j + 1) (1 - m_j): as printed a wait on the newest word is free,
+and one early wait hides all words behind it for the price of one. And f learns from every
+prefix, as the all-prefix system does; the error that g weighs is held still. Else words that
+are hidden are no longer learned, so they are hidden for ever.
 
 Shapes: B prefixes of one length, N words. All sums are divided by the words of the batch.
 """

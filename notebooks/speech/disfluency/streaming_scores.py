@@ -33,7 +33,7 @@ def checked(predictions: Predictions, gold: Sequence[int]) -> int:
     lengths = [len(row) for row in predictions]
     if lengths != list(range(1, len(gold) + 1)):
         raise ValueError(
-            f"{len(gold)} gold labels need prefixes of 1, 2 ... {len(gold)} labels, got lengths "
+            f"{len(gold)} gold labels need prefixes of 1, 2 ... {len(gold)} labels, got lengths "  # noqa: E501
             f"{lengths[:8]}: one list for each word that arrives"
         )
     bad = [x for row in predictions for x in row if x is not None and x not in (0, 1)]
