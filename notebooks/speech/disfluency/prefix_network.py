@@ -170,7 +170,8 @@ def load(path: Path) -> tuple[dict[str, PrefixNetwork], Vocabulary]:
     from safetensors import safe_open
 
     with safe_open(path, "pt") as file:
-        kept, words = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118, file.metadata()
+        kept = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+        words = file.metadata()
     vocabulary = Vocabulary(words["words"].split(), int(words["buckets"]))
     found = {}
     for name in sorted({key.split("/")[0] for key in kept}):
