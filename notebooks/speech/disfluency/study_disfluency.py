@@ -7,8 +7,8 @@
 *systems*: five systems, the printed loss and a causal network, from other seeds each time; the
 wait head starts from the all-prefix network of its seed. *search*: the two weights of the loss,
 judged on the dev part alone; `WAITING` has those with the highest F1 among the pairs that wait
-less there than a look-ahead of two. *transfer*: what masked pre-training, self-training and a first language
-are worth when labels are few. Intervals are over seeds (Student's t, 95 %).
+less there than a look-ahead of two. *transfer*: what masked pre-training, self-training and a
+first language are worth when labels are few. Intervals are over seeds (Student's t, 95 %).
 """
 
 import argparse
