@@ -52,7 +52,7 @@ class Recipe:
     rate: float = 2e-3
     batch: int = 2048
     gamma: float = 1.9
-    latency: float = 0.2
+    latency: float = 0.13
     dropout: float = 0.1
 
 
