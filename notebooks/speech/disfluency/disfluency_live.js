@@ -20,8 +20,10 @@ function vocabulary(words, buckets) {
 }
 
 // What is shown of each word of a prefix: "gone", "kept", or "open" from the first wait on, until the sentence ends.
+// As word_stream.predictions: the first wait is where the probability that no word so far waits falls below one half.
 function shown(found, ended) {
-  const first = ended ? -1 : found.wait.findIndex((value) => value > 0);
+  let free = 1;
+  const first = ended ? -1 : found.wait.findIndex((value) => (free /= 1 + Math.exp(value)) < 0.5);
   return found.disfluent.map((value, at) => (first >= 0 && at >= first ? "open" : value > 0 ? "gone" : "kept"));
 }
 

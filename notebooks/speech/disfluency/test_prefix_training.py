@@ -98,20 +98,19 @@ def test_renaming_keeps_repetitions():
     assert torch.equal(pt.renamed(ids, 20, 0.0), ids)
 
 
-@pytest.mark.parametrize("kind", ["full", "prefixes", "soft", "causal"])
-def test_training_finds_fillers(kind):
-    rows = utterances(250)
+@pytest.mark.parametrize(("kind", "epochs"), [("prefixes", 12), ("soft", 12), ("causal", 12)])
+def test_training_finds_fillers(kind, epochs):
+    rows = utterances(150)
     torch.manual_seed(0)
     net = pn.PrefixNetwork(len(VOCABULARY), 16, 1, 2, causal=kind == "causal")
-    recipe = pt.Recipe(kind, 12, 1, rate=1e-2, batch=256, dropout=0.0)
+    recipe = pt.Recipe(kind, epochs, 1, rate=2e-2, batch=128, dropout=0.0)
     means = pt.train(net, rows, VOCABULARY, recipe)
     assert means[-1] < 0.6 * means[0]
-    found = pt.final_labels(net, rows, VOCABULARY)
-    told = [
-        x
-        for u, row in zip(rows, found, strict=True)
-        for x, k in zip(row, u.kinds, strict=True)
-        if k == "edit"
+    told = [  # "uh" and "um" are known when they arrive: the newest word of each prefix
+        float(disfluent[at, at] > 0)
+        for u, (disfluent, _) in zip(rows, pt.logits(net, rows, VOCABULARY), strict=True)
+        for at, word in enumerate(u.words)
+        if word in ("uh", "um")
     ]
     assert np.mean(told) > 0.8
 
@@ -129,7 +128,7 @@ def test_pretraining_learns_words_without_labels():
     torch.manual_seed(0)
     net = pn.PrefixNetwork(len(VOCABULARY), 16, 1, 2)
     fixed = [dl.fluent(["w1", "w2", "w3", "w4"]), dl.fluent(["w5", "w6", "w7", "w8"])] * 100
-    means = pt.pretrain(net, fixed, VOCABULARY, epochs=12)
+    means = pt.pretrain(net, fixed, VOCABULARY, epochs=90)
     assert means[-1] < 0.8 * means[0]
 
 
@@ -162,6 +161,13 @@ TWO = logits([[1, -9, -9], [1, -1, -9], [-1, 1, 1]], [[1, -9, -9], [-1, 1, -9], 
 
 def test_the_wait_head_answers_left_of_the_first_wait_and_in_full_at_the_end():
     assert ws.predictions(TWO, None) == [[None], [1, None], [0, 1, 1]]
+
+
+def test_small_waits_add_up_by_the_mask_and_not_by_the_papers_rule():
+    waits = [[-0.5, -9, -9], [-0.5, -0.5, -9], [0, 0, 0]]
+    both = logits([[1, -9, -9], [1, 1, -9], [1, 1, 1]], waits)
+    assert ws.predictions(both, None) == [[1], [1, None], [1, 1, 1]]
+    assert ws.predictions(both, None, alone=True) == [[1], [1, 1], [1, 1, 1]]
 
 
 def test_look_ahead_keeps_the_newest_words_back_until_the_end():

@@ -7,6 +7,7 @@ import disfl_labels as dl
 import prefix_training as pt
 import pytest
 import study_disfluency as study
+import word_stream as ws
 
 
 class Kept:
@@ -46,15 +47,27 @@ def test_systems_search_and_transfer_record_all_their_metrics(small, tmp_path, m
     for name in ("FULL", "PREFIXES", "WAITING"):
         kind = getattr(study, name).kind
         monkeypatch.setattr(study, name, pt.Recipe(kind, draws=1, **tiny))
-    monkeypatch.setattr(study, "WEIGHTS", [(1.9, 0.1)])
+    monkeypatch.setattr(study, "GAMMAS", (1.9,))
+    monkeypatch.setattr(study, "PRICES", (0.1, 0.4))
     kept = Kept()
     study.systems(small, 1, tmp_path / "n.safetensors", kept)
     study.search(small, kept)
     study.transfer(small, 1, kept, few=6)
     assert {"study_real_wait_head_f1", "study_made_causal_waiting"} <= kept.metrics.keys()
     assert {"study_real_wait_over_look_ahead_1"} <= kept.metrics.keys()
-    assert len(kept.curves["study_search"]["f1"]) == 1
+    assert len(kept.curves["study_search"]["f1"]) == 2
+    assert kept.metrics["study_price"][0] in (0.1, 0.4)
     assert (tmp_path / "n.safetensors").stat().st_size < 1e6
+
+
+def test_the_price_is_the_smallest_that_is_patient_enough():
+    assert study.price({0.1: 2.0, 0.4: 0.0, 0.2: study.PATIENCE}) == 0.2
+    assert study.price({0.1: 2.0, 0.2: 1.5}) == 0.2  # none is: the dearest
+
+
+def test_a_new_wait_head_predicts_everywhere(small):
+    found = pt.logits(study.started(small, 0), small.dev[:4], small.vocabulary)
+    assert all(x is not None for z in found for row in ws.predictions(z, None) for x in row)
 
 
 def test_intervals_are_students_and_nan_is_left_out():

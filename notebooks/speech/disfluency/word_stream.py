@@ -3,13 +3,18 @@ result.
 
 The five systems of Chen et al. (2022): trained on whole sentences or on all prefixes, each
 without look-ahead; fixed look-ahead of one or two words; and the wait head, which answers for
-the words left of the first "wait". When the sentence has ended nothing is worth waiting for,
+the words left of the first "wait". The paper's first wait is the first word whose own
+probability passes one half. Ours is the first at which the soft mask, the probability that no
+word so far waits, falls below one half: this is what the loss weighs. Many small
+probabilities may hide a word in training while none passes one half alone; read by the
+paper's rule such a head never waits. When the sentence has ended nothing is worth waiting for,
 so its last prefix is labelled in full; that shortens the waits at the end, and we say so."""
 
 from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
+import torch
 from disfl_labels import Utterance
 from torch import Tensor
 
@@ -27,21 +32,24 @@ SYSTEMS = {  # name: (network, look-ahead; None is the wait head)
 
 
 def predictions(
-    logits: tuple[Tensor, Tensor], look_ahead: int | None
+    logits: tuple[Tensor, Tensor], look_ahead: int | None, alone: bool = False
 ) -> list[list[int | None]]:
     """Label lists for growing prefixes, None for wait, from both heads' logits (N, N).
 
-    `look_ahead` of 0, 1, ... keeps so many newest words back; None asks the wait head.
+    `look_ahead` of 0, 1, ... keeps so many newest words back; None asks the wait head, by the
+    mask, or with `alone` by the paper's rule (each word's own probability).
     """
     if look_ahead is not None and look_ahead < 0:
         raise ValueError(f"look_ahead={look_ahead}: 0 or more words, or None for the wait head")
-    disfluent, wait = (part.tolist() for part in logits)
+    waits = torch.sigmoid(logits[1])
+    stops = (waits > 0.5 if alone else (1 - waits).cumprod(1) < 0.5).tolist()
+    disfluent = logits[0].tolist()
     out: list[list[int | None]] = []
     for i, row in enumerate(disfluent):
         shown = i + 1
         if i < len(disfluent) - 1:
             if look_ahead is None:
-                shown = next((j for j in range(i + 1) if wait[i][j] > 0), i + 1)
+                shown = next((j for j in range(i + 1) if stops[i][j]), i + 1)
             else:
                 shown = max(0, i + 1 - look_ahead)
         out.append([int(row[j] > 0) if j < shown else None for j in range(i + 1)])
