@@ -42,6 +42,7 @@ class Recipe:
     """How to train: `kind` is full (whole sentences), prefixes, printed, or soft (both with
     waits).
 
+    The kind "causal" reads whole sentences with a causal network.
     `draws`: prefixes of each sentence in an epoch, beside the whole; None takes all of them.
     `batch` is in words.
     """
@@ -173,7 +174,7 @@ def train(
     Adam with a rate that falls in a line to zero. Word dropout (`recipe.dropout`) sends a word
     to a random bucket-or-word number, all its copies in the prefix alike, so that repetition
     survives."""
-    if recipe.kind not in ("full", "prefixes", "printed", "soft", "causal", "masked"):
+    if recipe.kind not in ("full", "prefixes", "printed", "soft", "causal"):
         raise ValueError(
             f"kind={recipe.kind!r}: full, prefixes, printed, soft or causal is allowed"
         )

@@ -26,13 +26,12 @@ class Kept:
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
     folder = tmp_path_factory.mktemp("qa")
-    for at, part in enumerate(("train", "dev", "test")):
+    for part in ("train", "dev", "test"):
         rows = {}
         for n in range(24):
             fluent = f"who {part} w{n} the big {n} of it"
             rows[str(n)] = {"original": fluent, "disfluent": f"when uh no {fluent}"}
         (folder / f"{part}.json").write_text(json.dumps(rows))
-        assert at < 3
     return study.world(folder, sentences=12, tests=8)
 
 

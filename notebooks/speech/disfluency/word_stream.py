@@ -110,9 +110,7 @@ class Retrieval:
         rows, columns = np.array(entries, dtype=int).reshape(-1, 2).T
         shape = (len(texts), len(self._row))
         made = csr_matrix((self._idf[columns], (rows, columns)), shape)
-        norms = np.sqrt(made.multiply(made).sum(1)).A1 if hasattr(made.sum(1), "A1") else None
-        if norms is None:
-            norms = np.sqrt(np.asarray(made.multiply(made).sum(1)).ravel())
+        norms = np.sqrt(np.asarray(made.multiply(made).sum(1)).ravel())
         return diags(1 / np.maximum(norms, 1e-12)) @ made
 
     def best(self, queries: Sequence[Sequence[str]]) -> np.ndarray:
