@@ -34,7 +34,8 @@ from helpers import data, device, receipts
 STUDENT_T = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 8: 2.365, 10: 2.262}  # 97.5 %
 KEPT = ("f1", "precision", "recall", "edit_overhead", "time_to_detection", "waiting")
 KEPT += ("first_time", "coverage", "final_f1", "strict_f1")
-GAMMAS, PRICES, PATIENCE = (1.0, 1.9, 4.0), (0.05, 0.1, 0.2, 0.4), 1.0
+GAMMAS, PATIENCE = (1.0, 1.9, 4.0), 1.0
+PRICES = (0.1, 0.12, 0.14, 0.16, 0.18, 0.2)  # in coarser steps waiting ends at once
 FULL = pt.Recipe("full", epochs=4, dropout=0.2)
 PREFIXES = pt.Recipe("prefixes", epochs=3, draws=2, dropout=0.2)
 WAITING = pt.Recipe("soft", epochs=2, draws=2, batch=1024, dropout=0.2, latency=PRICES[-1])

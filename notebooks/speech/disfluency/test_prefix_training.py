@@ -52,6 +52,8 @@ def test_only_the_soft_mask_lets_the_error_reach_the_wait_head(kind, reaches):
     _, second, late = pt.wait_loss((disfluent, wait), batch, pt.Recipe(kind))
     (got,) = torch.autograd.grad(second, wait, retain_graph=True, allow_unused=True)
     assert (got is not None and bool((got != 0).any())) == reaches
+    (f,) = torch.autograd.grad(second, disfluent, retain_graph=True, allow_unused=True)
+    assert (f is None) == reaches  # the soft one holds the error still
     (down,) = torch.autograd.grad(late, wait)
     assert (down >= 0).all() and (down > 0).any()  # the latency term pushes waits down alone
 
