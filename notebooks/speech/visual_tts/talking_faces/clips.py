@@ -28,8 +28,8 @@ DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight"
 WORDS = (*DIGITS, "hello", "maybe")
 VOICELESS = set("ptkfsθʃh")
 SPEAKERS = {  # variants of eSpeak's: nobody is in two groups
-    "train": tuple(Voice(v, p) for v in ("m1", "m2", "m3", "m5", "m7", "f1", "f2", "f4") for p in (30, 45, 60)),
-    "test": tuple(Voice(v, p) for v, p in (("m4", 40), ("m8", 50), ("f3", 40), ("f5", 50), ("adam", 45), ("linda", 40))),
+    "train": tuple(Voice(v, p) for v in ("m1", "m2", "m3", "m5", "m7", "f1", "f2", "f4") for p in (35, 55)),
+    "test": tuple(Voice(v, p) for v, p in (("m4", 35), ("m8", 55), ("f3", 35), ("f5", 55), ("adam", 35), ("linda", 55))),
     "sync": tuple(Voice(v, p) for v in ("m6", "Alex", "Andy", "john", "Annie", "steph", "belinda", "quincy") for p in (35, 55)),
 }
 

@@ -26,7 +26,7 @@ class Voice:
 
     variant: str
     pitch: int = 50
-    range: int = 40
+    range: int = 10
 
 
 class _Event(ctypes.Structure):

@@ -168,7 +168,7 @@ def loss_of(said, batch):
     inside = within.repeat_interleave(REDUCTION, 1)
     off = (said.mel - batch["mel"])[inside]
     last = (steps >= batch["frames"][:, None] - 1).float()
-    told = steps < batch["frames"][:, None] + 3
+    told = steps < batch["frames"][:, None] + 4
     stop = F.binary_cross_entropy_with_logits(said.stop[told], last[told], pos_weight=torch.tensor(4.0, device=off.device))
     parts = {"l1": off.abs().mean(), "l2": off.square().mean(), "stop": stop}
-    return parts["l1"] + parts["l2"] + 0.2 * stop, {name: float(part.detach()) for name, part in parts.items()}
+    return parts["l1"] + parts["l2"] + stop, {name: float(part.detach()) for name, part in parts.items()}

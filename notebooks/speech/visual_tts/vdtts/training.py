@@ -40,7 +40,8 @@ def batch_of(items, device="cpu"):
     frames = torch.tensor([len(item["video"]) for item in items])
     batch = {"letters": pad([item["letters"] for item in items], True), "frames": frames}
     batch["video"] = pad([item["video"] for item in items], True).float() / 255
-    batch["mel"] = pad([item["mel"][: REDUCTION * len(item["video"])] for item in items], True, -1.4)
+    mels = [item["mel"][: REDUCTION * len(item["video"])] for item in items]
+    batch["mel"] = torch.nn.functional.pad(pad(mels, True, -1.4), (0, 0, 0, 4 * REDUCTION), value=-1.4)  # room to learn the end
     batch["voice"] = torch.stack([item["voice"] for item in items])
     return {name: values.to(device) for name, values in batch.items()}
 
