@@ -13,7 +13,12 @@ import math
 import numpy as np
 from scipy.fft import dct
 
-__all__ = ["cepstra", "mel_cepstral_distortion", "mel_cepstral_distortion_reference", "warping_path"]
+__all__ = [
+    "cepstra",
+    "mel_cepstral_distortion",
+    "mel_cepstral_distortion_reference",
+    "warping_path",
+]
 
 COEFFICIENTS = 13
 DB = 10 / math.log(10)
@@ -22,7 +27,9 @@ DB = 10 / math.log(10)
 def cepstra(ln_mel_SM):
     """The mel cepstra c_1 to c_13, (S, 13), of natural logarithms of mel *amplitudes* (S, M); power is their double."""
     ln_mel_SM = np.asarray(ln_mel_SM, np.float64)
-    return dct(2 * ln_mel_SM, type=2, axis=-1)[:, 1 : COEFFICIENTS + 1] / (2 * ln_mel_SM.shape[-1])
+    return dct(2 * ln_mel_SM, type=2, axis=-1)[:, 1 : COEFFICIENTS + 1] / (
+        2 * ln_mel_SM.shape[-1]
+    )
 
 
 def mel_cepstral_distortion(said_SD, true_RD, warp=False):
@@ -35,7 +42,9 @@ def mel_cepstral_distortion(said_SD, true_RD, warp=False):
     """
     said, true = _checked(said_SD), _checked(true_RD)
     if said.shape[1] != true.shape[1] or (len(said) != len(true) and not warp):
-        raise ValueError(f"cepstra of shapes {said.shape} and {true.shape}: equal ones are allowed; warp=True allows other lengths")
+        raise ValueError(
+            f"cepstra of shapes {said.shape} and {true.shape}: equal ones are allowed; warp=True allows other lengths"
+        )
     if not warp:
         return DB * np.sqrt(2 * ((said - true) ** 2).sum(1)).mean()
     squares = (said**2).sum(1)[:, None] + (true**2).sum(1) - 2 * said @ true.T
@@ -76,5 +85,7 @@ def warping_path(cost_SR):
 def _checked(values):
     values = np.asarray(values, np.float64)
     if values.ndim != 2 or not len(values) or not np.isfinite(values).all():
-        raise ValueError(f"cepstra of shape {values.shape}: finite ones of two axes, one step at least, are allowed")
+        raise ValueError(
+            f"cepstra of shape {values.shape}: finite ones of two axes, one step at least, are allowed"
+        )
     return values

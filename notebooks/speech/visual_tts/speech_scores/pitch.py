@@ -13,7 +13,14 @@ Shapes: `N` frames of 10 ms. A pitch of 0 means unvoiced.
 import numpy as np
 import torch
 
-__all__ = ["f0_errors_reference", "f0_frame_error", "f0_track", "gross_pitch_error", "normalised_f0", "voicing_error"]
+__all__ = [
+    "f0_errors_reference",
+    "f0_frame_error",
+    "f0_track",
+    "gross_pitch_error",
+    "normalised_f0",
+    "voicing_error",
+]
 
 RATE_HZ, HOP, WINDOW = 16_000, 160, 640
 LOWEST_HZ, HIGHEST_HZ = 70.0, 450.0
@@ -22,7 +29,7 @@ GROSS, VOICED, QUIET, OCTAVE = 0.2, 0.5, 0.03, 0.03
 
 def f0_track(sound_N):
     """The pitch in Hz at each 10 ms of a sound at 16 kHz, 0 where unvoiced: float64 of shape (samples // 160,)."""
-    sound = torch.as_tensor(np.asarray(sound_N), dtype=torch.float64)
+    sound = torch.from_numpy(np.array(sound_N, np.float64))
     frames = len(sound) // HOP
     padded = torch.nn.functional.pad(sound, (WINDOW // 2 - HOP // 2, WINDOW))
     pieces = padded.unfold(0, WINDOW, HOP)[:frames]
@@ -37,7 +44,9 @@ def f0_track(sound_N):
     best = lags[strength[:, 1:-1].argmax(1) + 1]
     before, here, after = (ratio.gather(1, (best + side)[:, None])[:, 0] for side in (-1, 0, 1))
     bend = 2 * here - before - after
-    shift = torch.where(bend > 1e-9, (after - before) / (2 * bend).clamp_min(1e-9), 0.0).clamp(-1, 1)
+    shift = torch.where(bend > 1e-9, (after - before) / (2 * bend).clamp_min(1e-9), 0.0).clamp(
+        -1, 1
+    )
     voiced = (here > VOICED) & (bend > 0) & (level > QUIET * level.max().clamp_min(1e-9))
     return torch.where(voiced, RATE_HZ / (best + shift), 0.0).numpy()
 
@@ -46,7 +55,9 @@ def gross_pitch_error(said_N, true_N):
     """The share of frames voiced in both whose pitch is off by more than a fifth; NaN where no frame is voiced in both."""
     said, true = _pair(said_N, true_N)
     both = (said > 0) & (true > 0)
-    return float((np.abs(said - true) > GROSS * true)[both].mean()) if both.any() else float("nan")
+    return (
+        float((np.abs(said - true) > GROSS * true)[both].mean()) if both.any() else float("nan")
+    )
 
 
 def voicing_error(said_N, true_N):
@@ -63,7 +74,9 @@ def f0_frame_error(said_N, true_N):
     """
     said, true = _pair(said_N, true_N)
     both = (said > 0) & (true > 0)
-    return float((both & (np.abs(said - true) > GROSS * true) | ((said > 0) != (true > 0))).mean())
+    return float(
+        (both & (np.abs(said - true) > GROSS * true) | ((said > 0) != (true > 0))).mean()
+    )
 
 
 def normalised_f0(f0_N):
@@ -81,7 +94,11 @@ def f0_errors_reference(said, true):
             gross += abs(f - f_true) > GROSS * f_true
         elif f > 0 or f_true > 0:
             differs += 1
-    return (gross / both if both else float("nan")), differs / len(true), (gross + differs) / len(true)
+    return (
+        (gross / both if both else float("nan")),
+        differs / len(true),
+        (gross + differs) / len(true),
+    )
 
 
 def _autocorrelation(values):
@@ -92,7 +109,13 @@ def _autocorrelation(values):
 def _pair(said, true):
     said, true = (np.asarray(values, np.float64) for values in (said, true))
     if said.shape != true.shape or said.ndim != 1 or not len(true):
-        raise ValueError(f"pitch of shapes {said.shape} and {true.shape}: two tracks of one length, one frame at least, are allowed")
-    if not (np.isfinite(said).all() and np.isfinite(true).all() and min(said.min(), true.min()) >= 0):
-        raise ValueError("a pitch is below zero or not finite: 0 marks an unvoiced frame, Hz above it a voiced one")
+        raise ValueError(
+            f"pitch of shapes {said.shape} and {true.shape}: two tracks of one length, one frame at least, are allowed"
+        )
+    if not (
+        np.isfinite(said).all() and np.isfinite(true).all() and min(said.min(), true.min()) >= 0
+    ):
+        raise ValueError(
+            "a pitch is below zero or not finite: 0 marks an unvoiced frame, Hz above it a voiced one"
+        )
     return said, true

@@ -15,7 +15,14 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-__all__ = ["SyncScorer", "offset_distances", "offset_distances_reference", "silence_overlap", "sync_scores", "train_scorer"]
+__all__ = [
+    "SyncScorer",
+    "offset_distances",
+    "offset_distances_reference",
+    "silence_overlap",
+    "sync_scores",
+    "train_scorer",
+]
 
 MOST = 15
 
@@ -32,7 +39,9 @@ class SyncScorer(nn.Module):
             nn.ReLU(),
         )
         self.seen = nn.Linear(32 * 16, size)
-        self.hear = nn.Sequential(nn.Conv1d(mels, 48, 20, stride=4), nn.ReLU(), nn.Conv1d(48, size, 1))
+        self.hear = nn.Sequential(
+            nn.Conv1d(mels, 48, 20, stride=4), nn.ReLU(), nn.Conv1d(48, size, 1)
+        )
 
     def forward(self, video_BTPP, mel_BSM):
         still = video_BTPP.mean(1, keepdim=True)  # who it is, and the light
@@ -53,14 +62,28 @@ def train_scorer(items, steps=300, batch=12, seed=0):
     for _ in range(steps):
         rows = [items[int(r)] for r in torch.randint(len(items), (batch,))]
         starts = [int(torch.randint(len(row["video"]) - shortest + 1, ())) for row in rows]
-        video = torch.stack([row["video"][a : a + shortest] for row, a in zip(rows, starts, strict=True)]).float() / 255
-        mel = torch.stack([row["mel"][4 * a : 4 * (a + shortest)] for row, a in zip(rows, starts, strict=True)])
+        video = (
+            torch.stack(
+                [row["video"][a : a + shortest] for row, a in zip(rows, starts, strict=True)]
+            ).float()
+            / 255
+        )
+        mel = torch.stack(
+            [
+                row["mel"][4 * a : 4 * (a + shortest)]
+                for row, a in zip(rows, starts, strict=True)
+            ]
+        )
         seen, heard = scorer(video, mel)
         alike_BTT = 10 * seen @ heard.transpose(1, 2)
         wanted = torch.arange(alike_BTT.shape[1]).expand(batch, -1)
-        loss = F.cross_entropy(alike_BTT.transpose(1, 2), wanted) + F.cross_entropy(alike_BTT, wanted)
+        loss = F.cross_entropy(alike_BTT.transpose(1, 2), wanted) + F.cross_entropy(
+            alike_BTT, wanted
+        )
         optimiser.zero_grad(), loss.backward(), optimiser.step()
-    return scorer.eval().requires_grad_(False), float((alike_BTT.argmax(-1) == wanted).float().mean())
+    return scorer.eval().requires_grad_(False), float(
+        (alike_BTT.argmax(-1) == wanted).float().mean()
+    )
 
 
 def offset_distances(seen_TE, heard_TE):
@@ -70,10 +93,15 @@ def offset_distances(seen_TE, heard_TE):
     """
     if seen_TE.shape != heard_TE.shape or len(seen_TE) <= MOST:
         told = f"{tuple(seen_TE.shape)} and {tuple(heard_TE.shape)}"
-        raise ValueError(f"vectors of shapes {told}: equal ones of more than {MOST} moments are allowed")
+        raise ValueError(
+            f"vectors of shapes {told}: equal ones of more than {MOST} moments are allowed"
+        )
     moments, found = len(seen_TE), []
     for k in range(-MOST, MOST + 1):
-        seen, heard = seen_TE[max(0, -k) : moments - max(0, k)], heard_TE[max(0, k) : moments + min(0, k)]
+        seen, heard = (
+            seen_TE[max(0, -k) : moments - max(0, k)],
+            heard_TE[max(0, k) : moments + min(0, k)],
+        )
         found.append((seen - heard).norm(dim=-1).mean())
     return torch.stack(found)
 
@@ -83,7 +111,10 @@ def offset_distances_reference(seen, heard):
     found = []
     for k in range(-MOST, MOST + 1):
         pairs = [(v, heard[n + k]) for n, v in enumerate(seen) if 0 <= n + k < len(heard)]
-        found.append(sum(sum((a - b) ** 2 for a, b in zip(v, w, strict=True)) ** 0.5 for v, w in pairs) / len(pairs))
+        found.append(
+            sum(sum((a - b) ** 2 for a, b in zip(v, w, strict=True)) ** 0.5 for v, w in pairs)
+            / len(pairs)
+        )
     return found
 
 
@@ -93,7 +124,11 @@ def sync_scores(scorer, video_TPP, mel_SM):
     found_K = offset_distances(seen[0], heard[0])
     least = found_K.min()
     offset = int(found_K.argmin()) - MOST
-    return {"distance": float(least), "confidence": float(found_K.median() - least), "offset": offset}
+    return {
+        "distance": float(least),
+        "confidence": float(found_K.median() - least),
+        "offset": offset,
+    }
 
 
 def silence_overlap(said_N, true_N, share=0.05):
@@ -101,6 +136,9 @@ def silence_overlap(said_N, true_N, share=0.05):
 
     A step is silent below `share` of the 95th percentile of its sound's levels. Both need one length.
     """
-    said, true = (torch.as_tensor(x)[: len(x) // 160 * 160].view(-1, 160).square().mean(1).sqrt() for x in (said_N, true_N))
+    said, true = (
+        torch.as_tensor(x)[: len(x) // 160 * 160].view(-1, 160).square().mean(1).sqrt()
+        for x in (said_N, true_N)
+    )
     quiet = [level < share * level.quantile(0.95).clamp_min(1e-6) for level in (said, true)]
     return float((quiet[0] & quiet[1]).sum() / (quiet[0] | quiet[1]).sum().clamp_min(1))

@@ -20,7 +20,17 @@ from . import espeak
 from .espeak import Voice
 from .face import FPS, Face, mouth_track, render
 
-__all__ = ["DIGITS", "SPEAKERS", "WORDS", "Clip", "Script", "draw_script", "make_clip", "make_clips", "real_clip"]
+__all__ = [
+    "DIGITS",
+    "SPEAKERS",
+    "WORDS",
+    "Clip",
+    "Script",
+    "draw_script",
+    "make_clip",
+    "make_clips",
+    "real_clip",
+]
 
 RATE_HZ = 16_000
 FRAME = RATE_HZ // FPS
@@ -28,9 +38,25 @@ DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight"
 WORDS = (*DIGITS, "hello", "maybe")
 VOICELESS = set("ptkfsθʃh")
 SPEAKERS = {  # variants of eSpeak's: nobody is in two groups
-    "train": tuple(Voice(v, p) for v in ("m1", "m2", "m3", "m5", "m7", "f1", "f2", "f4") for p in (35, 55)),
-    "test": tuple(Voice(v, p) for v, p in (("m4", 35), ("m8", 55), ("f3", 35), ("f5", 55), ("adam", 35), ("linda", 55))),
-    "sync": tuple(Voice(v, p) for v in ("m6", "Alex", "Andy", "john", "Annie", "steph", "belinda", "quincy") for p in (35, 55)),
+    "train": tuple(
+        Voice(v, p) for v in ("m1", "m2", "m3", "m5", "m7", "f1", "f2", "f4") for p in (35, 55)
+    ),
+    "test": tuple(
+        Voice(v, p)
+        for v, p in (
+            ("m4", 35),
+            ("m8", 55),
+            ("f3", 35),
+            ("f5", 55),
+            ("adam", 35),
+            ("linda", 55),
+        )
+    ),
+    "sync": tuple(
+        Voice(v, p)
+        for v in ("m6", "Alex", "Andy", "john", "Annie", "steph", "belinda", "quincy")
+        for p in (35, 55)
+    ),
 }
 
 
@@ -70,7 +96,9 @@ def draw_script(rng, words=3, vocabulary=WORDS):
     pauses[0], pauses[-1] = rng.uniform(0.1, 0.5), rng.uniform(0.15, 0.3)
     said = tuple(str(word) for word in rng.choice(vocabulary, words, replace=False))
     emphasised = int(rng.integers(words)) if rng.random() < 0.8 else None
-    return Script(said, tuple(float(p) for p in pauses), emphasised, int(rng.choice([130, 160, 190])))
+    return Script(
+        said, tuple(float(p) for p in pauses), emphasised, int(rng.choice([130, 160, 190]))
+    )
 
 
 def make_clip(script, voice, face, rng, leak=False, pixels=32):
@@ -83,7 +111,9 @@ def make_clip(script, voice, face, rng, leak=False, pixels=32):
     for at, (word, pause) in enumerate(zip(script.words, script.pauses_s, strict=False)):
         now += round(pause * RATE_HZ)
         raised = 25 * (at == script.emphasised)
-        sound, spoken = _word(word, Voice(voice.variant, voice.pitch + raised, voice.range), script.rate)
+        sound, spoken = _word(
+            word, Voice(voice.variant, voice.pitch + raised, voice.range), script.rate
+        )
         pieces.append((now, sound))
         phonemes += [(now / RATE_HZ + start, ipa) for start, ipa in spoken]
         words.append((word, now / RATE_HZ, (now + len(sound)) / RATE_HZ))
@@ -93,7 +123,17 @@ def make_clip(script, voice, face, rng, leak=False, pixels=32):
     for start, piece in pieces:
         sound[start : start + len(piece)] += piece
     voiced = _voiced(phonemes, frames * 4)
-    return _filmed(script, words, phonemes, _relevelled(sound, voiced, rng), voiced, voice.variant + str(voice.pitch), face, leak, pixels)
+    return _filmed(
+        script,
+        words,
+        phonemes,
+        _relevelled(sound, voiced, rng),
+        voiced,
+        voice.variant + str(voice.pitch),
+        face,
+        leak,
+        pixels,
+    )
 
 
 def real_clip(folder, speaker, script, takes, face, pixels=32):
@@ -104,7 +144,9 @@ def real_clip(folder, speaker, script, takes, face, pixels=32):
     pieces, phonemes, words, now = [], [(0.0, "")], [], 0
     for word, take, pause in zip(script.words, takes, script.pauses_s, strict=False):
         now += round(pause * RATE_HZ)
-        raw, rate_hz = soundfile.read(f"{folder}/{DIGITS.index(word)}_{speaker}_{take}.wav", dtype="float32")
+        raw, rate_hz = soundfile.read(
+            f"{folder}/{DIGITS.index(word)}_{speaker}_{take}.wav", dtype="float32"
+        )
         sound = _trimmed(_resampled(raw, rate_hz))
         model, spoken = _word(word, Voice("m3"), 160)
         stretch = len(sound) / len(model)
@@ -116,7 +158,17 @@ def real_clip(folder, speaker, script, takes, face, pixels=32):
     joined = np.zeros(frames * FRAME, np.float32)
     for start, piece in pieces:
         joined[start : start + len(piece)] += 0.1 * piece / np.sqrt(np.mean(piece**2))
-    return _filmed(script, words, phonemes, joined, _voiced(phonemes, frames * 4), speaker, face, False, pixels)
+    return _filmed(
+        script,
+        words,
+        phonemes,
+        joined,
+        _voiced(phonemes, frames * 4),
+        speaker,
+        face,
+        False,
+        pixels,
+    )
 
 
 def make_clips(group, count, seed, words=3, leak=False):
@@ -125,7 +177,9 @@ def make_clips(group, count, seed, words=3, leak=False):
         raise ValueError(f"no group {group!r} of speakers: {', '.join(SPEAKERS)} are allowed")
     rng = np.random.default_rng([seed, sorted(SPEAKERS).index(group)])
     voices = [SPEAKERS[group][i % len(SPEAKERS[group])] for i in range(count)]
-    return [make_clip(draw_script(rng, words), voice, Face.draw(rng), rng, leak) for voice in voices]
+    return [
+        make_clip(draw_script(rng, words), voice, Face.draw(rng), rng, leak) for voice in voices
+    ]
 
 
 def _filmed(script, words, phonemes, sound, voiced, speaker, face, leak, pixels):
@@ -142,7 +196,9 @@ def _filmed(script, words, phonemes, sound, voiced, speaker, face, leak, pixels)
     brows = gaussian_filter1d(brows, 1.0)
     views = [render(face, track, brows, view, pixels) for view in ("face", "mouth")]
     most = voiced.reshape(frames, 4).mean(1) > 0.5
-    return Clip(" ".join(script.words), tuple(words), sound, *views, track, most, speaker, script)
+    return Clip(
+        " ".join(script.words), tuple(words), sound, *views, track, most, speaker, script
+    )
 
 
 @cache
@@ -153,7 +209,9 @@ def _word(word, voice, rate):
     loud = np.flatnonzero(np.abs(sound) > 0.01 * np.abs(sound).max())
     first, last = loud[0], loud[-1] + 1
     ends = (last - first) / RATE_HZ
-    moved = [(min(max(start - first / RATE_HZ, 0.0), ends), ipa) for start, ipa in phonemes if ipa]
+    moved = [
+        (min(max(start - first / RATE_HZ, 0.0), ends), ipa) for start, ipa in phonemes if ipa
+    ]
     return sound[first:last], (*moved, (ends, ""))
 
 
@@ -186,6 +244,10 @@ def _relevelled(sound, voiced, rng, level=0.1, deviation_db=4.0):
     gain_db = 20 * np.log10(level) - 10 * np.log10(power + 1e-9)
     at = np.flatnonzero(voiced & (power > 1e-5))
     gain_db = np.interp(np.arange(hops), at, gain_db[at])
-    slow = gaussian_filter1d(rng.standard_normal(hops + 200), 30)[100:-100] * np.sqrt(2 * np.sqrt(np.pi) * 30)
-    fine_db = np.interp(np.arange(len(sound)) / 160, np.arange(hops) + 0.5, gain_db + deviation_db * slow)
+    slow = gaussian_filter1d(rng.standard_normal(hops + 200), 30)[100:-100] * np.sqrt(
+        2 * np.sqrt(np.pi) * 30
+    )
+    fine_db = np.interp(
+        np.arange(len(sound)) / 160, np.arange(hops) + 0.5, gain_db + deviation_db * slow
+    )
     return np.clip(sound * 10 ** (fine_db / 20), -0.99, 0.99).astype(np.float32)

@@ -55,7 +55,9 @@ def _library():
     library.espeak_Initialize.argtypes = [ctypes.c_int] * 2 + [ctypes.c_char_p, ctypes.c_int]
     rate = library.espeak_Initialize(SYNCHRONOUS, 0, data, PHONEMES_IN_IPA | STAY)
     if rate != RATE_HZ:
-        raise RuntimeError(f"eSpeak NG answered {rate} where {RATE_HZ} Hz is its rate: its voices are missing")
+        raise RuntimeError(
+            f"eSpeak NG answered {rate} where {RATE_HZ} Hz is its rate: its voices are missing"
+        )
     pieces, phonemes = [], []
 
     @_Heard
@@ -65,7 +67,12 @@ def _library():
         at = 0
         while events[at].type != LAST:
             if events[at].type == PHONEME:
-                phonemes.append((events[at].audio_position_ms / 1000, events[at].name.decode("utf-8", "ignore")))
+                phonemes.append(
+                    (
+                        events[at].audio_position_ms / 1000,
+                        events[at].name.decode("utf-8", "ignore"),
+                    )
+                )
             at += 1
         return 0
 
@@ -85,11 +92,17 @@ def say(text, voice, rate=150):
     for one with a NUL or over 1,000 letters, for a rate outside, and for a variant that eSpeak does not have.
     """
     if not text.strip() or "\0" in text or len(text) > 1000:
-        raise ValueError(f"a text of {len(text)} letters, {text[:20]!r}: 1 to 1,000 without NUL are allowed")
+        raise ValueError(
+            f"a text of {len(text)} letters, {text[:20]!r}: 1 to 1,000 without NUL are allowed"
+        )
     if not 80 <= rate <= 450:
-        raise ValueError(f"a rate of {rate} words a minute: 80 to 450 are allowed, eSpeak's own range")
+        raise ValueError(
+            f"a rate of {rate} words a minute: 80 to 450 are allowed, eSpeak's own range"
+        )
     if not (Path(espeakng_loader.get_data_path()) / "voices" / "!v" / voice.variant).is_file():
-        raise ValueError(f"no variant {voice.variant!r}: eSpeak NG has m1 to m8, f1 to f5 and named ones")
+        raise ValueError(
+            f"no variant {voice.variant!r}: eSpeak NG has m1 to m8, f1 to f5 and named ones"
+        )
     library, pieces, phonemes, _ = _library()
     library.espeak_SetVoiceByName(f"en-us+{voice.variant}".encode())
     for which, value in ((RATE, rate), (PITCH, voice.pitch), (RANGE, voice.range)):

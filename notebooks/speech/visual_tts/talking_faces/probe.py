@@ -24,7 +24,9 @@ def probe_r2(train, test, within=True, components=40, ridge=1.0):
     mean, (_, _, axes) = seen.mean(0), np.linalg.svd(seen - seen.mean(0), full_matrices=False)
     axes = axes[:components]
     x = (seen - mean) @ axes.T
-    weights = np.linalg.solve(x.T @ x + ridge * len(x) * np.eye(len(axes)) * x.var() * 0.01, x.T @ wanted)
+    weights = np.linalg.solve(
+        x.T @ x + ridge * len(x) * np.eye(len(axes)) * x.var() * 0.01, x.T @ wanted
+    )
     seen, wanted = _frames(test, within)
     off = wanted - (seen - mean) @ axes.T @ weights
     return 1 - float((off**2).sum() / (wanted**2).sum())

@@ -13,7 +13,7 @@ players           what is heard, seen and touched in the page
 
 from .attention import GaussianWalk, walk_reference
 from .checkpoint import SHIPPED, load_all, save_all
-from .dubbing import SCORES, dub, scores_of, shuffled, speak
+from .dubbing import SCORES, dub, rows_of, scores_of, shuffled, speak
 from .mel import griffin_lim, griffin_lim_reference, log_mel, vocode
 from .model import SYSTEMS, VisualTTS, loss_of, spell
 from .neural_vocoder import NeuralVocoder, train_vocoder
@@ -21,7 +21,43 @@ from .players import draw_dubs, longest_pause_ms, pause_slider, player, strip
 from .training import batch_of, mel_of, prepare, train
 from .voice_vector import VoiceVector, train_voices
 
-__all__ = ["SCORES", "SHIPPED", "SYSTEMS", "GaussianWalk", "NeuralVocoder", "VisualTTS", "VoiceVector", "batch_of"]
-__all__ += ["draw_dubs", "dub", "griffin_lim", "griffin_lim_reference", "load_all", "log_mel", "longest_pause_ms"]
-__all__ += ["loss_of", "mel_of", "pause_slider", "player", "prepare", "save_all", "scores_of", "shuffled", "speak"]
-__all__ += ["spell", "strip", "train", "train_vocoder", "train_voices", "vocode", "walk_reference"]
+__all__ = [
+    "SCORES",
+    "SHIPPED",
+    "SYSTEMS",
+    "GaussianWalk",
+    "NeuralVocoder",
+    "VisualTTS",
+    "VoiceVector",
+    "batch_of",
+]
+__all__ += [
+    "draw_dubs",
+    "dub",
+    "griffin_lim",
+    "griffin_lim_reference",
+    "load_all",
+    "log_mel",
+    "longest_pause_ms",
+]
+__all__ += [
+    "loss_of",
+    "mel_of",
+    "pause_slider",
+    "player",
+    "prepare",
+    "rows_of",
+    "save_all",
+    "scores_of",
+    "shuffled",
+    "speak",
+]
+__all__ += [
+    "spell",
+    "strip",
+    "train",
+    "train_vocoder",
+    "train_voices",
+    "vocode",
+    "walk_reference",
+]

@@ -61,5 +61,8 @@ def walk_reference(weight, width, stride, means, source):
             upper, lower = ((j + side - mean) / wide for side in (0.5, -0.5))
             mass = 1 / (1 + math.exp(-upper)) - 1 / (1 + math.exp(-lower))
             weights[j] += math.exp(raw_weight) / total * mass
-    context = [sum(w * row[d] for w, row in zip(weights, source, strict=True)) for d in range(len(source[0]))]
+    context = [
+        sum(w * row[d] for w, row in zip(weights, source, strict=True))
+        for d in range(len(source[0]))
+    ]
     return weights, context, means

@@ -24,12 +24,18 @@ def save_all(networks, path, notes=None):
     state = {}
     for name, network in networks.items():
         for key, values in network.state_dict().items():
-            rows = values.detach().float().flatten(1) if values.ndim > 1 else values.detach().float()[:, None]
+            rows = (
+                values.detach().float().flatten(1)
+                if values.ndim > 1
+                else values.detach().float()[:, None]
+            )
             if values.ndim == 1:
                 state[f"{name}.{key}"] = values.detach().half().contiguous()
                 continue
             scale = rows.abs().amax(1).clamp_min(1e-8) / 127
-            state[f"{name}.{key}"] = (rows / scale[:, None]).round().to(torch.int8).view(values.shape).contiguous()
+            state[f"{name}.{key}"] = (
+                (rows / scale[:, None]).round().to(torch.int8).view(values.shape).contiguous()
+            )
             state[f"{name}.{key}:scale"] = scale
     save_file(state, path, {"notes": json.dumps(notes or {})})
     return Path(path)
@@ -46,19 +52,29 @@ def load_all(path=SHIPPED, device="cpu"):
             state = {key: file.get_tensor(key) for key in file.keys()}
         networks = {}
         for name in sorted({key.split(".")[0] for key in state}):
-            network = SyncScorer() if name == "scorer" else VoiceVector() if name == "voices" else VisualTTS(_system(name))
+            network = (
+                SyncScorer()
+                if name == "scorer"
+                else VoiceVector()
+                if name == "voices"
+                else VisualTTS(_system(name))
+            )
             network.load_state_dict(_unpacked(state, name + "."))
             networks[name] = network.to(device).eval().requires_grad_(False)
     except FileNotFoundError:
         raise
     except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
-        raise ValueError(f"{Path(path).name} is no checkpoint that save_all wrote: {error}") from error
+        raise ValueError(
+            f"{Path(path).name} is no checkpoint that save_all wrote: {error}"
+        ) from error
     return networks, notes
 
 
 def _system(name):
     if name not in SYSTEMS:
-        raise ValueError(f"it holds {name!r}; {', '.join(SYSTEMS)}, scorer and voices are known")
+        raise ValueError(
+            f"it holds {name!r}; {', '.join(SYSTEMS)}, scorer and voices are known"
+        )
     return name
 
 
@@ -67,6 +83,10 @@ def _unpacked(state, prefix):
     for key, values in state.items():
         if key.startswith(prefix) and not key.endswith(":scale"):
             scale = state.get(key + ":scale")
-            whole = values.float() if scale is None else values.float() * scale.view(-1, *[1] * (values.ndim - 1))
+            whole = (
+                values.float()
+                if scale is None
+                else values.float() * scale.view(-1, *[1] * (values.ndim - 1))
+            )
             found[key.removeprefix(prefix)] = whole
     return found

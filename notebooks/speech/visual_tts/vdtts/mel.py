@@ -12,7 +12,15 @@ from functools import cache
 import librosa
 import torch
 
-__all__ = ["HOP", "MELS", "RATE_HZ", "griffin_lim", "griffin_lim_reference", "log_mel", "vocode"]
+__all__ = [
+    "HOP",
+    "MELS",
+    "RATE_HZ",
+    "griffin_lim",
+    "griffin_lim_reference",
+    "log_mel",
+    "vocode",
+]
 
 RATE_HZ, HOP, FFT, MELS = 16_000, 160, 1024, 80
 FLOOR, MEAN, SPREAD = 1e-3, -3.0, 3.0
@@ -26,7 +34,9 @@ def _filters(device="cpu"):
 
 def _stft(sound_BN):
     window = torch.hann_window(FFT, device=sound_BN.device, dtype=sound_BN.dtype)
-    return torch.stft(sound_BN, FFT, HOP, window=window, return_complex=True, pad_mode="constant")
+    return torch.stft(
+        sound_BN, FFT, HOP, window=window, return_complex=True, pad_mode="constant"
+    )
 
 
 def _istft(spectrum_BFS, samples):
@@ -40,7 +50,9 @@ def log_mel(sound_BN):
     Raises ValueError for sounds shorter than half a window, 512 samples.
     """
     if sound_BN.shape[-1] <= FFT // 2:
-        raise ValueError(f"sounds of {sound_BN.shape[-1]} samples: more than {FFT // 2} are needed, half a window")
+        raise ValueError(
+            f"sounds of {sound_BN.shape[-1]} samples: more than {FFT // 2} are needed, half a window"
+        )
     steps = sound_BN.shape[-1] // HOP
     mel = _filters(str(sound_BN.device)) @ _stft(sound_BN)[..., :steps].abs()
     return ((mel.clamp_min(FLOOR).log() - MEAN) / SPREAD).transpose(-1, -2)

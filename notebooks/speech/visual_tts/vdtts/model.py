@@ -21,14 +21,21 @@ __all__ = ["LETTERS", "SYSTEMS", "VisualTTS", "loss_of", "spell"]
 LETTERS = " abcdefghijklmnopqrstuvwxyz"
 REDUCTION = 4  # spectrogram steps of one decoder step
 MOST_STEPS = 150  # 6 s: where a decoder that finds no end is cut off
-SYSTEMS = {"text": ("text",), "length": ("text", "length"), "video": ("video",), "both": ("text", "video")}
+SYSTEMS = {
+    "text": ("text",),
+    "length": ("text", "length"),
+    "video": ("video",),
+    "both": ("text", "video"),
+}
 
 
 def spell(text):
     """The text's letters as numbers, 1 for a space to 27 for "z"; raises ValueError for another letter or none."""
     if not text or set(text) - set(LETTERS):
         odd = "".join(sorted(set(text) - set(LETTERS)))
-        raise ValueError(f"text {text[:30]!r}: small letters and spaces are allowed{f', not {odd!r}' if odd else ', one at least'}")
+        raise ValueError(
+            f"text {text[:30]!r}: small letters and spaces are allowed{f', not {odd!r}' if odd else ', one at least'}"
+        )
     return torch.tensor([LETTERS.index(letter) + 1 for letter in text])
 
 
@@ -47,6 +54,19 @@ class TextEncoder(nn.Module):
         return seen.transpose(1, 2)
 
 
+class FrameNorm(nn.Module):
+    """Group normalisation of (B, C, T, P, P) within each frame: no frame, and no padding, changes another."""
+
+    def __init__(self, channels):
+        super().__init__()
+        self.norm = nn.GroupNorm(4, channels)
+
+    def forward(self, x_BCTPP):
+        batch, channels, frames = x_BCTPP.shape[:3]
+        each = x_BCTPP.transpose(1, 2).reshape(batch * frames, channels, *x_BCTPP.shape[3:])
+        return self.norm(each).unflatten(0, (batch, frames)).transpose(1, 2)
+
+
 class VideoEncoder(nn.Module):
     """Frames (B, T, P, P), 0 to 1, to (B, T, width): three 3-D convolutions that see seven frames and never halve the time."""
 
@@ -56,14 +76,18 @@ class VideoEncoder(nn.Module):
         ends = zip(channels, channels[1:], strict=False)
         rest = (nn.Conv3d(a, b, 3, stride=(1, 2, 2), padding=1) for a, b in ends)
         self.see = nn.ModuleList([first, *rest])
-        self.norm = nn.ModuleList(nn.GroupNorm(4, b) for b in channels)
+        self.norm = nn.ModuleList(FrameNorm(b) for b in channels)
         self.out = nn.Linear(channels[-1] * (pixels // 16) ** 2, width)
 
-    def forward(self, video_BTPP):
-        mean = video_BTPP.mean((1, 2, 3), keepdim=True)
-        seen = (video_BTPP - mean)[:, None] / (video_BTPP.std((1, 2, 3), keepdim=True)[:, None] + 1e-3)
+    def forward(self, video_BTPP, mask_BT):
+        kept = mask_BT[:, :, None, None]
+        pixels = mask_BT.sum(1)[:, None, None, None] * video_BTPP[0, 0].numel()
+        off = (video_BTPP - (video_BTPP * kept).sum((1, 2, 3), keepdim=True) / pixels) * kept
+        seen = (off / (off.square().sum((1, 2, 3), keepdim=True) / pixels + 1e-4).sqrt())[
+            :, None
+        ]
         for see, norm in zip(self.see, self.norm, strict=True):
-            seen = F.relu(norm(see(seen)))
+            seen = F.relu(norm(see(seen))) * kept[:, None]
         return torch.tanh(self.out(seen.transpose(1, 2).flatten(2)))
 
 
@@ -92,10 +116,16 @@ class VisualTTS(nn.Module):
         if "video" in self.reads:
             self.encoders["video"] = VideoEncoder(width, pixels=pixels)
             self.walks["video"] = GaussianWalk(state, stride=1.0)
-        self.prenet = nn.Sequential(nn.Linear(MELS, 64), nn.ReLU(), nn.Linear(64, 32), nn.ReLU())
+        self.prenet = nn.Sequential(
+            nn.Linear(MELS, 64), nn.ReLU(), nn.Linear(64, 32), nn.ReLU()
+        )
         contexts = width * len(self.walks)
         self.cell = nn.LSTMCell(32 + contexts + voice + 2 * ("length" in self.reads), state)
-        self.out = nn.Sequential(nn.Linear(state + contexts + voice, 128), nn.ReLU(), nn.Linear(128, REDUCTION * MELS))
+        self.out = nn.Sequential(
+            nn.Linear(state + contexts + voice, 128),
+            nn.ReLU(),
+            nn.Linear(128, REDUCTION * MELS),
+        )
         self.stop = nn.Linear(state + contexts, 1)
 
     def forward(self, batch, teacher=True, dropout=0.5):
@@ -110,7 +140,9 @@ class VisualTTS(nn.Module):
         last = torch.full((rows, MELS), -1.0, device=device)
         hidden = tuple(torch.zeros(rows, self.state, device=device) for _ in range(2))
         means = {name: walk.start(rows, device) for name, walk in self.walks.items()}
-        context = torch.zeros(rows, sum(source.shape[-1] for source in sources.values()), device=device)
+        context = torch.zeros(
+            rows, sum(source.shape[-1] for source in sources.values()), device=device
+        )
         states, mels, drawn = [], [], {name: [] for name in self.walks}
         ended = batch["frames"] if teacher else torch.full((rows,), steps, device=device)
         for step in range(steps):
@@ -132,7 +164,9 @@ class VisualTTS(nn.Module):
                     break
         whole_BTH = torch.stack(states, 1)
         mel = self._written(whole_BTH, batch["voice"]) if teacher else torch.cat(mels, 1)
-        alignments = {name: torch.stack([one for _, one in rows], 1) for name, rows in drawn.items()}
+        alignments = {
+            name: torch.stack([one for _, one in rows], 1) for name, rows in drawn.items()
+        }
         return Said(mel, self.stop(whole_BTH)[..., 0], ended, alignments)
 
     def _prenet(self, mel, dropout):
@@ -142,16 +176,23 @@ class VisualTTS(nn.Module):
     def _written(self, whole_BTH, voice_BV):
         """Spectrogram steps (B, 4 T, M) of decoder states (B, T, H)."""
         voices = voice_BV[:, None].expand(-1, whole_BTH.shape[1], -1)
-        return self.out(torch.cat([whole_BTH, voices], -1)).unflatten(-1, (REDUCTION, MELS)).flatten(1, 2)
+        return (
+            self.out(torch.cat([whole_BTH, voices], -1))
+            .unflatten(-1, (REDUCTION, MELS))
+            .flatten(1, 2)
+        )
 
     def _encoded(self, batch):
         sources, masks = {}, {}
         if "text" in self.reads:
-            sources["text"], masks["text"] = self.encoders["text"](batch["letters"]), (batch["letters"] != 0).float()
+            sources["text"], masks["text"] = (
+                self.encoders["text"](batch["letters"]),
+                (batch["letters"] != 0).float(),
+            )
         if "video" in self.reads:
             frames = torch.arange(batch["video"].shape[1], device=batch["voice"].device)
-            sources["video"] = self.encoders["video"](batch["video"])
             masks["video"] = (frames < batch["frames"][:, None]).float()
+            sources["video"] = self.encoders["video"](batch["video"], masks["video"])
         return sources, masks
 
     def _hint(self, batch, step):
@@ -169,6 +210,10 @@ def loss_of(said, batch):
     off = (said.mel - batch["mel"])[inside]
     last = (steps >= batch["frames"][:, None] - 1).float()
     told = steps < batch["frames"][:, None] + 4
-    stop = F.binary_cross_entropy_with_logits(said.stop[told], last[told], pos_weight=torch.tensor(4.0, device=off.device))
+    stop = F.binary_cross_entropy_with_logits(
+        said.stop[told], last[told], pos_weight=torch.tensor(4.0, device=off.device)
+    )
     parts = {"l1": off.abs().mean(), "l2": off.square().mean(), "stop": stop}
-    return parts["l1"] + parts["l2"] + stop, {name: float(part.detach()) for name, part in parts.items()}
+    return parts["l1"] + parts["l2"] + stop, {
+        name: float(part.detach()) for name, part in parts.items()
+    }

@@ -39,14 +39,36 @@ def draw_dubs(sounds):
     import torch
 
     heights = [1, 2.2] * len(sounds)
-    fig, axes = plot.figure(height=1.55 * len(sounds) + 0.5, rows=2 * len(sounds), sharex=True, gridspec_kw={"height_ratios": heights})
+    fig, axes = plot.figure(
+        height=1.55 * len(sounds) + 0.5,
+        rows=2 * len(sounds),
+        sharex=True,
+        gridspec_kw={"height_ratios": heights},
+    )
     for at, (name, sound_N) in enumerate(sounds.items()):
         wave, picture = axes[2 * at], axes[2 * at + 1]
         seconds = np.arange(len(sound_N)) / RATE_HZ
-        wave.fill_between(seconds[::40], *_envelope(sound_N), color=plot.style_of("ours")["color"], linewidth=0)
-        wave.set(yticks=[], ylim=(-0.6, 0.6)), wave.grid(False), wave.set_title(name, fontsize=11)
+        wave.fill_between(
+            seconds[::40],
+            *_envelope(sound_N),
+            color=plot.style_of("ours")["color"],
+            linewidth=0,
+        )
+        (
+            wave.set(yticks=[], ylim=(-0.6, 0.6)),
+            wave.grid(False),
+            wave.set_title(name, fontsize=11),
+        )
         mel = log_mel(torch.as_tensor(np.array(sound_N))[None])[0] * SPREAD + MEAN
-        picture.imshow(mel.T, origin="lower", aspect="auto", extent=(0, len(mel) / 100, 0, 80), cmap="magma", vmin=-7, vmax=3)
+        picture.imshow(
+            mel.T,
+            origin="lower",
+            aspect="auto",
+            extent=(0, len(mel) / 100, 0, 80),
+            cmap="magma",
+            vmin=-7,
+            vmax=3,
+        )
         picture.grid(False), picture.set_yticks([0, 80])
     axes[-1].set_xlabel("time in s")
     axes[-1].set_ylabel("mel band")
@@ -71,18 +93,32 @@ def pause_slider(clips, networks):
         sounds = {"both": dub(seen, clip.frames), "text": dub(unseen, clip.frames)}
         pause_ms = round(1000 * (clip.words[1][1] - clip.words[0][2]))
         gaps = {name: longest_pause_ms(sound) for name, sound in sounds.items()}
-        ways.append({"pause": pause_ms, "gaps": gaps, "frames": clip.frames, "face": _sprite(clip.face_THW)})
-        ways[-1] |= {"sounds": {name: _mp3(sound) for name, sound in sounds.items()}, "levels": {n: _levels(s) for n, s in sounds.items()}}
+        ways.append(
+            {
+                "pause": pause_ms,
+                "gaps": gaps,
+                "frames": clip.frames,
+                "face": _sprite(clip.face_THW),
+            }
+        )
+        ways[-1] |= {
+            "sounds": {name: _mp3(sound) for name, sound in sounds.items()},
+            "levels": {n: _levels(s) for n, s in sounds.items()},
+        }
         ways[-1]["levels"]["truth"] = _levels(clip.sound_N)
         rows += f"<tr><th scope=row>{pause_ms} ms</th><td>{gaps['both']} ms</td><td>{gaps['text']} ms</td></tr>"
     page = Path(__file__).with_name("pause_slider.html").read_text(encoding="utf-8")
-    given = json.dumps({"text": clips[0].text, "size": clips[0].face_THW.shape[1], "ways": ways})
+    given = json.dumps(
+        {"text": clips[0].text, "size": clips[0].face_THW.shape[1], "ways": ways}
+    )
     return HTML(page.replace("FALLBACK", rows).replace("DATA", given))
 
 
 def longest_pause_ms(sound_N, share=0.05):
     """The longest silence between two sounds, in ms; a step is silent below a share of the 95th percentile of levels."""
-    level = np.sqrt((np.asarray(sound_N)[: len(sound_N) // 160 * 160].reshape(-1, 160) ** 2).mean(1))
+    level = np.sqrt(
+        (np.asarray(sound_N)[: len(sound_N) // 160 * 160].reshape(-1, 160) ** 2).mean(1)
+    )
     loud = np.flatnonzero(level > share * np.quantile(level, 0.95))
     return int(10 * max(np.diff(loud).max() - 1, 0)) if len(loud) > 1 else 0
 

@@ -17,13 +17,13 @@ from pathlib import Path
 import numpy as np
 import torch
 from helpers import device, receipts
-from speech_scores import train_scorer
+from speech_scores import SyncScorer, train_scorer
 from talking_faces import make_clips
 
 from .checkpoint import SHIPPED, save_all
-from .dubbing import SCORES, dub, scores_of, shuffled, speak
+from .dubbing import SCORES, rows_of, scores_of
 from .model import SYSTEMS, VisualTTS
-from .training import batch_of, mel_of, prepare, train
+from .training import mel_of, prepare, train
 from .voice_vector import VoiceVector, train_voices
 
 KEPT = Path(__file__).parents[4] / "_build" / "visual_tts"
@@ -37,38 +37,25 @@ def main(arguments=None):
     KEPT.mkdir(parents=True, exist_ok=True)
     voices, scorer, clips = _shared()
     for seed in options.seeds:
-        networks = {name: _trained(name, clips, voices, seed) for name in (*SYSTEMS, "mouth") if name in options.systems}
+        networks = {
+            name: _trained(name, clips, voices, seed)
+            for name in (*SYSTEMS, "mouth")
+            if name in options.systems
+        }
         if options.ship:
             shipped = {name: network for name, network in networks.items() if name in SYSTEMS}
-            save_all(shipped | {"voices": voices, "scorer": scorer}, SHIPPED, SIZES | {"seed": seed})
+            save_all(
+                shipped | {"voices": voices, "scorer": scorer}, SHIPPED, SIZES | {"seed": seed}
+            )
         if len(networks) == len(SYSTEMS) + 1:
             _scored(networks, voices, scorer, seed)
-    done = [json.loads(path.read_text()) for path in (KEPT / f"scores_{seed}.json" for seed in options.seeds) if path.exists()]
+    done = [
+        json.loads(path.read_text())
+        for path in (KEPT / f"scores_{seed}.json" for seed in options.seeds)
+        if path.exists()
+    ]
     if done:
         print(_receipt(done).write(name="study"))
-
-
-def rows_of(networks, items, mouth_items, clips):
-    """{row: dubs of all clips}, the rows of the table: ground truth, copy synthesis, the systems, and both with something wrong."""
-    both, said = networks["both"], {}
-    sounds = {"ground truth": [clip.sound_N for clip in clips], "copy synthesis": [item["mel"] for item in items]}
-    for row, name, given in (
-        *((name, name, items) for name in SYSTEMS),
-        ("mouth crop", "mouth", mouth_items),
-        ("shuffled video", "both", shuffled(items, "video")),
-        ("mismatched text", "both", shuffled(items, "letters")),
-    ):
-        if name in networks:
-            sounds[row], said[row] = speak(networks[name], given)
-    with torch.inference_mode():
-        forced = both(batch_of(items)).mel
-    sounds["teacher-forced"] = [mel[: 4 * clip.frames] for mel, clip in zip(forced, clips, strict=True)]
-    lengths = {row: [len(mel) / 100 for mel in mels] for row, mels in sounds.items() if row != "ground truth"}
-    dubs = {
-        row: [one if row == "ground truth" else dub(one, clip.frames) for one, clip in zip(mels, clips, strict=True)]
-        for row, mels in sounds.items()
-    }
-    return dubs, lengths, said
 
 
 def _shared():
@@ -79,13 +66,15 @@ def _shared():
     clips = pickle.loads(stored.read_bytes())
     if not path.exists():
         other = make_clips("sync", SIZES["sync"], 5)
-        items = [{"video": torch.from_numpy(clip.face_THW), "mel": mel_of(clip)} for clip in other]
-        voices, named = train_voices([mel_of(clip) for clip in clips], [clip.speaker for clip in clips], 400)
+        items = [
+            {"video": torch.from_numpy(clip.face_THW), "mel": mel_of(clip)} for clip in other
+        ]
+        voices, named = train_voices(
+            [mel_of(clip) for clip in clips], [clip.speaker for clip in clips], 400
+        )
         scorer, found = train_scorer(items, SIZES["scorer_steps"])
         print(f"voices named {named:.0%}, moments found {found:.0%}", flush=True)
         torch.save({"voices": voices.state_dict(), "scorer": scorer.state_dict()}, path)
-    from speech_scores import SyncScorer
-
     voices, scorer, state = VoiceVector(), SyncScorer(), torch.load(path)
     voices.load_state_dict(state["voices"]), scorer.load_state_dict(state["scorer"])
     return voices.eval().requires_grad_(False), scorer.eval().requires_grad_(False), clips
@@ -98,7 +87,14 @@ def _trained(name, clips, voices, seed):
 
         def told(step, parts, seconds):
             if step % 50 == 49:
-                print(name, seed, step + 1, {key: round(part, 3) for key, part in parts.items()}, f"{seconds:.0f} s", flush=True)
+                print(
+                    name,
+                    seed,
+                    step + 1,
+                    {key: round(part, 3) for key, part in parts.items()},
+                    f"{seconds:.0f} s",
+                    flush=True,
+                )
 
         model, losses = train(system, items, SIZES["steps"], seed, SIZES["batch"], told=told)
         torch.save({"state": model.state_dict(), "losses": losses}, path)
@@ -112,13 +108,26 @@ def _scored(networks, voices, scorer, seed):
     if path.exists():
         return
     clips = make_clips("test", SIZES["test"], 100 + seed)
-    dubs, lengths, _ = rows_of(networks, prepare(clips, voices), prepare(clips, voices, "mouth"), clips)
+    dubs, lengths, _ = rows_of(
+        networks, clips, prepare(clips, voices), prepare(clips, voices, "mouth")
+    )
     found = {}
     for row, sounds in dubs.items():
         said = lengths.get(row, [None] * len(clips))
-        each = [scores_of(sound, clip, scorer, length) for sound, clip, length in zip(sounds, clips, said, strict=True)]
+        each = [
+            scores_of(sound, clip, scorer, length)
+            for sound, clip, length in zip(sounds, clips, said, strict=True)
+        ]
         found[row] = {score: [float(one[score]) for one in each] for score in SCORES}
-        print(seed, row, {score: round(float(np.nanmean(values)), 3) for score, values in found[row].items()}, flush=True)
+        print(
+            seed,
+            row,
+            {
+                score: round(float(np.nanmean(values)), 3)
+                for score, values in found[row].items()
+            },
+            flush=True,
+        )
     path.write_text(json.dumps(found))
 
 
@@ -126,21 +135,48 @@ def _receipt(seeds):
     """Means over clips for each row and score, a curve over rows and seeds; the metrics that the card's claims name."""
     receipt = receipts.start("visual_tts", device.tier("cpu"), threads=1)
     receipt.sizes(seeds=len(seeds), **SIZES)
-    means = [{row: {score: float(np.nanmean(v)) for score, v in one.items()} for row, one in seed.items()} for seed in seeds]
+    means = [
+        {
+            row: {score: float(np.nanmean(v)) for score, v in one.items()}
+            for row, one in seed.items()
+        }
+        for seed in seeds
+    ]
     rows = list(means[0])
     columns = {score: [seed[row][score] for seed in means for row in rows] for score in SCORES}
-    receipt.curve("rows", row=rows * len(means), seed=[n for n in range(len(means)) for _ in rows], **columns)
+    receipt.curve(
+        "rows",
+        row=rows * len(means),
+        seed=[n for n in range(len(means)) for _ in rows],
+        **columns,
+    )
     for score, better in (("distance", 1), ("mcd", 1), ("gpe", 1), ("ffe", 1)):
         gains = [better * (seed["length"][score] - seed["both"][score]) for seed in means]
-        receipt.record(f"study_{score}_gain", float(np.mean(gains)), "", note=f"seeds: {', '.join(f'{g:.3f}' for g in gains)}")
+        receipt.record(
+            f"study_{score}_gain",
+            float(np.mean(gains)),
+            "",
+            note=f"seeds: {', '.join(f'{g:.3f}' for g in gains)}",
+        )
     return receipt
 
 
 def _options(arguments):
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="default: 0 1 2")
-    parser.add_argument("--systems", nargs="+", default=[*SYSTEMS, "mouth"], help="train these only, score nothing")
-    parser.add_argument("--ship", action="store_true", help="write visual_tts.safetensors of the last seed named")
+    parser.add_argument(
+        "--seeds", type=int, nargs="+", default=[0, 1, 2], help="default: 0 1 2"
+    )
+    parser.add_argument(
+        "--systems",
+        nargs="+",
+        default=[*SYSTEMS, "mouth"],
+        help="train these only, score nothing",
+    )
+    parser.add_argument(
+        "--ship",
+        action="store_true",
+        help="write visual_tts.safetensors of the last seed named",
+    )
     return parser.parse_args(arguments)
 
 

@@ -30,7 +30,14 @@ def prepare(clips, voices, view="face"):
         others = [n for n, other in enumerate(clips) if other.speaker == clip.speaker]
         other = others[(others.index(at) + 1) % len(others)]
         frames = torch.from_numpy(clip.face_THW if view == "face" else clip.mouth_THW)
-        items.append({"letters": spell(clip.text), "video": frames, "mel": mels[at], "voice": heard[other]})
+        items.append(
+            {
+                "letters": spell(clip.text),
+                "video": frames,
+                "mel": mels[at],
+                "voice": heard[other],
+            }
+        )
     return items
 
 
@@ -41,7 +48,9 @@ def batch_of(items, device="cpu"):
     batch = {"letters": pad([item["letters"] for item in items], True), "frames": frames}
     batch["video"] = pad([item["video"] for item in items], True).float() / 255
     mels = [item["mel"][: REDUCTION * len(item["video"])] for item in items]
-    batch["mel"] = torch.nn.functional.pad(pad(mels, True, -1.4), (0, 0, 0, 4 * REDUCTION), value=-1.4)  # room to learn the end
+    batch["mel"] = torch.nn.functional.pad(
+        pad(mels, True, -1.4), (0, 0, 0, 4 * REDUCTION), value=-1.4
+    )  # room to learn the end
     batch["voice"] = torch.stack([item["voice"] for item in items])
     return {name: values.to(device) for name, values in batch.items()}
 
@@ -51,14 +60,22 @@ def train(system, items, steps, seed=0, batch=24, rate=2e-3, device="cpu", told=
     torch.manual_seed(seed)
     model = VisualTTS(system).to(device)
     optimiser = torch.optim.Adam(model.parameters(), rate)
-    plan = torch.optim.lr_scheduler.OneCycleLR(optimiser, rate, total_steps=steps, pct_start=0.1)
-    draw, losses, began = torch.Generator().manual_seed(seed), {"l1": [], "l2": [], "stop": []}, time.perf_counter()
+    plan = torch.optim.lr_scheduler.OneCycleLR(
+        optimiser, rate, total_steps=steps, pct_start=0.1
+    )
+    draw, losses, began = (
+        torch.Generator().manual_seed(seed),
+        {"l1": [], "l2": [], "stop": []},
+        time.perf_counter(),
+    )
     order = []
     for step in range(steps):
         if len(order) < batch:
             order = _epoch(items, batch, draw)
         rows, order = order[:batch], order[batch:]
-        loss, parts = loss_of(model((given := batch_of([items[r] for r in rows], device))), given)
+        loss, parts = loss_of(
+            model(given := batch_of([items[r] for r in rows], device)), given
+        )
         optimiser.zero_grad(), loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step(), plan.step()
@@ -73,5 +90,11 @@ def _epoch(items, batch, draw):
     """Row numbers of one pass: batches of similar length, in random order, what is left over dropped."""
     jitter = torch.rand(len(items), generator=draw) * 12
     by_length = torch.argsort(torch.tensor([len(item["video"]) for item in items]) + jitter)
-    whole = by_length[: len(items) // batch * batch].view(-1, batch) if len(items) >= batch else by_length[None]
-    return whole[torch.randperm(len(whole), generator=draw)].flatten().tolist() * (1 if len(items) >= batch else batch)
+    whole = (
+        by_length[: len(items) // batch * batch].view(-1, batch)
+        if len(items) >= batch
+        else by_length[None]
+    )
+    return whole[torch.randperm(len(whole), generator=draw)].flatten().tolist() * (
+        1 if len(items) >= batch else batch
+    )
