@@ -1,4 +1,5 @@
-"""The race: pitch against Praat and librosa, and Griffin-Lim against librosa's; checked first, then timed in turn.
+"""The race: pitch against Praat and librosa, and Griffin-Lim against librosa's; checked first,
+then timed in turn.
 
 In the slice's folder, a receipt or a quick look:
 
@@ -21,14 +22,16 @@ RATE_HZ = 16_000
 
 
 def glide(seconds, first_hz=100.0, last_hz=280.0):
-    """A sound of eight harmonics whose pitch glides, and its pitch at the middle of each 10 ms."""
+    """A sound of eight harmonics whose pitch glides, and its pitch at each 10 ms."""
     f0 = np.geomspace(first_hz, last_hz, round(seconds * RATE_HZ))
     phase = 2 * np.pi * np.cumsum(f0) / RATE_HZ
     return sum(np.sin(k * phase) / k for k in range(1, 9)) * 0.1, f0[80::160]
 
 
 def pitch_contestants(sound):
-    """{name: function that returns the pitch at the middle of each 10 ms}. A peer that is not installed is left out."""
+    """{name: function that returns the pitch at the middle of each 10 ms}. A peer that is not
+    installed is left out.
+    """
     at_s = np.arange(len(sound) // 160) / 100 + 0.005
     found = {"ours": lambda: f0_track(sound)}
     try:

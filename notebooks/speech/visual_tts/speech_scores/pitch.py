@@ -1,11 +1,12 @@
 """Pitch, and how wrong it is: a tracker by autocorrelation, and the errors GPE, VDE and FFE.
 
-The tracker is Boersma's (1993) without its path search: the autocorrelation of a Hann window of 40 ms, divided by the window's own;
-the highest peak between 70 and 450 Hz, slightly preferring short lags, wins. A frame is voiced where that peak is above 0.5.
+The tracker is Boersma's (1993) without its path search: the autocorrelation of a Hann window of
+40 ms, divided by the window's own; the highest peak between 70 and 450 Hz, slightly preferring
+short lags, wins. A frame is voiced where that peak is above 0.5.
 
-    GPE = #(both voiced, |f - f'| > 0.2 f') / #(both voiced)
-    VDE = #(voicing differs) / N
-    FFE = (#(both voiced, |f - f'| > 0.2 f') + #(voicing differs)) / N            f' the reference (Chu and Alwan 2009)
+    GPE = #(both voiced, |f - f'| > 0.2 f') / #(both voiced) VDE = #(voicing differs) / N FFE =
+    (#(both voiced, |f - f'| > 0.2 f') + #(voicing differs)) / N            f' the reference
+    (Chu and Alwan 2009)
 
 Shapes: `N` frames of 10 ms. A pitch of 0 means unvoiced.
 """
@@ -28,7 +29,9 @@ GROSS, VOICED, QUIET, OCTAVE = 0.2, 0.5, 0.03, 0.03
 
 
 def f0_track(sound_N):
-    """The pitch in Hz at each 10 ms of a sound at 16 kHz, 0 where unvoiced: float64 of shape (samples // 160,)."""
+    """The pitch in Hz at each 10 ms of a sound at 16 kHz, 0 where unvoiced: float64 of shape
+    (samples // 160,).
+    """
     sound = torch.from_numpy(np.array(sound_N, np.float64))
     frames = len(sound) // HOP
     padded = torch.nn.functional.pad(sound, (WINDOW // 2 - HOP // 2, WINDOW))
@@ -52,7 +55,9 @@ def f0_track(sound_N):
 
 
 def gross_pitch_error(said_N, true_N):
-    """The share of frames voiced in both whose pitch is off by more than a fifth; NaN where no frame is voiced in both."""
+    """The share of frames voiced in both whose pitch is off by more than a fifth; NaN where no
+    frame is voiced in both.
+    """
     said, true = _pair(said_N, true_N)
     both = (said > 0) & (true > 0)
     return (
@@ -80,7 +85,9 @@ def f0_frame_error(said_N, true_N):
 
 
 def normalised_f0(f0_N):
-    """The pitch over its mean in voiced frames, as the article plots it; unvoiced frames stay 0."""
+    """The pitch over its mean in voiced frames, as the article plots it; unvoiced frames stay
+    0.
+    """
     f0 = np.asarray(f0_N, np.float64)
     return f0 / f0[f0 > 0].mean() if (f0 > 0).any() else f0
 
@@ -110,12 +117,14 @@ def _pair(said, true):
     said, true = (np.asarray(values, np.float64) for values in (said, true))
     if said.shape != true.shape or said.ndim != 1 or not len(true):
         raise ValueError(
-            f"pitch of shapes {said.shape} and {true.shape}: two tracks of one length, one frame at least, are allowed"
+            f"pitch of shapes {said.shape} and {true.shape}: two tracks of one length, "
+            "one frame at least, are allowed"
         )
     if not (
         np.isfinite(said).all() and np.isfinite(true).all() and min(said.min(), true.min()) >= 0
     ):
         raise ValueError(
-            "a pitch is below zero or not finite: 0 marks an unvoiced frame, Hz above it a voiced one"
+            "a pitch is below zero or not finite: 0 marks an unvoiced frame, "
+            "Hz above it a voiced one"
         )
     return said, true

@@ -1,14 +1,19 @@
-"""Do a mouth and a sound belong together? A scorer after SyncNet, and its distance and confidence.
+"""Do a mouth and a sound belong together? A scorer after SyncNet, and its distance and
+confidence.
 
-Two networks map 0.2 s of video (five frames) and 0.2 s of sound to vectors of length 1; it is trained so that pairs of one moment are
-nearer than pairs of other moments of the clip. With v_n and a_n those of frame n,
+Two networks map 0.2 s of video (five frames) and 0.2 s of sound to vectors of length 1; it is
+trained so that pairs of one moment are nearer than pairs of other moments of the clip. With v_n
+and a_n those of frame n,
 
-    d_n(k) = |v_n - a_{n+k}|,   distance = min_k mean_n d_n(k),   confidence = median_k - min_k,   |k| <= 15.
+    d_n(k) = |v_n - a_{n+k}|,   distance = min_k mean_n d_n(k),   confidence = median_k - min_k,
+    |k| <= 15.
 
-Chung and Zisserman (2016) trained with another loss, on real faces; so our numbers compare rows here, and nothing outside. The scorer has to be
-trained on speakers that the synthesiser is not tested with.
+Chung and Zisserman (2016) trained with another loss, on real faces; so our numbers compare rows
+here, and nothing outside. The scorer has to be trained on speakers that the synthesiser is not
+tested with.
 
-Shapes: `B` clips, `T` frames, `S` = 4 T steps of sound, `M` mels, `P` pixels, `E` numbers of a vector, `K` = 31 offsets.
+Shapes: `B` clips, `T` frames, `S` = 4 T steps of sound, `M` mels, `P` pixels, `E` numbers of a
+vector, `K` = 31 offsets.
 """
 
 import torch
@@ -51,9 +56,11 @@ class SyncScorer(nn.Module):
 
 
 def train_scorer(items, steps=300, batch=12, seed=0):
-    """A trained scorer, and the share of moments it finds among those of their clip, in the last step.
+    """A trained scorer, and the share of moments it finds among those of their clip, in the
+    last step.
 
-    `items`: dicts with "video", uint8 (T, P, P), and "mel", (4 T, M). Each moment has to find its sound among its clip's, and back.
+    `items`: dicts with "video", uint8 (T, P, P), and "mel", (4 T, M). Each moment has to find
+    its sound among its clip's, and back.
     """
     torch.manual_seed(seed)
     scorer = SyncScorer(items[0]["mel"].shape[1])
@@ -87,7 +94,8 @@ def train_scorer(items, steps=300, batch=12, seed=0):
 
 
 def offset_distances(seen_TE, heard_TE):
-    """The mean distance at each offset -15 to 15, (31,): sound k frames later than the picture for k above 0.
+    """The mean distance at each offset -15 to 15, (31,): sound k frames later than the picture
+    for k above 0.
 
     Raises ValueError unless both have the same shape with 16 moments or more.
     """
@@ -119,7 +127,9 @@ def offset_distances_reference(seen, heard):
 
 
 def sync_scores(scorer, video_TPP, mel_SM):
-    """{"distance", "confidence", "offset"}: floats; the offset in frames, above 0 where the sound is late."""
+    """{"distance", "confidence", "offset"}: floats; the offset in frames, above 0 where the
+    sound is late.
+    """
     seen, heard = scorer(video_TPP[None].float() / 255, mel_SM[None])
     found_K = offset_distances(seen[0], heard[0])
     least = found_K.min()
@@ -132,9 +142,11 @@ def sync_scores(scorer, video_TPP, mel_SM):
 
 
 def silence_overlap(said_N, true_N, share=0.05):
-    """Where both sounds are silent over where either is, in steps of 10 ms at 16 kHz: 1 when all pauses agree.
+    """Where both sounds are silent over where either is, in steps of 10 ms at 16 kHz: 1 when
+    all pauses agree.
 
-    A step is silent below `share` of the 95th percentile of its sound's levels. Both need one length.
+    A step is silent below `share` of the 95th percentile of its sound's levels. Both need one
+    length.
     """
     said, true = (
         torch.as_tensor(x)[: len(x) // 160 * 160].view(-1, 160).square().mean(1).sqrt()

@@ -1,4 +1,6 @@
-"""Mel-cepstral distortion on spectra whose cepstra are known, on plain loops, and beside librosa."""
+"""Mel-cepstral distortion on spectra whose cepstra are known, on plain loops, and beside
+librosa.
+"""
 
 import math
 

@@ -1,4 +1,5 @@
-"""Clips of known articulation: eSpeak NG's voices, and a rendered face that their phonemes move.
+"""Clips of known articulation: eSpeak NG's voices, and a rendered face that their phonemes
+move.
 
 espeak   words, with the time of each phoneme
 face     mouths from phonemes, and the face drawn

@@ -1,8 +1,10 @@
-"""Clips: a text, the sound of it with drawn pauses, and a face that says it, all of one drawn world.
+"""Clips: a text, the sound of it with drawn pauses, and a face that says it, all of one drawn
+world.
 
-Words are spoken one by one by eSpeak NG and joined with pauses, so every pause and every phoneme has a known time. One word
-of most clips is emphasised: its pitch rises, and so do the brows. Loudness is taken out of the sound and drawn anew: within voiced
-sounds every 10 ms get the same level, then a slow random gain, which the face knows nothing of.
+Words are spoken one by one by eSpeak NG and joined with pauses, so every pause and every
+phoneme has a known time. One word of most clips is emphasised: its pitch rises, and so do the
+brows. Loudness is taken out of the sound and drawn anew: within voiced sounds every 10 ms get
+the same level, then a slow random gain, which the face knows nothing of.
 
 Shapes: `N` samples at 16 kHz, `T` frames of 40 ms; a frame has 640 samples.
 """
@@ -62,7 +64,9 @@ SPEAKERS = {  # variants of eSpeak's: nobody is in two groups
 
 @dataclass(frozen=True)
 class Script:
-    """What is said and how: words, the pause before each of them and after the last in s, the emphasised one or None."""
+    """What is said and how: words, the pause before each of them and after the last in s, the
+    emphasised one or None.
+    """
 
     words: tuple
     pauses_s: tuple
@@ -72,7 +76,9 @@ class Script:
 
 @dataclass(frozen=True)
 class Clip:
-    """One clip. `words`: (text, start in s, end in s); `track_T4` is the mouth's own truth, which no model sees."""
+    """One clip. `words`: (text, start in s, end in s); `track_T4` is the mouth's own truth,
+    which no model sees.
+    """
 
     text: str
     words: tuple
@@ -104,7 +110,8 @@ def draw_script(rng, words=3, vocabulary=WORDS):
 def make_clip(script, voice, face, rng, leak=False, pixels=32):
     """The clip of a script, in a voice and with a face; `rng` draws the loudness.
 
-    With `leak` the mouth follows the loudness instead of the phonemes: what a careless generator would do, for the probe.
+    With `leak` the mouth follows the loudness instead of the phonemes: what a careless
+    generator would do, for the probe.
     """
     pieces, phonemes, words = [], [(0.0, "")], []
     now = 0
@@ -137,9 +144,11 @@ def make_clip(script, voice, face, rng, leak=False, pixels=32):
 
 
 def real_clip(folder, speaker, script, takes, face, pixels=32):
-    """The clip of digits that a person said: recordings of `fsdd`, joined with the script's pauses.
+    """The clip of digits that a person said: recordings of `fsdd`, joined with the script's
+    pauses.
 
-    Nobody marked their phonemes: eSpeak's are stretched over each recording. The loudness is the recording's own.
+    Nobody marked their phonemes: eSpeak's are stretched over each recording. The loudness is
+    the recording's own.
     """
     pieces, phonemes, words, now = [], [(0.0, "")], [], 0
     for word, take, pause in zip(script.words, takes, script.pauses_s, strict=False):
@@ -172,7 +181,9 @@ def real_clip(folder, speaker, script, takes, face, pixels=32):
 
 
 def make_clips(group, count, seed, words=3, leak=False):
-    """`count` clips of the speakers of a group ("train", "test" or "sync"), each with a new face and script."""
+    """`count` clips of the speakers of a group ("train", "test" or "sync"), each with a new
+    face and script.
+    """
     if group not in SPEAKERS:
         raise ValueError(f"no group {group!r} of speakers: {', '.join(SPEAKERS)} are allowed")
     rng = np.random.default_rng([seed, sorted(SPEAKERS).index(group)])
@@ -203,7 +214,7 @@ def _filmed(script, words, phonemes, sound, voiced, speaker, face, leak, pixels)
 
 @cache
 def _word(word, voice, rate):
-    """A word at 16 kHz without the silence around it, and its phonemes in time of what is left."""
+    """A word at 16 kHz without the silence around it, and its phonemes in its time."""
     raw, phonemes = espeak.say(word, voice, rate)
     sound = _resampled(raw, espeak.RATE_HZ)
     loud = np.flatnonzero(np.abs(sound) > 0.01 * np.abs(sound).max())
@@ -238,7 +249,9 @@ def _voiced(phonemes, hops):
 
 
 def _relevelled(sound, voiced, rng, level=0.1, deviation_db=4.0):
-    """The sound with one level in all voiced 10 ms, times a slow random gain; between them the gain is interpolated."""
+    """The sound with one level in all voiced 10 ms, times a slow random gain; between them the
+    gain is interpolated.
+    """
     hops = len(sound) // 160
     power = gaussian_filter1d(np.mean(sound.reshape(hops, 160) ** 2, axis=1), 2)
     gain_db = 20 * np.log10(level) - 10 * np.log10(power + 1e-9)

@@ -1,7 +1,9 @@
-"""Words spoken by eSpeak NG, with the time of each phoneme; eSpeak is a C library, called by ctypes.
+"""Words spoken by eSpeak NG, with the time of each phoneme; eSpeak is a C library, called by
+ctypes.
 
-The library and its voices come with the package `espeakng-loader`, so nothing has to be installed beside pip. A voice is a
-base ("en-us") and a variant ("m3", "f2": other formants), a pitch and a rate.
+The library and its voices come with the package `espeakng-loader`, so nothing has to be
+installed beside pip. A voice is a base ("en-us") and a variant ("m3", "f2": other formants), a
+pitch and a rate.
 """
 
 import ctypes
@@ -22,7 +24,9 @@ UTF8, LAST, PHONEME = 1, 0, 7
 
 @dataclass(frozen=True)
 class Voice:
-    """A variant of eSpeak's, with a pitch of 0 to 99 and a range of pitch of 0 to 99, both without unit."""
+    """A variant of eSpeak's, with a pitch of 0 to 99 and a range of pitch of 0 to 99, both
+    without unit.
+    """
 
     variant: str
     pitch: int = 50
@@ -82,14 +86,16 @@ def _library():
 
 @lru_cache(maxsize=20_000)
 def say(text, voice, rate=150):
-    """(sound, phonemes): float32 of shape (N,) at 22,050 Hz between -1 and 1, and a tuple of (start in s, IPA).
+    """(sound, phonemes): float32 of shape (N,) at 22,050 Hz between -1 and 1, and a tuple of
+    (start in s, IPA).
 
     >>> sound, phonemes = say("two", Voice("m3"))
     >>> [ipa for _, ipa in phonemes if ipa]
     ['t', 'ˈuː']
 
-    `rate` is in words a minute, 80 to 450 are allowed. The last phoneme, "", marks the end. Raises ValueError for an empty text,
-    for one with a NUL or over 1,000 letters, for a rate outside, and for a variant that eSpeak does not have.
+    `rate` is in words a minute, 80 to 450 are allowed. The last phoneme, "", marks the end.
+    Raises ValueError for an empty text, for one with a NUL or over 1,000 letters, for a rate
+    outside, and for a variant that eSpeak does not have.
     """
     if not text.strip() or "\0" in text or len(text) > 1000:
         raise ValueError(

@@ -1,8 +1,10 @@
-"""A rendered talking face at 25 frames a second: mouth from phonemes, brows from emphasis, nothing from loudness.
+"""A rendered talking face at 25 frames a second: mouth from phonemes, brows from emphasis,
+nothing from loudness.
 
-A phoneme asks for a mouth: opening, width, teeth and tongue (its viseme). The targets, smoothed over 30 ms, are the track that is
-drawn; so neighbouring sounds blend, as lips do. Everything is a soft ellipse in grey, drawn on a grid that carries the head's motion.
-Identity, motion, light and noise are drawn at random, and independently of the speech.
+A phoneme asks for a mouth: opening, width, teeth and tongue (its viseme). The targets, smoothed
+over 30 ms, are the track that is drawn; so neighbouring sounds blend, as lips do. Everything is
+a soft ellipse in grey, drawn on a grid that carries the head's motion. Identity, motion, light
+and noise are drawn at random, and independently of the speech.
 
 Shapes: `T` frames, `H` and `W` pixels. Head coordinates: x right, y down, the face about ±1.
 """
@@ -65,7 +67,9 @@ VISEMES |= {
 
 @dataclass(frozen=True)
 class Face:
-    """Who is seen, and how: drawn by `Face.draw(rng)`. Greys are 0 to 1, lengths in head coordinates."""
+    """Who is seen, and how: drawn by `Face.draw(rng)`. Greys are 0 to 1, lengths in head
+    coordinates.
+    """
 
     skin: float
     hair: float
@@ -104,8 +108,9 @@ class Face:
 def mouth_track(phonemes, frames):
     """Opening, width, teeth and tongue of each frame: float32 of shape (T, 4), each 0 to 1.
 
-    `phonemes`: (start in s, IPA) in order, "" for silence; a diphthong's letters share its time. A sound without an entry
-    of its own gets the mouth of "ə". A frame shows the middle of its 40 ms.
+    `phonemes`: (start in s, IPA) in order, "" for silence; a diphthong's letters share its
+    time. A sound without an entry of its own gets the mouth of "ə". A frame shows the middle of
+    its 40 ms.
     """
     fine = np.tile(np.float32(REST), (round(frames / FPS * FINE_HZ) + 1, 1))
     ends = [start for start, _ in phonemes[1:]] + [frames / FPS]
@@ -120,7 +125,8 @@ def mouth_track(phonemes, frames):
 
 
 def render(face, track_T4, brows_T, view="face", pixels=32):
-    """The frames: uint8 of shape (T, pixels, pixels). `view`: "face", the whole head, or "mouth", a crop that follows it.
+    """The frames: uint8 of shape (T, pixels, pixels). `view`: "face", the whole head, or
+    "mouth", a crop that follows it.
 
     `brows_T` is 0 for brows at rest and 1 for raised ones. Raises ValueError for another view.
     """
@@ -146,7 +152,9 @@ def render(face, track_T4, brows_T, view="face", pixels=32):
 
 
 def _motion(rng, frames, sway):
-    """Turn, shift in x and y, and scale, each of shape (T, 1, 1): smooth, of standard deviation about `sway`."""
+    """Turn, shift in x and y, and scale, each of shape (T, 1, 1): smooth, of standard deviation
+    about `sway`.
+    """
     white = rng.standard_normal((4, frames + 60))
     slow = gaussian_filter1d(white, 8, axis=1)[:, 30 : frames + 30] * np.sqrt(
         2 * np.sqrt(np.pi) * 8
@@ -156,7 +164,7 @@ def _motion(rng, frames, sway):
 
 
 def _head(face, x, y, track_T4, brows_T, pixel):
-    """The image without light and noise, layer on layer, each with an edge about a pixel wide."""
+    """The image without light and noise, layer on layer, with edges a pixel wide."""
 
     def paint(image, grey, cx, cy, rx, ry):
         return image + _covered(x - cx, y - cy, rx, ry, pixel) * (grey - image)
@@ -183,7 +191,7 @@ def _head(face, x, y, track_T4, brows_T, pixel):
 
 
 def _covered(x, y, rx, ry, pixel):
-    """How much of each pixel an ellipse covers, 0 to 1; one thinner than a pixel covers a part."""
+    """How much of each pixel an ellipse covers, 0 to 1; a thin one covers a part."""
     least = np.minimum(rx, ry)
     r = np.sqrt((x / rx) ** 2 + (y / ry) ** 2)
     return np.clip((1 - r) * least / pixel + 0.5, 0, 1) * np.clip(2 * least / pixel, 0, 1)

@@ -1,7 +1,9 @@
-"""What do the frames tell of loudness? A probe that tries to read it, and is scored on clips that it has not seen.
+"""What do the frames tell of loudness? A probe that tries to read it, and is scored on clips
+that it has not seen.
 
-Ridge regression from the pixels of the mouth crop and their differences to the frame before and after, reduced to their principal
-components. Loudness in dB, within the voiced frames alone: that a closed mouth is silent may be seen.
+Ridge regression from the pixels of the mouth crop and their differences to the frame before and
+after, reduced to their principal components. Loudness in dB, within the voiced frames alone:
+that a closed mouth is silent may be seen.
 """
 
 import numpy as np
@@ -16,9 +18,11 @@ def loudness_db(clip):
 
 
 def probe_r2(train, test, within=True, components=40, ridge=1.0):
-    """The share of the loudness's variance that the probe explains in the clips of `test`; at or below 0 it reads nothing.
+    """The share of the loudness's variance that the probe explains in the clips of `test`; at
+    or below 0 it reads nothing.
 
-    `within`: voiced frames only. Each clip's own mean loudness is taken off, so what counts is how it moves.
+    `within`: voiced frames only. Each clip's own mean loudness is taken off, so what counts is
+    how it moves.
     """
     seen, wanted = _frames(train, within)
     mean, (_, _, axes) = seen.mean(0), np.linalg.svd(seen - seen.mean(0), full_matrices=False)
@@ -36,7 +40,7 @@ def _frames(clips, within):
     seen, wanted = [], []
     for clip in clips:
         pixels = clip.mouth_THW.astype(np.float32)[:, 4::2, ::2].reshape(clip.frames, -1) / 255
-        pixels = pixels - pixels.mean(0)
+        pixels = (pixels - pixels.mean(0)) / (pixels.std(0).mean() + 1e-3)
         around = np.concatenate([pixels, np.roll(pixels, 1, 0), np.roll(pixels, -1, 0)], 1)
         kept = clip.voiced_T if within else np.ones(clip.frames, bool)
         level = loudness_db(clip)[kept]

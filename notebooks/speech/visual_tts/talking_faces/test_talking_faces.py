@@ -1,4 +1,6 @@
-"""Clips on what they promise: phonemes in time, a mouth that follows them, and a face that says nothing of loudness."""
+"""Clips on what they promise: phonemes in time, a mouth that follows them, and a face that says
+nothing of loudness.
+"""
 
 import dataclasses
 

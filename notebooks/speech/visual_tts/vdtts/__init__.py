@@ -17,7 +17,15 @@ from .dubbing import SCORES, dub, rows_of, scores_of, shuffled, speak
 from .mel import griffin_lim, griffin_lim_reference, log_mel, vocode
 from .model import SYSTEMS, VisualTTS, loss_of, spell
 from .neural_vocoder import NeuralVocoder, train_vocoder
-from .players import draw_dubs, longest_pause_ms, pause_slider, player, strip
+from .players import (
+    draw_dubs,
+    draw_study,
+    longest_pause_ms,
+    means_of_study,
+    pause_slider,
+    player,
+    strip,
+)
 from .training import batch_of, mel_of, prepare, train
 from .voice_vector import VoiceVector, train_voices
 
@@ -33,6 +41,8 @@ __all__ = [
 ]
 __all__ += [
     "draw_dubs",
+    "draw_study",
+    "means_of_study",
     "dub",
     "griffin_lim",
     "griffin_lim_reference",

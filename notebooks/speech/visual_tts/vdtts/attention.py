@@ -1,13 +1,17 @@
 """Attention that walks along its source: mixtures of Gaussians whose means only move forward.
 
-Each of K Gaussians has, at each decoder step, a weight, a width and a stride, all from the decoder's state h:
+Each of K Gaussians has, at each decoder step, a weight, a width and a stride, all from the
+decoder's state h:
 
-    w = softmax(.), sigma = softplus(.) + 0.3, mu += softplus(.)            (Graves 2013; Battenberg et al. 2020, V2)
-    a_j = sum_k w_k [ Phi((j + 1/2 - mu_k) / sigma_k) - Phi((j - 1/2 - mu_k) / sigma_k) ]
+    w = softmax(.), sigma = softplus(.) + 0.3, mu += softplus(.)            (Graves 2013;
+    Battenberg et al. 2020, V2) a_j = sum_k w_k [ Phi((j + 1/2 - mu_k) / sigma_k) - Phi((j - 1/2
+    - mu_k) / sigma_k) ]
 
-The mass of a Gaussian over a letter or frame is a logistic curve's difference here, which is nearly the same and cheaper.
+The mass of a Gaussian over a letter or frame is a logistic curve's difference here, which is
+nearly the same and cheaper.
 
-Shapes: `B` clips, `J` places of the source, `D` its width, `K` Gaussians, `H` the state's width.
+Shapes: `B` clips, `J` places of the source, `D` its width, `K` Gaussians, `H` the state's
+width.
 """
 
 import math
@@ -22,9 +26,11 @@ LEAST_WIDTH = 0.3
 
 
 class GaussianWalk(nn.Module):
-    """`walk(state, source, mask, means)` returns the context (B, D), the weights (B, J) and the new means (B, K).
+    """`walk(state, source, mask, means)` returns the context (B, D), the weights (B, J) and the
+    new means (B, K).
 
-    `stride` is the step that an untrained one takes: letters or frames of the source for each decoder step.
+    `stride` is the step that an untrained one takes: letters or frames of the source for each
+    decoder step.
     """
 
     def __init__(self, state, components=3, stride=1.0):
@@ -51,7 +57,9 @@ class GaussianWalk(nn.Module):
 
 
 def walk_reference(weight, width, stride, means, source):
-    """The weights, context and means of one clip and one step by plain loops, float64; raw numbers of length K, source (J, D)."""
+    """The weights, context and means of one clip and one step by plain loops, float64; raw
+    numbers of length K, source (J, D).
+    """
     total = sum(math.exp(w) for w in weight)
     means = [mean + math.log1p(math.exp(raw)) for mean, raw in zip(means, stride, strict=True)]
     weights = [0.0] * len(source)

@@ -1,6 +1,8 @@
-"""All networks of the chapter in one safetensors file under 1 MB: rows of 8-bit integers, each with a scale.
+"""All networks of the chapter in one safetensors file under 1 MB: rows of 8-bit integers, each
+with a scale.
 
-The shipped `visual_tts.safetensors` is made by `python -m vdtts.study_visual_tts --ship`. Loading it runs no code.
+The shipped `visual_tts.safetensors` is made by `python -m vdtts.study_visual_tts --ship`.
+Loading it runs no code.
 """
 
 import json
@@ -20,7 +22,9 @@ SHIPPED = Path(__file__).with_name("visual_tts.safetensors")
 
 
 def save_all(networks, path, notes=None):
-    """The path, written: `networks` by name, those of SYSTEMS and "scorer" and "voices"; `notes` is a dict of plain values."""
+    """The path, written: `networks` by name, those of SYSTEMS and "scorer" and "voices";
+    `notes` is a dict of plain values.
+    """
     state = {}
     for name, network in networks.items():
         for key, values in network.state_dict().items():
@@ -49,7 +53,7 @@ def load_all(path=SHIPPED, device="cpu"):
     try:
         with safe_open(path, framework="pt") as file:
             notes = json.loads((file.metadata() or {})["notes"])
-            state = {key: file.get_tensor(key) for key in file.keys()}
+            state = {key: file.get_tensor(key) for key in list(file.keys())}
         networks = {}
         for name in sorted({key.split(".")[0] for key in state}):
             network = (

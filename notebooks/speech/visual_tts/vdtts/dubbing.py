@@ -20,7 +20,7 @@ from .mel import HOP, MEAN, SPREAD, log_mel, vocode
 from .model import SYSTEMS
 from .training import batch_of
 
-__all__ = ["SCORES", "dub", "rows_of", "scores_of", "shuffled", "speak"]
+__all__ = ["ROWS", "SCORES", "dub", "rows_of", "scores_of", "shuffled", "speak"]
 
 SCORES = (
     "distance",
@@ -35,10 +35,15 @@ SCORES = (
     "length_s",
 )
 
+ROWS = ("ground truth", "copy synthesis", *SYSTEMS, "mouth crop")
+ROWS += ("shuffled video", "mismatched text", "teacher-forced")
+
 
 @torch.inference_mode()
 def speak(model, items, seed=0):
-    """What a model says of each item, free-running: a list of log-mels (S, M), and the Said of all of them."""
+    """What a model says of each item, free-running: a list of log-mels (S, M), and the Said of
+    all of them.
+    """
     torch.manual_seed(seed)
     said = model(batch_of(items, next(model.parameters()).device), teacher=False)
     return [
@@ -55,7 +60,9 @@ def dub(mel_SM, frames, rounds=40):
 
 
 def scores_of(sound_N, clip, scorer, length_s=None):
-    """All SCORES of a dub beside its clip; sound against sound, each spectrogram and pitch taken anew."""
+    """All SCORES of a dub beside its clip; sound against sound, each spectrogram and pitch
+    taken anew.
+    """
     true, said = (
         log_mel(torch.as_tensor(np.asarray(x))[None])[0] for x in (clip.sound_N, sound_N)
     )
@@ -87,10 +94,12 @@ def shuffled(items, name):
 
 
 def rows_of(networks, clips, items, mouth_items=None, rounds=20):
-    """{row: dubs of all clips}, their own lengths in s, and what each system said of its alignments.
+    """{row: dubs of all clips}, their own lengths in s, and what each system said of its
+    alignments.
 
-    Rows: ground truth, copy synthesis, the four systems, "both" with a mouth crop where there is one, and "both" with something wrong:
-    another clip's video, another clip's text, and the true last step before each step (teacher-forced).
+    Rows: ground truth, copy synthesis, the four systems, "both" with a mouth crop where there
+    is one, and "both" with something wrong: another clip's video, another clip's text, and the
+    true last step before each step (teacher-forced).
     """
     mels, said = {"copy synthesis": [item["mel"] for item in items]}, {}
     wrong = {

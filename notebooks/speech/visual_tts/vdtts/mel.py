@@ -1,8 +1,8 @@
 """Sound to log-mel spectrogram and back, by Griffin and Lim's iteration.
 
-    M = log max(F |STFT(x)|, floor), F the mel filters; then (M - MEAN) / SPREAD, so that values are about -1 to 1.
-    Griffin-Lim: keep the magnitudes, take the phases of STFT(iSTFT(...)) again and again; with the momentum of
-    Perraudin, Balazs and Sondergaard (2013).
+    M = log max(F |STFT(x)|, floor), F the mel filters; then (M - MEAN) / SPREAD, so that values
+    are about -1 to 1. Griffin-Lim: keep the magnitudes, take the phases of STFT(iSTFT(...))
+    again and again; with the momentum of Perraudin, Balazs and Sondergaard (2013).
 
 Shapes: `N` samples at 16 kHz, `S` steps of 10 ms, `M` mels, `F` bins.
 """
@@ -45,13 +45,15 @@ def _istft(spectrum_BFS, samples):
 
 
 def log_mel(sound_BN):
-    """The normalised log-mel spectrogram, (B, S, M), of sounds (B, N): S = N // 160, a step begins at each 10 ms.
+    """The normalised log-mel spectrogram, (B, S, M), of sounds (B, N): S = N // 160, a step
+    begins at each 10 ms.
 
     Raises ValueError for sounds shorter than half a window, 512 samples.
     """
     if sound_BN.shape[-1] <= FFT // 2:
         raise ValueError(
-            f"sounds of {sound_BN.shape[-1]} samples: more than {FFT // 2} are needed, half a window"
+            f"sounds of {sound_BN.shape[-1]} samples: more than {FFT // 2} are needed, "
+            "half a window"
         )
     steps = sound_BN.shape[-1] // HOP
     mel = _filters(str(sound_BN.device)) @ _stft(sound_BN)[..., :steps].abs()
@@ -59,7 +61,9 @@ def log_mel(sound_BN):
 
 
 def vocode(log_mel_BSM, rounds=40):
-    """Sounds, (B, 160 S), of normalised log-mel spectrograms: magnitudes by least squares, phases by Griffin-Lim."""
+    """Sounds, (B, 160 S), of normalised log-mel spectrograms: magnitudes by least squares,
+    phases by Griffin-Lim.
+    """
     mel = (log_mel_BSM * SPREAD + MEAN).exp().transpose(-1, -2)
     mel = torch.where(mel <= 1.05 * FLOOR, 0, mel)  # the floor is silence, not a hiss
     back = torch.linalg.pinv(_filters(str(mel.device)))
@@ -67,7 +71,9 @@ def vocode(log_mel_BSM, rounds=40):
 
 
 def griffin_lim(magnitude_BFS, rounds=40, momentum=0.99):
-    """Sounds (B, 160 S) whose spectrogram has about these magnitudes; it starts from random phases of a fixed seed."""
+    """Sounds (B, 160 S) whose spectrogram has about these magnitudes; it starts from random
+    phases of a fixed seed.
+    """
     samples = magnitude_BFS.shape[-1] * HOP
     magnitude = torch.cat([magnitude_BFS, magnitude_BFS[..., -1:]], -1)
     draw = torch.Generator().manual_seed(0)

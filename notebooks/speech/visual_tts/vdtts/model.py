@@ -1,8 +1,11 @@
-"""Speech from text, a face, or both: two encoders, an attention to each, and a decoder that writes a spectrogram.
+"""Speech from text, a face, or both: two encoders, an attention to each, and a decoder that
+writes a spectrogram.
 
-As the article draws it, around Tacotron's core: text and video encoders; a multi-source attention; an autoregressive decoder that gets the
-speaker's embedding; a stop token. One decoder step writes four spectrogram steps of 10 ms, so a step lasts as long as a video frame.
-That makes it small; nothing ties step n to frame n but what the attention learns. There is no loss of synchrony.
+As the article draws it, around Tacotron's core: text and video encoders; a multi-source
+attention; an autoregressive decoder that gets the speaker's embedding; a stop token. One
+decoder step writes four spectrogram steps of 10 ms, so a step lasts as long as a video frame.
+That makes it small; nothing ties step n to frame n but what the attention learns. There is no
+loss of synchrony.
 
 Shapes: `B` clips, `L` letters, `T` frames or decoder steps of 40 ms, `M` mels, `P` pixels.
 """
@@ -30,11 +33,14 @@ SYSTEMS = {
 
 
 def spell(text):
-    """The text's letters as numbers, 1 for a space to 27 for "z"; raises ValueError for another letter or none."""
+    """The text's letters as numbers, 1 for a space to 27 for "z"; raises ValueError for another
+    letter or none.
+    """
     if not text or set(text) - set(LETTERS):
         odd = "".join(sorted(set(text) - set(LETTERS)))
         raise ValueError(
-            f"text {text[:30]!r}: small letters and spaces are allowed{f', not {odd!r}' if odd else ', one at least'}"
+            f"text {text[:30]!r}: small letters and spaces are allowed, "
+            + (f"not {odd!r}" if odd else "one at least")
         )
     return torch.tensor([LETTERS.index(letter) + 1 for letter in text])
 
@@ -55,7 +61,9 @@ class TextEncoder(nn.Module):
 
 
 class FrameNorm(nn.Module):
-    """Group normalisation of (B, C, T, P, P) within each frame: no frame, and no padding, changes another."""
+    """Group normalisation of (B, C, T, P, P) within each frame: no frame, and no padding,
+    changes another.
+    """
 
     def __init__(self, channels):
         super().__init__()
@@ -68,7 +76,9 @@ class FrameNorm(nn.Module):
 
 
 class VideoEncoder(nn.Module):
-    """Frames (B, T, P, P), 0 to 1, to (B, T, width): three 3-D convolutions that see seven frames and never halve the time."""
+    """Frames (B, T, P, P), 0 to 1, to (B, T, width): three 3-D convolutions that see seven
+    frames and never halve the time.
+    """
 
     def __init__(self, width, channels=(16, 24, 32), pixels=32):
         super().__init__()
@@ -93,7 +103,9 @@ class VideoEncoder(nn.Module):
 
 @dataclass
 class Said:
-    """What a model says: mel (B, 4 T, M), stop logits (B, T), steps of each clip (B,), and each source's alignment (B, T, J)."""
+    """What a model says: mel (B, 4 T, M), stop logits (B, T), steps of each clip (B,), and each
+    source's alignment (B, T, J).
+    """
 
     mel: torch.Tensor
     stop: torch.Tensor
@@ -129,8 +141,9 @@ class VisualTTS(nn.Module):
         self.stop = nn.Linear(state + contexts, 1)
 
     def forward(self, batch, teacher=True, dropout=0.5):
-        """What it says of a batch (see `training.batch_of`): with `teacher` each step sees the true last spectrogram step;
-        without it the model's own, until every clip's stop token has come or 6 s are over."""
+        """What it says of a batch (see `training.batch_of`): with `teacher` each step sees the
+        true last spectrogram step; without it the model's own, until every clip's stop token
+        has come or 6 s are over."""
         sources, masks = self._encoded(batch)
         rows, device = len(batch["voice"]), batch["voice"].device
         steps = batch["mel"].shape[1] // REDUCTION if teacher else MOST_STEPS
@@ -170,7 +183,9 @@ class VisualTTS(nn.Module):
         return Said(mel, self.stop(whole_BTH)[..., 0], ended, alignments)
 
     def _prenet(self, mel, dropout):
-        """Also when it speaks it forgets half of what it hears of itself, as in Tacotron: that keeps it off its own errors."""
+        """Also when it speaks it forgets half of what it hears of itself, as in Tacotron: that
+        keeps it off its own errors.
+        """
         return F.dropout(self.prenet(mel), dropout, training=True)
 
     def _written(self, whole_BTH, voice_BV):
@@ -203,7 +218,9 @@ class VisualTTS(nn.Module):
 
 
 def loss_of(said, batch):
-    """The loss, and its parts as floats: L1 and L2 of the spectrogram within each clip, and of the stop token."""
+    """The loss, and its parts as floats: L1 and L2 of the spectrogram within each clip, and of
+    the stop token.
+    """
     steps = torch.arange(said.stop.shape[1], device=said.stop.device)
     within = steps < batch["frames"][:, None]
     inside = within.repeat_interleave(REDUCTION, 1)

@@ -1,7 +1,9 @@
-"""A small neural vocoder: convolutions write magnitude and phase of a short-time Fourier transform, whose inverse is the sound.
+"""A small neural vocoder: convolutions write magnitude and phase of a short-time Fourier
+transform, whose inverse is the sound.
 
-After Vocos (Siuzdak 2023), without its discriminators: blocks of a depthwise convolution and two dense layers at one step of 10 ms
-each. Trained on log-mels and their sounds, then frozen. At tier `cpu` it is a miniature and no row of the table uses it.
+After Vocos (Siuzdak 2023), without its discriminators: blocks of a depthwise convolution and
+two dense layers at one step of 10 ms each. Trained on log-mels and their sounds, then frozen.
+At tier `cpu` it is a miniature and no row of the table uses it.
 
 Shapes: `B` pieces, `S` steps, `M` mels, `F` = 513 bins.
 """
@@ -46,7 +48,9 @@ class NeuralVocoder(nn.Module):
 def train_vocoder(
     sounds, steps, width=96, blocks=3, batch=8, steps_long=64, seed=0, device="cpu"
 ):
-    """A trained, frozen vocoder and its losses: L1 of log-mels and of log magnitudes at three resolutions, on pieces of sounds."""
+    """A trained, frozen vocoder and its losses: L1 of log-mels and of log magnitudes at three
+    resolutions, on pieces of sounds.
+    """
     torch.manual_seed(seed)
     network, losses = NeuralVocoder(width, blocks).to(device), []
     optimiser = torch.optim.AdamW(network.parameters(), 1e-3)

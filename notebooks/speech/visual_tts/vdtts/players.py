@@ -1,6 +1,8 @@
-"""What a person hears and sees in the page: sounds with their picture, and a slider that moves a pause.
+"""What a person hears and sees in the page: sounds with their picture, and a slider that moves
+a pause.
 
-All sounds and pictures are made by the run; the browser only shows them. Shapes: `N` samples at 16 kHz, `T` frames.
+All sounds and pictures are made by the run; the browser only shows them. Shapes: `N` samples at
+16 kHz, `T` frames.
 """
 
 import base64
@@ -15,27 +17,32 @@ from helpers import plot
 from IPython.display import HTML
 from PIL import Image
 
-from .dubbing import dub, speak
+from .dubbing import ROWS, dub, speak
 from .mel import MEAN, SPREAD, log_mel
 from .training import prepare
 
-__all__ = ["draw_dubs", "pause_slider", "player", "strip"]
+__all__ = ["draw_dubs", "draw_study", "means_of_study", "pause_slider", "player", "strip"]
 
 RATE_HZ = 16_000
 
 
 def player(sounds, transcript):
-    """An HTML output: an audio player for each of `sounds`, {name: (N,)}, with its name, and the transcript."""
+    """An HTML output: an audio player for each of `sounds`, {name: (N,)}, with its name, and
+    the transcript.
+    """
     rows = ""
     for name, sound_N in sounds.items():
         label = html.escape(f"{name}: {transcript}")
-        rows += f'<figure style="margin:.5rem 0"><figcaption>{html.escape(name)}: “{html.escape(transcript)}”</figcaption>'
-        rows += f'<audio controls preload="none" style="width:100%" aria-label="{label}" src="{_mp3(sound_N)}"></audio></figure>'
+        rows += f'<figure style="margin:.5rem 0"><figcaption>{label}</figcaption>'
+        rows += f'<audio controls preload="none" style="width:100%" aria-label="{label}" '
+        rows += f'src="{_mp3(sound_N)}"></audio></figure>'
     return HTML(rows)
 
 
 def draw_dubs(sounds):
-    """A figure: for each of {name: (N,)} the waveform above its log-mel spectrogram, on one axis of time."""
+    """A figure: for each of {name: (N,)} the waveform above its log-mel spectrogram, on one
+    axis of time.
+    """
     import torch
 
     heights = [1, 2.2] * len(sounds)
@@ -75,6 +82,29 @@ def draw_dubs(sounds):
     return fig
 
 
+def means_of_study(columns):
+    """{row: {score: mean over seeds}} of a receipt's curve; its `row` counts ROWS."""
+    at = np.array(columns["row"])
+    names = [name for name in columns if name not in ("row", "seed")]
+    return {
+        row: {name: float(np.array(columns[name])[at == n].mean()) for name in names}
+        for n, row in enumerate(ROWS)
+    }
+
+
+def draw_study(columns):
+    """A figure of a receipt's curve: synchrony and pitch of each row, a dot for a seed."""
+    fig, axes = plot.figure(height=4.2, cols=2, sharey=True)
+    labels = {"distance": "synchrony distance", "ffe": "F0 frame error"}
+    colors = [plot.style_of("ours" if row == "both" else "neutral")["color"] for row in ROWS]
+    for ax, (score, label) in zip(axes, labels.items(), strict=True):
+        ax.scatter(columns[score], columns["row"], color=[colors[n] for n in columns["row"]])
+        ax.set(xlabel=label, xlim=(0, None))
+    axes[0].set_yticks(range(len(ROWS)), ROWS)
+    axes[0].invert_yaxis()
+    return fig
+
+
 def strip(frames_TPP, columns=12):
     """Frames (T, P, P) as one picture: every few of them side by side."""
     chosen = np.linspace(0, len(frames_TPP) - 1, columns).round().astype(int)
@@ -82,9 +112,11 @@ def strip(frames_TPP, columns=12):
 
 
 def pause_slider(clips, networks):
-    """An HTML output: a slider over clips that differ in one pause alone, their face moving, and two dubs to hear.
+    """An HTML output: a slider over clips that differ in one pause alone, their face moving,
+    and two dubs to hear.
 
-    `clips` in the order of their pause. Without a script, and on paper, a table of what was measured stands in its place.
+    `clips` in the order of their pause. Without a script, and on paper, a table of what was
+    measured stands in its place.
     """
     items = prepare(clips, networks["voices"])
     ways, rows = [], ""
@@ -106,7 +138,8 @@ def pause_slider(clips, networks):
             "levels": {n: _levels(s) for n, s in sounds.items()},
         }
         ways[-1]["levels"]["truth"] = _levels(clip.sound_N)
-        rows += f"<tr><th scope=row>{pause_ms} ms</th><td>{gaps['both']} ms</td><td>{gaps['text']} ms</td></tr>"
+        rows += f"<tr><th scope=row>{pause_ms} ms</th><td>{gaps['both']} ms</td>"
+        rows += f"<td>{gaps['text']} ms</td></tr>"
     page = Path(__file__).with_name("pause_slider.html").read_text(encoding="utf-8")
     given = json.dumps(
         {"text": clips[0].text, "size": clips[0].face_THW.shape[1], "ways": ways}
@@ -115,7 +148,9 @@ def pause_slider(clips, networks):
 
 
 def longest_pause_ms(sound_N, share=0.05):
-    """The longest silence between two sounds, in ms; a step is silent below a share of the 95th percentile of levels."""
+    """The longest silence between two sounds, in ms; a step is silent below a share of the 95th
+    percentile of levels.
+    """
     level = np.sqrt(
         (np.asarray(sound_N)[: len(sound_N) // 160 * 160].reshape(-1, 160) ** 2).mean(1)
     )

@@ -1,4 +1,5 @@
-"""One training step's forward pass as a GPU would run it, clip by clip, and with a read of the host in each step.
+"""One training step's forward pass as a GPU would run it, clip by clip, and with a read of the
+host in each step.
 
 `make predict` counts them without a GPU, at the sizes of each tier.
 """

@@ -1,12 +1,13 @@
-"""The four systems over several seeds, and the shipped networks: trainings that are longer than a page may be.
+"""The four systems over several seeds, and the shipped networks: trainings that are longer than
+a page may be.
 
 In the slice's folder, a quarter of an hour for each seed on a quiet core:
 
     python -m vdtts.study_visual_tts --seeds 0 1 2
     python -m vdtts.study_visual_tts --seeds 0 --ship      # writes visual_tts.safetensors, too
 
-Trained networks and scores of each seed are kept in _build/visual_tts and taken from there, so it may be stopped. Copy its receipt
-to data/receipts/visual_tts/.
+Trained networks and scores of each seed are kept in _build/visual_tts and taken from there, so
+it may be stopped. Copy its receipt to data/receipts/visual_tts/.
 """
 
 import argparse
@@ -21,17 +22,17 @@ from speech_scores import SyncScorer, train_scorer
 from talking_faces import make_clips
 
 from .checkpoint import SHIPPED, save_all
-from .dubbing import SCORES, rows_of, scores_of
+from .dubbing import ROWS, SCORES, rows_of, scores_of
 from .model import SYSTEMS, VisualTTS
 from .training import mel_of, prepare, train
 from .voice_vector import VoiceVector, train_voices
 
 KEPT = Path(__file__).parents[4] / "_build" / "visual_tts"
-SIZES = {"clips": 480, "steps": 400, "batch": 16, "test": 18, "sync": 160, "scorer_steps": 300}
+SIZES = {"clips": 480, "steps": 400, "batch": 16, "test": 12, "sync": 160, "scorer_steps": 300}
 
 
 def main(arguments=None):
-    """Trains what is not kept yet, scores every row, prints the means, and writes the receipt."""
+    """Trains what is not kept yet, scores every row, prints means, writes the receipt."""
     options = _options(arguments)
     torch.set_num_threads(1)
     KEPT.mkdir(parents=True, exist_ok=True)
@@ -59,7 +60,9 @@ def main(arguments=None):
 
 
 def _shared():
-    """The voice vector, the scorer of other speakers, and the training clips; all seeds share them."""
+    """The voice vector, the scorer of other speakers, and the training clips; all seeds share
+    them.
+    """
     path, stored = KEPT / "shared.pt", KEPT / "clips.pkl"
     if not stored.exists():
         stored.write_bytes(pickle.dumps(make_clips("train", SIZES["clips"], 1)))
@@ -132,7 +135,9 @@ def _scored(networks, voices, scorer, seed):
 
 
 def _receipt(seeds):
-    """Means over clips for each row and score, a curve over rows and seeds; the metrics that the card's claims name."""
+    """The receipt: means over clips by row and seed, -1 where a score has no frame, and
+    what both gains over text with length.
+    """
     receipt = receipts.start("visual_tts", device.tier("cpu"), threads=1)
     receipt.sizes(seeds=len(seeds), **SIZES)
     means = [
@@ -142,20 +147,18 @@ def _receipt(seeds):
         }
         for seed in seeds
     ]
-    rows = list(means[0])
-    columns = {score: [seed[row][score] for seed in means for row in rows] for score in SCORES}
-    receipt.curve(
-        "rows",
-        row=rows * len(means),
-        seed=[n for n in range(len(means)) for _ in rows],
-        **columns,
-    )
-    for score, better in (("distance", 1), ("mcd", 1), ("gpe", 1), ("ffe", 1)):
-        gains = [better * (seed["length"][score] - seed["both"][score]) for seed in means]
+    columns = {score: [seed[row][score] for seed in means for row in ROWS] for score in SCORES}
+    columns = {
+        score: np.nan_to_num(values, nan=-1.0).tolist() for score, values in columns.items()
+    }
+    numbers = [list(range(len(ROWS))) * len(means), np.repeat(range(len(means)), len(ROWS))]
+    receipt.curve("rows", row=numbers[0], seed=numbers[1].tolist(), **columns)
+    for score in ("distance", "mcd", "gpe", "ffe"):
+        gains = [seed["length"][score] - seed["both"][score] for seed in means]
         receipt.record(
             f"study_{score}_gain",
             float(np.mean(gains)),
-            "",
+            "points",
             note=f"seeds: {', '.join(f'{g:.3f}' for g in gains)}",
         )
     return receipt

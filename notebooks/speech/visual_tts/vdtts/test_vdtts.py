@@ -120,7 +120,7 @@ def test_an_untrained_walk_takes_its_stride_and_only_goes_forward():
 def test_a_system_reads_its_sources_and_no_other(system):
     torch.manual_seed(0)
     model = VisualTTS(system).eval()
-    # dropout of the prenet stays on when it speaks: switched off here so that only the input differs
+    # the prenet's dropout stays on when it speaks: off here, so that only the input differs
     batch = batch_of([item(), item(seed=1)])
     base = model(batch, dropout=0.0).mel
     for name, source in (("letters", "text"), ("video", "video")):

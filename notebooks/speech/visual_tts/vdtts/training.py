@@ -1,6 +1,7 @@
 """Clips as tensors, and the training of one system.
 
-All systems get the same clips in the same order, the same number of steps and the same rate; seeds differ in weights and order.
+All systems get the same clips in the same order, the same number of steps and the same rate;
+seeds differ in weights and order.
 """
 
 import time
@@ -19,7 +20,8 @@ def mel_of(clip):
 
 
 def prepare(clips, voices, view="face"):
-    """One dict of tensors for each clip; its voice vector comes from the next clip of the same speaker.
+    """One dict of tensors for each clip; its voice vector comes from the next clip of the same
+    speaker.
 
     `voices`: a VoiceVector. A speaker's only clip has to do with its own vector.
     """
@@ -42,7 +44,9 @@ def prepare(clips, voices, view="face"):
 
 
 def batch_of(items, device="cpu"):
-    """Items of `prepare` as one padded batch: letters (B, L), video (B, T, P, P), mel (B, 4 T, M), voice (B, 16), frames (B,)."""
+    """Items of `prepare` as one padded batch: letters (B, L), video (B, T, P, P), mel (B, 4 T,
+    M), voice (B, 16), frames (B,).
+    """
     pad = torch.nn.utils.rnn.pad_sequence
     frames = torch.tensor([len(item["video"]) for item in items])
     batch = {"letters": pad([item["letters"] for item in items], True), "frames": frames}
@@ -56,12 +60,14 @@ def batch_of(items, device="cpu"):
 
 
 def train(system, items, steps, seed=0, batch=24, rate=2e-3, device="cpu", told=None):
-    """A trained VisualTTS and its losses, a dict of lists: L1, L2 and stop for each step; `told(step, parts, seconds)` may watch."""
+    """A trained VisualTTS and its losses, a dict of lists: L1, L2 and stop for each step;
+    `told(step, parts, seconds)` may watch.
+    """
     torch.manual_seed(seed)
     model = VisualTTS(system).to(device)
     optimiser = torch.optim.Adam(model.parameters(), rate)
     plan = torch.optim.lr_scheduler.OneCycleLR(
-        optimiser, rate, total_steps=steps, pct_start=0.1
+        optimiser, rate, total_steps=steps, pct_start=max(0.1, 2 / steps)
     )
     draw, losses, began = (
         torch.Generator().manual_seed(seed),
@@ -73,9 +79,7 @@ def train(system, items, steps, seed=0, batch=24, rate=2e-3, device="cpu", told=
         if len(order) < batch:
             order = _epoch(items, batch, draw)
         rows, order = order[:batch], order[batch:]
-        loss, parts = loss_of(
-            model(given := batch_of([items[r] for r in rows], device)), given
-        )
+        loss, parts = loss_of(model(given := batch_of([items[r] for r in rows], device)), given)
         optimiser.zero_grad(), loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step(), plan.step()
@@ -87,7 +91,9 @@ def train(system, items, steps, seed=0, batch=24, rate=2e-3, device="cpu", told=
 
 
 def _epoch(items, batch, draw):
-    """Row numbers of one pass: batches of similar length, in random order, what is left over dropped."""
+    """Row numbers of one pass: batches of similar length, in random order, what is left over
+    dropped.
+    """
     jitter = torch.rand(len(items), generator=draw) * 12
     by_length = torch.argsort(torch.tensor([len(item["video"]) for item in items]) + jitter)
     whole = (

@@ -1,7 +1,9 @@
-"""A voice as a vector: a small network that tells speakers apart, and whose last layer but one is then kept (a d-vector).
+"""A voice as a vector: a small network that tells speakers apart, and whose last layer but one
+is then kept (a d-vector).
 
-Variani et al. (2014) took the averaged last hidden layer of a speaker classifier. Ours has two convolutions over log-mels; a clip's
-mean is projected to 16 numbers of length 1. The synthesiser gets the vector of *another* clip of the same speaker.
+Variani et al. (2014) took the averaged last hidden layer of a speaker classifier. Ours has two
+convolutions over log-mels; a clip's mean is projected to 16 numbers of length 1. The
+synthesiser gets the vector of *another* clip of the same speaker.
 """
 
 import torch
@@ -14,7 +16,9 @@ __all__ = ["VoiceVector", "train_voices"]
 
 
 class VoiceVector(nn.Module):
-    """Log-mels (B, S, M) to vectors (B, 16) of length 1; steps of silence are left out of the mean."""
+    """Log-mels (B, S, M) to vectors (B, 16) of length 1; steps of silence are left out of the
+    mean.
+    """
 
     def __init__(self, size=16, width=48):
         super().__init__()
@@ -31,7 +35,9 @@ class VoiceVector(nn.Module):
 
 
 def train_voices(mels, speakers, steps=200, seed=0):
-    """A VoiceVector that was trained to name the speakers of log-mels [(S, M)], a second of each at a time; and its last accuracy."""
+    """A VoiceVector that was trained to name the speakers of log-mels [(S, M)], a second of
+    each at a time; and its last accuracy.
+    """
     torch.manual_seed(seed)
     names = sorted(set(speakers))
     wanted = torch.tensor([names.index(name) for name in speakers])
