@@ -40,7 +40,7 @@ def _frames(clips, within):
     seen, wanted = [], []
     for clip in clips:
         pixels = clip.mouth_THW.astype(np.float32)[:, 4::2, ::2].reshape(clip.frames, -1) / 255
-        pixels = (pixels - pixels.mean(0)) / (pixels.std(0).mean() + 1e-3)
+        pixels = pixels - pixels.mean(0)
         around = np.concatenate([pixels, np.roll(pixels, 1, 0), np.roll(pixels, -1, 0)], 1)
         kept = clip.voiced_T if within else np.ones(clip.frames, bool)
         level = loudness_db(clip)[kept]
