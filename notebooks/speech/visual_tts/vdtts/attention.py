@@ -50,8 +50,9 @@ class GaussianWalk(nn.Module):
         weight, width, stride = self.ask(state_BH).chunk(3, -1)
         means_BK = means_BK + F.softplus(stride)
         wide = (F.softplus(width) + LEAST_WIDTH)[..., None]
-        place = torch.arange(source_BJD.shape[1], device=state_BH.device) - means_BK[..., None]
-        mass_BKJ = torch.sigmoid((place + 0.5) / wide) - torch.sigmoid((place - 0.5) / wide)
+        edges = torch.arange(source_BJD.shape[1] + 1, device=state_BH.device) - 0.5
+        below = torch.sigmoid((edges - means_BK[..., None]) / wide)
+        mass_BKJ = below[..., 1:] - below[..., :-1]
         weights_BJ = (weight.softmax(-1)[:, None] @ mass_BKJ)[:, 0] * mask_BJ
         return (weights_BJ[:, None] @ source_BJD)[:, 0], weights_BJ, means_BK
 

@@ -28,7 +28,7 @@ from .training import mel_of, prepare, train
 from .voice_vector import VoiceVector, train_voices
 
 KEPT = Path(__file__).parents[4] / "_build" / "visual_tts"
-SIZES = {"clips": 480, "steps": 400, "batch": 16, "test": 12, "sync": 160, "scorer_steps": 300}
+SIZES = {"clips": 480, "steps": 1000, "batch": 16, "test": 12, "sync": 160, "scorer_steps": 300}
 
 
 def main(arguments=None):
