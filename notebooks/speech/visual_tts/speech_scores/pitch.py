@@ -4,9 +4,11 @@ The tracker is Boersma's (1993) without its path search: the autocorrelation of 
 40 ms, divided by the window's own; the highest peak between 70 and 450 Hz, slightly preferring
 short lags, wins. A frame is voiced where that peak is above 0.5.
 
-    GPE = #(both voiced, |f - f'| > 0.2 f') / #(both voiced) VDE = #(voicing differs) / N FFE =
-    (#(both voiced, |f - f'| > 0.2 f') + #(voicing differs)) / N            f' the reference
-    (Chu and Alwan 2009)
+    GPE = #(both voiced, |f - f'| > 0.2 f') / #(both voiced)
+    VDE = #(voicing differs) / N
+    FFE = (#(both voiced, |f - f'| > 0.2 f') + #(voicing differs)) / N
+
+f' is the reference (Chu and Alwan 2009).
 
 Shapes: `N` frames of 10 ms. A pitch of 0 means unvoiced.
 """

@@ -2,8 +2,10 @@
 ctypes.
 
 The library and its voices come with the package `espeakng-loader`, so nothing has to be
-installed beside pip. A voice is a base ("en-us") and a variant ("m3", "f2": other formants), a
-pitch and a rate.
+installed beside pip. eSpeak NG is under the GPL, version 3 or later (the wheel's metadata names
+no licence): it is called when the code runs, and nothing of it is in this repository.
+
+A voice is a base ("en-us") and a variant ("m3", "f2": other formants), a pitch and a rate.
 """
 
 import ctypes

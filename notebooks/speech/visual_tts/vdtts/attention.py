@@ -3,12 +3,11 @@
 Each of K Gaussians has, at each decoder step, a weight, a width and a stride, all from the
 decoder's state h:
 
-    w = softmax(.), sigma = softplus(.) + 0.3, mu += softplus(.)            (Graves 2013;
-    Battenberg et al. 2020, V2) a_j = sum_k w_k [ Phi((j + 1/2 - mu_k) / sigma_k) - Phi((j - 1/2
-    - mu_k) / sigma_k) ]
+    w = softmax(.), sigma = softplus(.) + 0.3, mu += softplus(.)
+    a_j = sum_k w_k [ Phi((j + 1/2 - mu_k) / sigma_k) - Phi((j - 1/2 - mu_k) / sigma_k) ]
 
-The mass of a Gaussian over a letter or frame is a logistic curve's difference here, which is
-nearly the same and cheaper.
+(Graves 2013; Battenberg et al. 2020, V2.) The mass of a Gaussian over a letter or frame is a
+logistic curve's difference here, which is nearly the same and cheaper.
 
 Shapes: `B` clips, `J` places of the source, `D` its width, `K` Gaussians, `H` the state's
 width.

@@ -1,6 +1,7 @@
 """The model's parts against plain references, on known answers, and on input that is none."""
 
 import copy
+from types import SimpleNamespace
 
 import librosa
 import numpy as np
@@ -14,13 +15,17 @@ from . import (
     NeuralVocoder,
     VisualTTS,
     VoiceVector,
+    dub,
     griffin_lim,
     griffin_lim_reference,
     load_all,
     log_mel,
     longest_pause_ms,
     loss_of,
+    mel_of,
+    prepare,
     save_all,
+    shuffled,
     speak,
     spell,
     train,
@@ -218,9 +223,45 @@ def test_refuses_another_system():
         VisualTTS("smell")
 
 
+def test_an_item_has_the_voice_of_the_speakers_next_clip_and_never_its_own():
+    clips = [
+        SimpleNamespace(
+            text="no",
+            speaker=who,
+            sound_N=tone(hz).numpy(),
+            face_THW=np.zeros((12, 32, 32), np.uint8),
+            mouth_THW=np.ones((12, 32, 32), np.uint8),
+        )
+        for who, hz in (("a", 150), ("b", 200), ("a", 250), ("a", 300))
+    ]
+    voices = VoiceVector()
+    own = [voices(mel_of(clip)[None])[0] for clip in clips]
+    items = prepare(clips, voices)
+    for at, other in enumerate((2, 1, 3, 0)):
+        assert torch.allclose(items[at]["voice"], own[other], atol=1e-6)
+    assert items[0]["video"].max() == 0 and prepare(clips, voices, "mouth")[0]["video"].min()
+
+
+def test_a_control_takes_one_thing_from_the_next_clip_and_nothing_else():
+    items = [{"video": n, "letters": 10 + n, "voice": 20 + n} for n in range(3)]
+    got = shuffled(items, "video")
+    assert [one["video"] for one in got] == [1, 2, 0]
+    assert [(one["letters"], one["voice"]) for one in got] == [
+        (10 + n, 20 + n) for n in range(3)
+    ]
+
+
+@pytest.mark.parametrize("frames", [3, 12, 20])
+def test_a_dub_is_as_long_as_its_video(frames):
+    sound = dub(log_mel(tone()[None])[0], frames, rounds=1)
+    assert sound.shape == (640 * frames,) and sound.dtype == np.float32
+    assert not sound[8000:].any()
+
+
 def test_the_shipped_networks_are_small_and_say_how_they_were_made():
     networks, notes = load_all()
-    assert SHIPPED.stat().st_size <= 2**20 and notes["steps"] >= 300
+    assert SHIPPED.stat().st_size <= 2**20
+    assert notes["steps_reading"] >= notes["steps_seeing"] >= 300
     assert set(networks) == {*SYSTEMS, "scorer", "voices"}
 
 

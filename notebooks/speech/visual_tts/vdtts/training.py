@@ -1,7 +1,7 @@
 """Clips as tensors, and the training of one system.
 
-All systems get the same clips in the same order, the same number of steps and the same rate;
-seeds differ in weights and order.
+All systems get the same clips in the same order and the same rate; seeds differ in weights and
+order. Those that only read are cheaper, so the study gives them more steps.
 """
 
 import time
