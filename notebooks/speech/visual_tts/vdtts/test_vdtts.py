@@ -7,6 +7,7 @@ import librosa
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 
 from . import (
     SHIPPED,
@@ -33,7 +34,9 @@ from . import (
     vocode,
     walk_reference,
 )
+from .dubbing import ROWS, SCORES
 from .mel import _filters, _stft
+from .study_visual_tts import _interval, _receipt
 from .training import batch_of
 
 
@@ -263,6 +266,23 @@ def test_the_shipped_networks_are_small_and_say_how_they_were_made():
     assert SHIPPED.stat().st_size <= 2**20
     assert notes["steps_reading"] >= notes["steps_seeing"] >= 300
     assert set(networks) == {*SYSTEMS, "scorer", "voices"}
+
+
+def test_the_interval_over_seeds_is_students_and_one_seed_has_none():
+    gains = [1.0, 2.0, 4.0]
+    wanted = stats.ttest_1samp(gains, 0.0).confidence_interval(0.95)
+    assert np.allclose(_interval(gains), (np.mean(gains), *wanted))
+    assert _interval([2.0]) == (2.0, None, None)
+
+
+def test_the_studys_receipt_leaves_out_a_score_that_no_seed_has():
+    rows = {row: {score: [float(n), n + 1.0] for score in SCORES} for n, row in enumerate(ROWS)}
+    rows["text"]["gpe"] = rows["length"]["gpe"] = [np.nan, 0.5]
+    rows["both"]["ffe"] = [np.nan, np.nan]
+    receipt = _receipt([rows, rows])
+    off = ROWS.index("length") - ROWS.index("both")
+    assert receipt.metrics["study_distance_gain"]["value"] == off
+    assert "study_ffe_gain" not in receipt.metrics and "study_gpe_gain" in receipt.metrics
 
 
 def test_the_neural_vocoder_makes_a_sound_of_its_length_and_learns():
