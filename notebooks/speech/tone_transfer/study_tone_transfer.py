@@ -1,0 +1,112 @@
+"""Studies of minutes: the shipped instruments, made again; and the sizes of a decoder beside its loss.
+
+In the slice's folder:
+
+    python -m study_tone_transfer ship     # writes instruments.safetensors
+    python -m study_tone_transfer sizes    # writes a receipt
+"""
+
+import argparse
+import time
+
+import numpy as np
+import torch
+from helpers import data, device, receipts
+
+import instrument_sounds as ins
+import sound_features as sf
+import tone_decoder as td
+import tone_training as tt
+import voice_transfer as vt
+
+PHRASES, HELD = 10, 5  # rendered phrases that train, and that judge
+REAL = {
+    "saxophone": ("sax-phrase.wav", "sax-phrase-short.wav")
+}  # the second is another take, and is held out
+KINDS = {
+    "paper": 1,
+    "tiny": 3,
+    "conv64": 3,
+    "conv32": 3,
+    "conv16": 3,
+    "gru64": 3,
+}  # seeds of each
+
+
+def sounds_of(name, held_out=False):
+    """The recordings that train an instrument, or those that judge it."""
+    if name in REAL:
+        sound = ins.clip(data.fetch("music_sounds", [REAL[name]]), REAL[name])
+        at = round(REAL_SPLIT_S * sf.SAMPLE_RATE)
+        return [tt.recording(ins.tensor(sound[at:] if held_out else sound[:at]))]
+    seeds = range(ins.HELD_OUT, ins.HELD_OUT + HELD) if held_out else range(PHRASES)
+    return [tt.recording(ins.tensor(ins.rendered(name, seed))) for seed in seeds]
+
+
+def ship(options):
+    """None; trains the four instruments and writes the shipped file."""
+    made = {}
+    for name in vt.INSTRUMENTS:
+        train, held = sounds_of(name), sounds_of(name, True)
+        decoder = tt.new_decoder(vt.KIND, 0)
+        begun = time.perf_counter()
+        losses = tt.train(decoder, train, options.steps, batch=options.batch)
+        made[name] = vt.trained_instrument(decoder, train)
+        fit, held_loss = tt.judged(decoder, train).mean(), tt.judged(decoder, held).mean()
+        told = f"{losses[:20].mean():.2f} to {losses[-50:].mean():.2f}; whole {fit:.2f}, held out {held_loss:.2f}"
+        print(f"{name}: {told}; {time.perf_counter() - begun:.0f} s", flush=True)
+        vt.save(made)
+
+
+def sizes(options):
+    """None; trains decoders of many sizes with equal steps on the bansuri's phrases and records their held-out losses."""
+    receipt = receipts.start("tone_transfer", device.tier(), threads=options.threads)
+    train, held = sounds_of("bansuri"), sounds_of("bansuri", True)
+    curve = {"weights": [], "held_out_loss": [], "low": [], "high": []}
+    for kind, seeds in KINDS.items():
+        found = np.array([judged(kind, seed, train, held, options) for seed in range(seeds)])
+        print(kind, found.round(3).tolist(), flush=True)
+        receipt.record(f"size_{kind}_loss", float(found.mean()), "loss")
+        receipt.record(f"size_{kind}_spread", float(found.max() - found.min()), "loss")
+        weights = td.count(tt.new_decoder(kind))
+        for name, value in zip(
+            curve, (weights, found.mean(), found.min(), found.max()), strict=True
+        ):
+            curve[name].append(float(value))
+    by_rms = [[tt.recording(one.sound, "rms") for one in some] for some in (train, held)]
+    rms = [judged("conv64", seed, *by_rms, options) for seed in range(3)]
+    receipt.record("size_conv64_rms_loss", float(np.mean(rms)), "loss")
+    receipt.curve("loss_by_size", **curve)
+    receipt.sizes(steps=options.steps, batch=options.batch, phrases=PHRASES, held_out=HELD)
+    print(receipt.write(name="sizes"))
+
+
+def judged(kind, seed, train, held, options):
+    """The mean held-out loss of one decoder, trained anew."""
+    decoder = tt.new_decoder(kind, seed)
+    tt.train(decoder, train, options.steps, batch=options.batch, seed=seed)
+    return float(tt.judged(decoder, held).mean())
+
+
+def main(arguments=None):
+    """Run one study."""
+    options = _options(arguments)
+    torch.set_num_threads(options.threads)
+    {"ship": ship, "sizes": sizes}[options.study](options)
+
+
+def _options(arguments):
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("study", choices=("ship", "sizes"))
+    parser.add_argument(
+        "--steps", type=int, default=0, help="default: 1200 to ship, 300 for sizes"
+    )
+    parser.add_argument("--batch", type=int, default=4)
+    parser.add_argument("--threads", type=int, default=1)
+    options = parser.parse_args(arguments)
+    options.steps = options.steps or {"ship": 1200, "sizes": 300}[options.study]
+    return options
+
+
+if __name__ == "__main__":
+    main()
