@@ -60,6 +60,11 @@ def save(instruments, path=CHECKPOINT):
     save_file(weights, path)
 
 
+def has(name, path=CHECKPOINT):
+    """Whether the shipped file has an instrument of that name."""
+    return Path(path).exists() and any(key.startswith(f"{name}.") for key in load_file(path))
+
+
 def load(name, path=CHECKPOINT, kind=KIND):
     """The `Instrument` of that name from the shipped file; ValueError for another name."""
     weights = {
