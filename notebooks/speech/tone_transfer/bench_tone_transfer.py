@@ -11,6 +11,7 @@ become a shehnai; the truth is the same phrase rendered as a shehnai.
 
 import argparse
 
+import librosa
 import numpy as np
 import torch
 from helpers import bench, check, device, receipts
@@ -57,20 +58,29 @@ def contestants(instrument, sound, f0, loud, network):
     }
 
 
+def timbre_distance(got, want):
+    """How far the colour of two sounds is apart, in mel-cepstral units: coefficients 1 to 12 where the wanted one has a pitch."""
+    both = [librosa.feature.mfcc(y=one.numpy(), sr=sf.SAMPLE_RATE, n_mfcc=13, hop_length=sf.HOP, n_fft=1024) for one in (got, want)]
+    sung = np.flatnonzero(sf.features(want).voiced.numpy())
+    return float(np.linalg.norm((both[0] - both[1])[1:, sung], axis=0).mean())
+
+
 def quality(instrument):
-    """Losses against the truth, {name: one for each phrase}: ours, WORLD's transfer, its copy of the truth, the oboe itself."""
+    """Distances to the truth, {name: (phrases, 2)}: spectral loss and timbre of ours, WORLD's transfer, its copy of the truth, the oboe."""
     found = {"ours": [], "untouched": [], "world": [], "world_copy": []}
     pyworld = _pyworld()
     envelope = pyworld and world_envelope(pyworld, [ins.rendered("shehnai", seed) for seed in range(3)])
     for seed in range(ins.HELD_OUT, ins.HELD_OUT + PHRASES):
         source, truth = (ins.tensor(ins.rendered(name, seed)) for name in ("oboe", "shehnai"))
-        made = {"ours": vt.transfer(source, instrument), "untouched": source}
+        shift = vt.shift_of(sf.features(source), instrument)._replace(octaves=0)  # the truth keeps its octave
+        made = {"ours": vt.transfer(source, instrument, shift), "untouched": source}
         if pyworld:
             made["world"] = world_transfer(pyworld, source, envelope)
             made["world_copy"] = world_copy(pyworld, truth)
         for name, sound in made.items():
             level = truth.square().mean().sqrt() / sound.square().mean().sqrt()
-            found[name].append(float(spectral_loss(level * sound[None, : len(truth)], truth[None, : len(sound)])))
+            loss = spectral_loss(level * sound[None, : len(truth)], truth[None, : len(sound)])
+            found[name].append((float(loss), timbre_distance(level * sound, truth)))
     return {name: np.array(values) for name, values in found.items() if values}
 
 
@@ -141,15 +151,16 @@ def main(arguments=None):
     print(receipt.write(name="transfer"))
 
 
-def _judge(receipt, losses):
-    for name, values in losses.items():
-        gap = losses["ours"] - values
-        half = T95 * gap.std(ddof=1) / len(gap) ** 0.5
-        print(f"{name}: {values.mean():.2f}; ours less it {gap.mean():+.2f} ± {half:.2f}")
-        receipt.record(f"loss_{name}", float(values.mean()), "loss")
-        if name != "ours":
-            receipt.record(f"gap_to_{name}", float(gap.mean()), "loss")
-            receipt.record(f"gap_to_{name}_half", float(half), "loss")
+def _judge(receipt, found):
+    for column, measure in enumerate(("loss", "timbre")):
+        for name, values in found.items():
+            values, gap = values[:, column], (found["ours"] - values)[:, column]
+            half = T95 * gap.std(ddof=1) / len(gap) ** 0.5
+            print(f"{measure} of {name}: {values.mean():.2f}; ours less it {gap.mean():+.2f} ± {half:.2f}")
+            receipt.record(f"{measure}_{name}", float(values.mean()), measure)
+            if name != "ours":
+                receipt.record(f"{measure}_gap_to_{name}", float(gap.mean()), measure)
+                receipt.record(f"{measure}_gap_to_{name}_half", float(half), measure)
 
 
 def _options(arguments):

@@ -183,7 +183,8 @@ def live_files(instruments, voice_N, checked="bansuri"):
     files = {"voice.i16": voice.numpy().tobytes(), "wanted.f32": wanted.tobytes()}
     for name, one in instruments.items():
         files[f"{name}.onnx"] = exported(one.decoder)
-        meta["instruments"][name] = {"title": name, "centre": one.centre, "loud": one.loud, "spread": one.spread}
+        count = td.count(one.decoder)
+        meta["instruments"][name] = {"title": name, **one._asdict(), "decoder": count}
     for script in ("tone_dsp.js", "tone_gl.js"):
         files[script] = (HERE / script).read_bytes()
     return files | {"meta.json": json.dumps(meta).encode()}

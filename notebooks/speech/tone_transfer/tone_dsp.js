@@ -179,7 +179,8 @@ function toneDsp() {
     const mean = sure.reduce((sum, t) => sum + found.loudness[t], 0) / sure.length;
     const spread = Math.sqrt(sure.reduce((sum, t) => sum + (found.loudness[t] - mean) ** 2, 0) / sure.length);
     const gain = Math.min(2, place.spread / Math.max(spread, 1e-3));
-    return { octaves: Math.round((place.centre - median) / 12), gain, offset: place.loud - gain * mean };
+    const inside = median >= place.low && median <= place.high; // then a voice keeps its octave
+    return { octaves: inside ? 0 : Math.round((place.centre - median) / 12), gain, offset: place.loud - gain * mean };
   }
 
   // What the decoder is given: {f0 (T), x (T·2)}, pitch held and loudness hushed where there is no pitch.

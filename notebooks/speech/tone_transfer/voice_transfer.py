@@ -26,10 +26,12 @@ CONTEXT = 1088  # samples before and after a frame that its features depend on: 
 
 
 class Instrument(NamedTuple):
-    """A decoder, and where its instrument plays: median pitch (MIDI), mean and spread of loudness where it sounds."""
+    """A decoder, and where its instrument plays: pitch (MIDI; median and the middle 90 %), loudness (mean and spread)."""
 
     decoder: torch.nn.Module
     centre: float
+    low: float
+    high: float
     loud: float
     spread: float
 
@@ -43,10 +45,11 @@ class Shift(NamedTuple):
 
 
 def place(recordings):
-    """(centre, loud, spread) of an instrument: the statistics of its training recordings."""
+    """Where an instrument plays, as in `Instrument`: the statistics of its training recordings."""
     pitch = torch.cat([sf.midi(one.f0[one.voiced]) for one in recordings])
     loud = torch.cat([one.loudness[one.voiced] for one in recordings])
-    return float(pitch.median()), float(loud.mean()), float(loud.std())
+    low, high = torch.quantile(pitch, torch.tensor([0.05, 0.95])).tolist()
+    return float(pitch.median()), low, high, float(loud.mean()), float(loud.std())
 
 
 def save(instruments, path=CHECKPOINT):
@@ -56,7 +59,7 @@ def save(instruments, path=CHECKPOINT):
         weights |= {
             f"{name}.{key}": value.half() for key, value in one.decoder.state_dict().items()
         }
-        weights[f"{name}.place"] = torch.tensor([one.centre, one.loud, one.spread])
+        weights[f"{name}.place"] = torch.tensor(one[1:])
     save_file(weights, path)
 
 
@@ -83,7 +86,7 @@ def load(name, path=CHECKPOINT, kind=KIND):
 
 
 def shift_of(found, instrument):
-    """The `Shift` that brings a voice's `Features` to an instrument: whole octaves to the nearest median, mean and spread of loudness.
+    """The `Shift` that brings a voice's `Features` to an instrument: none within its range, else whole octaves towards its median, mean and spread of loudness.
 
     Raises ValueError where no frame has a sure pitch.
     """
@@ -92,7 +95,9 @@ def shift_of(found, instrument):
         raise ValueError(
             "no frame has a sure pitch: sing or hum one note at a time, nearer to the microphone"
         )
-    octaves = round((instrument.centre - float(sf.midi(found.f0[sure]).median())) / 12)
+    median = float(sf.midi(found.f0[sure]).median())
+    inside = instrument.low <= median <= instrument.high
+    octaves = 0 if inside else round((instrument.centre - median) / 12)
     loud, spread = (
         float(found.loudness[sure].mean()),
         float(found.loudness[sure].std(correction=0)),
