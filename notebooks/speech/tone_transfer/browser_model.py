@@ -18,7 +18,9 @@ from pathlib import Path
 import numpy as np
 import onnx
 import onnxruntime
+import soundfile
 import torch
+from helpers import show
 from onnx import helper, numpy_helper
 
 import harmonic_synth as hs
@@ -158,6 +160,28 @@ def run(file, **inputs):
 def half_bytes(decoder):
     """Bytes of a decoder's weights in float16."""
     return 2 * td.count(decoder)
+
+
+class Players:
+    """Labelled players of sounds, each brought to the same level: `Players({"A voice": sound_N})` at a cell's end."""
+
+    def __init__(self, sounds):
+        self.sounds = sounds
+
+    def _repr_html_(self):
+        rows = []
+        for title, sound in self.sounds.items():
+            values, file = np.asarray(sound, np.float32), io.BytesIO()
+            soundfile.write(file, 0.7 * values / max(float(np.abs(values).max()), 1e-3), sf.SAMPLE_RATE, format="WAV", subtype="PCM_16")
+            source = f"data:audio/wav;base64,{base64.b64encode(file.getvalue()).decode()}"
+            audio = show.tag("audio", "", controls="", src=source, aria_label=title, style="width:min(22rem,100%)")
+            rows.append(show.tag("p", show.Markup(show.tag("span", f"{title} ({len(values) / sf.SAMPLE_RATE:.0f} s)") + "<br>" + audio)))
+        return "\n".join(rows)
+
+    def _repr_markdown_(self):
+        return "; ".join(self.sounds)
+
+    __repr__ = _repr_markdown_
 
 
 class LivePage:

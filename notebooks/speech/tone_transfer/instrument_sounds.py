@@ -7,7 +7,6 @@ and faded, so these are instrument-like sounds, and easier than a player's.
 A phrase is drawn from its seed: seeds below 100 train, the others are held out.
 """
 
-import io
 import shutil
 import struct
 import subprocess
@@ -36,7 +35,7 @@ LOWEST = {
     "oboe": 64,
 }  # MIDI note of the lowest tonic
 SCALE = (0, 2, 4, 7, 9, 12, 14, 16)  # Bhupali, five tones an octave
-SECONDS = 10.0
+SECONDS, KEPT_SECONDS = 10.0, 6.0  # of a phrase; of those that come with the slice
 HELD_OUT = 100  # seeds from here on are never trained on
 BANKS = ("/usr/share/sounds/sf2/FluidR3_GM.sf2", "/usr/share/soundfonts/FluidR3_GM.sf2")
 TICKS = 480  # of a quarter note of half a second
@@ -142,26 +141,26 @@ def rendered(name, seed, seconds=SECONDS, timeout_s=60):
     return np.pad(sound, (0, round(seconds * SAMPLE_RATE) - len(sound)))
 
 
+KEPT = {"bansuri": (0, HELD_OUT), "shehnai": (0, HELD_OUT), "sarangi": (0, HELD_OUT), "oboe": (HELD_OUT,)}
+
+
 @cache
 def kept(name):
-    """The committed phrases of an instrument, {seed: samples}: one that trains (0), one held out (100), as Vorbis files."""
-    found = {}
-    for seed in (0, HELD_OUT):
-        sound, _ = soundfile.read(HERE / "phrases" / f"{name}_{seed}.ogg", dtype="float32")
-        found[seed] = sound
-    return found
+    """The phrases of an instrument that come with the slice, {seed: samples}, without loss:
+    a lossy format changes quiet spectra."""
+    folder = HERE / "phrases"
+    return {
+        seed: soundfile.read(folder / f"{name}_{seed}.flac", dtype="float32")[0] for seed in KEPT[name]
+    }
 
 
 def keep(folder=HERE / "phrases"):
-    """None; renders and writes the committed phrases again."""
+    """None; renders and writes these phrases again."""
     folder.mkdir(exist_ok=True)
-    for name in PROGRAMS:
-        for seed in (0, HELD_OUT):
-            file = io.BytesIO()
-            soundfile.write(
-                file, rendered(name, seed), SAMPLE_RATE, format="OGG", subtype="VORBIS"
-            )
-            (folder / f"{name}_{seed}.ogg").write_bytes(file.getvalue())
+    for name, seeds in KEPT.items():
+        for seed in seeds:
+            sound = rendered(name, seed, KEPT_SECONDS)
+            soundfile.write(folder / f"{name}_{seed}.flac", sound, SAMPLE_RATE, subtype="PCM_16")
 
 
 def clip(folder, name):

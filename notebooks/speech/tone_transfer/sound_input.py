@@ -18,7 +18,7 @@ import sound_features as sf
 from instrument_sounds import resampled
 
 LONGEST_S, SHORTEST_S = 30, 0.5
-CLIPPED = 0.002  # share of samples at the largest value
+CLIPPED = 0.002  # share of samples in a run at the largest value
 PITCHED = 0.25  # of the audible frames need a pitch
 FLAT = 0.1  # spectral flatness above which a sound without pitch is called noise
 HOLLOW = 0.02  # share of power in the first three partials below which a pitch is several notes' common measure
@@ -64,13 +64,20 @@ def heard(values_NC, rate, whole_s=None):
     if rate != sf.SAMPLE_RATE:
         lost = " What lies above 4 kHz is not in it." if rate <= 8_000 else ""
         remarks.append(f"Resampled from {rate:,} to {sf.SAMPLE_RATE:,} Hz.{lost}")
-    highest = np.abs(values).max()
-    if highest > 0 and (np.abs(values) >= 0.999 * highest).mean() > CLIPPED:
+    if clipped(values[:, 0]) > CLIPPED:
         remarks.append("The sound is clipped: its pitch holds, its loudness is squeezed. Record it at a lower level.")
     sound = torch.from_numpy(resampled(mono, rate))
     found = sf.features(sound)
     refuse(sound, found)
     return Heard(sound, found, remarks)
+
+
+def clipped(values_N):
+    """The share of samples that equal the two before them, near the largest value: a wave cut flat."""
+    size = np.abs(values_N)
+    near = size[2:] >= 0.999 * size.max()
+    flat = (values_N[2:] == values_N[1:-1]) & (values_N[1:-1] == values_N[:-2])
+    return float((near & flat).mean()) if size.max() > 0.25 else 0.0
 
 
 def refuse(sound_N, found):

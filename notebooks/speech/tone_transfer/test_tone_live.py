@@ -1,20 +1,13 @@
 """The live model in a real browser: PyTorch's sound, the two WebGL fixes, bad input, and nothing that leaves the page."""
 
-import base64
-import contextlib
-import functools
-import gzip
-import http.server
 import io
-import json
 import re
 import shutil
-import tarfile
-import threading
 from pathlib import Path
 
 import browser_model as bm
 import instrument_sounds as ins
+import live_site
 import numpy as np
 import pytest
 import sound_features as sf
@@ -25,38 +18,8 @@ import voice_transfer as vt
 HERE = Path(__file__).parent
 HOME = HERE.parents[2]
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-RUNTIME = HOME / "_build" / "data" / "onnxruntime-web" / "onnxruntime-web-1.30.0.tgz"
-NEEDED = ("ort.wasm.min.js", "ort-wasm-simd-threaded.mjs", "ort-wasm-simd-threaded.wasm")
-OPTIONS = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--ignore-gpu-blocklist"]
-OPTIONS += ["--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream", "--autoplay-policy=no-user-gesture-required"]
-PAGE = """<!doctype html><title>tone</title><script defer src="live.js"></script>
-<div class="rebuilt-live" data-live="tone" data-megabytes="5" data-runtime="onnxruntime-web-1.30.0.js" data-model="model.js"
-data-script="tone_live.js" data-style="tone_live.css"><p>still</p></div>"""
 pytest.importorskip("playwright")
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no Chromium")
-
-
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    """Serves files and says nothing."""
-
-    def log_message(self, *arguments):
-        """Print nothing."""
-
-
-@contextlib.contextmanager
-def site(folder):
-    handler = functools.partial(Quiet, directory=str(folder))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}/"
-        finally:
-            server.shutdown()
-
-
-def pack(name, files):
-    told = {file: base64.b64encode(gzip.compress(content, 1)).decode() for file, content in files.items()}
-    return f"rebuiltLive.add({json.dumps(name)}, {json.dumps(told)});"
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +27,7 @@ def browser():
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        made = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
+        made = playwright.chromium.launch(executable_path=CHROMIUM, args=live_site.OPTIONS)
         yield made
         made.close()
 
@@ -85,18 +48,12 @@ def bare(browser):
 @pytest.fixture(scope="module")
 def live(browser, voice, tmp_path_factory):
     """(page, every address asked) with the live model running."""
-    if not RUNTIME.is_file():
+    if not live_site.runtime(HOME).is_file():
         pytest.skip("onnxruntime-web is not at hand: press build fetches it")
     folder = tmp_path_factory.mktemp("live")
-    with tarfile.open(RUNTIME) as package:
-        runtime = {name: package.extractfile(f"package/dist/{name}").read() for name in NEEDED}
-    (folder / "onnxruntime-web-1.30.0.js").write_text(pack("onnxruntime-web", runtime))
-    (folder / "model.js").write_text(pack("tone", bm.live_files({"shehnai": vt.load("shehnai")}, voice, "shehnai")))
-    for name in ("tone_live.js", "tone_live.css"):
-        shutil.copy(HERE / name, folder)
-    shutil.copy(HOME / "book/press/print/live.js", folder)
-    (folder / "index.html").write_text(PAGE)
-    with site(folder) as address:
+    files = bm.live_files({"shehnai": vt.load("shehnai")}, voice, "shehnai")
+    live_site.write(folder, files, HOME)
+    with live_site.served(folder) as address:
         page, asked = browser.new_page(), []
         page.on("request", lambda request: asked.append(request.url))
         page.goto(f"{address}index.html")

@@ -186,6 +186,7 @@ globalThis.rebuiltLive?.start("tone", async (element, tools) => {
       const factor = 1000 * sound.length / RATE / found.times.whole;
       told.textContent = [`${(sound.length / RATE).toFixed(1)} s of sound became a ${choice.value}, ${moved}, in ${found.times.whole.toFixed(0)} ms: ${factor.toFixed(0)} times real time.`, ...remarks].join(" ");
       element.dataset.made = String(loudest(found.sound));
+      element.dataset.last = String(factor);
     } catch (error) {
       if (turnOf !== mine) return;
       told.textContent = `This cannot be played: ${error.message}.`;
@@ -211,9 +212,9 @@ globalThis.rebuiltLive?.start("tone", async (element, tools) => {
     node.buffer = audio;
     node.connect(whole.destination);
     node.start();
-    const highest = loudest(audio.getChannelData(0));
-    const full = audio.getChannelData(0).reduce((sum, value) => sum + (Math.abs(value) >= 0.999 * highest), 0);
-    if (highest > 0.002 && full > 0.002 * audio.length) remarks.push("The sound is clipped: its pitch holds, its loudness is squeezed. Record it at a lower level.");
+    const [left, highest] = [audio.getChannelData(0), loudest(audio.getChannelData(0))];
+    const full = left.reduce((sum, value, n) => sum + (Math.abs(value) >= 0.999 * highest && value === left[n - 1] && value === left[n - 2]), 0);
+    if (highest > 0.25 && full > 0.002 * audio.length) remarks.push("The sound is clipped: its pitch holds, its loudness is squeezed. Record it at a lower level.");
     return [(await whole.startRendering()).getChannelData(0), remarks];
   }
   function wavRate(bytes) {
