@@ -1,7 +1,9 @@
-"""A miniature of what the article compares with: a network that writes a sound sample by sample.
+"""A miniature of what the article compares with: a network that writes a sound sample by
+sample.
 
-After WaveRNN (Kalchbrenner et al. 2018), in small: one GRU that reads the last sample, pitch and loudness, and gives chances of the next
-sample's 256 levels (µ-law, ITU-T G.711). Each sample waits for the one before: that, not its size, is what makes it slow.
+After WaveRNN (Kalchbrenner et al. 2018), in small: one GRU that reads the last sample, pitch
+and loudness, and gives chances of the next sample's 256 levels (µ-law, ITU-T G.711). Each
+sample waits for the one before: that, not its size, is what makes it slow.
 
 Shapes: `N` samples, `H` units.
 """
@@ -17,7 +19,9 @@ LEVELS, MU = 256, 255.0
 
 
 class SampleBySample(nn.Module):
-    """The network: `SampleBySample(64)`; its training reads whole sounds, its playing is `written`."""
+    """The network: `SampleBySample(64)`; its training reads whole sounds, its playing is
+    `written`.
+    """
 
     def __init__(self, width=64):
         super().__init__()
@@ -28,7 +32,9 @@ class SampleBySample(nn.Module):
         """Cross-entropy of each sample given those before, in nats."""
         before = nn.functional.pad(sound_BN[:, :-1], (1, 0))[..., None]
         made, _ = self.gru(torch.cat([before, controls_BN2], -1))
-        return nn.functional.cross_entropy(self.out(made).flatten(0, 1), level(sound_BN).flatten())
+        return nn.functional.cross_entropy(
+            self.out(made).flatten(0, 1), level(sound_BN).flatten()
+        )
 
 
 def level(sound):
@@ -38,7 +44,9 @@ def level(sound):
 
 
 def written_reference(network, controls_N2, draws_N):
-    """A sound (N,) sample by sample, in plain PyTorch: `draws_N` in [0, 1) choose the levels."""
+    """A sound (N,) sample by sample, in plain PyTorch: `draws_N` in [0, 1) choose the
+    levels.
+    """
     state, last, sound = None, torch.zeros(1), []
     with torch.inference_mode():
         for control, draw in zip(controls_N2, draws_N, strict=True):
@@ -53,18 +61,27 @@ def written_reference(network, controls_N2, draws_N):
 def written(network, controls_N2, draws_N):
     """The same sound by compiled loops (Numba): the fair contestant of a race."""
     gru = network.gru
-    weights = (gru.weight_ih_l0, gru.weight_hh_l0, gru.bias_ih_l0, gru.bias_hh_l0, network.out.weight, network.out.bias)
+    weights = (
+        gru.weight_ih_l0,
+        gru.weight_hh_l0,
+        gru.bias_ih_l0,
+        gru.bias_hh_l0,
+        network.out.weight,
+        network.out.bias,
+    )
     arrays = [one.detach().numpy() for one in weights]
-    return torch.from_numpy(_loop(np.asarray(controls_N2), np.asarray(draws_N, np.float64), *arrays))
+    return torch.from_numpy(
+        _loop(np.asarray(controls_N2), np.asarray(draws_N, np.float64), *arrays)
+    )
 
 
-@numba.njit(cache=False)
+@numba.njit(cache=True)
 def _value(chosen):
     bent = 2 * chosen / MU - 1
     return np.sign(bent) * ((1 + MU) ** abs(bent) - 1) / MU
 
 
-@numba.njit(cache=False)
+@numba.njit(cache=True)
 def _loop(controls, draws, w_in, w_state, b_in, b_state, w_out, b_out):
     width, sound = w_state.shape[1], np.zeros(len(draws), np.float32)
     state, entry = np.zeros(width, np.float32), np.zeros(3, np.float32)

@@ -1,4 +1,5 @@
-"""The race in a real browser: real time of the whole transfer, and WebGL with the article's two fixes on and off.
+"""The race in a real browser: real time of the whole transfer, and WebGL with the article's two
+fixes on and off.
 
 In the slice's folder, with Chromium and playwright installed:
 
@@ -14,13 +15,12 @@ import statistics
 import tempfile
 from pathlib import Path
 
-import torch
-from helpers import check, data, device, receipts, root
-
 import browser_model as bm
 import instrument_sounds as ins
 import live_site
+import torch
 import voice_transfer as vt
+from helpers import check, data, device, receipts, root
 
 
 def main(arguments=None):
@@ -29,7 +29,9 @@ def main(arguments=None):
     torch.set_num_threads(options.threads)
     if not live_site.runtime(root()).is_file():
         raise SystemExit("onnxruntime-web is not at hand: `press build` fetches it")
-    voice = ins.tensor(ins.clip(data.fetch("music_sounds", ["singing-female.wav"]), "singing-female.wav"))[:64_000]
+    voice = ins.tensor(
+        ins.clip(data.fetch("music_sounds", ["singing-female.wav"]), "singing-female.wav")
+    )[:64_000]
     with tempfile.TemporaryDirectory() as folder:
         files = bm.live_files({name: vt.load(name) for name in vt.INSTRUMENTS}, voice)
         live_site.write(Path(folder), files, root())
@@ -38,16 +40,42 @@ def main(arguments=None):
     receipt = receipts.start("tone_transfer", device.tier(), threads=options.threads)
     receipt.record("browser_worst", worst, "of the loudest sample")
     _record(receipt, "browser_real_time", factors, "× real time")
-    _record(receipt, "prefix_sum_saving", [saved(one, "plain", "scan", "ms") for one in measured], "%")
-    _record(receipt, "phase_saving", [saved(one, "phaseNaive", "phaseScan", "ms") for one in measured], "%")
-    _record(receipt, "texture_saving", [saved(one, "scan", "freed", "peak") for one in measured], "%")
-    _record(receipt, "fused_real_time", [1000 / one["fused"]["ms"] for one in measured], "× real time")
-    receipt.sizes(seconds_of_webgl=1, seconds_of_voice=len(voice) / 16_000, chromium=int(version.split(".")[0]))
+    _record(
+        receipt,
+        "prefix_sum_saving",
+        [saved(one, "plain", "scan", "ms") for one in measured],
+        "%",
+    )
+    _record(
+        receipt,
+        "phase_saving",
+        [saved(one, "phaseNaive", "phaseScan", "ms") for one in measured],
+        "%",
+    )
+    _record(
+        receipt,
+        "texture_saving",
+        [saved(one, "scan", "freed", "peak") for one in measured],
+        "%",
+    )
+    _record(
+        receipt,
+        "fused_real_time",
+        [1000 / one["fused"]["ms"] for one in measured],
+        "× real time",
+    )
+    receipt.sizes(
+        seconds_of_webgl=1,
+        seconds_of_voice=len(voice) / 16_000,
+        chromium=int(version.split(".")[0]),
+    )
     print(receipt.write(name="browser"))
 
 
 def visited(folder, rounds):
-    """(largest difference, real-time factors, WebGL's answers, version) of one visit and `rounds` of its button."""
+    """(largest difference, real-time factors, WebGL's answers, version) of one visit and
+    `rounds` of its button.
+    """
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright, live_site.served(folder) as address:
@@ -58,7 +86,10 @@ def visited(folder, rounds):
         page.wait_for_selector('[data-rests="yes"]', timeout=120_000)
         element, factors, measured = page.locator("[data-live]"), [], []
         for _ in range(rounds):
-            page.evaluate("() => { const e = document.querySelector('[data-live]'); e.dataset.rests = 'no'; delete e.dataset.webgl; }")
+            page.evaluate(
+                "() => { const e = document.querySelector('[data-live]'); "
+                "e.dataset.rests = 'no'; delete e.dataset.webgl; }"
+            )
             page.click("text=Play the built-in voice")
             page.wait_for_selector('[data-rests="yes"]', timeout=60_000)
             factors.append(float(element.get_attribute("data-last")))
@@ -76,15 +107,26 @@ def saved(ways, before, after, key):
 
 
 def _record(receipt, name, values, unit):
-    low, middle, high = (values[0],) * 3 if len(values) < 2 else statistics.quantiles(values, n=4, method="inclusive")
+    low, middle, high = (
+        (values[0],) * 3
+        if len(values) < 2
+        else statistics.quantiles(values, n=4, method="inclusive")
+    )
     print(f"{name}: {middle:.1f} {unit} ({low:.1f} to {high:.1f})")
     receipt.record(name, middle, unit, low=low, high=high, repeats=len(values))
 
 
 def _options(arguments):
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--rounds", type=int, default=20, help="visits of the button (default: %(default)s)")
-    parser.add_argument("--threads", type=int, default=1, help="of PyTorch; the browser's worker has one (default: %(default)s)")
+    parser.add_argument(
+        "--rounds", type=int, default=20, help="visits of the button (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--threads",
+        type=int,
+        default=1,
+        help="of PyTorch; the browser's worker has one (default: %(default)s)",
+    )
     return parser.parse_args(arguments)
 
 

@@ -1,8 +1,10 @@
-"""The decoder as files for a browser: exported with its state, and two ways to make a model small told apart.
+"""The decoder as files for a browser: exported with its state, and two ways to make a model
+small told apart.
 
-*Fewer weights*: 4.8 million to 232,314 and below is training anew (`study_tone_transfer`). *Constants as fills*: a converter
-that computes at conversion whatever does not depend on the input stores tensors that hold one number many times; a fill says
-the number and the shape. It changes no result and no weight.
+*Fewer weights*: 4.8 million to 232,314 and below is training anew (`study_tone_transfer`).
+*Constants as fills*: a converter that computes at conversion whatever does not depend on the
+input stores tensors that hold one number many times; a fill says the number and the shape. It
+changes no result and no weight.
 
 Shapes: `T` frames, `K` partials, `h` = 64 samples a frame.
 """
@@ -15,18 +17,17 @@ import math
 import warnings
 from pathlib import Path
 
+import harmonic_synth as hs
 import numpy as np
 import onnx
 import onnxruntime
+import sound_features as sf
 import soundfile
+import tone_decoder as td
 import torch
+import voice_transfer as vt
 from helpers import show
 from onnx import helper, numpy_helper
-
-import harmonic_synth as hs
-import sound_features as sf
-import tone_decoder as td
-import voice_transfer as vt
 
 MIME = "application/vnd.rebuilt.live+json"
 OPSET = 17
@@ -35,7 +36,9 @@ HERE = Path(__file__).parent
 
 
 class Stepped(torch.nn.Module):
-    """A decoder whose state goes in and comes out as plain tensors, so that chunks join in any runtime."""
+    """A decoder whose state goes in and comes out as plain tensors, so that chunks join in any
+    runtime.
+    """
 
     def __init__(self, decoder):
         super().__init__()
@@ -56,18 +59,27 @@ def start_state(decoder):
 
 
 def exported(decoder):
-    """The bytes of an ONNX file: inputs `x` (1, T, 2) and `s0` …, outputs `raw` (1, T, 126) and `s0_next` …, any T."""
+    """The bytes of an ONNX file: inputs `x` (1, T, 2) and `s0` …, outputs `raw` (1, T, 126) and
+    `s0_next` …, any T.
+    """
     state = start_state(decoder)
     names = [f"s{number}" for number in range(len(state))]
-    told = {"input_names": ["x", *names], "output_names": ["raw", *(f"{name}_next" for name in names)]}
+    told = {
+        "input_names": ["x", *names],
+        "output_names": ["raw", *(f"{name}_next" for name in names)],
+    }
     axes = {"x": {1: "frames"}, "raw": {1: "frames"}}
-    return _export(Stepped(decoder).eval(), (torch.zeros(1, 300, 2), *state), dynamic_axes=axes, **told)
+    return _export(
+        Stepped(decoder).eval(), (torch.zeros(1, 300, 2), *state), dynamic_axes=axes, **told
+    )
 
 
 class WholeGraph(torch.nn.Module):
-    """Decoder and oscillators in one graph of a fixed length, as one converts a whole model: `T` frames in, a sound out.
+    """Decoder and oscillators in one graph of a fixed length, as one converts a whole model:
+    `T` frames in, a sound out.
 
-    It is written the way of the paper's library: everything above Nyquist is replaced by a tensor of zeros, at the sample rate.
+    It is written the way of the paper's library: everything above Nyquist is replaced by a
+    tensor of zeros, at the sample rate.
     """
 
     def __init__(self, decoder, frames):
@@ -76,12 +88,16 @@ class WholeGraph(torch.nn.Module):
 
     def forward(self, x_1T2, f0_1T):
         """Sound (1, (T−1)·64)."""
-        plain, _ = self.decoder(x_1T2, start_state(self.decoder) if self.is_convolutional else None)
+        plain, _ = self.decoder(
+            x_1T2, start_state(self.decoder) if self.is_convolutional else None
+        )
         made = td.controls(plain)
         segments, hop, count = self.frames - 1, sf.HOP, td.PARTIALS
         numbers_K1 = torch.arange(1, count + 1, dtype=torch.float32)[:, None]
         j_h = torch.arange(hop, dtype=torch.float32)
-        f0_TKh = (f0_1T[0, :-1, None] + (f0_1T[0, 1:] - f0_1T[0, :-1])[:, None] * j_h / hop)[:, None] * numbers_K1
+        f0_TKh = (f0_1T[0, :-1, None] + (f0_1T[0, 1:] - f0_1T[0, :-1])[:, None] * j_h / hop)[
+            :, None
+        ] * numbers_K1
         per_frame = (f0_TKh[:, :1] / sf.SAMPLE_RATE).sum(-1)[:, 0]
         start = torch.cumsum(per_frame, 0) - per_frame
         cycles = start[:, None, None] + torch.cumsum(f0_TKh[:, :1] / sf.SAMPLE_RATE, -1)
@@ -103,19 +119,28 @@ class WholeGraph(torch.nn.Module):
 def exported_whole(decoder, frames):
     """The bytes of an ONNX file of `WholeGraph`."""
     example = (torch.zeros(1, frames, 2), torch.full((1, frames), 220.0))
-    return _export(WholeGraph(decoder, frames).eval(), example, input_names=["x", "f0"], output_names=["sound"])
+    return _export(
+        WholeGraph(decoder, frames).eval(),
+        example,
+        input_names=["x", "f0"],
+        output_names=["sound"],
+    )
 
 
 def _export(network, example, **told):
     file = io.BytesIO()
     with warnings.catch_warnings(), torch.no_grad():
-        warnings.simplefilter("ignore")  # the exporter that leaves lengths free is called legacy
+        warnings.simplefilter(
+            "ignore"
+        )  # the exporter that leaves lengths free is called legacy
         torch.onnx.export(network, example, file, dynamo=False, opset_version=OPSET, **told)
     return file.getvalue()
 
 
 def filled(file):
-    """(file, bytes saved): every stored tensor that repeats one number becomes a fill (`ConstantOfShape`)."""
+    """(file, bytes saved): every stored tensor that repeats one number becomes a fill
+    (`ConstantOfShape`).
+    """
     model, fills, stored, before = onnx.load_from_string(file), [], [], len(file)
     constants = [node for node in model.graph.node if node.op_type == "Constant"]
     named = [(node.output[0], node.attribute[0].t) for node in constants]
@@ -127,7 +152,9 @@ def filled(file):
             continue
         shape = numpy_helper.from_array(np.array(values.shape, np.int64), f"{one.name}_shape")
         number = numpy_helper.from_array(values.reshape(-1)[:1], "value")
-        fills.append(helper.make_node("ConstantOfShape", [shape.name], [one.name], value=number))
+        fills.append(
+            helper.make_node("ConstantOfShape", [shape.name], [one.name], value=number)
+        )
         stored.append(shape)
     others = [node for node in model.graph.node if node.op_type != "Constant"]
     made = _rebuilt(model, [*fills, *others], stored)
@@ -143,13 +170,17 @@ def _renamed(tensor, name):
 
 def _rebuilt(model, nodes, stored):
     graph = helper.make_graph(nodes, "tone", model.graph.input, model.graph.output, stored)
-    made = helper.make_model(graph, opset_imports=model.opset_import, ir_version=model.ir_version)
+    made = helper.make_model(
+        graph, opset_imports=model.opset_import, ir_version=model.ir_version
+    )
     onnx.checker.check_model(made)
     return made.SerializeToString()
 
 
 def run(file, **inputs):
-    """The outputs of an ONNX file as a list of arrays, on one thread, nothing optimised: `run(file, x=…, f0=…)`."""
+    """The outputs of an ONNX file as a list of arrays, on one thread, nothing optimised:
+    `run(file, x=…, f0=…)`.
+    """
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -163,7 +194,9 @@ def half_bytes(decoder):
 
 
 class Players:
-    """Labelled players of sounds, each brought to the same level: `Players({"A voice": sound_N})` at a cell's end."""
+    """Labelled players of sounds, each brought to the same level: `Players({"A voice":
+    sound_N})` at a cell's end.
+    """
 
     def __init__(self, sounds):
         self.sounds = sounds
@@ -172,10 +205,32 @@ class Players:
         rows = []
         for title, sound in self.sounds.items():
             values, file = np.asarray(sound, np.float32), io.BytesIO()
-            soundfile.write(file, 0.7 * values / max(float(np.abs(values).max()), 1e-3), sf.SAMPLE_RATE, format="WAV", subtype="PCM_16")
+            soundfile.write(
+                file,
+                0.7 * values / max(float(np.abs(values).max()), 1e-3),
+                sf.SAMPLE_RATE,
+                format="WAV",
+                subtype="PCM_16",
+            )
             source = f"data:audio/wav;base64,{base64.b64encode(file.getvalue()).decode()}"
-            audio = show.tag("audio", "", controls="", src=source, aria_label=title, style="width:min(22rem,100%)")
-            rows.append(show.tag("p", show.Markup(show.tag("span", f"{title} ({len(values) / sf.SAMPLE_RATE:.0f} s)") + "<br>" + audio)))
+            audio = show.tag(
+                "audio",
+                "",
+                controls="",
+                src=source,
+                aria_label=title,
+                style="width:min(22rem,100%)",
+            )
+            rows.append(
+                show.tag(
+                    "p",
+                    show.Markup(
+                        show.tag("span", f"{title} ({len(values) / sf.SAMPLE_RATE:.0f} s)")
+                        + "<br>"
+                        + audio
+                    ),
+                )
+            )
         return "\n".join(rows)
 
     def _repr_markdown_(self):
@@ -185,7 +240,9 @@ class Players:
 
 
 class LivePage:
-    """The live model of a page: displayed, it shows `html` and hands its files, bytes by name, to the press."""
+    """The live model of a page: displayed, it shows `html` and hands its files, bytes by name,
+    to the press.
+    """
 
     def __init__(self, files, html, name="tone"):
         self.files, self.html, self.name = files, html, name
@@ -195,14 +252,23 @@ class LivePage:
         for name, content in self.files.items():
             text = base64.b64encode(content).decode()
             told[name] = {"sha256": hashlib.sha256(content).hexdigest(), "base64": text}
-        return {"text/html": self.html, "text/plain": "a live model", MIME: {"name": self.name, "files": told}}
+        return {
+            "text/html": self.html,
+            "text/plain": "a live model",
+            MIME: {"name": self.name, "files": told},
+        }
 
 
 def live_files(instruments, voice_N, checked="bansuri"):
-    """The files of the live page: networks, scripts, the built-in voice in 16 bits, and what PyTorch makes of it as `checked`."""
+    """The files of the live page: networks, scripts, the built-in voice in 16 bits, and what
+    PyTorch makes of it as `checked`.
+    """
     voice = (voice_N.clamp(-1, 1) * 32767).round().to(torch.int16)
     wanted = vt.transfer(voice.float() / 32768, instruments[checked]).numpy().astype(np.float32)
-    shapes = {f"s{n}": list(one.shape) for n, one in enumerate(start_state(instruments[checked].decoder))}
+    shapes = {
+        f"s{n}": list(one.shape)
+        for n, one in enumerate(start_state(instruments[checked].decoder))
+    }
     meta = {"checked": checked, "states": shapes, "instruments": {}}
     files = {"voice.i16": voice.numpy().tobytes(), "wanted.f32": wanted.tobytes()}
     for name, one in instruments.items():

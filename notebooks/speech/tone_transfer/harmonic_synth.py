@@ -1,30 +1,36 @@
-"""An instrument as two simple machines: a bank of harmonic oscillators, and filtered noise, driven by slow controls.
+"""An instrument as two simple machines: a bank of harmonic oscillators, and filtered noise,
+driven by slow controls.
 
-Engel et al. 2020, *DDSP: Differentiable Digital Signal Processing*: audio = Σ_k A·c_k·sin(2π·k·φ), with φ the running
-sum of f0 / sample rate, and noise shaped by a filter for each frame. Written anew from the equations. Three choices of
-ours: the phase is summed in float64 once per frame and is a parabola between frames; a partial sounds between two
-frames only if it stays below half of the sample rate at both; the noise is a hash of (seed, sample's number), so that any chunk of
-it can be made alone, in Python and in JavaScript alike.
+Engel et al. 2020, *DDSP: Differentiable Digital Signal Processing*: audio = Σ_k
+A·c_k·sin(2π·k·φ), with φ the running sum of f0 / sample rate, and noise shaped by a filter for
+each frame. Written anew from the equations. Three choices of ours: the phase is summed in
+float64 once per frame and is a parabola between frames; a partial sounds between two frames
+only if it stays below half of the sample rate at both; the noise is a hash of (seed, sample's
+number), so that any chunk of it can be made alone, in Python and in JavaScript alike.
 
-Shapes: `B` sounds, `T` frames, `K` partials, `M` bands of noise, `N` = T·hop samples. f0 in Hz, phases in cycles.
-A frame's controls hold at its first sample; between frames f0 goes straight and amplitudes along half a cosine.
+Shapes: `B` sounds, `T` frames, `K` partials, `M` bands of noise, `N` = T·hop samples. f0 in Hz,
+phases in cycles. A frame's controls hold at its first sample; between frames f0 goes straight
+and amplitudes along half a cosine.
 """
 
 import math
 
 import torch
 
-BLOCK = 64  # segments whose sines are made at once: 64 · 60 partials · 64 samples are 1 MB in float32
+# segments whose sines are made at once: 64 · 60 partials · 64 samples are 1 MB in float32
+BLOCK = 64
 
 
 def synthesise(f0_BT, amplitude_BT, harmonics_BTK, sample_rate, hop):
-    """Sound of shape (B, T·hop), in the dtype of the harmonics, from a bank of harmonic oscillators.
+    """Sound of shape (B, T·hop), in the dtype of the harmonics, from a bank of harmonic
+    oscillators.
 
         f0, loud = torch.full((1, 250), 220.0), torch.full((1, 250), 0.5)
         synthesise(f0, loud, torch.ones(1, 250, 8), 16_000, 64).shape  # (1, 16000)
 
-    `harmonics_BTK` (not negative) says how the amplitude is shared; partials at or above half of `sample_rate` get
-    nothing, the rest sums to one. Differentiable in all three. Raises ValueError for shapes that do not agree.
+    `harmonics_BTK` (not negative) says how the amplitude is shared; partials at or above half
+    of `sample_rate` get nothing, the rest sums to one. Differentiable in all three. Raises
+    ValueError for shapes that do not agree.
     """
     checked(f0_BT, amplitude_BT, harmonics_BTK, sample_rate, hop)
     partials_BTK = amplitude_BT[..., None] * below_nyquist(f0_BT, harmonics_BTK, sample_rate)
@@ -33,7 +39,9 @@ def synthesise(f0_BT, amplitude_BT, harmonics_BTK, sample_rate, hop):
 
 
 def below_nyquist(f0_BT, harmonics_BTK, sample_rate):
-    """Shares of shape (B, T, K) that sum to one over the partials below half of the sample rate; all zero if none is."""
+    """Shares of shape (B, T, K) that sum to one over the partials below half of the sample
+    rate; all zero if none is.
+    """
     numbers_K = torch.arange(
         1, harmonics_BTK.shape[-1] + 1, device=f0_BT.device, dtype=f0_BT.dtype
     )
@@ -44,11 +52,13 @@ def below_nyquist(f0_BT, harmonics_BTK, sample_rate):
 
 
 def bank(f0_BT, partials_BTK, sample_rate, hop, phase_B=None, block=BLOCK):
-    """(sound of shape (B, (T−1)·hop), its last phase (B,)): the samples between the first and the last frame.
+    """(sound of shape (B, (T−1)·hop), its last phase (B,)): the samples between the first and
+    the last frame.
 
-    `phase_B` in cycles, float64: what an earlier call gave back, so that chunks join. The sound of a segment is one
-    product: partials of its two frames (2, K) by sines (K, hop), faded over. `block` segments are made at a time: their
-    sines stay in the cache, which is most of the speed.
+    `phase_B` in cycles, float64: what an earlier call gave back, so that chunks join. The sound
+    of a segment is one product: partials of its two frames (2, K) by sines (K, hop), faded
+    over. `block` segments are made at a time: their sines stay in the cache, which is most of
+    the speed.
     """
     phase_BTh, last_B = phases(f0_BT, sample_rate, hop, phase_B)
     numbers_K1 = torch.arange(
@@ -72,9 +82,11 @@ def bank(f0_BT, partials_BTK, sample_rate, hop, phase_B=None, block=BLOCK):
 
 
 def phases(f0_BT, sample_rate, hop, phase_B=None):
-    """(phases in cycles of shape (B, T−1, hop), the last (B,)), float64, all within [0, 1): exact between frames.
+    """(phases in cycles of shape (B, T−1, hop), the last (B,)), float64, all within [0, 1):
+    exact between frames.
 
-    f0 goes straight between frames, so its sum over j + 1 samples is (j+1)·f + j·(j+1)/2 · step: only frames are summed.
+    f0 goes straight between frames, so its sum over j + 1 samples is (j+1)·f + j·(j+1)/2 ·
+    step: only frames are summed.
     """
     start_BT, step_BT = f0_BT[:, :-1].double(), f0_BT.double().diff(dim=1) / hop
     whole_BT = (hop * start_BT + step_BT * hop * (hop - 1) / 2) / sample_rate
@@ -89,13 +101,17 @@ def phases(f0_BT, sample_rate, hop, phase_B=None):
 
 
 def fade(hop, like):
-    """Half a cosine from 1 towards 0, shape (hop,): the falling half of a Hann window of 2·hop."""
+    """Half a cosine from 1 towards 0, shape (hop,): the falling half of a Hann window
+    of 2·hop.
+    """
     at_h = torch.arange(hop, device=like.device, dtype=torch.float64)
     return (0.5 + 0.5 * torch.cos(math.pi * at_h / hop)).to(like.dtype)
 
 
 def synthesise_reference(f0_T, amplitude_T, harmonics_TK, sample_rate, hop):
-    """One sound of T·hop floats, as the equations read: a loop over samples and partials in Python's float64."""
+    """One sound of T·hop floats, as the equations read: a loop over samples and partials in
+    Python's float64.
+    """
     frames, sound, phase = len(f0_T), [], 0.0
     for n in range(frames * hop):
         t, j = divmod(n, hop)
@@ -126,7 +142,8 @@ def synthesise_reference(f0_T, amplitude_T, harmonics_TK, sample_rate, hop):
 
 
 def synthesise_plain(f0_BT, amplitude_BT, harmonics_BTK, sample_rate, hop):
-    """The same sound as most would write it: every envelope at the sample rate, one running sum for each partial.
+    """The same sound as most would write it: every envelope at the sample rate, one running sum
+    for each partial.
 
     It keeps several tensors of N·K numbers alive; the race times it beside `synthesise`.
     """
@@ -147,9 +164,11 @@ def synthesise_plain(f0_BT, amplitude_BT, harmonics_BTK, sample_rate, hop):
 
 
 def white_noise(first, count, seed=0, device=None):
-    """Noise in [−1, 1) of shape (count,), float32: sample `first + i` is a hash of its number and the seed.
+    """Noise in [−1, 1) of shape (count,), float32: sample `first + i` is a hash of its number
+    and the seed.
 
-    The hash is `lowbias32` (Wellons 2018, public domain): the same 32-bit integers in any language, from any sample on.
+    The hash is `lowbias32` (Wellons 2018, public domain): the same 32-bit integers in any
+    language, from any sample on.
     """
     mask = 0xFFFFFFFF
     x = torch.arange(first, first + count, device=device, dtype=torch.int64)
@@ -160,7 +179,9 @@ def white_noise(first, count, seed=0, device=None):
 
 
 def impulse_matrix(bands, like):
-    """The matrix (M, 2·(M−1)) that turns magnitudes into the taps of a filter: zero phase, centred, under a Hann window."""
+    """The matrix (M, 2·(M−1)) that turns magnitudes into the taps of a filter: zero phase,
+    centred, under a Hann window.
+    """
     length = 2 * (bands - 1)
     taps = torch.fft.irfft(torch.eye(bands, dtype=torch.float64), n=length)
     window = torch.hann_window(length, periodic=True, dtype=torch.float64)
@@ -168,10 +189,11 @@ def impulse_matrix(bands, like):
 
 
 def filtered_noise(magnitudes_BTM, hop, first=0, seed=0, tail_BL=None):
-    """(sound of shape (B, T·hop), tail (B, 2·(M−1))): each frame's noise through its own filter, overlapped and added.
+    """(sound of shape (B, T·hop), tail (B, 2·(M−1))): each frame's noise through its own
+    filter, overlapped and added.
 
-    The filter's middle is half its length late; `whole_noise` takes that away. `first`: the number of the first sample;
-    `tail_BL`: what an earlier call gave back.
+    The filter's middle is half its length late; `whole_noise` takes that away. `first`: the
+    number of the first sample; `tail_BL`: what an earlier call gave back.
     """
     B, T, M = magnitudes_BTM.shape
     taps_BTL = magnitudes_BTM @ impulse_matrix(M, magnitudes_BTM)
@@ -202,7 +224,9 @@ def whole_noise(magnitudes_BTM, hop, seed=0):
 
 
 def filtered_noise_reference(magnitudes_TM, hop, seed=0):
-    """`whole_noise` of one sound as a list: the filter by its cosines, the convolution sample by sample, float64."""
+    """`whole_noise` of one sound as a list: the filter by its cosines, the convolution sample
+    by sample, float64.
+    """
     length = 2 * (len(magnitudes_TM[0]) - 1)
     sound = [0.0] * (len(magnitudes_TM) * hop + length)
     noise = white_noise(0, len(magnitudes_TM) * hop, seed).tolist()
@@ -226,21 +250,27 @@ def checked(f0_BT, amplitude_BT, harmonics_BTK, sample_rate, hop):
         or amplitude_BT.shape != f0_BT.shape
         or harmonics_BTK.shape[:-1] != f0_BT.shape
     ):
-        got = f"f0 {tuple(f0_BT.shape)}, amplitude {tuple(amplitude_BT.shape)}, harmonics {tuple(harmonics_BTK.shape)}"
+        got = (
+            f"f0 {tuple(f0_BT.shape)}, amplitude {tuple(amplitude_BT.shape)}, "
+            f"harmonics {tuple(harmonics_BTK.shape)}"
+        )
         raise ValueError(
             f"{got} came; (B, T), (B, T) and (B, T, K) are allowed: one value a frame"
         )
     if not f0_BT.shape[1] or not harmonics_BTK.shape[-1]:
         raise ValueError(
-            f"harmonics of shape {tuple(harmonics_BTK.shape)}: at least one frame and one partial are needed"
+            f"harmonics of shape {tuple(harmonics_BTK.shape)}: at least one frame "
+            "and one partial are needed"
         )
     if not (sample_rate > 0 and hop >= 1 and hop == int(hop)):
         raise ValueError(
-            f"sample rate {sample_rate}, hop {hop}: a rate above 0 and a whole hop of at least 1 are allowed"
+            f"sample rate {sample_rate}, hop {hop}: a rate above 0 and a whole hop "
+            "of at least 1 are allowed"
         )
     if not torch.isfinite(f0_BT).all() or (f0_BT < 0).any():
         raise ValueError(
-            "f0 holds a negative number, an infinity or NaN; frequencies of 0 Hz or more are allowed"
+            "f0 holds a negative number, an infinity or NaN; frequencies of 0 Hz "
+            "or more are allowed"
         )
 
 

@@ -1,8 +1,10 @@
-"""Sounds to learn an instrument from: real clips, and phrases rendered from a General MIDI sound bank.
+"""Sounds to learn an instrument from: real clips, and phrases rendered from a General MIDI
+sound bank.
 
-Nobody here plays a bansuri, a shehnai or a sarangi. Their stand-ins are the bank's flute, shanai and fiddle, played by
-fluidsynth from phrases that we draw: steps along a five-tone scale, glides, vibrato and swells. A General MIDI note is a few recordings, looped
-and faded, so these are instrument-like sounds, and easier than a player's.
+Nobody here plays a bansuri, a shehnai or a sarangi. Their stand-ins are the bank's flute,
+shanai and fiddle, played by fluidsynth from phrases that we draw: steps along a five-tone
+scale, glides, vibrato and swells. A General MIDI note is a few recordings, looped and faded, so
+these are instrument-like sounds, and easier than a player's.
 
 A phrase is drawn from its seed: seeds below 100 train, the others are held out.
 """
@@ -18,7 +20,6 @@ import numpy as np
 import soundfile
 import torch
 from scipy.signal import resample_poly
-
 from sound_features import SAMPLE_RATE
 
 HERE = Path(__file__).parent
@@ -42,7 +43,9 @@ TICKS = 480  # of a quarter note of half a second
 
 
 def phrase(seed, lowest=69, seconds=SECONDS):
-    """Notes (start in s, length in s, MIDI note, loudness 0 to 1, glide in semitones), never two at once."""
+    """Notes (start in s, length in s, MIDI note, loudness 0 to 1, glide in semitones), never
+    two at once.
+    """
     random = np.random.default_rng(seed)
     tonic, step, at, notes = (
         lowest + int(random.integers(0, 5)),
@@ -61,7 +64,9 @@ def phrase(seed, lowest=69, seconds=SECONDS):
 
 
 def midi_file(notes, program, seed=0):
-    """The notes as the bytes of a Standard MIDI File: pitch bends for glides and vibrato, expression for swells."""
+    """The notes as the bytes of a Standard MIDI File: pitch bends for glides and vibrato,
+    expression for swells.
+    """
     random, events = np.random.default_rng(seed), [(0.0, bytes([0xC0, program]))]
     for start, length, note, loud, glide in notes:
         events.append((start, bytes([0x90, note, 90])))
@@ -103,13 +108,15 @@ def can_render():
 
 
 def rendered(name, seed, seconds=SECONDS, timeout_s=60):
-    """The phrase `seed` on an instrument as samples (N,), float32, 16 kHz, without reverb and chorus.
+    """The phrase `seed` on an instrument as samples (N,), float32, 16 kHz, without reverb and
+    chorus.
 
     Raises RuntimeError where fluidsynth or its bank are absent, or fluidsynth fails.
     """
     if not can_render():
         raise RuntimeError(
-            "fluidsynth or its bank is missing (Debian: apt install fluidsynth fluid-soundfont-gm)"
+            "fluidsynth or its bank is missing (Debian: apt install fluidsynth "
+            "fluid-soundfont-gm)"
         )
     bank = next(bank for bank in BANKS if Path(bank).exists())
     with tempfile.TemporaryDirectory() as folder:
@@ -141,7 +148,12 @@ def rendered(name, seed, seconds=SECONDS, timeout_s=60):
     return np.pad(sound, (0, round(seconds * SAMPLE_RATE) - len(sound)))
 
 
-KEPT = {"bansuri": (0, HELD_OUT), "shehnai": (0, HELD_OUT), "sarangi": (0, HELD_OUT), "oboe": (HELD_OUT,)}
+KEPT = {
+    "bansuri": (0, HELD_OUT),
+    "shehnai": (0, HELD_OUT),
+    "sarangi": (0, HELD_OUT),
+    "oboe": (HELD_OUT,),
+}
 
 
 @cache
@@ -150,7 +162,8 @@ def kept(name):
     a lossy format changes quiet spectra."""
     folder = HERE / "phrases"
     return {
-        seed: soundfile.read(folder / f"{name}_{seed}.flac", dtype="float32")[0] for seed in KEPT[name]
+        seed: soundfile.read(folder / f"{name}_{seed}.flac", dtype="float32")[0]
+        for seed in KEPT[name]
     }
 
 
@@ -160,11 +173,15 @@ def keep(folder=HERE / "phrases"):
     for name, seeds in KEPT.items():
         for seed in seeds:
             sound = rendered(name, seed, KEPT_SECONDS)
-            soundfile.write(folder / f"{name}_{seed}.flac", sound, SAMPLE_RATE, subtype="PCM_16")
+            soundfile.write(
+                folder / f"{name}_{seed}.flac", sound, SAMPLE_RATE, subtype="PCM_16"
+            )
 
 
 def clip(folder, name):
-    """A clip of `music_sounds` or `speech_librivox` as samples (N,), float32, 16 kHz, one channel."""
+    """A clip of `music_sounds` or `speech_librivox` as samples (N,), float32, 16 kHz, one
+    channel.
+    """
     sound, rate = soundfile.read(Path(folder) / name, dtype="float32", always_2d=True)
     return resampled(sound.mean(1), rate)
 

@@ -1,4 +1,6 @@
-"""A page with the live model alone, served from this machine: for the test and the race in a real browser."""
+"""A page with the live model alone, served from this machine: for the test and the race in a
+real browser.
+"""
 
 import base64
 import contextlib
@@ -14,11 +16,18 @@ from pathlib import Path
 HERE = Path(__file__).parent
 NAME = "onnxruntime-web-1.30.0"
 NEEDED = ("ort.wasm.min.js", "ort-wasm-simd-threaded.mjs", "ort-wasm-simd-threaded.wasm")
-OPTIONS = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--ignore-gpu-blocklist"]
+OPTIONS = [
+    "--no-sandbox",
+    "--use-angle=swiftshader",
+    "--enable-unsafe-swiftshader",
+    "--ignore-gpu-blocklist",
+]
 OPTIONS += ["--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"]
 PAGE = """<!doctype html><title>tone</title><script defer src="live.js"></script>
-<div class="rebuilt-live" data-live="tone" data-megabytes="5" data-runtime="onnxruntime-web-1.30.0.js"
-data-model="model.js" data-script="tone_live.js" data-style="tone_live.css"><p>still</p></div>"""
+<div class="rebuilt-live" data-live="tone" data-megabytes="5"
+data-runtime="onnxruntime-web-1.30.0.js"
+data-model="model.js" data-script="tone_live.js"
+data-style="tone_live.css"><p>still</p></div>"""
 
 
 def runtime(home):
@@ -40,7 +49,10 @@ def write(folder, files, home):
 
 def pack(name, files):
     """A classic script that hands files to the book's loader."""
-    told = {file: base64.b64encode(gzip.compress(content, 1)).decode() for file, content in files.items()}
+    told = {
+        file: base64.b64encode(gzip.compress(content, 1)).decode()
+        for file, content in files.items()
+    }
     return f"rebuiltLive.add({json.dumps(name)}, {json.dumps(told)});"
 
 

@@ -1,10 +1,12 @@
 """Running sums of a phase in few digits: which survive, and for how long.
 
-A sum of f0 grows without bound while its digits are fixed, so the phase, of which only the part within one turn is
-heard, loses a digit each time the sum doubles. The article's fix: sum in full precision, take the remainder of a turn, and only
-then store few digits. Phases in radians here, as shaders keep them.
+A sum of f0 grows without bound while its digits are fixed, so the phase, of which only the part
+within one turn is heard, loses a digit each time the sum doubles. The article's fix: sum in
+full precision, take the remainder of a turn, and only then store few digits. Phases in radians
+here, as shaders keep them.
 
-Shapes: `N` samples. All functions take increments (N,) in radians, float64, and give phases (N,).
+Shapes: `N` samples. All functions take increments (N,) in radians, float64, and give phases
+(N,).
 """
 
 import numpy as np
@@ -14,7 +16,9 @@ CHUNK = 1000  # samples, as the library of the paper's authors cuts
 
 
 def exact(steps_N):
-    """Phases in float64 with extended sums, taken back into one turn: what the others are held against."""
+    """Phases in float64 with extended sums, taken back into one turn: what the others are held
+    against.
+    """
     return np.cumsum(steps_N, dtype=np.longdouble).astype(np.float64) % TURN
 
 
@@ -24,7 +28,9 @@ def naive(steps_N, dtype=np.float32):
 
 
 def parallel_scan(steps_N, dtype=np.float32):
-    """Every step adds the value 1, 2, 4, … places before (Hillis and Steele 1986): log2 N passes, each rounded."""
+    """Every step adds the value 1, 2, 4, … places before (Hillis and Steele 1986): log2 N
+    passes, each rounded.
+    """
     total, reach = steps_N.astype(dtype), 1
     while reach < len(total):
         total[reach:] = total[reach:] + total[:-reach]
@@ -42,7 +48,9 @@ def modulo_scan(steps_N, dtype=np.float32):
 
 
 def chunked(steps_N, dtype=np.float32, chunk=CHUNK):
-    """Sums within chunks, and a sum of the chunks' ends taken back into one turn, all rounded to `dtype`."""
+    """Sums within chunks, and a sum of the chunks' ends taken back into one turn, all rounded
+    to `dtype`.
+    """
     padded = np.pad(steps_N, (0, -len(steps_N) % chunk)).astype(dtype).reshape(-1, chunk)
     inside = np.cumsum(padded, axis=1, dtype=dtype)
     starts, offset, turn = np.zeros(len(inside), dtype), dtype(0), dtype(TURN)
@@ -75,13 +83,17 @@ def vibrato(seconds, sample_rate=16_000, f0_hz=220.0, depth=0.02, rate_hz=5.5):
 
 
 def snr_db(phases_N, truth_N, partial=1):
-    """Signal over error in dB of sin(partial · phase) in float64, against the true phase: the sum alone is judged."""
+    """Signal over error in dB of sin(partial · phase) in float64, against the true phase: the
+    sum alone is judged.
+    """
     wanted, got = np.sin(partial * truth_N), np.sin(partial * phases_N.astype(np.float64))
     error = np.square(wanted - got).sum()
     return float(10 * np.log10(np.square(wanted).sum() / max(error, 1e-30)))
 
 
 def stalls_at(steps_N, dtype=np.float16):
-    """The value at which a sum one by one stops growing, or None: a step is below half of the last digit."""
+    """The value at which a sum one by one stops growing, or None: a step is below half of the
+    last digit.
+    """
     total = naive(steps_N, dtype)
     return float(total[-1]) if total[-1] == total[-len(total) // 4] else None

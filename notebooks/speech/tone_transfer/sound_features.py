@@ -1,11 +1,14 @@
-"""What is kept of a sound: pitch with a confidence, loudness, RMS, one value each for a frame of 4 ms.
+"""What is kept of a sound: pitch with a confidence, loudness, RMS, one value each for a frame
+of 4 ms.
 
-Pitch: YIN (de Cheveigné and Kawahara 2002), the first dip of the normalised difference of a sound and itself, later.
-The paper behind the article uses a network (CREPE); YIN needs no weights, runs in a page, and says how sure it is. Loudness: power of a
-spectrum, weighted by how an ear hears quiet tones (A-weighting, IEC 61672), in dB below full scale, 0 for −80 dB and 1 for 0 dB.
+Pitch: YIN (de Cheveigné and Kawahara 2002), the first dip of the normalised difference of a
+sound and itself, later. The paper behind the article uses a network (CREPE); YIN needs no
+weights, runs in a page, and says how sure it is. Loudness: power of a spectrum, weighted by how
+an ear hears quiet tones (A-weighting, IEC 61672), in dB below full scale, 0 for −80 dB and 1
+for 0 dB.
 
-Shapes: `N` samples at 16 kHz, `T` = N // 64 frames, frame t centred at its first sample, `L` lags. All float64: the page's JavaScript
-computes the same numbers.
+Shapes: `N` samples at 16 kHz, `T` = N // 64 frames, frame t centred at its first sample, `L`
+lags. All float64: the page's JavaScript computes the same numbers.
 """
 
 import math
@@ -28,7 +31,9 @@ SURE, AUDIBLE = 0.7, 0.25  # of confidence and loudness: below either, a frame h
 
 
 class Features(NamedTuple):
-    """What is kept of one sound, tensors of shape (T,), float64: f0 in Hz, confidence and loudness from 0 to 1, RMS."""
+    """What is kept of one sound, tensors of shape (T,), float64: f0 in Hz, confidence and
+    loudness from 0 to 1, RMS.
+    """
 
     f0: torch.Tensor
     confidence: torch.Tensor
@@ -44,14 +49,17 @@ class Features(NamedTuple):
 def features(sound_N, margin=0):
     """The `Features` of a sound (N,) at 16 kHz.
 
-        features(torch.sin(torch.arange(16_000) * 2 * torch.pi * 440 / 16_000)).f0[100]    # about 440
+        # about 440
+        features(torch.sin(torch.arange(16_000) * 2 * torch.pi * 440 / 16_000)).f0[100]
 
-    `margin`: samples at both ends that are context, a multiple of 64; their frames are left out.
+    `margin`: samples at both ends that are context, a multiple of 64; their frames are left
+    out.
     """
     sound_N = torch.as_tensor(sound_N).detach().double()
     if sound_N.ndim != 1 or len(sound_N) < HOP:
         raise ValueError(
-            f"a sound of shape {tuple(sound_N.shape)} came; one channel of at least {HOP} samples is allowed"
+            f"a sound of shape {tuple(sound_N.shape)} came; one channel of at least "
+            f"{HOP} samples is allowed"
         )
     first, count = margin // HOP, len(sound_N) // HOP - 2 * (margin // HOP)
     spans_TS = frames(sound_N, SPAN)[first : first + count]
@@ -64,15 +72,19 @@ def features(sound_N, margin=0):
 
 
 def frames(sound_N, size):
-    """Frames of shape (N // 64, size), each centred at a multiple of 64, zeros beyond the ends."""
+    """Frames of shape (N // 64, size), each centred at a multiple of 64, zeros beyond
+    the ends.
+    """
     padded = torch.nn.functional.pad(sound_N, (size // 2, size // 2))
     return padded.unfold(0, size, HOP)[: len(sound_N) // HOP]
 
 
 def difference(spans_TS):
-    """How unlike a frame is to itself, later: d(lag) = Σ (x_i − x_{i+lag})², shape (T, L), by one correlation.
+    """How unlike a frame is to itself, later: d(lag) = Σ (x_i − x_{i+lag})², shape (T, L), by
+    one correlation.
 
-    The window of 1,024 samples stands still at the start of the span; d = energy + energy of the later one − 2 · product.
+    The window of 1,024 samples stands still at the start of the span; d = energy + energy of
+    the later one − 2 · product.
     """
     lags = longest_lag() + 2
     spans_TS = spans_TS - spans_TS.mean(1, keepdim=True)
@@ -95,7 +107,9 @@ def difference_reference(span, lags):
 
 
 def yin(spans_TS):
-    """(f0 in Hz, confidence), shape (T,) each. Confidence is 1 minus the normalised difference at the chosen dip."""
+    """(f0 in Hz, confidence), shape (T,) each. Confidence is 1 minus the normalised difference
+    at the chosen dip.
+    """
     d_TL = difference(spans_TS)
     lag_L = torch.arange(1, d_TL.shape[1], dtype=torch.float64)
     sums = d_TL[:, 1:].cumsum(1)
@@ -152,7 +166,9 @@ def longest_lag():
 
 
 def spectrum_power(frames_TS):
-    """Power |X|² of shape (T, S // 2 + 1) under a Hann window, on the scale on which a full sine has its largest bin at 1."""
+    """Power |X|² of shape (T, S // 2 + 1) under a Hann window, on the scale on which a full
+    sine has its largest bin at 1.
+    """
     window = torch.hann_window(frames_TS.shape[1], periodic=True, dtype=frames_TS.dtype)
     return torch.fft.rfft(frames_TS * window).abs().square() * (2 / window.sum()) ** 2
 
@@ -166,7 +182,9 @@ def a_weights(bins):
 
 
 def loudness_of(power_TF):
-    """Loudness from 0 (−80 dB) to 1 (0 dB), shape (T,): the weighted power of all bins, of a frame."""
+    """Loudness from 0 (−80 dB) to 1 (0 dB), shape (T,): the weighted power of all bins, of a
+    frame.
+    """
     power = (power_TF * a_weights(power_TF.shape[1])).sum(
         1
     ) / 1.5  # a Hann window spreads a tone's power over 1.5 bins
@@ -194,7 +212,8 @@ def loudness_reference(frame):
 def held(f0_T, voiced_T, last=None):
     """Pitch with the last sure value held through frames without one, shape (T,).
 
-    `last`: what an earlier chunk ended on; before any sure pitch 220 Hz, so that no later frame is asked.
+    `last`: what an earlier chunk ended on; before any sure pitch 220 Hz, so that no later frame
+    is asked.
     """
     f0_T, voiced_T = np.asarray(f0_T), np.asarray(voiced_T)
     at = np.maximum.accumulate(np.where(voiced_T, np.arange(len(f0_T)), -1))

@@ -1,7 +1,8 @@
 """What somebody hands in: read, mended where that can be said, or refused in words that help.
 
-Mended and said: another sample rate, two channels, clipping, more than half a minute. Refused: what is no sound, silence, noise, several notes at
-once. The page's script says the same sentences.
+Mended and said: another sample rate, two channels, clipping, more than half a minute. Refused:
+what is no sound, silence, noise, several notes at once. The page's script says the same
+sentences.
 
 Shapes: `N` samples.
 """
@@ -11,17 +12,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import sound_features as sf
 import soundfile
 import torch
-
-import sound_features as sf
 from instrument_sounds import resampled
 
 LONGEST_S, SHORTEST_S = 30, 0.5
 CLIPPED = 0.002  # share of samples in a run at the largest value
 PITCHED = 0.25  # of the audible frames need a pitch
 FLAT = 0.1  # spectral flatness above which a sound without pitch is called noise
-HOLLOW = 0.02  # share of power in the first three partials below which a pitch is several notes' common measure
+# share of power in the first three partials below which a pitch is several notes' common
+# measure
+HOLLOW = 0.02
 
 
 class Heard(NamedTuple):
@@ -33,19 +35,27 @@ class Heard(NamedTuple):
 
 
 def read(source):
-    """The `Heard` of a file (path or bytes); ValueError with a sentence for a person where it cannot be used."""
+    """The `Heard` of a file (path or bytes); ValueError with a sentence for a person where it
+    cannot be used.
+    """
     try:
         file = io.BytesIO(source) if isinstance(source, bytes) else str(Path(source))
         with soundfile.SoundFile(file) as opened:
             rate, whole_s = opened.samplerate, opened.frames / max(opened.samplerate, 1)
-            values = opened.read(min(opened.frames, LONGEST_S * rate), dtype="float32", always_2d=True)
+            values = opened.read(
+                min(opened.frames, LONGEST_S * rate), dtype="float32", always_2d=True
+            )
     except (soundfile.LibsndfileError, OSError, TypeError) as error:
-        raise ValueError("this file is no sound that can be read; WAV, FLAC, OGG or MP3 are") from error
+        raise ValueError(
+            "this file is no sound that can be read; WAV, FLAC, OGG or MP3 are"
+        ) from error
     return heard(values, rate, whole_s)
 
 
 def heard(values_NC, rate, whole_s=None):
-    """The `Heard` of samples (N,) or (N, channels) at any rate from 4 to 192 kHz; ValueError where they cannot be used."""
+    """The `Heard` of samples (N,) or (N, channels) at any rate from 4 to 192 kHz; ValueError
+    where they cannot be used.
+    """
     values = np.asarray(values_NC, dtype=np.float32)
     values = values[:, None] if values.ndim == 1 else values
     if not 4_000 <= rate <= 192_000:
@@ -54,7 +64,9 @@ def heard(values_NC, rate, whole_s=None):
         raise ValueError("the sound holds NaN or infinity; finite samples are allowed")
     whole_s, remarks = len(values) / rate if whole_s is None else whole_s, []
     if whole_s < SHORTEST_S:
-        raise ValueError(f"the sound is {whole_s:.2f} s long; at least {SHORTEST_S} s are needed")
+        raise ValueError(
+            f"the sound is {whole_s:.2f} s long; at least {SHORTEST_S} s are needed"
+        )
     if whole_s > LONGEST_S:
         values = values[: LONGEST_S * rate]
         remarks.append(f"The sound is {whole_s:.0f} s long: its first {LONGEST_S} s are used.")
@@ -65,7 +77,10 @@ def heard(values_NC, rate, whole_s=None):
         lost = " What lies above 4 kHz is not in it." if rate <= 8_000 else ""
         remarks.append(f"Resampled from {rate:,} to {sf.SAMPLE_RATE:,} Hz.{lost}")
     if clipped(values[:, 0]) > CLIPPED:
-        remarks.append("The sound is clipped: its pitch holds, its loudness is squeezed. Record it at a lower level.")
+        remarks.append(
+            "The sound is clipped: its pitch holds, its loudness is squeezed. "
+            "Record it at a lower level."
+        )
     sound = torch.from_numpy(resampled(mono, rate))
     found = sf.features(sound)
     refuse(sound, found)
@@ -73,7 +88,9 @@ def heard(values_NC, rate, whole_s=None):
 
 
 def clipped(values_N):
-    """The share of samples that equal the two before them, near the largest value: a wave cut flat."""
+    """The share of samples that equal the two before them, near the largest value: a wave cut
+    flat.
+    """
     size = np.abs(values_N)
     near = size[2:] >= 0.999 * size.max()
     flat = (values_N[2:] == values_N[1:-1]) & (values_N[1:-1] == values_N[:-2])
@@ -81,26 +98,37 @@ def clipped(values_N):
 
 
 def refuse(sound_N, found):
-    """None; ValueError where there is nothing to play: silence, noise, or several notes at once."""
+    """None; ValueError where there is nothing to play: silence, noise, or several notes at
+    once.
+    """
     audible = found.loudness > sf.AUDIBLE
     if audible.double().mean() < 0.02:
         raise ValueError("the sound is silent: check the microphone and its level")
     if found.voiced.sum() < PITCHED * audible.sum():
         if flatness(sound_N) > FLAT:
-            raise ValueError("the sound is noise: no pitch was found. Sing or hum one note at a time")
-        raise ValueError("no single pitch was found: several notes at once, or a drum. One voice at a time is allowed")
+            raise ValueError(
+                "the sound is noise: no pitch was found. Sing or hum one note at a time"
+            )
+        raise ValueError(
+            "no single pitch was found: several notes at once, or a drum. One "
+            "voice at a time is allowed"
+        )
     if hollow(sound_N, found):
         raise ValueError("several notes sound at once. One voice at a time is allowed")
 
 
 def flatness(sound_N):
-    """Geometric over arithmetic mean of the spectrum's power, of the whole sound: about 0.6 for white noise, 0 for tones."""
+    """Geometric over arithmetic mean of the spectrum's power, of the whole sound: about 0.6 for
+    white noise, 0 for tones.
+    """
     power = sf.spectrum_power(sf.frames(sound_N.double(), sf.SPECTRUM)).mean(0) + 1e-12
     return float(power.log().mean().exp() / power.mean())
 
 
 def hollow(sound_N, found, every=25):
-    """Whether most pitched frames have next to nothing at their first three partials: a chord's common measure."""
+    """Whether most pitched frames have next to nothing at their first three partials: a chord's
+    common measure.
+    """
     picked = torch.nonzero(found.voiced).flatten()[::every]
     spans = sf.frames(sound_N.double(), sf.SPAN)[picked]
     window = torch.hann_window(sf.SPAN, periodic=True, dtype=torch.float64)
@@ -108,6 +136,12 @@ def hollow(sound_N, found, every=25):
     low = torch.zeros(len(picked), dtype=torch.float64)
     for partial in (1, 2, 3):
         angle = at * found.f0[picked, None] * partial
-        low += torch.complex((spans * window * angle.cos()).sum(1), (spans * window * angle.sin()).sum(1)).abs().square()
+        low += (
+            torch.complex(
+                (spans * window * angle.cos()).sum(1), (spans * window * angle.sin()).sum(1)
+            )
+            .abs()
+            .square()
+        )
     total = (spans * window).square().sum(1) * window.square().sum() / 2
     return bool((low < HOLLOW * total).double().mean() > 0.5)

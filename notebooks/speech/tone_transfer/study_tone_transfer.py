@@ -1,4 +1,5 @@
-"""Studies of minutes: the shipped instruments, made again; and the sizes of a decoder beside its loss.
+"""Studies of minutes: the shipped instruments, made again; and the sizes of a decoder beside
+its loss.
 
 In the slice's folder:
 
@@ -9,15 +10,14 @@ In the slice's folder:
 import argparse
 import time
 
-import numpy as np
-import torch
-from helpers import data, device, receipts
-
 import instrument_sounds as ins
+import numpy as np
 import sound_features as sf
 import tone_decoder as td
 import tone_training as tt
+import torch
 import voice_transfer as vt
+from helpers import data, device, receipts
 
 PHRASES, HELD = 10, 5  # rendered phrases that train, and that judge
 REAL = {"saxophone": "sax-phrase.wav"}
@@ -36,14 +36,19 @@ def sounds_of(name, held_out=False):
 
 
 def ship(options):
-    """None; trains instruments and writes them into the shipped file, beside those that are there."""
+    """None; trains instruments and writes them into the shipped file, beside those that are
+    there.
+    """
     for name in options.names or vt.INSTRUMENTS:
         train, held = sounds_of(name), sounds_of(name, True)
         decoder, begun = tt.new_decoder(vt.KIND, 0), time.perf_counter()
         losses = tt.train(decoder, train, options.steps, batch=options.batch, told=_told)
         made = vt.trained_instrument(decoder, train)
         fit, beyond = (tt.judged(decoder, some).mean() for some in (train, held))
-        told = f"{losses[:20].mean():.2f} to {losses[-50:].mean():.2f}; whole {fit:.2f}, held out {beyond:.2f}"
+        told = (
+            f"{losses[:20].mean():.2f} to {losses[-50:].mean():.2f}; whole "
+            f"{fit:.2f}, held out {beyond:.2f}"
+        )
         print(f"{name}: {told}; {time.perf_counter() - begun:.0f} s", flush=True)
         others = [one for one in vt.INSTRUMENTS if one != name and vt.has(one)]
         vt.save({one: vt.load(one) for one in others} | {name: made})
@@ -55,7 +60,9 @@ def _told(step, loss):
 
 
 def sizes(options):
-    """None; trains decoders of many sizes with equal steps on the bansuri's phrases and records their held-out losses."""
+    """None; trains decoders of many sizes with equal steps on the bansuri's phrases and records
+    their held-out losses.
+    """
     receipt = receipts.start("tone_transfer", device.tier(), threads=options.threads)
     train, held = sounds_of("bansuri"), sounds_of("bansuri", True)
     curve = {"weights": [], "held_out_loss": [], "low": [], "high": []}
@@ -98,7 +105,9 @@ def _options(arguments):
         "--steps", type=int, default=0, help="default: 600 to ship, 200 for sizes"
     )
     parser.add_argument("--batch", type=int, default=2)
-    parser.add_argument("--names", nargs="*", choices=vt.INSTRUMENTS, help="only these instruments")
+    parser.add_argument(
+        "--names", nargs="*", choices=vt.INSTRUMENTS, help="only these instruments"
+    )
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args(arguments)
     options.steps = options.steps or {"ship": 600, "sizes": 200}[options.study]

@@ -1,8 +1,10 @@
-"""From pitch and loudness to the controls of the synthesiser: a recurrent network, and a convolutional one.
+"""From pitch and loudness to the controls of the synthesiser: a recurrent network, and a
+convolutional one.
 
-The recurrent one is the paper's (Engel et al. 2020): stacks of dense layers around a GRU, 4,801,150 weights, or 232,314
-in its tiny form. The convolutional one stands for the article's, whose layers are not published: causal convolutions whose reach doubles, so
-that it runs chunk by chunk as well. Both give 1 + 60 + 65 numbers a frame: amplitude, partials, bands of noise.
+The recurrent one is the paper's (Engel et al. 2020): stacks of dense layers around a GRU,
+4,801,150 weights, or 232,314 in its tiny form. The convolutional one stands for the article's,
+whose layers are not published: causal convolutions whose reach doubles, so that it runs chunk
+by chunk as well. Both give 1 + 60 + 65 numbers a frame: amplitude, partials, bands of noise.
 
 Shapes: `B` sounds, `T` frames, `C` channels, `K` = 60 partials, `M` = 65 bands.
 """
@@ -19,7 +21,9 @@ WEIGHTS = {"paper": 4_801_150, "tiny": 232_314}  # of the recurrent decoder, as 
 
 
 class Controls(NamedTuple):
-    """What drives the synthesiser: amplitude (B, T), partials (B, T, 60), noise (B, T, 65), all positive."""
+    """What drives the synthesiser: amplitude (B, T), partials (B, T, 60), noise (B, T, 65), all
+    positive.
+    """
 
     amplitude: torch.Tensor
     partials: torch.Tensor
@@ -27,7 +31,9 @@ class Controls(NamedTuple):
 
 
 def exp_sigmoid(x):
-    """2·σ(x)^ln 10 + 1e-7: positive, at most 2, a factor of ten for each step where σ is small."""
+    """2·σ(x)^ln 10 + 1e-7: positive, at most 2, a factor of ten for each step where σ
+    is small.
+    """
     return 2 * torch.sigmoid(x) ** math.log(10) + 1e-7
 
 
@@ -40,7 +46,9 @@ def controls(raw_BTO):
 
 
 def inputs(f0_BT, loudness_BT):
-    """What a decoder reads, (B, T, 2), float32: pitch as MIDI / 127 and loudness, both centred for a small network."""
+    """What a decoder reads, (B, T, 2), float32: pitch as MIDI / 127 and loudness, both centred
+    for a small network.
+    """
     pitch = 69 + 12 * torch.log2(f0_BT.clamp_min(1e-3) / 440)
     return torch.stack([pitch / 127, loudness_BT], -1).float()
 
@@ -58,7 +66,9 @@ def stack(entries, width, layers):
 
 
 class RecurrentDecoder(nn.Module):
-    """The paper's decoder: `RecurrentDecoder(512, 3)`, or `RecurrentDecoder(256, 0)`, its tiny form."""
+    """The paper's decoder: `RecurrentDecoder(512, 3)`, or `RecurrentDecoder(256, 0)`, its tiny
+    form.
+    """
 
     def __init__(self, width=512, layers=3):
         super().__init__()
@@ -82,7 +92,8 @@ class RecurrentDecoder(nn.Module):
 
 
 class ConvolutionalDecoder(nn.Module):
-    """Causal convolutions of three frames whose reach doubles layer by layer: `ConvolutionalDecoder(64)`.
+    """Causal convolutions of three frames whose reach doubles layer by layer:
+    `ConvolutionalDecoder(64)`.
 
     Six layers see 127 frames, half a second back.
     """
@@ -98,7 +109,9 @@ class ConvolutionalDecoder(nn.Module):
         self.out = nn.Linear(channels, 1 + PARTIALS + BANDS)
 
     def forward(self, x_BT2, state=None):
-        """(plain output (B, T, 126), state): the state is the frames that each layer still looks back at."""
+        """(plain output (B, T, 126), state): the state is the frames that each layer still
+        looks back at.
+        """
         x_BTC = self.read(x_BT2)
         state = self.start(x_BTC) if state is None else state
         kept = []
@@ -119,7 +132,9 @@ def count(network):
 
 
 class Reverb(nn.Module):
-    """A room as one trainable impulse response of a second: drop it, and the instrument is dry again."""
+    """A room as one trainable impulse response of a second: drop it, and the instrument is dry
+    again.
+    """
 
     def __init__(self, length=16_000):
         super().__init__()
@@ -129,7 +144,9 @@ class Reverb(nn.Module):
         )
 
     def forward(self, dry_BN):
-        """The dry sound and its echoes, (B, N): a convolution by a Fourier transform, zeros before the start."""
+        """The dry sound and its echoes, (B, N): a convolution by a Fourier transform, zeros
+        before the start.
+        """
         size = dry_BN.shape[1] + len(self.tail)
         echoes = torch.fft.irfft(
             torch.fft.rfft(dry_BN, size) * torch.fft.rfft(self.tail, size), size

@@ -1,17 +1,17 @@
 """Teaching an instrument to a decoder: crops of a second, the spectral loss, Adam.
 
-Nothing in the synthesiser is trained, and pitch is given, so its sines need no gradient: only the product after them does.
+Nothing in the synthesiser is trained, and pitch is given, so its sines need no gradient: only
+the product after them does.
 
 Shapes: `B` crops, `N` samples, `T` frames.
 """
 
 from typing import NamedTuple
 
-import torch
-
 import harmonic_synth as hs
 import sound_features as sf
 import tone_decoder as td
+import torch
 from spectral_loss import spectral_loss
 
 RATE, CLIP = 1e-3, 3.0  # of Adam; the largest norm of a gradient
@@ -19,7 +19,9 @@ CROP = 250  # frames: a second
 
 
 class Recording(NamedTuple):
-    """A sound (N,), float32, and its `Features` of N // 64 frames, with pitch held where there is none."""
+    """A sound (N,), float32, and its `Features` of N // 64 frames, with pitch held where there
+    is none.
+    """
 
     sound: torch.Tensor
     f0: torch.Tensor
@@ -28,7 +30,9 @@ class Recording(NamedTuple):
 
 
 def recording(sound_N, energy="loudness"):
-    """The `Recording` of a sound: what it sounds like and what drives it; `energy` may be "rms" instead."""
+    """The `Recording` of a sound: what it sounds like and what drives it; `energy` may be "rms"
+    instead.
+    """
     found = sf.features(sound_N)
     f0 = sf.held(found.f0, found.voiced).float()
     rms = (1 + 20 * torch.log10(found.rms.clamp_min(1e-6) * 2**0.5) / sf.RANGE_DB).clamp(0, 1)
@@ -45,11 +49,14 @@ def play(decoder, f0_BT, loudness_BT, seed=0, reverb=None):
 
 
 def crops(recordings, batch, generator, frames=CROP):
-    """A batch as (sound (B, N), f0 (B, T), loudness (B, T)): places drawn evenly over all recordings."""
+    """A batch as (sound (B, N), f0 (B, T), loudness (B, T)): places drawn evenly over all
+    recordings.
+    """
     lengths = torch.tensor([len(one.f0) - frames for one in recordings], dtype=torch.float64)
     if (lengths < 1).any():
         raise ValueError(
-            f"a recording is shorter than {frames + 1} frames of 4 ms: join it with another, or leave it out"
+            f"a recording is shorter than {frames + 1} frames of 4 ms: join it with "
+            "another, or leave it out"
         )
     found = []
     for which in torch.multinomial(
@@ -63,9 +70,11 @@ def crops(recordings, batch, generator, frames=CROP):
 
 
 def train(decoder, recordings, steps, batch=8, seed=0, rate=RATE, reverb=None, told=None):
-    """The losses of all steps, shape (steps,); `decoder` is trained in place, its rate falls along a cosine.
+    """The losses of all steps, shape (steps,); `decoder` is trained in place, its rate falls
+    along a cosine.
 
-    `told(step, loss)` is called after each step. Raises FloatingPointError where the loss is no number.
+    `told(step, loss)` is called after each step. Raises FloatingPointError where the loss is no
+    number.
     """
     generator = torch.Generator().manual_seed(seed)
     weights = [*decoder.parameters(), *(reverb.parameters() if reverb else ())]
@@ -77,7 +86,8 @@ def train(decoder, recordings, steps, batch=8, seed=0, rate=RATE, reverb=None, t
         loss = spectral_loss(play(decoder, f0, loudness, seed=step, reverb=reverb), sound)
         if not torch.isfinite(loss):
             raise FloatingPointError(
-                f"the loss is {loss.item()} at step {step}: a lower rate than {rate:g}, or cleaner sound"
+                f"the loss is {loss.item()} at step {step}: a lower rate than "
+                f"{rate:g}, or cleaner sound"
             )
         adam.zero_grad()
         loss.backward()
@@ -92,7 +102,9 @@ def train(decoder, recordings, steps, batch=8, seed=0, rate=RATE, reverb=None, t
 
 @torch.inference_mode()
 def judged(decoder, recordings):
-    """The spectral loss of each recording, shape (recordings,): the whole phrase from its own pitch and loudness."""
+    """The spectral loss of each recording, shape (recordings,): the whole phrase from its own
+    pitch and loudness.
+    """
     found = [
         spectral_loss(
             play(decoder, one.f0[None], one.loudness[None]),
@@ -104,7 +116,9 @@ def judged(decoder, recordings):
 
 
 def new_decoder(kind, seed=0):
-    """A decoder by its name: `paper`, `tiny` (recurrent), or `conv64` with that many channels; first weights from `seed`."""
+    """A decoder by its name: `paper`, `tiny` (recurrent), or `conv64` with that many channels;
+    first weights from `seed`.
+    """
     torch.manual_seed(seed)
     if kind == "paper":
         return td.RecurrentDecoder(512, 3)

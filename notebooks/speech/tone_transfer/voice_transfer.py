@@ -1,8 +1,10 @@
-"""A voice becomes an instrument: its pitch and loudness are kept, moved to where the instrument plays, and played.
+"""A voice becomes an instrument: its pitch and loudness are kept, moved to where the instrument
+plays, and played.
 
-Steps: `features` → confidence mask → octave and loudness normalised → decoder → oscillators and noise. `Player` does it in
-chunks of any length and carries everything over: context of the analysis, pitch, the decoder's state, phase, the noise's counter
-and tail. `cross_faded` is the article's way, chunks of a second played anew and faded over.
+Steps: `features` → confidence mask → octave and loudness normalised → decoder → oscillators and
+noise. `Player` does it in chunks of any length and carries everything over: context of the
+analysis, pitch, the decoder's state, phase, the noise's counter and tail. `cross_faded` is the
+article's way, chunks of a second played anew and faded over.
 
 Shapes: `N` samples at 16 kHz, `T` frames of 64.
 """
@@ -10,23 +12,26 @@ Shapes: `N` samples at 16 kHz, `T` frames of 64.
 from pathlib import Path
 from typing import NamedTuple
 
-import torch
-from safetensors.torch import load_file, save_file
-
 import harmonic_synth as hs
 import sound_features as sf
 import tone_decoder as td
+import torch
+from safetensors.torch import load_file, save_file
 from tone_training import new_decoder, play, recording
 
 CHECKPOINT = Path(__file__).with_name("instruments.safetensors")
 INSTRUMENTS = ("bansuri", "shehnai", "sarangi", "saxophone")
 KIND = "conv64"
 HUSHED = 0.25  # loudness (20 dB) taken away where there is no sure pitch: consonants and breath
-CONTEXT = 1088  # samples before and after a frame that its features depend on: half of a span, a whole number of frames
+# samples before and after a frame that its features depend on: half of a span, a whole number
+# of frames
+CONTEXT = 1088
 
 
 class Instrument(NamedTuple):
-    """A decoder, and where its instrument plays: pitch (MIDI; median and the middle 90 %), loudness (mean and spread)."""
+    """A decoder, and where its instrument plays: pitch (MIDI; median and the middle 90 %),
+    loudness (mean and spread).
+    """
 
     decoder: torch.nn.Module
     centre: float
@@ -45,7 +50,9 @@ class Shift(NamedTuple):
 
 
 def place(recordings):
-    """Where an instrument plays, as in `Instrument`: the statistics of its training recordings."""
+    """Where an instrument plays, as in `Instrument`: the statistics of its training
+    recordings.
+    """
     pitch = torch.cat([sf.midi(one.f0[one.voiced]) for one in recordings])
     loud = torch.cat([one.loudness[one.voiced] for one in recordings])
     low, high = torch.quantile(pitch, torch.tensor([0.05, 0.95])).tolist()
@@ -77,7 +84,8 @@ def load(name, path=CHECKPOINT, kind=KIND):
     }
     if not weights:
         raise ValueError(
-            f"no instrument is called {name!r}; {', '.join(INSTRUMENTS)} are in {Path(path).name}"
+            f"no instrument is called {name!r}; {', '.join(INSTRUMENTS)} are in "
+            f"{Path(path).name}"
         )
     where = weights.pop("place").tolist()
     decoder = new_decoder(kind).eval().requires_grad_(False)
@@ -86,14 +94,16 @@ def load(name, path=CHECKPOINT, kind=KIND):
 
 
 def shift_of(found, instrument):
-    """The `Shift` that brings a voice's `Features` to an instrument: none within its range, else whole octaves towards its median, mean and spread of loudness.
+    """The `Shift` that brings a voice's `Features` to an instrument: none within its range,
+    else whole octaves towards its median, mean and spread of loudness.
 
     Raises ValueError where no frame has a sure pitch.
     """
     sure = found.voiced
     if not sure.any():
         raise ValueError(
-            "no frame has a sure pitch: sing or hum one note at a time, nearer to the microphone"
+            "no frame has a sure pitch: sing or hum one note at a time, nearer to "
+            "the microphone"
         )
     median = float(sf.midi(found.f0[sure]).median())
     inside = instrument.low <= median <= instrument.high
@@ -107,7 +117,9 @@ def shift_of(found, instrument):
 
 
 def moved(found, shift, last=None):
-    """(f0 (T,), loudness (T,)), float32: what the decoder is given, held and hushed where there is no pitch."""
+    """(f0 (T,), loudness (T,)), float32: what the decoder is given, held and hushed where there
+    is no pitch.
+    """
     f0 = sf.held(found.f0, found.voiced, last) * 2.0**shift.octaves
     loud = found.loudness * shift.gain + shift.offset - HUSHED * ~found.voiced
     loud = torch.where(found.loudness > 0, loud, 0.0)
@@ -116,16 +128,20 @@ def moved(found, shift, last=None):
 
 @torch.inference_mode()
 def transfer(sound_N, instrument, shift=None, seed=0):
-    """The sound (T·64,) of an instrument that follows the voice; `shift` normalises, by default by the whole voice."""
+    """The sound (T·64,) of an instrument that follows the voice; `shift` normalises, by default
+    by the whole voice.
+    """
     found = sf.features(sound_N)
     f0, loud = moved(found, shift or shift_of(found, instrument))
     return play(instrument.decoder, f0[None], loud[None], seed=seed)[0]
 
 
 class Player:
-    """The same sound chunk by chunk: `[*map(player.push, chunks), player.finish()]`, joined, is `transfer` of the whole.
+    """The same sound chunk by chunk: `[*map(player.push, chunks), player.finish()]`, joined, is
+    `transfer` of the whole.
 
-    It is late by 1,088 samples of context and a frame, 72 ms. Raises ValueError for samples that are not finite.
+    It is late by 1,088 samples of context and a frame, 72 ms. Raises ValueError for samples
+    that are not finite.
     """
 
     def __init__(self, instrument, shift, seed=0):
@@ -199,7 +215,9 @@ class Player:
 
 @torch.inference_mode()
 def cross_faded(sound_N, instrument, shift, seconds=1.0, seed=0):
-    """The article's way: chunks of `seconds`, half overlapping, each played from nothing, faded over along straight lines."""
+    """The article's way: chunks of `seconds`, half overlapping, each played from nothing, faded
+    over along straight lines.
+    """
     size = round(seconds * sf.SAMPLE_RATE) // (2 * sf.HOP) * 2 * sf.HOP
     half = size // 2
     total = torch.zeros(len(sound_N) // sf.HOP * sf.HOP + size)
