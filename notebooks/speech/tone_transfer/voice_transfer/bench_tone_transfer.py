@@ -2,7 +2,7 @@
 
 In the slice's folder:
 
-    python -m bench_tone_transfer --rounds 3
+    python -m voice_transfer.bench_tone_transfer --rounds 3
 
 The same decoder drives our synthesiser and the plainly written one, after equality is checked.
 The autoregressive network is compiled before the clock starts; it is a miniature, and
@@ -12,18 +12,19 @@ become a shehnai; the truth is the same phrase rendered as a shehnai.
 
 import argparse
 
-import autoregressive as ar
 import harmonic_synth as hs
 import instrument_sounds as ins
 import librosa
 import numpy as np
 import sound_features as sf
 import tone_decoder as td
-import tone_training as tt
 import torch
-import voice_transfer as vt
 from helpers import bench, check, device, receipts
-from spectral_loss import spectral_loss
+from sound_features import spectral_loss
+from tone_decoder import autoregressive as ar
+from tone_decoder import training as tt
+
+from . import transfer as vt
 
 PHRASES = 10
 T95 = 2.262  # Student's, nine degrees of freedom

@@ -17,7 +17,7 @@ import sound_features as sf
 import tone_decoder as td
 import torch
 from safetensors.torch import load_file, save_file
-from tone_training import new_decoder, play, recording
+from tone_decoder.training import new_decoder, play, recording
 
 CHECKPOINT = Path(__file__).with_name("instruments.safetensors")
 INSTRUMENTS = ("bansuri", "shehnai", "sarangi", "saxophone")

@@ -8,9 +8,9 @@ every envelope, is predicted faster at these sizes where it launches fewer kerne
 import harmonic_synth as hs
 import sound_features as sf
 import tone_decoder as td
-import tone_training as tt
 import torch
-from spectral_loss import spectral_loss
+from sound_features import spectral_loss
+from tone_decoder import training as tt
 
 BATCH, FRAMES = 16, 250
 

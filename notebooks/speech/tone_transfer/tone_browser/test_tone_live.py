@@ -7,9 +7,7 @@ import re
 import shutil
 from pathlib import Path
 
-import browser_model as bm
 import instrument_sounds as ins
-import live_site
 import numpy as np
 import pytest
 import sound_features as sf
@@ -17,8 +15,11 @@ import soundfile
 import torch
 import voice_transfer as vt
 
+import tone_browser as bm
+from tone_browser import live_site
+
 HERE = Path(__file__).parent
-HOME = HERE.parents[2]
+HOME = HERE.parents[3]
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 pytest.importorskip("playwright")
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no Chromium")
@@ -171,7 +172,7 @@ def bad():
 
 @pytest.mark.parametrize(("kind", "content", "told"), bad(), ids=[one[0] for one in bad()])
 def test_bad_input_gets_a_clear_message_here_and_in_python(live, kind, content, told):
-    import sound_input
+    from sound_features import sound_input
 
     assert told in answered(live, content)
     try:

@@ -2,19 +2,20 @@
 sample by sample.
 """
 
-import autoregressive as ar
-import browser_model as bm
 import instrument_sounds as ins
 import numpy as np
 import onnx
 import pytest
 import sound_features as sf
+import tone_browser as bm
 import tone_decoder as td
-import tone_training as tt
 import torch
-import voice_transfer as vt
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tone_decoder import autoregressive as ar
+from tone_decoder import training as tt
+
+import voice_transfer as vt
 
 KINDS = ("conv16", "gru24")
 

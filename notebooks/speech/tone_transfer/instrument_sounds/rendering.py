@@ -19,8 +19,7 @@ from pathlib import Path
 import numpy as np
 import soundfile
 import torch
-from scipy.signal import resample_poly
-from sound_features import SAMPLE_RATE
+from sound_features import SAMPLE_RATE, resampled
 
 HERE = Path(__file__).parent
 PROGRAMS = {
@@ -184,14 +183,6 @@ def clip(folder, name):
     """
     sound, rate = soundfile.read(Path(folder) / name, dtype="float32", always_2d=True)
     return resampled(sound.mean(1), rate)
-
-
-def resampled(sound, rate):
-    """The sound at 16 kHz: a polyphase filter of SciPy's."""
-    if rate == SAMPLE_RATE:
-        return sound
-    common = np.gcd(int(rate), SAMPLE_RATE)
-    return resample_poly(sound, SAMPLE_RATE // common, int(rate) // common).astype(np.float32)
 
 
 def tensor(sound):

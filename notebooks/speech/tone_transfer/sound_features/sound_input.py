@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import sound_features as sf
 import soundfile
 import torch
-from instrument_sounds import resampled
+from scipy.signal import resample_poly
+
+from . import analysis as sf
 
 LONGEST_S, SHORTEST_S = 30, 0.5
 CLIPPED = 0.002  # share of samples in a run at the largest value
@@ -145,3 +146,13 @@ def hollow(sound_N, found, every=25):
         )
     total = (spans * window).square().sum(1) * window.square().sum() / 2
     return bool((low < HOLLOW * total).double().mean() > 0.5)
+
+
+def resampled(sound, rate):
+    """The sound at 16 kHz: a polyphase filter of SciPy's."""
+    if rate == sf.SAMPLE_RATE:
+        return sound
+    common = np.gcd(int(rate), sf.SAMPLE_RATE)
+    return resample_poly(sound, sf.SAMPLE_RATE // common, int(rate) // common).astype(
+        np.float32
+    )

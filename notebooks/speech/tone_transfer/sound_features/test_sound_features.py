@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 import pytest
-import sound_features as sf
-import sound_input
 import torch
-from spectral_loss import spectral_loss, spectral_loss_reference
+
+import sound_features as sf
+from sound_features import sound_input, spectral_loss, spectral_loss_reference
 
 AT = torch.arange(16_000, dtype=torch.float64) / 16_000
 

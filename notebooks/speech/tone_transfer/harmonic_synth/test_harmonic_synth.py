@@ -2,13 +2,14 @@
 joined without a seam.
 """
 
-import harmonic_synth as hs
 import numpy as np
-import phase_sums
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+import harmonic_synth as hs
+from harmonic_synth import phase_sums
 
 RATE = 16_000
 

@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 import harmonic_synth as hs
 import sound_features as sf
-import tone_decoder as td
 import torch
-from spectral_loss import spectral_loss
+from sound_features import spectral_loss
+
+from . import networks as td
 
 RATE, CLIP = 1e-3, 3.0  # of Adam; the largest norm of a gradient
 CROP = 250  # frames: a second

@@ -3,8 +3,8 @@ its loss.
 
 In the slice's folder:
 
-    python -m study_tone_transfer ship     # writes instruments.safetensors
-    python -m study_tone_transfer sizes    # writes a receipt
+    python -m voice_transfer.study_tone_transfer ship     # writes instruments.safetensors
+    python -m voice_transfer.study_tone_transfer sizes    # writes a receipt
 """
 
 import argparse
@@ -14,10 +14,11 @@ import instrument_sounds as ins
 import numpy as np
 import sound_features as sf
 import tone_decoder as td
-import tone_training as tt
 import torch
-import voice_transfer as vt
 from helpers import data, device, receipts
+from tone_decoder import training as tt
+
+from . import transfer as vt
 
 PHRASES, HELD = 10, 5  # rendered phrases that train, and that judge
 REAL = {"saxophone": "sax-phrase.wav"}

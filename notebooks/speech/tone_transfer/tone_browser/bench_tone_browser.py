@@ -3,7 +3,7 @@ fixes on and off.
 
 In the slice's folder, with Chromium and playwright installed:
 
-    python -m bench_tone_browser --rounds 3
+    python -m tone_browser.bench_tone_browser --rounds 3
 
 WebGL runs in software here (SwiftShader), so its times are those of a CPU.
 """
@@ -15,12 +15,13 @@ import statistics
 import tempfile
 from pathlib import Path
 
-import browser_model as bm
 import instrument_sounds as ins
-import live_site
 import torch
 import voice_transfer as vt
 from helpers import check, data, device, receipts, root
+
+from . import export as bm
+from . import live_site
 
 
 def main(arguments=None):
@@ -36,40 +37,7 @@ def main(arguments=None):
         files = bm.live_files({name: vt.load(name) for name in vt.INSTRUMENTS}, voice)
         live_site.write(Path(folder), files, root())
         worst, factors, measured, version = visited(folder, options.rounds)
-    check.that(worst < 1e-3, f"the browser's sound is {worst:.1e} from PyTorch's")
-    receipt = receipts.start("tone_transfer", device.tier(), threads=options.threads)
-    receipt.record("browser_worst", worst, "of the loudest sample")
-    _record(receipt, "browser_real_time", factors, "× real time")
-    _record(
-        receipt,
-        "prefix_sum_saving",
-        [saved(one, "plain", "scan", "ms") for one in measured],
-        "%",
-    )
-    _record(
-        receipt,
-        "phase_saving",
-        [saved(one, "phaseNaive", "phaseScan", "ms") for one in measured],
-        "%",
-    )
-    _record(
-        receipt,
-        "texture_saving",
-        [saved(one, "scan", "freed", "peak") for one in measured],
-        "%",
-    )
-    _record(
-        receipt,
-        "fused_real_time",
-        [1000 / one["fused"]["ms"] for one in measured],
-        "× real time",
-    )
-    receipt.sizes(
-        seconds_of_webgl=1,
-        seconds_of_voice=len(voice) / 16_000,
-        chromium=int(version.split(".")[0]),
-    )
-    print(receipt.write(name="browser"))
+    _record_all(worst, factors, measured, version, len(voice) / 16_000, options.threads)
 
 
 def visited(folder, rounds):
@@ -104,6 +72,43 @@ def visited(folder, rounds):
 def saved(ways, before, after, key):
     """How many per cent less `after` needs than `before`."""
     return 100 * (1 - ways[after][key] / ways[before][key])
+
+
+def _record_all(worst, factors, measured, version, seconds, threads):
+    check.that(worst < 1e-3, f"the browser's sound is {worst:.1e} from PyTorch's")
+    receipt = receipts.start("tone_transfer", device.tier(), threads=threads)
+    receipt.record("browser_worst", worst, "of the loudest sample")
+    _record(receipt, "browser_real_time", factors, "× real time")
+    _record(
+        receipt,
+        "prefix_sum_saving",
+        [saved(one, "plain", "scan", "ms") for one in measured],
+        "%",
+    )
+    _record(
+        receipt,
+        "phase_saving",
+        [saved(one, "phaseNaive", "phaseScan", "ms") for one in measured],
+        "%",
+    )
+    _record(
+        receipt,
+        "texture_saving",
+        [saved(one, "scan", "freed", "peak") for one in measured],
+        "%",
+    )
+    _record(
+        receipt,
+        "fused_real_time",
+        [1000 / one["fused"]["ms"] for one in measured],
+        "× real time",
+    )
+    receipt.sizes(
+        seconds_of_webgl=1,
+        seconds_of_voice=seconds,
+        chromium=int(version.split(".")[0]),
+    )
+    print(receipt.write(name="browser"))
 
 
 def _record(receipt, name, values, unit):
