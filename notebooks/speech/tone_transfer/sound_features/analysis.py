@@ -23,6 +23,7 @@ WINDOW, SPAN = (
     2048,
 )  # samples compared, and samples looked at: WINDOW + the longest lag fit
 F0_LOW, F0_HIGH = 60.0, 1500.0  # Hz
+BEFORE = 576  # samples of a span before its frame: half of a window, and of a middling lag
 DIP = 0.15  # a dip of the normalised difference below this is taken as the pitch
 SPECTRUM = 512  # samples of loudness's spectrum
 RANGE_DB = 80.0
@@ -62,8 +63,8 @@ def features(sound_N, margin=0):
             f"{HOP} samples is allowed"
         )
     first, count = margin // HOP, len(sound_N) // HOP - 2 * (margin // HOP)
-    spans_TS = frames(sound_N, SPAN)[first : first + count]
-    middle, found = (SPAN - SPECTRUM) // 2, []
+    spans_TS = spans(sound_N)[first : first + count]
+    middle, found = BEFORE - SPECTRUM // 2, []
     for part_TS in spans_TS.split(BLOCK):  # a block stays in the cache
         short_TS = part_TS[:, middle : middle + SPECTRUM]
         rms = short_TS.square().mean(1).sqrt()
@@ -77,6 +78,15 @@ def frames(sound_N, size):
     """
     padded = torch.nn.functional.pad(sound_N, (size // 2, size // 2))
     return padded.unfold(0, size, HOP)[: len(sound_N) // HOP]
+
+
+def spans(sound_N):
+    """What pitch is read from, (N // 64, 2048): frame t's begins 576 samples before its middle.
+
+    So what is compared lies around it; from the middle of 2,048 on, pitch came 30 ms late.
+    """
+    padded = torch.nn.functional.pad(sound_N, (BEFORE, SPAN - BEFORE))
+    return padded.unfold(0, SPAN, HOP)[: len(sound_N) // HOP]
 
 
 def difference(spans_TS):

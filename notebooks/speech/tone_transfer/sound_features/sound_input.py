@@ -131,7 +131,7 @@ def hollow(sound_N, found, every=25):
     common measure.
     """
     picked = torch.nonzero(found.voiced).flatten()[::every]
-    spans = sf.frames(sound_N.double(), sf.SPAN)[picked]
+    spans = sf.spans(sound_N.double())[picked]
     window = torch.hann_window(sf.SPAN, periodic=True, dtype=torch.float64)
     at = torch.arange(sf.SPAN, dtype=torch.float64) * 2 * torch.pi / sf.SAMPLE_RATE
     low = torch.zeros(len(picked), dtype=torch.float64)

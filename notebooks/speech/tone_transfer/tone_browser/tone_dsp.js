@@ -6,7 +6,7 @@ function toneDsp() {
   const [RATE, HOP, WINDOW, SPAN, SPECTRUM] = [16000, 64, 1024, 2048, 512];
   const [LOW, HIGH, DIP, RANGE_DB, SURE, AUDIBLE, HUSHED] = [60, 1500, 0.15, 80, 0.7, 0.25, 0.25];
   const [SHORT_LAG, LONG_LAG] = [Math.trunc(RATE / HIGH), Math.ceil(RATE / LOW)];
-  const [PARTIALS, BANDS, NOISE_BIAS] = [60, 65, -5];
+  const [PARTIALS, BANDS, NOISE_BIAS, BEFORE] = [60, 65, -5, 576];
 
   // A Fourier transform in place, radix 2: of `size` complex numbers in two arrays.
   function fourier(size) {
@@ -101,7 +101,7 @@ function toneDsp() {
   const [x, y, bins] = [new Float64Array(SPECTRUM), new Float64Array(SPECTRUM), new Float64Array(SPECTRUM / 2 + 1)];
   function power(span) {
     y.fill(0);
-    const first = (SPAN - SPECTRUM) / 2;
+    const first = BEFORE - SPECTRUM / 2;
     for (let n = 0; n < SPECTRUM; n += 1) x[n] = span[first + n] * window[n];
     short(x, y);
     const scale = (4 / SPECTRUM) ** 2;
@@ -114,7 +114,7 @@ function toneDsp() {
     const found = { f0: new Float64Array(frames), confidence: new Float64Array(frames) };
     Object.assign(found, { loudness: new Float64Array(frames), voiced: new Uint8Array(frames) });
     const [padded, mean] = [new Float64Array(sound.length + SPAN), new Float64Array(SPECTRUM / 2 + 1)];
-    padded.set(sound, SPAN / 2);
+    padded.set(sound, BEFORE);
     let [audible, sung, looked, empty] = [0, 0, 0, 0];
     for (let t = 0; t < frames; t += 1) {
       const span = padded.subarray(t * HOP, t * HOP + SPAN);

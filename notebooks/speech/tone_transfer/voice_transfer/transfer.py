@@ -23,9 +23,8 @@ CHECKPOINT = Path(__file__).with_name("instruments.safetensors")
 INSTRUMENTS = ("bansuri", "shehnai", "sarangi", "saxophone")
 KIND = "conv64"
 HUSHED = 0.25  # loudness (20 dB) taken away where there is no sure pitch: consonants and breath
-# samples before and after a frame that its features depend on: half of a span, a whole number
-# of frames
-CONTEXT = 1088
+# samples after a frame that its features may depend on: what of a span lies behind its middle
+CONTEXT = 1472
 
 
 class Instrument(NamedTuple):
@@ -140,7 +139,7 @@ class Player:
     """The same sound chunk by chunk: `[*map(player.push, chunks), player.finish()]`, joined, is
     `transfer` of the whole.
 
-    It is late by 1,088 samples of context and a frame, 72 ms. Raises ValueError for samples
+    It is late by 1,472 samples of context and a frame, 96 ms. Raises ValueError for samples
     that are not finite.
     """
 
