@@ -46,11 +46,16 @@ def controls(raw_BTO):
 
 
 def inputs(f0_BT, loudness_BT):
-    """What a decoder reads, (B, T, 2), float32: pitch as MIDI / 127 and loudness, both centred
-    for a small network.
-    """
+    """What a decoder reads, (B, T, 2), float32: pitch as MIDI / 127, and loudness."""
     pitch = 69 + 12 * torch.log2(f0_BT.clamp_min(1e-3) / 440)
     return torch.stack([pitch / 127, loudness_BT], -1).float()
+
+
+def centred(x_BT2):
+    """The inputs brought to about −1 to 1: an octave is 0.09 of MIDI / 127, which a network
+    learns slowly. Part of each decoder, so that an exported one has it, too.
+    """
+    return (x_BT2 - x_BT2.new_tensor([0.55, 0.5])) * x_BT2.new_tensor([8.0, 3.0])
 
 
 def stack(entries, width, layers):
@@ -83,6 +88,7 @@ class RecurrentDecoder(nn.Module):
 
     def forward(self, x_BT2, state=None):
         """(plain output (B, T, 126), state): the state is the GRU's, (1, B, width)."""
+        x_BT2 = centred(x_BT2)
         if self.before is not None:
             x_BT2 = torch.cat(
                 [part(x_BT2[..., i : i + 1]) for i, part in enumerate(self.before)], -1
@@ -112,7 +118,7 @@ class ConvolutionalDecoder(nn.Module):
         """(plain output (B, T, 126), state): the state is the frames that each layer still
         looks back at.
         """
-        x_BTC = self.read(x_BT2)
+        x_BTC = self.read(centred(x_BT2))
         state = self.start(x_BTC) if state is None else state
         kept = []
         for layer, norm, past in zip(self.layers, self.norms, state, strict=True):

@@ -15,7 +15,7 @@ from sound_features import spectral_loss
 
 from . import networks as td
 
-RATE, CLIP = 1e-3, 3.0  # of Adam; the largest norm of a gradient
+RATE, CLIP = 2e-3, 3.0  # of Adam; the largest norm of a gradient
 CROP = 250  # frames: a second
 
 

@@ -23,7 +23,7 @@ from . import transfer as vt
 PHRASES, HELD = 10, 5  # rendered phrases that train, and that judge
 REAL = {"saxophone": "sax-phrase.wav"}
 REAL_SPLIT_S = 6.0  # what comes later is held out; sax-phrase-short.wav is a part of it
-KINDS = {"tiny": 3, "conv64": 3, "conv16": 3, "gru64": 2, "paper": 1}  # seeds of each
+KINDS = ("tiny", "conv64", "conv16", "gru64", "paper")
 
 
 def sounds_of(name, held_out=False):
@@ -37,9 +37,7 @@ def sounds_of(name, held_out=False):
 
 
 def ship(options):
-    """None; trains instruments and writes them into the shipped file, beside those that are
-    there.
-    """
+    """None; trains instruments and writes them into the shipped file, beside those there."""
     for name in options.names or vt.INSTRUMENTS:
         train, held = sounds_of(name), sounds_of(name, True)
         decoder, begun = tt.new_decoder(vt.KIND, 0), time.perf_counter()
@@ -61,27 +59,41 @@ def _told(step, loss):
 
 
 def sizes(options):
-    """None; trains decoders of many sizes with equal steps on the bansuri's phrases and records
-    their held-out losses.
+    """None; trains decoders of many sizes, each with the same seeds, steps and crops of the
+    bansuri's phrases, and records their held-out losses.
+
+    `smaller_at_no_loss`: the paper's weights over the fewest of a decoder whose mean loss is
+    not above the paper's; 1 where there is none.
     """
     receipt = receipts.start("tone_transfer", device.tier(), threads=options.threads)
     train, held = sounds_of("bansuri"), sounds_of("bansuri", True)
-    curve = {"weights": [], "held_out_loss": [], "low": [], "high": []}
-    for kind, seeds in KINDS.items():
-        found = np.array([judged(kind, seed, train, held, options) for seed in range(seeds)])
+    curve, weights = {"weights": [], "held_out_loss": [], "low": [], "high": []}, {}
+    for kind in KINDS:
+        found = np.array(
+            [judged(kind, seed, train, held, options) for seed in range(options.seeds)]
+        )
+        weights[kind] = td.count(tt.new_decoder(kind))
         print(kind, found.round(3).tolist(), flush=True)
         receipt.record(f"size_{kind}_loss", float(found.mean()), "loss")
         receipt.record(f"size_{kind}_spread", float(found.max() - found.min()), "loss")
-        weights = td.count(tt.new_decoder(kind))
         for name, value in zip(
-            curve, (weights, found.mean(), found.min(), found.max()), strict=True
+            curve, (weights[kind], found.mean(), found.min(), found.max()), strict=True
         ):
             curve[name].append(float(value))
+    losses = dict(zip(KINDS, curve["held_out_loss"], strict=True))
+    enough = [weights[kind] for kind in KINDS if losses[kind] <= losses["paper"]]
+    receipt.record("smaller_at_no_loss", weights["paper"] / min(enough), "×")
     by_rms = [[tt.recording(one.sound, "rms") for one in some] for some in (train, held)]
-    rms = [judged("conv64", seed, *by_rms, options) for seed in range(3)]
+    rms = [judged("conv64", seed, *by_rms, options) for seed in range(options.seeds)]
     receipt.record("size_conv64_rms_loss", float(np.mean(rms)), "loss")
     receipt.curve("loss_by_size", **curve)
-    receipt.sizes(steps=options.steps, batch=options.batch, phrases=PHRASES, held_out=HELD)
+    receipt.sizes(
+        steps=options.steps,
+        batch=options.batch,
+        seeds=options.seeds,
+        phrases=PHRASES,
+        held_out=HELD,
+    )
     print(receipt.write(name="sizes"))
 
 
@@ -102,17 +114,12 @@ def main(arguments=None):
 def _options(arguments):
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("study", choices=("ship", "sizes"))
-    parser.add_argument(
-        "--steps", type=int, default=0, help="default: 600 to ship, 200 for sizes"
-    )
-    parser.add_argument("--batch", type=int, default=2)
-    parser.add_argument(
-        "--names", nargs="*", choices=vt.INSTRUMENTS, help="only these instruments"
-    )
+    parser.add_argument("--steps", type=int, default=600)
+    parser.add_argument("--batch", type=int, default=4, help="crops of a second a step")
+    parser.add_argument("--names", nargs="*", choices=vt.INSTRUMENTS, help="only these")
+    parser.add_argument("--seeds", type=int, default=3, help="of each size")
     parser.add_argument("--threads", type=int, default=1)
-    options = parser.parse_args(arguments)
-    options.steps = options.steps or {"ship": 600, "sizes": 200}[options.study]
-    return options
+    return parser.parse_args(arguments)
 
 
 if __name__ == "__main__":
