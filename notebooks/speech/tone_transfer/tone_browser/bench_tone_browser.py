@@ -104,9 +104,7 @@ def _record_all(worst, factors, measured, version, seconds, threads):
         "× real time",
     )
     receipt.sizes(
-        seconds_of_webgl=1,
-        seconds_of_voice=seconds,
-        chromium=int(version.split(".")[0]),
+        seconds_of_webgl=1, seconds_of_voice=seconds, chromium=int(version.split(".")[0])
     )
     print(receipt.write(name="browser"))
 

@@ -24,7 +24,7 @@ from sound_features import spectral_loss
 from tone_decoder import autoregressive as ar
 from tone_decoder import training as tt
 
-from . import transfer as vt
+import voice_transfer as vt
 
 PHRASES = 10
 T95 = 2.262  # Student's, nine degrees of freedom

@@ -18,7 +18,7 @@ import torch
 from helpers import data, device, receipts
 from tone_decoder import training as tt
 
-from . import transfer as vt
+import voice_transfer as vt
 
 PHRASES, HELD = 10, 5  # rendered phrases that train, and that judge
 REAL = {"saxophone": "sax-phrase.wav"}
