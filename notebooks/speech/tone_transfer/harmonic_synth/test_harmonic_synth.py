@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import harmonic_synth as hs
+from harmonic_synth import oscillators as hs
 from harmonic_synth import phase_sums
 
 RATE = 16_000

@@ -19,7 +19,8 @@ from pathlib import Path
 import numpy as np
 import soundfile
 import torch
-from sound_features import SAMPLE_RATE, resampled
+from sound_features.analysis import SAMPLE_RATE
+from sound_features.sound_input import resampled
 
 HERE = Path(__file__).parent
 PROGRAMS = {

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-import sound_features as sf
-from sound_features import sound_input, spectral_loss, spectral_loss_reference
+from sound_features import analysis as sf
+from sound_features import sound_input
+from sound_features.loss import spectral_loss, spectral_loss_reference
 
 AT = torch.arange(16_000, dtype=torch.float64) / 16_000
 

@@ -15,10 +15,10 @@ import statistics
 import tempfile
 from pathlib import Path
 
-import instrument_sounds as ins
 import torch
-import voice_transfer as vt
 from helpers import check, data, device, receipts, root
+from instrument_sounds import rendering as ins
+from voice_transfer import transfer as vt
 
 from . import export as bm
 from . import live_site

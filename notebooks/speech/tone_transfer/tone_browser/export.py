@@ -17,17 +17,17 @@ import math
 import warnings
 from pathlib import Path
 
-import harmonic_synth as hs
 import numpy as np
 import onnx
 import onnxruntime
-import sound_features as sf
 import soundfile
-import tone_decoder as td
 import torch
-import voice_transfer as vt
+from harmonic_synth import oscillators as hs
 from helpers import show
 from onnx import helper, numpy_helper
+from sound_features import analysis as sf
+from tone_decoder import networks as td
+from voice_transfer import transfer as vt
 
 MIME = "application/vnd.rebuilt.live+json"
 OPSET = 17

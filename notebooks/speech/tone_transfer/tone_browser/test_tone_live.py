@@ -7,15 +7,15 @@ import re
 import shutil
 from pathlib import Path
 
-import instrument_sounds as ins
 import numpy as np
 import pytest
-import sound_features as sf
 import soundfile
 import torch
-import voice_transfer as vt
+from instrument_sounds import rendering as ins
+from sound_features import analysis as sf
+from voice_transfer import transfer as vt
 
-import tone_browser as bm
+from tone_browser import export as bm
 from tone_browser import live_site
 
 HERE = Path(__file__).parent
@@ -107,7 +107,7 @@ def test_features_in_the_browser_are_pythons(bare, voice):
 
 
 def test_the_noise_is_the_same_32_bits(bare):
-    import harmonic_synth as hs
+    from harmonic_synth import oscillators as hs
 
     got = bare.evaluate(
         "() => { const t = toneDsp(); return Array.from({ length: 99 }, (_, n) => "
@@ -203,7 +203,7 @@ def rendered(bare, **how):
 
 
 def test_webgl_makes_pytorchs_sound_in_every_way(bare):
-    import harmonic_synth as hs
+    from harmonic_synth import oscillators as hs
 
     try:
         ways = [

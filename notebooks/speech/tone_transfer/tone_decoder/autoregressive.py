@@ -8,8 +8,6 @@ sample waits for the one before: that, not its size, is what makes it slow.
 Shapes: `N` samples, `H` units.
 """
 
-import math
-
 import numba
 import numpy as np
 import torch
@@ -19,28 +17,12 @@ LEVELS, MU = 256, 255.0
 
 
 class SampleBySample(nn.Module):
-    """The network: `SampleBySample(64)`; its training reads whole sounds, its playing is
-    `written`.
-    """
+    """The network: `SampleBySample(64)`. It stays untrained: its speed is what is asked."""
 
     def __init__(self, width=64):
         super().__init__()
         self.gru = nn.GRU(3, width, batch_first=True)
         self.out = nn.Linear(width, LEVELS)
-
-    def loss(self, sound_BN, controls_BN2):
-        """Cross-entropy of each sample given those before, in nats."""
-        before = nn.functional.pad(sound_BN[:, :-1], (1, 0))[..., None]
-        made, _ = self.gru(torch.cat([before, controls_BN2], -1))
-        return nn.functional.cross_entropy(
-            self.out(made).flatten(0, 1), level(sound_BN).flatten()
-        )
-
-
-def level(sound):
-    """µ-law levels 0 to 255 of a sound from −1 to 1."""
-    bent = torch.sign(sound) * torch.log1p(MU * sound.abs().clamp_max(1)) / math.log1p(MU)
-    return ((bent + 1) / 2 * MU + 0.5).floor().long()
 
 
 def written_reference(network, controls_N2, draws_N):

@@ -8,10 +8,10 @@ Shapes: `B` crops, `N` samples, `T` frames.
 
 from typing import NamedTuple
 
-import harmonic_synth as hs
-import sound_features as sf
 import torch
-from sound_features import spectral_loss
+from harmonic_synth import oscillators as hs
+from sound_features import analysis as sf
+from sound_features.loss import spectral_loss
 
 from . import networks as td
 

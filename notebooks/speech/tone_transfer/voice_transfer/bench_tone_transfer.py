@@ -12,19 +12,19 @@ become a shehnai; the truth is the same phrase rendered as a shehnai.
 
 import argparse
 
-import harmonic_synth as hs
-import instrument_sounds as ins
 import librosa
 import numpy as np
-import sound_features as sf
-import tone_decoder as td
 import torch
+from harmonic_synth import oscillators as hs
 from helpers import bench, check, device, receipts
-from sound_features import spectral_loss
+from instrument_sounds import rendering as ins
+from sound_features import analysis as sf
+from sound_features.loss import spectral_loss
 from tone_decoder import autoregressive as ar
+from tone_decoder import networks as td
 from tone_decoder import training as tt
 
-import voice_transfer as vt
+from voice_transfer import transfer as vt
 
 PHRASES = 10
 T95 = 2.262  # Student's, nine degrees of freedom

@@ -5,11 +5,11 @@ not depend on them. The step is small, so a card waits for launches: the naive o
 every envelope, is predicted faster at these sizes where it launches fewer kernels.
 """
 
-import harmonic_synth as hs
-import sound_features as sf
-import tone_decoder as td
 import torch
-from sound_features import spectral_loss
+from harmonic_synth import oscillators as hs
+from sound_features import analysis as sf
+from sound_features.loss import spectral_loss
+from tone_decoder import networks as td
 from tone_decoder import training as tt
 
 BATCH, FRAMES = 16, 250

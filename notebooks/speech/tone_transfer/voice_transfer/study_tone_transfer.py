@@ -10,15 +10,15 @@ In the slice's folder:
 import argparse
 import time
 
-import instrument_sounds as ins
 import numpy as np
-import sound_features as sf
-import tone_decoder as td
 import torch
 from helpers import data, device, receipts
+from instrument_sounds import rendering as ins
+from sound_features import analysis as sf
+from tone_decoder import networks as td
 from tone_decoder import training as tt
 
-import voice_transfer as vt
+from voice_transfer import transfer as vt
 
 PHRASES, HELD = 10, 5  # rendered phrases that train, and that judge
 REAL = {"saxophone": "sax-phrase.wav"}

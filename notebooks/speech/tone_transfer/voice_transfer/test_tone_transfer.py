@@ -2,20 +2,20 @@
 sample by sample.
 """
 
-import instrument_sounds as ins
 import numpy as np
 import onnx
 import pytest
-import sound_features as sf
-import tone_browser as bm
-import tone_decoder as td
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from instrument_sounds import rendering as ins
+from sound_features import analysis as sf
+from tone_browser import export as bm
 from tone_decoder import autoregressive as ar
+from tone_decoder import networks as td
 from tone_decoder import training as tt
 
-import voice_transfer as vt
+from voice_transfer import transfer as vt
 
 KINDS = ("conv16", "gru24")
 
@@ -168,9 +168,6 @@ def test_the_compiled_loop_is_the_plain_one():
         ar.written_reference(network, controls, draws),
     )
     assert float((got - wanted).abs().max()) < 1e-6
-    assert network.loss(torch.rand(1, 50), torch.rand(1, 50, 2)).item() == pytest.approx(
-        np.log(256), rel=0.2
-    )
 
 
 def test_phrases_repeat_are_never_polyphonic_and_are_held_out():

@@ -12,12 +12,12 @@ Shapes: `N` samples at 16 kHz, `T` frames of 64.
 from pathlib import Path
 from typing import NamedTuple
 
-import harmonic_synth as hs
-import sound_features as sf
-import tone_decoder as td
 import torch
+from harmonic_synth import oscillators as hs
 from safetensors.torch import load_file, save_file
-from tone_decoder.training import new_decoder, play, recording
+from sound_features import analysis as sf
+from tone_decoder import networks as td
+from tone_decoder.training import new_decoder, play
 
 CHECKPOINT = Path(__file__).with_name("instruments.safetensors")
 INSTRUMENTS = ("bansuri", "shehnai", "sarangi", "saxophone")
@@ -235,8 +235,3 @@ def cross_faded(sound_N, instrument, shift, seconds=1.0, seed=0):
 def trained_instrument(decoder, recordings):
     """The `Instrument` of a decoder and the recordings that it learned from."""
     return Instrument(decoder.eval(), *place(recordings))
-
-
-def recordings_of(sounds):
-    """`Recording`s of sounds."""
-    return [recording(one) for one in sounds]
