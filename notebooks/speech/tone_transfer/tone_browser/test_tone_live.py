@@ -48,9 +48,6 @@ def bare(browser):
         "<script>"
         + "".join((HERE / name).read_text() for name in ("tone_dsp.js", "tone_gl.js"))
         + "</script>"
-        "<script>"
-        + "".join((HERE / name).read_text() for name in ("tone_dsp.js", "tone_gl.js"))
-        + "</script>"
     )
     return made
 
@@ -183,14 +180,13 @@ def test_bad_input_gets_a_clear_message_here_and_in_python(live, kind, content, 
 
 
 def test_ten_minutes_are_cut_and_it_is_said(live):
-    tone = 0.3 * np.sin(2 * np.pi * 220 * np.arange(600 * 4_000) / 4_000)
-    assert "The sound is 600 s long: its first 30 s are used." in answered(
-        live, wav(tone.astype(np.float32), 4_000)
-    )
+    tone = 0.3 * np.sin(2 * np.pi * 220 * np.arange(600 * 8_000) / 8_000)
+    told = answered(live, wav(tone.astype(np.float32), 8_000, "PCM_U8"))
+    assert "The sound is 600 s long: its first 30 s are used." in told
 
 
 def rendered(bare, **how):
-    told = {"frames": 31, "how": how}
+    told = {"frames": 17, "how": how}
     return bare.evaluate(
         """({ frames, how }) => { globalThis.gpu ??= toneGl();
         const f0 = Float32Array.from({ length: frames + 1 }, (_, t) => 300 + 0.1 * t);
@@ -206,25 +202,19 @@ def test_webgl_makes_pytorchs_sound_in_every_way(bare):
     from harmonic_synth import oscillators as hs
 
     try:
-        ways = [
-            rendered(bare, scan=scan, free=free)
-            for scan in ("naive", "parallel")
-            for free in (False, True)
-        ]
+        hows = [("naive", False), ("parallel", False), ("parallel", True)]
+        ways = [rendered(bare, scan=scan, free=free) for scan, free in hows]
     except Exception as error:
         if "no WebGL 2" in str(error):
             pytest.skip(str(error).splitlines()[0])
         raise
     ways.append(rendered(bare, scan="parallel", free=True, fused=True))
-    f0 = 300 + 0.1 * torch.arange(32.0)[None]
-    partials = (0.3 / (1 + torch.arange(60.0))).expand(1, 32, 60)
+    f0 = 300 + 0.1 * torch.arange(18.0)[None]
+    partials = (0.3 / (1 + torch.arange(60.0))).expand(1, 18, 60)
     wanted = hs.bank(f0, partials, 16_000, 64)[0][0]
-    for made, bound in zip(
-        ways, (2e-2, 2e-2, 2e-3, 2e-3, 2e-3), strict=True
-    ):  # a plain sum in float32 is worse
+    for made, bound in zip(ways, (2e-2, 2e-3, 2e-3, 2e-3), strict=True):  # a plain sum is worse
         assert (torch.tensor(made["sound"]) - wanted).abs().max() < bound
-    plain, freed = ways[2], ways[3]
-    assert freed["peak"] < 0.6 * plain["peak"]
+    assert ways[2]["peak"] < 0.6 * ways[1]["peak"]
 
 
 def test_a_float16_phase_is_worse_than_a_float32_one(bare):

@@ -1,4 +1,4 @@
-// Sound in, controls, sound out: what sound_features.py, voice_transfer.py and harmonic_synth.py compute, in float64.
+// Sound in, controls, sound out: what the packages sound_features, voice_transfer and harmonic_synth compute, in float64.
 // A function without free names, so that it runs in a worker as it is.
 "use strict";
 
