@@ -23,18 +23,9 @@ from sound_features.analysis import SAMPLE_RATE
 from sound_features.sound_input import resampled
 
 HERE = Path(__file__).parent
-PROGRAMS = {
-    "bansuri": 73,
-    "shehnai": 111,
-    "sarangi": 110,
-    "oboe": 68,
-}  # General MIDI's numbers, from 0
-LOWEST = {
-    "bansuri": 69,
-    "shehnai": 64,
-    "sarangi": 55,
-    "oboe": 64,
-}  # MIDI note of the lowest tonic
+# General MIDI's numbers, from 0; and the MIDI note of the lowest tonic
+PROGRAMS = {"bansuri": 73, "shehnai": 111, "sarangi": 110, "oboe": 68}
+LOWEST = {"bansuri": 69, "shehnai": 64, "sarangi": 55, "oboe": 64}
 SCALE = (0, 2, 4, 7, 9, 12, 14, 16)  # Bhupali, five tones an octave
 SECONDS, KEPT_SECONDS = 10.0, 6.0  # of a phrase; of those that come with the slice
 HELD_OUT = 100  # seeds from here on are never trained on
@@ -47,12 +38,8 @@ def phrase(seed, lowest=69, seconds=SECONDS):
     two at once.
     """
     random = np.random.default_rng(seed)
-    tonic, step, at, notes = (
-        lowest + int(random.integers(0, 5)),
-        int(random.integers(0, 5)),
-        0.1,
-        [],
-    )
+    tonic, step = lowest + int(random.integers(0, 5)), int(random.integers(0, 5))
+    at, notes = 0.1, []
     while at < seconds - 1.0:
         length = float(random.choice([0.25, 0.4, 0.6, 1.0, 1.4], p=[0.25, 0.3, 0.2, 0.15, 0.1]))
         length = min(length, seconds - 0.4 - at)
@@ -86,13 +73,8 @@ def midi_file(notes, program, seed=0):
         track += _variable(tick - before) + event
         before = tick
     track += b"\x00\xff\x2f\x00"
-    return (
-        b"MThd"
-        + struct.pack(">IHHH", 6, 0, 1, TICKS)
-        + b"MTrk"
-        + struct.pack(">I", len(track))
-        + track
-    )
+    head = b"MThd" + struct.pack(">IHHH", 6, 0, 1, TICKS)
+    return head + b"MTrk" + struct.pack(">I", len(track)) + track
 
 
 def _variable(number):
@@ -122,22 +104,8 @@ def rendered(name, seed, seconds=SECONDS, timeout_s=60):
     with tempfile.TemporaryDirectory() as folder:
         midi, wave = Path(folder) / "phrase.mid", Path(folder) / "phrase.wav"
         midi.write_bytes(midi_file(phrase(seed, LOWEST[name], seconds), PROGRAMS[name], seed))
-        told = [
-            "fluidsynth",
-            "-ni",
-            "-R",
-            "0",
-            "-C",
-            "0",
-            "-g",
-            "0.8",
-            "-r",
-            "44100",
-            "-F",
-            str(wave),
-            bank,
-            str(midi),
-        ]
+        told = ["fluidsynth", "-ni", "-R", "0", "-C", "0", "-g", "0.8", "-r", "44100", "-F"]
+        told += [str(wave), bank, str(midi)]
         done = subprocess.run(told, capture_output=True, timeout=timeout_s, check=False)
         if done.returncode or not wave.exists():
             raise RuntimeError(
@@ -148,12 +116,7 @@ def rendered(name, seed, seconds=SECONDS, timeout_s=60):
     return np.pad(sound, (0, round(seconds * SAMPLE_RATE) - len(sound)))
 
 
-KEPT = {
-    "bansuri": (0, HELD_OUT),
-    "shehnai": (0, HELD_OUT),
-    "sarangi": (0, HELD_OUT),
-    "oboe": (HELD_OUT,),
-}
+KEPT = dict.fromkeys(("bansuri", "shehnai", "sarangi"), (0, HELD_OUT)) | {"oboe": (HELD_OUT,)}
 
 
 @cache

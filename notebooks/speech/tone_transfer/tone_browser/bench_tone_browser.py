@@ -79,30 +79,14 @@ def _record_all(worst, factors, measured, version, seconds, threads):
     receipt = receipts.start("tone_transfer", device.tier(), threads=threads)
     receipt.record("browser_worst", worst, "of the loudest sample")
     _record(receipt, "browser_real_time", factors, "× real time")
-    _record(
-        receipt,
-        "prefix_sum_saving",
-        [saved(one, "plain", "scan", "ms") for one in measured],
-        "%",
-    )
-    _record(
-        receipt,
-        "phase_saving",
-        [saved(one, "phaseNaive", "phaseScan", "ms") for one in measured],
-        "%",
-    )
-    _record(
-        receipt,
-        "texture_saving",
-        [saved(one, "scan", "freed", "peak") for one in measured],
-        "%",
-    )
-    _record(
-        receipt,
-        "fused_real_time",
-        [1000 / one["fused"]["ms"] for one in measured],
-        "× real time",
-    )
+    for name, before, after, key in (
+        ("prefix_sum_saving", "plain", "scan", "ms"),
+        ("phase_saving", "phaseNaive", "phaseScan", "ms"),
+        ("texture_saving", "scan", "freed", "peak"),
+    ):
+        _record(receipt, name, [saved(one, before, after, key) for one in measured], "%")
+    fused = [1000 / one["fused"]["ms"] for one in measured]
+    _record(receipt, "fused_real_time", fused, "× real time")
     receipt.sizes(
         seconds_of_webgl=1, seconds_of_voice=seconds, chromium=int(version.split(".")[0])
     )

@@ -88,9 +88,7 @@ class WholeGraph(torch.nn.Module):
 
     def forward(self, x_1T2, f0_1T):
         """Sound (1, (T−1)·64)."""
-        plain, _ = self.decoder(
-            x_1T2, start_state(self.decoder) if self.is_convolutional else None
-        )
+        plain, _ = self.decoder(x_1T2)
         made = td.controls(plain)
         segments, hop, count = self.frames - 1, sf.HOP, td.PARTIALS
         numbers_K1 = torch.arange(1, count + 1, dtype=torch.float32)[:, None]
@@ -109,11 +107,6 @@ class WholeGraph(torch.nn.Module):
         envelope = torch.where(f0_TKh < sf.SAMPLE_RATE / 2, envelope, silence)
         whole = cycles - torch.floor(cycles)
         return (envelope * torch.sin(2 * math.pi * whole * numbers_K1)).sum(1).reshape(1, -1)
-
-    @property
-    def is_convolutional(self):
-        """Whether the decoder's state is a list."""
-        return isinstance(self.decoder, td.ConvolutionalDecoder)
 
 
 def exported_whole(decoder, frames):
@@ -205,32 +198,13 @@ class Players:
         rows = []
         for title, sound in self.sounds.items():
             values, file = np.asarray(sound, np.float32), io.BytesIO()
-            soundfile.write(
-                file,
-                0.7 * values / max(float(np.abs(values).max()), 1e-3),
-                sf.SAMPLE_RATE,
-                format="WAV",
-                subtype="PCM_16",
-            )
+            level = 0.7 / max(float(np.abs(values).max()), 1e-3)
+            soundfile.write(file, level * values, sf.SAMPLE_RATE, "PCM_16", format="WAV")
             source = f"data:audio/wav;base64,{base64.b64encode(file.getvalue()).decode()}"
-            audio = show.tag(
-                "audio",
-                "",
-                controls="",
-                src=source,
-                aria_label=title,
-                style="width:min(22rem,100%)",
-            )
-            rows.append(
-                show.tag(
-                    "p",
-                    show.Markup(
-                        show.tag("span", f"{title} ({len(values) / sf.SAMPLE_RATE:.0f} s)")
-                        + "<br>"
-                        + audio
-                    ),
-                )
-            )
+            wide = {"style": "width:min(22rem,100%)"}
+            audio = show.tag("audio", "", controls="", src=source, aria_label=title, **wide)
+            label = show.tag("span", f"{title} ({len(values) / sf.SAMPLE_RATE:.0f} s)")
+            rows.append(show.tag("p", show.Markup(label + "<br>" + audio)))
         return "\n".join(rows)
 
     def _repr_markdown_(self):

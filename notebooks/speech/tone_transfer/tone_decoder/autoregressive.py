@@ -43,15 +43,7 @@ def written_reference(network, controls_N2, draws_N):
 def written(network, controls_N2, draws_N):
     """The same sound by compiled loops (Numba): the fair contestant of a race."""
     gru = network.gru
-    weights = (
-        gru.weight_ih_l0,
-        gru.weight_hh_l0,
-        gru.bias_ih_l0,
-        gru.bias_hh_l0,
-        network.out.weight,
-        network.out.bias,
-    )
-    arrays = [one.detach().numpy() for one in weights]
+    arrays = [one.detach().numpy() for one in (*gru.parameters(), *network.out.parameters())]
     return torch.from_numpy(
         _loop(np.asarray(controls_N2), np.asarray(draws_N, np.float64), *arrays)
     )

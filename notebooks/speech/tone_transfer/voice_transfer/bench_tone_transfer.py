@@ -172,10 +172,8 @@ def main(arguments=None):
     )
     race = bench.race(pairs, repeats=options.rounds, reference=names[1])
     print(race)
-    receipt, seconds = (
-        receipts.start("tone_transfer", device.tier(), threads=options.threads),
-        len(sound) / sf.SAMPLE_RATE,
-    )
+    receipt = receipts.start("tone_transfer", device.tier(), threads=options.threads)
+    seconds = len(sound) / sf.SAMPLE_RATE
     for metric, name in zip(
         ("decoder", "plain", "transfer", "sample_by_sample"), names, strict=True
     ):
