@@ -58,6 +58,14 @@ def test_noise_and_silence_have_no_sure_pitch():
     assert not sf.features(torch.zeros(16_000)).voiced.any()
 
 
+def test_a_glides_pitch_is_that_of_its_moment():
+    at = torch.arange(16_000, dtype=torch.float64) / 16_000
+    cycles = 200 * at + 200 * at.square()  # 400 Hz a second: 30 ms late would be 12 Hz
+    sound = sum(torch.sin(2 * torch.pi * k * cycles) / k for k in (1, 2, 3))
+    wanted = 200 + 400 * torch.arange(250) * 64 / 16_000
+    assert float((sf.features(0.3 * sound).f0 - wanted)[20:-40].abs().max()) < 4
+
+
 def test_pitch_is_held_through_gaps_and_from_an_earlier_chunk():
     f0, sure = (
         torch.tensor([9.0, 1.0, 9.0, 2.0, 9.0]),
