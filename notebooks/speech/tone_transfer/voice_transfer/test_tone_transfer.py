@@ -189,3 +189,10 @@ def test_a_rendered_phrase_has_the_drawn_pitch():
         heard = sf.midi(found.f0[frames])[found.voiced[frames]]
         if glide == 0 and len(heard) > 10:
             assert abs(float(heard.median()) - note) < 0.5
+
+
+def test_study_and_race_find_what_they_use():
+    from voice_transfer import bench_tone_transfer, study_tone_transfer
+
+    assert study_tone_transfer._options(["ship", "--names", "bansuri"]).names == ["bansuri"]
+    assert bench_tone_transfer._options([]).threads == 1
