@@ -1,15 +1,9 @@
 """The page's two sliders in a browser: who is explored, keys, a phone, bad values."""
 
 import json
-import shutil
 from pathlib import Path
 
-import pytest
-
 SCRIPT = Path(__file__).with_name("campaign_sliders.js").read_text(encoding="utf-8")
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-pytest.importorskip("playwright")
-pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no Chromium")
 
 
 def film(name, mean, days, sd=1.0, draws=(2.0, -2.0)):
@@ -30,16 +24,6 @@ TOLD["items"] = [
     film("c", 0.0, 2.0),
     film("d", -9, 1),
 ]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        made = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield made
-        made.close()
 
 
 def visit(browser, told, wide=900):

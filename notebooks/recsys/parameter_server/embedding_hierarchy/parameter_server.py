@@ -166,7 +166,7 @@ class EmbeddingTable:
             rows = torch.from_numpy(host).to(self.cache.device, self.default.dtype)
             there = torch.from_numpy(np.flatnonzero(found)).to(self.cache.device)
             self.cache.replace(keys[there], rows[there])
-        self.counts["bytes"] += rows.nbytes  # across the link
+            self.counts["bytes"] += rows.nbytes  # across the link
         rows[torch.from_numpy(np.flatnonzero(~found)).to(rows.device)] = self.default
         return rows
 

@@ -1,5 +1,6 @@
 """Child processes that do not outlive this one, however it ends; servers among them."""
 
+import contextlib
 import ctypes
 import signal
 import socket
@@ -38,17 +39,16 @@ class Server:
     def run(self, command, answers, **how):
         """The server itself once `answers()` is true; RuntimeError where it is not in `wait_s`.
 
-        `answers` is asked again after each OSError.
+        `answers` is asked again until then; an OSError is a no.
         """
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": "/"}
         self.process = start(command, **quiet, **how)
         ends = time.monotonic() + self.wait_s
         while time.monotonic() < ends and self.process.poll() is None:
-            try:
+            with contextlib.suppress(OSError):
                 if answers():
                     return self
-            except OSError:
-                time.sleep(0.02)
+            time.sleep(0.02)
         self.kill()
         raise RuntimeError(f"{command[0]} did not answer at {self.address} in {self.wait_s} s")
 

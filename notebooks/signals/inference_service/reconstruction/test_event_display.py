@@ -2,28 +2,13 @@
 
 import base64
 import json
-import shutil
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 SCRIPT = Path(__file__).with_name("event_display.js").read_text(encoding="utf-8")
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-pytest.importorskip("playwright")
-pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no Chromium")
 HITS = [[10, 20, 0], [60, 70, 1], [61, 140, 2]]
 SAID = [[90, 8, 2, 1], [10, 85, 5, 3], [10, 60, 30, 80]]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        made = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield made
-        made.close()
 
 
 def visit(browser, image, wide=1000):

@@ -1,31 +1,15 @@
 """The measured grid in a browser: it begins at the knee, and says what was measured."""
 
 import json
-import shutil
 from pathlib import Path
 
-import pytest
-
 SCRIPT = Path(__file__).with_name("load_grid.js").read_text(encoding="utf-8")
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-pytest.importorskip("playwright")
-pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no Chromium")
 RATES = {-1: [100, 110, 120], 0: [90, 300, 310], 2000: [50, 150, 305]}
 GRID = [
     [clients, delay, rate, 10.0, 20.0, 1.5]
     for delay, rates in RATES.items()
     for clients, rate in zip((1, 4, 8), rates, strict=True)
 ]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        made = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield made
-        made.close()
 
 
 def visit(browser, grid):
