@@ -5,8 +5,9 @@ Engel et al. 2020, *DDSP: Differentiable Digital Signal Processing*: audio = Σ_
 A·c_k·sin(2π·k·φ), with φ the running sum of f0 / sample rate, and noise shaped by a filter for
 each frame. Written anew from the equations. Three choices of ours: the phase is summed in
 float64 once per frame and is a parabola between frames; a partial sounds between two frames
-only if it stays below half of the sample rate at both; the noise is a hash of (seed, sample's
-number), so that any chunk of it can be made alone, in Python and in JavaScript alike.
+only if it stays below half of the sample rate at both, so while one crosses, for one hop, its
+share is missing; the noise is a hash of (seed, sample's number), so that any chunk of it can
+be made alone, in Python and in JavaScript alike.
 
 Shapes: `B` sounds, `T` frames, `K` partials, `M` bands of noise, `N` = T·hop samples. f0 in Hz,
 phases in cycles. A frame's controls hold at its first sample; between frames f0 goes straight
@@ -34,20 +35,15 @@ def synthesise(f0_BT, amplitude_BT, harmonics_BTK, sample_rate, hop):
     """
     checked(f0_BT, amplitude_BT, harmonics_BTK, sample_rate, hop)
     partials_BTK = amplitude_BT[..., None] * below_nyquist(f0_BT, harmonics_BTK, sample_rate)
-    held_f0, held_partials = _held(f0_BT), _held(partials_BTK)
-    return bank(held_f0, held_partials, sample_rate, hop)[0]
+    held = (torch.cat([one, one[:, -1:]], 1) for one in (f0_BT, partials_BTK))
+    return bank(*held, sample_rate, hop)[0]
 
 
 def below_nyquist(f0_BT, harmonics_BTK, sample_rate):
     """Shares of shape (B, T, K) that sum to one over the partials below half of the sample
     rate; all zero if none is.
     """
-    numbers_K = torch.arange(
-        1, harmonics_BTK.shape[-1] + 1, device=f0_BT.device, dtype=f0_BT.dtype
-    )
-    kept_BTK = harmonics_BTK * (f0_BT[..., None] * numbers_K < sample_rate / 2).to(
-        harmonics_BTK.dtype
-    )
+    kept_BTK = harmonics_BTK * (f0_BT[..., None] * _numbers(harmonics_BTK) < sample_rate / 2)
     return kept_BTK / kept_BTK.sum(-1, keepdim=True).clamp_min(torch.finfo(kept_BTK.dtype).tiny)
 
 
@@ -61,9 +57,7 @@ def bank(f0_BT, partials_BTK, sample_rate, hop, phase_B=None, block=BLOCK):
     the speed.
     """
     phase_BTh, last_B = phases(f0_BT, sample_rate, hop, phase_B)
-    numbers_K1 = torch.arange(
-        1, partials_BTK.shape[-1] + 1, device=f0_BT.device, dtype=partials_BTK.dtype
-    )[:, None]
+    numbers_K1 = _numbers(partials_BTK)[:, None]
     highest_BT11 = torch.maximum(f0_BT[:, :-1], f0_BT[:, 1:])[..., None, None]
     fade_h = fade(hop, partials_BTK)
     fades_2h, sounds = torch.stack([fade_h, 1 - fade_h]), []
@@ -71,11 +65,9 @@ def bank(f0_BT, partials_BTK, sample_rate, hop, phase_B=None, block=BLOCK):
         part = slice(at, at + block)
         angle_BTh = (2 * math.pi * phase_BTh[:, part]).to(partials_BTK.dtype)
         sines_BTKh = torch.sin(angle_BTh[..., None, :] * numbers_K1)
-        pair_BT2K = torch.stack(
-            [partials_BTK[:, :-1][:, part], partials_BTK[:, 1:][:, part]], -2
-        )
+        ends = partials_BTK[:, :-1][:, part], partials_BTK[:, 1:][:, part]
         below_BT1K = (highest_BT11[:, part] * numbers_K1 < sample_rate / 2).transpose(-1, -2)
-        ends_BT2h = (pair_BT2K * below_BT1K) @ sines_BTKh
+        ends_BT2h = (torch.stack(ends, -2) * below_BT1K) @ sines_BTKh
         sounds.append((ends_BT2h * fades_2h).sum(-2).flatten(1))
     empty = partials_BTK.new_zeros(len(f0_BT), 0)
     return torch.cat([empty, *sounds], 1), last_B
@@ -92,12 +84,10 @@ def phases(f0_BT, sample_rate, hop, phase_B=None):
     whole_BT = (hop * start_BT + step_BT * hop * (hop - 1) / 2) / sample_rate
     after_BT = whole_BT.cumsum(1) + (0 if phase_B is None else phase_B[:, None])
     j_h = torch.arange(hop, device=f0_BT.device, dtype=torch.float64)
-    within = (
-        start_BT[..., None] * (j_h + 1) + step_BT[..., None] * (j_h * (j_h + 1) / 2)
-    ) / sample_rate
+    within = start_BT[..., None] * (j_h + 1) + step_BT[..., None] * (j_h * (j_h + 1) / 2)
     before_BT = after_BT - whole_BT
     last_B = after_BT[:, -1] % 1 if after_BT.shape[1] else phase_B
-    return (before_BT[..., None] % 1 + within) % 1, last_B
+    return (before_BT[..., None] % 1 + within / sample_rate) % 1, last_B
 
 
 def fade(hop, like):
@@ -124,43 +114,34 @@ def synthesise_reference(f0_T, amplitude_T, harmonics_TK, sample_rate, hop):
                 continue
             ends = []
             for frame in (t, u):
-                below = [
-                    h
-                    for i, h in enumerate(harmonics_TK[frame], 1)
-                    if i * f0_T[frame] < sample_rate / 2
-                ]
-                ends.append(
-                    amplitude_T[frame] * harmonics_TK[frame][k - 1] / sum(below)
-                    if sum(below)
-                    else 0.0
-                )
-            value += (weight * ends[0] + (1 - weight) * ends[1]) * math.sin(
-                2 * math.pi * k * phase
-            )
+                shares = enumerate(harmonics_TK[frame], 1)
+                below = sum(h for i, h in shares if i * f0_T[frame] < sample_rate / 2)
+                share = harmonics_TK[frame][k - 1] / below if below else 0.0
+                ends.append(amplitude_T[frame] * share)
+            tone = math.sin(2 * math.pi * k * phase)
+            value += (weight * ends[0] + (1 - weight) * ends[1]) * tone
         sound.append(value)
     return sound
 
 
 def synthesise_plain(f0_BT, amplitude_BT, harmonics_BTK, sample_rate, hop):
-    """The same sound as most would write it: every envelope at the sample rate, one running sum
-    for each partial.
+    """The same sound as most would write it: every envelope at the sample rate, all at once.
 
     It keeps several tensors of N·K numbers alive; the race times it beside `synthesise`.
     """
     partials_BTK = amplitude_BT[..., None] * below_nyquist(f0_BT, harmonics_BTK, sample_rate)
-    here, there = torch.arange(f0_BT.shape[1]).repeat_interleave(hop), 1
-    there = (here + there).clamp_max(f0_BT.shape[1] - 1)
+    here = torch.arange(f0_BT.shape[1]).repeat_interleave(hop)
+    there = (here + 1).clamp_max(f0_BT.shape[1] - 1)
     j_N = torch.arange(len(here)) % hop
     f0_BN = f0_BT[:, here] + (f0_BT[:, there] - f0_BT[:, here]) * j_N / hop
     fade_N1 = fade(hop, partials_BTK)[j_N][:, None]
     envelope_BNK = partials_BTK[:, here] * fade_N1 + partials_BTK[:, there] * (1 - fade_N1)
-    numbers_K = torch.arange(1, partials_BTK.shape[-1] + 1, dtype=f0_BN.dtype)
+    numbers_K = _numbers(partials_BTK)
     highest_BN1 = torch.maximum(f0_BT[:, here], f0_BT[:, there])[..., None]
     envelope_BNK = envelope_BNK * (highest_BN1 * numbers_K < sample_rate / 2)
-    angles_BNK = torch.cumsum(
-        2 * math.pi * f0_BN[..., None].double() * numbers_K / sample_rate, 1
-    )
-    return (envelope_BNK * torch.sin(angles_BNK).to(envelope_BNK.dtype)).sum(-1)
+    cycles_BN = torch.cumsum(f0_BN.double() / sample_rate, 1) % 1
+    angles_BN1 = (2 * math.pi * cycles_BN).to(envelope_BNK.dtype)[..., None]
+    return (envelope_BNK * torch.sin(angles_BN1 * numbers_K)).sum(-1)
 
 
 def white_noise(first, count, seed=0, device=None):
@@ -197,20 +178,15 @@ def filtered_noise(magnitudes_BTM, hop, first=0, seed=0, tail_BL=None):
     """
     B, T, M = magnitudes_BTM.shape
     taps_BTL = magnitudes_BTM @ impulse_matrix(M, magnitudes_BTM)
-    noise_Th = (
-        white_noise(first, T * hop, seed, magnitudes_BTM.device)
-        .to(magnitudes_BTM.dtype)
-        .view(T, hop)
-    )
+    noise = white_noise(first, T * hop, seed, magnitudes_BTM.device)
+    noise_Th = noise.to(magnitudes_BTM.dtype).view(T, hop)
     length = taps_BTL.shape[-1]
     size = 1 << (hop + length - 1).bit_length()
     product = torch.fft.rfft(taps_BTL, size) * torch.fft.rfft(noise_Th, size)
     pieces_BTs = torch.fft.irfft(product, size)[..., : hop + length]
     total = (T - 1) * hop + hop + length
-    shaped = pieces_BTs.transpose(1, 2)
-    sound = torch.nn.functional.fold(
-        shaped, (1, total), (1, hop + length), stride=(1, hop)
-    ).reshape(B, total)
+    shape = {"output_size": (1, total), "kernel_size": (1, hop + length), "stride": (1, hop)}
+    sound = torch.nn.functional.fold(pieces_BTs.transpose(1, 2), **shape).reshape(B, total)
     if tail_BL is not None:
         sound = torch.cat([sound[:, :length] + tail_BL, sound[:, length:]], 1)
     return sound[:, : T * hop], sound[:, T * hop :]
@@ -234,45 +210,34 @@ def filtered_noise_reference(magnitudes_TM, hop, seed=0):
         for tap in range(length):
             angle = 2 * math.pi * (tap - length // 2) / length
             inner = sum(2 * m * math.cos(k * angle) for k, m in enumerate(magnitudes[1:-1], 1))
-            value = (
-                magnitudes[0] + inner + magnitudes[-1] * math.cos(angle * length / 2)
-            ) / length
-            value *= 0.5 - 0.5 * math.cos(2 * math.pi * tap / length)
+            value = magnitudes[0] + inner + magnitudes[-1] * math.cos(angle * length / 2)
+            value *= (0.5 - 0.5 * math.cos(2 * math.pi * tap / length)) / length
             for j in range(hop):
                 sound[t * hop + j + tap] += value * noise[t * hop + j]
     return sound[length // 2 : length // 2 + len(magnitudes_TM) * hop]
 
 
 def checked(f0_BT, amplitude_BT, harmonics_BTK, sample_rate, hop):
-    """None; ValueError where shapes, rate or hop do not fit."""
-    if (
-        f0_BT.ndim != 2
-        or amplitude_BT.shape != f0_BT.shape
-        or harmonics_BTK.shape[:-1] != f0_BT.shape
-    ):
-        got = (
-            f"f0 {tuple(f0_BT.shape)}, amplitude {tuple(amplitude_BT.shape)}, "
-            f"harmonics {tuple(harmonics_BTK.shape)}"
-        )
+    """None; ValueError where shapes, values, rate or hop do not fit."""
+    shapes = [tuple(one.shape) for one in (f0_BT, amplitude_BT, harmonics_BTK)]
+    if len(shapes[0]) != 2 or shapes[1] != shapes[0] or shapes[2][:-1] != shapes[0]:
         raise ValueError(
-            f"{got} came; (B, T), (B, T) and (B, T, K) are allowed: one value a frame"
+            f"f0, amplitude and harmonics of shapes {shapes} came; (B, T), (B, T) and "
+            "(B, T, K) are allowed: one value a frame"
         )
     if not f0_BT.shape[1] or not harmonics_BTK.shape[-1]:
-        raise ValueError(
-            f"harmonics of shape {tuple(harmonics_BTK.shape)}: at least one frame "
-            "and one partial are needed"
-        )
+        raise ValueError(f"harmonics of shape {shapes[2]}: a frame and a partial are needed")
     if not (sample_rate > 0 and hop >= 1 and hop == int(hop)):
         raise ValueError(
-            f"sample rate {sample_rate}, hop {hop}: a rate above 0 and a whole hop "
-            "of at least 1 are allowed"
+            f"sample rate {sample_rate}, hop {hop}: a rate above 0 and a whole hop of at "
+            "least 1 are allowed"
         )
-    if not torch.isfinite(f0_BT).all() or (f0_BT < 0).any():
-        raise ValueError(
-            "f0 holds a negative number, an infinity or NaN; frequencies of 0 Hz "
-            "or more are allowed"
-        )
+    values = {"f0": f0_BT, "amplitude": amplitude_BT, "harmonics": harmonics_BTK}
+    right = torch.stack([(torch.isfinite(one) & (one >= 0)).all() for one in values.values()])
+    if not right.all():  # one wait of a GPU, not three
+        wrong = " and ".join(n for n, one in zip(values, right, strict=True) if not one)
+        raise ValueError(f"a negative number, infinity or NaN in {wrong}; 0 or more is allowed")
 
 
-def _held(values):
-    return torch.cat([values, values[:, -1:]], 1)
+def _numbers(partials):
+    return torch.arange(1, partials.shape[-1] + 1, device=partials.device, dtype=partials.dtype)

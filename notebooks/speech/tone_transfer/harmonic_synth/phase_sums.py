@@ -1,9 +1,10 @@
 """Running sums of a phase in few digits: which survive, and for how long.
 
 A sum of f0 grows without bound while its digits are fixed, so the phase, of which only the part
-within one turn is heard, loses a digit each time the sum doubles. The article's fix: sum in
-full precision, take the remainder of a turn, and only then store few digits. Phases in radians
-here, as shaders keep them.
+within one turn is heard, loses a digit each time the sum doubles. The article sums in float32,
+takes the remainder of a turn, and only then stores few digits. That mends the storing. What is
+left grows slowly: increments and the turn itself, rounded to float32, are a pitch that is a
+little off, and that adds up. Float64 ends it. Phases in radians, as shaders keep them.
 
 Shapes: `N` samples. All functions take increments (N,) in radians, float64, and give phases
 (N,).
@@ -27,22 +28,15 @@ def naive(steps_N, dtype=np.float32):
     return np.cumsum(steps_N.astype(dtype), dtype=dtype)
 
 
-def parallel_scan(steps_N, dtype=np.float32):
+def parallel_scan(steps_N, dtype=np.float32, modulo=False):
     """Every step adds the value 1, 2, 4, … places before (Hillis and Steele 1986): log2 N
-    passes, each rounded.
+    passes, each rounded; with `modulo`, taken back into one turn after each.
     """
-    total, reach = steps_N.astype(dtype), 1
-    while reach < len(total):
-        total[reach:] = total[reach:] + total[:-reach]
-        reach *= 2
-    return total
-
-
-def modulo_scan(steps_N, dtype=np.float32):
-    """The parallel scan with the remainder of a turn after each pass: sums never grow."""
     total, reach, turn = steps_N.astype(dtype), 1, dtype(TURN)
     while reach < len(total):
-        total[reach:] = (total[reach:] + total[:-reach]) % turn
+        total[reach:] = total[reach:] + total[:-reach]
+        if modulo:
+            total[reach:] %= turn
         reach *= 2
     return total
 
@@ -60,19 +54,17 @@ def chunked(steps_N, dtype=np.float32, chunk=CHUNK):
     return ((inside + starts[:, None]) % turn).reshape(-1)[: len(steps_N)]
 
 
-def wide_stored(steps_N, dtype=np.float16):
-    """The article's fix: summed wide, taken back into one turn, then stored in few digits."""
-    return exact(steps_N).astype(dtype)
-
-
 WAYS = {
     "one by one, float32": naive,
     "one by one, float16": lambda steps: naive(steps, np.float16),
-    "parallel scan, float32": parallel_scan,
-    "parallel scan with modulo, float32": modulo_scan,
     "chunks with modulo, float32": chunked,
     "chunks with modulo, float16": lambda steps: chunked(steps, np.float16),
-    "summed wide, modulo, stored in float16": wide_stored,
+    "parallel scan, float32": parallel_scan,
+    "scan with modulo, float32": lambda steps: parallel_scan(steps, modulo=True),
+    "the same, stored in float16: the article's": lambda steps: parallel_scan(
+        steps, modulo=True
+    ).astype(np.float16),
+    "float64, modulo, stored in float16": lambda steps: exact(steps).astype(np.float16),
 }
 
 

@@ -59,9 +59,8 @@ def midi_file(notes, program, seed=0):
         events.append((start, bytes([0x90, note, 90])))
         depth = float(random.choice([0, 0.15, 0.3]))
         for u in np.arange(0, length, 0.01):
-            bend = glide * max(0.0, 1 - u / 0.15) + depth * np.sin(2 * np.pi * 5.5 * u) * min(
-                1, u / 0.3
-            )
+            waver = depth * np.sin(2 * np.pi * 5.5 * u) * min(1, u / 0.3)
+            bend = glide * max(0.0, 1 - u / 0.15) + waver
             value = int(np.clip(8192 + bend / 2 * 8192, 0, 16383))
             swell = int(127 * loud * (0.6 + 0.4 * np.sin(np.pi * min(1, u / length))))
             events.append((start + u - 1e-4, bytes([0xE0, value & 127, value >> 7])))
@@ -108,9 +107,8 @@ def rendered(name, seed, seconds=SECONDS, timeout_s=60):
         told += [str(wave), bank, str(midi)]
         done = subprocess.run(told, capture_output=True, timeout=timeout_s, check=False)
         if done.returncode or not wave.exists():
-            raise RuntimeError(
-                f"fluidsynth failed: {done.stderr.decode(errors='replace')[-300:]}"
-            )
+            said = done.stderr.decode(errors="replace")[-300:]
+            raise RuntimeError(f"fluidsynth failed: {said}")
         sound, rate = soundfile.read(wave, dtype="float32")
     sound = resampled(sound.mean(1), rate)[: round(seconds * SAMPLE_RATE)]
     return np.pad(sound, (0, round(seconds * SAMPLE_RATE) - len(sound)))
@@ -123,11 +121,8 @@ KEPT = dict.fromkeys(("bansuri", "shehnai", "sarangi"), (0, HELD_OUT)) | {"oboe"
 def kept(name):
     """The phrases of an instrument that come with the slice, {seed: samples}, without loss:
     a lossy format changes quiet spectra."""
-    folder = HERE / "phrases"
-    return {
-        seed: soundfile.read(folder / f"{name}_{seed}.flac", dtype="float32")[0]
-        for seed in KEPT[name]
-    }
+    files = {seed: HERE / "phrases" / f"{name}_{seed}.flac" for seed in KEPT[name]}
+    return {seed: soundfile.read(file, dtype="float32")[0] for seed, file in files.items()}
 
 
 def keep(folder=HERE / "phrases"):
@@ -135,10 +130,8 @@ def keep(folder=HERE / "phrases"):
     folder.mkdir(exist_ok=True)
     for name, seeds in KEPT.items():
         for seed in seeds:
-            sound = rendered(name, seed, KEPT_SECONDS)
-            soundfile.write(
-                folder / f"{name}_{seed}.flac", sound, SAMPLE_RATE, subtype="PCM_16"
-            )
+            file = folder / f"{name}_{seed}.flac"
+            soundfile.write(file, rendered(name, seed, KEPT_SECONDS), SAMPLE_RATE, "PCM_16")
 
 
 def clip(folder, name):

@@ -11,6 +11,7 @@ Shapes: `N` samples at 16 kHz, `T` = N // 64 frames, frame t centred at its firs
 lags. All float64: the page's JavaScript computes the same numbers.
 """
 
+import cmath
 import math
 from typing import NamedTuple
 
@@ -18,10 +19,7 @@ import numpy as np
 import torch
 
 SAMPLE_RATE, HOP = 16_000, 64
-WINDOW, SPAN = (
-    1024,
-    2048,
-)  # samples compared, and samples looked at: WINDOW + the longest lag fit
+WINDOW, SPAN = 1024, 2048  # samples compared, and looked at: the longest lag fits, too
 F0_LOW, F0_HIGH = 60.0, 1500.0  # Hz
 BEFORE = 576  # samples of a span before its frame: half of a window, and of a middling lag
 DIP = 0.15  # a dip of the normalised difference below this is taken as the pitch
@@ -48,13 +46,10 @@ class Features(NamedTuple):
 
 
 def features(sound_N, margin=0):
-    """The `Features` of a sound (N,) at 16 kHz.
-
-        # about 440
-        features(torch.sin(torch.arange(16_000) * 2 * torch.pi * 440 / 16_000)).f0[100]
+    """The `Features` of a sound (N,) at 16 kHz: `features(sound).f0[100]`, at 0.4 s.
 
     `margin`: samples at both ends that are context, a multiple of 64; their frames are left
-    out.
+    out. Raises ValueError for another shape, NaN or infinity.
     """
     sound_N = torch.as_tensor(sound_N).detach().double()
     if sound_N.ndim != 1 or len(sound_N) < HOP:
@@ -62,6 +57,7 @@ def features(sound_N, margin=0):
             f"a sound of shape {tuple(sound_N.shape)} came; one channel of at least "
             f"{HOP} samples is allowed"
         )
+    finite(sound_N)
     first, count = margin // HOP, len(sound_N) // HOP - 2 * (margin // HOP)
     spans_TS = spans(sound_N)[first : first + count]
     middle, found = BEFORE - SPECTRUM // 2, []
@@ -70,6 +66,12 @@ def features(sound_N, margin=0):
         rms = short_TS.square().mean(1).sqrt()
         found.append((*yin(part_TS), loudness_of(spectrum_power(short_TS)), rms))
     return Features(*(torch.cat(one) for one in zip(*found, strict=True)))
+
+
+def finite(sound_N):
+    """None; ValueError where a sample is no number."""
+    if not torch.isfinite(sound_N).all():
+        raise ValueError("the sound holds NaN or infinity; finite samples are allowed")
 
 
 def frames(sound_N, size):
@@ -108,12 +110,7 @@ def difference(spans_TS):
 
 def difference_reference(span, lags):
     """The same for one span as a list of floats: two loops."""
-    middle = sum(span) / len(span)
-    return (
-        [sum((span[i] - span[i + lag]) ** 2 for i in range(WINDOW)) for lag in range(lags)]
-        if middle == middle
-        else []
-    )
+    return [sum((span[i] - span[i + lag]) ** 2 for i in range(WINDOW)) for lag in range(lags)]
 
 
 def yin(spans_TS):
@@ -129,16 +126,11 @@ def yin(spans_TS):
     silent = sums[:, -1] < 1e-9
     low, high = shortest_lag(), longest_lag()
     inside = normal_TL[:, low : high + 1]
-    dips = (inside <= normal_TL[:, low - 1 : high]) & (
-        inside < normal_TL[:, low + 1 : high + 2]
-    )
+    before, after = normal_TL[:, low - 1 : high], normal_TL[:, low + 1 : high + 2]
+    dips = (inside <= before) & (inside < after)
     deep = dips & (inside < DIP)
-    first = (
-        torch.where(
-            deep.any(1), deep.double().argmax(1), torch.where(dips, inside, 9.0).argmin(1)
-        )
-        + low
-    )
+    deepest = torch.where(dips, inside, 9.0).argmin(1)
+    first = low + torch.where(deep.any(1), deep.double().argmax(1), deepest)
     a, b, c = (normal_TL.gather(1, (first + step)[:, None])[:, 0] for step in (-1, 0, 1))
     bend = a - 2 * b + c
     shift = torch.where(bend > 1e-12, (a - c) / (2 * bend.clamp_min(1e-12)), 0.0).clamp(-1, 1)
@@ -195,9 +187,8 @@ def loudness_of(power_TF):
     """Loudness from 0 (−80 dB) to 1 (0 dB), shape (T,): the weighted power of all bins, of a
     frame.
     """
-    power = (power_TF * a_weights(power_TF.shape[1])).sum(
-        1
-    ) / 1.5  # a Hann window spreads a tone's power over 1.5 bins
+    # a Hann window spreads a tone's power over 1.5 bins
+    power = (power_TF * a_weights(power_TF.shape[1])).sum(1) / 1.5
     return (1 + 10 * torch.log10(power.clamp_min(1e-12)) / RANGE_DB).clamp(0, 1)
 
 
@@ -205,17 +196,11 @@ def loudness_reference(frame):
     """Loudness of one frame as a list of floats: the sum of each bin written out."""
     size = len(frame)
     window = [0.5 - 0.5 * math.cos(2 * math.pi * n / size) for n in range(size)]
+    values = [x * w for x, w in zip(frame, window, strict=True)]
     weights, power = a_weights(size // 2 + 1).tolist(), 0.0
     for k, weight in enumerate(weights):
-        real = sum(
-            x * w * math.cos(2 * math.pi * k * n / size)
-            for n, (x, w) in enumerate(zip(frame, window, strict=True))
-        )
-        imag = sum(
-            x * w * math.sin(2 * math.pi * k * n / size)
-            for n, (x, w) in enumerate(zip(frame, window, strict=True))
-        )
-        power += weight * (real**2 + imag**2) * (2 / sum(window)) ** 2
+        turned = (x * cmath.exp(2j * math.pi * k * n / size) for n, x in enumerate(values))
+        power += weight * abs(sum(turned)) ** 2 * (2 / sum(window)) ** 2
     return min(1.0, max(0.0, 1 + 10 * math.log10(max(power / 1.5, 1e-12)) / RANGE_DB))
 
 

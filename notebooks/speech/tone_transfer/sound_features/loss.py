@@ -43,9 +43,8 @@ def magnitudes(sound_BN, size):
     """
     window = torch.hann_window(size, device=sound_BN.device, dtype=sound_BN.dtype)
     spectrum = torch.stft(sound_BN, size, size // 4, window=window, return_complex=True)
-    return (
-        spectrum.real.square() + spectrum.imag.square() + 1e-14
-    ).sqrt()  # a gradient at silence, too
+    # the little gives silence a gradient, too
+    return (spectrum.real.square() + spectrum.imag.square() + 1e-14).sqrt()
 
 
 def spectral_loss_reference(got, want, sizes):
@@ -53,24 +52,18 @@ def spectral_loss_reference(got, want, sizes):
     total = 0.0
     for size in sizes:
         pairs = list(zip(_reference(got, size), _reference(want, size), strict=True))
-        total += sum(abs(a - b) for a, b in pairs) / len(pairs)
-        total += sum(abs(math.log(a + FLOOR) - math.log(b + FLOOR)) for a, b in pairs) / len(
-            pairs
-        )
+        logs = (abs(math.log(a + FLOOR) - math.log(b + FLOOR)) for a, b in pairs)
+        total += (sum(abs(a - b) for a, b in pairs) + sum(logs)) / len(pairs)
     return total
 
 
 def _reference(sound, size):
-    half = size // 2
+    half, turn = size // 2, 2 * math.pi / size
     padded = [*sound[half:0:-1], *sound, *sound[-2 : -half - 2 : -1]]
-    found = []
+    window, found = [0.5 - 0.5 * math.cos(turn * n) for n in range(size)], []
     for start in range(0, len(padded) - size + 1, size // 4):
         for k in range(half + 1):
-            turned = (
-                padded[start + n]
-                * (0.5 - 0.5 * math.cos(2 * math.pi * n / size))
-                * cmath.exp(-2j * math.pi * k * n / size)
-                for n in range(size)
-            )
-            found.append(math.sqrt(abs(sum(turned)) ** 2 + 1e-14))
+            wave = (padded[start + n] * window[n] for n in range(size))
+            turned = sum(x * cmath.exp(-1j * turn * k * n) for n, x in enumerate(wave))
+            found.append(math.sqrt(abs(turned) ** 2 + 1e-14))
     return found

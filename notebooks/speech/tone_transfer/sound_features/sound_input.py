@@ -1,8 +1,8 @@
 """What somebody hands in: read, mended where that can be said, or refused in words that help.
 
 Mended and said: another sample rate, two channels, clipping, more than half a minute. Refused:
-what is no sound, silence, noise, several notes at once. The page's script says the same
-sentences.
+what is no sound, silence, noise, several notes at once where that can be told. The page's
+script says the same sentences.
 
 Shapes: `N` samples.
 """
@@ -20,11 +20,9 @@ from . import analysis as sf
 
 LONGEST_S, SHORTEST_S = 30, 0.5
 CLIPPED = 0.002  # share of samples in a run at the largest value
-PITCHED = 0.25  # of the audible frames need a pitch
+PITCHED = 0.4  # of the audible frames need a pitch
 FLAT = 0.1  # spectral flatness above which a sound without pitch is called noise
-# share of power in the first three partials below which a pitch is several notes' common
-# measure
-HOLLOW = 0.02
+HOLLOW = 1e-3  # of the strongest partial's power: a partial below it is missing
 
 
 class Heard(NamedTuple):
@@ -61,8 +59,7 @@ def heard(values_NC, rate, whole_s=None):
     values = values[:, None] if values.ndim == 1 else values
     if not 4_000 <= rate <= 192_000:
         raise ValueError(f"a sample rate of {rate} Hz came; 4,000 to 192,000 Hz are allowed")
-    if not np.isfinite(values).all():
-        raise ValueError("the sound holds NaN or infinity; finite samples are allowed")
+    sf.finite(torch.from_numpy(values))
     whole_s, remarks = len(values) / rate if whole_s is None else whole_s, []
     if whole_s < SHORTEST_S:
         raise ValueError(
@@ -77,7 +74,7 @@ def heard(values_NC, rate, whole_s=None):
     if rate != sf.SAMPLE_RATE:
         lost = " What lies above 4 kHz is not in it." if rate <= 8_000 else ""
         remarks.append(f"Resampled from {rate:,} to {sf.SAMPLE_RATE:,} Hz.{lost}")
-    if clipped(values[:, 0]) > CLIPPED:
+    if max(clipped(channel) for channel in values.T) > CLIPPED:
         remarks.append(
             "The sound is clipped: its pitch holds, its loudness is squeezed. "
             "Record it at a lower level."
@@ -90,12 +87,12 @@ def heard(values_NC, rate, whole_s=None):
 
 def clipped(values_N):
     """The share of samples that equal the two before them, near the largest value: a wave cut
-    flat.
+    flat. A lossy format or a resampler hides it.
     """
     size = np.abs(values_N)
     near = size[2:] >= 0.999 * size.max()
     flat = (values_N[2:] == values_N[1:-1]) & (values_N[1:-1] == values_N[:-2])
-    return float((near & flat).mean()) if size.max() > 0.25 else 0.0
+    return float((near & flat).mean()) if size.max() > 0.02 else 0.0
 
 
 def refuse(sound_N, found):
@@ -127,25 +124,18 @@ def flatness(sound_N):
 
 
 def hollow(sound_N, found, every=25):
-    """Whether most pitched frames have next to nothing at their first three partials: a chord's
-    common measure.
+    """Whether in most pitched frames the first partial is missing, and three or more of the
+    first seven: a chord whose common measure YIN took for a note.
+
+    Two voices an octave apart have no holes, nor a voice three times as loud as the others.
     """
     picked = torch.nonzero(found.voiced).flatten()[::every]
-    spans = sf.spans(sound_N.double())[picked]
-    window = torch.hann_window(sf.SPAN, periodic=True, dtype=torch.float64)
-    at = torch.arange(sf.SPAN, dtype=torch.float64) * 2 * torch.pi / sf.SAMPLE_RATE
-    low = torch.zeros(len(picked), dtype=torch.float64)
-    for partial in (1, 2, 3):
-        angle = at * found.f0[picked, None] * partial
-        low += (
-            torch.complex(
-                (spans * window * angle.cos()).sum(1), (spans * window * angle.sin()).sum(1)
-            )
-            .abs()
-            .square()
-        )
-    total = (spans * window).square().sum(1) * window.square().sum() / 2
-    return bool((low < HOLLOW * total).double().mean() > 0.5)
+    power_PF = sf.spectrum_power(sf.spans(sound_N.double())[picked])
+    at_P7 = (found.f0[picked, None] * torch.arange(1, 8) * sf.SPAN / sf.SAMPLE_RATE).round()
+    bins = (at_P7[..., None].long() + torch.arange(-2, 3)).clamp(0, power_PF.shape[1] - 1)
+    partials_P7 = power_PF.gather(1, bins.flatten(1)).view(len(picked), 7, 5).sum(2)
+    missing_P7 = partials_P7 < HOLLOW * partials_P7.amax(1, keepdim=True)
+    return bool((missing_P7[:, 0] & (missing_P7.sum(1) >= 3)).double().mean() > 0.5)
 
 
 def resampled(sound, rate):
@@ -153,6 +143,5 @@ def resampled(sound, rate):
     if rate == sf.SAMPLE_RATE:
         return sound
     common = np.gcd(int(rate), sf.SAMPLE_RATE)
-    return resample_poly(sound, sf.SAMPLE_RATE // common, int(rate) // common).astype(
-        np.float32
-    )
+    made = resample_poly(sound, sf.SAMPLE_RATE // common, int(rate) // common)
+    return made.astype(np.float32)

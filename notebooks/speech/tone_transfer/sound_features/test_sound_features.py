@@ -19,6 +19,10 @@ def tone(f0, partials=6):
     return 0.3 * sum(torch.sin(2 * math.pi * k * f0 * AT) / k for k in range(1, partials + 1))
 
 
+def chord(*notes):
+    return sum(tone(note, 4) / len(notes) for note in notes).numpy()
+
+
 def test_yin_equals_the_reference():
     noisy = tone(233) + 0.05 * torch.randn(
         16_000, generator=torch.Generator().manual_seed(0), dtype=torch.float64
@@ -107,9 +111,32 @@ def test_the_losss_gradient_is_the_finite_difference_and_silence_has_one():
     assert torch.isfinite(silent.grad).all()
 
 
+def test_the_loss_adds_six_sizes_and_hears_silence():
+    a, b = 0.1 * torch.randn(2, 1, 5_000, generator=torch.Generator().manual_seed(0))
+    each = [spectral_loss(a, b, (size,)) for size in (2048, 1024, 512, 256, 128, 64)]
+    assert float(spectral_loss(a, b)) == pytest.approx(float(sum(each)), rel=1e-5)
+    assert float(spectral_loss(a, a)) == 0
+    quiet = torch.zeros(1, 4_000)
+    quiet[0, 2_000] = 1e-3  # an impulse: magnitudes of 1e-3 · window in the frames that hold it
+    assert 0.5 < float(spectral_loss(quiet, 0 * quiet, (2048,))) < math.log(1e-3 / 1e-5)
+
+
 def test_sounds_of_other_lengths_are_not_compared():
     with pytest.raises(ValueError, match="equal shapes"):
         spectral_loss(torch.zeros(1, 4_000), torch.zeros(1, 4_001))
+
+
+@pytest.mark.parametrize("partials", [range(2, 9), range(3, 26), range(1, 10, 2), [1]])
+def test_one_voice_with_missing_partials_is_no_chord(partials):
+    wave = sum(0.1 * torch.sin(2 * math.pi * 140 * k * AT + k) / k for k in partials)
+    assert sound_input.heard(wave.numpy(), 16_000).remarks == []
+
+
+def test_a_cut_wave_is_told_on_any_channel_at_any_level():
+    wave = np.sin(2 * np.pi * 220 * np.arange(16_000) / 16_000)
+    for level in (0.05, 0.2, 1.0):
+        both = np.stack([0.4 * level * wave, level * np.clip(2 * wave, -0.5, 0.5)], 1)
+        assert any("clipped" in one for one in sound_input.heard(both, 16_000).remarks)
 
 
 @pytest.mark.parametrize("rate", [8_000, 22_050, 48_000])
@@ -133,6 +160,11 @@ def test_a_clean_sine_is_not_called_clipped(level):
         (np.full(16_000, np.nan), 16_000, "NaN"),
         (np.zeros(100), 16_000, "at least 0.5 s"),
         (np.zeros(16_000), 10, "4,000 to 192,000"),
+        (chord(220, 330), 16_000, "several notes"),
+        (chord(262, 330), 16_000, "several notes"),
+        (chord(300, 400), 16_000, "several notes"),
+        (chord(200, 300, 400), 16_000, "several notes"),
+        (chord(262, 330, 392), 16_000, "several notes"),
     ],
 )
 def test_what_cannot_be_used_is_refused(values, rate, told):

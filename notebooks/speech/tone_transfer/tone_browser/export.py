@@ -66,12 +66,10 @@ def exported(decoder):
     names = [f"s{number}" for number in range(len(state))]
     told = {
         "input_names": ["x", *names],
-        "output_names": ["raw", *(f"{name}_next" for name in names)],
+        "dynamic_axes": {k: {1: "frames"} for k in ("x", "raw")},
     }
-    axes = {"x": {1: "frames"}, "raw": {1: "frames"}}
-    return _export(
-        Stepped(decoder).eval(), (torch.zeros(1, 300, 2), *state), dynamic_axes=axes, **told
-    )
+    told["output_names"] = ["raw", *(f"{name}_next" for name in names)]
+    return _export(Stepped(decoder).eval(), (torch.zeros(1, 300, 2), *state), **told)
 
 
 class WholeGraph(torch.nn.Module):
@@ -93,31 +91,24 @@ class WholeGraph(torch.nn.Module):
         segments, hop, count = self.frames - 1, sf.HOP, td.PARTIALS
         numbers_K1 = torch.arange(1, count + 1, dtype=torch.float32)[:, None]
         j_h = torch.arange(hop, dtype=torch.float32)
-        f0_TKh = (f0_1T[0, :-1, None] + (f0_1T[0, 1:] - f0_1T[0, :-1])[:, None] * j_h / hop)[
-            :, None
-        ] * numbers_K1
-        per_frame = (f0_TKh[:, :1] / sf.SAMPLE_RATE).sum(-1)[:, 0]
-        start = torch.cumsum(per_frame, 0) - per_frame
-        cycles = start[:, None, None] + torch.cumsum(f0_TKh[:, :1] / sf.SAMPLE_RATE, -1)
-        fade_h = hs.fade(hop, x_1T2)
+        f0_Th = f0_1T[0, :-1, None] + (f0_1T[0, 1:] - f0_1T[0, :-1])[:, None] * j_h / hop
+        cycles_Th = torch.cumsum(f0_Th.reshape(-1) / sf.SAMPLE_RATE, 0).reshape(segments, hop)
         kept_TK = made.partials[0] * (f0_1T[0, :, None] * numbers_K1[:, 0] < sf.SAMPLE_RATE / 2)
         tones_TK = made.amplitude[0, :, None] * kept_TK / kept_TK.sum(-1, keepdim=True)
+        fade_h = hs.fade(hop, x_1T2)
         envelope = tones_TK[:-1, :, None] * fade_h + tones_TK[1:, :, None] * (1 - fade_h)
         silence = torch.zeros(segments, count, hop)
-        envelope = torch.where(f0_TKh < sf.SAMPLE_RATE / 2, envelope, silence)
-        whole = cycles - torch.floor(cycles)
-        return (envelope * torch.sin(2 * math.pi * whole * numbers_K1)).sum(1).reshape(1, -1)
+        below = f0_Th[:, None] * numbers_K1 < sf.SAMPLE_RATE / 2
+        whole = (cycles_Th - torch.floor(cycles_Th))[:, None]
+        sines = torch.sin(2 * math.pi * whole * numbers_K1)
+        return (torch.where(below, envelope, silence) * sines).sum(1).reshape(1, -1)
 
 
 def exported_whole(decoder, frames):
     """The bytes of an ONNX file of `WholeGraph`."""
     example = (torch.zeros(1, frames, 2), torch.full((1, frames), 220.0))
-    return _export(
-        WholeGraph(decoder, frames).eval(),
-        example,
-        input_names=["x", "f0"],
-        output_names=["sound"],
-    )
+    names = {"input_names": ["x", "f0"], "output_names": ["sound"]}
+    return _export(WholeGraph(decoder, frames).eval(), example, **names)
 
 
 def _export(network, example, **told):
@@ -145,13 +136,17 @@ def filled(file):
             continue
         shape = numpy_helper.from_array(np.array(values.shape, np.int64), f"{one.name}_shape")
         number = numpy_helper.from_array(values.reshape(-1)[:1], "value")
-        fills.append(
-            helper.make_node("ConstantOfShape", [shape.name], [one.name], value=number)
-        )
+        told = [shape.name], [one.name]
+        fills.append(helper.make_node("ConstantOfShape", *told, value=number))
         stored.append(shape)
     others = [node for node in model.graph.node if node.op_type != "Constant"]
-    made = _rebuilt(model, [*fills, *others], stored)
-    return made, before - len(made)
+    ends = model.graph.input, model.graph.output
+    graph = helper.make_graph([*fills, *others], "tone", *ends, stored)
+    made = helper.make_model(
+        graph, opset_imports=model.opset_import, ir_version=model.ir_version
+    )
+    onnx.checker.check_model(made)
+    return made.SerializeToString(), before - len(made.SerializeToString())
 
 
 def _renamed(tensor, name):
@@ -159,15 +154,6 @@ def _renamed(tensor, name):
     made.CopyFrom(tensor)
     made.name = name
     return made
-
-
-def _rebuilt(model, nodes, stored):
-    graph = helper.make_graph(nodes, "tone", model.graph.input, model.graph.output, stored)
-    made = helper.make_model(
-        graph, opset_imports=model.opset_import, ir_version=model.ir_version
-    )
-    onnx.checker.check_model(made)
-    return made.SerializeToString()
 
 
 def run(file, **inputs):
@@ -239,16 +225,15 @@ def live_files(instruments, voice_N, checked="bansuri"):
     """
     voice = (voice_N.clamp(-1, 1) * 32767).round().to(torch.int16)
     wanted = vt.transfer(voice.float() / 32768, instruments[checked]).numpy().astype(np.float32)
-    shapes = {
-        f"s{n}": list(one.shape)
-        for n, one in enumerate(start_state(instruments[checked].decoder))
-    }
+    states = start_state(instruments[checked].decoder)
+    shapes = {f"s{n}": list(one.shape) for n, one in enumerate(states)}
     meta = {"checked": checked, "states": shapes, "instruments": {}}
     files = {"voice.i16": voice.numpy().tobytes(), "wanted.f32": wanted.tobytes()}
     for name, one in instruments.items():
         files[f"{name}.onnx"] = exported(one.decoder)
-        count = td.count(one.decoder)
-        meta["instruments"][name] = {"title": name, **one._asdict(), "decoder": count}
+        meta["instruments"][name] = {"title": name} | dict(
+            zip(one._fields[1:], one[1:], strict=True)
+        )
     for script in ("tone_dsp.js", "tone_gl.js"):
         files[script] = (HERE / script).read_bytes()
     return files | {"meta.json": json.dumps(meta).encode()}

@@ -16,13 +16,9 @@ from pathlib import Path
 HERE = Path(__file__).parent
 NAME = "onnxruntime-web-1.30.0"
 NEEDED = ("ort.wasm.min.js", "ort-wasm-simd-threaded.mjs", "ort-wasm-simd-threaded.wasm")
-OPTIONS = [
-    "--no-sandbox",
-    "--use-angle=swiftshader",
-    "--enable-unsafe-swiftshader",
-    "--ignore-gpu-blocklist",
-]
-OPTIONS += ["--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"]
+OPTIONS = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
+OPTIONS += ["--ignore-gpu-blocklist", "--use-fake-device-for-media-stream"]
+OPTIONS += ["--use-fake-ui-for-media-stream"]
 PAGE = """<!doctype html><title>tone</title><script defer src="live.js"></script>
 <div class="rebuilt-live" data-live="tone" data-megabytes="5"
 data-runtime="onnxruntime-web-1.30.0.js"
@@ -49,10 +45,8 @@ def write(folder, files, home):
 
 def pack(name, files):
     """A classic script that hands files to the book's loader."""
-    told = {
-        file: base64.b64encode(gzip.compress(content, 1)).decode()
-        for file, content in files.items()
-    }
+    packed = {file: gzip.compress(content, 1) for file, content in files.items()}
+    told = {file: base64.b64encode(content).decode() for file, content in packed.items()}
     return f"rebuiltLive.add({json.dumps(name)}, {json.dumps(told)});"
 
 

@@ -139,7 +139,7 @@ function toneDsp() {
 
   function refused(frames, audible, sung, mean, isHollow) {
     if (audible < 0.02 * frames) return "the sound is silent: check the microphone and its level";
-    if (sung < 0.25 * audible) {
+    if (sung < 0.4 * audible) {
       const values = mean.map((value) => value / frames + 1e-12);
       const logs = values.reduce((sum, value) => sum + Math.log(value), 0) / values.length;
       const flat = Math.exp(logs) / (values.reduce((sum, value) => sum + value, 0) / values.length);
@@ -149,23 +149,18 @@ function toneDsp() {
     return isHollow ? "several notes sound at once. One voice at a time is allowed" : "";
   }
 
+  // Is the first partial missing, and three or more of the first seven? A chord whose common measure was taken for a note.
   function hollow(span, f0) {
-    let [low, total, energy] = [0, 0, 0];
-    for (let partial = 1; partial <= 3; partial += 1) {
-      let re = 0;
-      let im = 0;
-      for (let n = 0; n < SPAN; n += 1) {
-        const angle = 2 * Math.PI * n * f0 * partial / RATE;
-        re += span[n] * wide[n] * Math.cos(angle);
-        im += span[n] * wide[n] * Math.sin(angle);
-      }
-      low += re * re + im * im;
-    }
-    for (let n = 0; n < SPAN; n += 1) {
-      total += (span[n] * wide[n]) ** 2;
-      energy += wide[n] ** 2;
-    }
-    return low < 0.02 * total * energy / 2 ? 1 : 0;
+    for (let n = 0; n < SPAN; n += 1) [re[n], im[n]] = [span[n] * wide[n], 0];
+    long(re, im);
+    const partials = Array.from({ length: 7 }, (_, k) => {
+      const at = Math.round(f0 * (k + 1) * SPAN / RATE);
+      let sum = 0;
+      for (let bin = at - 2; bin <= at + 2; bin += 1) sum += re[Math.min(bin, SPAN / 2)] ** 2 + im[Math.min(bin, SPAN / 2)] ** 2;
+      return sum;
+    });
+    const least = 1e-3 * Math.max(...partials);
+    return partials[0] < least && partials.filter((one) => one < least).length >= 3 ? 1 : 0;
   }
 
   const midi = (f0) => 69 + 12 * Math.log2(Math.max(f0, 1e-3) / 440);
@@ -226,7 +221,8 @@ function toneDsp() {
   }
 
   // A synthesiser that takes frames in chunks of any length and carries phase, last frame, noise and its tail over.
-  function player(seed = 0) {
+  // `bank`, if given, makes the tones of a chunk from (frames, phase): WebGL. The phase is summed here, in float64, within one turn.
+  function player(seed = 0, bank = null) {
     let [phase, before, frames] = [0, null, 0];
     const [ahead, filter] = [new Float64Array(2 * BANDS - 2 + HOP), new Float64Array(taps.length)];
     // The sound of the segment between two frames: one sine and one cosine a sample, the partials by their recurrence.
@@ -250,8 +246,18 @@ function toneDsp() {
         }
         sound[j] = value;
       }
-      phase = (phase + (HOP * a.f0 + step * HOP * (HOP - 1) / 2) / RATE) % 1;
       return sound;
+    }
+    const turned = (a, b) => (phase + (HOP * a.f0 + (b.f0 - a.f0) * (HOP - 1) / 2) / RATE) % 1;
+    // The tones of all segments between frames, one after the other.
+    function tones(frames) {
+      const made = [];
+      const whole = bank && frames.length > 1 ? bank(frames, phase) : null;
+      for (let t = 1; t < frames.length; t += 1) {
+        made.push(whole ? whole.subarray((t - 1) * HOP, t * HOP) : segment(frames[t - 1], frames[t]));
+        phase = turned(frames[t - 1], frames[t]);
+      }
+      return made;
     }
     // Noise of one frame through its filter, added to what comes next; the middle of the filter is one hop late.
     function shaped(frame) {
@@ -275,19 +281,19 @@ function toneDsp() {
       return sound;
     }
     function push(f0, raw) {
-      const made = [];
-      const width = 1 + PARTIALS + BANDS;
+      const [driven, noises, width] = [before ? [before] : [], [], 1 + PARTIALS + BANDS];
       for (let t = 0; t < f0.length; t += 1) {
-        const noise = new Float64Array(BANDS);
-        for (let k = 0; k < BANDS; k += 1) noise[k] = curve(raw[t * width + 1 + PARTIALS + k] + NOISE_BIAS);
+        const noise = Float64Array.from({ length: BANDS }, (_, k) => curve(raw[t * width + 1 + PARTIALS + k] + NOISE_BIAS));
         const frame = { f0: f0[t], partials: partialsOf(raw, t * width, f0[t]), noise, number: frames };
-        const ready = shaped(frame);
-        if (before) made.push(joined(segment(before, frame), ready));
-        [before, frames] = [frame, frames + 1];
+        noises.push(shaped(frame));
+        driven.push(frame);
+        frames += 1;
       }
-      return made;
+      if (!before) noises.shift(); // the noise's filter is one hop late
+      before = driven.at(-1) ?? null;
+      return tones(driven).map((tone, t) => joined(tone, noises[t]));
     }
-    const finish = () => (before ? [joined(segment(before, before), ahead.slice(0, HOP))] : []);
+    const finish = () => (before ? tones([before, before]).map((tone) => joined(tone, ahead.slice(0, HOP))) : []);
     return { push, finish };
   }
   return { features, shiftOf, moved, player, noiseAt, partialsOf, RATE, HOP, PARTIALS, BANDS };

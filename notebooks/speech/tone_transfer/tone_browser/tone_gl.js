@@ -12,7 +12,7 @@ function toneGl() {
   const HEAD = `#version 300 es
     precision highp float; precision highp sampler2D; precision highp int;
     out vec4 made;
-    uniform int count, hop, packs, reach; uniform float rate; uniform sampler2D a, b, c;
+    uniform int count, hop, packs, reach; uniform float rate, start; uniform sampler2D a, b, c;
     int at() { return int(gl_FragCoord.y) * ${WIDTH} + int(gl_FragCoord.x); }
     vec4 get(sampler2D from, int n) { return texelFetch(from, ivec2(n % ${WIDTH}, n / ${WIDTH}), 0); }
     float fade(int n) { return 0.5 + 0.5 * cos(3.14159265358979 * float(n % hop) / float(hop)); }
@@ -20,7 +20,7 @@ function toneGl() {
     void main() { int n = at(); int s = n / packs; int pack = n % packs; `;
   // a: pitch of frames (b: partials of frames, packed by four). Each body writes `made` for one texel.
   const BODIES = {
-    step: "int t = n / hop; float f = get(a, t).r; made = vec4((f + (get(a, t + 1).r - f) * float(n % hop) / float(hop)) / rate);",
+    step: "int t = n / hop; float f = get(a, t).r; made = vec4((f + (get(a, t + 1).r - f) * float(n % hop) / float(hop)) / rate + (n == 0 ? start : 0.0));",
     naive: "float sum = 0.0; for (int i = 0; i <= n && i < count; i++) sum += get(a, i).r; made = vec4(fract(sum));",
     scan: "float x = get(a, n).r; made = vec4(n < reach ? x : fract(x + get(a, n - reach).r));",
     store: "made = vec4(fract(get(a, n).r));",
@@ -53,9 +53,9 @@ function toneGl() {
     return (programs[name] = made);
   }
 
-  // Sound of (frames − 1) · hop samples from f0 (frames) and partials (frames · K, K a multiple of 4).
+  // Sound of (frames − 1) · hop samples from f0 (frames), partials (frames · K, K a multiple of 4) and the phase before them, in cycles.
   // how: {scan: "parallel" or "naive", free: early disposal, store: "float32" or "float16", fused}. Comes back with the time and the peak of texture bytes.
-  function render({ f0, partials, hop, rate, how }) {
+  function render({ f0, partials, hop, rate, how, start = 0 }) {
     const [samples, packs] = [(f0.length - 1) * hop, partials.length / f0.length / 4];
     let [live, peak, passes] = [0, 0, 0];
     const alive = new Set();
@@ -98,6 +98,7 @@ function toneGl() {
       gl.activeTexture(gl.TEXTURE7);
       for (const [key, value] of Object.entries({ count: samples, hop, packs, ...more })) gl.uniform1i(gl.getUniformLocation(run, key), value);
       gl.uniform1f(gl.getUniformLocation(run, "rate"), rate);
+      gl.uniform1f(gl.getUniformLocation(run, "start"), start);
       gl.drawArrays(gl.TRIANGLE_STRIP, 0, 4);
       passes += 1;
       return made;

@@ -42,11 +42,9 @@ def written_reference(network, controls_N2, draws_N):
 
 def written(network, controls_N2, draws_N):
     """The same sound by compiled loops (Numba): the fair contestant of a race."""
-    gru = network.gru
-    arrays = [one.detach().numpy() for one in (*gru.parameters(), *network.out.parameters())]
-    return torch.from_numpy(
-        _loop(np.asarray(controls_N2), np.asarray(draws_N, np.float64), *arrays)
-    )
+    arrays = [one.detach().numpy() for one in network.parameters()]
+    draws = np.asarray(draws_N, np.float64)
+    return torch.from_numpy(_loop(np.asarray(controls_N2), draws, *arrays))
 
 
 @numba.njit(cache=True)

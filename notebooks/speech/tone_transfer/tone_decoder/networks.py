@@ -17,7 +17,8 @@ from torch import nn
 
 PARTIALS, BANDS = 60, 65
 NOISE_BIAS = -5.0  # noise starts quiet
-WEIGHTS = {"paper": 4_801_150, "tiny": 232_314}  # of the recurrent decoder, as published
+# of the recurrent decoder, counted from its published layers
+WEIGHTS = {"paper": 4_801_150, "tiny": 232_314}
 
 
 class Controls(NamedTuple):
@@ -40,9 +41,8 @@ def exp_sigmoid(x):
 def controls(raw_BTO):
     """`Controls` of a decoder's plain output (B, T, 126)."""
     amplitude, partials, noise = raw_BTO.split([1, PARTIALS, BANDS], -1)
-    return Controls(
-        exp_sigmoid(amplitude[..., 0]), exp_sigmoid(partials), exp_sigmoid(noise + NOISE_BIAS)
-    )
+    parts = amplitude[..., 0], partials, noise + NOISE_BIAS
+    return Controls(*map(exp_sigmoid, parts))
 
 
 def inputs(f0_BT, loudness_BT):
@@ -62,11 +62,8 @@ def stack(entries, width, layers):
     """`layers` times dense, layer norm, leaky ReLU."""
     made = []
     for number in range(layers):
-        made += [
-            nn.Linear(width if number else entries, width),
-            nn.LayerNorm(width),
-            nn.LeakyReLU(0.2),
-        ]
+        made += [nn.Linear(width if number else entries, width), nn.LayerNorm(width)]
+        made.append(nn.LeakyReLU(0.2))
     return nn.Sequential(*made)
 
 
@@ -78,9 +75,7 @@ class RecurrentDecoder(nn.Module):
     def __init__(self, width=512, layers=3):
         super().__init__()
         self.width = width
-        self.before = (
-            nn.ModuleList(stack(1, width, layers) for _ in range(2)) if layers else None
-        )
+        self.before = nn.ModuleList(stack(1, width, layers) for _ in range(2 * bool(layers)))
         read = 2 * width if layers else 2
         self.gru = nn.GRU(read, width, batch_first=True)
         self.after = stack(read + width, width, layers) if layers else nn.Identity()
@@ -89,10 +84,9 @@ class RecurrentDecoder(nn.Module):
     def forward(self, x_BT2, state=None):
         """(plain output (B, T, 126), state): the state is the GRU's, (1, B, width)."""
         x_BT2 = centred(x_BT2)
-        if self.before is not None:
-            x_BT2 = torch.cat(
-                [part(x_BT2[..., i : i + 1]) for i, part in enumerate(self.before)], -1
-            )
+        if self.before:
+            parts = [part(x_BT2[..., i : i + 1]) for i, part in enumerate(self.before)]
+            x_BT2 = torch.cat(parts, -1)
         made, state = self.gru(x_BT2, state)
         return self.out(self.after(torch.cat([x_BT2, made], -1))), state
 
@@ -135,26 +129,3 @@ class ConvolutionalDecoder(nn.Module):
 def count(network):
     """How many weights a network has."""
     return sum(weights.numel() for weights in network.parameters())
-
-
-class Reverb(nn.Module):
-    """A room as one trainable impulse response of a second: drop it, and the instrument is dry
-    again.
-    """
-
-    def __init__(self, length=16_000):
-        super().__init__()
-        decay = torch.exp(-torch.arange(length) / length * 6)
-        self.tail = nn.Parameter(
-            1e-3 * decay * torch.randn(length, generator=torch.Generator().manual_seed(0))
-        )
-
-    def forward(self, dry_BN):
-        """The dry sound and its echoes, (B, N): a convolution by a Fourier transform, zeros
-        before the start.
-        """
-        size = dry_BN.shape[1] + len(self.tail)
-        echoes = torch.fft.irfft(
-            torch.fft.rfft(dry_BN, size) * torch.fft.rfft(self.tail, size), size
-        )
-        return dry_BN + torch.nn.functional.pad(echoes, (1, 0))[:, : dry_BN.shape[1]]

@@ -6,6 +6,7 @@ the product after them does.
 Shapes: `B` crops, `N` samples, `T` frames.
 """
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -16,6 +17,9 @@ from sound_features.loss import spectral_loss
 from . import networks as td
 
 RATE, CLIP = 2e-3, 3.0  # of Adam; the largest norm of a gradient
+# A start that is ten times too loud is muted at once, and in a wide network for good: noise
+# alone learns on. So the rate rises over these steps, and the first amplitude is about 0.06.
+WARM, QUIET = 50, -1.5
 CROP = 250  # frames: a second
 
 
@@ -41,12 +45,11 @@ def recording(sound_N, energy="loudness"):
     return Recording(torch.as_tensor(sound_N).float(), f0, loud, found.voiced)
 
 
-def play(decoder, f0_BT, loudness_BT, seed=0, reverb=None):
+def play(decoder, f0_BT, loudness_BT, seed=0):
     """Sound of shape (B, T·64): a decoder's controls through oscillators and noise."""
     controls = td.controls(decoder(td.inputs(f0_BT, loudness_BT))[0])
     tone = hs.synthesise(f0_BT, controls.amplitude, controls.partials, sf.SAMPLE_RATE, sf.HOP)
-    sound = tone + hs.whole_noise(controls.noise, sf.HOP, seed=seed)
-    return sound if reverb is None else reverb(sound)
+    return tone + hs.whole_noise(controls.noise, sf.HOP, seed=seed)
 
 
 def crops(recordings, batch, generator, frames=CROP):
@@ -60,9 +63,7 @@ def crops(recordings, batch, generator, frames=CROP):
             "another, or leave it out"
         )
     found = []
-    for which in torch.multinomial(
-        lengths, batch, replacement=True, generator=generator
-    ).tolist():
+    for which in torch.multinomial(lengths, batch, True, generator=generator).tolist():
         one = recordings[which]
         at = int(torch.randint(int(lengths[which]), (), generator=generator))
         sound = one.sound[at * sf.HOP : (at + frames) * sf.HOP]
@@ -70,7 +71,7 @@ def crops(recordings, batch, generator, frames=CROP):
     return tuple(torch.stack(part) for part in zip(*found, strict=True))
 
 
-def train(decoder, recordings, steps, batch=8, seed=0, rate=RATE, reverb=None, told=None):
+def train(decoder, recordings, steps, batch=8, seed=0, rate=RATE, told=None):
     """The losses of all steps, shape (steps,); `decoder` is trained in place, its rate falls
     along a cosine.
 
@@ -78,13 +79,13 @@ def train(decoder, recordings, steps, batch=8, seed=0, rate=RATE, reverb=None, t
     number.
     """
     generator = torch.Generator().manual_seed(seed)
-    weights = [*decoder.parameters(), *(reverb.parameters() if reverb else ())]
+    weights = list(decoder.parameters())
     adam = torch.optim.Adam(weights, rate)
-    falling = torch.optim.lr_scheduler.CosineAnnealingLR(adam, steps, 0.05 * rate)
+    rates = torch.optim.lr_scheduler.LambdaLR(adam, lambda step: _share(step, steps))
     losses = []
     for step in range(steps):
         sound, f0, loudness = crops(recordings, batch, generator)
-        loss = spectral_loss(play(decoder, f0, loudness, seed=step, reverb=reverb), sound)
+        loss = spectral_loss(play(decoder, f0, loudness, seed=step), sound)
         if not torch.isfinite(loss):
             raise FloatingPointError(
                 f"the loss is {loss.item()} at step {step}: a lower rate than "
@@ -94,11 +95,17 @@ def train(decoder, recordings, steps, batch=8, seed=0, rate=RATE, reverb=None, t
         loss.backward()
         torch.nn.utils.clip_grad_norm_(weights, CLIP)
         adam.step()
-        falling.step()
+        rates.step()
         losses.append(loss.item())
         if told:
             told(step, losses[-1])
     return torch.tensor(losses)
+
+
+def _share(step, steps):
+    """Of the rate: it rises, then falls along a cosine to a twentieth."""
+    cosine = 0.5 + 0.5 * math.cos(math.pi * step / steps)
+    return min(1, (step + 1) / WARM) * (0.05 + 0.95 * cosine)
 
 
 @torch.inference_mode()
@@ -106,29 +113,28 @@ def judged(decoder, recordings):
     """The spectral loss of each recording, shape (recordings,): the whole phrase from its own
     pitch and loudness.
     """
-    found = [
-        spectral_loss(
-            play(decoder, one.f0[None], one.loudness[None]),
-            one.sound[None, : len(one.f0) * sf.HOP],
-        )
-        for one in recordings
-    ]
+    found = []
+    for one in recordings:
+        made = play(decoder, one.f0[None], one.loudness[None])
+        found.append(spectral_loss(made, one.sound[None, : made.shape[1]]))
     return torch.stack(found)
 
 
 def new_decoder(kind, seed=0):
     """A decoder by its name: `paper`, `tiny` (recurrent), or `conv64` with that many channels;
-    first weights from `seed`.
+    first weights from `seed`. Its oscillators start at a phrase's level.
     """
     torch.manual_seed(seed)
-    if kind == "paper":
-        return td.RecurrentDecoder(512, 3)
-    if kind == "tiny":
-        return td.RecurrentDecoder(256, 0)
-    if kind.startswith("gru"):
-        return td.RecurrentDecoder(int(kind[3:]), 0)
-    if kind.startswith("conv"):
-        return td.ConvolutionalDecoder(int(kind[4:]))
-    raise ValueError(
-        f"no decoder is called {kind!r}; 'paper', 'tiny', 'gru64' and 'conv64' (any width) are"
+    family, width = {"paper": ("paper", 512), "tiny": ("gru", 256)}.get(
+        kind, (kind.rstrip("0123456789"), kind.lstrip("gruconv"))
     )
+    if family not in ("paper", "gru", "conv") or not str(width).isdecimal():
+        known = "'paper', 'tiny', 'gru64' and 'conv64' (any width)"
+        raise ValueError(f"no decoder is called {kind!r}; {known} are")
+    if family == "conv":
+        made = td.ConvolutionalDecoder(int(width))
+    else:
+        made = td.RecurrentDecoder(int(width), 3 if family == "paper" else 0)
+    with torch.no_grad():
+        made.out.bias[0] += QUIET
+    return made

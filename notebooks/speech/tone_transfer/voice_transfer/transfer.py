@@ -4,7 +4,7 @@ plays, and played.
 Steps: `features` → confidence mask → octave and loudness normalised → decoder → oscillators and
 noise. `Player` does it in chunks of any length and carries everything over: context of the
 analysis, pitch, the decoder's state, phase, the noise's counter and tail. `cross_faded` is the
-article's way, chunks of a second played anew and faded over.
+usual way, chunks of a second that begin from nothing, faded over.
 
 Shapes: `N` samples at 16 kHz, `T` frames of 64.
 """
@@ -54,7 +54,7 @@ def place(recordings):
     """
     pitch = torch.cat([sf.midi(one.f0[one.voiced]) for one in recordings])
     loud = torch.cat([one.loudness[one.voiced] for one in recordings])
-    low, high = torch.quantile(pitch, torch.tensor([0.05, 0.95])).tolist()
+    low, high = torch.quantile(pitch, pitch.new_tensor([0.05, 0.95])).tolist()
     return float(pitch.median()), low, high, float(loud.mean()), float(loud.std())
 
 
@@ -69,23 +69,13 @@ def save(instruments, path=CHECKPOINT):
     save_file(weights, path)
 
 
-def has(name, path=CHECKPOINT):
-    """Whether the shipped file has an instrument of that name."""
-    return Path(path).exists() and any(key.startswith(f"{name}.") for key in load_file(path))
-
-
 def load(name, path=CHECKPOINT, kind=KIND):
     """The `Instrument` of that name from the shipped file; ValueError for another name."""
-    weights = {
-        key.removeprefix(f"{name}."): one
-        for key, one in load_file(path).items()
-        if key.startswith(f"{name}.")
-    }
+    parts = ((key.partition("."), one) for key, one in load_file(path).items())
+    weights = {key: one for (whose, _, key), one in parts if whose == name}
     if not weights:
-        raise ValueError(
-            f"no instrument is called {name!r}; {', '.join(INSTRUMENTS)} are in "
-            f"{Path(path).name}"
-        )
+        known = ", ".join(INSTRUMENTS)
+        raise ValueError(f"no instrument is called {name!r}; {known} are in {Path(path).name}")
     where = weights.pop("place").tolist()
     decoder = new_decoder(kind).eval().requires_grad_(False)
     decoder.load_state_dict({key: value.float() for key, value in weights.items()})
@@ -107,12 +97,9 @@ def shift_of(found, instrument):
     median = float(sf.midi(found.f0[sure]).median())
     inside = instrument.low <= median <= instrument.high
     octaves = 0 if inside else round((instrument.centre - median) / 12)
-    loud, spread = (
-        float(found.loudness[sure].mean()),
-        float(found.loudness[sure].std(correction=0)),
-    )
-    gain = min(2.0, instrument.spread / max(spread, 1e-3))
-    return Shift(octaves, gain, instrument.loud - gain * loud)
+    loud = found.loudness[sure]
+    gain = min(2.0, instrument.spread / max(float(loud.std(correction=0)), 1e-3))
+    return Shift(octaves, gain, instrument.loud - gain * float(loud.mean()))
 
 
 def moved(found, shift, last=None):
@@ -153,8 +140,7 @@ class Player:
     def push(self, chunk_N):
         """The samples (n,) that are ready after this chunk, perhaps none."""
         chunk = torch.as_tensor(chunk_N, dtype=torch.float32)
-        if not torch.isfinite(chunk).all():
-            raise ValueError("a chunk holds NaN or infinity; finite samples are allowed")
+        sf.finite(chunk)
         self.heard = torch.cat([self.heard, chunk])
         ready = (len(self.heard) - 2 * CONTEXT) // sf.HOP * sf.HOP
         if ready <= 0:
@@ -167,71 +153,50 @@ class Player:
     def finish(self):
         """The samples that were still late; the player is spent after it."""
         left = (len(self.heard) - CONTEXT) // sf.HOP * sf.HOP
-        sounds = (
-            [self.push(torch.zeros(CONTEXT - (len(self.heard) - CONTEXT - left)))]
-            if left > 0
-            else []
-        )
+        rest = CONTEXT - (len(self.heard) - CONTEXT - left) if left > 0 else 0
+        sound = self.push(torch.zeros(rest))
         if self.before is None:
-            return torch.zeros(0)
-        tone, self.phase = hs.bank(
-            *(torch.cat([one, one], 1) for one in self.before),
-            sf.SAMPLE_RATE,
-            sf.HOP,
-            self.phase,
-        )
-        sounds.append(self._mixed(tone, self.tail[:, : td.BANDS - 1]))
-        return torch.cat(sounds)
+            return sound
+        held = (torch.cat([one, one], 1) for one in self.before)
+        tone, self.phase = hs.bank(*held, sf.SAMPLE_RATE, sf.HOP, self.phase)
+        return torch.cat([sound, self._mixed(tone, self.tail[:, : td.BANDS - 1])])
 
     def _played(self, found):
         f0, loud = moved(found, self.shift, self.last)
         self.last = float(f0[-1]) / 2.0**self.shift.octaves
         plain, self.state = self.instrument.decoder(td.inputs(f0[None], loud[None]), self.state)
         made = td.controls(plain)
-        partials = made.amplitude[..., None] * hs.below_nyquist(
-            f0[None], made.partials, sf.SAMPLE_RATE
-        )
-        now = (f0[None], partials)
-        if self.before is not None:
+        shares = hs.below_nyquist(f0[None], made.partials, sf.SAMPLE_RATE)
+        now, first = (f0[None], made.amplitude[..., None] * shares), self.before is None
+        if not first:
             now = tuple(torch.cat(both, 1) for both in zip(self.before, now, strict=True))
         tone, self.phase = hs.bank(*now, sf.SAMPLE_RATE, sf.HOP, self.phase)
-        first = self.before is None
         self.before = tuple(one[:, -1:] for one in now)
-        noise, self.tail = hs.filtered_noise(
-            made.noise, sf.HOP, self.frames * sf.HOP, self.seed, self.tail
-        )
+        told = self.frames * sf.HOP, self.seed, self.tail
+        noise, self.tail = hs.filtered_noise(made.noise, sf.HOP, *told)
         self.frames += made.noise.shape[1]
         return self._mixed(tone, noise[:, td.BANDS - 1 :] if first else noise)
 
     def _mixed(self, tone, noise):
-        self.unplayed = torch.cat([self.unplayed, noise], 1)
-        ready, self.unplayed = (
-            self.unplayed[:, : tone.shape[1]],
-            self.unplayed[:, tone.shape[1] :],
-        )
-        return (tone + ready)[0]
+        waiting, ready = torch.cat([self.unplayed, noise], 1), tone.shape[1]
+        self.unplayed = waiting[:, ready:]
+        return (tone + waiting[:, :ready])[0]
 
 
 @torch.inference_mode()
 def cross_faded(sound_N, instrument, shift, seconds=1.0, seed=0):
-    """The article's way: chunks of `seconds`, half overlapping, each played from nothing, faded
-    over along straight lines.
+    """Chunks of `seconds`, half overlapping, each played from nothing, faded over along
+    straight lines: exact where two chunks agree, weak where their phases do not.
     """
     size = round(seconds * sf.SAMPLE_RATE) // (2 * sf.HOP) * 2 * sf.HOP
     half = size // 2
     total = torch.zeros(len(sound_N) // sf.HOP * sf.HOP + size)
     ramp = (torch.arange(half) + 0.5) / half
+    padded = torch.nn.functional.pad(torch.as_tensor(sound_N).float(), (half, size))
     for at in range(-half, len(total) - size, half):
-        piece = torch.as_tensor(sound_N[max(at, 0) : at + size]).float()
-        piece = torch.nn.functional.pad(piece, (max(-at, 0), 0))
-        piece = torch.nn.functional.pad(piece, (0, size - len(piece)))
+        piece = padded[at + half : at + half + size]
         made = transfer(piece, instrument, shift, seed=seed + at // half + 1)
         made = made * torch.cat([ramp, ramp.flip(0)])
         start = max(at, 0)
         total[start : at + size] += made[start - at :]
     return total[: len(sound_N) // sf.HOP * sf.HOP]
-
-
-def trained_instrument(decoder, recordings):
-    """The `Instrument` of a decoder and the recordings that it learned from."""
-    return Instrument(decoder.eval(), *place(recordings))
