@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from harmonic_synth import oscillators as hs
 from harmonic_synth import phase_sums
 
+torch.set_num_threads(1)  # two processes of tests share two cores
 RATE = 16_000
 
 

@@ -12,6 +12,7 @@ from sound_features import analysis as sf
 from sound_features import sound_input
 from sound_features.loss import spectral_loss, spectral_loss_reference
 
+torch.set_num_threads(1)  # two processes of tests share two cores
 AT = torch.arange(16_000, dtype=torch.float64) / 16_000
 
 

@@ -6,7 +6,6 @@ globalThis.rebuiltLive?.start("tone", async (element, tools) => {
   const meta = JSON.parse(await tools.text(tools.model, "meta.json"));
   const [dsp, webgl] = await Promise.all(["tone_dsp.js", "tone_gl.js"].map((file) => tools.text(tools.model, file)));
   const RATE = 16000;
-  const LONGEST_S = 30;
 
   const worker = await tools.onnxWorker(tools.runtime, `function () { ${dsp}\n${webgl}\n(${function work() {
     const tone = toneDsp();
@@ -102,8 +101,8 @@ globalThis.rebuiltLive?.start("tone", async (element, tools) => {
   const int16 = async (file) => Float32Array.from(new Int16Array((await tools.bytes(tools.model, file)).buffer), (value) => value / 32768);
   const voice = await int16("voice.i16");
   const wanted = new Float32Array((await tools.bytes(tools.model, "wanted.f32")).buffer);
-  const loudest = (sound) => sound.reduce((most, value) => Math.max(most, Math.abs(value)), 1e-3);
-  const off = (sound) => loudest(wanted.map((value, n) => value - sound[n])) / loudest(wanted);
+  const loudest = (sound, least = 1e-3) => sound.reduce((most, value) => Math.max(most, Math.abs(value)), least);
+  const off = (sound) => loudest(wanted.map((value, n) => value - sound[n]), 0) / loudest(wanted);
 
   const make = (name, properties = {}, children = []) => {
     const made = Object.assign(document.createElement(name), properties);
@@ -196,6 +195,7 @@ globalThis.rebuiltLive?.start("tone", async (element, tools) => {
   }
   // One channel at 16 kHz, and what was done to it; an error says why it cannot be.
   async function decoded(bytes) {
+    const longest = Number(element.dataset.longest || 30); // seconds
     if (bytes.byteLength > 2e8) throw new Error("the file has more than 200 MB: cut it to the half minute that is played");
     const rates = rateOf(bytes);
     const context = new OfflineAudioContext(1, 1, rates >= 8000 && rates <= 96000 ? rates : 48000); // its own rate: nothing is smeared
@@ -205,13 +205,13 @@ globalThis.rebuiltLive?.start("tone", async (element, tools) => {
     if (!channels.every((one) => one.every(Number.isFinite))) throw new Error("the sound holds NaN or infinity; finite samples are allowed");
     if (audio.duration < 0.5) throw new Error(`the sound is ${audio.duration.toFixed(2)} s long; at least 0.5 s are needed`);
     const remarks = [];
-    if (audio.duration > LONGEST_S) remarks.push(`The sound is ${audio.duration.toFixed(0)} s long: its first ${LONGEST_S} s are used.`);
+    if (audio.duration > longest) remarks.push(`The sound is ${audio.duration.toFixed(0)} s long: its first ${longest} s are used.`);
     if (audio.numberOfChannels > 1) remarks.push(`${audio.numberOfChannels} channels were mixed into one.`);
     if (!rates) remarks.push("Resampled to 16,000 Hz, where the file's rate is another.");
     else if (rates !== RATE) {
       remarks.push(`Resampled from ${rates.toLocaleString("en")} to 16,000 Hz.${rates <= 8000 ? " What lies above 4 kHz is not in it." : ""}`);
     }
-    const whole = new OfflineAudioContext(1, Math.floor(Math.min(audio.duration, LONGEST_S) * RATE), RATE);
+    const whole = new OfflineAudioContext(1, Math.floor(Math.min(audio.duration, longest) * RATE), RATE);
     const node = whole.createBufferSource();
     node.buffer = audio;
     node.connect(whole.destination);

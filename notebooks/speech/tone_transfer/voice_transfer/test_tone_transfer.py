@@ -18,6 +18,7 @@ from tone_decoder import training as tt
 
 from voice_transfer import transfer as vt
 
+torch.set_num_threads(1)  # two processes of tests share two cores
 KINDS = ("conv16", "gru24")
 
 
