@@ -198,10 +198,10 @@ globalThis.rebuiltLive?.start("tone", async (element, tools) => {
     const longest = Number(element.dataset.longest || 30); // seconds
     if (bytes.byteLength > 2e8) throw new Error("the file has more than 200 MB: cut it to the half minute that is played");
     const rates = rateOf(bytes);
-    const context = new OfflineAudioContext(1, 1, rates >= 8000 && rates <= 96000 ? rates : 48000); // its own rate: nothing is smeared
+    const context = new OfflineAudioContext(1, 1, rates >= 4000 && rates <= 96000 ? rates : 48000); // its own rate: nothing is smeared
     let audio;
     try { audio = await context.decodeAudioData(bytes); } catch { throw new Error("this file is no sound that can be read; WAV, FLAC, OGG or MP3 are"); }
-    const channels = Array.from({ length: audio.numberOfChannels }, (_, n) => audio.getChannelData(n));
+    const channels = Array.from({ length: audio.numberOfChannels }, (_, n) => audio.getChannelData(n).subarray(0, longest * audio.sampleRate));
     if (!channels.every((one) => one.every(Number.isFinite))) throw new Error("the sound holds NaN or infinity; finite samples are allowed");
     if (audio.duration < 0.5) throw new Error(`the sound is ${audio.duration.toFixed(2)} s long; at least 0.5 s are needed`);
     const remarks = [];
