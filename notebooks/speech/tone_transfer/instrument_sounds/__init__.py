@@ -1,0 +1,1 @@
+"""Sounds to learn from: real clips, and phrases drawn and rendered: `rendering`."""

@@ -1,0 +1,3 @@
+"""From pitch and loudness to controls: `networks`, `training`; what writes sample by sample:
+`autoregressive`.
+"""

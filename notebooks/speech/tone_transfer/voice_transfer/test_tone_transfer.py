@@ -1,0 +1,331 @@
+"""Decoders, training, the transfer in chunks, files for the browser, the miniature that writes
+sample by sample.
+"""
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from instrument_sounds import rendering as ins
+from sound_features import analysis as sf
+from sound_features.loss import spectral_loss
+from tone_browser import export as bm
+from tone_decoder import autoregressive as ar
+from tone_decoder import networks as td
+from tone_decoder import training as tt
+
+from voice_transfer import transfer as vt
+
+torch.set_num_threads(1)  # two processes of tests share two cores
+KINDS = ("conv16", "gru24")
+
+
+@pytest.fixture(scope="module")
+def phrase():
+    return ins.tensor(ins.kept("oboe")[ins.HELD_OUT])[:24_000]
+
+
+@pytest.fixture(scope="module")
+def recorded(phrase):
+    return tt.recording(phrase)
+
+
+def test_the_recurrent_decoder_has_the_published_counts():
+    assert td.count(td.RecurrentDecoder(512, 3)) == td.WEIGHTS["paper"] == 4_801_150
+    assert td.count(td.RecurrentDecoder(256, 0)) == td.WEIGHTS["tiny"] == 232_314
+    assert bm.half_bytes(td.RecurrentDecoder(256, 0)) == 464_628
+
+
+def test_exp_sigmoid_is_positive_bounded_and_tenfold():
+    x = torch.tensor([-30.0, 0.0, 30.0], dtype=torch.float64)
+    assert td.exp_sigmoid(x).tolist() == pytest.approx(
+        [1e-7, 2 * 0.5**2.302585093 + 1e-7, 2.0], rel=1e-4
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_decoder_in_chunks_is_the_whole_and_sees_no_future(kind):
+    decoder, x = tt.new_decoder(kind).eval(), torch.rand(1, 60, 2)
+    whole, _ = decoder(x)
+    first, state = decoder(x[:, :23])
+    second, _ = decoder(x[:, 23:], state)
+    torch.testing.assert_close(torch.cat([first, second], 1), whole, rtol=0, atol=1e-5)
+    later = x.clone()
+    later[:, 40:] += 1
+    torch.testing.assert_close(decoder(later)[0][:, :40], whole[:, :40], rtol=0, atol=1e-6)
+
+
+def test_training_lowers_the_loss_and_repeats(recorded):
+    runs = []
+    for _ in range(2):
+        decoder = tt.new_decoder("conv16")
+        runs.append(tt.train(decoder, [recorded], 6, batch=1, rate=3e-3))
+    assert torch.equal(*runs) and runs[0][-1] < runs[0][0] - 1
+
+
+def test_crops_keep_sound_pitch_and_loudness_together():
+    frame = torch.arange(600.0)
+    one = tt.Recording(frame.repeat_interleave(sf.HOP), frame + 1, frame + 2, frame > 0)
+    sound, f0, loudness = tt.crops([one, one], 3, torch.Generator().manual_seed(0))
+    assert torch.equal(sound.view(3, 250, sf.HOP).amax(2), f0 - 1)
+    assert torch.equal(sound.view(3, 250, sf.HOP).amin(2), loudness - 2)
+    assert len(set(f0[:, 0].tolist())) > 1
+
+
+def test_the_rate_rises_and_falls():
+    assert tt._share(0, 1_000) == 1 / tt.WARM and tt._share(49, 1_000) > 0.99
+    assert tt._share(1_000, 1_000) == pytest.approx(0.05)
+
+
+def test_a_start_is_at_a_phrases_level_and_its_noise_is_quiet(recorded):
+    made = td.controls(torch.zeros(1, 1, 126))
+    assert float(made.noise.max()) < 1e-4 < float(made.amplitude)
+    decoder = tt.new_decoder("tiny").requires_grad_(False)
+    x = td.inputs(recorded.f0[None], recorded.loudness[None])
+    assert 0.02 < float(td.controls(decoder(x)[0]).amplitude.mean()) < 0.1
+
+
+def test_rms_is_a_level_in_db():
+    at = torch.arange(16_000) / 16_000
+    sine = torch.sin(2 * torch.pi * 440 * at)
+    for level, wanted in ((1.0, 1.0), (0.1, 0.75)):
+        assert float(tt.recording(level * sine, "rms").loudness[100]) == pytest.approx(
+            wanted, abs=2e-3
+        )
+
+
+def test_judged_is_the_loss_of_the_whole_phrase(recorded):
+    decoder = tt.new_decoder("conv16").requires_grad_(False)
+    made = tt.play(decoder, recorded.f0[None], recorded.loudness[None])
+    wanted = spectral_loss(made, recorded.sound[None, : made.shape[1]])
+    assert (
+        float(tt.judged(decoder, [recorded])[0]) == pytest.approx(float(wanted)) and wanted > 1
+    )
+
+
+def test_a_recording_that_is_too_short_is_refused(recorded):
+    short = recorded._replace(f0=recorded.f0[:100])
+    with pytest.raises(ValueError, match="shorter than 251 frames"):
+        tt.crops([short], 1, torch.Generator())
+
+
+def test_an_unknown_decoder_or_instrument_is_refused():
+    for kind in ("lstm", "conv", "paper64", "grumpy"):
+        with pytest.raises(ValueError, match="'conv64'"):
+            tt.new_decoder(kind)
+    with pytest.raises(ValueError, match="bansuri, shehnai"):
+        vt.load("tuba")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_player_is_the_whole_whatever_the_chunks(kind, phrase, recorded):
+    decoder = tt.new_decoder(kind).eval().requires_grad_(False)
+    instrument = vt.Instrument(decoder, *vt.place([recorded]))
+    shift = vt.shift_of(sf.features(phrase), instrument)
+    whole = vt.transfer(phrase, instrument, shift, seed=5)
+    for sizes in ((24_000,), (1_000,), (7, 4_999, 64, 63, 2_500)):
+        player, at, made = vt.Player(instrument, shift, seed=5), 0, []
+        while at < len(phrase):
+            size = sizes[len(made) % len(sizes)]
+            made.append(player.push(phrase[at : at + size]))
+            at += size
+        joined = torch.cat([*made, player.finish()])
+        torch.testing.assert_close(joined[: len(whole)], whole, rtol=0, atol=2e-6)
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(-3, 3), st.floats(0.2, 1.5))
+def test_a_voice_is_moved_into_the_instruments_octave(octaves, gain):
+    f0 = torch.full((50,), 300.0 * 2.0**octaves, dtype=torch.float64)
+    loud = 0.5 + 0.1 * gain * torch.sin(torch.arange(50.0)).double()
+    found = sf.Features(f0, torch.ones(50), loud, loud)
+    instrument = vt.Instrument(None, 62.0, 58.0, 66.0, 0.6, 0.1)
+    shift = vt.shift_of(found, instrument)
+    moved, level = vt.moved(found, shift)
+    assert abs(float(sf.midi(moved).median()) - 62) <= 6
+    assert float(level.mean()) == pytest.approx(0.6, abs=1e-3)
+
+
+def test_an_instruments_place_is_where_it_plays():
+    f0 = 440 * 2 ** ((torch.linspace(60, 80, 2_001, dtype=torch.float64) - 69) / 12)
+    loud = torch.linspace(0.4, 0.6, 2_001)
+    one = tt.Recording(torch.zeros(1), f0, loud, torch.ones(2_001).bool())
+    assert vt.place([one]) == pytest.approx((70, 61, 79, 0.5, 0.0577), abs=1e-3)
+
+
+def test_frames_without_a_pitch_are_held_and_hushed():
+    yes, no = (torch.tensor(one, dtype=torch.float64) for one in ([0.9], [0.1]))
+    loud = torch.tensor([0.5, 0.5, 0.0, 0.5], dtype=torch.float64)
+    found = sf.Features(
+        torch.tensor([300.0, 100, 100, 200]).double(),
+        torch.cat([yes, no, no, yes]),
+        loud,
+        loud,
+    )
+    f0, level = vt.moved(found, vt.Shift(1, 1.0, 0.1))
+    assert f0.tolist() == [600, 600, 600, 400]
+    assert level.tolist() == pytest.approx([0.6, 0.6 - vt.HUSHED, 0, 0.6])
+    unsure = found._replace(confidence=0 * loud)
+    assert vt.moved(unsure, vt.Shift(0, 1.0, 0.0))[0].tolist() == [220] * 4
+    assert vt.moved(unsure, vt.Shift(0, 1.0, 0.0), last=99.0)[0].tolist() == [99] * 4
+
+
+def test_a_voice_of_one_loudness_is_stretched_at_most_twice():
+    flat = torch.full((20,), 0.5, dtype=torch.float64)
+    found = sf.Features(flat * 600, flat * 2, flat, flat)
+    assert vt.shift_of(found, vt.Instrument(None, 62.0, 58.0, 66.0, 0.6, 0.1)).gain == 2.0
+
+
+def test_what_is_saved_is_what_is_loaded(tmp_path):
+    one = vt.Instrument(tt.new_decoder("conv64").eval(), 62.0, 58.0, 66.0, 0.5, 0.125)
+    vt.save({"kazoo": one, "other": one}, tmp_path / "some.safetensors")
+    got = vt.load("kazoo", tmp_path / "some.safetensors")
+    assert got[1:] == one[1:]
+    for mine, theirs in zip(got.decoder.parameters(), one.decoder.parameters(), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=1e-6)
+
+
+def test_a_cross_fade_of_chunks_that_agree_is_the_whole(monkeypatch):
+    monkeypatch.setattr(vt, "transfer", lambda piece, *more, **named: piece)
+    sound = torch.sin(torch.arange(40_000) / 50)
+    got = vt.cross_faded(sound, None, None)
+    torch.testing.assert_close(got, sound[: len(got)], rtol=0, atol=1e-6)
+    assert len(got) == 40_000
+
+
+def test_a_whisper_has_no_shift():
+    noise = 0.1 * torch.randn(16_000, generator=torch.Generator().manual_seed(0))
+    found = sf.features(noise)
+    with pytest.raises(ValueError, match="no frame has a sure pitch"):
+        vt.shift_of(found._replace(confidence=0 * found.confidence), vt.load("shehnai"))
+
+
+def test_the_player_refuses_nan():
+    with pytest.raises(ValueError, match="finite samples"):
+        vt.Player(vt.load("shehnai"), vt.Shift(0, 1.0, 0.0)).push(torch.tensor([torch.nan]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_exported_decoder_is_pytorchs_and_carries_its_state(kind):
+    decoder = tt.new_decoder(kind).eval().requires_grad_(False)
+    file, x = bm.exported(decoder), torch.rand(1, 50, 2)
+    state = {f"s{n}": one.numpy() for n, one in enumerate(bm.start_state(decoder))}
+    first = bm.run(file, x=x[:, :20].numpy(), **state)
+    second = bm.run(file, x=x[:, 20:].numpy(), **dict(zip(state, first[1:], strict=True)))
+    wanted = decoder(x)[0].numpy()
+    np.testing.assert_allclose(
+        np.concatenate([first[0], second[0]], 1), wanted, rtol=0, atol=1e-5
+    )
+
+
+def test_fills_change_no_bit_and_save_what_repeats():
+    decoder = tt.new_decoder("conv24").eval().requires_grad_(False)  # norms start as 24 ones
+    whole = bm.exported_whole(decoder, 40)
+    small, saved = bm.filled(whole)
+    feed = {
+        "x": np.random.default_rng(0).random((1, 40, 2), np.float32),
+        "f0": np.full((1, 40), 220, np.float32),
+    }
+    assert np.array_equal(bm.run(whole, **feed)[0], bm.run(small, **feed)[0])
+    assert saved > 39 * 60 * 64 * 4 and len(small) == len(whole) - saved
+    kept = onnx.load_from_string(small).graph.initializer
+    assert all(one.dims != [39, 60, 64] for one in kept)
+
+
+def test_the_loop_that_is_compiled_is_the_plain_one(monkeypatch):
+    for name in ("_loop", "_value"):  # as Python: the compiler takes half a minute
+        monkeypatch.setattr(ar, name, getattr(ar, name).py_func)
+    torch.manual_seed(0)
+    network, draws = ar.SampleBySample(8), torch.rand(60, dtype=torch.float64)
+    told = network, torch.rand(60, 2), draws
+    assert float((ar.written(*told) - ar.written_reference(*told)).abs().max()) < 1e-6
+
+
+def test_phrases_repeat_are_never_polyphonic_and_are_held_out():
+    notes = ins.phrase(3)
+    assert notes == ins.phrase(3) != ins.phrase(ins.HELD_OUT)
+    assert all(a[0] + a[1] <= b[0] + 1e-9 for a, b in zip(notes, notes[1:], strict=False))
+    assert ins.midi_file(notes, 73)[:4] == b"MThd"
+
+
+def test_a_rendered_phrase_has_the_drawn_pitch_and_its_glides():
+    if not ins.can_render():
+        with pytest.raises(RuntimeError, match="fluidsynth"):
+            ins.rendered("bansuri", 0)
+        pytest.skip("no fluidsynth here")
+    found = sf.features(ins.tensor(ins.rendered("oboe", 1, 4.0)))
+    glides = 0
+    for start, length, note, _, glide in ins.phrase(1, ins.LOWEST["oboe"], 4.0):
+        first, last = (int((start + at) * 250) for at in (0.17, length - 0.05))
+        heard = sf.midi(found.f0[first:last])[found.voiced[first:last]]
+        if len(heard) > 10:
+            assert abs(float(heard.median()) - note) < 0.5
+        begin = slice(int((start + 0.04) * 250), int((start + 0.07) * 250))
+        if glide and found.voiced[begin].all():
+            off = float(sf.midi(found.f0[begin]).median()) - note
+            assert off * glide > 0.3 * glide**2
+            glides += 1
+    assert glides
+
+
+class Kept(dict):
+    """What a study records."""
+
+    def record(self, name, value, unit=None, **more):
+        self[name] = value
+
+    def sizes(self, **told):
+        self |= told
+
+    def curve(self, name, **columns):
+        self[name] = columns
+
+    def write(self, name):
+        return name
+
+
+def test_the_smallest_decoder_that_is_no_worse_is_reported(monkeypatch, recorded):
+    from voice_transfer import study_tone_transfer as study
+
+    kept, plain = Kept(), tt.new_decoder
+    losses = {"paper": 5.0, "tiny": 6.0, "gru64": 4.0, "conv64": 4.5, "conv16": 5.1}
+
+    def trained(kind, train, held, options):
+        wave = 0.01 * np.array([[1], [2], [3]]) * (-1) ** len(kind)
+        return 1e-3, losses[kind] + wave + np.zeros((3, 10))
+
+    monkeypatch.setattr(study.receipts, "start", lambda *args, **more: kept)
+    monkeypatch.setattr(study, "sounds_of", lambda *args: [recorded])
+    monkeypatch.setattr(study, "trained", trained)
+    study.sizes(study._options(["sizes"]))
+    few = td.count(plain("conv64"))  # conv16 has fewer, and is worse
+    assert kept["smaller_at_no_loss"] == pytest.approx(4_801_150 / few)
+    assert kept["smaller_gap"] < -0.4 < -kept["smaller_gap_half"]
+    assert kept["rms_gap"] == 0 and kept["loss_by_size"]["weights"][0] == 4_801_150
+
+
+def test_the_study_trains_each_size_at_the_better_rate(monkeypatch, recorded):
+    from voice_transfer import study_tone_transfer as study
+
+    used = []
+
+    def train(decoder, recordings, steps, batch, seed, rate):
+        used.append((steps, seed, rate))
+        return torch.full((steps,), 7.0 - 1e3 * rate)
+
+    monkeypatch.setattr(study.tt, "train", train)
+    told = study._options(["sizes", "--steps", "8", "--seeds", "2"])
+    rate, found = study.trained("conv16", [recorded], [recorded], told)
+    assert rate == max(study.RATES) and found.shape == (2, 1)
+    assert used[-2:] == [(8, 0, rate), (8, 1, rate)] and used[0][:2] == (2, study.TRIAL_SEED)
+
+
+@pytest.mark.slow  # librosa compiles
+def test_timbre_is_not_level(phrase):
+    from voice_transfer.bench_tone_transfer import timbre_distance
+
+    assert timbre_distance(phrase, phrase) == 0
+    assert timbre_distance(0.5 * phrase, phrase) < 1
+    assert timbre_distance(phrase.sign() * 0.1, phrase) > 10
