@@ -39,27 +39,22 @@ FRAME = RATE_HZ // FPS
 DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 WORDS = (*DIGITS, "hello", "maybe")
 VOICELESS = set("ptkfsθʃh")
-SPEAKERS = {  # variants of eSpeak's: nobody is in two groups
-    "train": tuple(
-        Voice(v, p) for v in ("m1", "m2", "m3", "m5", "m7", "f1", "f2", "f4") for p in (35, 55)
-    ),
-    "test": tuple(
-        Voice(v, p)
-        for v, p in (
-            ("m4", 35),
-            ("m8", 55),
-            ("f3", 35),
-            ("f5", 55),
-            ("adam", 35),
-            ("linda", 55),
-        )
-    ),
-    "sync": tuple(
-        Voice(v, p)
-        for v in ("m6", "Alex", "Andy", "john", "Annie", "steph", "belinda", "quincy")
-        for p in (35, 55)
-    ),
+PITCHES = {"m": (55, 65, 75), "f": (35, 45, 55)}  # eSpeak's unit; 97 to 240 Hz with emphasis
+VARIANTS = {  # nobody is in two groups
+    "train": ("m1", "m2", "m3", "m5", "m7", "f1", "f2", "f4"),
+    "test": ("m4", "f3", "adam", "f5", "m8", "linda"),
+    "sync": ("m6", "Alex", "Andy", "john", "Annie", "steph", "belinda", "quincy"),
 }
+WOMEN = ("linda", "Annie", "steph", "belinda")
+
+
+def _voices(variants, each):
+    """`each` pitches of each variant."""
+    of = {v: PITCHES["f" if v in WOMEN or v[0] == "f" else "m"] for v in variants}
+    return tuple(Voice(v, pitch) for v in variants for pitch in of[v][:each])
+
+
+SPEAKERS = {name: _voices(of, 1 if name == "test" else 3) for name, of in VARIANTS.items()}
 
 
 @dataclass(frozen=True)
@@ -96,14 +91,15 @@ class Clip:
 
 
 def draw_script(rng, words=3, vocabulary=WORDS):
-    """A script of `words` different words: half of the pauses are short, half of them long."""
-    long = rng.random(words + 1) < 0.5
-    pauses = np.where(long, rng.uniform(0.3, 0.8, words + 1), rng.uniform(0.06, 0.2, words + 1))
-    pauses[0], pauses[-1] = rng.uniform(0.1, 0.5), rng.uniform(0.15, 0.3)
+    """A script of `words` different words: two pauses of three are short, one is long."""
+    long = rng.random(words + 1) < 1 / 3
+    short = rng.uniform(0.03, 0.1, words + 1)
+    pauses = np.where(long, rng.uniform(0.3, 0.7, words + 1), short)
+    pauses[0], pauses[-1] = rng.uniform(0.06, 0.14), rng.uniform(0.1, 0.16)
     said = tuple(str(word) for word in rng.choice(vocabulary, words, replace=False))
     emphasised = int(rng.integers(words)) if rng.random() < 0.8 else None
     return Script(
-        said, tuple(float(p) for p in pauses), emphasised, int(rng.choice([130, 160, 190]))
+        said, tuple(float(p) for p in pauses), emphasised, int(rng.choice([150, 180, 210]))
     )
 
 
@@ -117,7 +113,7 @@ def make_clip(script, voice, face, rng, leak=False, pixels=32):
     now = 0
     for at, (word, pause) in enumerate(zip(script.words, script.pauses_s, strict=False)):
         now += round(pause * RATE_HZ)
-        raised = 25 * (at == script.emphasised)
+        raised = 20 * (at == script.emphasised)
         sound, spoken = _word(
             word, Voice(voice.variant, voice.pitch + raised, voice.range), script.rate
         )
@@ -248,7 +244,7 @@ def _voiced(phonemes, hops):
     return told
 
 
-def _relevelled(sound, voiced, rng, level=0.1, deviation_db=4.0):
+def _relevelled(sound, voiced, rng, level=0.1, deviation_db=3.0):
     """The sound with one level in all voiced 10 ms, times a slow random gain; between them the
     gain is interpolated.
     """

@@ -59,7 +59,7 @@ def batch_of(items, device="cpu"):
     return {name: values.to(device) for name, values in batch.items()}
 
 
-def train(system, items, steps, seed=0, batch=24, rate=2e-3, device="cpu", told=None):
+def train(system, items, steps, seed=0, batch=24, rate=4e-3, device="cpu", told=None):
     """A trained VisualTTS and its losses, a dict of lists: L1, L2 and stop for each step;
     `told(step, parts, seconds)` may watch.
     """
