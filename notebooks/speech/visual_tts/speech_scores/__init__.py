@@ -28,25 +28,7 @@ from .sync import (
     train_scorer,
 )
 
-__all__ = [
-    "SyncScorer",
-    "cepstra",
-    "f0_errors_reference",
-    "f0_frame_error",
-    "f0_track",
-    "gross_pitch_error",
-]
-__all__ += [
-    "mel_cepstral_distortion",
-    "mel_cepstral_distortion_reference",
-    "normalised_f0",
-    "offset_distances",
-]
-__all__ += [
-    "offset_distances_reference",
-    "silence_overlap",
-    "sync_scores",
-    "train_scorer",
-    "voicing_error",
-    "warping_path",
-]
+__all__ = ["SyncScorer", "cepstra", "f0_errors_reference", "f0_frame_error", "f0_track"]
+__all__ += ["gross_pitch_error", "mel_cepstral_distortion", "mel_cepstral_distortion_reference"]
+__all__ += ["normalised_f0", "offset_distances", "offset_distances_reference"]
+__all__ += ["silence_overlap", "sync_scores", "train_scorer", "voicing_error", "warping_path"]

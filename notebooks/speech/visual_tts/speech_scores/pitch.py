@@ -34,8 +34,15 @@ GROSS, VOICED, QUIET, OCTAVE = 0.2, 0.45, 0.03, 0.06
 def f0_track(sound_N):
     """The pitch in Hz at each 10 ms of a sound at 16 kHz, 0 where unvoiced: float64 of shape
     (samples // 160,).
+
+    Raises ValueError for a sound of less than 10 ms or one that is not finite.
     """
     sound = torch.from_numpy(np.array(sound_N, np.float64))
+    if sound.ndim != 1 or len(sound) < HOP or not sound.isfinite().all():
+        raise ValueError(
+            f"a sound of shape {tuple(sound.shape)}: one axis of {HOP} finite samples or more "
+            "is needed for a pitch"
+        )
     frames = len(sound) // HOP
     padded = torch.nn.functional.pad(sound, (WINDOW // 2 - HOP // 2, WINDOW))
     pieces = padded.unfold(0, WINDOW, HOP)[:frames]

@@ -16,6 +16,7 @@ Shapes: `B` clips, `T` frames, `S` = 4 T steps of sound, `M` mels, `P` pixels, `
 vector, `K` = 31 offsets.
 """
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -148,9 +149,16 @@ def silence_overlap(said_N, true_N, share=0.05):
     A step is silent below `share` of the 95th percentile of its sound's levels. Both need one
     length.
     """
-    said, true = (
-        torch.as_tensor(x)[: len(x) // 160 * 160].view(-1, 160).square().mean(1).sqrt()
-        for x in (said_N, true_N)
-    )
-    quiet = [level < share * level.quantile(0.95).clamp_min(1e-6) for level in (said, true)]
-    return float((quiet[0] & quiet[1]).sum() / (quiet[0] | quiet[1]).sum().clamp_min(1))
+    if len(said_N) != len(true_N) or not (
+        np.isfinite(said_N).all() and np.isfinite(true_N).all()
+    ):
+        raise ValueError(
+            f"sounds of {len(said_N)} and {len(true_N)} samples: two finite ones of one length "
+            "are allowed"
+        )
+    quiet = []
+    for sound_N in (said_N, true_N):
+        pieces = np.asarray(sound_N)[: len(sound_N) // 160 * 160].reshape(-1, 160)
+        level = np.sqrt((pieces**2).mean(1))
+        quiet.append(level < share * max(np.quantile(level, 0.95), 1e-6))
+    return float((quiet[0] & quiet[1]).sum() / max((quiet[0] | quiet[1]).sum(), 1))

@@ -87,6 +87,19 @@ def test_noise_and_silence_are_unvoiced(offset):
     assert (f0_track(noise) > 0).mean() < 0.05 and not f0_track(np.zeros(RATE_HZ)).any()
 
 
+def test_a_high_voice_is_not_heard_an_octave_low():
+    formant = np.sin(2 * np.pi * 3030 * np.arange(RATE_HZ) / RATE_HZ) * 0.05
+    sound, true = glide(225, 240)
+    found = f0_track(sound * (1 + formant) + formant)[5:-5]
+    assert np.abs(found / true[5:-5] - 1).max() < 0.05
+
+
+@pytest.mark.parametrize("sound", [[], np.zeros(100), [math.nan] * 800, np.zeros((2, 800))])
+def test_refuses_what_has_no_pitch_to_track(sound):
+    with pytest.raises(ValueError, match="160 finite samples"):
+        f0_track(sound)
+
+
 def test_praat_hears_the_same_pitch():
     parselmouth = pytest.importorskip("parselmouth")
     sound, true = glide(110, 260)

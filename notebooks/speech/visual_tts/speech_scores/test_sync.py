@@ -54,7 +54,7 @@ def toy(count, late=0):
 
 
 def test_a_scorer_learns_what_belongs_together_and_tells_a_late_sound():
-    scorer, found = train_scorer(toy(12), steps=40, batch=4)
+    scorer, found = train_scorer(toy(8), steps=30, batch=4)
     assert found > 0.5
     right, late = (sync_scores(scorer, **_named(toy(1, by)[0])) for by in (0, 4))
     assert right["offset"] == 0 and late["offset"] == 4 and right["confidence"] > 0.2
@@ -77,3 +77,9 @@ def test_pauses_overlap_where_both_are_silent():
     assert silence_overlap(true, true) == 1
     assert silence_overlap(np.concatenate([tone, rest, tone, tone]), true) == 0.5
     assert silence_overlap(np.concatenate([rest, tone, tone, rest]), true) == 0
+
+
+@pytest.mark.parametrize("said", [np.zeros(800), np.full(1600, np.nan)])
+def test_silence_overlap_refuses_other_lengths_and_what_is_not_finite(said):
+    with pytest.raises(ValueError, match="two finite ones of one length"):
+        silence_overlap(said, np.ones(1600))

@@ -16,22 +16,13 @@ from .clips import (
     draw_script,
     make_clip,
     make_clips,
+    read_again,
     real_clip,
 )
 from .espeak import Voice, say
 from .face import FPS, Face, mouth_track, render
 from .probe import loudness_db, probe_r2
 
-__all__ = [
-    "DIGITS",
-    "FPS",
-    "SPEAKERS",
-    "WORDS",
-    "Clip",
-    "Face",
-    "Script",
-    "Voice",
-    "draw_script",
-    "loudness_db",
-]
-__all__ += ["make_clip", "make_clips", "mouth_track", "probe_r2", "real_clip", "render", "say"]
+__all__ = ["Clip", "DIGITS", "FPS", "Face", "SPEAKERS", "Script", "Voice", "WORDS"]
+__all__ += ["draw_script", "loudness_db", "make_clip", "make_clips", "mouth_track", "probe_r2"]
+__all__ += ["read_again", "real_clip", "render", "say"]

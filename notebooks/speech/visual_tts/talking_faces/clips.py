@@ -9,7 +9,7 @@ the same level, then a slow random gain, which the face knows nothing of.
 Shapes: `N` samples at 16 kHz, `T` frames of 40 ms; a frame has 640 samples.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from math import gcd
 
@@ -22,17 +22,8 @@ from . import espeak
 from .espeak import Voice
 from .face import FPS, Face, mouth_track, render
 
-__all__ = [
-    "DIGITS",
-    "SPEAKERS",
-    "WORDS",
-    "Clip",
-    "Script",
-    "draw_script",
-    "make_clip",
-    "make_clips",
-    "real_clip",
-]
+__all__ = ["DIGITS", "SPEAKERS", "WORDS", "Clip", "Script", "draw_script", "make_clip"]
+__all__ += ["make_clips", "read_again", "real_clip"]
 
 RATE_HZ = 16_000
 FRAME = RATE_HZ // FPS
@@ -84,6 +75,7 @@ class Clip:
     voiced_T: np.ndarray
     speaker: str
     script: Script
+    voice: Voice | None = None  # None for a person's
 
     @property
     def frames(self):
@@ -92,51 +84,34 @@ class Clip:
 
 def draw_script(rng, words=3, vocabulary=WORDS):
     """A script of `words` different words: two pauses of three are short, one is long."""
-    long = rng.random(words + 1) < 1 / 3
-    short = rng.uniform(0.03, 0.1, words + 1)
-    pauses = np.where(long, rng.uniform(0.3, 0.7, words + 1), short)
-    pauses[0], pauses[-1] = rng.uniform(0.06, 0.14), rng.uniform(0.1, 0.16)
+    pauses_s = _draw_pauses(rng, words)
     said = tuple(str(word) for word in rng.choice(vocabulary, words, replace=False))
     emphasised = int(rng.integers(words)) if rng.random() < 0.8 else None
-    return Script(
-        said, tuple(float(p) for p in pauses), emphasised, int(rng.choice([150, 180, 210]))
-    )
+    return Script(said, pauses_s, emphasised, int(rng.choice([150, 180, 210])))
+
+
+def _draw_pauses(rng, words):
+    is_long, short = rng.random(words + 1) < 1 / 3, rng.uniform(0.03, 0.1, words + 1)
+    pauses_s = np.where(is_long, rng.uniform(0.3, 0.7, words + 1), short)
+    pauses_s[0], pauses_s[-1] = rng.uniform(0.06, 0.14), rng.uniform(0.1, 0.16)
+    return tuple(float(pause) for pause in pauses_s)
 
 
 def make_clip(script, voice, face, rng, leak=False, pixels=32):
     """The clip of a script, in a voice and with a face; `rng` draws the loudness.
 
     With `leak` the mouth follows the loudness instead of the phonemes: what a careless
-    generator would do, for the probe.
+    generator would do, for the probe. Raises ValueError for a script that does not fit
+    together.
     """
-    pieces, phonemes, words = [], [(0.0, "")], []
-    now = 0
-    for at, (word, pause) in enumerate(zip(script.words, script.pauses_s, strict=False)):
-        now += round(pause * RATE_HZ)
-        raised = 20 * (at == script.emphasised)
-        sound, spoken = _word(
-            word, Voice(voice.variant, voice.pitch + raised, voice.range), script.rate
-        )
-        pieces.append((now, sound))
-        phonemes += [(now / RATE_HZ + start, ipa) for start, ipa in spoken]
-        words.append((word, now / RATE_HZ, (now + len(sound)) / RATE_HZ))
-        now += len(sound)
-    frames = int(np.ceil((now + script.pauses_s[-1] * RATE_HZ) / FRAME))
-    sound = np.zeros(frames * FRAME, np.float32)
-    for start, piece in pieces:
-        sound[start : start + len(piece)] += piece
-    voiced = _voiced(phonemes, frames * 4)
-    return _filmed(
-        script,
-        words,
-        phonemes,
-        _relevelled(sound, voiced, rng),
-        voiced,
-        voice.variant + str(voice.pitch),
-        face,
-        leak,
-        pixels,
-    )
+    spoken = []
+    for at, word in enumerate(script.words):
+        raised = voice.pitch + 20 * (at == script.emphasised)
+        spoken.append(_word(word, Voice(voice.variant, raised, voice.range), script.rate))
+    sound, phonemes, words = _joined(script, spoken)
+    sound = _relevelled(sound, _voiced(phonemes, len(sound) // 160), rng)
+    name = voice.variant + str(voice.pitch)
+    return _filmed(script, words, phonemes, sound, name, face, leak, pixels, voice)
 
 
 def real_clip(folder, speaker, script, takes, face, pixels=32):
@@ -144,36 +119,56 @@ def real_clip(folder, speaker, script, takes, face, pixels=32):
     pauses.
 
     Nobody marked their phonemes: eSpeak's are stretched over each recording. The loudness is
-    the recording's own.
+    the recording's own, and no word is emphasised, whatever the script says.
     """
-    pieces, phonemes, words, now = [], [(0.0, "")], [], 0
-    for word, take, pause in zip(script.words, takes, script.pauses_s, strict=False):
-        now += round(pause * RATE_HZ)
-        raw, rate_hz = soundfile.read(
-            f"{folder}/{DIGITS.index(word)}_{speaker}_{take}.wav", dtype="float32"
-        )
-        sound = _trimmed(_resampled(raw, rate_hz))
-        model, spoken = _word(word, Voice("m3"), 160)
+    spoken = []
+    for word, take in zip(script.words, takes, strict=True):
+        file = f"{folder}/{DIGITS.index(word)}_{speaker}_{take}.wav"
+        raw, rate_hz = soundfile.read(file, dtype="float32")
+        if raw.ndim > 1 or not np.abs(raw).max(initial=0) > 0:
+            raise ValueError(f"{file}: a recording of one channel that is not silent is needed")
+        sound = _trimmed(_resampled(raw, rate_hz), 0.05)[0]
+        model, phonemes = _word(word, Voice("m3"), 160)
         stretch = len(sound) / len(model)
-        phonemes += [(now / RATE_HZ + start * stretch, ipa) for start, ipa in spoken]
+        level = 0.1 / np.sqrt(np.mean(sound**2))
+        spoken.append((level * sound, [(start * stretch, ipa) for start, ipa in phonemes]))
+    script = replace(script, emphasised=None)
+    sound, phonemes, words = _joined(script, spoken)
+    return _filmed(script, words, phonemes, sound, speaker, face, False, pixels)
+
+
+def read_again(clip, rng, most_s=6.0):
+    """The clip's words once more in its own voice, with newly drawn pauses: float32 (N,).
+
+    This is what a perfect reader would say who does not see the face.
+    """
+    script = replace(clip.script, pauses_s=_draw_pauses(rng, len(clip.script.words)))
+    return make_clip(script, clip.voice, Face.draw(rng), rng).sound_N[: round(most_s * RATE_HZ)]
+
+
+def _joined(script, spoken):
+    """Sound, phonemes and words of a script from its words' (sound, phonemes)."""
+    counts = (len(script.words), len(script.pauses_s))
+    fits = counts[0] > 0 and counts[1] == counts[0] + 1 and min(script.pauses_s) >= 0
+    if not fits or script.emphasised not in (None, *range(counts[0])):
+        raise ValueError(
+            f"a script of {counts[0]} words, {counts[1]} pauses and emphasis on "
+            f"{script.emphasised}: one pause more than words, none below zero, is allowed"
+        )
+    phonemes, words, starts, now = [(0.0, "")], [], [], 0
+    for word, pause_s, (sound, told) in zip(
+        script.words, script.pauses_s, spoken, strict=False
+    ):
+        now += round(pause_s * RATE_HZ)
+        starts.append(now)
+        phonemes += [(now / RATE_HZ + start, ipa) for start, ipa in told]
         words.append((word, now / RATE_HZ, (now + len(sound)) / RATE_HZ))
-        pieces.append((now, sound))
         now += len(sound)
     frames = int(np.ceil((now + script.pauses_s[-1] * RATE_HZ) / FRAME))
     joined = np.zeros(frames * FRAME, np.float32)
-    for start, piece in pieces:
-        joined[start : start + len(piece)] += 0.1 * piece / np.sqrt(np.mean(piece**2))
-    return _filmed(
-        script,
-        words,
-        phonemes,
-        joined,
-        _voiced(phonemes, frames * 4),
-        speaker,
-        face,
-        False,
-        pixels,
-    )
+    for start, (sound, _) in zip(starts, spoken, strict=True):
+        joined[start : start + len(sound)] += sound
+    return joined, phonemes, words
 
 
 def make_clips(group, count, seed, words=3, leak=False):
@@ -189,23 +184,21 @@ def make_clips(group, count, seed, words=3, leak=False):
     ]
 
 
-def _filmed(script, words, phonemes, sound, voiced, speaker, face, leak, pixels):
+def _filmed(script, words, phonemes, sound, speaker, face, leak, pixels, voice=None):
     frames = len(sound) // FRAME
     track = mouth_track(phonemes, frames)
     if leak:
         rms = np.sqrt(np.mean(sound.reshape(frames, FRAME) ** 2, axis=1))
         track = np.stack([np.clip(rms * 4, 0, 1), *np.full((3, frames), [[0.5], [0], [0]])], 1)
-    middle = (np.arange(frames) + 0.5) / FPS
     brows = np.zeros(frames)
     if script.emphasised is not None:
-        _, start, end = words[script.emphasised]
-        brows = ((middle > start - 0.08) & (middle < end + 0.04)).astype(float)
+        middle, (_, start, end) = (np.arange(frames) + 0.5) / FPS, words[script.emphasised]
+        brows[(middle > start - 0.08) & (middle < end + 0.04)] = 1
     brows = gaussian_filter1d(brows, 1.0)
     views = [render(face, track, brows, view, pixels) for view in ("face", "mouth")]
-    most = voiced.reshape(frames, 4).mean(1) > 0.5
-    return Clip(
-        " ".join(script.words), tuple(words), sound, *views, track, most, speaker, script
-    )
+    most = _voiced(phonemes, frames * 4).reshape(frames, 4).mean(1) > 0.5
+    text = " ".join(script.words)
+    return Clip(text, tuple(words), sound, *views, track, most, speaker, script, voice)
 
 
 @cache
@@ -213,13 +206,10 @@ def _word(word, voice, rate):
     """A word at 16 kHz without the silence around it, and its phonemes in its time."""
     raw, phonemes = espeak.say(word, voice, rate)
     sound = _resampled(raw, espeak.RATE_HZ)
-    loud = np.flatnonzero(np.abs(sound) > 0.01 * np.abs(sound).max())
-    first, last = loud[0], loud[-1] + 1
-    ends = (last - first) / RATE_HZ
-    moved = [
-        (min(max(start - first / RATE_HZ, 0.0), ends), ipa) for start, ipa in phonemes if ipa
-    ]
-    return sound[first:last], (*moved, (ends, ""))
+    sound, first = _trimmed(sound, 0.01)
+    before, ends = first / RATE_HZ, len(sound) / RATE_HZ
+    moved = [(min(max(start - before, 0.0), ends), ipa) for start, ipa in phonemes if ipa]
+    return sound, (*moved, (ends, ""))
 
 
 def _resampled(sound, rate_hz):
@@ -227,10 +217,10 @@ def _resampled(sound, rate_hz):
     return resample_poly(sound, RATE_HZ // divisor, rate_hz // divisor).astype(np.float32)
 
 
-def _trimmed(sound):
-    level = np.abs(sound)
-    loud = np.flatnonzero(level > 0.05 * level.max())
-    return sound[loud[0] : loud[-1] + 1]
+def _trimmed(sound, share):
+    """The sound between what is above a share of its largest value, and where that begins."""
+    loud = np.flatnonzero(np.abs(sound) > share * np.abs(sound).max())
+    return sound[loud[0] : loud[-1] + 1], loud[0]
 
 
 def _voiced(phonemes, hops):

@@ -107,7 +107,8 @@ def say(text, voice, rate=150):
         raise ValueError(
             f"a rate of {rate} words a minute: 80 to 450 are allowed, eSpeak's own range"
         )
-    if not (Path(espeakng_loader.get_data_path()) / "voices" / "!v" / voice.variant).is_file():
+    known = Path(espeakng_loader.get_data_path()) / "voices" / "!v"
+    if voice.variant not in {file.name for file in known.iterdir()}:
         raise ValueError(
             f"no variant {voice.variant!r}: eSpeak NG has m1 to m8, f1 to f5 and named ones"
         )

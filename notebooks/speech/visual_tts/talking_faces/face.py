@@ -19,50 +19,38 @@ __all__ = ["FPS", "Face", "mouth_track", "render"]
 FPS = 25
 FINE_HZ, BLUR_S = 500, 0.03
 REST = (0.0, 0.5, 0.0, 0.0)  # opening, width, teeth, tongue, each 0 to 1
-VISEMES = {"m": (0.0, 0.45, 0, 0), "b": (0.0, 0.45, 0, 0), "p": (0.0, 0.45, 0, 0)}
-VISEMES |= {
-    "f": (0.12, 0.5, 0.9, 0),
-    "v": (0.12, 0.5, 0.9, 0),
+_MOUTHS = {  # sounds that look alike share one
+    "m b p": (0, 0.45, 0, 0),
+    "f v": (0.12, 0.5, 0.9, 0),
     "w": (0.12, 0.1, 0, 0),
     "h": (0.4, 0.5, 0, 0),
-}
-VISEMES |= {
     "s": (0.18, 0.7, 1, 0),
     "z": (0.18, 0.65, 1, 0),
-    "t": (0.22, 0.6, 0.6, 0.4),
-    "d": (0.22, 0.6, 0.6, 0.4),
-}
-VISEMES |= {
+    "t d": (0.22, 0.6, 0.6, 0.4),
     "n": (0.28, 0.55, 0.4, 0.6),
     "l": (0.36, 0.55, 0.2, 0.9),
-    "θ": (0.25, 0.6, 0.5, 1),
-    "ð": (0.25, 0.6, 0.5, 1),
-}
-VISEMES |= {
+    "θ ð": (0.25, 0.6, 0.5, 1),
     "ɹ": (0.25, 0.25, 0.2, 0),
-    "k": (0.32, 0.5, 0.2, 0),
-    "ɡ": (0.32, 0.5, 0.2, 0),
+    "k ɡ": (0.32, 0.5, 0.2, 0),
     "j": (0.2, 0.85, 0.4, 0),
-}
-VISEMES |= {
     "i": (0.28, 0.95, 0.5, 0),
     "ɪ": (0.35, 0.8, 0.3, 0),
     "e": (0.45, 0.8, 0.2, 0),
     "ɛ": (0.6, 0.75, 0.1, 0),
-}
-VISEMES |= {
     "a": (1.0, 0.65, 0, 0),
     "ɐ": (0.7, 0.55, 0, 0),
     "ʌ": (0.7, 0.5, 0, 0),
     "ə": (0.4, 0.5, 0, 0),
-}
-VISEMES |= {
     "ɔ": (0.75, 0.2, 0, 0),
     "o": (0.55, 0.2, 0, 0),
     "ʊ": (0.25, 0.1, 0, 0),
     "u": (0.22, 0.05, 0, 0),
     "ɚ": (0.35, 0.3, 0.1, 0),
 }
+RANGES = {"skin": (0.5, 0.9), "hair": (0.05, 0.35), "lips": (-0.25, -0.12), "back": (0.1, 0.9)}
+RANGES |= {"aspect": (0.72, 0.85), "eyes": (0.28, 0.36), "mouth": (0.34, 0.44)}
+RANGES |= {"brows": (0.04, 0.07)}
+VISEMES = {sound: mouth for sounds, mouth in _MOUTHS.items() for sound in sounds.split()}
 
 
 @dataclass(frozen=True)
@@ -87,19 +75,7 @@ class Face:
     @classmethod
     def draw(cls, rng):
         """A face of random identity, light, noise and motion."""
-        between = {
-            "skin": (0.5, 0.9),
-            "hair": (0.05, 0.35),
-            "lips": (-0.25, -0.12),
-            "back": (0.1, 0.9),
-        }
-        between |= {
-            "aspect": (0.72, 0.85),
-            "eyes": (0.28, 0.36),
-            "mouth": (0.34, 0.44),
-            "brows": (0.04, 0.07),
-        }
-        drawn = {name: float(rng.uniform(*ends)) for name, ends in between.items()}
+        drawn = {name: float(rng.uniform(*ends)) for name, ends in RANGES.items()}
         light = tuple(float(x) for x in rng.uniform(-0.2, 0.2, 2))
         noise, sway = float(rng.uniform(0.005, 0.04)), float(rng.uniform(0.02, 0.15))
         return cls(**drawn, light=light, noise=noise, sway=sway, seed=int(rng.integers(2**31)))

@@ -21,6 +21,7 @@ from . import (
     make_clips,
     mouth_track,
     probe_r2,
+    read_again,
     real_clip,
     render,
     say,
@@ -66,6 +67,7 @@ def test_a_higher_pitch_is_higher():
         (("a\0b", Voice("m3")), "NUL"),
         (("a", Voice("m3"), 20), "80 to 450"),
         (("a", Voice("nobody")), "no variant"),
+        (("a", Voice("../../phontab")), "no variant"),
     ],
 )
 def test_refuses_what_cannot_be_said(what, words):
@@ -140,12 +142,33 @@ def test_a_script_draws_different_words_and_pauses_of_both_kinds():
     scripts = [draw_script(rng) for _ in range(50)]
     inner = np.array([pause for one in scripts for pause in one.pauses_s[1:-1]])
     assert all(len(set(one.words)) == 3 for one in scripts)
-    assert 0.3 < (inner >= 0.3).mean() < 0.7 and not ((inner > 0.2) & (inner < 0.3)).any()
+    assert 0.2 < (inner >= 0.3).mean() < 0.5 and not ((inner > 0.1) & (inner < 0.3)).any()
 
 
-def test_the_face_keeps_loudness_to_itself_and_the_probe_would_see_it():
-    honest, leaky = (make_clips("train", 30, 1, words=2, leak=leak) for leak in (False, True))
-    assert probe_r2(honest[:24], honest[24:]) < 0.15 < 0.2 < probe_r2(leaky[:24], leaky[24:])
+def test_the_face_keeps_loudness_to_itself_and_both_probes_would_see_it():
+    honest, leaky = (make_clips("train", 42, 1, words=2, leak=leak) for leak in (False, True))
+    for track in (False, True):
+        r2 = [probe_r2(one[:30], one[30:], track=track) for one in (honest, leaky)]
+        assert r2[0] < 0.2 < 0.25 < r2[1]
+    assert probe_r2(honest[:30], honest[30:], within="all") > 0.4  # silence may be seen
+
+
+def test_a_clip_read_again_has_its_words_and_voice_and_other_pauses():
+    clip = make_clips("test", 1, 4)[0]
+    again = read_again(clip, np.random.default_rng(0))
+    spoken = sum(end - start for _, start, end in clip.words) * 16_000
+    assert abs(len(again) - len(clip.sound_N)) > 160 and len(again) > spoken
+    assert (again != 0).sum() < 1.02 * spoken
+
+
+@pytest.mark.parametrize(
+    ("pauses_s", "emphasised"), [((0.1, 0.1), None), ((0.1, -0.1, 0.1), None), ((0.1,) * 3, 2)]
+)
+def test_refuses_a_script_that_does_not_fit_together(pauses_s, emphasised):
+    odd = Script(("two", "five"), pauses_s, emphasised)
+    rng = np.random.default_rng(0)
+    with pytest.raises(ValueError, match="one pause more than words"):
+        make_clip(odd, Voice("m3"), Face.draw(rng), rng)
 
 
 def test_loudness_within_voiced_frames_is_not_the_phonemes(clip):
@@ -159,18 +182,23 @@ def test_loudness_within_voiced_frames_is_not_the_phonemes(clip):
     assert levels.std(0).mean() > 2 and np.ptp(levels.mean(0)) < 12
 
 
-def test_real_digits_get_a_face_of_their_own_length(tmp_path):
-    t_N = np.arange(3200) / 8000
+def recording(folder, sound):
     for digit in range(10):
-        soundfile.write(
-            tmp_path / f"{digit}_theo_0.wav", 0.1 * np.sin(2 * np.pi * 150 * t_N), 8000
-        )
-    clip = real_clip(
-        tmp_path, "theo", script(emphasised=None), (0, 0), Face.draw(np.random.default_rng(0))
-    )
-    _, start, end = clip.words[0]
-    assert (
-        abs(end - start - 0.4) < 0.02
-        and clip.frames == np.ceil((0.8 + 2 * 0.4) * FPS)
-        and clip.track_T4.shape[1] == 4
-    )
+        soundfile.write(folder / f"{digit}_theo_0.wav", sound, 8000)
+
+
+def test_real_digits_get_a_face_of_their_own_length_and_no_emphasis(tmp_path):
+    recording(tmp_path, 0.1 * np.sin(2 * np.pi * 150 * np.arange(3200) / 8000))
+    face = Face.draw(np.random.default_rng(0))
+    clips = [real_clip(tmp_path, "theo", script(emphasised=e), (0, 0), face) for e in (None, 1)]
+    _, start, end = clips[0].words[0]
+    assert abs(end - start - 0.4) < 0.02
+    assert clips[0].frames == np.ceil((0.8 + 2 * 0.4) * FPS)
+    assert (clips[0].face_THW == clips[1].face_THW).all()
+
+
+@pytest.mark.parametrize("shape", [(800,), (800, 2)])
+def test_refuses_a_recording_that_is_silent_or_has_two_channels(tmp_path, shape):
+    recording(tmp_path, np.zeros(shape) + 0.1 * (len(shape) > 1))
+    with pytest.raises(ValueError, match="one channel that is not silent"):
+        real_clip(tmp_path, "theo", script(), (0, 0), Face.draw(np.random.default_rng(0)))

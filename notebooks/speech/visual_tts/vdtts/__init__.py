@@ -13,7 +13,7 @@ players           what is heard, seen and touched in the page
 
 from .attention import GaussianWalk, walk_reference
 from .checkpoint import SHIPPED, load_all, save_all
-from .dubbing import SCORES, dub, rows_of, scores_of, shuffled, speak
+from .dubbing import SCORES, dub, fitted, rows_of, scores_of, shuffled, speak
 from .mel import griffin_lim, griffin_lim_reference, log_mel, vocode
 from .model import SYSTEMS, VisualTTS, loss_of, spell
 from .neural_vocoder import NeuralVocoder, train_vocoder
@@ -29,45 +29,17 @@ from .players import (
 from .training import batch_of, mel_of, prepare, train
 from .voice_vector import VoiceVector, train_voices
 
-__all__ = [
-    "SCORES",
-    "SHIPPED",
-    "SYSTEMS",
-    "GaussianWalk",
-    "NeuralVocoder",
-    "VisualTTS",
+__all__ = ["GaussianWalk", "NeuralVocoder", "SCORES", "SHIPPED", "SYSTEMS", "VisualTTS"]
+__all__ += [
     "VoiceVector",
     "batch_of",
-]
-__all__ += [
     "draw_dubs",
     "draw_study",
-    "means_of_study",
     "dub",
+    "fitted",
     "griffin_lim",
-    "griffin_lim_reference",
-    "load_all",
-    "log_mel",
-    "longest_pause_ms",
 ]
-__all__ += [
-    "loss_of",
-    "mel_of",
-    "pause_slider",
-    "player",
-    "prepare",
-    "rows_of",
-    "save_all",
-    "scores_of",
-    "shuffled",
-    "speak",
-]
-__all__ += [
-    "spell",
-    "strip",
-    "train",
-    "train_vocoder",
-    "train_voices",
-    "vocode",
-    "walk_reference",
-]
+__all__ += ["griffin_lim_reference", "load_all", "log_mel", "longest_pause_ms", "loss_of"]
+__all__ += ["means_of_study", "mel_of", "pause_slider", "player", "prepare", "rows_of"]
+__all__ += ["save_all", "scores_of", "shuffled", "speak", "spell", "strip", "train"]
+__all__ += ["train_vocoder", "train_voices", "vocode", "walk_reference"]

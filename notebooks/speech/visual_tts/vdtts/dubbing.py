@@ -1,6 +1,7 @@
 """From a clip to a dub to its scores: what every row of the table goes through.
 
-A dub is cut to its video's length, or gets silence at its end: that is how it would be played.
+A dub is cut to its video's length, or gets silence at its end, and is set to the clip's level:
+that is how it would be mixed.
 """
 
 import numpy as np
@@ -15,27 +16,19 @@ from speech_scores import (
     sync_scores,
     voicing_error,
 )
+from talking_faces import FPS, read_again
 
-from .mel import HOP, MEAN, SPREAD, log_mel, vocode
+from .mel import MEAN, RATE_HZ, SPREAD, log_mel, vocode
 from .model import SYSTEMS
 from .training import batch_of
 
-__all__ = ["ROWS", "SCORES", "dub", "rows_of", "scores_of", "shuffled", "speak"]
+__all__ = ["MISSING", "ROWS", "SCORES", "dub", "fitted", "rows_of", "scores_of", "shuffled"]
+__all__ += ["speak"]
 
-SCORES = (
-    "distance",
-    "confidence",
-    "mcd",
-    "mcd_warped",
-    "gpe",
-    "vde",
-    "ffe",
-    "silence",
-    "offset",
-    "length_s",
-)
-
-ROWS = ("ground truth", "copy synthesis", *SYSTEMS, "mouth crop")
+SCORES = ("distance", "confidence", "offset", "mcd", "mcd_warped", "gpe", "vde", "ffe")
+SCORES += ("silence", "length_s")
+MISSING = -1.0  # in a receipt, where a row has no frame to score
+ROWS = ("ground truth", "copy synthesis", "silence", "read again", *SYSTEMS, "mouth crop")
 ROWS += ("shuffled video", "mismatched text", "teacher-forced")
 
 
@@ -46,86 +39,80 @@ def speak(model, items, seed=0):
     """
     torch.manual_seed(seed)
     said = model(batch_of(items, next(model.parameters()).device), teacher=False)
-    return [
-        mel[: 4 * int(steps)].cpu() for mel, steps in zip(said.mel, said.steps, strict=True)
-    ], said
+    ends = zip(said.mel, said.steps.tolist(), strict=True)
+    return [mel[: 4 * steps].cpu() for mel, steps in ends], said
 
 
-def dub(mel_SM, frames, rounds=40):
-    """The sound of a log-mel at the video's length: float32 (640 frames,)."""
-    sound = vocode(mel_SM[None], rounds)[0]
-    return torch.nn.functional.pad(sound, (0, max(0, 4 * HOP * frames - len(sound))))[
-        : 4 * HOP * frames
-    ].numpy()
+def dub(mel_SM, clip, rounds=40):
+    """The sound of a log-mel at the length and the level of the clip: float32 (640 frames,)."""
+    return fitted(vocode(mel_SM[None], rounds)[0].numpy(), clip)
+
+
+def fitted(sound_N, clip):
+    """A sound cut or filled to the clip's length, at the clip's level: no score may reward who
+    is louder. Silence stays silence.
+    """
+    wanted = len(clip.sound_N)
+    sound = np.pad(sound_N[:wanted], (0, max(0, wanted - len(sound_N))))
+    level, own = (
+        np.sqrt(np.mean(np.square(x, dtype=np.float64))) for x in (clip.sound_N, sound)
+    )
+    return np.float32(sound * (level / own if own > 1e-6 else 1))
 
 
 def scores_of(sound_N, clip, scorer, length_s=None):
     """All SCORES of a dub beside its clip; sound against sound, each spectrogram and pitch
-    taken anew.
+    taken anew. `length_s` is what the model said, before it was fitted.
     """
-    true, said = (
-        log_mel(torch.as_tensor(np.asarray(x))[None])[0] for x in (clip.sound_N, sound_N)
-    )
-    found = sync_scores(scorer, torch.from_numpy(clip.face_THW), said)
+    true, said = (log_mel(torch.tensor(x)[None])[0] for x in (clip.sound_N, sound_N))
     c_said, c_true = (cepstra((mel * SPREAD + MEAN).numpy()) for mel in (said, true))
     f_said, f_true = (f0_track(x) for x in (sound_N, clip.sound_N))
-    found |= {
+    length_s = len(sound_N) / RATE_HZ if length_s is None else length_s
+    return sync_scores(scorer, torch.from_numpy(clip.face_THW), said) | {
         "mcd": mel_cepstral_distortion(c_said, c_true),
         "mcd_warped": mel_cepstral_distortion(c_said, c_true, warp=True),
-    }
-    found |= {"gpe": gross_pitch_error(f_said, f_true), "vde": voicing_error(f_said, f_true)}
-    found |= {
+        "gpe": gross_pitch_error(f_said, f_true),
+        "vde": voicing_error(f_said, f_true),
         "ffe": f0_frame_error(f_said, f_true),
         "silence": silence_overlap(sound_N, clip.sound_N),
-    }
-    return found | {
-        "length_s": abs(
-            (len(sound_N) / 16_000 if length_s is None else length_s) - clip.frames / 25
-        )
+        "length_s": abs(length_s - clip.frames / FPS),
     }
 
 
 def shuffled(items, name):
     """The items with `name` ("video", or "letters") taken from the next one."""
-    moved = []
-    for at, item in enumerate(items):
-        moved.append(item | {name: items[(at + 1) % len(items)][name]})
-    return moved
+    moved = [items[(at + 1) % len(items)] for at in range(len(items))]
+    return [item | {name: other[name]} for item, other in zip(items, moved, strict=True)]
 
 
 def rows_of(networks, clips, items, mouth_items=None, rounds=20):
-    """{row: dubs of all clips}, their own lengths in s, and what each system said of its
-    alignments.
+    """{row: a dub of each clip} and {row: how long in s each was before it was fitted}.
 
-    Rows: ground truth, copy synthesis, the four systems, "both" with a mouth crop where there
-    is one, and "both" with something wrong: another clip's video, another clip's text, and the
-    true last step before each step (teacher-forced).
+    Rows: four bounds, of which "read again" is the clip's own voice with newly drawn pauses, a
+    perfect reader who sees nothing; the four systems, and "both" with a mouth crop where there
+    is one; and "both" with another clip's video, with another clip's text, and with the true
+    last step before each step (teacher-forced).
     """
-    mels, said = {"copy synthesis": [item["mel"] for item in items]}, {}
-    wrong = {
-        "shuffled video": shuffled(items, "video"),
-        "mismatched text": shuffled(items, "letters"),
-    }
-    given = {name: (name, items) for name in SYSTEMS} | (
-        {"mouth crop": ("mouth", mouth_items)} if mouth_items else {}
-    )
-    for row, (name, seen) in (
-        given | {row: ("both", seen) for row, seen in wrong.items()}
-    ).items():
-        mels[row], said[row] = speak(networks[name], seen)
+    given = {name: (name, items) for name in SYSTEMS}
+    given |= {"mouth crop": ("mouth", mouth_items)} if mouth_items else {}
+    given |= {"shuffled video": ("both", shuffled(items, "video"))}
+    given |= {"mismatched text": ("both", shuffled(items, "letters"))}
+    mels = {row: speak(networks[name], seen)[0] for row, (name, seen) in given.items()}
     with torch.inference_mode():
-        forced = networks["both"](
-            batch_of(items, next(networks["both"].parameters()).device)
-        ).mel.cpu()
-    mels["teacher-forced"] = [
-        mel[: 4 * clip.frames] for mel, clip in zip(forced, clips, strict=True)
-    ]
-    dubs = {"ground truth": [clip.sound_N for clip in clips]}
-    dubs |= {
-        row: [dub(mel, clip.frames, rounds) for mel, clip in zip(made, clips, strict=True)]
-        for row, made in mels.items()
+        batch = batch_of(items, next(networks["both"].parameters()).device)
+        forced = networks["both"](batch).mel.cpu()
+    mels["teacher-forced"] = [mel[: 4 * c.frames] for mel, c in zip(forced, clips, strict=True)]
+    mels["copy synthesis"] = [item["mel"] for item in items]
+    rng = np.random.default_rng(len(clips))
+    again = [read_again(clip, rng) for clip in clips]
+    dubs = {
+        "ground truth": [clip.sound_N for clip in clips],
+        "silence": [np.zeros_like(clip.sound_N) for clip in clips],
+        "read again": [fitted(sound, clip) for sound, clip in zip(again, clips, strict=True)],
     }
-    lengths = {"ground truth": [None] * len(clips)} | {
-        row: [len(mel) / 100 for mel in made] for row, made in mels.items()
-    }
-    return dubs, lengths, said
+    for row, made in mels.items():
+        dubs[row] = [dub(mel, clip, rounds) for mel, clip in zip(made, clips, strict=True)]
+    lengths = {row: [len(mel) / 100 for mel in made] for row, made in mels.items()}
+    lengths["read again"] = [len(sound) / RATE_HZ for sound in again]
+    ordered = {row: dubs[row] for row in ROWS if row in dubs}
+    return ordered, {row: lengths.get(row, [None] * len(clips)) for row in ordered}

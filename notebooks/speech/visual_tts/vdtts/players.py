@@ -17,7 +17,7 @@ from helpers import plot
 from IPython.display import HTML
 from PIL import Image
 
-from .dubbing import ROWS, dub, speak
+from .dubbing import MISSING, ROWS, SCORES, dub, speak
 from .mel import MEAN, SPREAD, log_mel
 from .training import prepare
 
@@ -61,11 +61,8 @@ def draw_dubs(sounds):
             color=plot.style_of("ours")["color"],
             linewidth=0,
         )
-        (
-            wave.set(yticks=[], ylim=(-0.6, 0.6)),
-            wave.grid(False),
-            wave.set_title(name, fontsize=11),
-        )
+        wave.set(yticks=[], ylim=(-0.6, 0.6))
+        wave.grid(False), wave.set_title(name, fontsize=11)
         mel = log_mel(torch.as_tensor(np.array(sound_N))[None])[0] * SPREAD + MEAN
         picture.imshow(
             mel.T,
@@ -84,18 +81,18 @@ def draw_dubs(sounds):
 
 def means_of_study(columns):
     """{row: {score: mean over seeds}} of a receipt's curve; its `row` counts ROWS."""
-    at = np.array(columns["row"])
-    names = [name for name in columns if name not in ("row", "seed")]
-    return {
-        row: {name: float(np.array(columns[name])[at == n].mean()) for name in names}
-        for n, row in enumerate(ROWS)
-    }
+    at, means = np.array(columns["row"]), {}
+    for n, row in enumerate(ROWS):
+        of = {name: np.array(columns[name])[at == n] for name in SCORES}
+        of = {name: values[values != MISSING] for name, values in of.items()}
+        means[row] = {k: float(v.mean()) if len(v) else np.nan for k, v in of.items()}
+    return means
 
 
 def draw_study(columns):
-    """A figure of a receipt's curve: synchrony and pitch of each row, a dot for a seed."""
+    """A figure of a receipt's curve: synchrony and spectrum of each row, a dot for a seed."""
     fig, axes = plot.figure(height=4.2, cols=2, sharey=True)
-    labels = {"distance": "synchrony distance", "ffe": "F0 frame error"}
+    labels = {"distance": "synchrony distance", "mcd": "MCD in step, dB"}
     colors = [plot.style_of("ours" if row == "both" else "neutral")["color"] for row in ROWS]
     for ax, (score, label) in zip(axes, labels.items(), strict=True):
         ax.scatter(columns[score], columns["row"], color=[colors[n] for n in columns["row"]])
@@ -122,7 +119,7 @@ def pause_slider(clips, networks):
     ways, rows = [], ""
     mels, blind = (speak(networks[name], items)[0] for name in ("both", "text"))
     for clip, seen, unseen in zip(clips, mels, blind, strict=True):
-        sounds = {"both": dub(seen, clip.frames), "text": dub(unseen, clip.frames)}
+        sounds = {"both": dub(seen, clip), "text": dub(unseen, clip)}
         pause_ms = round(1000 * (clip.words[1][1] - clip.words[0][2]))
         gaps = {name: longest_pause_ms(sound) for name, sound in sounds.items()}
         ways.append(
@@ -169,6 +166,8 @@ def _envelope(sound_N):
 
 
 def _mp3(sound_N):
+    if not np.isfinite(sound_N).all():  # LAME would end the whole process
+        raise ValueError("a sound has samples that are not finite: nothing to play")
     packed = io.BytesIO()
     soundfile.write(packed, np.clip(sound_N, -0.99, 0.99), RATE_HZ, format="MP3")
     return "data:audio/mpeg;base64," + base64.b64encode(packed.getvalue()).decode()

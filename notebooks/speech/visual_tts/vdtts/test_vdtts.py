@@ -17,13 +17,16 @@ from . import (
     VisualTTS,
     VoiceVector,
     dub,
+    fitted,
     griffin_lim,
     griffin_lim_reference,
     load_all,
     log_mel,
     longest_pause_ms,
     loss_of,
+    means_of_study,
     mel_of,
+    player,
     prepare,
     save_all,
     shuffled,
@@ -34,7 +37,7 @@ from . import (
     vocode,
     walk_reference,
 )
-from .dubbing import ROWS, SCORES
+from .dubbing import MISSING, ROWS, SCORES
 from .mel import _filters, _stft
 from .study_visual_tts import _interval, _receipt
 from .training import batch_of
@@ -254,11 +257,22 @@ def test_a_control_takes_one_thing_from_the_next_clip_and_nothing_else():
     ]
 
 
+def clip_of(frames, level=0.2):
+    sound = level * np.ones(640 * frames, np.float32)
+    return SimpleNamespace(sound_N=sound, frames=frames)
+
+
 @pytest.mark.parametrize("frames", [3, 12, 20])
-def test_a_dub_is_as_long_as_its_video(frames):
-    sound = dub(log_mel(tone()[None])[0], frames, rounds=1)
+def test_a_dub_is_as_long_and_as_loud_as_its_clip(frames):
+    sound = dub(log_mel(tone()[None])[0], clip_of(frames), rounds=1)
     assert sound.shape == (640 * frames,) and sound.dtype == np.float32
-    assert not sound[8000:].any()
+    assert not sound[8000:].any() and abs(np.sqrt(np.mean(sound**2)) - 0.2) < 1e-4
+
+
+def test_fitting_keeps_silence_silent_and_hides_who_is_louder():
+    clip, sound = clip_of(4), tone(seconds=0.16).numpy()
+    assert not fitted(np.zeros(99), clip).any()
+    assert np.allclose(fitted(0.01 * sound, clip), fitted(sound, clip), atol=1e-6)
 
 
 def test_the_shipped_networks_are_small_and_say_how_they_were_made():
@@ -294,6 +308,18 @@ def test_the_neural_vocoder_makes_a_sound_of_its_length_and_learns():
 
 def test_mel_filters_cover_all_bands():
     assert (_filters().sum(1) > 0).all() and _filters().shape == (80, 513)
+
+
+def test_a_player_refuses_a_sound_that_diverged():
+    with pytest.raises(ValueError, match="not finite"):
+        player({"bad": np.array([0.0, np.nan])}, "two")
+
+
+def test_means_of_a_study_leave_out_what_is_missing():
+    columns = {"row": list(range(len(ROWS))) * 2} | {k: [1.0] * 2 * len(ROWS) for k in SCORES}
+    columns["gpe"] = [MISSING] + [3.0] * (2 * len(ROWS) - 1)
+    means = means_of_study(columns)
+    assert means[ROWS[0]]["gpe"] == 3.0 and means[ROWS[1]]["distance"] == 1.0
 
 
 def test_the_longest_pause_is_the_one_between_two_sounds():
