@@ -5,6 +5,10 @@ The library and its voices come with the package `espeakng-loader`, so nothing h
 installed beside pip. eSpeak NG is under the GPL, version 3 or later (the wheel's metadata names
 no licence): it is called when the code runs, and nothing of it is in this repository.
 
+eSpeak keeps state that its interface cannot reset, and draws breath without a seed: the same
+call gives nearly, not exactly, the same sound, by a few ms. `say` keeps what it has heard, so
+one process hears one thing.
+
 A voice is a base ("en-us") and a variant ("m3", "f2": other formants), a pitch and a rate.
 """
 

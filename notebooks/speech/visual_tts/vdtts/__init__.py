@@ -11,7 +11,7 @@ checkpoint        all networks in one small file
 players           what is heard, seen and touched in the page
 """
 
-from .attention import GaussianWalk, walk_reference
+from .attention import LogisticWalk, walk_reference
 from .checkpoint import SHIPPED, load_all, save_all
 from .dubbing import SCORES, dub, fitted, rows_of, scores_of, shuffled, speak
 from .mel import griffin_lim, griffin_lim_reference, log_mel, vocode
@@ -29,7 +29,7 @@ from .players import (
 from .training import batch_of, mel_of, prepare, train
 from .voice_vector import VoiceVector, train_voices
 
-__all__ = ["GaussianWalk", "NeuralVocoder", "SCORES", "SHIPPED", "SYSTEMS", "VisualTTS"]
+__all__ = ["LogisticWalk", "NeuralVocoder", "SCORES", "SHIPPED", "SYSTEMS", "VisualTTS"]
 __all__ += [
     "VoiceVector",
     "batch_of",

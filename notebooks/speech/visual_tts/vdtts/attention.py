@@ -1,16 +1,16 @@
-"""Attention that walks along its source: mixtures of Gaussians whose means only move forward.
+"""Attention that walks along its source: mixtures of bells whose means only move forward.
 
-Each of K Gaussians has, at each decoder step, a weight, a width and a stride, all from the
-decoder's state h:
+Each of K bells has, at each decoder step, a weight, a scale and a stride, all from the
+decoder's state h. Its mass over letter or frame j, with S(x) = 1 / (1 + exp(-x)):
 
-    w = softmax(.), sigma = softplus(.) + 0.3, mu += softplus(.)
-    a_j = sum_k w_k [ Phi((j + 1/2 - mu_k) / sigma_k) - Phi((j - 1/2 - mu_k) / sigma_k) ]
+    w = softmax(.), s = softplus(.) + 0.3, mu += softplus(.)
+    a_j = sum_k w_k [ S((j + 1/2 - mu_k) / s_k) - S((j - 1/2 - mu_k) / s_k) ]
 
-(Graves 2013; Battenberg et al. 2020, V2.) The mass of a Gaussian over a letter or frame is a
-logistic curve's difference here, which is nearly the same and cheaper.
+After Graves (2013) and Battenberg et al. (2020), with a logistic bell in place of their
+Gaussians. The weights are not normalised: past the source's end they fade, and the stop token
+can see that.
 
-Shapes: `B` clips, `J` places of the source, `D` its width, `K` Gaussians, `H` the state's
-width.
+Shapes: `B` clips, `J` places of the source, `D` its width, `K` bells, `H` the state's width.
 """
 
 import math
@@ -19,12 +19,12 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-__all__ = ["GaussianWalk", "walk_reference"]
+__all__ = ["LogisticWalk", "walk_reference"]
 
 LEAST_WIDTH = 0.3
 
 
-class GaussianWalk(nn.Module):
+class LogisticWalk(nn.Module):
     """`walk(state, source, mask, means)` returns the context (B, D), the weights (B, J) and the
     new means (B, K).
 

@@ -13,7 +13,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from speech_scores import SyncScorer
 
-from .model import SYSTEMS, VisualTTS
+from .model import VisualTTS
 from .voice_vector import VoiceVector
 
 __all__ = ["SHIPPED", "load_all", "save_all"]
@@ -28,18 +28,14 @@ def save_all(networks, path, notes=None):
     state = {}
     for name, network in networks.items():
         for key, values in network.state_dict().items():
-            rows = (
-                values.detach().float().flatten(1)
-                if values.ndim > 1
-                else values.detach().float()[:, None]
-            )
+            values = values.detach().float()
             if values.ndim == 1:
-                state[f"{name}.{key}"] = values.detach().half().contiguous()
+                state[f"{name}.{key}"] = values.half()
                 continue
+            rows = values.flatten(1)
             scale = rows.abs().amax(1).clamp_min(1e-8) / 127
-            state[f"{name}.{key}"] = (
-                (rows / scale[:, None]).round().to(torch.int8).view(values.shape).contiguous()
-            )
+            whole = (rows / scale[:, None]).round().to(torch.int8)
+            state[f"{name}.{key}"] = whole.view(values.shape).contiguous()
             state[f"{name}.{key}:scale"] = scale
     save_file(state, path, {"notes": json.dumps(notes or {})})
     return Path(path)
@@ -56,13 +52,8 @@ def load_all(path=SHIPPED, device="cpu"):
             state = {key: file.get_tensor(key) for key in list(file.keys())}
         networks = {}
         for name in sorted({key.split(".")[0] for key in state}):
-            network = (
-                SyncScorer()
-                if name == "scorer"
-                else VoiceVector()
-                if name == "voices"
-                else VisualTTS(_system(name))
-            )
+            others = {"scorer": SyncScorer, "voices": VoiceVector}
+            network = others[name]() if name in others else VisualTTS(name)
             network.load_state_dict(_unpacked(state, name + "."))
             networks[name] = network.to(device).eval().requires_grad_(False)
     except FileNotFoundError:
@@ -74,23 +65,12 @@ def load_all(path=SHIPPED, device="cpu"):
     return networks, notes
 
 
-def _system(name):
-    if name not in SYSTEMS:
-        raise ValueError(
-            f"it holds {name!r}; {', '.join(SYSTEMS)}, scorer and voices are known"
-        )
-    return name
-
-
 def _unpacked(state, prefix):
     found = {}
     for key, values in state.items():
         if key.startswith(prefix) and not key.endswith(":scale"):
-            scale = state.get(key + ":scale")
-            whole = (
-                values.float()
-                if scale is None
-                else values.float() * scale.view(-1, *[1] * (values.ndim - 1))
-            )
-            found[key.removeprefix(prefix)] = whole
+            values, scale = values.float(), state.get(key + ":scale")
+            if scale is not None:
+                values = values * scale.view(-1, *[1] * (values.ndim - 1))
+            found[key.removeprefix(prefix)] = values
     return found

@@ -4,8 +4,8 @@ writes a spectrogram.
 As the article draws it, around Tacotron's core: text and video encoders; a multi-source
 attention; an autoregressive decoder that gets the speaker's embedding; a stop token. One
 decoder step writes four spectrogram steps of 10 ms, so a step lasts as long as a video frame.
-That makes it small; nothing ties step n to frame n but what the attention learns. There is no
-loss of synchrony.
+That makes it small, and untrained attention walks one frame a step, which favours synchrony.
+There is no loss of it.
 
 Shapes: `B` clips, `L` letters, `T` frames or decoder steps of 40 ms, `M` mels, `P` pixels.
 """
@@ -16,7 +16,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from .attention import GaussianWalk
+from .attention import LogisticWalk
 from .mel import MELS
 
 __all__ = ["LETTERS", "SYSTEMS", "VisualTTS", "loss_of", "spell"]
@@ -120,14 +120,15 @@ class VisualTTS(nn.Module):
         super().__init__()
         if system not in SYSTEMS:
             raise ValueError(f"no system {system!r}: {', '.join(SYSTEMS)} are allowed")
-        self.system, self.reads, self.state = system, SYSTEMS[system], state
+        self.system, self.reads = system, SYSTEMS[system]
+        self.state, self.width = state, width
         self.encoders, self.walks = nn.ModuleDict(), nn.ModuleDict()
         if "text" in self.reads:
             self.encoders["text"] = TextEncoder(width)
-            self.walks["text"] = GaussianWalk(state, stride=0.25)
+            self.walks["text"] = LogisticWalk(state, stride=0.25)
         if "video" in self.reads:
             self.encoders["video"] = VideoEncoder(width, pixels=pixels)
-            self.walks["video"] = GaussianWalk(state, stride=1.0)
+            self.walks["video"] = LogisticWalk(state, stride=1.0)
         self.prenet = nn.Sequential(
             nn.Linear(MELS, 64), nn.ReLU(), nn.Linear(64, 32), nn.ReLU()
         )
@@ -151,36 +152,47 @@ class VisualTTS(nn.Module):
             truth = F.pad(batch["mel"][:, REDUCTION - 1 :: REDUCTION], (0, 0, 1, 0), value=-1.0)
             seen_BTP = self._prenet(truth[:, :steps], dropout)
         last = torch.full((rows, MELS), -1.0, device=device)
-        hidden = tuple(torch.zeros(rows, self.state, device=device) for _ in range(2))
-        means = {name: walk.start(rows, device) for name, walk in self.walks.items()}
-        context = torch.zeros(
-            rows, sum(source.shape[-1] for source in sources.values()), device=device
-        )
+        at = self._start(rows, device)
         states, mels, drawn = [], [], {name: [] for name in self.walks}
         ended = batch["frames"] if teacher else torch.full((rows,), steps, device=device)
         for step in range(steps):
             seen = seen_BTP[:, step] if teacher else self._prenet(last, dropout)
-            hint = self._hint(batch, step)
-            hidden = self.cell(torch.cat([seen, context, batch["voice"], *hint], -1), hidden)
-            for name, walk in self.walks.items():
-                read = walk(hidden[0], sources[name], masks[name], means[name])
-                sources_read, means[name] = read[0], read[2]
-                drawn[name].append((sources_read, read[1]))
-            context = torch.cat([rows[-1][0] for rows in drawn.values()], -1)
-            states.append(torch.cat([hidden[0], context], -1))
+            given = [seen, batch["voice"], *self._hint(batch, step)]
+            at, weights = self._step(given, at, sources, masks)
+            states.append(torch.cat([at["hidden"][0], at["context"]], -1))
+            for name, one in weights.items():
+                drawn[name].append(one)
             if not teacher:
                 mels.append(self._written(states[-1][:, None], batch["voice"]))
                 last = mels[-1][:, -1].clamp(-1.4, 2.5)
-                over = step + 1 >= batch["frames"] if hint else self.stop(states[-1])[:, 0] > 0
+                told = "length" in self.reads
+                over = step + 1 >= batch["frames"] if told else self.stop(states[-1])[:, 0] > 0
                 ended = torch.where(over, ended.clamp_max(step + 1), ended)
                 if (ended <= step + 1).all():
                     break
         whole_BTH = torch.stack(states, 1)
         mel = self._written(whole_BTH, batch["voice"]) if teacher else torch.cat(mels, 1)
-        alignments = {
-            name: torch.stack([one for _, one in rows], 1) for name, rows in drawn.items()
-        }
+        alignments = {name: torch.stack(one, 1) for name, one in drawn.items()}
         return Said(mel, self.stop(whole_BTH)[..., 0], ended, alignments)
+
+    def _start(self, rows, device):
+        """Where a decoder stands before its first step."""
+        zeros = tuple(torch.zeros(rows, self.state, device=device) for _ in range(2))
+        means = {name: walk.start(rows, device) for name, walk in self.walks.items()}
+        context = torch.zeros(rows, self.width * len(self.walks), device=device)
+        return {"hidden": zeros, "context": context, "means": means}
+
+    def _step(self, given, at, sources, masks):
+        """One step of 40 ms: the cell sees what was said last, the voice, and what attention
+        read before; then each attention walks on and reads anew.
+        """
+        hidden = self.cell(torch.cat([given[0], at["context"], *given[1:]], -1), at["hidden"])
+        read, weights, means = {}, {}, {}
+        for name, walk in self.walks.items():
+            here = (sources[name], masks[name], at["means"][name])
+            read[name], weights[name], means[name] = walk(hidden[0], *here)
+        context = torch.cat(list(read.values()), -1)
+        return {"hidden": hidden, "context": context, "means": means}, weights
 
     def _prenet(self, mel, dropout):
         """Also when it speaks it forgets half of what it hears of itself, as in Tacotron: that
@@ -191,19 +203,14 @@ class VisualTTS(nn.Module):
     def _written(self, whole_BTH, voice_BV):
         """Spectrogram steps (B, 4 T, M) of decoder states (B, T, H)."""
         voices = voice_BV[:, None].expand(-1, whole_BTH.shape[1], -1)
-        return (
-            self.out(torch.cat([whole_BTH, voices], -1))
-            .unflatten(-1, (REDUCTION, MELS))
-            .flatten(1, 2)
-        )
+        written = self.out(torch.cat([whole_BTH, voices], -1))
+        return written.unflatten(-1, (REDUCTION, MELS)).flatten(1, 2)
 
     def _encoded(self, batch):
         sources, masks = {}, {}
         if "text" in self.reads:
-            sources["text"], masks["text"] = (
-                self.encoders["text"](batch["letters"]),
-                (batch["letters"] != 0).float(),
-            )
+            sources["text"] = self.encoders["text"](batch["letters"])
+            masks["text"] = (batch["letters"] != 0).float()
         if "video" in self.reads:
             frames = torch.arange(batch["video"].shape[1], device=batch["voice"].device)
             masks["video"] = (frames < batch["frames"][:, None]).float()

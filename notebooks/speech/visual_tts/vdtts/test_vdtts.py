@@ -12,7 +12,7 @@ from scipy import stats
 from . import (
     SHIPPED,
     SYSTEMS,
-    GaussianWalk,
+    LogisticWalk,
     NeuralVocoder,
     VisualTTS,
     VoiceVector,
@@ -104,7 +104,7 @@ def test_the_floor_of_a_log_mel_is_silence():
 @pytest.mark.parametrize("places", [1, 2, 7])
 def test_the_walk_equals_its_plain_loops(places):
     torch.manual_seed(places)
-    walk, source = GaussianWalk(5, components=3).double(), torch.randn(2, places, 4).double()
+    walk, source = LogisticWalk(5, components=3).double(), torch.randn(2, places, 4).double()
     torch.nn.init.normal_(walk.ask.weight)
     state, means = torch.randn(2, 5).double(), torch.rand(2, 3).double() * places
     context, weights, moved = walk(state, source, torch.ones(2, places).double(), means)
@@ -116,7 +116,7 @@ def test_the_walk_equals_its_plain_loops(places):
 
 
 def test_an_untrained_walk_takes_its_stride_and_only_goes_forward():
-    walk = GaussianWalk(4, stride=0.25)
+    walk = LogisticWalk(4, stride=0.25)
     means = walk.start(1, "cpu")
     for _ in range(8):
         before, (_, weights, means) = (
