@@ -70,6 +70,7 @@ def draw_dubs(sounds):
             aspect="auto",
             extent=(0, len(mel) / 100, 0, 80),
             cmap="magma",
+            interpolation="nearest",
             vmin=-7,
             vmax=3,
         )
