@@ -3,7 +3,7 @@ transform, whose inverse is the sound.
 
 After Vocos (Siuzdak 2023), without its discriminators: blocks of a depthwise convolution and
 two dense layers at one step of 10 ms each. Trained on log-mels and their sounds, then frozen.
-At tier `cpu` it is a miniature and no row of the table uses it.
+At tier `cpu` it is a miniature that has hardly begun.
 
 Shapes: `B` pieces, `S` steps, `M` mels, `F` = 513 bins.
 """
