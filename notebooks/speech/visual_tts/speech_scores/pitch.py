@@ -25,9 +25,9 @@ __all__ = [
     "voicing_error",
 ]
 
-RATE_HZ, HOP, WINDOW = 16_000, 160, 640
+RATE_HZ, HOP, WINDOW, SIZE = 16_000, 160, 640, 1024
 LOWEST_HZ, HIGHEST_HZ = 75.0, 450.0
-FINER = 4  # lags of a quarter of a sample: between samples a high voice's peak is missed
+FINER = 2  # lags of half a sample: between samples a high voice's peak is missed
 GROSS, VOICED, QUIET, OCTAVE = 0.2, 0.45, 0.03, 0.06
 
 
@@ -119,8 +119,9 @@ def f0_errors_reference(said, true):
 
 
 def _autocorrelation(values):
-    power = torch.fft.rfft(values, 2 * WINDOW).abs().square()
-    return torch.fft.irfft(power, FINER * 2 * WINDOW)[..., : FINER * WINDOW]
+    """Lags of 1 / FINER of a sample, up to the lowest pitch's: longer ones wrap around."""
+    power = torch.fft.rfft(values, SIZE).abs().square()
+    return torch.fft.irfft(power, FINER * SIZE)[..., : FINER * (SIZE - WINDOW)]
 
 
 def _pair(said, true):

@@ -81,7 +81,7 @@ def griffin_lim(magnitude_BFS, rounds=40, momentum=0.99):
     phase, before = torch.polar(torch.ones_like(magnitude), 6.2831853 * turn), 0
     for _ in range(rounds):
         again = _stft(_istft(magnitude * phase, samples))
-        moved = again + momentum / (1 + momentum) * (again - before) if momentum else again
+        moved = again + momentum * (again - before)
         phase, before = moved / moved.abs().clamp_min(1e-16), again
     return _istft(magnitude * phase, samples)
 
