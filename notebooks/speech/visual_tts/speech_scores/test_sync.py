@@ -83,3 +83,15 @@ def test_pauses_overlap_where_both_are_silent():
 def test_silence_overlap_refuses_other_lengths_and_what_is_not_finite(said):
     with pytest.raises(ValueError, match="two finite ones of one length"):
         silence_overlap(said, np.ones(1600))
+
+
+def test_scores_are_the_least_distance_where_it_lies_and_how_far_below_the_median():
+    seen = unit(40, 8)
+
+    def scorer(video, mel):  # the sound is 3 frames late
+        return seen[None], torch.roll(seen, 3, 0)[None]
+
+    found = sync_scores(scorer, torch.zeros(44, 4, 4), torch.zeros(176, 2))
+    curve = offset_distances(seen, torch.roll(seen, 3, 0))
+    assert found["offset"] == 3 and np.isclose(found["distance"], curve.min())
+    assert np.isclose(found["confidence"], curve.median() - curve.min())

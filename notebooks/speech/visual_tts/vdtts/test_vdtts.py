@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
+from speech_scores import SyncScorer, cepstra, mel_cepstral_distortion
+from talking_faces import make_clips
 
 from . import (
     SHIPPED,
@@ -28,7 +30,9 @@ from . import (
     mel_of,
     player,
     prepare,
+    rows_of,
     save_all,
+    scores_of,
     shuffled,
     speak,
     spell,
@@ -267,6 +271,60 @@ def test_a_dub_is_as_long_and_as_loud_as_its_clip(frames):
     sound = dub(log_mel(tone()[None])[0], clip_of(frames), rounds=1)
     assert sound.shape == (640 * frames,) and sound.dtype == np.float32
     assert not sound[8000:].any() and abs(np.sqrt(np.mean(sound**2)) - 0.2) < 1e-4
+
+
+@pytest.fixture(scope="module")
+def filmed():
+    return make_clips("test", 6, 3, words=2)
+
+
+def test_the_truth_has_no_error_and_a_filter_costs_its_own_db(filmed):
+    clip, scorer = filmed[0], SyncScorer().requires_grad_(False)
+    none = scores_of(clip.sound_N, clip, scorer)
+    zero = ("mcd", "mcd_warped", "gpe", "vde", "ffe", "length_s")
+    assert all(none[name] < 1e-5 for name in zero) and none["silence"] == 1
+    off = scores_of(np.roll(clip.sound_N, 4000), clip, scorer, length_s=clip.frames / 25 + 0.5)
+    assert off["mcd"] > off["mcd_warped"] > 0 and abs(off["length_s"] - 0.5) < 1e-9
+    mels = [mel_of(SimpleNamespace(sound_N=x)).numpy() for x in (clip.sound_N, off_sound(clip))]
+    by_hand = mel_cepstral_distortion(*(cepstra(3 * mel - 3) for mel in mels))
+    assert np.isclose(scores_of(off_sound(clip), clip, scorer)["mcd"], by_hand)
+
+
+def off_sound(clip):
+    return np.float32(np.convolve(clip.sound_N, [1, -0.9], "same"))
+
+
+def test_each_row_is_made_of_what_it_says(filmed):
+    items, heard = [item(clip.frames, clip.text, n) for n, clip in enumerate(filmed)], {}
+
+    class Echo(torch.nn.Module):
+        def __init__(self, name):
+            super().__init__()
+            self.name, self.none = name, torch.nn.Parameter(torch.zeros(1))
+
+        def forward(self, batch, teacher=True):
+            heard.setdefault(self.name, []).append((batch, teacher))
+            return SimpleNamespace(mel=batch["mel"], steps=batch["frames"])
+
+    networks = {name: Echo(name) for name in (*SYSTEMS, "mouth")}
+    dubs, lengths = rows_of(networks, filmed, items, items, rounds=1)
+    assert tuple(dubs) == ROWS and set(lengths) == set(ROWS)
+    own, video, letters, forced = (batch for batch, _ in heard["both"])
+    assert [teacher for _, teacher in heard["both"]] == [False, False, False, True]
+    assert (
+        torch.equal(forced["video"], own["video"]) and (video["frames"] != own["frames"]).any()
+    )
+    assert torch.equal(video["letters"], own["letters"])
+    assert torch.equal(letters["video"], own["video"])
+    assert torch.equal(letters["letters"], own["letters"].roll(-1, 0))
+    assert (
+        not np.any(dubs["silence"][0]) and (dubs["ground truth"][1] == filmed[1].sound_N).all()
+    )
+    for row in set(ROWS) - {"silence"}:
+        for sound, clip in zip(dubs[row], filmed, strict=True):
+            assert len(sound) == len(clip.sound_N) and np.isclose(
+                sound.std(), clip.sound_N.std(), rtol=0.02
+            )
 
 
 def test_fitting_keeps_silence_silent_and_hides_who_is_louder():
