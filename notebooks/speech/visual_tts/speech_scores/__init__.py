@@ -1,0 +1,34 @@
+"""What is wrong with a dub: scores from their definitions, each with a plain reference.
+
+cepstral   mel-cepstral distortion, in step and after warping
+pitch      a tracker, and the errors of pitch and voicing
+sync       a scorer of synchrony, its distance and confidence; where both are silent
+"""
+
+from .cepstral import (
+    cepstra,
+    mel_cepstral_distortion,
+    mel_cepstral_distortion_reference,
+    warping_path,
+)
+from .pitch import (
+    f0_errors_reference,
+    f0_frame_error,
+    f0_track,
+    gross_pitch_error,
+    normalised_f0,
+    voicing_error,
+)
+from .sync import (
+    SyncScorer,
+    offset_distances,
+    offset_distances_reference,
+    silence_overlap,
+    sync_scores,
+    train_scorer,
+)
+
+__all__ = ["SyncScorer", "cepstra", "f0_errors_reference", "f0_frame_error", "f0_track"]
+__all__ += ["gross_pitch_error", "mel_cepstral_distortion", "mel_cepstral_distortion_reference"]
+__all__ += ["normalised_f0", "offset_distances", "offset_distances_reference"]
+__all__ += ["silence_overlap", "sync_scores", "train_scorer", "voicing_error", "warping_path"]
