@@ -1,0 +1,91 @@
+"""The study's parts in small: what is recorded, and what is not mixed up."""
+
+import json
+import math
+
+import disfl_labels as dl
+import prefix_training as pt
+import pytest
+import study_disfluency as study
+import word_stream as ws
+
+
+class Kept:
+    """Stands in for a receipt."""
+
+    def __init__(self):
+        self.metrics, self.curves = {}, {}
+
+    def record(self, name, value, unit, low=None, high=None, repeats=None):
+        self.metrics[name] = (value, low, high)
+
+    def curve(self, name, **columns):
+        self.curves[name] = columns
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("qa")
+    for part in ("train", "dev", "test"):
+        rows = {}
+        for n in range(24):
+            fluent = f"who {part} w{n} the big {n} of it"
+            rows[str(n)] = {"original": fluent, "disfluent": f"when uh no {fluent}"}
+        (folder / f"{part}.json").write_text(json.dumps(rows))
+    return study.world(folder, sentences=12, tests=8)
+
+
+def test_a_world_keeps_its_parts_apart(small):
+    assert len(small.train) == 12 + 12 + 4 and len(small.made) == 8 and len(small.real) == 8 + 4
+    parts = [{u.cleaned for u in part} for part in (small.train, small.dev, small.real)]
+    assert not (parts[0] & parts[1] or parts[0] & parts[2] or parts[1] & parts[2])
+
+
+def test_systems_search_and_transfer_record_all_their_metrics(small, tmp_path, monkeypatch):
+    tiny = {"epochs": 1, "batch": 4096}
+    for name in ("FULL", "PREFIXES", "WAITING"):
+        kind = getattr(study, name).kind
+        monkeypatch.setattr(study, name, pt.Recipe(kind, draws=1, **tiny))
+    monkeypatch.setattr(study, "GAMMAS", (1.9,))
+    monkeypatch.setattr(study, "PRICES", (0.1, 0.4))
+    kept = Kept()
+    study.systems(small, 1, tmp_path / "n.safetensors", kept)
+    study.search(small, kept)
+    study.transfer(small, 1, kept, few=6)
+    assert {"study_real_wait_head_f1", "study_made_causal_waiting"} <= kept.metrics.keys()
+    assert {"study_real_wait_over_look_ahead_1"} <= kept.metrics.keys()
+    assert len(kept.curves["study_search"]["f1"]) == 2
+    assert kept.metrics["study_price"][0] in (0.1, 0.4)
+    assert (tmp_path / "n.safetensors").stat().st_size < 1e6
+
+
+def test_the_price_is_the_smallest_that_is_patient_enough():
+    assert study.price({0.1: 2.0, 0.4: 0.0, 0.2: study.PATIENCE}) == 0.2
+    assert study.price({0.1: 2.0, 0.2: 1.5}) == 0.2  # none is: the dearest
+
+
+def test_a_new_wait_head_predicts_everywhere(small):
+    found = pt.logits(study.started(small, 0), small.dev[:4], small.vocabulary)
+    assert all(x is not None for z in found for row in ws.predictions(z, None) for x in row)
+
+
+def test_intervals_are_students_and_nan_is_left_out():
+    kept = Kept()
+    study.put(kept, "a b-c", [1.0, 2.0, 3.0], "share")
+    mean, low, high = kept.metrics["study_a_b_c"]
+    assert mean == 2 and high - mean == mean - low == pytest.approx(4.303 / math.sqrt(3))
+    study.put(kept, "x", [1.0, math.nan], "share")
+    assert "study_x" not in kept.metrics
+
+
+def test_scores_of_whole_sentences():
+    class Net:
+        pass
+
+    rows = [dl.Utterance(("uh", "a", "b"), (1, 0, 1), ("edit", "fluent", "edit"))]
+    study.pt, old = type("Fake", (), {"final_labels": staticmethod(lambda *_: [[1, 1, 0]])}), pt
+    try:
+        found = study.whole(Net(), rows, None)
+    finally:
+        study.pt = old
+    assert found == {"precision": 0.5, "recall": 0.5, "f1": 0.5}
