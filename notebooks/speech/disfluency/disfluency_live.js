@@ -20,10 +20,9 @@ function vocabulary(words, buckets) {
 }
 
 // What is shown of each word of a prefix: "gone", "kept", or "open" from the first wait on, until the sentence ends.
-// As word_stream.predictions: the first wait is where the probability that no word so far waits falls below one half.
-function shown(found, ended) {
-  let free = 1;
-  const first = ended ? -1 : found.wait.findIndex((value) => (free /= 1 + Math.exp(value)) < 0.5);
+// As word_stream.predictions: the first wait is the first logit above the logarithm of the price.
+function shown(found, ended, price) {
+  const first = ended ? -1 : found.wait.findIndex((value) => value > Math.log(price));
   return found.disfluent.map((value, at) => (first >= 0 && at >= first ? "open" : value > 0 ? "gone" : "kept"));
 }
 
@@ -89,6 +88,8 @@ globalThis.rebuiltLive?.start("strike", async (element, tools) => {
   const done = make("label", { className: "strike-done" });
   const ended = make("input", { type: "checkbox", id: "strike-ended" });
   done.append(ended, " the sentence has ended");
+  const patience = make("input", { type: "range", id: "strike-patience", min: -2, max: 2, step: 0.25, value: 0 });
+  const price = () => 2 ** -Number(patience.value);
   const line = make("p", { className: "strike-line" });
   const told = make("p", { className: "strike-told" });
   told.setAttribute("role", "status");
@@ -97,6 +98,7 @@ globalThis.rebuiltLive?.start("strike", async (element, tools) => {
   ]);
   element.append(make("section", { className: "strike-app" }, [
     label("A sentence to play", choice), label("Or type; the words are read as you type", typed),
+    label("Patience: never wait (left) to wait long (right)", patience),
     make("div", { className: "strike-buttons" }, [play, done]), line, told,
     make("p", { className: "strike-note", textContent: "Struck through: to be removed. Dotted: the model waits. "
       + `int8 here and float32 in PyTorch differ by ${worst.toFixed(3)} at most, as probabilities over the examples.` }),
@@ -113,7 +115,7 @@ globalThis.rebuiltLive?.start("strike", async (element, tools) => {
     if (words.length > meta.longest) throw new Error(`at most ${meta.longest} words, got ${words.length}`);
     const found = await ask({ ids: numbers(words) });
     if (mine !== turn) return found.took;
-    const states = shown(found, over);
+    const states = shown(found, over, price());
     line.replaceChildren(...words.flatMap((word, at) => [
       make(states[at] === "gone" ? "del" : states[at] === "open" ? "em" : "span", { textContent: word, className: states[at] }), " ",
     ]));
@@ -149,6 +151,7 @@ globalThis.rebuiltLive?.start("strike", async (element, tools) => {
   choice.onchange = () => { typed.value = meta.examples[Number(choice.value)].text; playAll(); };
   typed.oninput = () => { ended.checked = false; read(); };
   ended.onchange = read;
+  patience.oninput = () => { ended.checked = false; read(); };
   play.onclick = playAll;
   typed.value = meta.examples[0].text;
   ended.checked = true;

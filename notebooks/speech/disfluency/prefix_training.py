@@ -11,12 +11,18 @@ with m_j = 1 where j < k, and k the first word with s(g) > 0.5. The mask m is a 
 gradient with respect to g is zero everywhere. So the second term, the only one with a reason
 to wait, never reaches the wait head, and the third pushes it down: the network stops waiting.
 
-The version that works (kind "soft") changes three things. The mask is the probability that no
-word up to j waits, if each drew on its own: m_j = prod_{l <= j} (1 - s(g_l)). A word that is
-held back costs its lag, (i - j + 1) (1 - m_j): as printed a wait on the newest word is free,
-and one early wait hides all words behind it for the price of one. And f learns from every
-prefix, as the all-prefix system does; the error that g weighs is held still. Else words that
-are hidden are no longer learned, so they are hidden for ever.
+Two repairs, per word, with the error e of f held still and a lag of i - j + 1 (as printed a
+wait on the newest word is free). In both f learns from every prefix, as the all-prefix system
+does; else words that are hidden are no longer learned, so they are hidden for ever.
+
+    smooth      gamma e (1 - s(g)) + lambda lag s(g)
+    logistic    gamma e softplus(-g) + lambda lag softplus(g)
+
+*smooth* has a slope, s (1 - s), which dies where the head is sure: it ends at always or never.
+*logistic* bounds both steps from above, as the logistic loss does in classification. It is
+convex in g, and lowest at g = log(gamma E[e] / (lambda lag)): the head is above zero where the
+error to be expected costs more than the wait. So another lambda is another threshold
+(`word_stream.predictions`), and one network serves all prices.
 
 Shapes: B prefixes of one length, N words. All sums are divided by the words of the batch.
 """
@@ -32,37 +38,37 @@ from prefix_network import PrefixNetwork, unrolled
 from torch import Tensor
 from torch.nn import functional as F
 
-Batch = tuple[
-    Tensor, Tensor, Tensor
-]  # ids (B, N), labels (B, N), whether the prefix is all (B)
+Batch = tuple[Tensor, Tensor, Tensor]  # ids (B, N), labels (B, N), is the prefix all? (B)
+KINDS = ("full", "prefixes", "causal", "printed", "smooth", "logistic")
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How to train: `kind` is full (whole sentences), prefixes, printed, or soft (both with
-    waits).
+    """How to train: `kind` is full (whole sentences), prefixes, causal (whole sentences for a
+    causal network), or with waits printed, smooth or logistic.
 
-    The kind "causal" reads whole sentences with a causal network.
     `draws`: prefixes of each sentence in an epoch, beside the whole; None takes all of them.
     `batch` is in words.
     """
 
-    kind: str = "soft"
+    kind: str = "logistic"
     epochs: int = 3
     draws: int | None = 3
     rate: float = 2e-3
     batch: int = 2048
     gamma: float = 1.9
-    latency: float = 0.13
+    latency: float = 0.35
     dropout: float = 0.1
 
 
-def term_masks(wait_BN: Tensor, soft: bool) -> Tensor:
-    """The mask m (B, N) of the second term from wait logits: hard as printed, or soft."""
+def term_weights(wait_BN: Tensor, kind: str) -> tuple[Tensor, Tensor]:
+    """What weighs each word's error and what weighs its lag, both (B, N), from wait logits."""
+    if kind == "logistic":
+        return F.softplus(-wait_BN), F.softplus(wait_BN)
     waits = torch.sigmoid(wait_BN)
-    if soft:
-        return (1 - waits).cumprod(1)
-    return ((waits > 0.5).cumsum(1) == 0).to(waits.dtype)
+    if kind == "smooth":
+        return 1 - waits, waits
+    return ((waits > 0.5).cumsum(1) == 0).to(waits.dtype), waits
 
 
 def wait_loss(
@@ -71,16 +77,14 @@ def wait_loss(
     """The three terms, weighted, for logits (B, N) of both heads; see the head of this
     module."""
     (logits_BN, wait_BN), (_, labels_BN, whole_B) = found, batch
-    soft, size = recipe.kind == "soft", logits_BN.shape[1]
+    ours, size, count = recipe.kind != "printed", logits_BN.shape[1], labels_BN.numel()
     entropy_BN = F.binary_cross_entropy_with_logits(logits_BN, labels_BN, reduction="none")
     whole_B1 = whole_B[:, None].to(entropy_BN.dtype)
-    mask_BN = term_masks(wait_BN, soft)
-    lag_N = torch.arange(size - 1, -1, -1, device=logits_BN.device) + soft
-    held_BN = 1 - mask_BN if soft else torch.sigmoid(wait_BN)
-    first = entropy_BN if soft else entropy_BN * whole_B1
-    second = mask_BN * (entropy_BN.detach() if soft else entropy_BN) * (1 - whole_B1)
+    shown_BN, held_BN = term_weights(wait_BN, recipe.kind)
+    lag_N = torch.arange(size - 1, -1, -1, device=logits_BN.device) + ours
+    first = entropy_BN if ours else entropy_BN * whole_B1
+    second = shown_BN * (entropy_BN.detach() if ours else entropy_BN) * (1 - whole_B1)
     late = lag_N * held_BN * (1 - whole_B1)
-    count = labels_BN.numel()
     return (
         first.sum() / count,
         recipe.gamma * second.sum() / count,
@@ -92,21 +96,21 @@ def wait_loss_reference(
     logits: list[float], waits: list[float], labels: list[int], whole: bool, recipe: Recipe
 ) -> float:
     """The loss of one prefix in plain Python floats, not divided by its words."""
-    import math
+    from math import exp, log
 
-    def sigmoid(z: float) -> float:
-        return 1 / (1 + math.exp(-z))
-
-    pairs = zip(logits, labels, strict=True)
-    entropy = [-math.log(sigmoid(z) if y else sigmoid(-z)) for z, y in pairs]
-    if whole:
-        return sum(entropy)
-    total, mask, soft = 0.0, 1.0, recipe.kind == "soft"
-    for j, (one, g) in enumerate(zip(entropy, waits, strict=True)):
-        mask *= 1 - sigmoid(g) if soft else float(sigmoid(g) <= 0.5)
-        held = 1 - mask if soft else sigmoid(g)
-        total += one * soft + recipe.gamma * mask * one
-        total += recipe.latency * (len(logits) - 1 - j + soft) * held
+    total, stopped, size = 0.0, False, len(logits)
+    for j, (z, g, y) in enumerate(zip(logits, waits, labels, strict=True)):
+        error, s = log(1 + exp(-z if y else z)), 1 / (1 + exp(-g))
+        stopped = stopped or s > 0.5
+        shown, held, lag = float(not stopped), s, size - 1 - j
+        if recipe.kind != "printed":
+            lag += 1
+            shown, held = 1 - s, s
+        if recipe.kind == "logistic":
+            shown, held = log(1 + exp(-g)), log(1 + exp(g))
+        total += error if whole or recipe.kind != "printed" else 0
+        if not whole:
+            total += recipe.gamma * shown * error + recipe.latency * lag * held
     return total
 
 
@@ -174,10 +178,8 @@ def train(
     Adam with a rate that falls in a line to zero. Word dropout (`recipe.dropout`) sends a word
     to a random bucket-or-word number, all its copies in the prefix alike, so that repetition
     survives."""
-    if recipe.kind not in ("full", "prefixes", "printed", "soft", "causal"):
-        raise ValueError(
-            f"kind={recipe.kind!r}: full, prefixes, printed, soft or causal is allowed"
-        )
+    if recipe.kind not in KINDS:
+        raise ValueError(f"kind={recipe.kind!r}: {', '.join(KINDS)} are allowed")
     rng, where = np.random.default_rng(seed), next(network.parameters()).device
     torch.manual_seed(seed)
     optimiser = torch.optim.AdamW(network.parameters(), lr=recipe.rate, weight_decay=0.01)

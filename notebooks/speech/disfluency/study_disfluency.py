@@ -5,12 +5,13 @@
     python -m study_disfluency --part transfer --seeds 3
 
 *systems*: five systems, the printed loss and a causal network, from other seeds each time; the
-wait head starts from the all-prefix network of its seed. Its price of waiting follows a rule
-that looks at the dev part of the first seed alone: the paper's gamma, and the smallest of
-`PRICES` with which the head waits `PATIENCE` words or less there, on average. *search*: the two
-weights of the loss, judged on dev, with the rule's choice. *transfer*: what masked
-pre-training, self-training and a first language are worth when labels are few. Intervals are
-over seeds (Student's t, 95 %).
+wait head starts from the all-prefix network of its seed. One network answers at all prices of
+waiting, so the price is set after training, by a rule that looks at the dev part alone: the
+smallest of `PRICES` at which the head waits no longer than a look-ahead of one, on average.
+*search*: the two weights of the loss, each pair trained and judged on dev; beside it what one
+network says when it is read at the same ratio, and the smooth loss at the same prices.
+*transfer*: what masked pre-training, self-training and a first language are worth when labels
+are few. Intervals are over seeds (Student's t, 95 %).
 """
 
 import argparse
@@ -32,21 +33,24 @@ import word_stream as ws
 from helpers import data, device, receipts
 
 STUDENT_T = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 8: 2.365, 10: 2.262}  # 97.5 %
-KEPT = ("f1", "precision", "recall", "edit_overhead", "time_to_detection", "waiting")
-KEPT += ("first_time", "coverage", "final_f1", "strict_f1")
-GAMMAS, PATIENCE = (1.0, 1.9, 4.0), 1.0
-PRICES = (0.1, 0.12, 0.14, 0.16, 0.18, 0.2)  # in coarser steps waiting ends at once
-FULL = pt.Recipe("full", epochs=4, dropout=0.2)
-PREFIXES = pt.Recipe("prefixes", epochs=3, draws=2, dropout=0.2)
-WAITING = pt.Recipe("soft", epochs=2, draws=2, batch=1024, dropout=0.2, latency=PRICES[-1])
+DRAWN = ("f1", "strict_f1", "waiting", "coverage", "edit_overhead")
+KEPT = (*DRAWN, "precision", "recall", "time_to_detection", "first_time", "final_f1")
+GAMMAS, LATENCIES = (1.0, 1.9, 4.0), (0.1, 0.2, 0.35, 0.6)
+PRICES = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.8)  # nats a word
+CURVES = {  # (look-ahead, price of waiting beside the rule's), read from one network
+    "wait": tuple((None, 2 ** (step / 3)) for step in range(-6, 7)),
+    "ahead": tuple((ahead, 1.0) for ahead in range(5)),
+    "doubt": tuple((None, math.exp(-sure)) for sure in (0.2, 0.4, 0.7, 1, 1.4, 1.8, 2.2, 2.6)),
+}
+FULL = pt.Recipe("full", epochs=8, dropout=0.2)
+PREFIXES = pt.Recipe("prefixes", epochs=8, draws=2, dropout=0.2)
+WAITING = pt.Recipe("logistic", epochs=4, draws=2, batch=1024, dropout=0.2)
 WORDS, BUCKETS = 1200, 200
-START = -3.0  # the wait head's first logit: at -1 a word behind ten others is hidden at 96 %
 
 
 @dataclass(frozen=True)
 class World:
-    """What is learned from and judged on; `test` and `dev` hold real and generated
-    utterances."""
+    """What is learned from and judged on; `dev` holds real and made (generated) utterances."""
 
     train: list[dl.Utterance]
     dev: list[dl.Utterance]
@@ -76,140 +80,135 @@ def world(folder: Path, sentences: int | None = None, tests: int = 300, seed: in
 
 
 def started(w: World, seed: int, causal: bool = False, width: int = 64) -> pn.PrefixNetwork:
-    """A new network whose wait head begins with "predict" everywhere."""
+    """A new network whose wait head is undecided, which reads as "predict"."""
     torch.manual_seed(seed)
     network = pn.PrefixNetwork(len(w.vocabulary), width, causal=causal).to(device.device())
-    torch.nn.init.zeros_(network.wait.weight)
-    torch.nn.init.constant_(network.wait.bias, START)
+    for part in network.wait.parameters():
+        torch.nn.init.zeros_(part)
     return network
 
 
-def waiting(
-    base: pn.PrefixNetwork, w: World, seed: int, **changes
-) -> tuple[pn.PrefixNetwork, ss.Scores]:
-    """A copy of `base` trained with the wait head, and its scores on dev."""
+def fitted(base: pn.PrefixNetwork, w: World, recipe: pt.Recipe, seed: int) -> pn.PrefixNetwork:
+    """A copy of `base`, trained."""
     network = copy.deepcopy(base)
-    pt.train(network, w.train, w.vocabulary, replace(WAITING, **changes), seed)
-    return network, judged(network, w.dev, None, w)
+    pt.train(network, w.train, w.vocabulary, recipe, seed)
+    return network
 
 
-def price(waits: dict[float, float]) -> float:
-    """The rule: the smallest price with a mean wait of `PATIENCE` or less; the largest if
-    none.
-
-    `price({0.1: 2.0, 0.2: 0.9, 0.4: 0.1})` is 0.2."""
-    return min((p for p, wait in waits.items() if wait <= PATIENCE), default=max(waits))
+def read(found: list, part: list[dl.Utterance], look_ahead, price: float = 1.0) -> ss.Scores:
+    """The scores of one reading of a network's logits."""
+    return ss.score([ws.predictions(z, look_ahead, price) for z in found], part)
 
 
-def trained(
-    w: World, seed: int, cost: float | None
-) -> tuple[dict[str, pn.PrefixNetwork], float]:
-    """The networks of all systems, by name, of one seed, and the price of waiting: `cost`, or
-    by the rule if None. All begin with masked pre-training but the causal one, and both wait
-    heads with the all-prefix network."""
-    base, found = started(w, seed), {}
+def price(waits: dict[float, float], limit: float) -> float:
+    """The rule: the smallest price with a mean wait of `limit` or less; the largest if none.
+
+    `price({0.1: 2.0, 0.2: 0.9, 0.4: 0.1}, 1.0)` is 0.2."""
+    return min((p for p, wait in waits.items() if wait <= limit), default=max(waits))
+
+
+def calibrated(network: pn.PrefixNetwork, w: World) -> float:
+    """The price by the rule; the wait head's bias is moved so that zero is its threshold."""
+    found, latency = pt.logits(network, w.dev, w.vocabulary), WAITING.latency
+    waits = {p: read(found, w.dev, None, p / latency).waiting for p in PRICES}
+    cost = price(waits, read(found, w.dev, 1).waiting)
+    network.wait.bias.data -= math.log(cost / latency)
+    return cost
+
+
+def trained(w: World, seed: int) -> tuple[dict[str, pn.PrefixNetwork], float]:
+    """The networks of one seed, by name, and the price of waiting. All but the causal one begin
+    with masked pre-training, and both wait heads with the all-prefix network."""
+    base = started(w, seed)
     pt.pretrain(base, w.train, w.vocabulary, 1, seed)
-    for name, recipe in (("full", FULL), ("prefixes", PREFIXES)):
-        found[name] = copy.deepcopy(base)
-        pt.train(found[name], w.train, w.vocabulary, recipe, seed)
-    tried = {
-        p: waiting(found["prefixes"], w, seed, latency=p)
-        for p in (PRICES if cost is None else (cost,))
-    }
-    cost = price({p: told.waiting for p, (_, told) in tried.items()})
-    found["soft"] = tried[cost][0]
-    found["printed"], _ = waiting(found["prefixes"], w, seed, kind="printed", latency=cost)
-    found["causal"] = started(w, seed, causal=True)
-    pt.train(found["causal"], w.train, w.vocabulary, replace(FULL, kind="causal"), seed)
-    return found, cost
-
-
-def judged(
-    network: pn.PrefixNetwork, part: list[dl.Utterance], look_ahead, w: World, alone=False
-) -> ss.Scores:
-    """The scores of one system on one part."""
-    found = pt.logits(network, part, w.vocabulary)
-    return ss.score([ws.predictions(z, look_ahead, alone) for z in found], part)
+    found = {"full": fitted(base, w, FULL, seed), "prefixes": fitted(base, w, PREFIXES, seed)}
+    found["wait"] = fitted(found["prefixes"], w, WAITING, seed)
+    printed, causal = replace(WAITING, kind="printed"), replace(FULL, kind="causal")
+    found["printed"] = fitted(found["prefixes"], w, printed, seed)
+    found["causal"] = fitted(started(w, seed, causal=True), w, causal, seed)
+    return found, calibrated(found["wait"], w)
 
 
 def systems(w: World, seeds: int, keep: Path | None, receipt: receipts.Receipt) -> None:
     """Train and judge all systems; keep the networks of the first seed for the page."""
     table = {**ws.SYSTEMS, "printed": ("printed", None), "causal": ("causal", 0)}
-    table["full look-ahead 1"], table["full look-ahead 2"] = ("full", 1), ("full", 2)
-    table["alone"] = ("soft", None)  # the same network, read by the paper's rule
-    values, waits, cost = defaultdict(list), defaultdict(list), None
+    table |= {f"full look-ahead {n}": ("full", n) for n in (1, 2)}
+    table["own look-ahead 1"] = ("wait", 1)  # the wait head's network without its wait head
+    values, curves = defaultdict(list), defaultdict(list)
     for seed in range(seeds):
-        networks, cost = trained(w, seed, cost)
-        if not seed:
-            receipt.record("study_price", cost, "nats")
+        networks, cost = trained(w, seed)
+        values["price"].append(cost)
         if keep and not seed:
-            pn.save({n: networks[n] for n in ("full", "prefixes", "soft")}, w.vocabulary, keep)
+            pn.save({n: networks[n] for n in ("full", "prefixes", "wait")}, w.vocabulary, keep)
         for part in ("real", "made"):
+            rows = getattr(w, part)
+            found = {name: pt.logits(n, rows, w.vocabulary) for name, n in networks.items()}
             for name, (network, ahead) in table.items():
-                own = name in ("printed", "alone")
-                told = judged(networks[network], getattr(w, part), ahead, w, own)
+                told = read(found[network], rows, ahead)
                 for key in KEPT:
                     values[f"{part}_{name}_{key}"].append(getattr(told, key))
-                for kind, wait in told.waits.items() if ahead is None else ():
-                    waits[f"{part}_{name}_wait_{kind}"].append(wait)
-                print(
-                    seed, part, name, f"F1 {told.f1:.3f}, wait {told.waiting:.2f}", flush=True
-                )
-    for key, many in (values | waits).items():
-        timed = key.rsplit("_", 1)[-1] in ("detection", "waiting", "time") or "_wait_" in key
-        put(receipt, key, many, "words" if timed else "share")
+                for kind, wait in told.waits.items() if name == "wait head" else ():
+                    values[f"{part}_{name}_wait_{kind}"].append(wait)
+                print(seed, part, name, f"{told.f1:.3f} {told.waiting:.2f}", flush=True)
+            for name, tries in CURVES.items():
+                doubt = [(z, -z.abs()) for z, _ in found["wait"]]  # largest near 0, undecided
+                z = doubt if name == "doubt" else found["wait"]
+                many = [read(z, rows, *one) for one in tries]
+                for key in DRAWN:
+                    curves[f"{part}_{name}", key].append([getattr(told, key) for told in many])
     for part in ("real", "made"):
-        for other in ("look-ahead 1", "look-ahead 2", "all prefixes", "full look-ahead 1"):
-            pairs = zip(
-                values[f"{part}_wait head_f1"], values[f"{part}_{other}_f1"], strict=True
-            )
-            put(receipt, f"{part}_wait_over_{other}", [a - b for a, b in pairs], "share")
+        for other in ("own look-ahead 1", "look-ahead 1", "look-ahead 2", "all prefixes"):
+            for key in ("f1", "strict_f1", "edit_overhead", "waiting"):
+                pairs = (values[f"{part}_{name}_{key}"] for name in ("wait head", other))
+                gaps = [a - b for a, b in zip(*pairs, strict=True)]
+                values[f"{part}_over_{other}_{key}"] = gaps
+    for key, many in values.items():
+        timed = key.rsplit("_", 1)[-1] in ("detection", "waiting", "time") or "_wait_" in key
+        put(receipt, key, many, "nats" if key == "price" else "words" if timed else "share")
+    for curve in dict.fromkeys(name for name, _ in curves):
+        means = {key: np.mean(curves[curve, key], 0).tolist() for key in DRAWN}
+        receipt.curve(f"study_{curve}", **means)
 
 
 def put(receipt: receipts.Receipt, key: str, many: list[float], unit: str) -> None:
     """Record mean and interval over seeds under a name that receipts allow."""
     if not all(map(math.isfinite, many)):  # nothing was said or detected in some run
         return
-    mean = statistics.fmean(many)
-    name = f"study_{key}".replace(" ", "_").replace("-", "_")
-    if len(many) < 2:
-        receipt.record(name, mean, unit)
-        return
-    half = STUDENT_T.get(len(many), 2.2) * statistics.stdev(many) / len(many) ** 0.5
-    receipt.record(name, mean, unit, mean - half, mean + half, len(many))
+    mean, spread = statistics.fmean(many), ()
+    if len(many) > 1:
+        half = STUDENT_T.get(len(many), 2.2) * statistics.stdev(many) / len(many) ** 0.5
+        spread = (mean - half, mean + half, len(many))
+    receipt.record(f"study_{key}".replace(" ", "_").replace("-", "_"), mean, unit, *spread)
 
 
 def search(w: World, receipt: receipts.Receipt) -> None:
-    """Streaming F1, waiting and coverage on dev for each pair of weights; the rule's price."""
-    base, rows = started(w, 0), defaultdict(list)
-    pt.train(base, w.train, w.vocabulary, PREFIXES, 0)
-    for gamma, latency in [(gamma, latency) for gamma in GAMMAS for latency in PRICES]:
-        _, told = waiting(base, w, 0, gamma=gamma, latency=latency)
-        for key, value in {"gamma": gamma, "latency": latency}.items():
+    """F1, waiting and coverage on dev for each pair of weights, for one network read at the
+    same ratio, and for the smooth loss at each price."""
+    base, rows = fitted(started(w, 0), w, PREFIXES, 0), defaultdict(list)
+    one = pt.logits(fitted(base, w, WAITING, 0), w.dev, w.vocabulary)
+    tries = [("logistic", gamma, latency) for gamma in GAMMAS for latency in LATENCIES]
+    tries += [("smooth", WAITING.gamma, latency) for latency in LATENCIES]
+    for kind, gamma, latency in tries:
+        new = fitted(base, w, replace(WAITING, kind=kind, gamma=gamma, latency=latency), 0)
+        told = read(pt.logits(new, w.dev, w.vocabulary), w.dev, None)
+        ratio = latency / gamma * WAITING.gamma / WAITING.latency
+        same = read(one, w.dev, None, ratio)
+        kept = {"gamma": gamma, "latency": latency, "smooth": float(kind == "smooth")}
+        kept |= {"one_f1": same.f1, "one_waiting": same.waiting}
+        for key, value in (kept | {key: getattr(told, key) for key in DRAWN}).items():
             rows[key].append(value)
-        for key in ("f1", "strict_f1", "waiting", "coverage", "edit_overhead"):
-            rows[key].append(getattr(told, key))
-        print(gamma, latency, f"F1 {told.f1:.3f} wait {told.waiting:.2f}", flush=True)
+        print(kind, gamma, latency, f"F1 {told.f1:.3f} wait {told.waiting:.2f}", flush=True)
     receipt.curve("study_search", **rows)
-    pairs = zip(rows["gamma"], rows["latency"], rows["waiting"], strict=True)
-    waits = {p: wait for gamma, p, wait in pairs if gamma == WAITING.gamma}
-    receipt.record("study_search_price", price(waits), "nats")
+    receipt.record("study_search_pairs", len(tries), "pairs")
 
 
 def whole(network: pn.PrefixNetwork, part: list[dl.Utterance], vocabulary) -> dict[str, float]:
     """Precision, recall and F1 of whole sentences."""
-    found = pt.final_labels(network, part, vocabulary)
-    pairs = [
-        (x, y)
-        for r, u in zip(found, part, strict=True)
-        for x, y in zip(r, u.labels, strict=True)
-    ]
-    hit, said, true = (sum(map(f, pairs)) for f in (all, lambda p: p[0], lambda p: p[1]))
-    return {
-        "precision": hit / max(1, said),
-        "recall": hit / max(1, true),
-        "f1": 2 * hit / (said + true),
-    }
+    found = np.concatenate(pt.final_labels(network, part, vocabulary))
+    gold = np.concatenate([u.labels for u in part])
+    hit, said, true = int(found @ gold), int(found.sum()), int(gold.sum())
+    shares = hit / max(1, said), hit / max(1, true), 2 * hit / max(1, said + true)
+    return dict(zip(("precision", "recall", "f1"), shares, strict=True))
 
 
 def german_parts(few: int, seed: int, tests: int = 300) -> dict[str, list]:
@@ -254,9 +253,7 @@ def few_labels(w: World, seed: int, few: int) -> dict[str, dict[str, float]]:
     half = len(rows) // 2
 
     def fit(start: pn.PrefixNetwork, part: list[dl.Utterance]) -> pn.PrefixNetwork:
-        network = copy.deepcopy(start)
-        pt.train(network, part, words, short, seed)
-        return network
+        return fitted(start, replace(both, train=part), short, seed)
 
     teacher, alone = fit(base, rows[:half]), fit(base, german["few"])
     told = pt.self_labelled(teacher, [u.words for u in rows[half:]], words)
@@ -289,12 +286,12 @@ def main(argv: list[str] | None = None) -> None:
     torch.set_num_threads(o.threads)
     receipt = receipts.start("disfluency", device.tier("auto"), threads=o.threads)
     w = world(data.fetch("disfl_qa"), o.sentences, o.tests)
-    if o.part == "systems":
-        systems(w, o.seeds, o.keep, receipt)
-    elif o.part == "search":
+    if o.part == "search":
         search(w, receipt)
-    else:
+    elif o.part == "transfer":
         transfer(w, o.seeds, receipt)
+    else:
+        systems(w, o.seeds, o.keep, receipt)
     receipt.sizes(train=len(w.train), real=len(w.real), made=len(w.made), seeds=o.seeds)
     print(receipt.write(name=o.part))
 

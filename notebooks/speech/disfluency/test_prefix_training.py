@@ -30,7 +30,7 @@ def utterances(count=200, seed=0):
 @given(
     st.lists(st.tuples(numbers, numbers, st.integers(0, 1)), min_size=1, max_size=7),
     st.booleans(),
-    st.sampled_from(["printed", "soft"]),
+    st.sampled_from(["printed", "smooth", "logistic"]),
 )
 def test_the_loss_equals_its_reference(rows, whole, kind):
     recipe = pt.Recipe(kind, latency=0.2)
@@ -44,27 +44,42 @@ def test_the_loss_equals_its_reference(rows, whole, kind):
     )
 
 
-@pytest.mark.parametrize(("kind", "reaches"), [("printed", False), ("soft", True)])
-def test_only_the_soft_mask_lets_the_error_reach_the_wait_head(kind, reaches):
+@pytest.mark.parametrize("kind", ["printed", "smooth", "logistic"])
+def test_only_a_mask_with_a_slope_lets_the_error_reach_the_wait_head(kind):
     torch.manual_seed(0)
-    disfluent, wait = torch.randn(2, 3, 5, requires_grad=True)
+    ours, (disfluent, wait) = kind != "printed", torch.randn(2, 3, 5, requires_grad=True)
     batch = (None, torch.ones(3, 5), torch.zeros(3, dtype=torch.bool))
     _, second, late = pt.wait_loss((disfluent, wait), batch, pt.Recipe(kind))
     (got,) = torch.autograd.grad(second, wait, retain_graph=True, allow_unused=True)
-    assert (got is not None and bool((got != 0).any())) == reaches
+    assert (got is not None and bool((got < 0).all())) == ours  # an error pulls waits up
     (f,) = torch.autograd.grad(second, disfluent, retain_graph=True, allow_unused=True)
-    assert (f is None) == reaches  # the soft one holds the error still
+    assert (f is None) == ours  # ours holds the error still
     (down,) = torch.autograd.grad(late, wait)
     assert (down >= 0).all() and (down > 0).any()  # the latency term pushes waits down alone
 
 
-def test_hard_masks_stop_at_the_first_wait():
-    wait = torch.tensor([[-1.0, 2.0, -1.0]])
-    assert pt.term_masks(wait, soft=False).tolist() == [[1, 0, 0]]
-    s = torch.sigmoid(wait[0])
-    check.close(
-        pt.term_masks(wait, soft=True)[0], torch.cumprod(1 - s, 0), atol=1e-7, why="float32"
-    )
+def test_the_printed_mask_stops_at_the_first_wait():
+    shown, held = pt.term_weights(torch.tensor([[-1.0, 2.0, -1.0]]), "printed")
+    assert shown.tolist() == [[1, 0, 0]] and (held[0] > 0.5).tolist() == [False, True, False]
+
+
+def test_the_logistic_loss_is_lowest_where_the_error_costs_what_the_wait_costs():
+    recipe = pt.Recipe("logistic", gamma=2.0, latency=0.3)
+    labels, rows = torch.tensor([[1.0, 0, 1, 1]]), torch.tensor([[2.0, 1, -1, -3]])
+    wait = torch.zeros(1, 4, requires_grad=True)
+    optimiser = torch.optim.LBFGS([wait], max_iter=100)
+
+    def loss():
+        optimiser.zero_grad()
+        batch = (None, labels, torch.tensor([False]))
+        value = sum(pt.wait_loss((rows, wait), batch, recipe)[1:])
+        value.backward()
+        return value
+
+    optimiser.step(loss)
+    error = torch.nn.functional.binary_cross_entropy_with_logits(rows, labels, reduction="none")
+    want = torch.log(2.0 * error / (0.3 * torch.tensor([4.0, 3, 2, 1])))
+    check.close(wait.detach(), want, atol=1e-2, why="LBFGS stops near the minimum")
 
 
 def test_all_prefixes_are_made_or_a_few_are_drawn():
@@ -100,14 +115,14 @@ def test_renaming_keeps_repetitions():
     assert torch.equal(pt.renamed(ids, 20, 0.0), ids)
 
 
-@pytest.mark.parametrize(("kind", "epochs"), [("prefixes", 12), ("soft", 12), ("causal", 12)])
+@pytest.mark.parametrize(("kind", "epochs"), [("prefixes", 8), ("logistic", 8), ("causal", 24)])
 def test_training_finds_fillers(kind, epochs):
     rows = utterances(150)
     torch.manual_seed(0)
     net = pn.PrefixNetwork(len(VOCABULARY), 16, 1, 2, causal=kind == "causal")
     recipe = pt.Recipe(kind, epochs, 1, rate=2e-2, batch=128, dropout=0.0)
     means = pt.train(net, rows, VOCABULARY, recipe)
-    assert means[-1] < 0.6 * means[0]
+    assert means[-1] < 0.7 * means[0]
     told = [  # "uh" and "um" are known when they arrive: the newest word of each prefix
         float(disfluent[at, at] > 0)
         for u, (disfluent, _) in zip(rows, pt.logits(net, rows, VOCABULARY), strict=True)
@@ -115,6 +130,17 @@ def test_training_finds_fillers(kind, epochs):
         if word in ("uh", "um")
     ]
     assert np.mean(told) > 0.8
+
+
+@pytest.mark.parametrize(("kind", "waits"), [("printed", False), ("logistic", True)])
+def test_only_a_loss_with_a_slope_teaches_to_wait(kind, waits):
+    torch.manual_seed(0)
+    net, rows = pn.PrefixNetwork(len(VOCABULARY), 16, 1, 2), utterances(150)
+    for part in net.wait.parameters():
+        torch.nn.init.zeros_(part)
+    pt.train(net, rows, VOCABULARY, pt.Recipe(kind, 2, 2, rate=2e-2, batch=128, latency=0.05))
+    found = [ws.predictions(z, None) for z in pt.logits(net, rows[:40], VOCABULARY)]
+    assert any(x is None for told in found for row in told for x in row) == waits
 
 
 def test_seeds_repeat_a_training():
@@ -144,7 +170,7 @@ def test_a_student_gets_the_teachers_labels():
 
 def test_unknown_kinds_and_long_utterances_are_refused():
     net = pn.PrefixNetwork(len(VOCABULARY), 16, 1, 2)
-    with pytest.raises(ValueError, match="printed, soft or causal"):
+    with pytest.raises(ValueError, match="printed, smooth, logistic are allowed"):
         pt.train(net, [], VOCABULARY, pt.Recipe("hard"))
     long = replace(dl.fluent(["a"] * 97))
     with pytest.raises(ValueError, match="1 to 96"):
@@ -165,11 +191,15 @@ def test_the_wait_head_answers_left_of_the_first_wait_and_in_full_at_the_end():
     assert ws.predictions(TWO, None) == [[None], [1, None], [0, 1, 1]]
 
 
-def test_small_waits_add_up_by_the_mask_and_not_by_the_papers_rule():
-    waits = [[-0.5, -9, -9], [-0.5, -0.5, -9], [0, 0, 0]]
+def test_a_dearer_wait_is_taken_less_often():
+    waits = [[-0.5, -9, -9], [-0.5, 0.5, -9], [0, 0, 0]]
     both = logits([[1, -9, -9], [1, 1, -9], [1, 1, 1]], waits)
     assert ws.predictions(both, None) == [[1], [1, None], [1, 1, 1]]
-    assert ws.predictions(both, None, alone=True) == [[1], [1, 1], [1, 1, 1]]
+    assert ws.predictions(both, None, price=2.0) == [[1], [1, 1], [1, 1, 1]]
+    assert ws.predictions(both, None, price=0.5) == [[None], [None, None], [1, 1, 1]]
+    for price in (0, -1, float("nan")):
+        with pytest.raises(ValueError, match="above 0"):
+            ws.predictions(both, None, price)
 
 
 def test_look_ahead_keeps_the_newest_words_back_until_the_end():

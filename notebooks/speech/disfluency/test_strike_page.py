@@ -3,7 +3,6 @@
 import base64
 import hashlib
 import json
-import shutil
 from pathlib import Path
 
 import disfl_labels as dl
@@ -15,7 +14,6 @@ import torch
 from helpers import check, data
 
 SCRIPT = Path(__file__).with_name("disfluency_live.js").read_text(encoding="utf-8")
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 VOCABULARY = dl.Vocabulary(["who", "did", "no", "what"], 26)
 ODD = [
     "It's, uh, FINE!",
@@ -69,18 +67,10 @@ def test_the_pack_holds_what_the_script_needs():
 
 
 @pytest.fixture(scope="module")
-def page():
-    pytest.importorskip("playwright")
-    if not CHROMIUM:
-        pytest.skip("no Chromium")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        made = browser.new_page()
-        made.set_content(f"<script>{SCRIPT}</script>")
-        yield made
-        browser.close()
+def page(browser):
+    made = browser.new_page()
+    made.set_content(f"<script>{SCRIPT}</script>")
+    return made
 
 
 def test_the_script_splits_and_numbers_words_as_python_does(page):
@@ -107,12 +97,14 @@ def test_the_script_shows_what_the_systems_predict(page, ended):
     rng = np.random.default_rng(0)
     for _ in range(20):
         disfluent, wait = rng.normal(size=(2, 5)).tolist()
+        cost = float(rng.choice([0.25, 1, 3]))
         got = page.evaluate(
-            "([f, e]) => shown(f, e)", [{"disfluent": disfluent, "wait": wait}, ended]
+            "([f, e, c]) => shown(f, e, c)",
+            [{"disfluent": disfluent, "wait": wait}, ended, cost],
         )
         rows = [torch.full((6, 6), -torch.inf) for _ in range(2)]
         for row, values in zip(rows, (disfluent, wait), strict=True):
             row[4, :5] = torch.tensor(values)
         size = 5 if ended else 6  # a sixth word is still to come
-        said = ws.predictions(tuple(row[:size, :size] for row in rows), None)[4]
+        said = ws.predictions(tuple(row[:size, :size] for row in rows), None, cost)[4]
         assert got == [{1: "gone", 0: "kept", None: "open"}[label] for label in said]

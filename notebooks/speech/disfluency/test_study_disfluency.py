@@ -7,6 +7,7 @@ import disfl_labels as dl
 import prefix_training as pt
 import pytest
 import study_disfluency as study
+import torch
 import word_stream as ws
 
 
@@ -47,21 +48,42 @@ def test_systems_search_and_transfer_record_all_their_metrics(small, tmp_path, m
         kind = getattr(study, name).kind
         monkeypatch.setattr(study, name, pt.Recipe(kind, draws=1, **tiny))
     monkeypatch.setattr(study, "GAMMAS", (1.9,))
+    monkeypatch.setattr(study, "LATENCIES", (0.1, 0.4))
     monkeypatch.setattr(study, "PRICES", (0.1, 0.4))
     kept = Kept()
     study.systems(small, 1, tmp_path / "n.safetensors", kept)
     study.search(small, kept)
     study.transfer(small, 1, kept, few=6)
     assert {"study_real_wait_head_f1", "study_made_causal_waiting"} <= kept.metrics.keys()
-    assert {"study_real_wait_over_look_ahead_1"} <= kept.metrics.keys()
-    assert len(kept.curves["study_search"]["f1"]) == 2
+    assert {"study_real_over_own_look_ahead_1_edit_overhead"} <= kept.metrics.keys()
+    assert kept.curves["study_search"]["smooth"] == [0, 0, 1, 1]
+    waits = kept.curves["study_real_wait"]["waiting"]
+    assert waits == sorted(waits, reverse=True)  # a dearer wait is taken less often
     assert kept.metrics["study_price"][0] in (0.1, 0.4)
     assert (tmp_path / "n.safetensors").stat().st_size < 1e6
 
 
 def test_the_price_is_the_smallest_that_is_patient_enough():
-    assert study.price({0.1: 2.0, 0.4: 0.0, 0.2: study.PATIENCE}) == 0.2
-    assert study.price({0.1: 2.0, 0.2: 1.5}) == 0.2  # none is: the dearest
+    assert study.price({0.1: 2.0, 0.4: 0.0, 0.2: 0.9}, 0.9) == 0.2
+    assert study.price({0.1: 2.0, 0.2: 1.5}, 1.0) == 0.2  # none is: the dearest
+
+
+def test_a_calibrated_head_reads_at_one_as_it_read_at_its_price(small, monkeypatch):
+    network = study.started(small, 1)
+    torch.nn.init.normal_(network.wait.weight)
+    monkeypatch.setattr(study, "PRICES", tuple(0.35 * 2.0**k for k in range(-4, 12)))
+    before = pt.logits(network, small.dev, small.vocabulary)
+    limit = study.read(before, small.dev, 1).waiting
+    cost = study.calibrated(network, small)
+    after = pt.logits(network, small.dev, small.vocabulary)
+    old, new = (
+        study.read(before, small.dev, None, cost / 0.35),
+        study.read(after, small.dev, None),
+    )
+    assert 0 < new.waiting == old.waiting <= limit
+    assert (
+        study.read(after, small.dev, None, 0.5).waiting > limit
+    )  # the next price is too small
 
 
 def test_a_new_wait_head_predicts_everywhere(small):

@@ -3,18 +3,15 @@ result.
 
 The five systems of Chen et al. (2022): trained on whole sentences or on all prefixes, each
 without look-ahead; fixed look-ahead of one or two words; and the wait head, which answers for
-the words left of the first "wait". The paper's first wait is the first word whose own
-probability passes one half. Ours is the first at which the soft mask, the probability that no
-word so far waits, falls below one half: this is what the loss weighs. Many small
-probabilities may hide a word in training while none passes one half alone; read by the
-paper's rule such a head never waits. When the sentence has ended nothing is worth waiting for,
-so its last prefix is labelled in full; that shortens the waits at the end, and we say so."""
+the words left of the first "wait", the first word whose wait probability passes one half.
+When the sentence has ended nothing is worth waiting for, so its last prefix is labelled in
+full; that shortens the waits at the end, and we say so."""
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
-import torch
 from disfl_labels import Utterance
 from torch import Tensor
 
@@ -27,22 +24,23 @@ SYSTEMS = {  # name: (network, look-ahead; None is the wait head)
     "all prefixes": ("prefixes", 0),
     "look-ahead 1": ("prefixes", 1),
     "look-ahead 2": ("prefixes", 2),
-    "wait head": ("soft", None),
+    "wait head": ("wait", None),
 }
 
 
 def predictions(
-    logits: tuple[Tensor, Tensor], look_ahead: int | None, alone: bool = False
+    logits: tuple[Tensor, Tensor], look_ahead: int | None, price: float = 1.0
 ) -> list[list[int | None]]:
     """Label lists for growing prefixes, None for wait, from both heads' logits (N, N).
 
-    `look_ahead` of 0, 1, ... keeps so many newest words back; None asks the wait head, by the
-    mask, or with `alone` by the paper's rule (each word's own probability).
+    `look_ahead` of 0, 1, ... keeps so many newest words back; None asks the wait head, as if a
+    wait cost `price` times what it cost in training (see `prefix_training`).
     """
     if look_ahead is not None and look_ahead < 0:
         raise ValueError(f"look_ahead={look_ahead}: 0 or more words, or None for the wait head")
-    waits = torch.sigmoid(logits[1])
-    stops = (waits > 0.5 if alone else (1 - waits).cumprod(1) < 0.5).tolist()
+    if not price > 0:
+        raise ValueError(f"price={price}: a number above 0, since its logarithm is a threshold")
+    stops = (logits[1] > math.log(price)).tolist()
     disfluent = logits[0].tolist()
     out: list[list[int | None]] = []
     for i, row in enumerate(disfluent):
