@@ -42,10 +42,10 @@ CURVES = {  # (look-ahead, price of waiting beside the rule's), read from one ne
     "ahead": tuple((ahead, 1.0) for ahead in range(5)),
     "doubt": tuple((None, math.exp(-sure)) for sure in (0.2, 0.4, 0.7, 1, 1.4, 1.8, 2.2, 2.6)),
 }
-FULL = pt.Recipe("full", epochs=8, dropout=0.2)
+FULL = pt.Recipe("full", epochs=24, dropout=0.2)  # as many readings as three a sentence
 PREFIXES = pt.Recipe("prefixes", epochs=8, draws=2, dropout=0.2)
 WAITING = pt.Recipe("logistic", epochs=4, draws=2, batch=1024, dropout=0.2)
-WORDS, BUCKETS = 1200, 200
+WORDS, BUCKETS, READINGS = 1200, 200, 21_000  # sentences read by each network of `transfer`
 
 
 @dataclass(frozen=True)
@@ -245,18 +245,18 @@ def few_labels(w: World, seed: int, few: int) -> dict[str, dict[str, float]]:
     german, rng = german_parts(few, seed), np.random.default_rng(seed)
     texts = [u.words for u in w.train] + [u.words for u in german["more"] + german["few"]] * 4
     words = dl.Vocabulary.of(texts, WORDS, BUCKETS)
-    both, short = replace(w, vocabulary=words), replace(FULL, epochs=6, batch=512)
+    both, short = replace(w, vocabulary=words), replace(FULL, batch=512)
     cold = started(both, seed)
     base, student = copy.deepcopy(cold), started(both, seed, width=32)
     pt.pretrain(base, w.train + german["more"] + german["few"], words, 2, seed)
     rows = [w.train[at] for at in rng.permutation(len(w.train))]
-    half = len(rows) // 2
 
     def fit(start: pn.PrefixNetwork, part: list[dl.Utterance]) -> pn.PrefixNetwork:
-        return fitted(start, replace(both, train=part), short, seed)
+        recipe = replace(short, epochs=READINGS // len(part))
+        return fitted(start, replace(both, train=part), recipe, seed)
 
-    teacher, alone = fit(base, rows[:half]), fit(base, german["few"])
-    told = pt.self_labelled(teacher, [u.words for u in rows[half:]], words)
+    teacher, alone = fit(base, rows[::2]), fit(base, german["few"])
+    told = pt.self_labelled(teacher, [u.words for u in rows[1::2]], words)
     more = german["few"] + pt.self_labelled(alone, [u.words for u in german["more"]], words)
     english = {
         "few_cold": fit(cold, rows[:few]),

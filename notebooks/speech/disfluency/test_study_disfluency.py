@@ -48,6 +48,7 @@ def test_systems_search_and_transfer_record_all_their_metrics(small, tmp_path, m
         kind = getattr(study, name).kind
         monkeypatch.setattr(study, name, pt.Recipe(kind, draws=1, **tiny))
     monkeypatch.setattr(study, "GAMMAS", (1.9,))
+    monkeypatch.setattr(study, "READINGS", 40)
     monkeypatch.setattr(study, "LATENCIES", (0.1, 0.4))
     monkeypatch.setattr(study, "PRICES", (0.1, 0.4))
     kept = Kept()
