@@ -160,6 +160,26 @@ def test_pretraining_learns_words_without_labels():
     assert means[-1] < 0.8 * means[0]
 
 
+def test_pretraining_hides_a_word_also_of_one_word():
+    net = pn.PrefixNetwork(len(VOCABULARY), 16, 1, 2)
+    assert np.isfinite(pt.pretrain(net, [dl.fluent(["w1"])] * 9, VOCABULARY, epochs=3)).all()
+
+
+def test_the_causal_loss_is_over_each_words_labels_by_the_states_behind_it():
+    torch.manual_seed(0)
+    net = pn.PrefixNetwork(len(VOCABULARY), 16, 1, 2, causal=True)
+    ids, labels = torch.randint(2, 40, (2, 11)), torch.randint(2, (2, 11)).float()
+    whole, found = torch.ones(2, dtype=torch.bool), net(ids)[0]
+    slow = sum(
+        torch.nn.functional.binary_cross_entropy_with_logits(found[b, i, k], labels[b, i - k])
+        for b in range(2)
+        for i in range(11)
+        for k in range(min(pn.BACK, i + 1))
+    )
+    fast = pt.loss_of(net, (ids, labels, whole), pt.Recipe("causal"))
+    check.close(fast, slow / (pn.BACK * 22), atol=1e-6, why="float32 in another order")
+
+
 def test_a_student_gets_the_teachers_labels():
     net = pn.PrefixNetwork(len(VOCABULARY), 16, 1, 2).eval()
     texts = [("w1", "uh", "w2"), ("w3",)]

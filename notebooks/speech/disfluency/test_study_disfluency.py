@@ -40,6 +40,8 @@ def test_a_world_keeps_its_parts_apart(small):
     assert len(small.train) == 12 + 12 + 4 and len(small.made) == 8 and len(small.real) == 8 + 4
     parts = [{u.cleaned for u in part} for part in (small.train, small.dev, small.real)]
     assert not (parts[0] & parts[1] or parts[0] & parts[2] or parts[1] & parts[2])
+    questions, others = small.real[:8], small.real[8:]  # no question stands beside its original
+    assert not {u.cleaned for u in questions} & {u.words for u in others}
 
 
 def test_systems_search_and_transfer_record_all_their_metrics(small, tmp_path, monkeypatch):
@@ -57,6 +59,11 @@ def test_systems_search_and_transfer_record_all_their_metrics(small, tmp_path, m
     study.transfer(small, 1, kept, few=6)
     assert {"study_real_wait_head_f1", "study_made_causal_waiting"} <= kept.metrics.keys()
     assert {"study_real_over_own_look_ahead_1_edit_overhead"} <= kept.metrics.keys()
+    gap = "study_real_wait_head_waiting", "study_real_look_ahead_1_waiting"
+    gap = [kept.metrics[name][0] for name in gap]
+    assert kept.metrics["study_real_over_look_ahead_1_waiting"][0] == gap[0] - gap[1] != 0
+    doubt = kept.curves["study_real_doubt"]["waiting"]
+    assert doubt == sorted(doubt) and doubt[0] < doubt[-1]  # from a little doubt to much
     assert kept.curves["study_search"]["smooth"] == [0, 0, 1, 1]
     waits = kept.curves["study_real_wait"]["waiting"]
     assert waits == sorted(waits, reverse=True)  # a dearer wait is taken less often
@@ -106,9 +113,9 @@ def test_scores_of_whole_sentences():
         pass
 
     rows = [dl.Utterance(("uh", "a", "b"), (1, 0, 1), ("edit", "fluent", "edit"))]
-    study.pt, old = type("Fake", (), {"final_labels": staticmethod(lambda *_: [[1, 1, 0]])}), pt
+    study.pt, old = type("Fake", (), {"final_labels": staticmethod(lambda *_: [[1, 0, 0]])}), pt
     try:
         found = study.whole(Net(), rows, None)
     finally:
         study.pt = old
-    assert found == {"precision": 0.5, "recall": 0.5, "f1": 0.5}
+    assert found == {"precision": 1.0, "recall": 0.5, "f1": pytest.approx(2 / 3)}
