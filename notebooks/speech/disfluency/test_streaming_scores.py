@@ -54,6 +54,10 @@ def test_time_to_detection_takes_the_first_detection_also_if_it_is_taken_back():
     assert ss.time_to_detection([[1], [0, 0], [1, 0, 0]], GOLD) == 0
 
 
+def test_a_fluent_word_that_is_struck_out_is_no_detection():
+    assert ss.detection_times([[1], [1, 0], [1, 1, 0]], GOLD) == [0]
+
+
 def test_no_detection_has_no_time():
     assert math.isnan(ss.time_to_detection([[0]], [1]))
     assert math.isnan(ss.first_time_detection([[0]], [1]))
