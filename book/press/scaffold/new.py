@@ -60,7 +60,9 @@ def new_notebook(repository: Repository, name: str) -> list[Path]:
         where = repository.relative(chapter.home)
         raise PressError(f"{where} is flat and has {FLAT} modules or more; move them into packages first")
     beside = [other.card.get("data") or [] for other in repository.chapters if other.home == chapter.home]
-    return _write(repository, chapter, PACKAGE_FILES, sorted({name for names in beside for name in names}))
+    modules = "".join(path.read_text(encoding="utf-8") for path in chapter.home.rglob("*.py"))
+    fetched = {name for names in beside for name in names if f'fetch("{name}"' in modules}
+    return _write(repository, chapter, PACKAGE_FILES, sorted(fetched))
 
 
 def _named(repository: Repository, name: str, what: str, allowed: str) -> Chapter:

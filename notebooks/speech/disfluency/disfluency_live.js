@@ -75,7 +75,7 @@ globalThis.rebuiltLive?.start("strike", async (element, tools) => {
     }
   }
   element.dataset.worst = String(worst);
-  element.dataset.bound = "0.3"; // int8 against float32, as probabilities of single words
+  element.dataset.bound = "0.1"; // int8 against float32, as probabilities of single words
 
   const make = (name, properties = {}, children = []) => {
     const made = Object.assign(document.createElement(name), properties);
