@@ -6,7 +6,8 @@
 #   CHAPTERS="signals/…"     only these (make run, race, rehearse, predict, receipt, colab, workshop)
 #   ARGS="-n0 --pdb"         what pytest is told (make test)
 #   ROUNDS=20 THREADS=2      of a race (make race, receipt); BENCH=ctc only that one
-#   LOADED=--loaded          race although other work runs
+#   STUDY=recovery           only this study (make study); TRIAL=--trial runs it small and records nothing
+#   LOADED=--loaded          race or study although other work runs
 #   PAGE=--page              the notebook without the races (make receipt)
 #   HOLD="numpy==1.26.4"     with this version held (make colab)
 #   PORT=8000                where the book is shown (make serve)
@@ -16,7 +17,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help book test run race rehearse predict receipt colab workshop check serve env clean distclean
+.PHONY: help book test run race study rehearse predict receipt colab workshop check serve env clean distclean
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -24,7 +25,6 @@ PRESS := $(PY) book/press
 STAMP := $(VENV)/.installed
 PORT ?= 8000
 TIER ?= auto
-ROUNDS ?= 20
 MINUTES ?= 90
 START ?= 09:00
 PIP := $(PY) -m pip install --disable-pip-version-check
@@ -47,7 +47,10 @@ run: env ## run notebooks only: make run CHAPTERS="signals/rolling_distance"
 	@$(PRESS) run $(CHAPTERS) --tier $(TIER) $(FORCE)
 
 race: env ## run the benches beside their peers and record them: make race CHAPTERS="signals/rolling_distance"
-	@$(PRESS) race $(CHAPTERS) --rounds $(ROUNDS) $(if $(THREADS),--threads $(THREADS)) $(if $(BENCH),--bench $(BENCH)) $(LOADED)
+	@$(PRESS) race $(CHAPTERS) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(THREADS),--threads $(THREADS)) $(if $(BENCH),--bench $(BENCH)) $(LOADED)
+
+study: env ## run the declared studies, alone on the machine, and record them: make study CHAPTERS="recsys/ecosystem" STUDY=recovery
+	@$(PRESS) study $(CHAPTERS) $(if $(STUDY),--study $(STUDY)) $(TRIAL) $(LOADED)
 
 rehearse: env ## run notebooks on a pretended GPU: make rehearse CHAPTERS="signals/rolling_distance"
 	@$(PRESS) rehearse $(CHAPTERS)
@@ -56,7 +59,7 @@ predict: env ## count what a GPU would do, at its sizes, into data/predictions: 
 	@$(PRESS) rehearse --predict $(CHAPTERS)
 
 receipt: env ## measure on your GPU and see what to send: make receipt CHAPTERS="signals/rolling_distance" PAGE=--page
-	@$(PRESS) receipt $(CHAPTERS) --rounds $(ROUNDS) $(if $(THREADS),--threads $(THREADS)) $(if $(BENCH),--bench $(BENCH)) $(PAGE) $(LOADED)
+	@$(PRESS) receipt $(CHAPTERS) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(THREADS),--threads $(THREADS)) $(if $(BENCH),--bench $(BENCH)) $(PAGE) $(LOADED)
 
 colab: env ## run notebooks alone beside what Colab preinstalls: make colab HOLD="numpy==1.26.4"
 	@$(PRESS) colab $(CHAPTERS) $(foreach package,$(HOLD),--hold $(package))

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 __version__ = "0.2.0"
-__all__ = ["bench", "cards", "check", "data", "device", "plot", "preflight", "receipts", "root", "show", "verdicts"]
+__all__ = ["bench", "cards", "check", "data", "device", "plot", "preflight", "receipts", "root", "show"]
+__all__ += ["study", "verdicts"]
 
 
 def root():

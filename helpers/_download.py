@@ -77,7 +77,7 @@ def _fetch(dataset, file, target, suffix, report, stop):
                 if not copied.is_file() or copied.stat().st_size != file.bytes:
                     raise DataError(f"no file of {file.bytes:,} bytes there")
                 _verify(Path(shutil.copyfile(copied, part)), file)
-                report(file, file.bytes)
+            report(file, file.bytes)
             os.replace(part, target)
             return file
         except (DataError, OSError) as error:
@@ -119,13 +119,10 @@ def _receive(url, part, file, report, stop, deadline):
                     if stop.is_set() or time.monotonic() > deadline:
                         why = "stopped" if stop.is_set() else "too slow, given up"
                         raise DataError(f"{why} after {size:,} of {file.bytes:,} bytes")
-                    chunk = answer.read1(min(2**16, file.bytes - size))
-                    if not chunk:
+                    if not (chunk := answer.read1(min(2**16, file.bytes - size))):
                         raise ConnectionError(f"the connection ended after {size:,} of {file.bytes:,} bytes")
-                    out.write(chunk)
-                    size += len(chunk)
+                    size += out.write(chunk)
     _verify(part, file, resumed)
-    report(file, size)
 
 
 def _verify(part, file, resumed=False):

@@ -1,8 +1,9 @@
-"""Reading receipts again, and the rules that their metrics, sizes and curves have to keep."""
+"""Reading receipts again, which is noted, and the rules that their metrics, sizes and curves have to keep."""
 
 import json
 import math
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from helpers import root
@@ -11,13 +12,14 @@ ROWS = 1000  # of a curve: a receipt stays a small file
 KEYS = {"schema": int, "machine": dict, "versions": dict, "metrics": dict}
 KEYS |= dict.fromkeys(("chapter", "notebook", "tier", "date", "code"), str)
 LATER = {"sizes": dict, "curves": dict, "peers": dict, "load": dict, "command": str}  # older receipts lack them
+_looked_at = {}  # file -> {"metrics" or "curves": the names that this process has looked at}
 
 
 def metric(name, found):
     """The metric, if it may stand in a receipt; ValueError for a bad name, unit, number or spread."""
     value, unit = found["value"], found.get("unit")
     low, high = found.get("low", value), found.get("high", value)
-    if not _named(name) or not isinstance(unit, str):
+    if not named(name) or not isinstance(unit, str):
         raise ValueError(f"metric {name!r} with unit {unit!r}: a snake_case name and a unit ('' for none) are needed")
     if not all(math.isfinite(x) for x in (value, low, high)) or not low <= value <= high:
         raise ValueError(f"metric {name}: low {low}, value {value}, high {high}; allowed are finite numbers in order")
@@ -27,7 +29,7 @@ def metric(name, found):
 def size(name, value):
     """The size as an int or a float; ValueError for a bad name or anything but a finite number."""
     value = value.item() if hasattr(value, "item") else value
-    if not _named(name) or not _finite(value):
+    if not named(name) or not _finite(value):
         raise ValueError(f"size {name!r} is {value!r}; allowed are snake_case names and finite numbers")
     return value
 
@@ -36,7 +38,7 @@ def curve(name, columns):
     """The columns as lists of numbers; ValueError for bad names, lengths that differ, no rows or more than 1,000."""
     lists = {key: [x.item() if hasattr(x, "item") else x for x in column] for key, column in columns.items()}
     lengths = {key: len(column) for key, column in lists.items()}
-    if not lists or not all(map(_named, (name, *lists))):
+    if not lists or not all(map(named, (name, *lists))):
         raise ValueError(f"curve {name!r} with columns {list(lists)}: snake_case names, at least one column are needed")
     if len(set(lengths.values())) != 1 or not 1 <= max(lengths.values()) <= ROWS:
         raise ValueError(f"curve {name} has columns of {lengths} rows; allowed are equal lengths from 1 to {ROWS:,}")
@@ -60,25 +62,66 @@ def read(path):
     return content
 
 
-def committed(stem):
-    """The committed receipts of a notebook, `data/receipts/<stem>/*.json`, as dicts, the newest first."""
-    paths = (root() or Path()).glob(f"data/receipts/{stem}/*.json")
-    return sorted(map(read, paths), key=lambda content: content["date"], reverse=True)
-
-
-def recorded(stem, metric=None, curve=None, tier=None):
-    """The newest committed receipt (a dict) with this metric, this curve and this tier, or None.
-
-    `recorded("demo", curve="accuracy_time")["curves"]["accuracy_time"]["x"]` is a list of numbers.
+class Noted(dict):
+    """A dict that calls `looked` with each name that is looked at: by `[]` and `get`, all of them by `**` or a copy;
+    what `items` or `values` hand out is looked at when one of its own names is, so that a loop may pick.
     """
-    for content in committed(stem):
+
+    def __init__(self, content, looked):
+        super().__init__(content)
+        self._looked = looked
+
+    def __getitem__(self, name):
+        found = super().__getitem__(name)
+        self._looked(name)
+        return found
+
+    def __iter__(self):  # as a dict's; without it `**` and `dict()` would copy past `__getitem__`
+        return super().__iter__()
+
+    get = Mapping.get  # by `[]`
+
+    def items(self):
+        """Pairs, in a list."""
+        late = {name: lambda _, name=name: self._looked(name) for name in self}
+        known = super().items()
+        return [(name, Noted(one, late[name]) if isinstance(one, dict) else self[name]) for name, one in known]
+
+    def values(self):
+        """Values, in a list."""
+        return [value for _, value in self.items()]
+
+
+def committed(stem, name=None):
+    """The committed receipts of a notebook, `data/receipts/<stem>/*.json`, as dicts, the newest first; with a `name`
+    ("race") those of that bench alone, not of "race-1". `looked_at` tells which metrics and curves were read.
+    """
+    found = []
+    for path in (root() or Path()).glob(f"data/receipts/{stem}/*{f'-{name}' if name else ''}.json"):
+        content = read(path)
+        seen = _looked_at.setdefault(f"{stem}/{path.name}", {})
+        for kind in content.keys() & {"metrics", "curves"}:
+            content[kind] = Noted(content[kind], seen.setdefault(kind, set()).add)
+        found.append(content)
+    return sorted(found, key=lambda content: content["date"], reverse=True)
+
+
+def looked_at():
+    """What this process has read of committed receipts: `{"demo/cpu-x.json": {"metrics": ["rate"], "curves": []}}`."""
+    known = [(file, kinds) for file, kinds in sorted(_looked_at.items()) if any(kinds.values())]
+    return {file: {kind: sorted(names) for kind, names in sorted(kinds.items())} for file, kinds in known}
+
+
+def recorded(stem, metric=None, curve=None, tier=None, threads=None, name=None):
+    """The newest committed receipt (a dict) with this metric, curve, tier, number of threads and name, or None."""
+    for content in committed(stem, name):
         known = metric in (None, *content["metrics"]) and curve in (None, *content.get("curves", ()))
-        if known and tier in (None, content["tier"]):
+        if known and tier in (None, content["tier"]) and threads in (None, content.get("threads")):
             return content
-    return None
 
 
-def _named(name):
+def named(name):
+    """Whether this is a snake_case name."""
     return isinstance(name, str) and re.fullmatch("[a-z][a-z0-9_]*", name)
 
 

@@ -1,8 +1,7 @@
-"""Measurements: warm-up, median and quartiles, peak memory, rates beside the device's peak; CUDA events on a GPU."""
+"""Measurements: warm-up, median and its 95 % interval, peak memory, rates beside the peak; CUDA events on a GPU."""
 
 import contextlib
 import re
-import statistics
 import sys
 import time
 from collections import namedtuple
@@ -10,17 +9,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from helpers import device as _device
+from helpers._spread import ENDS, Ratio, Spread, ratio, spread  # noqa: F401  what benches import from here
 from helpers.show import Table, number
 
 Peak = namedtuple("Peak", "copy_bytes_per_s matmul_flops_per_s device dtype")
-Ratio = namedtuple("Ratio", "median low high repeats")  # of times, reference to contestant: above 1 is faster
 _peaks, _marks = {}, {}  # (device, dtype) -> Peak; device -> memory mark before it was last set back
 
 
 @dataclass(frozen=True, repr=False)
 class Measurement(Table):
-    """The times of one function in seconds (quartiles `low_s`, `high_s`), its rates where it was said what it moves.
-
+    """The times of one function in seconds (median, `low_s` to `high_s`), its rates where it was said what it moves.
     `peak_bytes` (None if unknown): on a GPU what torch held at most, on a CPU how far resident memory rose.
     """
 
@@ -33,9 +31,14 @@ class Measurement(Table):
     bytes_per_s: float | None = None
     flops_per_s: float | None = None
 
+    @property
+    def interval(self):
+        """What `low_s` and `high_s` are: "95 %" of the median, or with fewer than six repeats the "range"."""
+        return spread(self.times_s).interval
+
     def table(self):
         """The parts of its table (see `show.Table`); rates stand beside the device's measured peak."""
-        rows = [("median time", number(self.median_s, "s")), ("quartiles", _range(self))]
+        rows = [("median time", number(self.median_s, "s")), (ENDS[self.interval], _range(self))]
         if self.bytes_per_s:
             share = self.bytes_per_s / peak(self.device).copy_bytes_per_s
             rows.append(("memory traffic", f"{number(self.bytes_per_s, 'B/s')}, {share:.0%} of a plain copy's"))
@@ -63,53 +66,45 @@ class Race(Table):
             ratio = self.ratios[name]
             if not 0.8 < base / found.median_s / ratio.median < 1.25:
                 odd = " Some medians say otherwise, since the machine's speed changed between rounds."
-            against = f"{number(ratio.low)} to {number(ratio.high)}"
-            rows.append((name, number(found.median_s, "s"), _range(found), number(ratio.median, "×"), against))
-        head = ("contestant", "median time", "quartiles", "times as fast", "quartiles of the ratio")
+            ends = f"{number(ratio.low)} to {number(ratio.high)}"
+            rows.append((name, number(found.median_s, "s"), _range(found), number(ratio.median, "×"), ends))
+        ends = ENDS[ratio.interval]
+        head = ("contestant", "median time", ends, "times as fast", f"{ends} of the ratio")
         caption = f"{ratio.repeats} interleaved rounds on {found.device}; ratios, taken round by round, are "
         return "race", head, rows, f"{caption}{self.reference}'s time over the contestant's.{odd}"
 
 
 def measure(fn, repeats=20, warmup=3, bytes=None, flops=None, device=None):
     """A Measurement of `repeats` timed calls: `bench.measure(lambda: x.sum(), bytes=x.nbytes)`.
-
     `warmup` untimed calls come first, at least one. `bytes`, `flops`: what one call has to move and compute.
     """
     found = race({"fn": fn}, repeats, warmup, device=device).results["fn"]
-    rates = {"bytes_per_s": bytes and bytes / found.median_s, "flops_per_s": flops and flops / found.median_s}
-    return replace(found, **rates)
+    moved, computed = (amount and amount / found.median_s for amount in (bytes, flops))
+    return replace(found, bytes_per_s=moved, flops_per_s=computed)
 
 
 def race(contestants, repeats=20, warmup=3, reference=None, device=None):
     """A Race of functions timed in turn: every round calls each once, beginning with the next one each time.
-
-    `race({"ours": ours, "SciPy": scipys}, reference="SciPy").ratios["ours"].median`: ratios are taken within a round,
-    so that a drifting clock slows all alike. `reference`: a name, default the first. Raises ValueError for repeated
-    or unknown names, fewer than one repeat or a negative warm-up.
+    `race({"ours": ours, "SciPy": scipys}, reference="SciPy").ratios["ours"].median`: within a round, so that a drifting
+    clock slows all alike; default: the first. ValueError: repeated or unknown names, no repeat, a negative warm-up.
     """
     pairs = list(contestants.items() if hasattr(contestants, "items") else contestants)
     names = [name for name, _ in pairs]
     if len(set(names)) != len(names) or not names:
         raise ValueError(f"contestants {names}: at least one is needed, each with a name of its own")
-    reference = names[0] if reference is None else reference
-    if reference not in names:
+    if (reference := names[0] if reference is None else reference) not in names:
         raise ValueError(f"reference {reference!r} is no contestant; they are {names}")
     if repeats < 1 or warmup < 0:
         raise ValueError(f"repeats={repeats}, warmup={warmup}: at least 1 and 0 are allowed")
     where = str(_device.device(device))
     memory = {name: _memory_of(fn, max(1, warmup), where) for name, fn in pairs}
     times = {name: [] for name in names}
-    for turn in range(repeats):
-        start = turn % len(pairs)
-        for name, fn in pairs[start:] + pairs[:start]:
+    for _ in range(repeats):
+        for name, fn in pairs:
             times[name].append(_time_once(fn, where))
-    results, ratios = {}, {}
-    for name in names:
-        low, median, high = _quartiles(times[name])
-        results[name] = Measurement(median, low, high, tuple(times[name]), memory[name], where)
-        low, median, high = _quartiles([r / t for r, t in zip(times[reference], times[name], strict=True)])
-        ratios[name] = Ratio(median, low, high, repeats)
-    return Race(results, ratios, reference)
+        pairs = pairs[1:] + pairs[:1]
+    results = {name: Measurement(*spread(took)[:3], tuple(took), memory[name], where) for name, took in times.items()}
+    return Race(results, {name: ratio(results[reference], found) for name, found in results.items()}, reference)
 
 
 def peak(device=None, dtype="float32"):
@@ -175,7 +170,3 @@ def _time_once(fn, where):
 
 def _range(found):
     return f"{number(found.low_s, 's')} to {number(found.high_s, 's')}"
-
-
-def _quartiles(values):
-    return statistics.quantiles(values, n=4, method="inclusive") if len(values) > 1 else values * 3

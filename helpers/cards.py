@@ -7,10 +7,13 @@ import importlib.metadata
 import io
 import json
 import re
+import sys
 import tokenize
 from pathlib import Path
 
 from helpers import root
+
+APART = ("bench_", "study_", "rehearsed_")  # of scripts: each counts for itself, and where something else names it
 
 
 def find(stem):
@@ -29,9 +32,17 @@ def read(path):
     return yaml.safe_load(Path(path).read_text(encoding="utf-8"))
 
 
-def installed(card):
-    """The installed versions of what the card's `packages` and `peers` name ("stumpy==1.14.1"), as a dict."""
+def installed(card, script=None):
+    """The installed versions of what the card's `packages` and `peers` name ("stumpy==1.14.1"), as a dict.
+
+    With the Path of a `script`: and of what it has imported, a contestant from the book's own packages such as SciPy.
+    """
     names = [re.match(r"[\w.-]+", one)[0] for key in ("packages", "peers") for one in card.get(key) or ()]
+    if script:
+        lines = re.findall(r"^ *(?:import|from) (\w+)", Path(script).read_text(encoding="utf-8"), re.M)
+        owners = importlib.metadata.packages_distributions()
+        loaded = [name for name in lines if name in sys.modules and name not in ("helpers", "numpy", "torch")]
+        names += [owners[name][0] for name in loaded if name in owners]
     known = {name: importlib.metadata.distributions(name=name) for name in names}
     return {name: one.version for name, found in known.items() for one in list(found)[:1]}
 
@@ -57,10 +68,8 @@ def executed(text):
             rows[token.start[0] - 1] = rows[token.start[0] - 1][: token.start[1]].rstrip()
         elif token.string.strip():
             kept.update(range(token.start[0], token.end[0] + 1))
-    other = [
-        token for token in tokens if token.string.strip() and token.type not in (tokenize.COMMENT, tokenize.STRING)
-    ]
-    taken = {row for token in other for row in (token.start[0], token.end[0])}
+    own = [one for one in tokens if one.string.strip() and one.type not in (tokenize.COMMENT, tokenize.STRING)]
+    taken = {row for token in own for row in (token.start[0], token.end[0])}
     for node in nodes:
         owner = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
         if owner and ast.get_docstring(node) and not taken & {node.body[0].lineno, node.body[0].end_lineno}:
@@ -69,22 +78,53 @@ def executed(text):
 
 
 def code_hash(notebook, script=None):
-    """The SHA-256 of what a run executes: a notebook's cells, the modules below its folder and its card.
-
-    Outputs, metadata, comments, docstrings, tests, and benches and rehearsed parts that neither cells nor modules name
-    do not count; a missing file counts as empty. With `script` ("ctc/bench_ctc.py", which made a receipt of its own):
-    the modules and that script alone.
-    """
+    """The SHA-256 of what a run executes: a notebook's cells, `counted` modules and card; or modules and a `script`."""
     notebook = Path(notebook)
-    folder = notebook.parent
-    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"] if notebook.is_file() and not script else ()
-    parts = [(cell["cell_type"], "".join(cell["source"])) for cell in cells]
-    text = {path.relative_to(folder).as_posix(): executed(path.read_text(encoding="utf-8")) for path in modules(folder)}
-    benches = {name for name in text if Path(name).name.startswith(("bench_", "rehearsed_"))}
-    words = [code for kind, code in parts if kind == "code"]
-    words = "\n".join(words + [code for name, code in text.items() if name not in benches or name == script])
-    unused = {name for name in benches if name != script and not re.search(rf"\b{Path(name).stem}\b", words)}
-    parts += [(name, code) for name, code in text.items() if name not in unused]
+    parts = [] if script else _cells(notebook)
+    parts += counted(notebook, script).items()
     if not script and (card := notebook.with_suffix(".yml")).is_file():
         parts.append((card.name, card.read_text(encoding="utf-8")))
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def counted(notebook, script=None):
+    """A dict {name: text} of the modules that a notebook's run (or its `script`) executes: those that a cell shows as
+    they stand, else `executed`. Benches, studies, rehearsed parts and packages are there where one that counts asks.
+    """
+    notebook, home = Path(notebook), Path(notebook).parent
+    cells = [] if script else [code for kind, code in _cells(notebook) if kind == "code"]
+    plain = {path.relative_to(home).as_posix(): path.read_text(encoding="utf-8") for path in modules(home)}
+    text = {name: executed(code) for name, code in plain.items()}
+    asked = {name: Path(name).stem if Path(name).name.startswith(APART) else name.partition("/")[0] for name in text}
+    apart = {name for name, word in asked.items() if word != name != script}
+    words = "\n".join([*cells, *(code for name, code in text.items() if name not in apart), script or ""])
+    while named := {name for name in apart if re.search(rf"\b{asked[name]}\b", words)}:
+        apart -= named
+        words = "\n".join([words, *map(text.get, named)])
+    text |= {name: plain[name] for name in shown(cells, plain)}
+    return {name: code for name, code in text.items() if name not in apart}
+
+
+def shown(cells, texts):
+    """The names of those modules, of `texts` ({"ctc/beam.py": text}), whose source some code cells show: for
+    `show.source(beam.PrefixBeam.step)` what defines `step` (and `PrefixBeam`, where one does), or all where none does.
+    """
+    found = set()
+    for call in re.findall(r"\b(?:get)?source(?:lines)?\(((?:[^()]|\([^()]*\))*)\)", "\n".join(cells)):
+        for name in re.findall(r"[A-Za-z_][\w.]*", re.sub(r"\w+\s*=\s*\w+", "", call)):
+            *_, outer, last = ["", *name.split(".")]
+            hits = {one for one, text in texts.items() if _holds(one, text, last)}
+            near = {one for one in hits if outer and _holds(one, texts[one], outer)}
+            found |= near or hits or set(texts)
+    return found
+
+
+def _holds(path, text, name):
+    module = Path(path.removesuffix("/__init__.py")).stem
+    return module == name or re.search(rf"^\s*(async def|def|class) {name}\b", text, re.MULTILINE)
+
+
+def _cells(notebook):
+    """(type, source) of each cell; none where there is no file."""
+    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"] if notebook.is_file() else ()
+    return [(cell["cell_type"], "".join(cell["source"])) for cell in cells]

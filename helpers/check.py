@@ -19,31 +19,23 @@ def that(ok, message):
 
 
 def close(got, want, rtol=0.0, atol=0.0, why=""):
-    """The largest absolute difference between `got` and `want`, all of them within `atol + rtol * |want|`.
-
-    `check.close(fast, reference, rtol=1e-3, why="float32 keeps 7 digits; 421 terms are summed")`. Arrays, tensors,
-    lists or numbers of one shape; dtypes may differ within numbers. NaN equals NaN, infinities equal themselves.
+    """The largest absolute difference between `got` and `want`, all of them within `atol + rtol * |want|`: arrays,
+    tensors, lists or numbers of one shape; dtypes may differ within numbers. NaN equals NaN, infinities themselves.
     Raises Failed with how many differ and the worst place; ValueError for a tolerance without its reason (`why`).
     """
     import numpy as np
 
     if (rtol or atol) and not why:
         raise ValueError(f"rtol={rtol:g}, atol={atol:g}: say with why= what makes this tolerance right")
-    arrays = []
-    for values in (got, want):
-        if hasattr(values, "detach"):  # torch, and NumPy has no bfloat16
-            values = values.detach().cpu().resolve_conj()
-            values = values.float() if str(values.dtype) == "torch.bfloat16" else values
-        arrays.append(np.asarray(values))
-    got, want = arrays
+    got, want = np.asarray(_on_cpu(got)), np.asarray(_on_cpu(want))
     if got.shape != want.shape:
         raise Failed(f"shape {got.shape} came, {want.shape} was wanted: they must be equal, nothing is broadcast")
-    kinds = ["number" if a.dtype.kind in "iufc" else a.dtype.kind for a in (got, want)]
-    if kinds != ["number"] * 2:  # text, truth values, objects
-        if kinds[0] != kinds[1] or not np.array_equal(got, want):
-            came, wanted = (f"{_brief(a.tolist())} ({a.dtype})" for a in (got, want))
-            raise Failed(f"{came} came, {wanted} was wanted")
-        return 0.0
+    kinds = {"number" if a.dtype.kind in "iufc" else a.dtype.kind for a in (got, want)}
+    if kinds != {"number"}:  # text, truth values, objects
+        if len(kinds) == 1 and np.array_equal(got, want):
+            return 0.0
+        came, wanted = (f"{_brief(a.tolist())} ({a.dtype})" for a in (got, want))
+        raise Failed(f"{came} came, {wanted} was wanted")
     wide = np.result_type(got, want, np.float64)
     unequal, g, w = got != want, got.astype(wide), want.astype(wide)  # integers are compared before they are rounded
     with np.errstate(invalid="ignore", over="ignore"):
@@ -63,11 +55,9 @@ def close(got, want, rtol=0.0, atol=0.0, why=""):
 
 def attempt(fn, cases, rtol=0.0, atol=0.0, why="", hint=""):
     """None, if the learner's function `fn` is right in every case; one line says so.
-
     `check.attempt(mean, [(([1.0, 3.0],), 2.0), (([5.0],), 5.0, "one value is its own mean")])`: a case is
-    (arguments, wanted) or (arguments, wanted, hint); `wanted` may be an exception class to be raised, or a function
-    of the result that returns True, or else says what is wrong. Arguments are copied. Raises NotYet for a stub that
-    returns nothing or raises NotImplementedError, for an error inside `fn`, and for a wrong answer.
+    (arguments, wanted) or (arguments, wanted, hint); `wanted` may be an exception class to be raised, or a function of
+    the result: True, or what is wrong. Arguments are copied. NotYet: a stub, an error inside `fn`, a wrong answer.
     """
     if not callable(fn):
         raise NotYet(f"a function is needed here, and {_brief(fn)} came: pass its name, without parentheses")
@@ -93,9 +83,14 @@ def attempt(fn, cases, rtol=0.0, atol=0.0, why="", hint=""):
             problem = None if raises and isinstance(error, want) else f"stopped with {type(error).__name__}: {error}"
             cause = error
         if problem:
-            tips = [f"Hint: {text}" for text in advice or [hint] if text]
-            raise NotYet(" ".join([f"{call} {problem}".rstrip(".") + ".", *tips])) from cause
+            tips = "".join(f" Hint: {text}" for text in advice or [hint] if text)
+            raise NotYet(f"{call} {problem}".rstrip(".") + f".{tips}") from cause
     print(f"{name}: right in {'all ' if len(cases) > 1 else ''}{len(cases)} case{'s' * (len(cases) != 1)}.")
+
+
+def _on_cpu(values):
+    values = values.detach().cpu().resolve_conj() if hasattr(values, "detach") else values
+    return values.float() if str(getattr(values, "dtype", "")) == "torch.bfloat16" else values  # NumPy has none
 
 
 def _brief(value):

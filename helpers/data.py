@@ -1,7 +1,4 @@
-"""Data sets of the registry as verified files: downloaded or copied from a mirror, checked by SHA-256.
-
-A file gets its name only when it is whole and its hash is the registry's. What an interruption leaves is resumed.
-"""
+"""Data sets of the registry as verified files: a file gets its name when it is whole and has the registry's SHA-256."""
 
 import contextlib
 import csv
@@ -20,18 +17,22 @@ COLUMNS = ["dataset", "file", "url", "sha256", "bytes", "licence", "citation", "
 
 def fetch(dataset, files=None, folder=None, workers=8, registry=None):
     """The folder (a `Path`) of a data set's verified files: `data.fetch("mitbih", ["100.dat", "*.hea"])`.
-
     `files`: names or patterns, default all; `folder`: default `_build/data/<dataset>` in the repository, else in
-    `~/.cache/rebuilt`. Verified files are not fetched again. REBUILT_DATA_MIRROR, a folder or http(s) address with
-    `<dataset>/<file>` below it, is asked first; REBUILT_OFFLINE=1 forbids the network. Raises ValueError for what
-    the registry does not or must not hold, DataError for a file that cannot be had or has a wrong hash.
+    `~/.cache/rebuilt`. REBUILT_DATA_MIRROR, a folder or http(s) address with `<dataset>/<file>` below it, is asked
+    first; REBUILT_OFFLINE=1 forbids the network. ValueError: not in the registry; DataError: a file cannot be had.
     """
     home = root()
     wanted = _registered(dataset, files, Path(registry or (home or Path()) / "data" / "registry.tsv"))
     folder = Path(folder or (home / "_build" / "data" if home else Path.home() / ".cache/rebuilt") / dataset)
     folder.mkdir(parents=True, exist_ok=True)
     targets = {file: _inside(folder, file.name) for file in wanted}
-    with _locked(folder) as suffix:
+    suffix = f".{os.getpid()}.part"  # Windows, some network drives: names of its own, nothing to resume
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(ImportError, OSError):  # one process at a time in the folder
+            import fcntl
+
+            fcntl.flock(stack.enter_context((folder / ".lock").open("w")), fcntl.LOCK_EX)
+            suffix = ".part"
         notes, known = folder / ".verified.json", {}  # sizes and times of files whose hash was right
         with contextlib.suppress(OSError, ValueError, TypeError):
             known = dict(json.loads(notes.read_text()))
@@ -53,7 +54,7 @@ def _registered(dataset, files, registry):
         rows = list(reader := csv.DictReader(text, delimiter="\t", quoting=csv.QUOTE_NONE))
     if reader.fieldnames != COLUMNS:
         raise ValueError(f"{registry}: columns {reader.fieldnames}; they must be {COLUMNS}")
-    found = {}
+    found, picked = {}, {}
     for row in (row for row in rows if row["dataset"] == dataset):
         name, url, sha, size = (row[key] or "" for key in COLUMNS[1:5])
         good = re.fullmatch("[0-9a-f]{64}", sha) and re.fullmatch("[0-9]+", size) and re.match("https?://.", url)
@@ -63,7 +64,6 @@ def _registered(dataset, files, registry):
         found[name] = File(name, url, sha, int(size))
     if not found:
         raise ValueError(f"no data set {dataset!r} in {registry}; it has {sorted({r['dataset'] for r in rows})}")
-    picked = {}
     for pattern in found if files is None else [files] if isinstance(files, str) else files:
         hits = [pattern] if pattern in found else [name for name in found if fnmatchcase(name, pattern)]
         if not hits:
@@ -77,32 +77,15 @@ def _inside(folder, name):
     parts = name.split("/")
     if {"", ".", ".."} & set(parts) or re.search(r"\\|\0|^[A-Za-z]:", name):
         raise ValueError(f"file name {name!r} refused: allowed are relative names that stay in {folder}")
-    path = folder
-    for part in parts:
-        path = path / part
+    for path in (folder.joinpath(*parts[: at + 1]) for at in range(len(parts))):
         if path.is_symlink():
             raise ValueError(f"{path} is a symbolic link: {name!r} may leave {folder}; refused")
     return path
 
 
-@contextlib.contextmanager
-def _locked(folder):
-    """One process at a time in the folder; gives the suffix of its unfinished files."""
-    with contextlib.ExitStack() as stack:
-        suffix = f".{os.getpid()}.part"  # Windows, some network drives: names of its own, nothing to resume
-        with contextlib.suppress(ImportError, OSError):
-            import fcntl
-
-            fcntl.flock(stack.enter_context((folder / ".lock").open("w")), fcntl.LOCK_EX)
-            suffix = ".part"
-        yield suffix
-
-
 def _have(target, file, known):
-    if not target.is_file() or target.stat().st_size != file.bytes:
-        return False
-    stamp = [file.bytes, target.stat().st_mtime_ns, file.sha256]
-    if known.get(file.name) != stamp and sha256(target) != file.sha256:
-        return False
-    known[file.name] = stamp
-    return True
+    if target.is_file() and target.stat().st_size == file.bytes:
+        stamp = [file.bytes, target.stat().st_mtime_ns, file.sha256]
+        if known.get(file.name) == stamp or sha256(target) == file.sha256:
+            known[file.name] = stamp
+            return True

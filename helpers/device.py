@@ -1,7 +1,4 @@
-"""The device, the tier and the machine. A tier changes a notebook's sizes, never the path through its code.
-
-It is `cpu` (2 cores, no GPU), `gpu` (one 16 GB card, such as Colab's T4) or `big` (40 GB or more).
-"""
+"""The device, the machine and the tier, `cpu`, `gpu` (16 GB) or `big`: it changes sizes, never the code's path."""
 
 import contextlib
 import importlib.metadata
@@ -18,8 +15,7 @@ from types import SimpleNamespace
 TIERS = ("cpu", "gpu", "big")
 BIG_BYTES = 40e9  # a card with at least this much memory is `big`
 PACKAGES = ("torch", "numpy", "scipy", "matplotlib")  # their versions are kept in every receipt
-CGROUP = Path("/sys/fs/cgroup")
-GROUPS = Path("/proc/self/cgroup")
+CGROUP, GROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 GET_GPU = 'Set TIER = "auto" or "cpu"; in Colab choose Runtime, Change runtime type, T4 GPU.'
 _state = SimpleNamespace(tier=None)  # the tier chosen last; `preflight` asks for it too
 
@@ -42,7 +38,6 @@ class Tier:
 
 def tier(name="auto"):
     """The `Tier` to run at; prints one sentence on what differs, and `device()` follows it.
-
     "auto" is cpu without CUDA, gpu below 40 GB of GPU memory, else big; the environment's REBUILT_TIER stands in
     for it. Raises ValueError for an unknown name, and for a GPU tier where torch sees no GPU.
     """
@@ -50,8 +45,7 @@ def tier(name="auto"):
     source = f"TIER = {name!r}" if asked == name else f"REBUILT_TIER={asked}"
     if asked not in ("auto", *TIERS):
         raise ValueError(f"{source}: no such tier; allowed are 'auto', 'cpu', 'gpu' and 'big'")
-    card = gpu()
-    if asked in ("gpu", "big") and not card:
+    if not (card := gpu()) and asked in ("gpu", "big"):
         raise ValueError(f"{source} needs a GPU, and torch sees none here. {GET_GPU}")
     if asked == "auto":
         asked = "cpu" if not card else "gpu" if card.total_memory < BIG_BYTES else "big"
@@ -59,9 +53,8 @@ def tier(name="auto"):
     if asked == "big" and card.total_memory < BIG_BYTES:
         where += ' with less than 40 GB (if memory runs out, set TIER = "gpu")'
     sizes = {"cpu": "small", "gpu": "medium", "big": "full"}[asked]
-    sentence = f"Tier {asked}: {sizes} sizes on {where}; the code is the same at every tier, timings differ."
+    print(sentence := f"Tier {asked}: {sizes} sizes on {where}; the code is the same at every tier, timings differ.")
     _state.tier = Tier(asked, "cpu" if asked == "cpu" else "cuda", sentence)
-    print(sentence)
     return _state.tier
 
 
@@ -93,10 +86,7 @@ def synchronize(where=None):
 
 
 def cores():
-    """The number of CPU cores this process may use: its affinity mask, cut to the quota of its container.
-
-    The smallest quota of its control group and of those above it counts (version 1 or 2); 1.5 cores count as two.
-    """
+    """The number of CPU cores this process may use, by affinity and all its control groups; 1.5 cores count as two."""
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     for group in _groups("cpu"):
         found = _numbers(group / "cpu.max") or _numbers(group / "cpu.cfs_quota_us", group / "cpu.cfs_period_us")
@@ -105,24 +95,32 @@ def cores():
     return max(1, count)
 
 
+def threads():
+    """How many threads each library says that it takes, `{"torch": 2, "openblas": 2}`; else OMP_NUM_THREADS tells."""
+    found = {"torch": sys.modules["torch"].get_num_threads()} if "torch" in sys.modules else {}
+    with contextlib.suppress(ImportError):
+        pools = importlib.import_module("threadpoolctl").threadpool_info()
+        found |= dict(sorted(((pool["internal_api"], pool["num_threads"]) for pool in pools), key=lambda one: one[1]))
+    told = os.environ.get("OMP_NUM_THREADS", "")
+    return found or ({"OMP_NUM_THREADS": int(told)} if told.isdecimal() else {})
+
+
 def memory():
     """The bytes of main memory this process may use, the limits of its container counted; None where unknown."""
-    if not hasattr(os, "sysconf"):  # Windows
-        return None
     files = [group / name for group in _groups("memory") for name in ("memory.max", "memory.limit_in_bytes")]
     limits = [limit for path in files for limit in _numbers(path)]
-    return min([os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), *limits])
+    if hasattr(os, "sysconf"):  # not Windows
+        return min([os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), *limits])
 
 
 def machine():
     """A dict, ready for JSON, of what this machine is; `slug` ("tesla-t4") names receipts, GPU facts may be None."""
-    card, cpu = gpu(), _cpu_name()
+    card, cpu, versions = gpu(), _cpu_name(), {"python": platform.python_version()}
+    versions |= {name: importlib.metadata.version(name) for name in PACKAGES if importlib.util.find_spec(name)}
     named = card.name if card else f"{cpu} {cores()} cores"
     facts = {"cpu": cpu, "cores": cores(), "memory_bytes": memory(), "os": platform.platform(terse=True), "gpus": 0}
     facts |= dict.fromkeys(("gpu", "gpu_memory_bytes", "capability", "bf16"))
-    versions = {name: importlib.metadata.version(name) for name in PACKAGES if importlib.util.find_spec(name)}
-    facts["versions"] = {"python": platform.python_version()} | versions
-    facts["slug"] = re.sub(r"[^a-z0-9]+", "-", named.lower()).strip("-")
+    facts |= {"versions": versions, "slug": re.sub(r"[^a-z0-9]+", "-", named.lower()).strip("-")}
     if card:
         torch = sys.modules["torch"]
         facts.update(gpu=card.name, gpus=torch.cuda.device_count(), gpu_memory_bytes=card.total_memory)

@@ -7,8 +7,7 @@ import sys
 
 from helpers.show import display
 
-MAX_WIDTH = 7  # inches; the book's text column
-PIXELS = 96  # CSS pixels an inch
+MAX_WIDTH, PIXELS = 7, 96  # inches, the book's text column; CSS pixels an inch
 ROLES = {  # dark variants of the Okabe-Ito palette, 4.5:1 or more against white: a label wears its curve's colour
     "reference": {"color": "#1F1F1F", "linestyle": "--", "marker": "s"},
     "ours": {"color": "#0066A6", "linestyle": "-", "marker": "o"},
@@ -36,10 +35,8 @@ def figure(width=MAX_WIDTH, height=3.6, rows=1, cols=1, **options):
 
 
 def line(ax, x, y, role, label=None, at=-1, **options):
-    """The drawn `Line2D`, in the colour and line style of its role, with its label on the curve.
-
-    `plot.line(ax, lengths, seconds, "ours", "ours, FFT")`: arrays, lists or tensors of shape (N,). The label stands
-    right of the last finite point, or above that with index `at`. Raises ValueError for an unknown role.
+    """The drawn `Line2D` of arrays, lists or tensors of shape (N,), in its role's style; ValueError for an unknown one.
+    The label stands on the curve, right of the last finite point, or above that with index `at`.
     """
     import numpy as np
 
@@ -66,7 +63,6 @@ def style_of(role):
 
 def show(fig, alt, caption=None, data=None):
     """None; shows the figure as an HTML `<figure>` with its alt text, and closes it.
-
     `plot.show(fig, alt="Time by query length: the FFT is flat.")`. The book offers what is plotted as CSV, or `data`, a
     dict of columns. Raises ValueError without an alt text of 20 characters or more, and for one wider than 7 inches.
     """

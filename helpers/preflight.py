@@ -14,10 +14,8 @@ BEGAN = time.time()
 
 def preflight(name="auto", stem=None, memory_gb=None, disk_mb=None, size="the sizes"):
     """The `device.Tier` to run at, after a look at this machine: `preflight(TIER, "demo", size="points")`.
-
-    The needs are the card's of `stem`, or the numbers given; what falls short is said. From then on, in a notebook,
-    an error for want of memory, a GPU or fresh code names what to change (`advice`). Raises ValueError as
-    `device.tier` does, and RuntimeError where `helpers` of another release are loaded.
+    What falls short of the card's needs, or of the numbers given, is said; from then on a notebook's errors bring
+    `advice`. ValueError as `device.tier` raises it; RuntimeError where `helpers` of another release are loaded.
     """
     own = Path(root() or "", "helpers", "__init__.py")
     release = own.is_file() and re.search('__version__ = "(.+?)"', own.read_text(encoding="utf-8"))
@@ -45,16 +43,13 @@ def advice(error, size="the sizes"):
         return f"Memory ran out: {lower}make {size} smaller where tier.pick sets it; then {RESTART}."
     if re.search("NVIDIA driver|not compiled with CUDA|No CUDA GPUs", text):
         return f"There is no GPU here. {device.GET_GPU}"
-    changed = isinstance(error, ImportError | AttributeError) and _changed()
-    return f"Stale runtime: {', '.join(changed)} changed since it began; {RESTART}." if changed else ""
-
-
-def _changed():
-    """The names of loaded modules of the slice, its packages and `helpers` whose files were edited since."""
+    if not isinstance(error, ImportError | AttributeError):
+        return ""
     homes, loaded = {Path.cwd().resolve(), Path(__file__).resolve().parent}, dict(sys.modules).items()
     files = {name: Path(getattr(module, "__file__", None) or "/").resolve() for name, module in loaded}
     own = {name: path for name, path in files.items() if homes & set(path.parents) and path.is_file()}
-    return sorted(name for name, path in own.items() if path.stat().st_mtime > BEGAN)
+    changed = ", ".join(sorted(name for name, path in own.items() if path.stat().st_mtime > BEGAN))
+    return f"Stale runtime: {changed} changed since it began; {RESTART}." if changed else ""
 
 
 def _advise(size, shell, kind, error, trace, tb_offset=None):

@@ -1,6 +1,5 @@
 """Receipts: what a run measured, as one JSON file, and the chapter's claims beside it, each with a verdict."""
 
-import contextlib
 import json
 import os
 import re
@@ -10,18 +9,15 @@ import sys
 import time
 from pathlib import Path
 
-from helpers import _records, bench, cards, root
-from helpers import device as _device
+from helpers import _records, bench, cards, device, root
 from helpers._records import committed, read, recorded  # noqa: F401  `read` is for others
+from helpers._spread import text
 from helpers.show import Table, number
 from helpers.verdicts import NOT_MEASURED, differences, verdict
 
 
 def start(stem, tier, threads=None):
-    """The Receipt of this run, its clock running: `receipts.start("rolling_distance", tier)`.
-
-    The card `<stem>.yml` is found by `cards.find`. `threads`: what the engines were given, default torch's number.
-    """
+    """The Receipt of this run, its clock running; `threads`: what the engines were given, default torch's number."""
     return Receipt(cards.find(stem), str(tier), threads)
 
 
@@ -31,24 +27,30 @@ class Receipt:
     def __init__(self, card, tier, threads=None):
         self.path, self.tier, self.threads = card, tier, threads
         self.metrics, self.curves, self._sizes = {}, {}, {}
+        self.script, self.command, self.study = None, None, None  # of a study; else as this process was started
         self.card, self._began, self._load = cards.read(card), time.perf_counter(), _load()
 
-    def record(self, name, value, unit=None, low=None, high=None, repeats=None, note=None, count=None, device=None):
+    def record(
+        self, name, value, unit=None, low=None, high=None, repeats=None, note=None, count=None, device=None, interval=""
+    ):
         """None; records a number: `receipt.record("rate", measurement, "alignments/s", count=N - M + 1)`.
-
-        A Measurement brings seconds, quartiles and its device (with `count`: the rate, count per second), a Ratio its
-        own; say `device` where a GPU did the work. ValueError: NaN, infinity, outside its spread, no unit, a bad name.
+        A Measurement brings seconds, its interval and its device (with `count`: the rate, count per second), a
+        `bench.spread` its own; ends by hand need a name, `interval`: "95 %", "90 %", "range" or "quartiles". Say
+        `device` where a GPU did the work. ValueError: NaN, infinity, outside its ends, no unit, ends without a name.
         """
         if isinstance(value, bench.Measurement):
-            repeats, device = len(value.times_s), device or value.device
+            repeats, device, interval = len(value.times_s), device or value.device, value.interval
             value, low, high = value.median_s, value.low_s, value.high_s
             if count is not None:
                 value, low, high = count / value, count / high, count / low
             unit = "s" if unit is None and count is None else unit
-        elif isinstance(value, bench.Ratio):
-            (value, low, high, repeats), unit = value, unit or "×"
-        low, high = (None, None) if None in (low, high) else (float(low), float(high))
-        found = {"value": float(value), "unit": unit, "low": low, "high": high}
+        elif isinstance(value, bench.Spread):
+            unit = unit or ("×" if isinstance(value, bench.Ratio) else None)
+            value, low, high, repeats, interval = value
+        ends = {} if None in (low, high) else {"low": float(low), "high": float(high), "interval": interval}
+        if ends and interval not in bench.ENDS:
+            raise ValueError(f"metric {name}: interval {interval!r} of ends {low} to {high}; allowed: {[*bench.ENDS]}")
+        found = {"value": float(value), "unit": unit, **ends}
         found |= {"repeats": repeats, "note": note, "device": device and str(device)}
         self.metrics[name] = _records.metric(name, {key: item for key, item in found.items() if item is not None})
 
@@ -57,32 +59,29 @@ class Receipt:
         self._sizes |= {name: _records.size(name, value) for name, value in sizes.items()}
 
     def curve(self, name, **columns):
-        """None; keeps a curve's data: `receipt.curve("accuracy_time", x=[0.1, 1], y=[0.9, 0.99])`.
-
-        ValueError unless the columns are of equal length, 1 to 1,000 finite numbers, with snake_case names.
-        """
+        """None; keeps `receipt.curve("gain", x=[1, 2], y=[3, 4])`: 1 to 1,000 finite numbers each, else ValueError."""
         self.curves[name] = _records.curve(name, columns)
 
     def content(self):
         """The receipt as a dict, as `write` stores it."""
-        machine, folder = _device.machine(), self.path.resolve().parent
-        git, state = ["git", "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty"], ""
-        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-            state = subprocess.run(git, cwd=folder, capture_output=True, text=True, timeout=10).stdout.strip()
-        commit, script = state.removesuffix("-dirty") or None, _script(folder)
+        machine, folder, threads = device.machine(), self.path.resolve().parent, device.threads()
+        commit, dirty = _commit(folder)
+        main = Path(getattr(sys.modules["__main__"], "__file__", None) or "/").resolve()  # no file in a notebook
+        script = self.script or (main.relative_to(folder).as_posix() if folder in main.parents else None)
         found = {"schema": 1, "chapter": f"{folder.parent.name}/{folder.name}", "notebook": self.path.stem}
         found |= {"tier": self.tier, "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
-        found |= {"commit": commit, "dirty": commit and state != commit, "versions": machine.pop("versions")}
+        found |= {"commit": commit, "dirty": dirty, "versions": machine.pop("versions"), "machine": machine}
         found |= {"code": cards.code_hash(self.path.with_suffix(".ipynb"), script), "script": script}
-        found |= {"command": _command(self.path), "peers": cards.installed(self.card), "machine": machine}
-        found |= {"threads": self.threads or sys.modules["torch"].get_num_threads()}
-        found |= {"load": {"start": self._load, "end": _load()}, "sizes": self._sizes, "curves": self.curves}
+        found |= {"command": self.command or _command(self.path)} | ({"study": self.study} if self.study else {})
+        found |= {"threads": self.threads or next(iter(threads.values()), None), "threads_by_library": threads}
+        found |= {"peers": cards.installed(self.card, script and folder / script)}
+        found |= {"load": {"before": self._load, "after": _load()}}
+        found |= {"sizes": self._sizes, "curves": self.curves, "metrics": self.metrics, "read": _records.looked_at()}
         found |= {"peak_memory_bytes": bench.peak_memory("cpu" if self.tier == "cpu" else "cuda")}
-        return found | {"seconds": round(time.perf_counter() - self._began, 3), "metrics": self.metrics}
+        return found | {"seconds": round(time.perf_counter() - self._began, 3)}
 
     def write(self, name=None):
         """The Path of the receipt: `<stem>.<tier>.json` in REBUILT_RECEIPTS, default `_build/receipts`; atomic.
-
         With a `name` ("ctc"), `<stem>.<tier>.ctc.json`; ValueError unless it is of small letters, digits, - and _.
         """
         if name is not None and not re.fullmatch("[a-z0-9_-]+", name):
@@ -111,7 +110,7 @@ class Receipt:
                         place += "; the code has changed since"
                     other = ", ".join(differences(claim, metric, content["tier"]) if metric else ())
                     judged = (f"{found} (other {other})" if other else found, claim.get("note"))
-                    rows.append((*claimed, _text(metric), place, ": ".join(filter(None, judged))))
+                    rows.append((*claimed, text(metric), place, ": ".join(filter(None, judged))))
         head = ("the article says", "claimed", "its hardware", "measured", "where", "verdict")
         totals = ", ".join(f"{told.count(one)} {one}" for one in dict.fromkeys(told))
         return Table("claims", head, rows, f"This run: {totals or 'no claims'}.")
@@ -122,19 +121,25 @@ def stale(content, notebook):
     return content["code"] != cards.code_hash(notebook, content.get("script"))
 
 
-def replay(stem, metric=None, tier=None):
-    """A Table of the newest committed receipt of a notebook, labelled with machine and date, for missing hardware.
-
-    `replay(stem, "zdist_float64_rate", tier="big").content` is its dict, or None where no such run was recorded.
-    """
-    content = recorded(stem, metric, tier=tier)
-    told, rows = f"No run of {stem} at tier {tier or 'any'} has been recorded yet.", [(metric or "any", NOT_MEASURED)]
+def replay(stem, metric=None, tier=None, threads=None, name=None):
+    """A Table of the newest committed receipt, as `recorded` finds it; its `content` is that dict, or None."""
+    content = recorded(stem, metric, tier=tier, threads=threads, name=name)
+    asked = f"tier {tier or 'any'}" + (f" with {threads} thread{'s' * (threads != 1)}" if threads else "")
+    told, rows = f"No run of {stem} at {asked} has been recorded yet.", [(metric or "any", NOT_MEASURED)]
     if content:
-        told = f"Recorded, not measured here: {_where(content)}."
-        rows = [(name, _text(found)) for name, found in content["metrics"].items() if metric in (None, name)]
+        told = f"Recorded, not measured here: {where(content)}."
+        rows = [(key, text(found)) for key, found in content["metrics"].items() if metric in (None, key)]
     table = Table("replay", ("metric", "recorded"), rows, told)
     table.content = content
     return table
+
+
+def where(content):
+    """Where and how a receipt was measured: "AMD EPYC, tier cpu, 2026-01-02, 2 threads, other work on 0.1 cores"."""
+    looked = [cores for cores in (content.get("busy_cores") or {}).values() if cores is not None]
+    busy = f"other work on {max(looked):.1f} cores" if looked else "other work not known"
+    count = content.get("threads")
+    return ", ".join([_where(content), *[f"{count} thread{'s' * (count != 1)}"] * bool(count), busy])
 
 
 def _where(content):
@@ -142,22 +147,21 @@ def _where(content):
     return f"{machine.get('cpu' if tier == 'cpu' else 'gpu')}, tier {tier}, {content['date'][:10]}"
 
 
-def _text(metric):
-    if not metric or "low" not in metric:
-        return number(metric["value"], metric["unit"]) if metric else "–"
-    value, low, high = (number(metric[key], metric["unit"]) for key in ("value", "low", "high"))
-    return f"{value} ({low.removesuffix(' ' + metric['unit'])} to {high})"
-
-
 def _load():
     """How many processes wanted a core in the last minute; None where the system does not count them."""
     return round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
 
 
-def _script(folder):
-    """The path below the slice's folder of the script that this process runs; None for a notebook."""
-    main = Path(getattr(sys.modules["__main__"], "__file__", None) or "/").resolve()
-    return main.relative_to(folder).as_posix() if folder in main.parents else None
+def _commit(folder):
+    """(commit, whether files differ from it or are not in it), results apart; (None, None) without git."""
+    results = (f":(top,exclude)data/{name}" for name in ("receipts", "predictions"))
+    status = ["status", "--porcelain", "--untracked-files=all", "--", ":/", *results]
+    how = {"cwd": folder, "capture_output": True, "text": True, "timeout": 10, "check": True}
+    try:
+        told = (subprocess.run(["git", *words], **how).stdout.strip() for words in (["rev-parse", "HEAD"], status))
+        return next(told), bool(next(told))
+    except (OSError, subprocess.SubprocessError):
+        return None, None
 
 
 def _command(card):

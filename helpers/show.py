@@ -16,10 +16,7 @@ SECONDS = [(1, " "), (1e-3, " m"), (1e-6, " µ"), (0, " n")]
 
 
 def source(*objects, docstring=True):
-    """None; shows the real source of functions, classes or modules and its place; ValueError where there is none.
-
-    `docstring=False` leaves a function's or class's own docstring out.
-    """
+    """None; shows the real source of functions, classes or modules and its place; ValueError where there is none."""
     linecache.checkcache()  # a file edited since its import is read again
     shown = []
     for thing in map(inspect.unwrap, objects):
@@ -32,21 +29,16 @@ def source(*objects, docstring=True):
         if not docstring and isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node):
             kept = code.splitlines()
             code = "\n".join(kept[: node.body[0].lineno - 1] + kept[node.body[0].end_lineno :])
-        where = f"{Path(inspect.getsourcefile(thing)).name}, lines {first} to {first + len(lines) - 1}"
-        shown.append((where, code))
+        shown.append((f"{Path(inspect.getsourcefile(thing)).name}, lines {first} to {first + len(lines) - 1}", code))
     fence = "`" * (1 + max(2, *map(len, re.findall("`+", "".join(code for _, code in shown))), 0))
     markdown = "\n\n".join(f"*{where}*\n\n{fence}python\n{code}\n{fence}" for where, code in shown)
     display({"text/markdown": markdown}, "\n\n".join(f"{where}\n{code}" for where, code in shown))
 
 
 def md(template, **values):
-    """None; shows Markdown with rounded values: `show.md("{t}, {n:.1f} times", t=measurement, n=ratio.median)`.
-
-    Raises ValueError unless the template uses exactly the values given.
-    """
+    """None; shows Markdown with rounded values: `show.md("{t}", t=measurement)`; ValueError unless names match."""
     fields = [field for _, field, _, _ in string.Formatter().parse(template) if field is not None]
-    named = {re.split(r"[.\[]", field)[0] for field in fields}
-    if named != set(values):
+    if (named := {re.split(r"[.\[]", field)[0] for field in fields}) != set(values):
         raise ValueError(f"the template names {sorted(named)}, values came for {sorted(values)}; they must agree")
     text = _Rounding().format(template, **values)
     display({"text/markdown": text}, text)
@@ -75,7 +67,6 @@ def number(value, unit=""):
 
 class Table:
     """A table that shows itself, escaped: HTML of class `rebuilt-<css>` in a page, Markdown as text.
-
     `Table("race", ("contestant", "time"), [("ours", "1 ms")], "20 rounds.").table()` gives the four again.
     """
 
@@ -84,7 +75,11 @@ class Table:
 
     def _repr_html_(self):
         css, head, rows, caption = self.table()
-        return html_table(caption, head, [rows], f"rebuilt-{css}", region=False)
+        cells = [[tag("th", one, scope="row"), *(tag("td", cell) for cell in more)] for one, *more in rows]
+        body = "\n".join(tag("tr", Markup("".join(row))) for row in cells)
+        top = tag("thead", tag("tr", Markup("".join(tag("th", cell, scope="col") for cell in head))))
+        whole = "\n".join((tag("caption", caption), top, tag("tbody", Markup(body))))
+        return tag("table", Markup(whole), class_=f"rebuilt-{css}", tabindex=0)
 
     def _repr_markdown_(self):
         _, head, rows, caption = self.table()
@@ -96,47 +91,20 @@ class Table:
 
 
 class Markup(str):
-    """Ready HTML: `tag`, `row` and `html_table` escape every text but this."""
+    """Ready HTML: `tag` escapes every text but this."""
 
 
 def tag(name, content, **attributes):
-    """An element as Markup: `tag("th", "a < b", scope="row", data_tier="cpu")`; `_` in a name stands for `-`.
-
-    White space in texts becomes one space: a line break would end a block of HTML in Markdown. None leaves one out.
+    """An element as Markup: `tag("th", "a < b", scope="row", data_tier="cpu")`; `_` in a name stands for `-`, None
+    leaves one out. White space in texts becomes one space: a line break would end a block of HTML in Markdown.
     """
     names = {key.strip("_").replace("_", "-"): value for key, value in attributes.items() if value is not None}
     told = "".join(f' {key}="{_escaped(value)}"' for key, value in names.items())
     return Markup(f"<{name}{told}>{_escaped(content)}</{name}>")
 
 
-def row(first, *cells, **attributes):
-    """A table row as Markup, its first cell the header; a cell made by `tag("td", …)` or `tag("th", …)` stays as is."""
-    named = [("th", first, {"scope": "row"}), *(("td", cell, {}) for cell in cells)]
-    made = [cell if _is_cell(cell) else tag(name, cell, **scope) for name, cell, scope in named]
-    return tag("tr", Markup("".join(made)), **attributes)
-
-
-def html_table(caption, head, bodies, css="rebuilt-table", region=True):
-    """A table as Markup: `html_table("Runs", ("tier", "time"), [[("cpu", "62 s")]])`; texts are escaped.
-
-    A body is a list of rows, or a ready `<tbody>`; a row is a sequence of cells (see `row`), or a ready `<tr>`.
-    With `region` a labelled box scrolls that the keyboard reaches, and has the class `css`; else the table itself.
-    """
-    cells = [cell if _is_cell(cell) else tag("th", cell, scope="col") for cell in head]
-    whole = [tag("caption", caption), tag("thead", tag("tr", Markup("".join(cells))))]
-    for body in bodies:
-        lines = [] if isinstance(body, Markup) else [r if isinstance(r, Markup) else row(*r) for r in body]
-        whole.append(tag("tbody", Markup("\n".join(lines))) if lines or not body else body)
-    table = tag("table", Markup("\n".join(whole)), **({"class": "table"} if region else {"class": css, "tabindex": 0}))
-    return tag("div", table, class_=css, role="region", tabindex=0, aria_label=caption) if region else table
-
-
 def _escaped(value):
     return value if isinstance(value, Markup) else html.escape(" ".join(str(value).split()))
-
-
-def _is_cell(value):
-    return isinstance(value, Markup) and value.startswith(("<td", "<th"))
 
 
 def display(bundle, plain):

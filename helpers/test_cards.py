@@ -1,6 +1,8 @@
 import json
 
+import psutil
 import pytest
+import yaml
 
 from helpers import cards
 
@@ -58,8 +60,7 @@ def test_modules_are_those_of_packages_too(chapter):
         ("demo.py", 'x = 1\n"""\n\n"""\n', True),
         ("demo.py", "x = 1\n\n    \n# \f \u2028 why\n", False),
         ("more.py", "", True),
-        ("sound/more.py", "", True),
-        ("sound/deep/more.py", "", True),
+        ("sound/more.py", "", False),
         ("demo.yml", "title: Other", True),
         ("demo.ipynb", '{"cells": [{"cell_type": "code", "source": "x = 1\\nz"}]}', True),
         ("demo.ipynb", '{"cells": [{"cell_type": "markdown", "source": "x = 1\\ny"}]}', True),
@@ -71,6 +72,9 @@ def test_modules_are_those_of_packages_too(chapter):
         ("sound/__pycache__/demo.py", "x", False),
         ("bench_demo.py", "x", False),
         ("sound/bench_demo.py", "x", False),
+        ("study_demo.py", "x", False),
+        ("sound/study_demo.py", "x", False),
+        ("rehearsed_demo.py", "x", False),
         ("notes.txt", "x", False),
     ],
 )
@@ -81,18 +85,105 @@ def test_the_hash_changes_with_what_is_run(chapter, name, content, changes):
 
 
 @pytest.mark.parametrize(
+    ("script", "name", "content"),
+    [
+        (None, "demo.ipynb", '{"cells": [{"cell_type": "code", "source": "from sound.deep import wave"}]}'),
+        (None, "demo.py", "from . import sound"),
+        (None, "light/first.py", "from ..sound import wave"),
+        ("bench_demo.py", "bench_demo.py", "import sound"),
+        ("sound/deep/bench_demo.py", "sound/deep/bench_demo.py", "x = 2"),
+        ("sound/study_demo.py", "sound/study_demo.py", "from . import wave"),
+    ],
+)
+def test_a_package_counts_where_something_that_counts_asks_for_it(chapter, script, name, content):
+    """Another notebook that comes into a slice, with a package of its own, makes no receipt of the first one older."""
+    write(chapter, script or "sound/bench_demo.py", "x = 1")
+    write(chapter, "demo.py", "import light")
+    write(chapter, "demo.ipynb", '{"cells": [{"cell_type": "code", "source": "import demo"}]}')
+    write(chapter, name, content)
+    for module, changes in [("sound/deep/more.py", True), ("sounds/more.py", False), ("sound/bench_other.py", False)]:
+        before = cards.code_hash(chapter / "demo.ipynb", script)
+        write(chapter, module, "x")
+        assert (cards.code_hash(chapter / "demo.ipynb", script) != before) is changes, module
+
+
+@pytest.mark.parametrize(
     ("name", "content"),
     [
         ("demo.ipynb", '{"cells": [{"cell_type": "code", "source": "from bench_demo import race"}]}'),
         ("demo.py", "from .bench_demo import race"),
     ],
 )
-def test_a_bench_counts_where_the_page_uses_it(chapter, name, content):
-    write(chapter, "bench_demo.py", "x")
-    write(chapter, name, content)
+@pytest.mark.parametrize("kind", ["bench", "study", "rehearsed"])
+def test_a_bench_or_a_study_counts_where_the_page_uses_it(chapter, name, content, kind):
+    write(chapter, f"{kind}_demo.py", "x")
+    write(chapter, name, content.replace("bench", kind))
     before = cards.code_hash(chapter / "demo.ipynb")
-    write(chapter, "bench_demo.py", "y")
+    write(chapter, f"{kind}_demo.py", "y")
     assert cards.code_hash(chapter / "demo.ipynb") != before
+
+
+def test_a_script_s_hash_holds_the_benches_and_studies_that_it_imports_and_no_others(chapter):
+    write(chapter, "bench_a.py", "from study_b import arms")
+    write(chapter, "study_b.py", "import bench_c")
+    for name in ("bench_c.py", "study_d.py"):
+        write(chapter, name, "x")
+
+    def changes(script, name):
+        before = cards.code_hash(chapter / "demo.ipynb", script)
+        (chapter / name).write_text((chapter / name).read_text() + "\ny")
+        return cards.code_hash(chapter / "demo.ipynb", script) != before
+
+    names = ("bench_a.py", "study_b.py", "bench_c.py", "study_d.py")
+    assert [changes("bench_a.py", name) for name in names] == [True, True, True, False]
+    assert [changes("study_d.py", name) for name in names] == [False, False, False, True]
+    assert [changes("bench_c.py", name) for name in names] == [False, False, True, False]
+
+
+ALL = ["demo.py", "sound/__init__.py", "sound/base.py", "sound/wave.py"]
+SHOWN = {
+    "import demo\nshow.source(demo.f)": ["demo.py"],
+    "import demo as d\nshow.source(d.Beam.step, docstring=False)": ["demo.py"],
+    "from demo import Beam\nshow.source(\n    Beam.step,\n    docstring=False,\n)": ["demo.py"],
+    "from demo import f as g\nshow.source(g)": ALL,
+    "show.source(made_by(demo.f))": ALL,
+    "from sound import Wave\nshow.source(Wave.step)": ["sound/wave.py"],
+    "from sound import wave\nshow.source(wave)": ["sound/wave.py"],
+    "import sound.wave\nshow.source(sound.wave.Wave)": ["sound/wave.py"],
+    "from sound import Wave\nshow.source(Wave.inherited)": ["sound/base.py"],
+    "from sound import f\nshow.source(f)": ["demo.py", "sound/base.py"],
+    "kind = demo.Beam\nshow.source(kind.only)": ["demo.py"],
+    "import inspect, demo\nprint(inspect.getsource(demo.Beam))": ["demo.py"],
+    "%time x = 1\nimport demo\nshow.source(demo.f)": ["demo.py"],
+    "import demo\ndemo.f()": [],
+    "source = 'demo.f'": [],
+    "show.source(*things)": ALL,
+}
+TEXTS = {
+    "demo.py": "def f(): pass\nclass Beam:\n    def step(self): pass\n    def only(self): pass\n",
+    "sound/__init__.py": "from .wave import Wave\nfrom .base import f\n",
+    "sound/wave.py": "class Wave:\n    if True:\n        def step(self):\n            pass\n",
+    "sound/base.py": "def f():\n    pass\n\n\nclass Base:\n    def inherited(self):\n        pass\n",
+}
+
+
+@pytest.mark.parametrize("cell", SHOWN)
+def test_the_modules_whose_source_a_cell_shows_are_known(cell):
+    assert sorted(cards.shown([cell, "x = 1"], TEXTS)) == SHOWN[cell]
+
+
+@pytest.mark.parametrize(("script", "changes"), [(None, [True, False]), ("bench_demo.py", [False, False])])
+def test_a_comment_counts_in_a_module_that_the_page_shows_alone(chapter, script, changes):
+    cells = [{"cell_type": "code", "source": "import demo\nshow.source(demo.f)"}]
+    write(chapter, "demo.ipynb", json.dumps({"cells": cells}))
+    write(chapter, "bench_demo.py", "x")
+    found = []
+    for name in ("demo.py", "other.py"):
+        write(chapter, name, "def f():\n    pass\n" if name == "demo.py" else "x = 1\n")
+        before = cards.code_hash(chapter / "demo.ipynb", script)
+        write(chapter, name, "# why\n" + (chapter / name).read_text())
+        found.append(cards.code_hash(chapter / "demo.ipynb", script) != before)
+    assert found == changes
 
 
 def test_the_hash_of_a_script_is_that_of_the_modules_and_the_script(chapter):
@@ -121,3 +212,17 @@ def test_text_moved_between_files_changes_the_hash(chapter):
     write(chapter, "a.py", "x")
     write(chapter, "b.py", "yz")
     assert cards.code_hash(chapter / "demo.ipynb") != before
+
+
+def test_what_a_script_has_imported_counts_among_the_installed(chapter):
+    text = "import psutil\nimport numpy, torch\nfrom helpers import bench\n\n\ndef f():\n    from yaml import load\n"
+    write(chapter, "bench_demo.py", text + "    import no_such_peer\n    import tomlkit_not_loaded\n")
+    found = cards.installed({"packages": ["PyYAML==6.0"]}, chapter / "bench_demo.py")
+    assert found == {"PyYAML": yaml.__version__, "psutil": psutil.__version__}
+    assert cards.installed({"peers": ["no-such-peer==1.0"]}) == {}
+
+
+def test_what_a_script_names_and_never_imported_did_not_run(chapter, monkeypatch):
+    write(chapter, "bench_demo.py", "import psutil\n")
+    monkeypatch.delitem(cards.sys.modules, "psutil")
+    assert cards.installed({}, chapter / "bench_demo.py") == {}

@@ -318,6 +318,8 @@ CODE = "import sys; from helpers import data; data.fetch('demo', folder=sys.argv
 def process(fetch, **options):
     arguments = [sys.executable, "-c", CODE, fetch.folder, fetch.registry]
     root = Path(__file__).parents[1]
+    # a script's job in the background inherits the interrupt as ignored
+    options |= {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
     return subprocess.Popen(arguments, cwd=root, stderr=subprocess.PIPE, text=True, **options)
 
 

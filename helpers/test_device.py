@@ -1,4 +1,6 @@
+import ast
 import json
+import os
 import random
 import subprocess
 import sys
@@ -200,3 +202,25 @@ def test_machine_describes_the_gpu(gpu, monkeypatch, found, bf16, slug):
 def test_cpu_names_are_shortened(monkeypatch, line, want):
     monkeypatch.setattr(device.Path, "read_text", lambda path: f"processor : 0\n{line}\n")
     assert device._cpu_name() == want
+
+
+ASK = "import sys; {first}; from helpers import device; print(device.threads())"
+
+
+@pytest.mark.parametrize(
+    ("first", "number", "want"),
+    [
+        ("sys.modules['threadpoolctl'] = None", "3", {"OMP_NUM_THREADS": 3}),
+        ("sys.modules['threadpoolctl'] = None", "2,1", {}),
+        ("import numpy", "1", {"openblas": 1}),
+        ("import torch; torch.set_num_threads(3)", "1", {"torch": 3}),
+        ("import numpy, threadpoolctl; threadpoolctl.threadpool_limits(2)", "1", {"openblas": 2}),
+    ],
+)
+def test_the_threads_are_what_each_library_says_that_it_takes(first, number, want):
+    pytest.importorskip("threadpoolctl")
+    told = os.environ | {"OMP_NUM_THREADS": number, "OPENBLAS_NUM_THREADS": number[0]}
+    command = [sys.executable, "-c", ASK.format(first=first)]
+    found = ast.literal_eval(subprocess.run(command, env=told, capture_output=True, text=True, check=True).stdout)
+    assert found | want == found and (want or not found)
+    assert not want or next(iter(found)) in want or "torch" not in found

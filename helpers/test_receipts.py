@@ -60,6 +60,25 @@ def test_the_verdict_follows_the_direction_and_the_slack(better, claimed, measur
     assert receipts.verdict(claim(better=better, value=claimed), metric(measured), "cpu") == want
 
 
+@pytest.mark.parametrize(
+    ("better", "null", "low", "value", "high", "want"),
+    [
+        ("higher", 0, 0.1, 2, 4, "reproduced"),
+        ("higher", 0, -0.1, 2, 4, "not reproduced"),
+        ("higher", 0, -4, -2, 0.1, "not reproduced"),
+        ("lower", 1, 0.5, 0.7, 0.9, "reproduced"),
+        ("lower", 1, 0.5, 0.7, 1.1, "partly"),
+    ],
+)
+def test_a_direction_is_decided_by_the_worse_end_of_its_interval(better, null, low, value, high, want):
+    measured = metric(value) | {"low": low, "high": high}
+    found = claim(better=better, value=null, null=null, tolerance=0)
+    assert receipts.verdict(found, measured, "cpu") == want
+    assert receipts.verdict(claim(better=better, value=null, tolerance=0), measured, "cpu") == (
+        "reproduced" if (value > null) == (better == "higher") else "not reproduced"
+    )
+
+
 def test_a_claim_may_have_no_tolerance_and_a_value_in_words():
     bare = {key: value for key, value in claim(value="1e2").items() if key not in ("tolerance", "id")}
     assert receipts.verdict(bare, metric(100), "cpu") == "reproduced"
@@ -157,12 +176,21 @@ def test_no_card_or_several_are_an_error(chapter, monkeypatch):
 
 @pytest.mark.parametrize("value", [3, 3.0, np.float32(3), torch.tensor(3.0), np.array(3)])
 def test_a_number_is_recorded_with_its_unit(receipt, value):
-    receipt.record("rate", value, "x/s", low=2, high=4, repeats=5, note="warm")
-    assert receipt.metrics["rate"] == dict(value=3.0, unit="x/s", low=2.0, high=4.0, repeats=5, note="warm")  # noqa: C408
+    receipt.record("rate", value, "x/s", low=2, high=4, repeats=5, note="warm", interval="90 %")
+    ends = {"low": 2.0, "high": 4.0, "interval": "90 %"}
+    assert receipt.metrics["rate"] == {"value": 3.0, "unit": "x/s", "repeats": 5, "note": "warm"} | ends
+
+
+@pytest.mark.parametrize("interval", [None, "95", "mean ± 2 s"])
+def test_ends_need_a_name_that_says_what_they_are(receipt, interval):
+    with pytest.raises(ValueError, match="metric rate: interval .* of ends 2 to 4; allowed: ..95 %"):
+        receipt.record("rate", 3.0, "x/s", low=2, high=4, interval=interval)
+    receipt.record("rate", 3.0, "x/s", interval="95 %")
+    assert receipt.metrics["rate"] == {"value": 3.0, "unit": "x/s"}, "where there are no ends no name is kept"
 
 
 def test_a_measurement_brings_its_spread(receipt):
-    took, on = bench.Measurement(0.5, 0.25, 1.0, (0.5,) * 7, None, "cpu"), {"device": "cpu"}
+    took, on = bench.Measurement(0.5, 0.25, 1.0, (0.5,) * 7, None, "cpu"), {"device": "cpu", "interval": "95 %"}
     receipt.record("time", took)
     assert receipt.metrics["time"] == {"value": 0.5, "unit": "s", "low": 0.25, "high": 1.0, "repeats": 7} | on
     receipt.record("rate", took, "x/s", count=10)
@@ -177,8 +205,14 @@ def test_a_rate_needs_its_unit(receipt):
 
 
 def test_a_ratio_brings_its_spread(receipt):
-    receipt.record("gain", bench.Ratio(3.0, 2.0, 4.0, 20))
-    assert receipt.metrics["gain"] == {"value": 3.0, "unit": "×", "low": 2.0, "high": 4.0, "repeats": 20}
+    receipt.record("gain", bench.Ratio(3.0, 2.0, 4.0, 20, "95 %"))
+    ends = {"low": 2.0, "high": 4.0, "interval": "95 %"}
+    assert receipt.metrics["gain"] == {"value": 3.0, "unit": "×", "repeats": 20} | ends
+    receipt.record("share", bench.spread([1, 3, 2]), "%", note="of three")
+    ends = {"low": 1.0, "high": 3.0, "interval": "range"}
+    assert receipt.metrics["share"] == {"value": 2.0, "unit": "%", "repeats": 3, "note": "of three"} | ends
+    with pytest.raises(ValueError, match="unit None"):
+        receipt.record("share", bench.spread([1, 3, 2]))
 
 
 @pytest.mark.parametrize(
@@ -190,8 +224,8 @@ def test_a_ratio_brings_its_spread(receipt):
         ("rate", 1.0, {"unit": 5}),
         ("Rate", 1.0, {"unit": ""}),
         ("a b", 1.0, {"unit": ""}),
-        ("rate", 1.0, {"unit": "", "low": 2, "high": 3}),
-        ("rate", 1.0, {"unit": "", "low": math.nan, "high": 3}),
+        ("rate", 1.0, {"unit": "", "low": 2, "high": 3, "interval": "range"}),
+        ("rate", 1.0, {"unit": "", "low": math.nan, "high": 3, "interval": "range"}),
     ],
 )
 def test_what_is_no_measured_number_is_refused(receipt, name, value, options):
@@ -207,9 +241,9 @@ def test_a_receipt_is_written_and_read_again(receipt, chapter):
     content = receipts.read(path)
     assert [p.name for p in path.parent.iterdir()] == ["demo.cpu.json"]
     keys = "schema chapter notebook tier date commit dirty code machine versions seconds peak_memory_bytes metrics"
-    later = "script command peers threads load sizes curves"
+    later = "script command peers threads threads_by_library load sizes curves read"
     assert set(content) == {*keys.split(), *later.split()}
-    assert content["threads"] == torch.get_num_threads() and set(content["load"]) == {"start", "end"}
+    assert content["threads"] == torch.get_num_threads() and set(content["load"]) == {"before", "after"}
     assert (content["chapter"], content["notebook"], content["tier"]) == ("signals/demo", "demo", "cpu")
     assert content["code"] == cards.code_hash(chapter / "demo.ipynb")
     assert content["versions"]["torch"] and "versions" not in content["machine"]
@@ -232,6 +266,10 @@ def test_the_commit_and_whether_it_was_changed(receipt, chapter):
     git("commit", "-m", "x", "--no-verify")
     git("tag", "v1")
     assert (receipt.content()["commit"], receipt.content()["dirty"]) == (git("rev-parse", "HEAD"), False)
+    (chapter / "more.py").write_text("x = 2\n")
+    assert receipt.content()["dirty"] is True, "a module that is in no commit"
+    (chapter / "more.py").unlink()
+    assert receipt.content()["dirty"] is False
     (chapter / "demo.py").write_text("x = 2\n")
     assert receipt.content()["dirty"] is True
 
@@ -332,6 +370,81 @@ def test_peers_are_the_installed_ones_of_the_card(receipt):
     assert receipt.content()["peers"] == {}
 
 
+def test_a_receipt_says_the_threads_that_the_libraries_got_whatever_was_planned(chapter):
+    planned = torch.get_num_threads()
+    try:
+        torch.set_num_threads(3)
+        assert receipts.start("demo", "cpu").content()["threads"] == 3
+        found = receipts.start("demo", "cpu", threads=7).content()
+        assert found["threads_by_library"]["torch"] == 3 and found["threads"] == 7
+    finally:
+        torch.set_num_threads(planned)
+
+
+def looked_at(chapter, *files):
+    """What was read since, of these files only, metrics and curves together."""
+    found = receipts.start("demo", "cpu").content()["read"]
+    return {name: sum(map(list, kinds.values()), []) for name, kinds in found.items() if name in files}
+
+
+PICKED = {
+    "by name": lambda found: found["metrics"]["a"],
+    "by get": lambda found: found["metrics"].get("a"),
+    "of a loop": lambda found: [one["value"] for name, one in found["metrics"].items() if name == "a"],
+    "of all values": lambda found: next(iter(found["metrics"].values()))["value"],
+    "of a copy made by a loop": lambda found: {name: one for name, one in found["metrics"].items()}["a"]["unit"],  # noqa: C416
+    "printed": lambda found: "{value} {unit}".format(**dict(found["metrics"].items())["a"]),
+    "a curve": lambda found: found["curves"]["a"]["x"],
+}
+NOT_LOOKED_AT = {
+    "names": lambda found: [*found["metrics"], len(found["metrics"]), "a" in found["metrics"], {**found}],
+    "absent": lambda found: [found["metrics"].get("c"), found["curves"].get("c", 0)],
+    "a loop without numbers": lambda found: [name for name, _ in found["metrics"].items()],
+}
+ALL = {
+    "every value of a loop": lambda found: [one["value"] for one in found["metrics"].values()],
+    "spread out": lambda found: {**found["metrics"]},
+    "copied": lambda found: dict(found["metrics"]),
+    "joined": lambda found: {} | found["metrics"],
+    "written": lambda found: json.dumps(found["metrics"]),
+}
+
+
+@pytest.fixture
+def two(chapter, monkeypatch):
+    """A recorded receipt with two metrics and two curves, nothing of it read yet."""
+    monkeypatch.setattr(receipts._records, "_looked_at", {})
+    path = keep(chapter)
+    both = {"a": {"value": 1.0, "unit": "s"}, "b": {"value": 2.0, "unit": "s"}}
+    path.write_text(
+        json.dumps(json.loads(path.read_text()) | {"metrics": both, "curves": {"a": {"x": [1]}, "b": {"x": [2]}}})
+    )
+    return f"demo/{path.name}"
+
+
+@pytest.mark.parametrize("way", [*PICKED, *NOT_LOOKED_AT, *ALL])
+def test_a_run_notes_which_recorded_metrics_and_curves_it_looks_at(chapter, two, way):
+    (PICKED | NOT_LOOKED_AT | ALL)[way](receipts.recorded("demo"))
+    wanted = ["a"] if way in PICKED else ["a", "b"] if way in ALL else []
+    assert looked_at(chapter, two).get(two, []) == wanted
+
+
+def test_a_replay_looks_at_what_it_shows(chapter, two):
+    receipts.replay("demo", "b")
+    assert looked_at(chapter, two) == {two: ["b"]}
+    receipts.replay("demo")
+    assert looked_at(chapter, two) == {two: ["a", "b"]}
+
+
+def test_what_is_noted_is_like_what_was_recorded(chapter, two):
+    plain = json.loads((chapter.parents[2] / "data/receipts" / two).read_text())
+    found = receipts.recorded("demo")
+    assert found == plain and json.loads(json.dumps(found)) == plain and list(found["metrics"]) == ["a", "b"]
+    assert [*found["metrics"].items()] == [*plain["metrics"].items()]
+    with pytest.raises(KeyError):
+        found["metrics"]["c"]
+
+
 def test_threads_are_torchs_unless_given(chapter):
     assert receipts.start("demo", "cpu", threads=7).content()["threads"] == 7
     assert receipts.start("demo", "cpu").content()["threads"] == torch.get_num_threads()
@@ -397,7 +510,49 @@ def test_the_newest_recorded_run_that_has_it_is_found(chapter):
     assert receipts.recorded("demo", curve="other") is None and receipts.recorded("other") is None
 
 
+def test_of_several_runs_of_a_race_that_of_its_threads_is_found(chapter):
+    for threads, day in ((2, 1), (1, 2)):  # the one with one thread is the newer one
+        name = f"cpu-x-race{'-1' * (threads == 1)}.json"
+        keep(chapter, name=name, tier="cpu", date=f"2026-01-0{day}T00:00:00Z", threads=threads)
+    assert receipts.recorded("demo", "rate")["threads"] == 1, "the newest"
+    assert receipts.recorded("demo", "rate", threads=2)["threads"] == 2
+    assert receipts.recorded("demo", "rate", threads=4) is None
+    assert receipts.recorded("demo", "rate", name="race")["threads"] == 2
+    assert receipts.recorded("demo", "rate", name="race-1")["threads"] == 1
+    assert receipts.recorded("demo", "rate", name="race-1", threads=2) is None
+    assert receipts.recorded("demo", "rate", name="ace") is None, "a name is no ending"
+    assert len(receipts.committed("demo")) == 2 and len(receipts.committed("demo", "race")) == 1
+    table = receipts.replay("demo", "rate", threads=2)
+    assert table.content["threads"] == 2 and repr(table).endswith(
+        "tier cpu, 2026-01-01, 2 threads, other work not known."
+    )
+    assert ", 2026-01-02, 1 thread, " in repr(receipts.replay("demo", "rate", name="race-1"))
+    assert "No run of demo at tier any with 4 threads has been" in repr(receipts.replay("demo", threads=4))
+
+
+def test_a_replay_of_a_receipt_that_does_not_know_its_threads_names_none(chapter):
+    keep(chapter, threads=None, date="2026-01-02T03:04:05Z")
+    assert repr(receipts.replay("demo", "rate")).endswith("tier big, 2026-01-02, other work not known.")
+
+
+@pytest.mark.parametrize(
+    ("busy", "words"),
+    [
+        ({"before": 0.04, "after": 0.3}, "other work on 0.3 cores"),
+        ({"before": 0.0, "after": None}, "other work on 0.0 cores"),
+        ({"before": None}, "other work not known"),
+        (None, "other work not known"),
+    ],
+)
+def test_what_nobody_looked_at_is_not_told_as_quiet(chapter, busy, words):
+    keep(chapter, busy_cores=busy, date="2026-01-02T03:04:05Z", threads=2)
+    table = receipts.replay("demo", "rate")
+    assert repr(table).endswith(f"2026-01-02, 2 threads, {words}.")
+    assert receipts.where(table.content).endswith(words)
+
+
 BENCH = """
+import yaml
 from helpers import receipts
 receipt = receipts.start("demo", "cpu")
 print(receipt.write("race"))
@@ -415,6 +570,7 @@ def test_the_receipt_of_a_bench_is_stale_when_that_bench_or_a_module_changes(cha
     content, notebook = receipts.read(done.stdout.strip()), chapter / "demo.ipynb"
     assert content["script"] == "race/bench_demo.py"
     assert content["command"] == "python -m race.bench_demo --rounds 3"
+    assert content["peers"] == {"PyYAML": yaml.__version__}, "what the bench itself imported"
     notebook.write_text('{"cells": []}')
     (chapter / "demo.yml").write_text("title: Other")
     (chapter / "bench_other.py").write_text("x")
@@ -430,11 +586,11 @@ def test_the_receipt_of_a_bench_is_stale_when_that_bench_or_a_module_changes(cha
 
 
 def test_claims_stand_beside_what_was_measured(receipt):
-    receipt.record("rate", 96.0, "x/s", low=90, high=99)
+    receipt.record("rate", 96.0, "x/s", low=90, high=99, interval="95 %")
     css, head, rows, caption = receipt.claims().table()
     assert (css, len(head)) == ("claims", 6)
     cpu = receipt.content()["machine"]["cpu"]
-    assert rows[0][:4] == ("“fast”", "100 x/s", "one A100", "96 x/s (90 to 99 x/s)")
+    assert rows[0][:4] == ("“fast”", "100 x/s", "one A100", "96 x/s (90 to 99 x/s, 95 % interval)")
     assert rows[0][4].startswith(f"this run: {cpu}, tier cpu, 20") and rows[0][5] == "reproduced"
     assert (rows[1][3], rows[1][5]) == ("–", "not measured")
     assert caption == "This run: 1 reproduced, 1 not measured."
@@ -467,12 +623,14 @@ def test_a_cpu_tier_on_a_gpu_machine_names_the_cpu(chapter):
 
 def test_a_replay_is_labelled_and_the_newest_one(chapter):
     keep(chapter, name="old.json", date="2025-01-01T00:00:00Z", metrics={"rate": metric(1.0)})
-    keep(chapter, date="2026-01-02T03:04:05Z")
+    keep(chapter, date="2026-01-02T03:04:05Z", threads=3, busy_cores={"before": 0.1})
     keep(chapter, name="cpu.json", tier="cpu", date="2026-02-02T03:04:05Z")
     table = receipts.replay("demo", "rate", tier="big")
     assert table.content["metrics"]["rate"]["value"] == 120
     assert "| rate | 120 x/s |" in repr(table)
-    assert repr(table).endswith("Recorded, not measured here: NVIDIA H200, tier big, 2026-01-02.")
+    assert repr(table).endswith(
+        "Recorded, not measured here: NVIDIA H200, tier big, 2026-01-02, 3 threads, other work on 0.1 cores."
+    )
 
 
 CELL = """
@@ -485,7 +643,7 @@ print(shell.display_formatter.format(table)[0]["text/html"])
 
 
 def test_a_cell_whose_hardware_is_missing_shows_the_recorded_run(chapter):
-    keep(chapter, date="2026-01-02T03:04:05Z")
+    keep(chapter, date="2026-01-02T03:04:05Z", threads=3, busy_cores={"before": 0.1})
     path = os.pathsep.join([str(Path(receipts.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
         [sys.executable, "-c", CELL],
@@ -494,7 +652,10 @@ def test_a_cell_whose_hardware_is_missing_shows_the_recorded_run(chapter):
         capture_output=True,
         text=True,
     )
-    assert "Recorded, not measured here: NVIDIA H200, tier big, 2026-01-02.</caption>" in done.stdout, done.stderr
+    assert (
+        "Recorded, not measured here: NVIDIA H200, tier big, 2026-01-02, 3 threads, other work on 0.1 cores.</caption>"
+        in done.stdout
+    ), done.stderr
     assert '<th scope="row">rate</th><td>120 x/s</td>' in done.stdout
 
 

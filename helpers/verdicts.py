@@ -6,7 +6,6 @@ ANALOGUE, NOT_TESTABLE, NOT_MEASURED = "analogue", "not testable here", "not mea
 
 def verdict(claim, metric, tier):
     """One of the six verdicts on a card's claim, given a receipt's metric (or None) and its tier's name.
-
     Reproduced: as good as claimed, within `tolerance` (of 1 for a claim of zero); partly: within a factor of two;
     analogue: what was measured is of another kind (see `differences`), so that neither success nor failure follows.
     """
@@ -20,6 +19,8 @@ def verdict(claim, metric, tier):
     if differences(claim, metric, tier):
         return ANALOGUE
     claimed, got = float(claim["value"]), metric["value"]
+    if "null" in claim:  # a direction: the interval's end that is nearest the null decides, or lies beyond it
+        got = metric.get({"higher": "low", "lower": "high"}.get(better), got)
     slack = claim.get("tolerance", 0) * (abs(claimed) or 1)
     bounds = (claimed - slack, claimed + slack, REPRODUCED), (*sorted((claimed / 2, claimed * 2)), PARTLY)
     for low, high, found in bounds:

@@ -1,39 +1,85 @@
 """How far the formula is off where it can be tried: `python -m rehearsal.against_the_cpu` prints it for this machine.
 
-With names of chapters (`… asr_streaming`) also for their own parts, at the small sizes of `data/predictions/`.
-
-The same functions run on the CPU, timed, and on the pretended device, counted. The prediction takes what this machine
-was measured to reach (a plain copy, a matrix product, the cost of one small operation) instead of a datasheet.
+The same functions run on the CPU, timed, and on the pretended device, counted: generic kinds of work, and of each
+chapter its own part (`ours`) at the small sizes of `data/predictions/`; `… asr_streaming` of that chapter alone. The
+prediction takes what this machine was measured to reach in the same run (a plain copy, products of each kind of
+number, one small operation) instead of a datasheet. `--record` keeps it all in `data/predictions/against_the_cpu.json`,
+for pages to print; it refuses while other work runs, and names that.
 """
 
+import argparse
+import datetime
 import importlib
 import json
+import math
 import os
 import sys
+import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
-from . import device
-from .predict import Card, Prediction, of_counts
+from . import beside, device, parts
+from .predict import Card, Prediction, predict
 
-ROUNDS = 20
+ROOT = Path(__file__).resolve().parents[1]
+KEPT = ROOT / "data" / "predictions"
+PART, SIZES = "ours", "check"
+MOST_ROUNDS, FEWEST_ROUNDS, SECONDS = 20, 3, 2.0  # of timing one function
+LOOK_SECONDS = 2.0  # at what others do, before anything is measured
+KINDS = ("float32", "float64", "bfloat16")
 
 
-def workloads(where: str) -> dict[str, Callable]:
-    """Functions of different kinds, their tensors on the device `where`."""
+@dataclass(frozen=True)
+class Compared:
+    """One function: what the formula says of it, and the seconds that it took, median and quartiles."""
+
+    predicted: Prediction
+    seconds: float
+    low: float
+    high: float
+    rounds: int
+
+    @property
+    def ratio(self) -> float:
+        """Predicted over measured: 1 where the formula is right, below where it promises too much."""
+        return self.predicted.seconds / self.seconds
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether it took less than half of the least that its arithmetic takes, which no cache explains."""
+        return self.predicted.bound == "arithmetic" and self.ratio > 2
+
+    def told(self) -> dict:
+        """Ready for JSON, seconds to four digits."""
+        times = {"predicted_s": self.predicted.seconds, "measured_s": self.seconds, "low_s": self.low}
+        times |= {"high_s": self.high, "ratio": self.ratio}
+        rounded = {name: float(f"{value:.4g}") for name, value in times.items()}
+        return rounded | {"rounds": self.rounds, "bound": self.predicted.bound}
+
+
+def workloads(sizes: dict, where) -> dict[str, Callable]:
+    """Functions of different kinds, their tensors on the device `where`; `sizes["share"]` of them all."""
     import torch
 
-    torch.manual_seed(0)
-    long_N = torch.randn(1 << 22).to(where)
-    table_VD, index_B = torch.randn(200_000, 32).to(where), torch.randint(200_000, (65_536,)).to(where)
-    small_K = torch.randn(64).to(where)
-    image_BCHW, kernel_OCHW = torch.randn(8, 32, 32, 32).to(where), torch.randn(32, 32, 3, 3).to(where)
-    net = torch.nn.Sequential(torch.nn.Linear(256, 1024), torch.nn.ReLU(), torch.nn.Linear(1024, 1)).to(where)
-    rows_BF = torch.randn(2048, 256).to(where)
+    share, draw = sizes["share"], torch.Generator().manual_seed(0)
 
-    def step():
-        net.zero_grad()
-        net(rows_BF).square().mean().backward()
+    def randn(*shape):
+        return torch.randn(*shape, generator=draw).to(where)
+
+    long_N, table_VD, small_K = randn((1 << 22) // share), randn(200_000 // share, 32), randn(64)
+    index_B = torch.randint(200_000 // share, (65_536,), generator=draw).to(where)
+    image_BCHW, kernel_OCHW = randn(8, 32, 32, 32), randn(32, 32, 3, 3)
+    net = torch.nn.Sequential(torch.nn.Linear(256, 1024), torch.nn.ReLU(), torch.nn.Linear(1024, 1)).to(where)
+    deep = torch.nn.Conv1d(1024, 1024, 33, groups=1024).to(where)
+    rows_BF, sound_BCN = randn(2048, 256), randn(2, 1024, 200)
+    rows, cols = (torch.randint(4000, (40_000,), generator=draw) for _ in range(2))
+    links = torch.sparse_coo_tensor(torch.stack([rows, cols]), torch.ones(40_000), (4000, 4000)).coalesce()
+    links, dense = links.to_sparse_csr().to(where), randn(4000, 64)
+
+    def step(model, x):
+        model.zero_grad()
+        model(x).square().mean().backward()
 
     def chain():
         x = small_K
@@ -45,7 +91,9 @@ def workloads(where: str) -> dict[str, Callable]:
         "sums of a long array": lambda: (long_N * 2 + long_N).sum(),
         "rows of a table": lambda: table_VD[index_B].sum(0),
         "a convolution": lambda: torch.nn.functional.conv2d(image_BCHW, kernel_OCHW, padding=1),
-        "a training step": step,
+        "a depthwise convolution's step": lambda: step(deep, sound_BCN),
+        "a training step": lambda: step(net, rows_BF),
+        "a sparse product": lambda: links @ dense,
         "400 tiny operations": chain,
         "a Fourier transform": lambda: torch.fft.rfft(long_N),
     }
@@ -57,76 +105,130 @@ def here() -> Card:
 
     from helpers import bench
 
-    peak, one = bench.peak("cpu"), torch.ones(1)
-    small = bench.measure(lambda: [one + 1 for _ in range(100)], repeats=ROUNDS, device="cpu").median_s / 100
-    return Card(
-        "this CPU",
-        peak.copy_bytes_per_s,
-        {"": peak.matmul_flops_per_s, "float64": peak.matmul_flops_per_s / 2},
-        float("inf"),
-        float("inf"),
-        "measured",
-        launch_s=small,
-        wait_s=0.0,
-        latency_s=0.0,
-    )
+    rates = {kind: bench.peak("cpu", kind).matmul_flops_per_s for kind in KINDS}
+    one = torch.ones(1)
+    small = bench.measure(lambda: [one + 1 for _ in range(100)], repeats=MOST_ROUNDS, device="cpu").median_s / 100
+    copied, no_link = bench.peak("cpu").copy_bytes_per_s, (math.inf, math.inf)
+    return Card("this CPU", copied, {"": rates.pop("float32")} | rates, *no_link, "measured", "", small, 0.0, 0.0)
 
 
-def compare(names: list[str] | None = None, rounds: int = ROUNDS) -> dict[str, tuple[Prediction, float]]:
-    """(Prediction, measured seconds) of each workload, or of those named."""
-    device.install()
-    from helpers import bench
-
-    card, on_cpu, on_device, found = here(), workloads("cpu"), workloads("cuda"), {}
-    for name in names or on_cpu:
-        on_device[name]()  # gradients are there before counting
-        with device.counted() as counts:
-            on_device[name]()
-        measured = bench.measure(on_cpu[name], repeats=rounds, device="cpu").median_s
-        found[name] = of_counts(card, counts), measured
-    return found
-
-
-def of_chapters(stems: list[str]) -> dict[str, Callable]:
-    """Each part of these chapters, as a function of the device that makes it ready, at the sizes that tests count."""
-    found, root = {}, Path(__file__).resolve().parents[1]
-    for stem in stems:
-        kept = json.loads((root / "data" / "predictions" / f"{stem}.json").read_text(encoding="utf-8"))
-        source = Path(kept["source"])
-        home = root.joinpath(*source.parts[:3])
-        sys.path[:0] = [str(home)]
-        os.chdir(home)
-        module = importlib.import_module(".".join(source.with_suffix("").parts[3:]))
-        for name in kept["parts"]:
-            part, sizes = getattr(module, name), kept["sizes"]["check"]
-            found[f"{stem}, {name}"] = lambda where, part=part, sizes=sizes: part(dict(sizes), where)
-    return found
-
-
-def compare_parts(stems: list[str], rounds: int = ROUNDS) -> dict[str, tuple[Prediction, float]]:
-    """(Prediction, measured seconds) of each part of these chapters."""
-    device.install()
+def compared(card: Card, part: Callable, sizes: dict, exact: bool = False) -> Compared:
+    """A part counted on the device (`exact`: with values) and timed on the CPU: as often as fits into `SECONDS`."""
     import torch
 
     from helpers import bench
 
-    card, found = here(), {}
-    for name, ready in of_chapters(stems).items():
-        there, at_home = ready(torch.device("cuda")), ready(torch.device("cpu"))
-        there()
-        with device.counted() as counts:
-            there()
-        found[name] = of_counts(card, counts), bench.measure(at_home, repeats=rounds, device="cpu").median_s
+    entry = parts.counted(part, sizes, exact)
+    work = [("", *row) for row in entry["work"]]
+    predicted = predict(card, work, entry["links"], entry["syncs"], entry["peak_bytes"])
+    torch.manual_seed(0)
+    call = part(dict(sizes), torch.device("cpu"))
+    began = time.perf_counter()
+    call()
+    fit = int(SECONDS / (time.perf_counter() - began))
+    rounds = max(FEWEST_ROUNDS, min(MOST_ROUNDS, fit))
+    took = bench.measure(call, repeats=rounds, warmup=1, device="cpu")
+    return Compared(predicted, took.median_s, took.low_s, took.high_s, rounds)
+
+
+def generic(card: Card, names: list[str] | None = None, share: int = 1) -> dict[str, Compared]:
+    """Each workload, or those named, compared."""
+    import torch
+
+    chosen = names or list(workloads({"share": share}, torch.device("cpu")))
+    return {
+        name: compared(card, lambda sizes, where, name=name: workloads(sizes, where)[name], {"share": share})
+        for name in chosen
+    }
+
+
+def chapters(card: Card, stems: list[str] | None = None) -> dict[str, Compared | str]:
+    """The own part of each chapter with a prediction, or of those named, compared; what went wrong where it did."""
+    found: dict[str, Compared | str] = {}
+    for stem in stems or sorted(path.stem for path in KEPT.glob("*.json") if "parts" in _read(path)):
+        try:
+            found[stem] = compared(card, *_part_of(_read(KEPT / f"{stem}.json")))
+        except Exception as error:  # one chapter that fails leaves the others
+            found[stem] = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
     return found
 
 
-def main(stems: list[str]) -> int:
-    """Print predicted and measured seconds with the error."""
-    print(f"{'workload':28}{'predicted':>12}{'measured':>12}{'predicted / measured':>22}  bound by")
-    for name, (predicted, measured) in (compare() | (compare_parts(stems) if stems else {})).items():
-        ratio = predicted.seconds / measured
-        print(f"{name:28}{predicted.seconds * 1e3:9.3f} ms{measured * 1e3:9.3f} ms{ratio:21.2f}×  {predicted.bound}")
-    return 0
+def _read(path: Path) -> dict:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def _part_of(kept: dict) -> tuple[Callable, dict, bool]:
+    """(The chapter's own part, its sizes, whether it needs values); its folder is the working directory then."""
+    source = Path(kept["source"])
+    home = ROOT.joinpath(*source.parts[:3])
+    sys.path[:0] = [str(home)]
+    os.chdir(home)
+    module = importlib.import_module(".".join(source.with_suffix("").parts[3:]))
+    return getattr(module, PART), kept["sizes"][SIZES], PART in getattr(module, "BY_VALUES", {})
+
+
+def report(card: Card, other: dict, found: dict[str, dict]) -> dict:
+    """What is recorded: date, machine, what it reaches, other work, and each function of `generic` and `chapters`."""
+    import torch
+
+    from helpers.device import machine
+
+    facts = machine()
+    versions = {name: one for name, one in facts["versions"].items() if name != "cuda"}  # the card is pretended
+    rates = {kind or "float32": float(f"{rate:.4g}") for kind, rate in card.flops_per_s.items()}
+    reached = {"copy_bytes_per_s": float(f"{card.bytes_per_s:.4g}"), "flops_per_s": rates}
+    reached |= {"launch_s": float(f"{card.launch_s:.4g}"), "threads": torch.get_num_threads()}
+    told = {
+        group: {name: {"error": one} if isinstance(one, str) else one.told() for name, one in rows.items()}
+        for group, rows in found.items()
+    }
+    told["chapters"] = {stem: {"part": PART} | row for stem, row in told["chapters"].items()}
+    return {
+        "schema": 1,
+        "date": datetime.date.today().isoformat(),
+        "machine": {name: facts[name] for name in ("cpu", "cores", "memory_bytes", "os")} | {"versions": versions},
+        "calibration": reached,
+        "beside": other,
+    } | told
+
+
+def table(found: dict[str, Compared | str]) -> list[str]:
+    """The lines of a table of predicted and measured milliseconds."""
+    lines = [f"{'':32}{'predicted':>12}{'measured':>12}{'predicted / measured':>22}  bound by"]
+    for name, one in found.items():
+        if isinstance(one, str):
+            lines.append(f"{name:32}  cannot be compared: {one}")
+            continue
+        predicted, measured = (f"{seconds * 1e3:9.3f} ms" for seconds in (one.predicted.seconds, one.seconds))
+        doubt = "; does it count too much?" if one.doubtful else ""
+        lines.append(f"{name:32}{predicted}{measured}{one.ratio:21.2f}×  {one.predicted.bound}{doubt}")
+    return lines
+
+
+def main(arguments: list[str]) -> int:
+    """Print the comparison, and keep it where that is asked and the machine was quiet; the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m rehearsal.against_the_cpu", description=__doc__.partition("\n")[0])
+    parser.add_argument("stems", nargs="*", help="chapters; all that have a prediction")
+    parser.add_argument("--record", action="store_true", help="write data/predictions/against_the_cpu.json")
+    asked = parser.parse_args(arguments)
+    if asked.record and asked.stems:
+        parser.error("--record keeps all chapters, and some are named")
+    watch = beside.Watch()
+    time.sleep(LOOK_SECONDS)
+    before = watch.told()
+    print(beside.sentence(before), flush=True)
+    if asked.record and beside.is_busy(before):
+        return 1
+    device.install()
+    watch, card = beside.Watch(), here()
+    found = {"generic": generic(card), "chapters": chapters(card, asked.stems)}
+    print("\n".join(table(found["generic"] | found["chapters"])), flush=True)
+    other = watch.told()
+    print(beside.sentence(other), flush=True)
+    if asked.record and not beside.is_busy(other):
+        text = json.dumps(report(card, other, found), indent=1, ensure_ascii=False) + "\n"
+        (KEPT / "against_the_cpu.json").write_text(text, encoding="utf-8")
+    return int(asked.record and beside.is_busy(other))
 
 
 if __name__ == "__main__":

@@ -68,7 +68,7 @@ class Counts:
 
     @property
     def flops(self) -> int:
-        """Arithmetic of products, convolutions, attention and Fourier transforms; nothing else bounds a card."""
+        """Arithmetic of products, convolutions, attention and Fourier transforms; nothing else is counted."""
         return sum(flops * calls for (_, _, _, flops), calls in self.work.items())
 
     def link_bytes(self, direction: str) -> int:

@@ -12,15 +12,17 @@ import torch
 from torch.optim.optimizer import _foreach_supported_types as of_optimisers
 from torch.utils._foreach_utils import _foreach_supported_types as of_lists
 
-from . import autocast, refused, stand_ins
+from . import autocast, backward, refused, stand_ins
 from .counts import Counts, ledger
-from .dispatch import now, run
+from .dispatch import run
+from .streams import now
 from .tensor import CARD, DEVICE, NAME, Pretended, reading_to_host, rebuilt
 
 TRIED = "2.13."  # versions of torch with these insides
 GUARDS = "_ZN3c104impl26device_guard_impl_registryE"
 CUDA_SLOT, PRIVATE_SLOT, SLOTS = 1, 20, 22  # c10::DeviceType's numbers
 EXPLICIT = ("empty.memory_format", "empty_strided", "_to_copy", "copy_", "_copy_from", "_copy_from_and_resize")
+KEYS = tuple(f"{kind}{key}" for kind in ("", "Sparse", "SparseCsr") for key in ("CUDA", "PrivateUse1"))
 _kept = []  # libraries whose registrations last as long as they do
 
 
@@ -35,6 +37,7 @@ def install() -> None:
     _backend()
     _operations()
     stand_ins.install()
+    backward.install()
     autocast.install()
     refused.install(lambda x: isinstance(x, Pretended))
     _modules()
@@ -85,7 +88,7 @@ def as_capable_as(major: int, minor: int):
 def _backend() -> None:
     from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
-    _setup_privateuseone_for_python_backend(NAME)
+    _setup_privateuseone_for_python_backend(NAME, device_guard=backward.Guard())
     library = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libc10.so"))
     try:
         guards = (ctypes.c_void_p * SLOTS).in_dll(library, GUARDS)
@@ -97,7 +100,8 @@ def _backend() -> None:
 
 
 def _operations() -> None:
-    for key in ("CUDA", "PrivateUse1"):
+    Pretended.run = staticmethod(run)
+    for key in KEYS:
         library = torch.library.Library("_", "IMPL")
         library.fallback(run, key)
         _kept.append(library)

@@ -1,15 +1,15 @@
 """One operation on the pretended device: refused or computed on the CPU, counted, its results put on the device."""
 
-import threading
-import weakref
 import zlib
 
 import torch
 
 from . import shapes, traffic
 from .counts import UPLOAD, ledger
+from .flops import countable, flops
+from .kernels import of_a_card
 from .rules import HOST_OPERANDS, INDEXED, Rule, rule_of
-from .streams import in_flight
+from .streams import in_flight, now
 from .tensor import NAME, Pretended, only_one
 
 CPU = torch.device("cpu")
@@ -19,20 +19,10 @@ SAMPLED = 1 << 22  # bytes of a copy that are looked at to know it again
 _sent: dict[tuple, str] = {}  # fingerprint of bytes that are on both sides -> which way they went
 
 
-class _Now(threading.local):
-    """What the stand-ins set: the generator of the device, for all threads; the current stream, of each thread.
-
-    `shapes`: whether tensors have shapes only (`device.by_shapes`), also for all threads.
-    """
-
-    generator, stream, generators, shapes = None, None, weakref.WeakValueDictionary(), False
-
-
-now = _Now()
-
-
 def run(operation, *args, **kwargs):
     """The operation's result, as a card would give it."""
+    if operation is torch.ops.prim.layout.default:  # C++ asks a compressed sparse tensor
+        return args[0].inner.layout
     rule = rule_of(operation)
     if rule.name == "aten::_fused_sdp_choice":
         return 0  # the plain formula: fused attention exists for real devices alone
@@ -51,26 +41,42 @@ def run(operation, *args, **kwargs):
         raise RuntimeError("Expected a 'cuda' device type for generator but found 'cpu'")
     if rule.name == "aten::copy_":
         return _copy(args[0], args[1], args[2] if len(args) > 2 else kwargs.get("non_blocking", False))
-    for x in own:
-        if x.held is not None:
-            in_flight.uses(x.held.key, now.stream)
+    return _executed(rule, operation, args, kwargs, own, here)
+
+
+def _executed(rule: Rule, operation, args, kwargs, own: list[Pretended], here: bool):
+    """The result of an operation that may run: computed on the CPU, counted, put on the device if it belongs `here`."""
     computed, plain, named = operation, _inner(args), {name: _inner(value) for name, value in kwargs.items()}
+    if here:
+        named = of_a_card(operation, rule.name, plain, named)
+        countable(rule.name, plain)
+    if not (rule.is_view or rule.allocates):
+        _read(own)
     if now.shapes:
         if own and own[0].inner.is_meta and (not here or rule.name == "aten::_local_scalar_dense"):
-            return _unknown(rule, operation, plain, named, own)
+            return _unknown(rule, plain, named, own)
         computed, plain, named = shapes.prepared(rule, operation, plain, named, here)
-    if here and rule.draws and generator is None:
+    if here and rule.draws and named.get("generator") is None:
         named["generator"] = now.generator
     if "pin_memory" in named:
         named["pin_memory"] = False
     out = computed(*plain, **named)
     if rule.name == "aten::_to_copy" and own and not here:
         return _down(own[0].inner, out, kwargs.get("non_blocking", False))
-    if rule.name == "aten::_to_copy" and not own:
+    up = rule.name == "aten::_to_copy" and not own
+    if here and not up:
+        _count(rule, plain, own, out)
+    found = _results(rule, args, kwargs, out, here)
+    if up:  # after its result is there: a copy that blocks is over when the host goes on
         _up(plain[0], kwargs.get("non_blocking", False))
-    elif here:
-        _count(rule, operation, plain, named, own, out)
-    return _results(rule, args, kwargs, out, here)
+    return found
+
+
+def _read(tensors: list[Pretended]) -> None:
+    """The current stream reads these now."""
+    for x in tensors:
+        for part in x.held:
+            in_flight.uses(part.key, now.stream)
 
 
 def _is_here(target: torch.device) -> bool:
@@ -99,11 +105,11 @@ def _inner(value):
     return (shapes.META if now.shapes else CPU) if isinstance(value, torch.device) and value.type in HERE else value
 
 
-def _unknown(rule: Rule, operation, plain, named, own):
+def _unknown(rule: Rule, plain, named, own):
     """What the host gets from a tensor that has a shape and no values."""
     found = shapes.unknown(own[0].inner, named.get("dtype"))
     if rule.name == "aten::_local_scalar_dense":
-        _count(rule, operation, plain, named, own, None)
+        _count(rule, plain, own, None)
         return float("nan")
     return _down(own[0].inner, found, named.get("non_blocking", False))
 
@@ -127,7 +133,7 @@ def _same_device(rule: Rule, args: tuple, flat: list) -> None:
         raise RuntimeError(f"{what} (operation {rule.name.removeprefix('aten::')})")
 
 
-def _count(rule: Rule, operation, plain, named, own, out) -> None:
+def _count(rule: Rule, plain, own, out) -> None:
     """Keep what the operation moved and computed, and whether the host waited."""
     if rule.waits:
         ledger.wait(rule.waits)
@@ -145,8 +151,7 @@ def _count(rule: Rule, operation, plain, named, own, out) -> None:
     size = traffic.bytes_moved(rule.name, operands, results)
     kind = str((results or operands)[0].dtype).removeprefix("torch.") if results or operands else ""
     kind = "tf32" if kind == "float32" and traffic.in_tf32(rule.name) else kind
-    computed = traffic.flops(operation, plain, named, out)
-    ledger.counts.work[rule.name.removeprefix("aten::"), kind, size, computed] += 1
+    ledger.counts.work[rule.name.removeprefix("aten::"), kind, size, flops(rule.name, plain, out)] += 1
 
 
 def _results(rule: Rule, args, kwargs, out, here: bool):
@@ -173,26 +178,25 @@ def _placed(x, changed: dict, rule: Rule):
 
 
 def _written(x: Pretended, rule: Rule | None = None) -> Pretended:
-    if x.held is not None and not (rule and rule.is_view):
-        in_flight.wrote(x.held.key, now.stream)
+    if not (rule and rule.is_view):
+        for part in x.held:
+            in_flight.wrote(part.key, now.stream)
     return x
 
 
 def _refresh(x: Pretended) -> None:
     inner = x.inner
     if inner.layout is not torch.strided:
-        return
-    known = (x.shape, x.stride(), x.storage_offset())
-    if known != (inner.shape, inner.stride(), inner.storage_offset()):
+        x.held = Pretended(inner).held  # it may have got other parts
+    elif (x.shape, x.stride(), x.storage_offset()) != (inner.shape, inner.stride(), inner.storage_offset()):
         x.take(Pretended(inner))
     _written(x)
 
 
 def _copy(target, source, non_blocking: bool):
     """`target`, the values of `source` in it, whichever device either lies on."""
+    _read([x for x in (target, source) if isinstance(x, Pretended)])
     if isinstance(target, Pretended) and isinstance(source, Pretended):
-        for x in (target, source):
-            in_flight.uses(x.held.key, now.stream)
         target.inner.copy_(source.inner)
         size = traffic.size_of(source.inner) + traffic.size_of(target.inner)
         ledger.counts.work["copy_", str(target.dtype).removeprefix("torch."), size, 0] += 1

@@ -1,5 +1,6 @@
 """`pytest -p rehearsal.plugin …`: tests that ask for a GPU run on the pretended one; the end says what was counted."""
 
+import contextlib
 from collections import Counter
 
 import pytest
@@ -12,6 +13,7 @@ _helpers = []  # what processes beside this one counted
 _launched: Counter = Counter()  # operations by the folder of the tests, as a slice's
 
 from .counts import ledger  # noqa: E402  after the device
+from .streams import StreamError, in_flight  # noqa: E402
 
 
 def pytest_report_header(config) -> str:
@@ -66,7 +68,9 @@ def needs_gpu(item) -> bool:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item):
-    """Count a test's operations as its slice's, `notebooks/<part>/<chapter>`."""
+    """Count a test's operations as its slice's, `notebooks/<part>/<chapter>`; it begins with an idle device."""
+    with contextlib.suppress(StreamError):
+        in_flight.finish()
     before = ledger.counts.operations
     found = yield
     _launched["/".join(item.nodeid.partition("::")[0].split("/")[:3])] += ledger.counts.operations - before

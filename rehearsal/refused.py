@@ -1,13 +1,18 @@
 """What cannot be rehearsed, each with its reason: it raises, and never passes as if it had been tried."""
 
+import importlib.util
+
 import torch
 from torch.utils._pytree import tree_leaves
 
 REASONS = {
     "torch.compile": "its kernels are generated for the card; here they would be generated for the CPU",
     "CUDA graphs": "a graph records launches, and there are none here",
-    "Triton": "its kernels are compiled for a card; TRITON_INTERPRET=1 in an environment of its own can run them",
+    "Triton": "its kernels are compiled for a card; its interpreter (TRITON_INTERPRET=1) takes the host's tensors",
+    "a product of two sparse tensors": "how much it computes depends on where their values meet",
+    "a product without a formula here": "its FLOPs would be told as none",
     "a pointer to device memory": "the memory is the host's, so a library that gets the address would prove nothing",
+    "the kinds of numbers that a card knows": "torch asks its driver for them",
     "DLPack": "it hands over a pointer to device memory, and there is none",
     "sharing a device tensor with another process": "it needs CUDA's handles of memory",
     "NCCL": "it needs several cards; run gloo on CPU tensors instead",
@@ -49,6 +54,8 @@ def install(is_pretended) -> None:
             setattr(where, name, _guarded(getattr(where, name), "cuDNN's recurrent networks", is_pretended))
     for where in (torch, torch.utils.dlpack):
         where.to_dlpack = _guarded(where.to_dlpack, "DLPack", is_pretended)
+    if importlib.util.find_spec("triton"):
+        _triton(is_pretended)
     from torch import distributed
 
     if distributed.is_available():
@@ -62,6 +69,14 @@ def _guarded(call, what: str, is_pretended):
         return call(*args, **kwargs)
 
     return guarded
+
+
+def _triton(is_pretended) -> None:
+    """Let a kernel, compiled or interpreted, refuse tensors of the device when it is launched."""
+    from triton.runtime.jit import KernelInterface
+
+    original = KernelInterface.__getitem__
+    KernelInterface.__getitem__ = lambda self, grid: _guarded(original(self, grid), "Triton", is_pretended)
 
 
 def _compile(original, is_pretended):

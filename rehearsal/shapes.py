@@ -54,7 +54,9 @@ def _plain(value):
 
 
 def _without_values(value):
-    """The argument by its shape alone; a number in a tensor of the host stays."""
+    """The argument by its shape alone; a number in a tensor of the host stays. RuntimeError for a sparse one."""
     if isinstance(value, torch.Tensor):
+        if value.layout is not torch.strided and not value.is_meta:
+            raise RuntimeError("a sparse tensor's shape does not say how much it stores")
         return value.to(META) if value.dim() and not value.is_meta else value
     return type(value)(map(_without_values, value)) if isinstance(value, list | tuple) else value

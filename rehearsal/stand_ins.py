@@ -10,9 +10,9 @@ import torch
 from torch.utils._device import _device_constructors
 
 from .counts import ledger
-from .dispatch import is_pinned, now
+from .dispatch import is_pinned
 from .refused import refuse
-from .streams import in_flight
+from .streams import in_flight, now
 from .tensor import CARD, DEVICE, Pretended, only_one
 
 _Native = torch._C.Generator
@@ -74,6 +74,10 @@ class Stream:
         in_flight.finish(self)
         return True
 
+    def is_capturing(self):
+        """False: graphs are refused."""
+        return False
+
     def __enter__(self):
         self.before = [*getattr(self, "before", ()), now.stream]
         now.stream = self
@@ -86,7 +90,7 @@ class Stream:
 class Event:
     """A mark in a stream."""
 
-    def __init__(self, enable_timing=False, blocking=False, interprocess=False):
+    def __init__(self, enable_timing=False, blocking=False, interprocess=False, device=None):
         self.timing, self.at, self.stands_for = enable_timing, None, ([], [])
 
     def record(self, stream=None):
@@ -134,6 +138,12 @@ def _cuda(self, device=None, non_blocking=False, memory_format=torch.preserve_fo
 def _synchronize(device=None):
     ledger.wait("the device is synchronised")
     in_flight.finish()
+
+
+def _record_stream(self, stream):
+    for part in self.held:
+        part.recorded.add(stream)
+    ledger.counts.notes["record_stream"] += 1
 
 
 def _reset_peak(device=None):
@@ -201,6 +211,20 @@ _Of = {
     "set_rng_state": lambda state, device=None: now.generator.set_state(state),
 }
 
+_OF_ACCELERATOR = {  # torch's names for whatever device there is, where they are not those above
+    "current_accelerator": lambda check_available=False: torch.device("cuda"),
+    "current_device_index": lambda: 0,
+    "current_device_idx": lambda: 0,
+    "set_device_index": _Of["set_device"],
+    "set_device_idx": _Of["set_device"],
+    "device_index": _device,
+    "empty_host_cache": lambda: None,
+    "get_memory_info": _Of["mem_get_info"],
+    "get_device_capability": lambda device=None: refuse("the kinds of numbers that a card knows"),
+    "reset_accumulated_memory_stats": lambda device=None: None,
+    "Graph": lambda *_, **__: refuse("CUDA graphs"),
+}
+
 
 def install() -> None:
     """Replace what torch offers for CUDA."""
@@ -215,12 +239,15 @@ def install() -> None:
     in_flight.streams = 1
     for name, value in _Of.items():
         setattr(torch.cuda, name, value)
+    for name in torch.accelerator.__all__:
+        setattr(torch.accelerator, name, {**_Of, **_OF_ACCELERATOR}[name])
     torch.cuda.default_stream = lambda device=None: default
     torch.cuda.default_generators = (now.generator,)
+    torch.Stream, torch.Event = Stream, Event
     torch._C._cuda_getDevice = lambda: 0
     torch.Tensor.pin_memory, torch.Tensor.is_pinned = _pin, is_pinned
     torch.Tensor.cuda = _cuda
-    Pretended.record_stream = lambda self, stream: ledger.counts.notes.update(["record_stream"])
+    Pretended.record_stream = _record_stream
     Pretended.data_ptr = lambda self: refuse("a pointer to device memory")
     Pretended.__cuda_array_interface__ = property(lambda self: refuse("a pointer to device memory"))
     Pretended.__dlpack__ = lambda self, **_: refuse("DLPack")

@@ -1,7 +1,7 @@
 """The tensor that says cuda:0 and keeps its values in a tensor of the CPU.
 
 C++ sees it on PrivateUse1, the key that torch leaves to others; Python sees `cuda:0`. Every operation on it comes to
-`dispatch.run`.
+`Pretended.run`, which is `dispatch.run` once a device is installed.
 """
 
 import contextlib
@@ -11,7 +11,8 @@ from types import SimpleNamespace
 import torch
 
 from .counts import ledger, rounded
-from .streams import in_flight
+from .streams import in_backward, in_flight, now
+from .traffic import parts_of
 
 DEVICE = torch.device("cuda", 0)
 NAME = "pretended"  # of PrivateUse1 in this process
@@ -29,18 +30,23 @@ NORMAL = contextlib.nullcontext()
 
 
 class Held:
-    """The bytes of one storage, as long as any tensor shares it; the storage is kept, so its address is its own."""
+    """The bytes of one storage, as long as any tensor shares it; the storage is kept, so its address is its own.
+
+    `stream`: where it was made, and its memory goes back to; `recorded`: the streams that `record_stream` named.
+    """
 
     def __init__(self, storage, size: int):
-        self.storage, self.key, self.size = storage, storage._cdata, 0
+        self.storage, self.key, self.size, self.recorded = storage, storage._cdata, 0, set()
+        self.stream = None if in_backward() else now.stream  # autograd's threads do not know the forward's stream
         if ledger.live + rounded(size) > CARD.total_memory:
             free = f"{CARD.total_memory - ledger.live:,} of {CARD.total_memory:,} bytes are free"
             raise torch.OutOfMemoryError(f"CUDA out of memory on the pretended device: {size:,} bytes wanted, {free}")
+        in_flight.given(self.stream, rounded(size))
         self.size = rounded(size)
         ledger.hold(self.size)
 
     def __del__(self):
-        in_flight.freed(self.key)
+        in_flight.freed(self.key, self.stream, self.size, self.recorded)
         ledger.release(self.size)
 
 
@@ -61,7 +67,9 @@ def held(inner: torch.Tensor) -> Held:
 
 
 class Pretended(torch.Tensor):
-    """A tensor on the pretended device around `inner`, a tensor of the CPU."""
+    """A tensor on the pretended device around `inner`, a tensor of the CPU; `held`: the storages of its parts."""
+
+    run = None  # what executes an operation; the device puts it here
 
     @staticmethod
     def __new__(cls, inner, requires_grad=False):
@@ -70,7 +78,9 @@ class Pretended(torch.Tensor):
         inside = torch.inference_mode(False) if torch.is_inference_mode_enabled() else NORMAL
         with inside:  # what is made in inference mode could not be written later
             if inner.layout is not torch.strided:
-                return torch.Tensor._make_wrapper_subclass(cls, inner.shape, layout=inner.layout, **how)
+                compressed = inner.layout is not torch.sparse_coo  # C++ asks for its layout, and gets it by `run`
+                how |= {"layout": inner.layout, "dispatch_layout": compressed}
+                return torch.Tensor._make_wrapper_subclass(cls, inner.shape, **how)
             how |= {"strides": inner.stride(), "storage_offset": inner.storage_offset()}
             return torch.Tensor._make_wrapper_subclass(cls, inner.shape, **how)
 
@@ -80,15 +90,13 @@ class Pretended(torch.Tensor):
             torch._C._set_conj(self, True)
         if inner.is_neg():
             torch._C._set_neg(self, True)
-        self.held = held(inner) if inner.layout is torch.strided else None
+        self.held = tuple(held(part) for part in parts_of(inner))
 
     __torch_function__ = torch._C._disabled_torch_function_impl
 
     @classmethod
     def __torch_dispatch__(cls, operation, types, args=(), kwargs=None):
-        from .dispatch import run
-
-        return run(operation, *args, **(kwargs or {}))
+        return cls.run(operation, *args, **(kwargs or {}))
 
     device = property(lambda self: DEVICE)
     is_cuda = property(lambda self: True)

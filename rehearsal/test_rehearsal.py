@@ -124,6 +124,37 @@ def test_the_counts_of_a_cell_are_its_own(rehearsed):
     assert rehearsed["counts"]["operations"] == sum(entry["operations"] for entry in told.values())
 
 
+JIT = """
+class KernelInterface:
+    def __getitem__(self, grid):
+        return lambda *args, **kwargs: self.run(*args, grid=grid, **kwargs)
+
+    def run(self, *args, grid):
+        return grid
+"""
+LAUNCH = """
+from rehearsal import device, refused
+device.install()
+import torch
+from triton.runtime.jit import KernelInterface
+print(KernelInterface()[7](torch.ones(2)))
+try:
+    KernelInterface()[7](torch.ones(2, device="cuda"))
+except refused.CannotRehearse as error:
+    print(error)
+"""
+
+
+def test_a_triton_kernel_refuses_tensors_of_the_device_and_takes_the_hosts(tmp_path):
+    """Triton's own launcher, in little: the real one takes a gigabyte."""
+    (tmp_path / "triton" / "runtime").mkdir(parents=True)
+    (tmp_path / "triton" / "__init__.py").touch()
+    (tmp_path / "triton" / "runtime" / "__init__.py").touch()
+    (tmp_path / "triton" / "runtime" / "jit.py").write_text(JIT)
+    done = python("-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{LAUNCH}", cwd=ROOT)
+    assert done.stdout.startswith("7\nTriton cannot be rehearsed without a GPU: its kernels are compiled"), done.stderr
+
+
 CARD = predict.Card("card", 100.0, {"": 10.0, "float16": 40.0}, 20.0, 1000, "made up", "nowhere", 1.0, 2.0, 3.0)
 
 
@@ -145,6 +176,28 @@ def test_the_formulas_known_answers(work, links, waits, parts):
     assert {name: value for name, value in found.parts.items() if value} == parts
     assert found.seconds == sum(parts.values()) and found.fits
     assert not predict.predict(CARD, work, links, waits, 1001).fits
+
+
+DATASHEETS = {  # GB/s, GB, link GB/s one way; TFLOPS of float32, TF32, float16, bfloat16, float64: README's sources
+    "Tesla T4": (320, 16, 16, 8.1, None, 65, None, 0.2531),
+    "A100 SXM 40 GB": (1555, 40, 32, 19.5, 156, 312, 312, 9.7),
+    "H100 SXM 80 GB": (3350, 80, 64, 67, 494, 989, 989, 34),
+}
+
+
+def test_the_cards_are_those_of_their_datasheets():
+    cards = {card.name: card for tier in predict.CARDS.values() for card in tier}
+    assert cards.keys() == DATASHEETS.keys()
+    for name, (bandwidth, memory, link, *rates) in DATASHEETS.items():
+        card = cards[name]
+        assert (card.bytes_per_s, card.memory_bytes, card.link_bytes_per_s) == (
+            bandwidth * 1e9,
+            memory * 1e9,
+            link * 1e9,
+        )
+        known = dict(zip(("", "tf32", "float16", "bfloat16", "float64"), rates, strict=True))
+        assert card.flops_per_s == pytest.approx({kind: 1e12 * rate for kind, rate in known.items() if rate}, rel=1e-4)
+        assert (card.launch_s, card.wait_s, card.latency_s) == (5e-6, 10e-6, 10e-6)  # assumed, and said so
 
 
 def test_a_faster_card_is_never_predicted_slower():

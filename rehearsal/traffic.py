@@ -1,24 +1,30 @@
-"""What one operation moves in memory and computes: bytes of its operands, FLOPs of its products."""
+"""What one operation moves in memory: bytes of its operands, and the kind of numbers that it computes with."""
 
-from math import log2, prod
+from math import prod
 
 import torch
-from torch.utils.flop_counter import flop_registry
 
 from .rules import GATHERS, ONLY_WRITES, SCATTERS
 
 PRODUCTS = {"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm"}
-FFT = {"aten::_fft_r2c": 0.5, "aten::_fft_c2r": 0.5, "aten::_fft_c2c": 1.0}  # a real transform is half of one
 
 
 def size_of(x: torch.Tensor) -> int:
-    """The bytes that a tensor occupies: expanded axes and overlapping windows count once, sparse ones their values and
-    indices."""
+    """The bytes that a tensor occupies: expanded axes and overlapping windows count once, a sparse one its parts."""
     if x.layout is not torch.strided:
-        parts = (x._values(), x._indices()) if x.layout is torch.sparse_coo else (x.values(),)
-        return sum(part.numel() * part.element_size() for part in parts)
+        return sum(map(size_of, parts_of(x)))
     count = prod(n for n, step in zip(x.shape, x.stride(), strict=True) if step) if x.numel() else 0
     return min(count * x.element_size(), x.untyped_storage().nbytes())
+
+
+def parts_of(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The tensors that keep a tensor's numbers: itself, or the values and indices of a sparse one."""
+    if x.layout is torch.strided:
+        return (x,)
+    if x.layout is torch.sparse_coo:
+        return x._values(), x._indices()
+    by_rows = x.layout in (torch.sparse_csr, torch.sparse_bsr)
+    return x.values(), *((x.crow_indices(), x.col_indices()) if by_rows else (x.ccol_indices(), x.row_indices()))
 
 
 def bytes_moved(name: str, operands: list, results: list) -> int:
@@ -39,15 +45,3 @@ def in_tf32(name: str) -> bool:
     if "convolution" in name:
         return torch.backends.cudnn.allow_tf32
     return name in PRODUCTS and torch.backends.cuda.matmul.allow_tf32
-
-
-def flops(operation, args: tuple, kwargs: dict, result) -> int:
-    """FLOPs by torch's own formulas, and 5 N log2 N of a complex Fourier transform; 0 of all else."""
-    name = operation._schema.name
-    if name in FFT:
-        x, axes = args[0], args[1]
-        longer = max((x, result), key=torch.Tensor.numel)
-        length = prod(longer.shape[axis] for axis in axes)
-        return int(FFT[name] * 5 * longer.numel() * log2(length)) if length > 1 else 0
-    formula = flop_registry.get(operation._overloadpacket)
-    return int(formula(*args, **kwargs, out_val=result)) if formula else 0

@@ -4,12 +4,13 @@
 runs in a process of its own.
 
 Commands: `cli` reads them · `run` notebooks and tests · `reuse` what need not run again · `race` benches beside their
-peers · `rehearse` notebooks on a pretended GPU · `predict` their work counted · `incoming` receipts from readers ·
-`gates` what must hold · `scaffold` new chapters · `colab` a chapter there · `server` shows the book.
+peers · `study` what slices declare · `rehearse` notebooks on a pretended GPU · `predict` their work counted ·
+`incoming` receipts from readers · `gates` what must hold · `scaffold` new chapters · `colab` a chapter there ·
+`server` shows the book.
 Pages: `print` makes the book, `ledger` its verdicts, `face` what a reader meets first, `teach` what a class gets,
 `lean` what pages weigh.
-Beneath: `repository` is the model of chapters and settings · `files` writes whole files or none · `chromium` is the
-browser · `errors` holds the one error that a user can mend.
+Beneath: `repository` is the model of chapters and settings · `markup` makes tables · `files` writes whole
+files or none · `chromium` is the browser · `errors` holds the one error that a user can mend.
 """
 
 from .errors import PressError

@@ -6,7 +6,9 @@ import sys
 from pathlib import Path
 
 from .errors import PressError
+from .race import command as races
 from .repository import HOME, Repository
+from .study import command as studies
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -38,11 +40,10 @@ def parser() -> argparse.ArgumentParser:
     made = command("run", _run, "execute notebooks with papermill; unchanged ones come from the cache")
     made.add_argument("chapters", nargs="*", metavar="CHAPTER", help="part/chapter, part or stem (default: all)")
     _run_options(made)
-    text = "pytest over two processes; what follows goes to pytest, such as -n0 or a path"
-    made = command("test", _test, text, prefix_chars="\0", add_help=False)  # so that options are pytest's
-    made.add_argument("arguments", nargs="*")
+    _test_options(commands, _test)
     text = "the benches beside their peers, on a quiet machine; their receipts are recorded"
-    _race_options(command("race", _race, text))
+    races.options(command("race", races.race, text))
+    studies.options(command("study", studies.study, studies.TEXT))
     text = "notebooks on a pretended GPU: what a card would refuse, and its work counted"
     _rehearse_options(command("rehearse", _rehearse, text))
     text = "measure on this machine's GPU, check the receipts, and say where to send them"
@@ -64,7 +65,15 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--cache", action="store_true", help="also empty the cache that all clones share")
     worker = commands.add_parser("worker")  # the process of one notebook; started by `run` only
     worker.set_defaults(do=_worker)
+    studies.worker(commands)
     return top
+
+
+def _test_options(commands, do) -> None:
+    text = "pytest over two processes; what follows goes to pytest, such as -n0 or a path"
+    made = commands.add_parser("test", help=text, prefix_chars="\0", add_help=False)  # so that options are pytest's
+    made.add_argument("arguments", nargs="*")
+    made.set_defaults(do=do)
 
 
 def _check_options(made: argparse.ArgumentParser) -> None:
@@ -119,7 +128,7 @@ def _rehearse_options(made: argparse.ArgumentParser) -> None:
 def _receipt_options(made: argparse.ArgumentParser) -> None:
     made.add_argument("chapters", nargs="*", metavar="CHAPTER", help="part/chapter, part or stem (default: all)")
     made.add_argument("--page", action="store_true", help="the notebooks alone, without races")
-    made.add_argument("--rounds", type=int, default=20, metavar="N", help="of a race (default: %(default)s)")
+    made.add_argument("--rounds", type=int, metavar="N", help="of a race (default: the bench's own choice)")
     made.add_argument("--threads", type=int, metavar="N", help="of a race (default: the bench's own choice)")
     made.add_argument("--loaded", action="store_true", help="race although other work runs")
     made.add_argument("--bench", metavar="NAME", help="race only this one (default: all)")
@@ -129,17 +138,6 @@ def _colab_options(made: argparse.ArgumentParser) -> None:
     made.add_argument("chapters", nargs="*", metavar="CHAPTER", help="part/chapter, part or stem (default: all)")
     made.add_argument("--hold", action="append", default=[], metavar="NAME==VERSION", help="of a preinstalled package")
     made.add_argument("--as-is", action="store_true", help="with the environment that runs the press")
-
-
-def _race_options(made: argparse.ArgumentParser) -> None:
-    made.add_argument("chapters", nargs="+", metavar="CHAPTER", help="part/chapter, part or stem")
-    made.add_argument("--rounds", type=int, default=20, metavar="N", help="interleaved rounds (default: %(default)s)")
-    made.add_argument("--threads", type=int, metavar="N", help="default: the bench's own choice")
-    made.add_argument(
-        "--timeout", type=float, default=3600, metavar="S", help="seconds for each bench (default: %(default)s)"
-    )
-    made.add_argument("--loaded", action="store_true", help="race although other work runs")
-    made.add_argument("--bench", metavar="NAME", help="only this one, such as ctc for ctc/bench_ctc.py (default: all)")
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -159,13 +157,6 @@ def _test(options: argparse.Namespace) -> int:
     from .run import suite
 
     return suite.run(Repository(options.root), options.arguments)
-
-
-def _race(options: argparse.Namespace) -> int:
-    from . import race
-
-    own = race.Options(options.rounds, options.threads, options.loaded, options.timeout, options.bench)
-    return race.race(Repository(options.root), options.chapters, own)
 
 
 def _rehearse(options: argparse.Namespace) -> int:

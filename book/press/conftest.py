@@ -86,6 +86,7 @@ class Receipt:
         """The path of the receipt."""
         path = pathlib.Path(os.environ["REBUILT_RECEIPTS"]) / f"{self.stem}.{self.tier}.json"
         own = {"chapter": f"signals/{self.stem}", "notebook": self.stem, "tier": self.tier, "metrics": self.metrics}
+        own |= {"threads": int(os.environ.get("OMP_NUM_THREADS", "0"))}
         path.write_text(json.dumps({**FACTS, **own}))
         return path
 

@@ -165,7 +165,7 @@ class Repository:
     """Everything below one root; read when first asked for and kept.
 
     >>> repository = Repository(Path("."))
-    >>> [str(chapter) for chapter in repository.select(["signals"])]
+    >>> [str(chapter) for chapter in repository.select(["rolling_distance"])]
     ['signals/rolling_distance']
     """
 

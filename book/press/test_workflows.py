@@ -1,5 +1,6 @@
 """The workflows, as far as they can be judged without GitHub: pinned, limited, in an order that can pass."""
 
+import os
 import re
 import shlex
 
@@ -51,6 +52,30 @@ def test_the_book_is_built_before_the_tests_that_read_it(path, name, job):
     if tests:
         kept = [step for step in job["steps"] if step.get("if") == "failure()"]
         assert kept and "_build/failed" in kept[0]["with"]["path"], "a failed notebook can be looked at"
+
+
+@each_job
+def test_what_runs_notebooks_or_tests_installs_their_programs_first(path, name, job):
+    lines = commands(job)
+    runs = [
+        number
+        for number, line in enumerate(lines)
+        if re.match(r"make (book|test|workshop)|.*press (build|prove)", line)
+    ]
+    assert not runs or ".ci/programs" in lines[: runs[0]]
+
+
+def test_the_gates_come_after_the_runs_whose_seconds_they_hold():
+    (lines,) = [commands(job) for path, name, job in JOBS if (path.name, name) == ("book.yml", "book")]
+    assert lines.index("make check") > max(
+        number for number, line in enumerate(lines) if line.startswith(("make book", "make test"))
+    )
+
+
+def test_the_programs_are_installed_by_the_one_script():
+    run = (HOME / ".ci/run").read_text()
+    assert "\n.ci/programs\n" in run and "apt-get" not in run + "".join(path.read_text() for path in FILES)
+    assert os.access(HOME / ".ci/programs", os.X_OK)
 
 
 @each_job

@@ -6,8 +6,10 @@ import threading
 import numpy as np
 import pytest
 import torch
+import torch.utils.checkpoint
 
-from rehearsal.refused import REASONS, CannotRehearse
+from rehearsal import dispatch
+from rehearsal.refused import REASONS, CannotRehearse, raising
 from rehearsal.streams import StreamError
 
 
@@ -216,6 +218,62 @@ def test_what_cannot_be_rehearsed_says_why(x, what, act):
     assert REASONS[what] in str(error.value)
 
 
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda x: torch.histogram(x, 4),
+        lambda x: torch.histogram(x, torch.linspace(0, 1, 3, device="cuda")),
+        lambda x: torch.histogramdd(x, [2] * 7),
+        lambda x: torch.sparse.spdiags(x, torch.arange(5, device="cuda"), (5, 7)),
+        lambda x: torch.sparse.mm(torch.eye(5).to_sparse_csr().to("cuda"), x, "amax"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_what_is_written_for_the_cpu_alone_does_not_run(x, act):
+    with pytest.raises(NotImplementedError, match="kernel of it for the CPU and none for a card"):
+        act(x)
+
+
+def test_what_is_written_for_cards_or_made_of_other_operations_runs(x):
+    assert torch.histc(x, 4).sum().item() == 35 and torch.nn.functional.gelu(x).shape == x.shape
+
+
+def test_least_squares_take_a_cards_only_driver(x):
+    b, full = torch.ones(7, 1, device="cuda"), x.T + torch.eye(7, 5, device="cuda")
+    for driver in ("gelsd", "gelsy", "gelss"):
+        with pytest.raises(RuntimeError, match="should be one of .gels."):
+            torch.linalg.lstsq(full, b, driver=driver)
+    wanted = torch.linalg.lstsq(full.cpu(), b.cpu(), driver="gels").solution
+    assert torch.equal(torch.linalg.lstsq(full, b).solution.cpu(), wanted)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8])
+@pytest.mark.parametrize(
+    "product",
+    [
+        lambda x: x @ x.T,
+        lambda x: x[None] @ x.T[None],
+        lambda x: x @ x[0],
+        lambda x: torch.dot(x[0], x[0]),
+        lambda x: torch.einsum("ij,kj->ik", x, x),
+        lambda x: torch.addmm(x[:, :5], x, x.T),
+        lambda x: torch.nn.functional.conv1d(x[None], x[:, :, None]),
+        lambda x: torch.nn.functional.linear(x, x),
+    ],
+)
+def test_whole_numbers_are_not_multiplied_by_a_cards_products(product, dtype):
+    x = torch.ones(5, 5, device="cuda", dtype=dtype)
+    with pytest.raises(NotImplementedError, match="_cuda. not implemented for '(Long|Int|Short|Char|Byte)'"):
+        product(x)
+
+
+def test_whole_numbers_are_added_up_and_multiplied_one_by_one():
+    x = torch.arange(6, device="cuda")
+    assert (x * x).sum().item() == 55 and torch.outer(x, x).sum().item() == 225
+    small = torch.ones(32, 32, dtype=torch.int8, device="cuda")
+    assert torch._int_mm(small, small).sum().item() == 32**3  # the one product that is written for them
+
+
 def test_compile_and_gru_go_on_for_the_host():
     assert torch.nn.GRU(7, 3)(torch.ones(2, 7))[0].shape == (2, 3)
     assert callable(torch.compile(torch.sin))
@@ -242,3 +300,42 @@ def test_a_file_keeps_a_tensor_of_the_device(x):
         file.seek(0)
         found = torch.load(file, map_location=where)["x"]
         assert found.device.type == device and torch.equal(found.cpu(), x.cpu())
+
+
+class _Fails(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        raise KeyError("planted")
+
+
+@pytest.mark.parametrize(
+    ("loss", "error"),
+    [
+        (lambda x: torch.utils.checkpoint.checkpoint(_second_time(), x, use_reentrant=False).sum(), StopIteration),
+        (lambda x: _Fails.apply(x).sum(), KeyError),
+    ],
+)
+@pytest.mark.parametrize("go_back", [lambda y, x: y.backward(), lambda y, x: torch.autograd.grad(y, x)])
+def test_a_mistake_in_a_backward_pass_comes_to_its_caller(x, loss, error, go_back):
+    x.requires_grad_()
+    with pytest.raises(error):
+        go_back(loss(x), x)
+    (gradient,) = torch.autograd.grad((x * 2).sum(), x)
+    assert gradient.sum().item() == 70
+
+
+def _second_time():
+    """A function that fails when it is called again, as a checkpoint does when it goes back."""
+    once = iter([lambda x: x.sin()])
+    return lambda x: next(once)(x)
+
+
+def test_an_operation_that_a_card_refuses_raises_in_a_backward_pass(x, monkeypatch):
+    y, refuse = (x.requires_grad_() @ x.T).sum(), raising("CUDA graphs")
+    monkeypatch.setattr(dispatch, "countable", lambda name, args: name == "aten::mm" and refuse())
+    with pytest.raises(CannotRehearse, match="CUDA graphs"):
+        y.backward()

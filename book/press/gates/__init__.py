@@ -16,7 +16,8 @@ from ..repository import Repository
 
 MODULES = [
     *(f"chapters.{name}" for name in ("notebooks", "cards", "teaching", "figures", "numbers", "results")),
-    *(f"house.{name}" for name in ("registry", "live", "links", "code", "versions", "budgets", "receipts")),
+    *(f"house.{name}" for name in ("registry", "live", "links", "code", "versions", "budgets")),
+    *(f"house.{name}" for name in ("receipts", "shown", "studies", "predictions")),
     "chapters.words",
 ]
 

@@ -1,6 +1,7 @@
 """Python as the gates read it: syntax trees of files and cells, and what they import and define."""
 
 import ast
+import contextlib
 import re
 from functools import lru_cache
 from pathlib import Path
@@ -15,10 +16,10 @@ def parse(source: str) -> ast.Module:
     Many gates read the same text, so its tree is kept: nobody changes it.
     """
     plain = re.sub(r"^(\s*)([%!?].*|.*\?)$", r"\1pass", source, flags=re.MULTILINE)
-    try:
-        return ast.parse(plain)
-    except SyntaxError:
-        return ast.Module(body=[], type_ignores=[])
+    for text in (source, plain):  # a line of a docstring may end in a question
+        with contextlib.suppress(SyntaxError):
+            return ast.parse(text)
+    return ast.Module(body=[], type_ignores=[])
 
 
 def parse_file(path: Path) -> ast.Module:

@@ -16,7 +16,7 @@ def problems(small):
 
 def took(seconds, slow=1.0, **more):
     """The part of a receipt that the gate reads."""
-    calibration = {"before_s": 0.2 * slow, "after_s": 0.3 * slow, "unit_s": 0.25}
+    calibration = {"before_s": 0.22 * slow, "after_s": 0.28 * slow, "unit_s": 0.25}
     return {"tier": "cpu", "seconds": seconds, "date": "2026-01-02", "calibration": calibration, **more}
 
 
@@ -28,7 +28,17 @@ def ran(small, *receipts):
 
 def test_what_never_ran_is_told_and_no_problem(small, capsys):
     assert problems(small) == []
-    assert "no calibrated run on this machine of signals/moving_mean, tests of signals" in capsys.readouterr().out
+    assert "no calibrated run on this machine of 2 notebooks and slices" in capsys.readouterr().out
+
+
+def test_where_all_has_just_run_what_never_ran_is_a_problem(small, monkeypatch):
+    monkeypatch.setenv("REBUILT_CALIBRATED", "1")
+    (found,) = problems(small)
+    assert "no calibrated run on this machine of signals/moving_mean, tests of signals/moving_mean" in found
+    ran(small, took(50))
+    assert "of tests of signals/moving_mean" in problems(small)[0]
+    small.write(TESTS, json.dumps(took(10)))
+    assert problems(small) == []
 
 
 @pytest.mark.parametrize(("seconds", "slow", "fine"), [(68, 1, True), (70, 1, False), (130, 2, True), (30, 0.4, False)])
@@ -37,7 +47,7 @@ def test_a_notebook_has_sixty_seconds_of_the_unit_s_machine(small, capsys, secon
     found = problems(small)
     assert bool(found) != fine
     assert fine or f"{seconds} s where the calibration took {slow:.2f} of its unit" in found[0]
-    assert "of tests of signals/moving_mean\n" in capsys.readouterr().out
+    assert "of 1 notebooks and slices\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("seconds", "slow", "fine"), [(22.9, 1, True), (23.1, 1, False), (45, 2, True)])
@@ -55,7 +65,29 @@ def test_the_newest_run_at_tier_cpu_counts(small):
 @pytest.mark.parametrize("calibration", [None, {}, {"unit_s": 0.25}, {"before_s": 1.0}])
 def test_a_run_without_a_calibration_is_told(small, capsys, calibration):
     ran(small, took(500, calibration=calibration))
-    assert problems(small) == [] and "signals/moving_mean" in capsys.readouterr().out
+    assert problems(small) == [] and "of 2 notebooks and slices" in capsys.readouterr().out
+
+
+DISTURBED = {
+    "busy": ({"busy_cores": {"before": 0.0, "after": None, "during": 0.8}}, "others took 0.8 cores"),
+    "uneven": ({"calibration": {"before_s": 0.25, "after_s": 2.0, "unit_s": 0.25}}, "1.00 of its unit before and 8.00"),
+}
+
+
+@pytest.mark.parametrize("how", DISTURBED)
+@pytest.mark.parametrize(("processor", "fine"), [(115, True), (150, False)])
+def test_a_disturbed_run_is_judged_by_its_processor_time_in_the_faster_unit(small, capsys, how, processor, fine):
+    more, told = DISTURBED[how]
+    for seconds in (20, 300):
+        ran(small, took(seconds, processor_seconds=processor, threads=2, **more))
+        found = problems(small)
+        assert bool(found) != fine and told in capsys.readouterr().out
+        assert fine or "75 s of processor on each thread" in found[0]
+
+
+def test_a_disturbed_run_without_processor_time_is_told_and_not_judged(small, capsys):
+    ran(small, took(300, **DISTURBED["busy"][0]))
+    assert problems(small) == [] and "no processor time is known: not judged" in capsys.readouterr().out
 
 
 def test_a_calibration_on_one_side_will_do(small):

@@ -1,5 +1,7 @@
 """Every gate, seen to pass on the small book and to fail on each kind of breach."""
 
+import json
+
 import nbformat
 import pytest
 
@@ -48,7 +50,8 @@ def test_there_are_the_gates_that_the_book_promises():
         "outputs opening length redefinition tags card teaching alt numbers results data live links names rooms "
         "imports lines"
     )
-    assert list(ALL) == [*promised.split(), "pins", "release", "budgets", "receipts", "spelling", "lint"]
+    later = "pins release budgets receipts stale shown studies predictions spelling lint"
+    assert list(ALL) == [*promised.split(), *later.split()]
     assert all(gate.why and gate.mend for gate in ALL.values())
 
 
@@ -149,7 +152,7 @@ def problems_with(small, cells, name):
             "moving_mean.ipynb:cell 3:1:8: F401",
         ),
         ("lint", lambda nb: nb.cells[2].update(source='TIER  =  "auto"'), "unformatted"),
-        ("imports", lambda nb: nb.cells[4].update(source="import press"), "nothing imports the press"),
+        ("imports", lambda nb: nb.cells[4].update(source="import press"), "imports press; nothing does"),
         (
             "data",
             lambda nb: nb.cells[4].update(source='data.fetch("moons")'),
@@ -614,6 +617,17 @@ def test_a_wrong_pin_is_told_with_its_line(small):
 
 
 @pytest.mark.parametrize(
+    ("kind", "why", "fine"), [("peers", "  # needs it", True), ("peers", "", False), ("packages", "  # x", False)]
+)
+def test_a_peer_may_differ_from_the_book_where_its_card_says_why(small, kind, why, fine):
+    small.write("requirements.txt", "jiwer==4.0.0\n")
+    small.write_card(**{kind: ["jiwer==3.1"]})
+    card = small.home / "moving_mean.yml"
+    card.write_text(card.read_text().replace("- jiwer==3.1", f"- jiwer==3.1{why}"))
+    assert (problems(small, "pins") == "") is fine
+
+
+@pytest.mark.parametrize(
     ("path", "text", "said"),
     [
         ("CITATION.cff", "version: 9.9.8\n", "CITATION.cff: version: 9.9.8; helpers/__init__.py says 9.9.9"),
@@ -663,7 +677,7 @@ def test_notebooks_of_one_name_are_seen(small):
     [
         (SLICE, "import other\n", "imports other of notebooks/speech/other"),
         (SLICE, "def f():\n    from other import x\n", "imports other of notebooks/speech/other"),
-        (SLICE, "import press\n", "nothing imports the press"),
+        (SLICE, "import press\n", "imports press; nothing does"),
         (SLICE, "import numpy\nfrom helpers import data\n", ""),
         ("notebooks/signals/moving_mean/test_moving_mean.py", "import moving_mean\n", ""),
         ("helpers/data.py", "import moving_mean\n", "helpers know no chapter"),
@@ -767,3 +781,46 @@ def test_a_file_that_is_no_notebook_is_a_problem_not_a_crash(small):
 def test_markdown_cells_of_a_notebook_may_quote_its_claim(small):
     small.write_notebook(small.cells(markdown("They claim “more than 2 thousand points per second”.")))
     assert problems(small, "numbers") == ""
+
+
+STUDIED = "from helpers.study import Study\n\nSTUDY = Study(notebook='moving_mean')\n"
+HELD = "from press.study import hold\nfrom study_widths import STUDY\n\n\ndef test_it():\n    assert hold(STUDY)\n"
+
+
+def test_a_study_that_is_declared_and_held_passes(small):
+    small.write("notebooks/signals/moving_mean/study_widths.py", STUDIED)
+    small.write("notebooks/signals/moving_mean/test_study_widths.py", HELD)
+    assert problems(small, "studies") == problems(small, "imports") == ""
+
+
+@pytest.mark.parametrize(
+    ("study", "test", "said"),
+    [
+        ("print(1)\n", HELD, "declares no Study"),
+        ("import argparse\n" + STUDIED, HELD, "imports argparse: a study has no options of its own"),
+        (STUDIED, None, "has no test_study_widths.py that calls hold"),
+        (STUDIED, HELD.replace("hold(STUDY)", "STUDY"), "has no test_study_widths.py that calls hold"),
+    ],
+)
+def test_a_study_that_nothing_holds_is_seen(small, study, test, said):
+    small.write("notebooks/signals/moving_mean/study_widths.py", study)
+    if test:
+        small.write("notebooks/signals/moving_mean/test_study_widths.py", test)
+    assert said in problems(small, "studies")
+
+
+def test_a_receipt_of_a_study_that_is_gone_is_seen(small):
+    content = {"chapter": "signals/moving_mean", "script": "study_widths.py", "study": {"name": "widths"}}
+    small.write("data/receipts/moving_mean/cpu-x-widths.json", json.dumps(content))
+    assert "signals/moving_mean/study_widths.py, which declares no study" in problems(small, "studies")
+
+
+def test_only_the_test_of_a_study_may_take_something_of_the_press(small):
+    small.write("notebooks/signals/moving_mean/test_moving.py", "from press.study import hold\n")
+    assert "imports press" in problems(small, "imports")
+
+
+def test_a_docstring_that_asks_does_not_hide_its_file_from_the_gates(small):
+    path = "notebooks/signals/moving_mean/asks.py"
+    small.write(path, '"""What is a mean?\n\nOf a stream?\n"""\n\nimport press\n')
+    assert "imports press" in problems(small, "imports")

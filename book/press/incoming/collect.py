@@ -21,7 +21,7 @@ class Options:
     """What the command line says; `page`: the notebook alone, without the races and their peers; the rest is theirs."""
 
     page: bool = False
-    rounds: int = race.ROUNDS
+    rounds: int | None = None
     loaded: bool = False
     threads: int | None = None
     bench: str | None = None

@@ -113,7 +113,7 @@ def _texts(value, versions: bool) -> Iterator[str]:
 def _code(chapter: Chapter, content: dict) -> Iterator[str]:
     """A GPU's run is of today's code, or names a commit of this history and says that nothing was changed in it.
 
-    Nobody computes the hash of an older commit's code, so that word is believed; the ledger marks the run as stale.
+    Nobody computes the hash of an older commit's code, so that word is believed; in the ledger the run decides nothing.
     """
     if content["tier"] == "cpu" or not receipts.stale(content, chapter.notebook):
         return

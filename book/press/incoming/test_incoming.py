@@ -7,6 +7,7 @@ import subprocess
 import pytest
 import yaml
 
+from helpers import _spread as spreads
 from helpers import cards
 from press import PressError, gates, race, run
 from press.cli import main
@@ -143,6 +144,23 @@ def test_a_calibration_is_of_seconds(small, calibration):
     assert found_in(small, content_of(small, calibration={"before_s": 0.3, "after_s": 0.3, "unit_s": 0.23})) == []
 
 
+def test_what_the_machine_was_like_is_kept_and_what_is_not_known_is_null(small):
+    known = {"before": 0.1, "after": 0.0, "during": 0.02}
+    speed = {"before_s": 0.3, "after_s": None, "unit_s": 0.23, "gain_before": 1.9, "gain_after": None}
+    own = {"busy_cores": known | {"after": None}, "steal": known | {"during": None}, "calibration": speed}
+    assert found_in(small, content_of(small, **own, load={"before": 0.1, "after": None})) == []
+    for wrong in ({"steal": {"before": 1.1}}, {"steal": {"later": 0.1}}, {"busy_cores": {"before": -0.1}}):
+        assert found_in(small, content_of(small, **wrong)), wrong
+
+
+def test_ends_are_named_by_one_of_few_names_and_old_receipts_name_none(small):
+    ends = {"low": 1e9, "high": 3e9}
+    for name in spreads.ENDS:
+        assert found_in(small, content_of(small, metrics=metric(**ends, interval=name))) == []
+    assert found_in(small, content_of(small, metrics=metric(**ends))) == []
+    assert found_in(small, content_of(small, metrics=metric(**ends, interval="99 %")))
+
+
 def test_a_claim_about_gpus_is_not_answered_by_a_cpu(small):
     small.write_card(claims=[small.card["claims"][0] | {"runs_on": "gpu", "tiers": ["gpu"]}])
     assert "wants a GPU" in found_in(small, content_of(small, metrics=metric(device="cpu")))[0]
@@ -168,9 +186,11 @@ def test_what_the_datasheet_does_not_allow_is_questioned(small, monkeypatch):
 
 RACES = {
     "python -m bench_mean --rounds 20": ({"before": 0.0, "after": 0.1}, ""),
-    "python -m bench_mean --rounds 3": (None, "gpu-tesla-t4-mean.json (3 rounds)"),
+    "python -m bench_mean --rounds 3": ({"before": 0.0, "after": None}, "gpu-tesla-t4-mean.json (3 rounds)"),
     "python -m bench_mean --rounds=30": ({"before": 0.0, "after": 1.9}, "gpu-tesla-t4-mean.json (1.9 busy cores)"),
-    "python -m bench_mean": (None, "gpu-tesla-t4-mean.json (7 rounds)"),
+    "python -m bench_mean": ({"before": 0.1, "after": 0.1}, "gpu-tesla-t4-mean.json (7 rounds)"),
+    "python -m bench_mean --rounds=20": (None, "gpu-tesla-t4-mean.json (no load)"),
+    "python -m bench_mean --rounds=21": ({"before": None}, "gpu-tesla-t4-mean.json (no load)"),
 }
 
 
@@ -181,6 +201,7 @@ def test_a_race_of_few_rounds_or_beside_other_work_is_told_and_no_problem(small,
     notebook = small.repository.chapters[0].notebook
     race = {"script": "bench_mean.py", "command": command, "busy_cores": busy, "metrics": metric(repeats=7)}
     race |= {"code": cards.code_hash(notebook, "bench_mean.py")}
+    race |= {"calibration": {"before_s": 0.3, "after_s": 0.3, "unit_s": 0.2}}
     assert found_in(small, content_of(small, **race), "gpu-tesla-t4-mean.json") == []
     assert gates.load()["receipts"].problems(small.repository) == []
     said = capsys.readouterr().out

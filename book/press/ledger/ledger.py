@@ -50,7 +50,22 @@ class Run:
     @property
     def busy_cores(self) -> float:
         """How many cores other work kept busy beside it, at most; 0 where nobody looked."""
-        return max((self.content.get("busy_cores") or {}).values(), default=0.0)
+        return max(_looks(self.content), default=0.0)
+
+    @property
+    def unseen(self) -> list[str]:
+        """What nobody knows of the machine beside it: not known is not quiet."""
+        return unseen_in(self.content)
+
+    @property
+    def uncommitted(self) -> bool:
+        """Whether it was recorded of code that no commit is known to hold."""
+        return self.origin == "recorded" and self.content.get("dirty") is not False
+
+    @property
+    def barred(self) -> bool:
+        """Whether it decides nothing: a GPU's run that was sent in, which nobody here can record again."""
+        return self.origin == "recorded" and self.tier != "cpu" and (self.stale or self.uncommitted)
 
     @property
     def phase(self) -> float:
@@ -60,8 +75,8 @@ class Run:
 
     @property
     def disturbed(self) -> bool:
-        """Whether its timings are of more than the code: of other work, or of a slow phase of the machine."""
-        return self.busy_cores >= BUSY_CORES or self.phase >= SLOW
+        """Whether its timings may be of more than the code: of other work, or of a slow phase of the machine."""
+        return bool(self.unseen) or self.busy_cores >= BUSY_CORES or self.phase >= SLOW
 
     @property
     def date(self) -> str:
@@ -74,6 +89,17 @@ class Run:
         machine = self.content["machine"]
         gpu = machine.get("gpu") if self.tier != "cpu" else None
         return str(gpu or machine.get("cpu") or "unknown")
+
+
+def unseen_in(content: dict) -> list[str]:
+    """What a receipt does not say of the machine beside its run: "no calibration", "no load"."""
+    found = {"no calibration": slowness(content.get("calibration")), "no load": _looks(content) or None}
+    return [name for name, value in found.items() if value is None]
+
+
+def _looks(content: dict) -> list[float]:
+    """The busy cores that were seen beside a run, each time that somebody looked."""
+    return [busy for busy in (content.get("busy_cores") or {}).values() if busy is not None]
 
 
 @dataclass(frozen=True)
@@ -192,11 +218,12 @@ def _finding(chapter: Chapter, claim: dict, runs: list[Run]) -> Finding:
     Which run decides does not depend on how it came out.
     """
     measured = [run for run in runs if claim["metric"] in run.content["metrics"]]
-    able = [run for run in measured if run.tier in claim["tiers"]]
-    ranked = sorted(able or measured, key=lambda run: (run.stale, _beside(run, claim), _back(run.content["date"])))
+    allowed = [run for run in measured if not run.barred]
+    able = [run for run in allowed if run.tier in claim["tiers"]]
+    ranked = sorted(able or allowed, key=lambda run: (run.stale, _beside(run, claim), _back(run.content["date"])))
     if not ranked:
         tested = any(run.tier in claim["tiers"] for run in runs) or not runs
-        return Finding(chapter, claim, verdicts.NOT_MEASURED if tested else verdicts.NOT_TESTABLE, None, [])
+        return Finding(chapter, claim, verdicts.NOT_MEASURED if tested else verdicts.NOT_TESTABLE, None, measured)
     chosen = ranked[0]
     try:
         verdict = judged(claim, chosen)
@@ -206,14 +233,14 @@ def _finding(chapter: Chapter, claim: dict, runs: list[Run]) -> Finding:
 
 
 def _beside(run: Run, claim: dict) -> bool:
-    """Whether the run measured more than the code: a timing on a machine that was busy, or in a slow phase."""
+    """Whether the run may have measured more than the code: a timing, beside other work, in a slow phase, or unseen."""
     return run.disturbed and bool(TIMING.fullmatch(claim["unit"]))
 
 
 def judged(claim: dict, run: Run) -> str:
-    """The verdict that a run gives on a claim that it measured; none on a timing of a disturbed run."""
+    """The verdict that a run gives on a claim that it measured; none on a timing of a disturbed run, none if barred."""
     verdict = verdicts.verdict(claim, run.content["metrics"][claim["metric"]], run.tier)
-    return verdicts.NOT_MEASURED if _beside(run, claim) and verdict in TESTED else verdict
+    return verdicts.NOT_MEASURED if (run.barred or _beside(run, claim)) and verdict in TESTED else verdict
 
 
 def _read(path: Path) -> dict:

@@ -27,7 +27,8 @@ from .tables import (
     tag,
 )
 
-DETAILS = ("sizes", "command", "peers", "threads", "load")  # of how a race or a study was run
+LOOKED = ("load", "busy_cores", "steal", "calibration")  # what the machine was like; told also where nobody looked
+DETAILS = ("sizes", "command", "peers", "threads", *LOOKED)  # of how a race or a study was run
 
 
 def facts(chapter: Chapter, run: Run | None, verdict: str | None = None) -> dict[str, str | None]:
@@ -83,7 +84,8 @@ def _claim(finding: Finding) -> Markup:
     said = [tag("q", claim["quote"]), " ", tag("span", claim_value(claim), class_="claimed")]
     told = {"its hardware": claim["hardware"], "note": claim.get("note")}
     rest = [tag("div", joined(tag("dt", name), tag("dd", words))) for name, words in told.items() if words]
-    lines = [_run_of(finding, run) for run in (finding.run, *finding.others)] + ledger_lines(finding)
+    runs = [run for run in (finding.run, *finding.others) if run] or [None]
+    lines = [_run_of(finding, run) for run in runs] + ledger_lines(finding)
     parts = [tag("p", first, class_="judged"), tag("p", joined(*said))]
     parts += [tag("ul", joined(*lines)), tag("dl", joined(*rest))]
     return tag(
@@ -146,13 +148,13 @@ def status(entries: list[Entry]) -> str:
 
 
 def _how(run: Run) -> Markup:
-    """The sizes, command, peers, threads and load of a race or a study, folded; nothing where a receipt has none."""
-    if run.origin in ("fresh", "cached"):
-        return Markup()
+    """How a race or a study was run and what the machine was like, folded; nothing where a receipt says nothing."""
     found = {name: run.content.get(name) for name in DETAILS}
-    told = [joined(tag("dt", name), tag("dd", _plain(value))) for name, value in found.items() if value]
-    folded = joined(tag("summary", "how"), tag("dl", joined(*told)))
-    return tag("details", folded) if told else Markup()
+    if run.origin in ("fresh", "cached") or not any(found.values()):
+        return Markup()
+    known = {name.replace("_", " "): value or None for name, value in found.items() if value or name in LOOKED}
+    told = [joined(tag("dt", name), tag("dd", _plain(value))) for name, value in known.items()]
+    return tag("details", joined(tag("summary", "how"), tag("dl", joined(*told))))
 
 
 def _plain(value: object) -> str:
@@ -163,4 +165,4 @@ def _plain(value: object) -> str:
         return ", ".join(map(_plain, value))
     if isinstance(value, int | float) and not isinstance(value, bool):
         return f"{value:,}"
-    return str(value)
+    return "not known" if value is None else str(value)

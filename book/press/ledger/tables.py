@@ -3,12 +3,14 @@
 import html
 import re
 
-from helpers.show import Markup, html_table, number, row, tag
+from helpers.receipts import text as measured
+from helpers.show import Markup, number, tag
 
+from ..markup import html_table, row
 from ..repository import Chapter, Repository
 from .ledger import BUSY_CORES, Run
 
-__all__ = ["Markup", "html_table", "row", "tag"]
+__all__ = ["Markup", "html_table", "measured", "row", "tag"]
 UP = "../"  # the pages with markers lie in book/
 
 
@@ -38,26 +40,24 @@ def note(words: object) -> Markup:
 
 
 def stale(run: Run, words: str) -> Markup:
-    """The words as a mark for a run of other code than today's; nothing for a run of today's."""
-    return Markup(f" {tag('span', words, class_='rebuilt-stale')}" if run.stale else "")
+    """The words as a mark for a run of other code than today's; another for code that was not committed."""
+    told = [words] * run.stale + ["its code was not committed"] * run.uncommitted + ["decides nothing"] * run.barred
+    return _mark("; ".join(told))
 
 
 def beside(run: Run) -> Markup:
-    """A mark for a run on a machine that other work kept busy, or in a slow phase; nothing for a quiet one."""
-    words = f"beside other work on {run.busy_cores:.1f} cores: its timings are of both"
-    if run.busy_cores < BUSY_CORES:
-        words = f"in a slow phase of the machine, {run.phase:.1f} times its fastest: its timings are of that, too"
-    return Markup(f" {tag('span', words, class_='rebuilt-stale')}" if run.disturbed else "")
+    """A mark for a run beside other work, in a slow phase of the machine or unseen; nothing for a quiet one."""
+    if run.busy_cores >= BUSY_CORES:
+        return _mark(f"beside other work on {run.busy_cores:.1f} cores: its timings are of both")
+    if run.unseen:
+        return _mark(f"{' and '.join(run.unseen)} recorded beside it: its timings may be of other work, too")
+    words = f"in a slow phase of the machine, {run.phase:.1f} times its fastest: its timings are of that, too"
+    return _mark(words * run.disturbed)
 
 
-def measured(metric: dict | None) -> str:
-    """A metric with its unit, and its spread where it has one."""
-    if not metric:
-        return "–"
-    value, unit = metric["value"], metric["unit"]
-    spread = [number(float(metric[key]), unit) for key in ("low", "high") if key in metric]
-    told = f" ({spread[0].removesuffix(f' {unit}')} to {spread[-1]})" if spread else ""
-    return number(float(value), unit) + told
+def _mark(words: str) -> Markup:
+    """The words as a mark; nothing where there are none."""
+    return Markup(f" {tag('span', words, class_='rebuilt-stale')}" if words else "")
 
 
 def seconds(run: Run) -> Markup:

@@ -34,10 +34,14 @@ def test_the_ledger_gives_every_verdict(small, value, tier, verdict):
     assert "points/s" in page and "one abacus" in page and "more than 2 thousand points per second" in page
 
 
-def test_a_spread_names_its_unit_once(small):
+def test_a_spread_names_its_unit_once_and_says_what_its_ends_are(small):
     metric = {"value": 2100.0, "low": 2000.0, "high": 2200.0, "unit": "points/s"}
-    assert measured(metric) == "2,100 points/s (2,000 to 2,200 points/s)"
-    assert measured(None) == "–"
+    assert measured(metric | {"interval": "95 %"}) == "2,100 points/s (2,000 to 2,200 points/s, 95 % interval)"
+    told = "2,100 points/s (2,000 to 2,200 points/s, 95 % interval, n = 20)"
+    assert measured(metric | {"interval": "95 %", "repeats": 20}) == told
+    assert measured(metric | {"interval": "range"}) == "2,100 points/s (2,000 to 2,200 points/s, range)"
+    assert measured(metric) == "2,100 points/s (2,000 to 2,200 points/s, ends not named)", "as in old receipts"
+    assert measured(None) == "–" and measured({"value": 1.0, "unit": "s"}) == "1 s"
 
 
 def test_a_claim_without_its_metric_is_not_measured(small):
@@ -123,7 +127,8 @@ def test_a_recorded_race_is_named_with_its_machine_and_date_and_tells_how_it_was
     race |= {
         "peers": {"stumpy": "1.14.1"},
         "threads": 2,
-        "load": {"start": 0.1, "end": 2.0},
+        "load": {"before": 0.1, "after": 2.0},
+        "busy_cores": {"before": 0.0, "after": None},
         "curves": {"c": {"x": [1]}},
     }
     small.write("data/receipts/moving_mean/cpu-test-cpu-lengths.json", json.dumps(race))
@@ -133,7 +138,9 @@ def test_a_recorded_race_is_named_with_its_machine_and_date_and_tells_how_it_was
     assert "Test CPU" in shown and "recorded: lengths<details>" in shown
     assert "<dt>sizes</dt><dd>points 6,500,000, query 421</dd>" in shown
     assert "<dd>python -m bench_mean --rounds 20</dd>" in shown and "stumpy 1.14.1" in shown
-    assert "<dt>threads</dt><dd>2</dd>" in shown and "start 0.1, end 2.0" in shown and "<dt>curves" not in shown
+    assert "<dt>threads</dt><dd>2</dd>" in shown and "before 0.1, after 2.0" in shown and "<dt>curves" not in shown
+    assert "<dt>busy cores</dt><dd>before 0.0, after not known</dd>" in shown
+    assert "<dt>steal</dt><dd>not known</dd>" in shown, "not known is not quiet"
     assert page.count("<details>") == 1, "the run behind the page tells no more than before"
     assert "2026-05-01" in claims([entry]) and "(recorded: lengths)" in claims([entry])
 
@@ -168,6 +175,17 @@ def test_a_timing_in_a_slow_phase_of_its_machine_is_marked_like_one_beside_other
         assert "in a slow phase of the machine, 1.5 times its fastest" in page
 
 
+def test_what_nobody_could_look_at_breaks_no_page(small):
+    executed(small)
+    (chapter,) = small.repository.chapters
+    record = json.loads(chapter.run_record.read_text())
+    own = {"busy_cores": {"before": None, "after": None, "during": 0.7}, "calibration": {"before_s": None}}
+    record["receipts"]["moving_mean.cpu.json"] |= own
+    chapter.run_record.write_text(json.dumps(record))
+    (entry,) = gather(small.repository).entries
+    assert "beside other work on 0.7 cores" in masthead.verified(entry)
+
+
 def test_a_timing_beside_other_work_is_marked_and_gives_no_verdict(small):
     executed(small, value=2100.0)
     (chapter,) = small.repository.chapters
@@ -190,3 +208,64 @@ def test_a_timing_beside_other_work_is_marked_and_gives_no_verdict(small):
     record["receipts"]["moving_mean.cpu.json"]["metrics"]["mean_rate"]["unit"] = "points"
     chapter.run_record.write_text(json.dumps(record))
     assert gather(small.repository).findings[0].verdict == "reproduced", "a count is one on any machine"
+
+
+UNSEEN = {
+    "no load": {"busy_cores": None},
+    "no load seen": {"busy_cores": {"before": None, "after": None}},
+    "no calibration": {"calibration": None},
+    "no number of it": {"calibration": {"before_s": None, "after_s": None, "unit_s": 0.2}},
+}
+
+
+@pytest.mark.parametrize("kind", UNSEEN)
+def test_what_nobody_knows_of_the_page_s_own_run_is_not_quiet_either(small, kind):
+    executed(small, value=2100.0, **UNSEEN[kind])
+    (entry,) = gather(small.repository).entries
+    assert entry.findings[0].verdict == "not measured" and "recorded beside it" in masthead.verified(entry)
+
+
+@pytest.mark.parametrize("kind", UNSEEN)
+def test_what_nobody_knows_of_a_recorded_run_is_not_quiet(small, kind):
+    executed(small, metrics={})
+    race = receipt(small, 2100.0, date="2026-02-01T00:00:00Z", **UNSEEN[kind])
+    small.write("data/receipts/moving_mean/cpu-race.json", json.dumps(race))
+    (entry,) = gather(small.repository).entries
+    assert entry.findings[0].verdict == "not measured" and entry.findings[0].run.origin == "recorded"
+    assert f"{' '.join(kind.split()[:2])} recorded beside it".replace("no number", "no calibration") in claims([entry])
+    quiet = receipt(small, 900.0, date="2025-01-01T00:00:00Z")
+    small.write("data/receipts/moving_mean/cpu-quiet.json", json.dumps(quiet))
+    assert gather(small.repository).findings[0].verdict == "not reproduced", "an older one of a quiet machine decides"
+    (small.root / "data/receipts/moving_mean/cpu-quiet.json").unlink()
+    small.write_card(claims=[{**small.card["claims"][0], "unit": "points"}])
+    race["metrics"]["mean_rate"]["unit"] = "points"
+    small.write("data/receipts/moving_mean/cpu-race.json", json.dumps(race))
+    assert gather(small.repository).findings[0].verdict == "reproduced", "a count is one on any machine"
+
+
+@pytest.mark.parametrize("changed", [{"code": "0" * 64}, {"dirty": True}, {"dirty": None}])
+def test_a_gpu_s_recorded_run_of_other_or_uncommitted_code_decides_nothing_and_is_marked(small, changed):
+    executed(small, metrics={})
+    small.write_card(claims=[{**small.card["claims"][0], "unit": "points", "tiers": ["gpu"]}])
+    metrics = {"mean_rate": {"value": 2100.0, "unit": "points"}}
+    sent = receipt(small, tier="gpu", metrics=metrics)
+    small.write("data/receipts/moving_mean/gpu-x.json", json.dumps(sent))
+    assert gather(small.repository).findings[0].verdict == "reproduced"
+    small.write("data/receipts/moving_mean/gpu-x.json", json.dumps(sent | changed))
+    (entry,) = gather(small.repository).entries
+    (finding,) = entry.findings
+    assert (finding.verdict, finding.run) == ("not measured", None) and len(finding.others) == 1
+    page = claims([entry])
+    assert "decides nothing" in page and "2,100 points" in page and "no run has measured it" not in page
+    assert "reproduced" not in re.sub("(?s)<table.*?</table>", "", page)
+
+
+def test_a_recorded_run_of_uncommitted_code_is_marked_and_the_page_s_own_is_not(small):
+    executed(small, dirty=True)
+    (entry,) = gather(small.repository).entries
+    assert "not committed" not in claims([entry])
+    small.write(
+        "data/receipts/moving_mean/cpu-x.json", json.dumps(receipt(small, dirty=True, date="2026-02-01T00:00:00Z"))
+    )
+    (entry,) = gather(small.repository).entries
+    assert claims([entry]).count("its code was not committed") == 1

@@ -12,6 +12,7 @@ from ..files import read_json, remove, sha256, write_json, write_text
 from ..rehearse import run_module
 from ..repository import Chapter, Repository
 from ..reuse.packages import reached
+from .limits import impossible
 
 TIERS = ("cpu", "gpu", "big")
 CHECKED = "check"  # sizes that the suite counts again: those of tier cpu, nothing above LARGEST
@@ -72,6 +73,17 @@ def _value(node: ast.AST, known: dict):
         return None
 
 
+def sentences(source: Path) -> dict[str, dict[str, str]]:
+    """`ahead`, `left_out` and `too_much`: a module's constants of these names, a sentence by part; empty without."""
+    found = {"ahead": {}, "left_out": {}, "too_much": {}}
+    for node in ast.parse(source.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            name = node.targets[0].id
+            if name.isupper() and name.lower() in found:
+                found[name.lower()] = ast.literal_eval(node.value)
+    return found
+
+
 def code_of(source: Path, home: Path) -> str:
     """The SHA-256 of the module and all of its slice that it reaches, as they run: no comments, no docstrings."""
     name = ".".join(source.relative_to(home).with_suffix("").parts)
@@ -121,7 +133,10 @@ def count(repository: Repository, names: list[str] | None) -> int:
                 f"{source.name} predicts {', '.join(odd)}; no claim of {chapter.stem}.yml has such a metric"
             )
         head = {"schema": 1, "notebook": chapter.stem, "source": source.relative_to(chapter.root).as_posix()}
-        head |= {"code": code_of(source, chapter.home), "sizes": sizes_of(chapter)}
+        head |= {"code": code_of(source, chapter.home), "sizes": sizes_of(chapter)} | sentences(source)
+        wrong = next(impossible(found), None)
+        if wrong:
+            raise PressError(f"{source.name}: {wrong}")
         path = path_of(chapter)
         write_text(path, written(head | found))
         print(f"{chapter}: {path.relative_to(chapter.root)}, {path.stat().st_size / 1e3:.0f} kB", flush=True)

@@ -12,6 +12,9 @@ from ..repository import Chapter
 from .counting import CHECKED, code_of, path_of, source_of
 
 SUMS = ("operations", "bytes_moved", "flops", "bytes_up", "bytes_down", "copies", "syncs", "peak_bytes")
+SHOWN = "gpu"  # the tier of a page's table: one card with 16 GB
+# The share of memory and arithmetic from which a prediction is a bound: the datasheet's, not our assumptions.
+HELD = 0.9
 SECONDS_IN = {"s": 1.0, "ms": 1e3, "µs": 1e6, "min": 1 / 60, "h": 1 / 3600}  # units of a time on a card of a chapter
 
 
@@ -23,6 +26,7 @@ class Part:
     what: str
     code: str
     tiers: dict[str, dict]
+    too_much: str = ""  # why more is counted than a card does; empty where it is not
 
     def predictions(self, tier: str) -> list[Prediction]:
         """What each card of a tier would take; empty where the part was not counted at it."""
@@ -33,6 +37,13 @@ class Part:
         entry = self.tiers[tier]
         work = [("", kind, size, flops, calls) for kind, size, flops, calls in entry["work"]]
         return predict(card, work, entry["links"], entry["syncs"], entry["peak_bytes"])
+
+    def is_bound(self, one: Prediction) -> bool:
+        """Whether the datasheet's bandwidth and rates hold nearly all of a prediction: no card does it in less.
+
+        Launches, waits and the begin of copies are assumed, and copies are added even where they overlap with work.
+        """
+        return not self.too_much and one.parts["memory"] + one.parts["arithmetic"] >= HELD * one.seconds
 
 
 @dataclass(frozen=True)
@@ -45,8 +56,13 @@ class Kept:
     @cached_property
     def parts(self) -> dict[str, Part]:
         """The parts by name, in the module's order."""
-        found = self.content["parts"].items()
-        return {name: Part(name, one["what"], one["code"], one["tiers"]) for name, one in found}
+        found, too_much = self.content["parts"].items(), self.content["too_much"]
+        return {name: Part(name, one["what"], one["code"], one["tiers"], too_much.get(name, "")) for name, one in found}
+
+    def measure(self, name: str) -> Part | None:
+        """The part that a metric of the card is predicted by; None where there is none."""
+        told = self.content["metrics"].get(name)
+        return told and self.parts[told["part"]]
 
     @property
     def source(self) -> Path:
@@ -62,7 +78,7 @@ class Kept:
     def metric(self, name: str, unit: str, tier: str) -> list[tuple[Prediction, float]]:
         """(Prediction, value) of a metric of the card on each card of a tier; empty where no part is its measure.
 
-        The most that a rate can be, the least that a time can be, says the formula.
+        What the formula says; the part's `is_bound` tells whether a rate is at most that, a time at least.
         """
         told = self.content["metrics"].get(name)
         if not told or tier not in self.parts[told["part"]].tiers:
@@ -80,10 +96,18 @@ def read(chapter: Chapter) -> Kept | None:
     if not path.is_file():
         return None
     content = read_json(path)
-    wanted = {"schema", "notebook", "source", "code", "sizes", "parts", "metrics"}
+    wanted = {"schema", "notebook", "source", "code", "sizes", "parts", "metrics", "ahead", "left_out", "too_much"}
     if not isinstance(content, dict) or content.keys() != wanted or content["notebook"] != chapter.stem:
         raise PressError(f"{path.relative_to(chapter.root)} is none of `make predict`; make it anew")
     return Kept(chapter, content)
+
+
+def against_the_cpu(chapter: Chapter) -> dict | None:
+    """How the formula did for `ours` of a chapter on a processor: `date`, `machine`, `predicted_s`, `measured_s`,
+    `ratio`, or the `error` with which it ended; None where nobody has tried."""
+    content = read_json(chapter.root / "data" / "predictions" / "against_the_cpu.json") or {}
+    found = content.get("chapters", {}).get(chapter.stem)
+    return found and {"date": content["date"], "machine": content["machine"]["cpu"]} | found
 
 
 def differences(before: dict, now: dict) -> list[str]:

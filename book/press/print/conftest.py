@@ -33,7 +33,7 @@ def executed(small, **metrics):
 
 
 def receipt(small, value=2100.0, **changes):
-    """A receipt of today's code that measured `value`."""
+    """A receipt of today's code that measured `value` on a quiet machine."""
     content = {
         "schema": 1,
         "chapter": "signals/moving_mean",
@@ -47,6 +47,8 @@ def receipt(small, value=2100.0, **changes):
         "versions": {},
         "seconds": 12.34,
         "peak_memory_bytes": 345e6,
+        "busy_cores": {"before": 0.0, "after": 0.1},
+        "calibration": {"before_s": 0.4, "after_s": 0.4, "unit_s": 0.2},
         "metrics": {"mean_rate": {"value": value, "unit": "points/s"}},
     }
     return {**content, **changes}

@@ -7,7 +7,7 @@ from a card, a receipt or the registry.
 from collections.abc import Callable
 from functools import partial
 
-from helpers.show import html_table, number, row, tag
+from helpers.show import number, tag
 
 from .. import chromium
 from ..face import gallery
@@ -15,6 +15,7 @@ from ..face.hero import hero
 from ..ledger import Entry, Ledger
 from ..ledger.pages import claims, status
 from ..ledger.tables import UP, joined, link, pdf_name, seconds
+from ..markup import html_table, row
 from ..repository import Chapter, Repository
 from ..teach import length, syllabi
 from . import launch, weights

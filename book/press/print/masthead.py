@@ -3,12 +3,13 @@
 Each line is HTML without empty lines; each number comes from a card, a receipt or the registry.
 """
 
-from helpers.show import Markup, html_table, number, row, tag
+from helpers.show import Markup, number, tag
 
 from ..errors import PressError
 from ..face.opening import first_screen
 from ..ledger import TESTED, Entry, Run
 from ..ledger.tables import beside, day, joined, memory, seconds, stale
+from ..markup import html_table, row
 from ..predict import pages as predicted
 from ..repository import Repository
 from ..teach import kit, length

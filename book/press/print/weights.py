@@ -5,10 +5,11 @@ import statistics
 import time
 from pathlib import Path
 
-from helpers.show import html_table, number, row, tag
+from helpers.show import number, tag
 
 from .. import chromium
 from ..files import write_json, write_text
+from ..markup import html_table, row
 from ..repository import Repository
 from ..reuse.machine import hardware
 

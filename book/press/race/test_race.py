@@ -11,8 +11,10 @@ import pytest
 
 from press import PressError
 from press.cli import main
+from press.files import lock
 from press.race import Busy, Options, benches, peers, race
 from press.reuse import store
+from press.run import conditions
 
 BENCH = """\
 import argparse, json, os, pathlib, sys
@@ -20,23 +22,35 @@ import argparse, json, os, pathlib, sys
 import moving_mean
 
 parser = argparse.ArgumentParser()
-parser.add_argument("--rounds", type=int)
-parser.add_argument("--threads", type=int)
+parser.add_argument("--rounds", type=int, default=20)
+parser.add_argument("--threads", type=int, default=2)
 options = parser.parse_args()
-content = {"metrics": {}, "machine": {"cpu": "Some CPU"}, "rounds": options.rounds, "threads": options.threads,
+metrics = {"rate": {"value": 1.0, "unit": "x/s", "repeats": options.rounds}, "size": {"value": 1.0, "unit": "x"}}
+content = {"metrics": metrics, "seconds": 0.0, "machine": {"cpu": "Some CPU"},
+           "rounds": options.rounds, "threads": options.threads, "load": {"start": 1.0},
            "cwd": os.getcwd(), "python": sys.executable, "module": __spec__.name,
+           "threads_by_library": {"torch": options.threads}, "told": os.environ.get("OMP_NUM_THREADS"),
            "asleep": os.environ.get("OPENBLAS_THREAD_TIMEOUT")}
 path = pathlib.Path(os.environ["REBUILT_RECEIPTS"], "moving_mean.cpu.windows.json")
 path.write_text(json.dumps(content))
 """
 
 
+def seen(busy=0.05, gain=1.9, **changes):
+    """What a look at the machine gives."""
+    speed = {"seconds": 0.3, "unit_s": 0.25} | ({"one_thread_s": gain, "two_threads_s": 1.0} if gain else {})
+    counted = {"cores": 2, "all_s": 100.0, "busy_s": 5.0, "steal_s": 1.0}
+    look = {"busy_cores": busy, "steal": 0.0, "load": 0.2, "calibration": speed}
+    return look | {"counted": {"begin": counted, "end": counted}} | changes
+
+
 @pytest.fixture
 def quiet(monkeypatch):
-    """A machine that is always quiet, so that a race is about the race."""
-    loads = []
-    monkeypatch.setattr(benches, "busy_cores", lambda: loads.pop(0) if loads else 0.05)
-    return loads
+    """A machine that is always quiet, so that a race is about the race; looks that are put here come first."""
+    looks = []
+    monkeypatch.setattr(conditions, "look", lambda root: looks.pop(0) if looks else seen())
+    monkeypatch.setattr(conditions, "cores", lambda: 2)
+    return looks
 
 
 def bench(small, text=BENCH):
@@ -57,24 +71,163 @@ def test_a_bench_runs_as_a_module_in_its_slice_and_its_receipt_is_recorded(small
     status, kept = raced(bench(small), "--threads", "2")
     assert status == 0 and list(kept) == ["moving_mean/cpu-some-cpu-windows.json"]
     content = json.loads(kept["moving_mean/cpu-some-cpu-windows.json"].read_text())
-    assert content["rounds"] == 20 and content["threads"] == 2 and content["module"] == "windows.bench_windows"
+    assert content["rounds"] == 20, "its own choice"
+    assert content["threads"] == 2 and content["module"] == "windows.bench_windows"
     assert Path(content["cwd"]) == small.home and content["python"] == sys.executable
-    assert content["busy_cores"] == {"before": 0.05, "after": 0.05}
+    assert content["busy_cores"] == {"before": 0.05, "after": 0.05} and content["load"]["after"] == 0.2
+    assert set(content["steal"]) == {"before", "after", "during"}
+    assert content["calibration"]["gain_before"] == 1.9 and content["calibration"]["after_s"] == 0.3
     assert content["asleep"] == "4", "threads of a contestant's library spin on while the next one is timed"
     assert not list((small.root / "_build/running").glob("*"))
 
 
 def test_a_busy_machine_is_refused_before_the_race_and_told_after_it(small, quiet, capsys):
-    quiet += [0.9]
+    quiet += [seen(0.9)]
     assert raced(bench(small)) == (2, {})
     assert "0.9 cores are busy before windows.bench_windows" in capsys.readouterr().err
-    quiet += [0.9]
+    quiet += [seen(0.9)]
     with pytest.raises(Busy):  # what `press receipt` forgives; nothing else
         race(small.repository, ["moving_mean"], Options())
-    quiet += [0.9, 0.8]
+    quiet += [seen(0.9), seen(0.8)]
     status, kept = raced(small, "--loaded")
     assert status == 0 and "0.8 cores were busy afterwards" in capsys.readouterr().out
     assert json.loads(*(path.read_text() for path in kept.values()))["busy_cores"] == {"before": 0.9, "after": 0.8}
+
+
+@pytest.mark.parametrize("threads", [(), ("--threads", "2"), ("--threads", "8")])
+def test_a_race_of_two_threads_is_refused_where_they_share_a_core(small, quiet, capsys, threads):
+    quiet += [seen(gain=1.49)]
+    assert raced(bench(small), *threads) == (2, {})
+    assert "1.49 times as fast as one before the race" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("gain", "arguments"),
+    [(1.5, ()), (None, ("--loaded",)), (1.0, ("--threads", "1")), (1.0, ("--threads", "2", "--loaded"))],
+)
+def test_a_race_is_run_where_its_threads_have_their_cores_or_somebody_insists(small, quiet, gain, arguments):
+    quiet += [seen(gain=gain), seen(gain=gain)]
+    status, kept = raced(bench(small), *arguments)
+    assert status == 0 and len(kept) == 1
+
+
+def test_a_race_whose_second_core_went_is_not_recorded_and_not_lost(small, quiet, capsys):
+    quiet += [seen(), seen(gain=1.2)]
+    assert raced(bench(small), "--threads", "2") == (1, {})
+    said = capsys.readouterr().out
+    assert "not recorded: two threads did" in said and "1.20 times as fast as one after the race" in said
+    content = json.loads((small.root / "_build/races/moving_mean/cpu-some-cpu-windows.json").read_text())
+    assert "second core" in content["not_recorded"] and content["rounds"] == 20
+    assert content["calibration"]["gain_before"] == 1.9 and content["calibration"]["gain_after"] == 1.2
+    assert "_build/races/moving_mean/cpu-some-cpu-windows.json" in said
+
+
+def test_a_race_and_a_study_do_not_run_beside_each_other(small, quiet, capsys):
+    with lock(store.folder() / "recording.lock", "press study"):
+        assert raced(bench(small)) == (2, {})
+    assert "another press is at work" in capsys.readouterr().err
+
+
+def test_one_thread_does_not_mind_that_the_second_core_went(small, quiet):
+    quiet += [seen(), seen(gain=1.2)]
+    assert raced(bench(small), "--threads", "1")[0] == 0
+
+
+def test_a_race_after_which_others_work_is_not_recorded(small, quiet, capsys):
+    quiet += [seen(), seen(busy=0.9)]
+    assert raced(bench(small)) == (1, {})
+    assert "not recorded: 0.9 cores were busy right after it, at most 0.3 may be" in capsys.readouterr().out
+    quiet += [seen(), seen(busy=0.9)]
+    assert raced(bench(small), "--loaded")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("look", "told"), [({"busy": None}, "nobody knows how many cores are busy"), ({"gain": None}, "nobody knows what")]
+)
+def test_what_is_not_known_is_not_quiet(small, quiet, capsys, look, told):
+    quiet += [seen(**look)]
+    assert raced(bench(small)) == (2, {}) and told in capsys.readouterr().err
+    quiet += [seen(), seen(**look)]
+    assert raced(bench(small))[0] == 1 and "not recorded: nobody knows" in capsys.readouterr().out
+
+
+def test_a_race_beside_which_others_work_is_not_recorded(small, quiet, capsys, monkeypatch):
+    monkeypatch.setattr(conditions, "WATCH_SECONDS", 0.2)
+    other = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        assert raced(bench(small, "import time\ntime.sleep(1)\n" + BENCH)) == (1, {})
+    finally:
+        other.kill()
+        other.wait()
+    assert "cores were busy with other work while it ran" in capsys.readouterr().out
+    content = json.loads((small.root / "_build/races/moving_mean/cpu-some-cpu-windows.json").read_text())
+    assert content["busy_cores"]["during"] > 0.3
+
+
+def test_a_race_from_which_the_host_took_its_time_is_not_recorded(small, quiet, capsys):
+    later = {"cores": 2, "all_s": 300.0, "busy_s": 5.0, "steal_s": 13.0}
+    quiet += [seen(), seen(counted={"begin": later, "end": later})]
+    assert raced(bench(small)) == (1, {})
+    assert "the host took 6.0% of the cores' time while it ran, at most 5%" in capsys.readouterr().out
+
+
+def test_a_race_whose_code_changes_meanwhile_is_not_recorded(small, quiet, capsys):
+    text = BENCH + 'path = pathlib.Path("moving_mean.py")\npath.write_text(path.read_text() + "z = 1\\n")\n'
+    assert raced(bench(small, text)) == (1, {})
+    assert "not recorded: the code was changed while it ran" in capsys.readouterr().out
+    content = json.loads((small.root / "_build/races/moving_mean/cpu-some-cpu-windows.json").read_text())
+    assert content["metrics"] and "changed" in content["not_recorded"], "what was measured is not lost"
+
+
+def test_what_is_not_known_is_told_and_stays_null(small, quiet, capsys):
+    quiet += [seen(busy=None, gain=None, steal=None, counted={}) for _ in range(2)]
+    status, kept = raced(bench(small), "--loaded")
+    content = json.loads(*(path.read_text() for path in kept.values()))
+    assert status == 0 and "not known here: busy cores, steal, a second thread's gain" in capsys.readouterr().out
+    assert content["busy_cores"] == {"before": None, "after": None} and content["steal"]["during"] is None
+    assert content["calibration"]["gain_after"] is None
+
+
+def test_what_the_host_took_meanwhile_is_told(small, quiet, capsys):
+    later = {"cores": 2, "all_s": 300.0, "busy_s": 5.0, "steal_s": 11.0}
+    quiet += [seen(), seen(counted={"begin": later, "end": later})]
+    _, kept = raced(bench(small))
+    assert "the host took 5.0% of the cores' time" in capsys.readouterr().out
+    assert json.loads(*(path.read_text() for path in kept.values()))["steal"]["during"] == 0.05
+
+
+def test_the_threads_of_the_shell_are_not_those_of_a_race(small, quiet, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    for arguments, told in [((), "2"), (("--threads", "1"), "1")]:
+        _, kept = raced(bench(small), *arguments)
+        assert json.loads(next(iter(kept.values())).read_text())["told"] == told
+
+
+def test_rounds_and_threads_reach_the_bench(small, quiet):
+    _, kept = raced(bench(small), "--rounds", "7", "--threads", "1")
+    content = json.loads(*(path.read_text() for path in kept.values()))
+    assert (content["rounds"], content["threads"]) == (7, 1)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ('"repeats": options.rounds', '"repeats": 1', "--rounds 7 was asked for, the repeats of its metrics are: 1"),
+        ('"repeats": options.rounds', '"note": ""', "--rounds 7 was asked for, the repeats of its metrics are: none"),
+        ('"threads": options.threads,', '"threads": 2,', "--threads 1 was asked for, the receipt says 2"),
+        ('{"torch": options.threads}', '{"torch": 2}', "the receipt says 1 threads, and torch took 2 at its end"),
+    ],
+)
+def test_a_bench_that_does_not_do_what_it_was_told_is_not_recorded(small, quiet, capsys, old, new, says):
+    assert old in BENCH
+    assert raced(bench(small, BENCH.replace(old, new)), "--rounds", "7", "--threads", "1") == (1, {})
+    assert says in capsys.readouterr().out
+    assert (small.root / "_build/races/moving_mean/cpu-some-cpu-windows.json").is_file()
+
+
+def test_the_seconds_are_those_of_the_whole_process(small, quiet):
+    _, kept = raced(bench(small, "import time\ntime.sleep(0.7)\n" + BENCH))
+    assert 0.7 <= json.loads(*(path.read_text() for path in kept.values()))["seconds"] < 60
 
 
 @pytest.mark.parametrize(
@@ -123,16 +276,6 @@ def test_a_slice_without_a_bench_says_so(small, quiet, capsys):
 def test_a_receipt_s_place_names_tier_machine_and_race(small, file, machine, place):
     found = benches.place(small.repository, Path(file), {"machine": machine}, "windows.bench_windows")
     assert found == small.root / "data/receipts" / place
-
-
-def test_the_load_is_that_of_the_cores(monkeypatch):
-    spinning = [sys.executable, "-c", "import time\nend = time.time() + 20\nwhile time.time() < end: pass"]
-    process = subprocess.Popen(spinning)
-    try:
-        assert benches.busy_cores(1.0) > 0.3
-    finally:
-        process.kill()
-        process.wait()
 
 
 def package(folder, name, version):

@@ -2,7 +2,8 @@
 
 The key is a hash of everything that can change a page: the notebook's cells, its slice with the weights and data that
 lie in it, the card, the recorded receipts, the helpers and installed packages that these import, the registry rows of
-its data, the programs that the card names, the parameters, the machine, and the press's own code that makes outputs.
+its data, the programs that the card names, the parameters, the threads of its libraries, the machine, and the press's
+own code that runs notebooks. Comments and docstrings do not count, but in a module whose source the page shows.
 An entry of `store` holds the executed notebook and its receipts, so it serves every clone on this machine.
 """
 
@@ -14,6 +15,8 @@ from pathlib import Path
 
 import nbformat
 
+from helpers import cards
+
 from .. import chromium
 from ..files import sha256, write_bytes, write_json
 from ..repository import Chapter, Repository, is_proof, top_name
@@ -22,17 +25,18 @@ from .machine import hardware, program
 from .packages import pinned as versions
 
 __all__ = ["hardware", "key", "parts", "proof_parts", "restore", "store_run", "versions", "why"]
-OUTPUT_CODE = ("job.py", "worker.py", "outputs.py", "figure_data.py")  # the press's code that decides what a page holds
+RUNNER = Path(__file__).resolve().parents[1] / "run"  # the press's code that decides what a page and its receipt hold
 KERNEL = ("ipykernel", "ipython")
 TEST_TOOLS = ("pytest", "hypothesis", "xdist")
 TOLD = ("REBUILT_TIER", "CUDA_VISIBLE_DEVICES")  # what the environment may tell a notebook
 
 
-def parts(repository: Repository, chapter: Chapter, tier: str) -> dict[str, str]:
+def parts(repository: Repository, chapter: Chapter, tier: str, threads: int) -> dict[str, str]:
     """One hash for each thing that an execution depends on, so that a new run can say what changed."""
     cells = [(cell.cell_type, cell.source, _kept(cell)) for cell in chapter.cells]
-    written = [path for path in chapter.modules() if not path.name.startswith("bench_")]
-    names = {name for kind, source, _ in cells if kind == "code" for name in packages.imported_by_cell(source)}
+    code = [source for kind, source, _ in cells if kind == "code"]
+    written = [chapter.home / name for name in cards.counted(chapter.notebook)]
+    names = {name for source in code for name in packages.imported_by_cell(source)}
     own = {
         "notebook": cells,
         "card": chapter.card_path.read_text(encoding="utf-8"),
@@ -40,9 +44,14 @@ def parts(repository: Repository, chapter: Chapter, tier: str) -> dict[str, str]
         "data registry": _rows(repository, [chapter]),
         "programs": _programs([chapter]),
         "parameters": {"tier": tier, **{name: os.environ.get(name, "") for name in TOLD}},
+        "threads": threads,
         "press": {"code": _output_code(), **{name: packages.version(name) for name in KERNEL}},
     }
-    return _hashed(own | _reached(repository, chapter, names, written))
+    reached = _reached(repository, chapter, names, written)
+    shown = cards.shown(code, reached["slice"] | reached["helpers"])
+    for kind in ("slice", "helpers"):
+        reached[kind] = {name: text if name in shown else cards.executed(text) for name, text in reached[kind].items()}
+    return _hashed(own | reached)
 
 
 def proof_parts(repository: Repository, chapters: list[Chapter]) -> dict[str, str]:
@@ -60,7 +69,9 @@ def proof_parts(repository: Repository, chapters: list[Chapter]) -> dict[str, st
         "settings": [path.read_text(encoding="utf-8") for path in settings if path.is_file()],
         "page": _page(repository, chapters),
     }
-    return _hashed(own | _reached(repository, home, set(TEST_TOOLS), everything))
+    reached = _reached(repository, home, set(TEST_TOOLS), everything)  # tests may read their slice's text, none another
+    reached["helpers"] = {name: cards.executed(text) for name, text in reached["helpers"].items()}
+    return _hashed(own | reached)
 
 
 def _kept(cell: nbformat.NotebookNode) -> dict:
@@ -114,10 +125,9 @@ def _page(repository: Repository, chapters: list[Chapter]) -> dict:
     }
 
 
-@functools.cache
 def _output_code() -> dict[str, str]:
-    runner = Path(__file__).resolve().parents[1] / "run"
-    return {name: sha256((runner / name).read_bytes()) for name in OUTPUT_CODE}
+    paths = [path for path in sorted(RUNNER.glob("*.py")) if not is_proof(path) and path.name != "suite.py"]
+    return {path.name: cards.executed(path.read_text(encoding="utf-8")) for path in paths}
 
 
 def _state(path: Path) -> tuple[int, int]:

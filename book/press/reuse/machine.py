@@ -9,6 +9,7 @@ from pathlib import Path
 
 from helpers.device import cores
 
+CPUINFO = Path("/proc/cpuinfo")
 VERSION = {"java": ("java", "-version")}  # how a program is asked; others by `--version`
 
 
@@ -16,9 +17,8 @@ VERSION = {"java": ("java", "-version")}  # how a program is asked; others by `-
 def hardware() -> dict[str, str | int]:
     """The models of this machine's processor and GPUs and its cores, asked of the operating system, without torch."""
     cpu = platform.processor() or platform.machine()
-    info = Path("/proc/cpuinfo")
-    if info.is_file():
-        found = re.search(r"^model name\s*:\s*(.+)$", info.read_text(encoding="utf-8"), re.MULTILINE)
+    if CPUINFO.is_file():
+        found = re.search(r"^model name\s*:\s*(.+)$", CPUINFO.read_text(encoding="utf-8"), re.MULTILINE)
         cpu = found.group(1).strip() if found else cpu
     gpu = ""
     if shutil.which("nvidia-smi"):

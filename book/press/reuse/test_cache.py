@@ -1,6 +1,7 @@
 """What an executed notebook depends on, where it is kept between clones, and what is taken from there."""
 
 import os
+import shutil
 import sys
 import threading
 import time
@@ -16,10 +17,10 @@ from press.reuse import cache, machine, packages, store
 HOME = "notebooks/signals/moving_mean"
 
 
-def parts(small, tier="auto"):
+def parts(small, tier="auto", threads=2):
     """What the small repository's notebook depends on now."""
     repository = small.repository
-    return cache.parts(repository, repository.chapters[0], tier)
+    return cache.parts(repository, repository.chapters[0], tier, threads)
 
 
 def changed(small, act):
@@ -33,7 +34,7 @@ def changed(small, act):
     ("path", "part"),
     [
         (f"{HOME}/moving_mean.py", "slice"),
-        (f"{HOME}/windows/inner.py", "slice"),
+        (f"{HOME}/windows/inner.py", None),  # a package that nothing asks for: another notebook's
         (f"{HOME}/moving_mean.yml", "card"),
         (f"{HOME}/weights.safetensors", "files"),
         (f"{HOME}/samples/index.json", "files"),
@@ -45,6 +46,8 @@ def changed(small, act):
         (f"{HOME}/windows/test_inner.py", None),
         (f"{HOME}/conftest.py", None),
         (f"{HOME}/bench_moving_mean.py", None),
+        (f"{HOME}/study_moving_mean.py", None),
+        (f"{HOME}/windows/rehearsed_moving_mean.py", None),
         (f"{HOME}/README.md", None),
         ("helpers/data.py", "helpers"),
         ("helpers/unused.py", None),
@@ -59,10 +62,61 @@ def changed(small, act):
 def test_the_key_holds_what_a_page_depends_on_and_no_more(small, path, part):
     def act():
         text = (small.root / path).read_text() if (small.root / path).exists() else ""
-        row = text.splitlines()[-1].replace("b.bin", "c.bin") + "\n" if path.endswith("registry.tsv") else ""
-        small.write(path, text + (row or "# more\n"))
+        more = "more = 1\n"
+        if path.endswith("registry.tsv"):
+            more = text.splitlines()[-1].replace("b.bin", "c.bin") + "\n"
+        small.write(path, text + ("# more\n" if path.endswith(".yml") else more))
 
     assert changed(small, act) == ([part] if part else [])
+
+
+def test_a_package_that_a_module_of_the_page_asks_for_is_in_the_key(small):
+    module = small.root / f"{HOME}/moving_mean.py"
+    small.write(f"{HOME}/moving_mean.py", "from windows import inner\n" + module.read_text())
+    small.write(f"{HOME}/windows/__init__.py", "")
+    assert changed(small, lambda: small.write(f"{HOME}/windows/inner.py", "x = 1\n")) == ["slice"]
+
+
+SAID = '"""Said otherwise."""\n\n# and why\n'
+
+
+@pytest.mark.parametrize("path", ["helpers/data.py", f"{HOME}/moving_mean.py", f"{HOME}/windows/inner.py"])
+def test_comments_and_docstrings_are_not_in_the_key(small, path):
+    small.write(f"{HOME}/windows/inner.py", '"""Said."""\n\n\ndef inner():\n    return 1\n')
+
+    def act():
+        text = (small.root / path).read_text()
+        assert text.startswith('"""')
+        small.write(path, SAID + text.partition('"""\n')[2])
+
+    assert changed(small, act) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "part"),
+    [(f"{HOME}/moving_mean.py", "slice"), ("helpers/data.py", "helpers"), (f"{HOME}/windows/inner.py", None)],
+)
+def test_a_comment_in_a_module_whose_source_the_page_shows_is_in_the_key(small, path, part):
+    small.write(f"{HOME}/windows/inner.py", "def inner():\n    return 1\n")
+    shows = "from helpers import show\nshow.source(moving_mean, data.fetch, docstring=False)"
+    small.write_notebook([*small.cells(), code(shows)])
+
+    def act():
+        small.write(path, "# more\n" + (small.root / path).read_text())
+
+    assert changed(small, act) == ([part] if part else [])
+
+
+def test_the_tests_of_a_slice_depend_on_its_text_and_on_no_comment_of_the_helpers(small):
+    def proofs():
+        repository = small.repository
+        return cache.proof_parts(repository, repository.chapters)
+
+    before = proofs()
+    small.write("helpers/data.py", (small.root / "helpers/data.py").read_text() + "# more\n")
+    assert proofs() == before
+    small.write(f"{HOME}/moving_mean.py", (small.root / f"{HOME}/moving_mean.py").read_text() + "# more\n")
+    assert [name for name, value in proofs().items() if before[name] != value] == ["slice"]
 
 
 def test_a_registry_row_of_other_data_is_not_in_the_key(small):
@@ -118,10 +172,69 @@ def test_a_program_says_its_version_or_is_absent(tmp_path, monkeypatch):
     assert machine.program("no-such-tool") == "absent"
 
 
-def test_the_cores_and_the_press_s_output_code_are_in_the_key(small, monkeypatch):
-    more = {**machine.hardware(), "cores": 99}
-    assert changed(small, lambda: monkeypatch.setattr(cache, "hardware", lambda: more)) == ["machine"]
-    assert changed(small, lambda: monkeypatch.setattr(cache, "_output_code", dict)) == ["press"]
+@pytest.fixture
+def anew():
+    """Lets a test ask again what the machine is, and forgets its answer."""
+    machine.hardware.cache_clear()
+    yield machine.hardware.cache_clear
+    machine.hardware.cache_clear()
+
+
+def test_the_processor_s_model_is_in_the_key(small, tmp_path, monkeypatch, anew):
+    (tmp_path / "cpuinfo").write_text("processor\t: 0\nmodel name\t: Some CPU 1\n")
+    monkeypatch.setattr(machine, "CPUINFO", tmp_path / "cpuinfo")
+
+    def act():
+        (tmp_path / "cpuinfo").write_text("processor\t: 0\nmodel name\t: Some CPU 2\n")
+        anew()
+
+    assert changed(small, act) == ["machine"]
+
+
+def test_the_cores_that_a_notebook_may_use_are_in_the_key(small, monkeypatch, anew):
+    monkeypatch.setattr(machine, "cores", lambda: 2)
+
+    def act():
+        monkeypatch.setattr(machine, "cores", lambda: 4)
+        anew()
+
+    assert changed(small, act) == ["machine"]
+
+
+def test_the_model_of_a_gpu_is_in_the_key(small, tmp_path, monkeypatch, anew):
+    tool = tmp_path / "nvidia-smi"
+    tool.write_text("#!/bin/sh\necho Some GPU 1\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+
+    def act():
+        tool.write_text("#!/bin/sh\necho Some GPU 2\n")
+        anew()
+
+    assert changed(small, act) == ["machine"]
+
+
+RUNNERS = ["job.py", "worker.py", "outputs.py", "figure_data.py", "schedule.py", "threads.py", "processes.py"]
+
+
+@pytest.mark.parametrize("name", RUNNERS)
+@pytest.mark.parametrize(("more", "counts"), [("more = 1\n", True), ("# more\n", False)])
+def test_the_press_s_code_that_runs_notebooks_is_in_the_key(small, tmp_path, monkeypatch, name, more, counts):
+    monkeypatch.setattr(cache, "RUNNER", shutil.copytree(cache.RUNNER, tmp_path / "run"))
+    own = tmp_path / "run" / name
+    assert changed(small, lambda: own.write_text(own.read_text() + more)) == ["press"] * counts
+
+
+@pytest.mark.parametrize("name", ["suite.py", "test_run.py"])
+def test_the_press_s_code_that_runs_tests_is_not_in_a_page_s_key(small, tmp_path, monkeypatch, name):
+    monkeypatch.setattr(cache, "RUNNER", shutil.copytree(cache.RUNNER, tmp_path / "run"))
+    own = tmp_path / "run" / name
+    assert changed(small, lambda: own.write_text(own.read_text() + "more = 1\n")) == []
+
+
+def test_the_threads_of_a_notebook_are_in_the_key(small):
+    before = parts(small, threads=2)
+    assert [name for name, value in parts(small, threads=1).items() if before[name] != value] == ["threads"]
 
 
 def test_a_notebook_s_outputs_do_not_change_the_key_but_its_source_does(small):

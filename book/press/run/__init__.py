@@ -5,7 +5,8 @@ executes it · `processes` measures and ends process trees · `outputs` makes an
 `figure_data` keeps what figures plot.
 Tests: `suite` runs them and notes what each slice's took.
 `threads` names what either asks of libraries' threads.
-`calibration` says how fast the machine is beside a run of either: it times `fixed_work`.
+`calibration` says how fast the machine is beside a run of either: it times `fixed_work`; `conditions` says that and
+what else the machine was like (other work, steal, what a second thread gains) beside a notebook, a race or a study.
 """
 
 from .schedule import TIMEOUT_SECONDS, Options, report, run

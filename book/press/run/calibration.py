@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from .threads import ASLEEP
+from .threads import ASLEEP, THREADS
 
 LIMIT_SECONDS = 60.0
 SCRIPT = Path("book/press/run/fixed_work.py")
@@ -21,21 +21,33 @@ def measure(root: Path) -> dict[str, float]:
 
     A repository without the press's own folder is run without.
     """
+    found = _script(root, [], {})
+    return {"seconds": round(found[0], 4), "unit_s": found[1]} if found else {}
+
+
+def on_threads(root: Path) -> dict[str, float]:
+    """`one_thread_s` and `two_threads_s` of the same part of that work; empty without a calibration."""
+    found = _script(root, ["--gain"], dict.fromkeys(THREADS, "1"))
+    return {"one_thread_s": round(found[0], 4), "two_threads_s": round(found[1], 4)} if found else {}
+
+
+def _script(root: Path, arguments: list[str], environment: dict[str, str]) -> list[float]:
+    """The two numbers that the script prints; empty where it is not there or prints anything else."""
     if not (root / SCRIPT).is_file():
-        return {}
+        return []
     try:
         done = subprocess.run(
-            [sys.executable, "-P", str(root / SCRIPT)],
-            env={**ASLEEP, **os.environ},
+            [sys.executable, "-P", str(root / SCRIPT), *arguments],
+            env={**ASLEEP, **os.environ, **environment},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             timeout=LIMIT_SECONDS,
         )
-        seconds, unit = json.loads(done.stdout)
-    except (OSError, ValueError, subprocess.TimeoutExpired):
-        return {}
-    return {"seconds": round(seconds, 4), "unit_s": unit}
+        first, second = json.loads(done.stdout)
+        return [float(first), float(second)]
+    except (OSError, TypeError, ValueError, subprocess.TimeoutExpired):
+        return []
 
 
 def named(event: dict) -> dict[str, float]:
@@ -43,9 +55,14 @@ def named(event: dict) -> dict[str, float]:
     return {f"{event['when']}_s": event["seconds"], "unit_s": event["unit_s"]} if "seconds" in event else {}
 
 
-def slowness(calibration: dict[str, float] | None) -> float | None:
-    """How many times as long as its unit the calibration took, before and after on average; None without one."""
+def slownesses(calibration: dict[str, float] | None) -> list[float]:
+    """How many times as long as its unit the calibration took, before and after, as far as they are known."""
     if not calibration or not calibration.get("unit_s"):
-        return None
-    taken = [calibration[name] for name in ("before_s", "after_s") if name in calibration]
-    return sum(taken) / len(taken) / calibration["unit_s"] if taken else None
+        return []
+    return [calibration[name] / calibration["unit_s"] for name in ("before_s", "after_s") if calibration.get(name)]
+
+
+def slowness(calibration: dict[str, float] | None) -> float | None:
+    """The mean of both; None without one."""
+    found = slownesses(calibration)
+    return sum(found) / len(found) if found else None

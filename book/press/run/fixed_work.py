@@ -1,28 +1,44 @@
-"""About a second of fixed work such as notebooks do: a script of its own, for `calibration` times it."""
+"""About a second of fixed work such as notebooks do: a script of its own, for `calibration` times it.
+
+With `--gain` it prints what part of that work takes on one thread and on two, in place of a round's seconds.
+"""
 
 import json
 import statistics
+import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 UNIT_S = 0.23  # a round, with nothing beside it, on the faster kind of machine that the book was measured on
+SIDE, SAMPLES = 640, 2**18
+
+
+def _arrays():
+    import numpy as np
+
+    random = np.random.default_rng(0)
+    return random, random.random((SIDE, SIDE), "float32"), random.random(SAMPLES)
+
+
+def _products(square_NN, signal_T, products: int, transforms: int) -> None:
+    import numpy as np
+
+    for _ in range(products):
+        square_NN @ square_NN
+    for _ in range(transforms):
+        np.fft.irfft(np.fft.rfft(signal_T))
 
 
 def seconds(rounds: int = 3) -> float:
     """The wall seconds of one round, the median of `rounds`: `seconds() / UNIT_S` is 1 there. A quarter each goes to
     products of matrices (as NumPy's library threads them), Fourier transforms, passes over much memory, a plain loop.
     """
-    import numpy as np
-
-    random = np.random.default_rng(0)
-    square_NN, signal_T = random.random((640, 640), "float32"), random.random(2**18)
+    random, square_NN, signal_T = _arrays()
     block_K, took = random.random(2**21), []
     square_NN @ square_NN  # its threads start now
     for _ in range(rounds):
         began = time.perf_counter()
-        for _ in range(20):
-            square_NN @ square_NN
-        for _ in range(10):
-            np.fft.irfft(np.fft.rfft(signal_T))
+        _products(square_NN, signal_T, 20, 10)
         for _ in range(5):
             (block_K + 1).cumsum()
         sum(number % 7 for number in range(1_500_000))
@@ -30,5 +46,24 @@ def seconds(rounds: int = 3) -> float:
     return statistics.median(took)
 
 
+def on_threads(rounds: int = 5) -> tuple[float, float]:
+    """The wall seconds of the products and transforms of a round on one thread and on two, the medians of `rounds`.
+
+    NumPy's library must have one thread of its own; turn about, so that a machine that slows down slows both.
+    """
+    _, *arrays = _arrays()
+    took = {1: [], 2: []}
+    with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(2) as two:
+        for turn in range(rounds + 1):
+            for threads, pool in ((1, one), (2, two)):
+                began = time.perf_counter()
+                halves = [pool.submit(_products, *arrays, 10, 5) for _ in range(2)]
+                for half in halves:
+                    half.result()
+                if turn:  # the first is a warm-up
+                    took[threads].append(time.perf_counter() - began)
+    return statistics.median(took[1]), statistics.median(took[2])
+
+
 if __name__ == "__main__":
-    print(json.dumps([seconds(), UNIT_S]))
+    print(json.dumps(on_threads() if "--gain" in sys.argv else [seconds(), UNIT_S]))

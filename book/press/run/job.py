@@ -15,9 +15,9 @@ import nbformat
 from ..files import read_json, remove, write_bytes, write_json, write_text
 from ..repository import Chapter, Repository, read_notebook
 from ..reuse import cache
-from . import calibration, processes
+from . import calibration, conditions, processes
 from .outputs import stderr_lines, tidy
-from .threads import ASLEEP, THREADS
+from .threads import environment
 from .worker import prepare
 
 PRESS = Path(__file__).resolve().parent  # of this package; the press itself is one up
@@ -59,7 +59,7 @@ class Job:
     def __init__(self, repository: Repository, chapter: Chapter, *, tier: str, timeout: float, threads: int):
         self.repository, self.chapter, self.tier = repository, chapter, tier
         self.timeout, self.threads = timeout, threads
-        self.made_of = cache.parts(repository, chapter, tier)
+        self.made_of = cache.parts(repository, chapter, tier, threads)
         self.run_id = uuid.uuid4().hex[:12]
         self.scratch = repository.build / "running" / f"{chapter.stem}-{self.run_id}"
         self.outcome: Outcome | None = None
@@ -68,8 +68,8 @@ class Job:
         self._done = False
         self._kernel: float | None = None  # when its start began
         self._first: float | None = None  # when the first cell began
-        self._seconds = self._busy_cores = 0.0
-        self._calibration: dict[str, float] = {}
+        self._seconds = self._busy_cores = self._processor_seconds = 0.0
+        self._looks = {"before": conditions.NOT_KNOWN, "after": conditions.NOT_KNOWN}
         self._read = 0
         self._peak_bytes, self._weighed = 0, 0.0
 
@@ -115,7 +115,7 @@ class Job:
             "PYDEVD_DISABLE_FILE_VALIDATION": "1",
             "TQDM_DISABLE": "1",
         }
-        return {**dict.fromkeys(THREADS, str(self.threads)), **ASLEEP, **os.environ, **own}
+        return environment(self.threads) | own
 
     @property
     def elapsed(self) -> float:
@@ -179,8 +179,8 @@ class Job:
 
     def _take(self, event: dict) -> None:
         kind = event["event"]
-        if kind == "calibrated":
-            self._calibration |= calibration.named(event)
+        if kind == "looked":
+            self._looks[event["when"]] = event["look"]
         elif kind == "kernel":
             self._kernel = time.monotonic()
         elif kind == "cell":
@@ -189,6 +189,7 @@ class Job:
             self.cell = self.order.get(event["id"], self.cell)
         elif kind == "done":
             self._done, self._seconds, self._busy_cores = True, event["seconds"], event["busy_cores"]
+            self._processor_seconds = event["processor_seconds"]
         elif kind == "failed":
             self._failure = event
 
@@ -203,7 +204,8 @@ class Job:
         if self._failure:
             return self._failed(seconds)
         notes = [f"ended what the notebook left running: {', '.join(left)}"] if left else []
-        if not self._calibration and (self.repository.root / calibration.SCRIPT).is_file():
+        calibrated = any(look["calibration"] for look in self._looks.values())
+        if not calibrated and (self.repository.root / calibration.SCRIPT).is_file():
             notes.append("the calibration gave no number, so no budget can be held")
         return self._succeeded(seconds, receipts, notes)
 
@@ -223,9 +225,9 @@ class Job:
 
     def _succeeded(self, seconds: float, receipts: dict, notes: list[str]) -> Outcome:
         """Write receipts, the executed copy and the record, each whole, and keep them in the cache."""
-        measured = {"seconds": round(seconds, 2), "peak_memory_bytes": self._peak_bytes, "threads": self.threads}
-        measured |= {"busy_cores": {"during": round(self._busy_cores, 2)}}
-        measured |= {"calibration": self._calibration} if self._calibration else {}
+        measured = {"seconds": round(seconds, 2), "peak_memory_bytes": self._peak_bytes}
+        measured["processor_seconds"] = round(self._processor_seconds, 2)
+        measured |= conditions.joined(**self._looks, during={"busy_cores": round(self._busy_cores, 2)})
         for name, content in receipts.items():
             if content.get("tier") != "cpu":  # the notebook's own number is the GPU's memory
                 content["gpu_peak_memory_bytes"] = content.get("peak_memory_bytes")

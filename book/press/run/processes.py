@@ -31,6 +31,29 @@ def memory_bytes(pid: int) -> int:
     return max(held, highest)
 
 
+class Taken:
+    """The processor time that the descendants of `pid` took, by looking now and then: `seconds`, at least.
+
+    What a process took after the last look at it is missing, and one that came and went between two looks.
+    """
+
+    def __init__(self, pid: int):
+        self.pid = pid
+        self._seen: dict[tuple[int, float], float] = {}
+
+    def look(self) -> None:
+        """Take in what each of them says now."""
+        for process in descendants(self.pid):
+            with contextlib.suppress(*GONE, psutil.ZombieProcess, OSError):
+                times = process.cpu_times()
+                self._seen[process.pid, process.create_time()] = times.user + times.system
+
+    @property
+    def seconds(self) -> float:
+        """Of all that were seen, the ended ones included."""
+        return sum(self._seen.values())
+
+
 def _own_peak(pid: int) -> int:
     status = Path(f"/proc/{pid}/status")
     found = re.search(r"^VmHWM:\s+(\d+) kB", status.read_text(), re.MULTILINE) if status.exists() else None
@@ -48,6 +71,11 @@ def available_bytes() -> int:
     return free if limit == "max" else max(0, min(free, int(limit) - used))
 
 
+def marked(process: psutil.Process, marker: tuple[str, str]) -> bool:
+    """Whether a process inherited the environment variable of a run, with its value; psutil's errors pass."""
+    return process.environ().get(marker[0]) == marker[1]
+
+
 def end_tree(pid: int, marker: tuple[str, str], *, own: bool = True) -> list[str]:
     """The names of the processes that were still there; they are ended now, the kernel's own sessions included.
 
@@ -61,7 +89,7 @@ def end_tree(pid: int, marker: tuple[str, str], *, own: bool = True) -> list[str
     known = {process.pid for process in victims}
     for process in psutil.process_iter():
         with contextlib.suppress(*GONE, psutil.ZombieProcess, OSError):
-            if process.pid not in known and process.environ().get(marker[0]) == marker[1]:
+            if process.pid not in known and marked(process, marker):
                 victims.append(process)
     names = []
     for process in victims:

@@ -38,7 +38,7 @@ def run(repository: Repository, names: list[str] | None = None, options: Options
         remove(repository.build / "running")
         outcomes, pending = [], []
         for chapter in chapters:
-            hit = None if options.force else reuse(repository, chapter, options.tier)
+            hit = None if options.force else reuse(repository, chapter, options.tier, threads_each(options))
             outcomes.append(hit) if hit else pending.append(chapter)
         pending.sort(key=lambda chapter: -expected_seconds(chapter))
         try:
@@ -48,9 +48,9 @@ def run(repository: Repository, names: list[str] | None = None, options: Options
     return sorted(outcomes, key=lambda outcome: chapters.index(outcome.chapter))
 
 
-def reuse(repository: Repository, chapter: Chapter, tier: str) -> Outcome | None:
+def reuse(repository: Repository, chapter: Chapter, tier: str, threads: int) -> Outcome | None:
     """The outcome of taking the chapter from the cache; None when it has to run, and then it says why."""
-    made_of = cache.parts(repository, chapter, tier)
+    made_of = cache.parts(repository, chapter, tier, threads)
     receipts = cache.restore(repository, cache.key(made_of), chapter)
     if receipts:
         record(chapter, made_of, receipts, cached=True)
@@ -68,6 +68,16 @@ def expected_seconds(chapter: Chapter) -> float:
     return max((content["seconds"] for content in found if content.get("seconds")), default=UNKNOWN_SECONDS)
 
 
+def at_once(options: Options) -> int:
+    """How many notebooks may run at once: as many as were asked for, else as have `CORES_EACH` cores."""
+    return max(1, min(options.jobs or cores() // CORES_EACH, cores()))
+
+
+def threads_each(options: Options) -> int:
+    """The threads of each notebook's libraries, for its key: the same whether one is left to run or many."""
+    return max(1, cores() // at_once(options))
+
+
 class Schedule:
     """Starts notebooks as they fit, the longest first, and tells how far they are."""
 
@@ -76,8 +86,8 @@ class Schedule:
         self.pending = list(pending)
         self.running: list[Job] = []
         self.outcomes: list[Outcome] = []
-        self.jobs = max(1, min(options.jobs or cores() // CORES_EACH, cores(), len(pending)))
-        self.threads = max(1, cores() // self.jobs)
+        self.jobs = min(at_once(options), max(1, len(pending)))
+        self.threads = threads_each(options)
         self.memory_bytes = processes.available_bytes()
         self.expected = {chapter: expected_seconds(chapter) for chapter in pending}
         self._told: dict[Chapter, tuple[int, float]] = {}

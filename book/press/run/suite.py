@@ -15,10 +15,12 @@ from helpers.device import cores
 from ..files import read_json, write_json
 from ..repository import Chapter, Repository
 from ..reuse import cache, store
-from . import calibration
+from . import calibration, processes
 from .threads import THREADS
 
 MOST_PROCESSES = 2
+TEST_SECONDS = 900  # of one test with its fixtures: what hangs is ended, named and traced
+LOOK_SECONDS = 1.0  # at least, between two looks at the processor time of the tests' processes
 QUICK = "not slow"  # as in pyproject.toml: what runs unless more is asked for
 REHEARSAL = "rehearsal.plugin"
 NARROWING = ("keyword", "lf", "stepwise", "deselect", "maxfail", "collectonly", "ignore_glob")
@@ -36,7 +38,7 @@ def run(repository: Repository, arguments: list[str]) -> int:
     made_of = {home: cache.proof_parts(repository, chapters) for home, chapters in slices.items()}
     reusing = os.environ.get("REBUILT_REUSE_TESTS") == "1" and not arguments
     left_out = [home for home in slices if reusing and passed_before(repository, home, made_of[home])]
-    chosen = [f"-n{count if count > 1 else 0}", "--dist=loadscope"]
+    chosen = [f"-n{count if count > 1 else 0}", "--dist=loadscope", f"--timeout={TEST_SECONDS}"]
     chosen += [f"--ignore={repository.relative(home)}" for home in left_out]
     chosen += ["-m", ""] if os.environ.get("REBUILT_SLOW") == "1" else []
     measured = Measured(repository, {home: made for home, made in made_of.items() if home not in left_out})
@@ -81,6 +83,7 @@ class Measured:
         self.covered: set[Path] = set()
         self.calibration: dict[str, float] = {}
         self.processes = 1
+        self._taken, self._looked = processes.Taken(os.getpid()), 0.0
 
     def pytest_sessionstart(self, session) -> None:
         """Which slices are tested as a whole, and how fast the machine is now."""
@@ -101,6 +104,9 @@ class Measured:
     def pytest_runtest_logreport(self, report) -> None:
         """Add one phase of one test to its slice."""
         home = self._home(report.nodeid)
+        if time.monotonic() - self._looked > LOOK_SECONDS:
+            self._taken.look()
+            self._looked = time.monotonic()
         self.seconds[home] += report.duration
         self.tests[home] += report.when == "call"
         if report.failed:
@@ -119,6 +125,7 @@ class Measured:
         """Write the records of what was tested as a whole, and keep what passed."""
         if int(exitstatus) not in (0, 1):  # interrupted, or wrongly used: nothing was tested as a whole
             return
+        self._taken.look()
         self._calibrate("after")
         now = Repository(self.repository.root)
         chapters = slices_of(now)
@@ -131,6 +138,7 @@ class Measured:
         record = {
             "slice": f"{home.parent.name}/{home.name}",
             "seconds": round(self.seconds[home] / self.processes, 2),
+            "processor_seconds": self._processor_seconds(home),
             "processes": self.processes,
             "tests": self.tests[home],
             "outcome": "passed" if passed else "failed",
@@ -142,3 +150,9 @@ class Measured:
         write_json(where, record)
         if passed and made_of == self.made_of[home]:  # nobody edited the slice meanwhile
             store.put("tests", cache.key(made_of), {"record.json": where.read_bytes()})
+
+    def _processor_seconds(self, home: Path) -> float | None:
+        """The slice's share, by its tests' seconds, of what the processes took; None without processes of their own."""
+        if self.processes == 1:
+            return None
+        return round(self._taken.seconds * self.seconds[home] / sum(self.seconds.values()) / self.processes, 2)

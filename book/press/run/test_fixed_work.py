@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 
 import numpy as np
 
@@ -31,3 +32,24 @@ def test_as_a_script_it_takes_seconds_and_needs_numpy_alone(tmp_path):
     done = subprocess.run([sys.executable, fixed_work.__file__], env=os.environ | home, capture_output=True, text=True)
     seconds, unit = json.loads(done.stdout or done.stderr)
     assert seconds > 0.02 and unit == fixed_work.UNIT_S
+
+
+def test_what_two_threads_take_stands_beside_what_one_takes(monkeypatch):
+    """With work that only waits, two threads need half the time of one, whatever else the machine does."""
+    monkeypatch.setattr(fixed_work, "_products", lambda *arrays_and_counts: fixed_work.time.sleep(0.05))
+    one, two = fixed_work.on_threads(3)
+    assert 0.1 <= one < 0.4 and 0.05 <= two < 0.75 * one
+
+
+def test_the_two_halves_are_the_same_work_on_one_thread_and_on_two(monkeypatch):
+    seen = []
+    monkeypatch.setattr(fixed_work, "_products", lambda *given: seen.append((threading.get_ident(), given[2:])))
+    fixed_work.on_threads(2)
+    assert {counts for _, counts in seen} == {(10, 5)} and len(seen) == 3 * 4
+    assert 2 <= len({thread for thread, _ in seen}) <= 3
+
+
+def test_a_warm_up_is_not_timed(monkeypatch):
+    slow = iter([0.5] * 4)
+    monkeypatch.setattr(fixed_work, "_products", lambda *given: fixed_work.time.sleep(next(slow, 0.0)))
+    assert max(fixed_work.on_threads(1)) < 0.4

@@ -1,6 +1,8 @@
 """`press run`: what is executed, kept, reused, reported and cleaned up. Real kernels."""
 
+import contextlib
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -43,15 +45,29 @@ def marked(small):
     return found
 
 
-CALIBRATION = """\
-import os
+def commands(small):
+    """The command lines of those that still live: one may end while it is asked."""
+    for process in marked(small):
+        with contextlib.suppress(psutil.Error):
+            yield " ".join(process.cmdline())
 
-assert os.environ["OMP_NUM_THREADS"] == "{threads}"
-print([0.75, 0.5])
+
+CALIBRATION = """\
+import os, sys
+
+gain = "--gain" in sys.argv
+assert os.environ["OMP_NUM_THREADS"] == ("1" if gain else "{threads}")
+print([0.6, 0.4] if gain else [0.75, 0.5])
 """
 NOISY = "import sys\nsys.stderr.write('\\r 10%|#   | 1/10 [00:01<00:09]\\r100%|####| 10/10 [00:10<00:00]\\n')"
 CHILD = "import subprocess\nchild = subprocess.Popen(['sleep', '300'], start_new_session=True)"
 PATHS = "import pathlib\nprint(pathlib.Path.cwd())\nreceipt.write()"
+SHELL = {"OMP_NUM_THREADS": "7", "OMP_THREAD_LIMIT": "1", "OPENBLAS_THREAD_TIMEOUT": "20", "MKL_DYNAMIC": "TRUE"}
+ASKED = """\
+import os
+told = [f"{name}={value}" for name, value in os.environ.items() if name.startswith(("OMP", "OPENBLAS", "MKL"))]
+print("asked:", *sorted(told))
+"""
 
 
 @pytest.fixture(scope="module")
@@ -62,11 +78,12 @@ def ran(tmp_path_factory, first_small):
     """
     own = tmp_path_factory.mktemp("ran")
     small = Small(shutil.copytree(first_small, own / "small"))
-    cells = [code(source) for source in (NOISY, "import warnings\nwarnings.warn('take care')", CHILD, PATHS)]
+    cells = [code(source) for source in (NOISY, "import warnings\nwarnings.warn('take care')", CHILD, PATHS, ASKED)]
     small.write_notebook(small.cells(*cells))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("REBUILT_CACHE", str(own / "cache"))
-        patch.delenv("OMP_NUM_THREADS", raising=False)
+        for name, value in SHELL.items():
+            patch.setenv(name, value)
         threads = schedules.Schedule(small.repository, small.repository.chapters, Options()).threads
         small.write(str(calibration.SCRIPT), CALIBRATION.format(threads=threads))
         outcomes, executed = pressed(small)
@@ -74,7 +91,8 @@ def ran(tmp_path_factory, first_small):
     receipt = json.loads((small.root / "_build/receipts/moving_mean.cpu.json").read_text())
     shown = json.dumps([cell.get("outputs") for cell in executed])
     notes = " ".join(outcomes[0].notes)
-    return SimpleNamespace(small=small, cache=own / "cache", cells=executed, receipt=receipt, shown=shown, notes=notes)
+    found = {"cells": executed, "receipt": receipt, "shown": shown, "notes": notes, "threads": threads}
+    return SimpleNamespace(small=small, cache=own / "cache", **found)
 
 
 @pytest.fixture
@@ -87,10 +105,38 @@ def copied(ran, tmp_path, monkeypatch):
 def test_a_notebook_runs_in_its_folder_and_leaves_a_whole_receipt(ran):
     assert "[1.5, 2.5, 3.5]" in ran.shown
     assert ran.receipt["metrics"]["mean_rate"]["value"] == 2100.0
-    assert 0.2 < ran.receipt["seconds"] < 120
+    assert 0.2 < ran.receipt["seconds"] < 120 and 0.2 < ran.receipt["processor_seconds"] < 240
     assert 2e7 < ran.receipt["peak_memory_bytes"] < 2e9
     assert not (ran.small.root / "_build/running").exists()
     assert nbformat.read(ran.small.notebook_path, as_version=4).cells[5].outputs == [], "the source stays clean"
+
+
+def test_the_press_s_threads_win_over_the_shell_s_of_which_nothing_is_left(ran):
+    asked = re.search(r"asked: ([\w= ]+)", ran.shown)[1].split()
+    one = str(ran.threads)
+    wanted = {
+        "MKL_NUM_THREADS": one,
+        "OMP_NUM_THREADS": one,
+        "OPENBLAS_NUM_THREADS": one,
+        "OPENBLAS_THREAD_TIMEOUT": "4",
+    }
+    assert dict(one.split("=") for one in asked) == wanted
+    assert ran.receipt["threads"] == ran.threads
+
+
+def test_the_threads_of_a_receipt_are_those_that_the_process_got(small):
+    takes = "import os\nos.environ['OMP_NUM_THREADS'] = '5'  # as a library would that was told otherwise"
+    small.write_notebook(small.cells(code(takes)))
+    pressed(small)
+    assert json.loads((small.root / "_build/receipts/moving_mean.cpu.json").read_text())["threads"] == 5
+
+
+def test_a_run_beside_others_is_not_taken_for_one_alone(ran, copied, monkeypatch):
+    monkeypatch.setattr(schedules, "cores", lambda: 2 * ran.threads)
+    assert pressed(copied, jobs=2)[0][0].state == "cached"
+    assert pressed(copied, jobs=1)[0][0].state == "fresh"
+    receipt = json.loads((copied.root / "_build/receipts/moving_mean.cpu.json").read_text())
+    assert receipt["threads"] == 2 * ran.threads
 
 
 def test_wrong_answers_are_gone_before_the_run(ran):
@@ -182,7 +228,8 @@ def test_a_kernel_that_does_not_start_has_its_own_limit(small, monkeypatch):
 
 
 def test_the_machine_s_speed_beside_the_run_is_kept_in_the_receipt(ran):
-    assert ran.receipt["calibration"] == {"before_s": 0.75, "after_s": 0.75, "unit_s": 0.5}
+    gains = {"gain_before": 1.5, "gain_after": 1.5}
+    assert ran.receipt["calibration"] == {"before_s": 0.75, "after_s": 0.75, "unit_s": 0.5} | gains
     assert calibration.slowness(ran.receipt["calibration"]) == 1.5
     assert "calibration" not in ran.notes
 
@@ -202,8 +249,27 @@ def test_other_work_beside_the_run_is_seen_and_its_own_is_not(tmp_path, monkeypa
     assert worker._other_seconds() - before == 2.0
 
 
+def test_the_worker_tells_what_others_took_and_what_it_took_itself(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    others, own, clock = iter([10.0, 13.0]), iter([1.0, 7.0]), iter([100.0, 104.0])
+    monkeypatch.setattr(worker.conditions, "look", lambda root, seconds: {})
+    monkeypatch.setattr(worker, "_papermill", lambda task, tell: None)
+    monkeypatch.setattr(worker, "_die_with_parent", lambda: None)
+    monkeypatch.setattr(worker, "_other_seconds", lambda: next(others))
+    monkeypatch.setattr(worker, "_own_seconds", lambda: next(own))
+    monkeypatch.setattr(worker, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    assert worker.execute({"root": "."}) == 0
+    told = map(json.loads, Path("events.jsonl").read_text().splitlines())
+    (done,) = [event for event in told if event["event"] == "done"]
+    assert done == {"event": "done", "seconds": 4.0, "busy_cores": 0.75, "processor_seconds": 6.0}
+
+
 def test_how_busy_the_machine_was_beside_the_run_is_in_the_receipt(ran):
     assert 0 <= ran.receipt["busy_cores"]["during"] <= 64
+    assert set(ran.receipt["busy_cores"]) == {"before", "after", "during"}
+    assert set(ran.receipt["steal"]) == {"before", "after", "during"}
+    assert all(share is None or 0 <= share <= 1 for share in ran.receipt["steal"].values())
+    assert set(ran.receipt["load"]) == {"before", "after"}
 
 
 def test_a_calibration_that_fails_is_told_and_stops_nothing(small):
@@ -211,7 +277,7 @@ def test_a_calibration_that_fails_is_told_and_stops_nothing(small):
     outcomes, _ = pressed(small)
     assert outcomes[0].state == "fresh" and "no budget can be held" in " ".join(outcomes[0].notes)
     receipt = json.loads((small.root / "_build/receipts/moving_mean.cpu.json").read_text())
-    assert "calibration" not in receipt and calibration.slowness(receipt.get("calibration")) is None
+    assert set(receipt["calibration"].values()) == {None} and calibration.slowness(receipt.get("calibration")) is None
 
 
 def test_what_a_notebook_leaves_running_is_ended_and_said(ran):
@@ -250,9 +316,10 @@ def test_interrupting_kills_the_children_and_the_next_run_goes_on(small, how):
     orphan = "import subprocess, time\nsubprocess.run('sleep 300 &', shell=True)\ntime.sleep(300)"
     small.write_notebook(small.cells(code(orphan)))
     command = [sys.executable, str(PRESS), "--root", str(small.root), "run"]
-    press = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    heard = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}  # a job in the background ignores it
+    press = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **heard)
     for _ in range(1200):
-        if "sleep" in [process.name() for process in marked(small)]:
+        if any(command.startswith("sleep ") for command in commands(small)):
             break
         time.sleep(0.05)
     with pytest.raises(PressError, match="another press is at work"):
@@ -270,7 +337,7 @@ def test_a_killed_press_takes_its_workers_with_it(small):
     command = [sys.executable, str(PRESS), "--root", str(small.root), "run"]
     press = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     for _ in range(1200):
-        if any("ipykernel" in " ".join(process.cmdline()) for process in marked(small)):
+        if any("ipykernel" in command for command in commands(small)):
             break
         time.sleep(0.05)
     press.kill()
@@ -301,13 +368,19 @@ def schedule(small, monkeypatch, needs, available):
 def test_as_many_run_at_once_as_have_two_cores_and_memory(small, monkeypatch):
     started, made = schedule(small, monkeypatch, [3, 3, 1, 1, 1], 5e9)
     assert started == ["copy0", "copy2"]
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
     assert made.threads == 2 and made.running[0]._environment()["OMP_NUM_THREADS"] == "2"
 
 
 def test_a_notebook_that_asks_for_more_than_there_is_still_gets_its_try(small, monkeypatch):
     assert schedule(small, monkeypatch, [64], 5e9)[0] == ["copy0"]
-    assert schedule(small, monkeypatch, [64], 5e9)[1].threads == 4
+
+
+def test_the_threads_of_a_notebook_do_not_depend_on_how_many_are_left_to_run(small, monkeypatch):
+    alone, many = (schedule(small, monkeypatch, needs, 5e9)[1] for needs in ([1], [1, 1, 1, 1]))
+    assert (alone.jobs, many.jobs) == (1, 2) and alone.threads == many.threads == 2
+    found = {asked: schedules.threads_each(Options(jobs=asked)) for asked in (0, 1, 2, 3, 9)}
+    assert found == {0: 2, 1: 4, 2: 2, 3: 1, 9: 1}
 
 
 def test_names_select_chapters(small):

@@ -63,6 +63,13 @@ def record(small):
     return json.loads(path.read_text()) if path.exists() else None
 
 
+def test_a_test_that_hangs_is_ended_named_and_traced(proved):
+    proved.write("checks/test_always.py", "import time\n\n\ndef test_hangs():\n    time.sleep(100)\n")
+    status, said = pressed(proved, "--timeout=1", "checks")
+    assert status == 1 and "test_always.py::test_hangs" in said and "Timeout" in said and "time.sleep(100)" in said
+    assert "timeout: 900" in pressed(proved, "checks", "--collect-only")[1]
+
+
 def test_a_slice_s_tests_are_measured_and_left_out_only_when_asked_and_unchanged(proved):
     status, said = pressed(proved)
     assert status == 0 and "2 passed" in said, said
@@ -70,6 +77,7 @@ def test_a_slice_s_tests_are_measured_and_left_out_only_when_asked_and_unchanged
     assert found["outcome"] == "passed" and found["tests"] == 1, "the slow one was not asked for"
     assert found["calibration"] == {"before_s": 1.0, "after_s": 1.0, "unit_s": 0.5}
     assert found["processes"] == min(2, suite.cores()) and 0.1 <= found["seconds"] < 10
+    assert found["processes"] == 1 or 0 < found["processor_seconds"] < 10
     (proved.root / "_build/tests/signals-moving_mean.json").unlink()
     status, said = pressed(proved, reuse=True)
     assert f"signals/moving_mean: left out, 1 passed here with the same key on {found['date']}" in said

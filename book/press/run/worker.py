@@ -14,8 +14,9 @@ from pathlib import Path
 
 import nbformat
 
-from . import calibration
+from . import conditions
 
+LOOK_SECONDS = 1.0  # at how busy the machine is, before and after; what is busy meanwhile is measured all along
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -23,9 +24,9 @@ def execute(task: dict) -> int:
     """Run the task's notebook from the scratch folder that holds it; the exit status.
 
     `task`: `root`, `cwd`, `parameters`, `cell_timeout`, `start_timeout`; the scratch folder holds `input.ipynb` and
-    receives `output.ipynb` and `events.jsonl`. Events: calibrated (before), kernel, cell …, done or failed, calibrated
-    (after); `done` says how long the notebook took, its kernel's start included, and how many cores other work
-    kept busy meanwhile.
+    receives `output.ipynb` and `events.jsonl`. Events: looked (before; see `conditions`), kernel, cell …, done or
+    failed, looked (after); `done` says how long the notebook took, its kernel's start included, on the clock
+    and on the processors, and how many cores other work kept busy meanwhile.
     """
     with Path("events.jsonl").open("a", encoding="utf-8") as events:
 
@@ -34,17 +35,18 @@ def execute(task: dict) -> int:
             events.flush()
 
         threading.Thread(target=_die_with_parent, daemon=True).start()
-        tell("calibrated", when="before", **calibration.measure(Path(task["root"])))
+        tell("looked", when="before", look=conditions.look(Path(task["root"]), LOOK_SECONDS))
         tell("kernel")
-        began, others = time.monotonic(), _other_seconds()
+        began, others, own = time.monotonic(), _other_seconds(), _own_seconds()
         try:
             _papermill(task, tell)
         except Exception as error:  # whatever went wrong, the press has to hear it
             tell("failed", **_facts(error))
             return 1
         seconds = time.monotonic() - began
-        tell("done", seconds=seconds, busy_cores=max(0.0, (_other_seconds() - others) / seconds))
-        tell("calibrated", when="after", **calibration.measure(Path(task["root"])))
+        busy, own = max(0.0, (_other_seconds() - others) / seconds), _own_seconds() - own
+        tell("done", seconds=seconds, busy_cores=busy, processor_seconds=own)
+        tell("looked", when="after", look=conditions.look(Path(task["root"]), LOOK_SECONDS))
     return 0
 
 
@@ -52,9 +54,13 @@ def _other_seconds() -> float:
     """Seconds of processor time that this machine has spent on anything but this process and its ended children."""
     import psutil
 
-    idle = ("idle", "iowait", "guest", "guest_nice")  # what guests took is counted under user
-    busy = sum(took for name, took in psutil.cpu_times()._asdict().items() if name not in idle)
-    return busy - sum(os.times()[:4])
+    busy = sum(took for name, took in psutil.cpu_times()._asdict().items() if name not in conditions.IDLE)
+    return busy - _own_seconds()
+
+
+def _own_seconds() -> float:
+    """Seconds of processor time of this process and its ended children."""
+    return sum(os.times()[:4])
 
 
 def _papermill(task: dict, tell) -> None:

@@ -80,7 +80,7 @@ def race_searches(
     print(found)
     for name, result in found.results.items():
         metric = f"search_{name.replace(', ', '_').replace(' ', '_')}_time"
-        receipt.record(metric, result.median_s, "s", repeats=rounds)
+        receipt.record(metric, result)
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -101,13 +101,11 @@ def main(argv: list[str] | None = None) -> None:
     names = list(made)
     race = bench.race(made, repeats=o.rounds, warmup=1, reference=names[-1])
     print(race)
-    rate = o.phrases / race.results["ours"].median_s
-    receipt.record("phrases_per_s", rate, "phrases/s", repeats=o.rounds, device=device.device())
+    rate, where = race.results["ours"], device.device()
+    receipt.record("phrases_per_s", rate, "phrases/s", count=o.phrases, device=where)
     if len(names) > 1:
         best = min(names[1:], key=lambda name: race.results[name].median_s)
-        times = [np.array(race.results[name].times_s) for name in ("ours", best)]
-        low, ratio, high = np.quantile(times[1] / times[0], (0.25, 0.5, 0.75))
-        receipt.record("encoder_speedup", ratio, "×", low, high, o.rounds)
+        receipt.record("encoder_speedup", bench.ratio(race.results[best], rate))
     race_searches(receipt, targets, ours, o.rounds)
     receipt.sizes(phrases=o.phrases, targets=len(targets))
     print(receipt.write(name="encoder"))

@@ -21,8 +21,8 @@ def naive(sizes, device):
 
 
 def broken(sizes, device):
-    """The same batches, but the vectors of each come down before the next begins"""
-    return _encoding(sizes, device, 1024, each=True)
+    """The chapter's batches, but each phrase's vector is fetched on its own"""
+    return _encoding(sizes, device, pe.GPU_TOKENS, each=True)
 
 
 def _encoding(sizes, device, tokens, each=False):
@@ -39,7 +39,7 @@ def _encoding(sizes, device, tokens, each=False):
         found = []
         for ids in batches:
             vectors = pe.pooled(encoder.through(encoder.embed(ids.to(device)), None), None)
-            found.append(vectors.cpu() if each else vectors)
+            found += [torch.stack([one.cpu() for one in vectors])] if each else [vectors]
         return torch.cat(found).cpu()
 
     return encode

@@ -1,24 +1,22 @@
 """The ladder on all anchors: what each step from counting words to a cross-encoder is worth, on
 anchors never trained on.
 
-    python study_patent_phrases.py --keep scores  # from the slice's folder; writes a receipt
-    python study_patent_phrases.py --anchors 40
+    make study CHAPTERS=language/patent_phrases STUDY=ladder
 
 Anchors are split once (70 % training, 10 % validation, 20 % test). All trained models share one
 recipe; nobody has searched for each one's best. Twice while training the validation part is
 judged, and the weights that were best there are kept; it also fits the line of the last step.
-The test part chooses nothing. Intervals draw whole anchors. Each model was trained once, with
-one seed: an interval holds the choice of anchors, not that of the seed. `--keep` names a folder
-for each model's scores, from which a run that was ended goes on, and for
-`pair_difference.safetensors`, which the page loads.
+The test part chooses nothing. Intervals draw whole anchors. Each model is trained once, with
+one seed: an interval holds the choice of anchors, not that of the seed. What an arm makes is
+called with pairs and returns their scores.
 """
 
-import argparse
 import copy
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pair_model as pm
@@ -27,39 +25,61 @@ import patent_pairs as pp
 import phrase_encoder as pe
 import rating_metrics as rm
 import torch
-from helpers import data, device, receipts
-from safetensors.torch import save_file
+from helpers import data, device
+from helpers.study import Arm, Job, Metric, Outcome, Part, Study
 
-TRAINED = {  # name: kind, with the context's title
-    "cross_context": ("cross-encoder", True),
-    "bi": ("bi-encoder", False),
-    "cross": ("cross-encoder", False),
-    "bi_context": ("bi-encoder", True),
-}
-GAINS = [(name, "zero_shot") for name in TRAINED]  # differences with an interval of their own
-GAINS += [("cross", "bi"), ("cross_context", "cross"), ("bi_context", "bi")]
-SHOWN = "cross_context"  # the page shows this one, from `pair_difference.safetensors`
 RECIPE = pt.Recipe(frozen=4, epochs=1, batch=32, rate=1e-4)
+WHOLE = RECIPE._replace(frozen=0, epochs=4, rate=5e-5)  # all layers, on a GPU; it never ran
+RECIPES = {"cpu": RECIPE, "gpu": WHOLE, "big": WHOLE}
 CHECKS = 2  # of the validation part, while training
 VALIDATION, TEST = 0.1, 0.2
+OVERLAPS = {"shared words": rm.token_jaccard, "shared trigrams": rm.ngram_jaccard}
 
 
-def recipe() -> pt.Recipe:
-    """How all models are trained: the upper layers on a CPU; all on a GPU, which never ran."""
-    full = RECIPE._replace(frozen=0, epochs=4, rate=5e-5)
-    return device.tier("auto").pick(cpu=RECIPE, gpu=full, big=full)
+class Thin(NamedTuple):
+    """What training changed, cut to matrices of this rank, as the page has it."""
+
+    rank: int
 
 
-def untrained(encoder: pe.Encoder, pairs: pp.Pairs) -> dict[str, np.ndarray]:
-    """Scores of the steps that need no training, by name."""
-    phrases = list(zip(pairs.anchor, pairs.target, strict=True))
-    return {
-        "words": np.array([rm.token_jaccard(*both) for both in phrases]),
-        "trigrams": np.array([rm.ngram_jaccard(*both) for both in phrases]),
-        "static": cosines(encoder, pairs, False, layers=0),
-        "zero_shot": cosines(encoder, pairs, False),
-        "zero_shot_context": cosines(encoder, pairs, True),
-    }
+class Asked(NamedTuple):
+    """The pairs that judge, and parts of them by name, as masks (N,)."""
+
+    pairs: pp.Pairs
+    slices: dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """Scores by a scorer that reads the context's title, or does not."""
+
+    scorer: pt.PairScorer
+    context: bool
+
+    def __call__(self, pairs: pp.Pairs) -> np.ndarray:
+        return pt.scores(self.scorer, pairs, self.context)
+
+
+@dataclass(frozen=True)
+class Listed:
+    """Scores where the rest of the raters' list may be seen."""
+
+    tuned: Tuned
+    encoder: pe.Encoder
+    line: np.ndarray | None = None
+
+    def features(self, pairs: pp.Pairs) -> np.ndarray:
+        vectors, others = pe.encode(pairs.target, self.encoder), pp.other_targets(pairs)
+        made = pt.with_other_targets(self.tuned(pairs).astype(float), vectors, others)
+        return np.column_stack([made, np.ones(len(made))])
+
+    def __call__(self, pairs: pp.Pairs) -> np.ndarray:
+        return self.features(pairs) @ self.line
+
+
+def overlaps(overlap: Callable[[str, str], float], pairs: pp.Pairs) -> np.ndarray:
+    """The overlap of each pair's phrases, (N,)."""
+    return np.array([overlap(*both) for both in zip(pairs.anchor, pairs.target, strict=True)])
 
 
 @torch.inference_mode()
@@ -110,143 +130,170 @@ def switch_agreement(pairs: pp.Pairs, predicted: np.ndarray) -> rm.Interval:
     return rm.share_interval(hits, pairs.anchor[low])
 
 
-def kept(path: Path | None, make: Callable[[], dict]) -> dict[str, np.ndarray]:
-    """The arrays that `make` returns, from the file where a run before has kept them."""
-    if path and path.is_file():
-        return dict(np.load(path))
-    found = make()
-    if path:
-        np.savez(path, **found)
-    return found
-
-
-def ladder(
-    parts: dict[str, pp.Pairs], keep: Path | None, only: list[str]
-) -> dict[str, np.ndarray]:
-    """Scores of the test pairs by each step, {name: (N,)}."""
-    encoder, at = pe.load(device.device()), keep or Path()
-    found = kept(keep and at / "untrained.npz", lambda: untrained(encoder, parts["test"]))
-    found["context_mean"] = by_context(parts["train"], parts["test"])
-    for name in only:
-        path, make = keep and at / f"{name}.npz", partial(trained, encoder, parts, name, keep)
-        scored = kept(path, make)
-        found[name] = scored["test"]
-        if name == SHOWN:
-            found[f"{name}_small"] = scored["small"]
-            found["other_targets"] = beside_others(encoder, parts, scored)
-        print(f"{name}: {rm.pearson(found[name], parts['test'].score):.3f}", flush=True)
-    if {"bi", SHOWN} <= found.keys():
-        found["mean_of_two"] = (found["bi"] + found[SHOWN]) / 2
-    return found
-
-
-def trained(
-    encoder: pe.Encoder, parts: dict[str, pp.Pairs], name: str, keep: Path | None
-) -> dict[str, np.ndarray]:
-    """Scores of validation and test by one trained model; of the shown one also by its file."""
-    (kind, context), frozen = TRAINED[name], recipe().frozen
-    made = {part: pt.texts(pairs, kind, context) for part, pairs in parts.items()}
-    states = {part: pt.States(encoder, one, frozen) for part, one in made.items()}
-    score = {part: parts[part].score for part in ("train", "validation")}
-    scorer = best_on_validation(pt.PairScorer(encoder, kind, frozen), made, states, score)
-    found = {p: pt.predict(scorer, states[p], made[p].uses) for p in ("validation", "test")}
-    if name == SHOWN:
-        thin = pm.difference(scorer, encoder)
-        small = pm.restored(encoder, thin, kind, frozen)
-        found["small"] = pt.predict(small, states["test"], made["test"].uses)
-        if keep:
-            save_file(thin, keep / "pair_difference.safetensors")
-    return found
-
-
 def best_on_validation(
-    scorer: pt.PairScorer,
-    made: dict[str, pt.Texts],
-    states: dict[str, pt.States],
-    score: dict[str, np.ndarray],
-) -> pt.PairScorer:
-    """The scorer trained, with the weights that were best on the validation part."""
-    checked, best = [], {}
+    tuned: Tuned, train: pp.Pairs, validation: pp.Pairs, recipe: pt.Recipe
+) -> Tuned:
+    """Trained, with the weights that were best on the validation part."""
+    scorer, parts, checked, best = tuned.scorer, (train, validation), [], {}
+    made = [pt.texts(pairs, scorer.kind, tuned.context) for pairs in parts]
+    states = [pt.States(scorer.encoder, one, scorer.frozen) for one in made]
 
     def told(share: float) -> None:
         if share * CHECKS < len(checked) + 1:
             return
-        found = pt.predict(scorer, states["validation"], made["validation"].uses)
-        checked.append(rm.pearson(found, score["validation"]))
+        found = pt.predict(scorer, states[1], made[1].uses)
+        checked.append(rm.pearson(found, validation.score))
         print(f"{share:.0%} of the steps: {checked[-1]:.3f} on validation", flush=True)
         if checked[-1] == max(checked):
             best.update(copy.deepcopy(scorer.state_dict()))
 
-    pt.train(scorer, states["train"], made["train"].uses, score["train"], recipe(), told)
+    pt.train(scorer, states[0], made[0].uses, train.score, recipe, told)
     scorer.load_state_dict(best)
-    return scorer
+    return tuned
 
 
-def beside_others(
-    encoder: pe.Encoder, parts: dict[str, pp.Pairs], scored: dict[str, np.ndarray]
-) -> np.ndarray:
-    """Scores of the test pairs where the rest of the raters' list may be seen; its line is
-    fitted on validation."""
-    features = {}
-    for part in ("validation", "test"):
-        vectors, others = pe.encode(parts[part].target, encoder), pp.other_targets(parts[part])
-        made = pt.with_other_targets(scored[part].astype(float), vectors, others)
-        features[part] = np.column_stack([made, np.ones(len(made))])
-    line = np.linalg.lstsq(features["validation"], parts["validation"].score, rcond=None)[0]
-    return features["test"] @ line
+def recipe_of(job: Job) -> pt.Recipe:
+    """How this machine trains: the upper layers on a CPU; all on a GPU."""
+    return device.tier("auto").pick(**job.arm.loss)._replace(seed=job.seed)
 
 
-def record(receipt: receipts.Receipt, found: dict, parts: dict) -> None:
-    """Correlations, gains, switches, calibration and slices, into the receipt."""
-    test, told = parts["test"], {}
-    for name, predicted in found.items():
-        told[f"{name}_pearson"] = rm.pearson_interval(predicted, test.score, test.anchor)
-        told[f"{name}_spearman"] = rm.Interval(rm.spearman(predicted, test.score), None, None)
-        if "context" in name:
-            told[f"{name}_switch"] = switch_agreement(test, predicted)
-    for name, base in GAINS:
-        if {name, base} <= found.keys():
-            gain = rm.gain_interval(found[name], found[base], test.score, test.anchor)
-            told[f"{name}_over_{base}"] = gain
-    for name, (value, low, high) in told.items():
-        unit = "share" if name.endswith("switch") else "r"
-        receipt.record(f"study_{name}", value, unit, low, high, device=device.device())
-    for name in TRAINED.keys() & found.keys():
-        mean, rated, count = rm.calibration(found[name], test.score).T
-        receipt.curve(f"study_calibration_{name}", predicted=mean, rated=rated, pairs=count)
-    masks = slices(test, parts["train"], found["words"]).values()
-    columns = {
-        name: [rm.pearson(found[name][mask], test.score[mask]) for mask in masks]
-        for name in sorted(found.keys() - {"words"})  # constant where no word is shared
-    }
-    receipt.curve("study_slices", pairs=[int(mask.sum()) for mask in masks], **columns)
-
-
-def main(argv: list[str] | None = None) -> None:
-    """Train, measure, write the receipt."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--anchors", type=int, help="so many anchors only, for a trial")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--only", nargs="*", default=list(TRAINED), choices=list(TRAINED))
-    parser.add_argument("--keep", type=Path)
-    o = parser.parse_args(argv)
-    torch.set_num_threads(o.threads)
-    receipt = receipts.start("patent_phrases", device.tier("auto"), threads=o.threads)
+def parts(seed: int, sizes: dict) -> dict[str, Part]:
+    """The same split for all seeds, by anchor; of so many anchors only, where `sizes` says."""
     pairs = pp.read(data.fetch("patent_phrases") / "train.csv")
-    pairs = pairs[np.isin(pairs.anchor, sorted(set(pairs.anchor))[: o.anchors])]
-    if o.keep:
-        o.keep.mkdir(parents=True, exist_ok=True)
+    names = np.random.default_rng(0).permutation(sorted(set(pairs.anchor)))
+    pairs = pairs[np.isin(pairs.anchor, names[: sizes.get("anchors")])]
     part = pp.split_by_anchor(pairs.anchor, TEST, VALIDATION)
-    parts = {name: pairs[part == name] for name in ("train", "validation", "test")}
-    found = ladder(parts, o.keep, o.only)
-    if lacking := TRAINED.keys() - set(o.only):
-        print(f"not recorded: the ladder lacks {', '.join(sorted(lacking))}")
-        return
-    record(receipt, found, parts)
-    sizes = {name: len(rows) for name, rows in parts.items()}
-    receipt.sizes(**sizes, epochs=recipe().epochs, frozen=recipe().frozen)
-    print(receipt.write(name="ladder"))
+    found = {name: pairs[part == name] for name in ("train", "validation", "test")}
+    masks = slices(found["test"], found["train"], overlaps(rm.token_jaccard, found["test"]))
+    given = {**found, "test": Asked(found["test"], masks)}
+    return {name: Part(given[name], rows.anchor.tolist()) for name, rows in found.items()}
 
 
-if __name__ == "__main__":
-    main()
+def begin(word: str, job: Job) -> object:
+    """What scores without training; a scorer of that kind; or the encoder itself."""
+    if word in OVERLAPS:
+        return partial(overlaps, OVERLAPS[word])
+    if word == "contexts":
+        return by_context
+    encoder = pe.load(device.device())
+    if word == "token embeddings":
+        return partial(cosines, encoder, context=False, layers=0)
+    if word == "encoder":
+        return encoder
+    frozen = recipe_of(job).frozen if job.arm.loss else pe.LAYERS
+    return Tuned(pt.PairScorer(encoder, word, frozen), job.arm.setting["context"])
+
+
+def fit(job: Job) -> Callable[[pp.Pairs], np.ndarray]:
+    """What an arm learns, by its loss; without one, a table of means."""
+    loss = job.arm.loss
+    if loss is None:
+        return partial(job.start, job.train)
+    if isinstance(loss, dict):
+        return best_on_validation(job.start, job.train, job.choice, recipe_of(job))
+    tuned, encoder = job.start
+    if isinstance(loss, Thin):
+        kept, old = pm.difference(tuned.scorer, encoder, loss.rank), tuned.scorer
+        return replace(tuned, scorer=pm.restored(encoder, kept, old.kind, old.frozen))
+    listed = Listed(tuned, encoder)
+    line = np.linalg.lstsq(listed.features(job.train), job.train.score, rcond=None)[0]
+    return replace(listed, line=line)
+
+
+def judge(made: Callable | tuple, asked: Asked, job: Job) -> dict:
+    """Correlations; as lists, what `told` needs. Of several models the mean of the scores."""
+    pairs, models = asked.pairs, made if isinstance(made, tuple) else (made,)
+    predicted = np.mean([one(pairs) for one in models], axis=0)
+    interval = rm.pearson_interval(predicted, pairs.score, pairs.anchor)
+    found = {"pearson": interval.value, "spearman": rm.spearman(predicted, pairs.score)}
+    found["interval"] = [*interval]
+    if job.arm.setting.get("context"):
+        found["switch"] = [*switch_agreement(pairs, predicted)]
+    found["calibration"] = rm.calibration(predicted, pairs.score).T.tolist()
+    found["pairs"] = [int(mask.sum()) for mask in asked.slices.values()]
+    found["slices"] = [within(predicted, pairs.score, one) for one in asked.slices.values()]
+    columns = {"predicted": predicted, "rated": pairs.score, "anchor": pairs.anchor}
+    return found | {name: column.tolist() for name, column in columns.items()}
+
+
+def within(predicted: np.ndarray, rated: np.ndarray, mask: np.ndarray) -> float | None:
+    """The correlation in a part; None where one side is constant there."""
+    sides = predicted[mask], rated[mask]
+    return rm.pearson(*sides) if all(len(set(one.tolist())) > 1 for one in sides) else None
+
+
+TITLE, PLAIN = {"context": True}, {"context": False}
+LEARN = {"train": "train", "choice": "validation", "loss": RECIPES}
+SHOWN = "cross_context"  # the page shows this one, from `pair_difference.safetensors`
+ARMS = {
+    "words": Arm(start="shared words"),
+    "trigrams": Arm(start="shared trigrams"),
+    "static": Arm(start="token embeddings"),
+    "context_mean": Arm(start="contexts", train="train", setting=TITLE),
+    "zero_shot": Arm(start="bi-encoder", setting=PLAIN),
+    "zero_shot_context": Arm(start="bi-encoder", setting=TITLE),
+    "bi": Arm(start="bi-encoder", setting=PLAIN, **LEARN),
+    "bi_context": Arm(start="bi-encoder", setting=TITLE, **LEARN),
+    "cross": Arm(start="cross-encoder", setting=PLAIN, **LEARN),
+    SHOWN: Arm(start="cross-encoder", setting=TITLE, **LEARN),
+    f"{SHOWN}_small": Arm(start=(SHOWN, "encoder"), loss=Thin(pm.RANK), setting=TITLE),
+    "other_targets": Arm(start=(SHOWN, "encoder"), train="validation", loss="least squares"),
+    "mean_of_two": Arm(start=("bi", SHOWN)),  # only the second reads the title
+}
+LEARNT = ("choice", "train", "loss")
+LEARNT += tuple(f"loss.{tier}.{key}" for tier in RECIPES for key in pt.Recipe._fields)
+DIFFERS = {
+    ("bi", "zero_shot"): LEARNT,
+    ("bi_context", "zero_shot"): (*LEARNT, "setting.context"),
+    ("cross", "zero_shot"): (*LEARNT, "start"),
+    (SHOWN, "zero_shot"): (*LEARNT, "start", "setting.context"),
+    ("cross", "bi"): ("start",),
+    (SHOWN, "cross"): ("setting.context",),
+    ("bi_context", "bi"): ("setting.context",),
+}
+GAINS = {
+    f"study_{one}_over_{other}": Outcome("pearson", one, other, differs)
+    for (one, other), differs in DIFFERS.items()
+}
+
+
+def told(receipt, found: dict) -> None:
+    """Record intervals over anchors, of correlations, gains and switches, and the curves."""
+    note = "95 % interval over anchors"
+    runs = {name: seeds[STUDY.seeds[0]]["test"] for name, seeds in found.items()}
+
+    def put(label: str, interval, unit: str) -> None:
+        value, low, high = map(float, interval)
+        how = {"note": note, "device": device.device(), "interval": "95 %"}
+        receipt.record(label, value, unit, low, high, **how)
+
+    for name, one in runs.items():
+        put(f"study_{name}_pearson", one["interval"], "r")
+        if "switch" in one:
+            put(f"study_{name}_switch", one["switch"], "share")
+        if ARMS[name].loss is RECIPES:
+            mean, rated, count = one["calibration"]
+            receipt.curve(f"study_calibration_{name}", predicted=mean, rated=rated, pairs=count)
+    for label, gain in GAINS.items():
+        one, other = runs[gain.arm], runs[gain.less]["predicted"]
+        sides = (np.array(each) for each in (one["predicted"], other, one["rated"]))
+        put(label, rm.gain_interval(*sides, one["anchor"]), "r")
+    whole = {name: one["slices"] for name, one in runs.items() if None not in one["slices"]}
+    receipt.curve("study_slices", pairs=runs[SHOWN]["pairs"], **dict(sorted(whole.items())))
+
+
+STUDY = Study(
+    notebook="patent_phrases",
+    name="ladder",
+    arms=ARMS,
+    seeds=(0,),
+    trial={"anchors": 60},
+    metrics={"pearson": Metric("r"), "spearman": Metric("r")},
+    parts=parts,
+    begin=begin,
+    fit=fit,
+    judge=judge,
+    outcomes=GAINS,
+    extra=told,
+    over="one seed",
+)

@@ -1,5 +1,7 @@
 """Phrases, their patents, contexts and candidates by hand-made corpora."""
 
+from collections import Counter
+
 import numpy as np
 import pair_generation as pg
 import patent_pairs as pp
@@ -77,3 +79,21 @@ def test_simulated_patents_hold_phrases_of_their_classes():
     }
     assert found <= set(pairs.anchor)
     assert {one for patent in made for one in patent.classes} == {"A01", "B02"}
+
+
+def test_half_of_a_patents_phrases_are_of_its_own_classes():
+    rows = [
+        {"id": str(n), "anchor": f"anchor {n:03d}", "target": "x", "context": c, "score": 1}
+        for n, c in enumerate(["A01", "B02", "C07", "D01"] * 40)
+    ]
+    pairs, common = pp.pairs(rows), 3
+    own = {c: set(pairs.anchor[pairs.context == c]) for c in set(pairs.context)}
+    said = []
+    for patent in pg.patents(pairs, 200, random(), common):
+        known = set().union(*(own[one] for one in patent.classes))
+        here = [phrase for text in patent.sentences for phrase in pg.phrases(text)]
+        said += [(phrase, phrase in known) for phrase in here]
+    shared = {one for one, _ in Counter(phrase for phrase, _ in said).most_common(common)}
+    told = [(phrase in shared, known) for phrase, known in said]
+    assert np.mean([one for one, _ in told]) == pytest.approx(0.5, abs=0.05)
+    assert all(known for one, known in told if not one)

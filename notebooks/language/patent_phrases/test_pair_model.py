@@ -94,6 +94,21 @@ def test_the_vocabulary_says_which_tokens_the_browser_has():
     assert lines[pe.UNKNOWN] == "[UNK]"
 
 
+def test_the_browser_has_the_tokens_of_all_titles_and_known_phrases(trained, pairs):
+    pytest.importorskip("onnxruntime")
+    _, scorer = trained
+    known = pp.Pairs(
+        *(getattr(pairs, name) for name in ("id", "anchor")),
+        np.array(["phthalocyanine"] * len(pairs)), pairs.context, pairs.score,
+    )  # fmt: skip
+    page = pm.live_page(scorer, pairs, [[0, 1]], known, "<p>words</p>")
+    lines = page.files["vocabulary.txt"].decode().split("\n")
+    wanted = {token for one in pe.token_ids([*pp.titles().values()]) for token in one}
+    assert wanted - set(pm.FREQUENT) - {101, 102}  # some are none of the frequent words
+    wanted |= set(pe.token_ids(["phthalocyanine"])[0])
+    assert all("\t" in lines[token] for token in wanted)
+
+
 def test_the_page_hands_its_files_to_the_press(trained, pairs):
     pytest.importorskip("onnxruntime")
     encoder, scorer = trained

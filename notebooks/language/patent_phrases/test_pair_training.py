@@ -129,6 +129,31 @@ def test_training_learns_and_moves_the_upper_layers_only(small, pairs, kind):
     assert all(name.startswith(("layers.2", "layers.3")) for name in moved)
 
 
+def test_the_loss_is_the_mean_squared_error(small, pairs):
+    before = pt.scores(pt.PairScorer(small, "bi-encoder", 3), pairs, False)
+    _, losses = pt.fine_tuned(small, pairs, "bi-encoder", False, pt.Recipe(3, 1, 36))
+    assert losses == [pytest.approx(((before - pairs.score) ** 2).mean(), rel=1e-4)]
+
+
+def test_the_rate_rises_for_a_tenth_of_the_steps_and_falls_to_zero(small, pairs, monkeypatch):
+    kept, rates = [], []
+    whole = pt._optimiser
+    monkeypatch.setattr(pt, "_optimiser", lambda *asked: kept.append(whole(*asked)) or kept[0])
+    scorer, made = pt.PairScorer(small, "bi-encoder", 3), pt.texts(pairs, "bi-encoder", False)
+
+    def told(share):
+        rates.append([group["lr"] for group in kept[0][0].param_groups])
+
+    states = pt.States(small, made, 3)
+    pt.train(
+        scorer, states, made.uses, pairs.score, pt.Recipe(3, 10, 9, 1e-3), told
+    )  # 40 steps
+    layers, last = np.array(rates).T  # after each step: that of the next
+    np.testing.assert_allclose(layers[:3], [5e-4, 7.5e-4, 1e-3])
+    np.testing.assert_allclose(layers[3:], 1e-3 * (36 - np.arange(37)) / 36, atol=1e-12)
+    np.testing.assert_allclose(last, 10 * layers)
+
+
 def test_the_same_seed_gives_the_same_losses(small, pairs):
     recipe = pt.Recipe(3, 2, 12, 1e-3, seed=5)
     runs = [pt.fine_tuned(small, pairs, "bi-encoder", False, recipe)[1] for _ in range(2)]

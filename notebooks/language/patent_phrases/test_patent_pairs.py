@@ -92,6 +92,18 @@ def test_all_pairs_of_an_anchor_are_in_one_part():
     }
 
 
+def test_anchors_are_drawn_by_the_seed():
+    anchors, drawn = many().anchor, []
+    for seed in range(20):
+        part = pp.split_by_anchor(anchors, test=0.2, validation=0.1, seed=seed)
+        again = pp.split_by_anchor(anchors, test=0.2, validation=0.1, seed=seed)
+        assert (part == again).all()
+        drawn += [{*anchors[part == name].tolist()} for name in ("test", "validation")]
+    for parts in (drawn[::2], drawn[1::2]):
+        times = [sum(one in held for held in parts) for one in set(anchors)]
+        assert max(times) < 12 and len(set().union(*parts)) > 10
+
+
 def test_a_random_split_parts_an_anchor():
     pairs = many()
     part = pp.split_at_random(len(pairs), 0.2)

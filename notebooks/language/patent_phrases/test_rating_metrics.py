@@ -113,6 +113,25 @@ def test_the_gain_is_what_the_better_one_has_more():
     assert rm.gain_interval(predicted, predicted, rated, anchors) == (0, 0, 0)
 
 
+def test_the_gains_interval_holds_95_per_cent_of_the_draws():
+    predicted, rated, anchors = pairs_of_anchors()
+    noisy = predicted + np.random.default_rng(5).standard_normal(len(rated))
+    random, names, drawn = np.random.default_rng(4), sorted(set(anchors)), []
+    of = {one: np.flatnonzero(anchors == one) for one in names}
+    for _ in range(2000):
+        rows = np.concatenate([of[one] for one in random.choice(names, len(names))])
+        both = [np.corrcoef(one[rows], rated[rows])[0, 1] for one in (predicted, noisy)]
+        drawn.append(both[0] - both[1])
+    found = rm.gain_interval(predicted, noisy, rated, anchors)
+    wanted = np.quantile(drawn, (0.025, 0.975))
+    assert (found.low, found.high) == pytest.approx(wanted, abs=0.1 * np.ptp(wanted))
+
+
+def test_calibration_groups_by_prediction_whatever_the_ratings():
+    table = rm.calibration([0.1, 0.2, 0.3, 0.4], [1, 0, 0.25, 0.5], bins=2)
+    assert table.tolist() == [[pytest.approx(0.15), 0.5, 2], [pytest.approx(0.35), 0.375, 2]]
+
+
 def test_a_share_is_drawn_by_anchors():
     hits, anchors = (
         np.repeat([0.0, 1.0] * 8, 10),

@@ -1,13 +1,48 @@
-"""What the study counts, without its trainings."""
+"""The ladder as it is declared: what each step learns from, reads, and is judged by."""
+
+import copy
+import csv
+from dataclasses import replace
 
 import numpy as np
+import pair_difference
+import pair_training as pt
 import patent_pairs as pp
 import phrase_encoder as pe
 import pytest
+import rating_metrics as rm
 import study_patent_phrases as study
 import torch
+from helpers import data, device, receipts
+from helpers.study import Job
+from press.study import hold, record
+from safetensors.torch import load_file
 
+torch.set_num_threads(1)
 ROW = {"anchor": "acid bath", "score": 0}
+LEARNT = ("train", "validation", study.RECIPES)
+ARMS = {  # starts; train, choice and loss; whether the title is read
+    "words": ("shared words", None, None),
+    "trigrams": ("shared trigrams", None, None),
+    "static": ("token embeddings", None, None),
+    "context_mean": ("contexts", ("train", None, None), True),
+    "zero_shot": ("bi-encoder", None, False),
+    "zero_shot_context": ("bi-encoder", None, True),
+    "bi": ("bi-encoder", LEARNT, False),
+    "bi_context": ("bi-encoder", LEARNT, True),
+    "cross": ("cross-encoder", LEARNT, False),
+    "cross_context": ("cross-encoder", LEARNT, True),
+    "cross_context_small": (("cross_context", "encoder"), (None, None, study.Thin(16)), True),
+    "other_targets": (
+        ("cross_context", "encoder"),
+        ("validation", None, "least squares"),
+        None,
+    ),  # fmt: skip
+    "mean_of_two": (("bi", "cross_context"), None, None),
+}
+GAINS = [("bi", "zero_shot"), ("bi_context", "zero_shot"), ("cross", "zero_shot")]
+GAINS += [("cross_context", "zero_shot"), ("cross", "bi"), ("cross_context", "cross")]
+GAINS += [("bi_context", "bi")]
 
 
 def made(rows):
@@ -18,18 +53,216 @@ def made(rows):
     )
 
 
+@pytest.fixture
+def file(tmp_path, monkeypatch):
+    """The pairs of a small train.csv, which `data.fetch` gives: 20 anchors of six pairs."""
+    words = ["acid", "gear", "lens", "paper", "water"]
+    rows = [
+        {"id": f"{a}-{t}-{c}", "anchor": f"{words[a % 5]} part {a}", "target": f"{one} {a}",
+         "context": c, "score": (a + t) % 5 / 4}
+        for a in range(20) for t, one in enumerate(words[:3]) for c in ("B08", "C07")
+    ]  # fmt: skip
+    with open(tmp_path / "train.csv", "w", newline="") as text:
+        writer = csv.DictWriter(text, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    monkeypatch.setattr(data, "fetch", lambda name: tmp_path)
+    return pp.read(tmp_path / "train.csv")
+
+
+@pytest.fixture
+def encoder(monkeypatch):
+    """Six small random layers, in place of the packaged ones."""
+    torch.manual_seed(0)
+    found = pe.Encoder(width=32, heads=4, inner=64, layers=6).eval()
+    monkeypatch.setattr(pe, "load", lambda where: copy.deepcopy(found))
+    return found
+
+
+def test_each_step_is_given_what_it_is_named_for(file):
+    seen = hold(study.STUDY)
+    assert set(seen) == {(name, 0) for name in ARMS} and study.STUDY.sizes == {}
+    part = pp.split_by_anchor(file.anchor, 0.2, 0.1)
+    ids = {name: file.id[part == name].tolist() for name in ("train", "validation", "test")}
+    assert [len(ids[name]) for name in ids] == [84, 12, 24]
+    for (name, seed), one in seen.items():
+        start, learns, title = ARMS[name]
+        starts = (start,) if isinstance(start, str) else start
+        given = tuple(("made", word, seed) if word in ARMS else word for word in starts)
+        given = given[0] if isinstance(start, str) else given
+        if learns:
+            train, choice, loss = learns
+            found = [None if data is None else data.id.tolist() for data in one.job[5:7]]
+            assert found == [ids.get(train), ids.get(choice)], name
+            assert one.job.arm.loss == loss and one.job.start == given
+            assert one.made == ("made", name, seed)
+        else:
+            assert one.made == given and one.job.train is one.job.choice is None
+        assert one.job.arm.setting.get("context") == title, name
+        assert one.tests["test"].pairs.id.tolist() == ids["test"]
+
+
+def test_the_recipe_on_a_cpu_is_the_pages(monkeypatch):
+    assert study.RECIPES["cpu"] == study.RECIPE == pt.Recipe(4, 1, 32, 1e-4, 0)
+    monkeypatch.setattr(device, "_state", type("State", (), {"tier": None}))
+    monkeypatch.setattr(device, "gpu", lambda: None)
+    job = Job("bi", study.ARMS["bi"], 7, {})
+    assert study.recipe_of(job) == study.RECIPE._replace(seed=7)
+
+
+def test_an_anchor_in_two_parts_is_seen(file, monkeypatch):
+    at_random = lambda anchors, *shares: pp.split_at_random(len(anchors), 0.2)  # noqa: E731
+    mixed = lambda *asked: np.where(np.arange(120) < 9, "validation", at_random(*asked))  # noqa: E731
+    monkeypatch.setattr(pp, "split_by_anchor", mixed)
+    with pytest.raises(ValueError, match="units, such as"):
+        hold(study.STUDY)
+
+
+def test_a_trial_draws_its_anchors(file):
+    found = study.parts(0, {"anchors": 10})
+    anchors = {anchor for part in found.values() for anchor in part.units}
+    assert len(anchors) == 10 and anchors != set(sorted(set(file.anchor))[:10])
+
+
+def test_the_recorded_parts_share_no_anchor():
+    try:
+        parts = study.STUDY.parts(0, study.STUDY.sizes)
+    except data.DataError as error:
+        pytest.skip(f"the data set cannot be had: {error}")
+    study.STUDY.apart(parts)
+    counted = {name: len(set(part.units)) for name, part in parts.items()}
+    assert counted == {"train": 513, "validation": 73, "test": 147}
+
+
+# What the steps compute
+
+
+def step(name, encoder=None):
+    """What an arm begins with."""
+    job = Job(name, study.ARMS[name], 0, {})
+    return study.begin(job.arm.start, job)
+
+
+def test_overlaps_are_of_the_pairs_two_phrases():
+    pairs = made([("acid tank", "B08", 0), ("bath", "B08", 1)])
+    assert step("words")(pairs) == pytest.approx([1 / 3, 1 / 2])
+    wanted = [rm.ngram_jaccard("acid bath", one) for one in ("acid tank", "bath")]
+    assert step("trigrams")(pairs).tolist() == wanted
+
+
+def test_zero_shot_is_the_cosine_of_the_bare_phrases_and_the_title_changes_it(encoder):
+    pairs = made([("acid tank", "B08", 0), ("gear", "C07", 1)])
+    vectors = [pe.encode(list(one), encoder) for one in (pairs.anchor, pairs.target)]
+    bare, titled = step("zero_shot")(pairs), step("zero_shot_context")(pairs)
+    np.testing.assert_allclose(bare, (vectors[0] * vectors[1]).sum(1), atol=1e-6)
+    other = made([("acid tank", "F16", 0), ("gear", "G02", 1)])
+    assert (step("zero_shot")(other) == bare).all()
+    assert (np.abs(step("zero_shot_context")(other) - titled) > 1e-4).all()
+
+
+def test_static_vectors_are_means_of_the_tokens_own_without_their_frame(encoder):
+    pairs = made([("acid", "B08", 0), ("gear wheel", "B08", 1)])
+    ids = [pe.token_ids([one])[0][1:-1] for one in ("acid bath", "acid", "gear wheel")]
+    first, *rest = (encoder.word.weight[one].mean(0) for one in ids)
+    wanted = [torch.cosine_similarity(first, one, dim=0).item() for one in rest]
+    np.testing.assert_allclose(step("static")(pairs), wanted, atol=1e-6)
+
+
+def test_models_begin_as_the_recipe_says_with_their_kind_and_title(encoder):
+    for name, kind, title in (
+        ("bi", "bi-encoder", False),
+        ("cross", "cross-encoder", False),
+        ("bi_context", "bi-encoder", True),
+        ("cross_context", "cross-encoder", True),
+    ):
+        found = step(name)
+        assert (found.scorer.kind, found.context, found.scorer.frozen) == (kind, title, 4)
+        moved = {n for n, one in found.scorer.encoder.named_parameters() if one.requires_grad}
+        assert moved and all(one.startswith(("layers.4", "layers.5")) for one in moved)
+    job = Job("other_targets", study.ARMS["other_targets"], 0, {})
+    assert isinstance(study.begin("encoder", job), pe.Encoder)
+
+
+def test_a_context_is_scored_by_its_training_mean():
+    train = made([("a", "B08", 0), ("b", "B08", 1), ("c", "C07", 1)])
+    test = made([("d", "B08", 0), ("e", "C07", 0), ("f", "A01", 0)])
+    job = Job("context_mean", study.ARMS["context_mean"], 0, {}, step("context_mean"), train)
+    assert study.fit(job)(test) == pytest.approx([0.5, 1, 2 / 3])
+
+
+def test_the_weights_that_were_best_on_validation_are_kept(encoder, monkeypatch):
+    train = made([("lye", "B08", 0), ("salt", "B08", 1), ("water", "C07", 0.5)])
+    choice = made([("soap", "B08", 1), ("gear", "C07", 0)])
+    judged, calls, asked, read, texts = iter([0.1, 0.9]), [], [], [], pt.texts
+
+    def fake(scorer, states, uses, score, recipe, told):
+        calls.append((len(uses), score.tolist(), recipe))
+        for number in (1, 2):
+            torch.nn.init.constant_(scorer.last.bias, -number)
+            told(number / 2)
+
+    def pearson(found, score):
+        asked.append((len(found), score.tolist()))
+        return next(judged)
+
+    monkeypatch.setattr(pt, "train", fake)
+    monkeypatch.setattr(rm, "pearson", pearson)
+    monkeypatch.setattr(pt, "texts", lambda *given: read.append(given[1:]) or texts(*given))
+    for name, wanted in (("bi", -2), ("cross_context", -1)):
+        job = Job(name, study.ARMS[name], 0, {}, step(name), train, choice)
+        found = study.fit(job)
+        assert found.scorer.last.bias.item() == wanted
+        judged = iter([0.9, 0.1])
+    assert calls == [(3, [0, 1, 0.5], study.RECIPE)] * 2
+    assert asked == [(2, [1, 0])] * 4
+    assert read == [("bi-encoder", False)] * 2 + [("cross-encoder", True)] * 2
+
+
+def test_the_small_file_is_the_tuned_scorers_difference(encoder, monkeypatch):
+    tuned, asked = step("cross_context"), []
+    torch.nn.init.constant_(tuned.scorer.last.bias, 0.25)
+    whole = study.pm.difference
+    monkeypatch.setattr(
+        study.pm, "difference", lambda *given: asked.append(given[2]) or whole(*given)
+    )
+    arm = study.ARMS["cross_context_small"]
+    found = study.fit(Job("cross_context_small", arm, 0, {}, (tuned, encoder)))
+    assert found.scorer is not tuned.scorer and found.context and asked == [16]
+    assert found.scorer.last.bias.item() == 0.25 and found.scorer.kind == "cross-encoder"
+
+
+def test_the_lists_line_is_fitted_without_the_tests_scores(monkeypatch):
+    known = made([(word, "B08", n % 5 / 4) for n, word in enumerate("abcdefgh")])
+    asked = known[np.arange(8)]
+    asked.score[:] = np.nan
+    vectors = np.random.default_rng(0).standard_normal((8, 3))
+    monkeypatch.setattr(pe, "encode", lambda phrases, encoder: vectors)
+    start = (lambda pairs: known.score * 2 - 1), None
+    job = Job("other_targets", study.ARMS["other_targets"], 0, {}, start, known)
+    assert study.fit(job)(asked) == pytest.approx(known.score)
+
+
+# Judging
+
+
 def test_the_slices_part_the_pairs_by_words_and_by_training():
     test = made([("acid", "B08", 0), ("lye", "B08", 1), ("water", "C07", 1)])
     train = made([("lye", "B08", 0), ("salt", "B08", 0)])
-    train = pp.Pairs(
-        train.id, np.array(["soap", "soap"]), train.target, train.context, train.score
-    )
+    soap = np.array(["soap", "soap"])
+    train = pp.Pairs(train.id, soap, train.target, train.context, train.score)
     found = study.slices(test, train, np.array([0.5, 0, 0]))
     assert found["a shared word"].tolist() == [True, False, False]
     assert (found["a shared word"] ^ found["no shared word"]).all()
     assert found["new target"].tolist() == [True, False, True]
     assert found["frequent context"].tolist() == [False, False, False]
     assert found["rare context"].all()
+
+
+def test_a_context_is_rare_where_training_has_few_of_its_pairs():
+    test = made([("acid", "B08", 0), ("lye", "B08", 1), ("water", "C07", 1), ("a", "F16", 0)])
+    train = made([("lye", "C07", 0), ("salt", "C07", 0), ("tin", "F16", 0)])
+    found = study.slices(test, train, np.zeros(4))
+    assert found["frequent context"].tolist() == [False, False, True, True]
 
 
 def test_agreement_counts_pairs_that_move_the_raters_way():
@@ -44,56 +277,85 @@ def test_agreement_counts_pairs_that_move_the_raters_way():
         assert study.switch_agreement(pairs, np.array(scores * 2)).value == wanted
 
 
-def test_a_context_is_scored_by_its_training_mean():
-    train = made([("a", "B08", 0), ("b", "B08", 1), ("c", "C07", 1)])
-    test = made([("d", "B08", 0), ("e", "C07", 0), ("f", "A01", 0)])
-    assert study.by_context(train, test) == pytest.approx([0.5, 1, 2 / 3])
+def asked(count=24):
+    random = np.random.default_rng(1)
+    rows = [(f"t{n // 2}", ("B08", "C07")[n % 2], n * 7 % 5 / 4) for n in range(count)]
+    pairs = made(rows)
+    pairs = replace(pairs, anchor=np.repeat(["a", "b", "c", "d"], count // 4))
+    masks = {"all": np.ones(count, bool), "alike": pairs.score == 0.5}
+    return study.Asked(pairs, masks), random.random((2, count))
 
 
-def test_the_weights_that_were_best_on_validation_are_kept(monkeypatch):
-    pairs = made([("lye", "B08", 0), ("salt", "B08", 1), ("water", "C07", 0.5)])
-    judged = iter([0.1, 0.9])
-
-    def train(scorer, states, uses, score, recipe, told):
-        for step in (1, 2):
-            torch.nn.init.constant_(scorer.last.bias, -step)
-            told(step / 2)
-
-    monkeypatch.setattr(study.pt, "train", train)
-    monkeypatch.setattr(study.rm, "pearson", lambda *both: next(judged))
-    torch.manual_seed(0)
-    encoder = pe.Encoder(width=32, heads=4, inner=64, layers=5)
-    texts = {"train": study.pt.texts(pairs, "bi-encoder", True)}
-    texts["validation"] = texts["train"]  # and no test part, which chooses nothing
-    states = {part: study.pt.States(encoder, one, 4) for part, one in texts.items()}
-    score = dict.fromkeys(texts, pairs.score)
-    for wanted in (-2, -1):
-        scorer = study.pt.PairScorer(encoder, "bi-encoder", 4)
-        study.best_on_validation(scorer, texts, states, score)
-        assert scorer.last.bias.item() == wanted
-        judged = iter([0.9, 0.1])
+def test_a_step_is_judged_by_its_own_scores_against_the_ratings():
+    test, (one, other) = asked()
+    rated, anchor = test.pairs.score, test.pairs.anchor
+    job = Job("bi_context", study.ARMS["bi_context"], 0, {}, test="test")
+    found = study.judge(lambda pairs: one, test, job)
+    interval = rm.pearson_interval(one, rated, anchor)
+    assert (found["pearson"], found["interval"]) == (interval.value, list(interval))
+    assert found["spearman"] == rm.spearman(one, rated)
+    assert found["switch"] == list(study.switch_agreement(test.pairs, one))
+    assert found["slices"] == [interval.value, None]  # where all are rated alike: none
+    assert found["pairs"] == [24, int((rated == 0.5).sum())]
+    assert np.array(found["calibration"]).T.tolist() == rm.calibration(one, rated).tolist()
+    assert (found["predicted"], found["rated"]) == (one.tolist(), rated.tolist())
+    assert found["anchor"] == anchor.tolist()
+    job = Job("mean_of_two", study.ARMS["mean_of_two"], 0, {}, test="test")
+    found = study.judge((lambda pairs: one, lambda pairs: other), test, job)
+    assert found["predicted"] == pytest.approx((one + other) / 2) and "switch" not in found
 
 
-def test_the_lists_line_is_fitted_without_the_tests_scores(monkeypatch):
-    known = made([(word, "B08", n % 5 / 4) for n, word in enumerate("abcdefgh")])
-    asked = known[np.arange(8)]
-    asked.score[:] = np.nan
-    vectors = np.random.default_rng(0).standard_normal((8, 3))
-    monkeypatch.setattr(study.pe, "encode", lambda phrases, encoder: vectors)
-    scored = dict.fromkeys(("validation", "test"), known.score * 2 - 1)
-    parts = {"validation": known, "test": asked}
-    assert study.beside_others(None, parts, scored) == pytest.approx(known.score)
+def test_gains_are_drawn_by_anchors_and_go_the_named_way():
+    test, found, random = asked(40)[0], {}, np.random.default_rng(2)
+    said = {name: test.pairs.score + random.normal(0, 0.4, 40) for name in ARMS}
+    for name in ARMS:
+        job = Job(name, study.ARMS[name], 0, {}, test="test")
+        told = study.judge(lambda pairs, name=name: said[name], test, job)
+        told["slices"] = [0.5, None if name == "words" else 0.25]
+        found[name] = {0: {"test": told}}
+    receipt = receipts.start("patent_phrases", "cpu")
+    record(study.STUDY, receipt, found)
+    rated, anchor = test.pairs.score, test.pairs.anchor
+    for one, less in GAINS:
+        kept = receipt.metrics[f"study_{one}_over_{less}"]
+        wanted = rm.gain_interval(said[one], said[less], rated, anchor)
+        assert (kept["value"], kept["low"], kept["high"]) == pytest.approx(wanted)
+        assert kept["unit"] == "r" and "95 %" in kept["note"]
+    for name in ARMS:
+        kept = receipt.metrics[f"study_{name}_pearson"]
+        wanted = rm.pearson_interval(said[name], rated, anchor)
+        assert (kept["value"], kept["low"], kept["high"]) == pytest.approx(wanted)
+        assert receipt.metrics[f"study_{name}_spearman"]["value"] == pytest.approx(
+            rm.spearman(said[name], rated)
+        )
+    titled = {f"study_{name}_switch" for name, (*_, title) in ARMS.items() if title}
+    assert {name for name in receipt.metrics if name.endswith("_switch")} == titled
+    trained = {f"study_calibration_{name}" for name, arm in ARMS.items() if arm[1] == LEARNT}
+    assert set(receipt.curves) == {*trained, "study_slices"}
+    curve = receipt.curves["study_calibration_bi"]
+    mean, by_raters, count = rm.calibration(said["bi"], rated).T.tolist()
+    assert curve == {"predicted": mean, "rated": by_raters, "pairs": count}
+    assert set(receipt.curves["study_slices"]) == {"pairs", *ARMS} - {"words"}
+    assert receipt.curves["study_slices"]["bi"] == [0.5, 0.25]
 
 
-def test_a_ladder_that_lacks_a_model_is_not_recorded(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(study, "ladder", lambda *rest: {})
-    monkeypatch.setattr(study, "record", lambda *rest: pytest.fail("recorded"))
-    study.main(["--only", "bi", "--anchors", "12"])
-    assert "lacks" in capsys.readouterr().out
+def test_the_page_gets_the_difference_of_the_cross_encoder_that_reads_titles(
+    file, encoder, tmp_path, monkeypatch
+):
+    jobs = []
 
+    def fit(job):
+        jobs.append(job)
+        torch.nn.init.constant_(job.start.scorer.last.bias, len(jobs))
+        return job.start
 
-def test_what_was_kept_is_not_made_again(tmp_path):
-    first = study.kept(tmp_path / "a.npz", lambda: {"x": np.arange(3)})
-    again = study.kept(tmp_path / "a.npz", lambda: {"x": np.arange(4)})
-    assert first["x"].tolist() == again["x"].tolist() == [0, 1, 2]
-    assert study.kept(None, lambda: {"x": np.arange(4)})["x"].tolist() == [0, 1, 2, 3]
+    small = replace(study.STUDY.small(), fit=fit)
+    monkeypatch.setattr(pair_difference, "STUDY", small)
+    pair_difference.write(tmp_path / "d.safetensors")
+    kept = {name: one.item() for name, one in load_file(tmp_path / "d.safetensors").items()}
+    assert kept == {"last.weight": 1, "last.bias": 1}
+    ours, studys = jobs[0], hold(study.STUDY)["cross_context", 0].job
+    assert (ours.start.scorer.kind, ours.start.context) == ("cross-encoder", True)
+    assert (ours.name, ours.arm, ours.seed) == (studys.name, studys.arm, studys.seed)
+    for one, other in zip(ours[5:7], studys[5:7], strict=True):
+        assert one.id.tolist() == other.id.tolist()

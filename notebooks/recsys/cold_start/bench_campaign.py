@@ -21,7 +21,7 @@ import campaign_server
 import click_world
 import numpy as np
 import torch
-from helpers import check, device, receipts
+from helpers import bench, check, device, receipts
 
 CLIENTS, EVENTS, SECONDS = (1, 4), 100_000, 3.0
 FIELDS = {"Items": {"ITEM_ID": "string", "GENRES": "string", "CREATION_TIMESTAMP": "long"}}
@@ -119,12 +119,11 @@ def loaded(pool, clients, *asked, meanwhile=lambda: None):
 
 
 def keep(receipt, name, rows):
-    """Record the median of the rounds, with its quartiles where there are four or more."""
+    """Record the median of the rounds, with its interval."""
     for at, (end, unit) in enumerate((("rate", "answers/s"), ("p50", "s"), ("p99", "s"))):
-        low, middle, high = np.quantile([row[at] for row in rows], (0.25, 0.5, 0.75))
-        spread = (low, high) if len(rows) >= 4 else (None, None)
-        receipt.record(f"{name}_{end}", middle, unit, *spread, len(rows))
-        print(f"{name}_{end}: {middle:.4g} {unit}", flush=True)
+        found = bench.spread(row[at] for row in rows)
+        receipt.record(f"{name}_{end}", found, unit)
+        print(f"{name}_{end}: {found.median:.4g} {unit}", flush=True)
 
 
 def main(argv=None):
@@ -166,9 +165,9 @@ def measure(receipt, folder, world, log, rounds):
             rows.append(loaded(pool, most, *asked, 800.0, stop, meanwhile=updated))
             stop.unlink()
         keep(receipt, "answers_update", rows)
-        seconds = float(np.median(took))
-        receipt.record("update_time", seconds, "s", repeats=len(took))
-        print(f"an UPDATE with {EVENTS} events: {seconds:.1f} s", flush=True)
+        seconds = bench.spread(took)
+        receipt.record("update_time", seconds, "s")
+        print(f"an UPDATE with {EVENTS} events: {seconds.median:.1f} s", flush=True)
 
 
 if __name__ == "__main__":

@@ -128,11 +128,8 @@ def record(receipt, race, threads, clicks, samples):
         receipt.record(
             f"recbole_{name}_rate_{threads}", theirs, "clicks/s", count=samples, note=note
         )
-        pairs = zip(theirs.times_s, mine.times_s, strict=True)
-        ratios = [one / own * clicks / samples for one, own in pairs]
-        low, middle, high = np.quantile(ratios, (0.25, 0.5, 0.75))
-        spread = middle, "×", low, high, len(ratios), note
-        receipt.record(f"training_speedup_{name}_{threads}", *spread)
+        gain = bench.ratio(theirs, mine, clicks / samples)
+        receipt.record(f"training_speedup_{name}_{threads}", gain, note=note)
 
 
 if __name__ == "__main__":

@@ -104,14 +104,13 @@ class Outcome:
 def run(world, log, model, policy, genres_IG=None, days=8, visits=50, recipe=None):
     """The Outcome of one policy over `days` days with `visits` users an hour.
 
-    The world remembers clicks: give each run its own copy. `model` was fitted to `log`, from
-    `genres_IG`, the catalogue as the policy sees it (default: the world's own).
+    The world remembers clicks: give each run its own copy. `model` was fitted to `log`, as the
+    policy sees it (see `without_impressions`), from `genres_IG`, the catalogue as the policy
+    sees it (default: the world's own).
     """
     recipe = recipe or Recipe()
     genres = world.genres_IG if genres_IG is None else genres_IG
     model = Model(model.net, model.known, model.state_UP.clone())
-    if not policy.impressions:
-        log = without_impressions(log, world)
     popular = Popularity(log, model.net) if policy.kind == "popular" else None
     tally, fresh, waiting = _Tally(world), [], []
     for hour in range(int(days * DAY)):

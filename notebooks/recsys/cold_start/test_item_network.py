@@ -1,5 +1,7 @@
 """The network, its training, and what is not known of each item."""
 
+from dataclasses import replace
+
 import click_world
 import item_network
 import pytest
@@ -87,6 +89,13 @@ def test_training_learns_places_and_uses_the_last_list():
     changed.clicks_SK[-1] = ~changed.clicks_SK[-1]
     other = item_network.train(changed, world.genres_IG, 40, recipe)
     assert not torch.equal(net.offset_IP, other.offset_IP)
+
+
+def test_the_prior_holds_the_offsets_near_the_tower(fitted):
+    world, log, net, recipe, _ = fitted
+    tight = replace(recipe, offset_sd=0.01, bias_sd=0.01)
+    held = item_network.train(log, world.genres_IG, world.users, tight).offset_IP
+    assert held.std() < 0.5 * net.offset_IP.std()
 
 
 def test_training_twice_gives_the_same_and_leaves_torchs_seed_alone(fitted):

@@ -280,6 +280,33 @@ def test_an_update_takes_in_new_items_and_events_while_answers_go_on(shop):
     assert told["solutionVersionArn"] == arn
 
 
+def test_an_update_reads_only_what_came_since_its_parent(shop, monkeypatch):
+    jobs, write = [], recommender_service.write_job
+
+    def kept(folder, events, **more):
+        jobs.append([(event.user, event.item) for event in events])
+        assert more["weight"] == 0.3
+        write(folder, events, **more)
+
+    monkeypatch.setattr(recommender_service, "write_job", kept)
+    for item in ("i5", "i6"):
+        event = {"eventType": "click", "sentAt": time.time(), "itemId": item}
+        shop.put(shop.tracking, "u9", event)
+        made, _ = shop.wait(shop.train(shop.solution, "UPDATE"))
+        assert made["status"] == "ACTIVE"
+    assert jobs[0][-1] == ("u9", "i5") and jobs[1] == [("u9", "i6")]
+
+
+def test_a_campaign_explores_at_the_article_s_weight_where_none_is_given(shop):
+    made = shop.control.create_campaign(name="plain", solutionVersionArn=shop.version)
+    told = shop.control.describe_campaign(campaignArn=made["campaignArn"])["campaign"]
+    found = told["campaignConfig"]["itemExplorationConfig"]
+    assert (float(found["explorationWeight"]), float(found["explorationItemAgeCutOff"])) == (
+        0.3,
+        30,
+    )
+
+
 def test_similar_items_and_ranking_have_recipes_of_their_own(shop):
     made = {}
     for name in ("similar-items", "personalized-ranking"):

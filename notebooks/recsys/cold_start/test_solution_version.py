@@ -146,6 +146,22 @@ def test_full_training_reads_everything_and_keeps_cold_items(made):
     assert set(version.metrics) == {"mrr_at_25", "precision_at_10", "coverage"}
 
 
+def test_offline_metrics_are_of_a_network_that_never_saw_the_tested_users(made, monkeypatch):
+    events, items, _ = made
+    logs, asked, train = [], [], sv.item_network.train
+    monkeypatch.setattr(
+        sv.item_network, "train", lambda log, *told: logs.append(log) or train(log, *told)
+    )
+    monkeypatch.setattr(sv, "offline_metrics", lambda *told, **_: asked.append(told) or {})
+    version = sv.full(events, items, sv.replace(RECIPE, steps=1), weight=0.3)
+    (net, _, log, tested, weight, _), (rest, whole) = asked[0], logs
+    assert weight == 0.3 and tested.sum() == 9 and net is not version.net
+    assert set(rest.user_S.tolist()) == set(log.user_S.tolist()) - set(
+        tested.nonzero()[:, 0].tolist()
+    )
+    assert len(whole) == len(log) > len(rest)
+
+
 def test_an_update_keeps_the_network_and_takes_in_items_and_events(made):
     _, items, version = made
     more = items | {"new": {"GENRES": "g1", "CREATION_TIMESTAMP": None}}
@@ -206,6 +222,38 @@ def test_a_file_gives_the_same_answers_and_runs_no_code(made, tmp_path):
     (tmp_path / "bad.pt").write_bytes(pickle.dumps(print))
     with pytest.raises(Exception, match="."):
         sv.load(tmp_path / "bad.pt")
+
+
+def test_a_version_that_cannot_be_written_whole_leaves_the_old_one(made, tmp_path, monkeypatch):
+    _, _, version = made
+    path = tmp_path / "v.pt"
+    sv.save(version, path)
+
+    def torn(_, where):
+        with open(where, "wb") as file:
+            file.write(b"half")
+        raise OSError("no space left")
+
+    monkeypatch.setattr(sv.torch, "save", torn)
+    with pytest.raises(OSError, match="no space"):
+        sv.save(sv.replace(version, latest=0.0), path)
+    assert sv.load(path).latest == version.latest
+
+
+def test_similar_items_point_the_same_way_whatever_their_bias(made):
+    _, _, version = made
+    mean = torch.zeros_like(version.known.mean_IP)
+    mean[:, 0] = -1.0
+    for item, vector, bias in (
+        ("i1", (1.0, 0.0), 5.0),
+        ("i2", (2.0, 0.0), -5.0),
+        ("i3", (1.0, 1.0), 5.0),
+    ):
+        mean[version.at[item], :2], mean[version.at[item], -1] = torch.tensor(vector), bias
+    known = sv.replace(version.known, mean_IP=mean)
+    found = sv.similar(sv.replace(version, known=known), "i1", 2)
+    assert [item for item, _ in found] == ["i2", "i3"]
+    assert [score for _, score in found] == pytest.approx([1, 0.5**0.5])
 
 
 def test_too_few_events_or_none_of_the_type_are_refused(made):

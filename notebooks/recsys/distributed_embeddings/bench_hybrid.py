@@ -1,19 +1,15 @@
 """The race: a training step of DLRM, its tables spread by our layer, by torchrec, or copied by
 plain data parallelism.
 
-    python -m bench_hybrid               # two processes, 20 rounds; a receipt
+    python -m bench_hybrid               # two processes, 20 rounds; a receipt of each size
 
-All train the same model from the same weights on the same samples with plain SGD; after three
-steps the weights are held against one process's, relative to their way. A control separates
-placing from merging: our layer with all tables copied looks them up merged and averages them as
-DDP does. torchrec comes with its planner and its fused optimiser, ids of 64 bits as it wants
-them, and no pipelined loop; where it is not installed, it is left out (1.9 does not load beside
-torch 2.13). What the page's processes do stands here, too, each with the `state` of a `crew`.
+All train the same model from the same weights on the same samples; after three steps weights
+are held against one process's. A control separates placing from merging: our layer with all
+tables copied. torchrec comes with its planner and fused optimiser, where it is installed.
 """
 
 import argparse
 import importlib.util
-import statistics
 from unittest import mock
 
 import torch
@@ -28,7 +24,11 @@ from placement import plan
 from synthetic_models import DLRM_TERABYTE
 from torch.nn.parallel import DistributedDataParallel
 
-RATE, FACTOR, FEW = 0.1, 2_000, 2**13
+RATE, FEW = 0.1, 2**13
+FACTORS = (
+    2_000,
+    20_000,
+)  # what divides the log's rows: tables that are large beside the network, and small
 HYBRID, COPIED, PEER = "ours, hybrid", "ours, all copied", "torchrec"
 PEERS = [PEER] * bool(importlib.util.find_spec("torchrec"))
 SPARSE, DENSE = "DDP, sparse gradients", "DDP, dense gradients"
@@ -47,9 +47,7 @@ def load(state, rows, batch, steps):
 
 
 def spread(rows, devices, copied=FEW):
-    """The plan of the race: copies of small tables, which so send nothing and add up their many
-    gradients before they round a weight; the others by memory.
-    """
+    """Copies of small tables, which add up gradients before they round; others by memory."""
     shapes = [(n, SMALL.width) for n in rows]
     return plan(shapes, devices, "memory_balanced", replicate_threshold=copied)
 
@@ -184,9 +182,7 @@ def whole_tables(state, name):
 
 
 def proof(state, shapes, options, whole, bags, rate=0.1, steps=3, scaled=True):
-    """(first vectors of this process's samples, tables after so many steps) in float64.
-
-    The loss of a process is the mean over its samples of the sine of all vectors' sum. With
+    """(first vectors of this process's samples, tables after so many steps) in float64; with
     `scaled=False` the gradients of tables stay sums over processes: the mistake, to look at.
     """
     rank, size = world()
@@ -206,9 +202,7 @@ def proof(state, shapes, options, whole, bags, rate=0.1, steps=3, scaled=True):
 
 
 def counted(state, name):
-    """({exchange: bytes to each process}, bytes that the kernel says were written) in one step
-    of the hybrid.
-    """
+    """({exchange: bytes to each process}, bytes the kernel says were written) in one step."""
     tables = state[name][2].tables
     tables.traffic.clear()
     dist.barrier()
@@ -242,22 +236,31 @@ def _apart(some, others):
 
 
 def main(argv=None):
-    """Race at this machine's size and write the receipt."""
+    """Race at this machine's sizes and write the receipts."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--threads", type=int, default=device.cores(), help="processes")
+    most = max(2, min(device.cores(), 8))
+    parser.add_argument("--threads", type=int, default=most, help="processes, from two up")
     parser.add_argument("--batch", type=int, default=4096, help="samples of a step, of all")
-    parser.add_argument("--factor", type=int, default=FACTOR, help="divides the log's rows")
+    parser.add_argument("--factor", type=int, help="divides the log's rows; default: two sizes")
     args = parser.parse_args(argv)
+    if args.threads < 2:
+        parser.error("--threads are the processes of the race: at least two are needed")
+    for factor in [args.factor] if args.factor else FACTORS:
+        race_at(factor, args)
+
+
+def race_at(factor, args):
+    """None; races at one size of the tables and writes its receipt."""
     tier, cards = device.tier(), torch.cuda.device_count()
-    size = cards if cards > 1 else max(2, min(args.threads, 8))
+    size = cards if cards > 1 else args.threads
     receipt = receipts.start("distributed_embeddings", tier, size)
-    rows = shrunk_rows(DLRM_TERABYTE, args.factor)
+    rows = shrunk_rows(DLRM_TERABYTE, factor)
     receipt.sizes(processes=size, batch=args.batch, all_rows=sum(rows), width=SMALL.width)
     names = [HYBRID, COPIED, SPARSE, DENSE, *PEERS]
     with (
         Crew(size, 300, 300, gpus=cards > 1) as crew,
-        Crew(1, 300, 300, threads=device.cores()) as alone,
+        Crew(1, 300, 300, threads=args.threads) as alone,
         Crew(1, 300, 300) as thread,
     ):
         for one in (crew, alone, thread):
@@ -273,7 +276,7 @@ def main(argv=None):
     print(race)
     for name, (loss, weights) in equal.items():
         print(f"{name}: losses within {loss:.2g}, weights within {weights:.1%} of their way")
-    other = f"_{args.factor}" * (args.factor != FACTOR)
+    other = f"_{factor}" * (factor != FACTORS[0])
     record(receipt, race, args.batch, cards > 1, f"race{other}_")
     print(receipt.write(name=f"hybrid{other}"))
 
@@ -287,12 +290,10 @@ def record(receipt, race, batch, gpus, prefix="race_"):
         if name != HYBRID:
             told = "ours over it, round by round: above 1 it is faster"
             receipt.record(f"{stem}_ratio", race.ratios[name], note=told)
-    ours = race.results[HYBRID].times_s
+    ours = race.results[HYBRID]
     for metric, some in GAINS.items() if gpus else ():
         name = min(some, key=lambda one: race.results[one].median_s)
-        pairs = zip(race.results[name].times_s, ours, strict=True)
-        low, middle, high = statistics.quantiles([a / b for a, b in pairs], n=4)
-        receipt.record(metric, middle, "×", low, high, len(ours), device="cuda")
+        receipt.record(metric, bench.ratio(race.results[name], ours), device="cuda")
 
 
 if __name__ == "__main__":

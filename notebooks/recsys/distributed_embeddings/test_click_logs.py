@@ -80,6 +80,23 @@ def test_clicks_have_their_true_chances():
         assert abs(rate - chance) < 4 * (0.25 / inside.sum()) ** 0.5
 
 
+@pytest.mark.parametrize(("pairs", "added"), [(6, True), (0, False)])
+def test_pairs_of_tables_interact_beyond_their_own_effects(pairs, added):
+    clicks = World((3,) * 26, pairs=pairs).draw(2_000)  # ids are 1 or 2
+    plain = torch.cat([clicks.numbers, clicks.ids.T == 1, torch.ones(2_000, 1)], 1).double()
+    logits = clicks.chances.logit()[:, None]
+    rest = logits - plain @ torch.linalg.lstsq(plain, logits).solution
+    assert bool(rest.std() > 0.05) == added and bool(rest.std() < 1e-4) != added
+
+
+def test_models_look_up_as_many_ids_as_the_article_s():
+    ids = {name: (len(model.hot), sum(model.hot)) for name, model in MODELS.items()}
+    assert ids == {
+        "Tiny": (58, 85), "Small": (116, 377), "Medium": (337, 1_611),
+        "Large": (669, 6_312), "Jumbo": (1_097, 16_022), "Colossal": (2_153, 47_302),
+    }  # fmt: skip
+
+
 def test_auc_of_known_orders():
     labels = torch.tensor([1.0, 0, 1, 0])
     assert auc(torch.tensor([4.0, 1, 3, 2]), labels) == 1

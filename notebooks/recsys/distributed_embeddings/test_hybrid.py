@@ -339,6 +339,24 @@ def test_all_devices_speak_in_the_same_integers(crews):
         assert told == [index] * 2
 
 
+def told_apart(state):
+    """Weights, buffer and tables of a process whose own were its rank, after the broadcast."""
+    rank, layer = torch.distributed.get_rank(), DistributedEmbedding(plan([(6, 2)], 2))
+    model = nn.Sequential(layer, nn.Linear(1, 1))
+    model.register_buffer("seen", torch.tensor([9.0]))
+    for one in (*model.parameters(), model.seen):
+        one.data.fill_(rank + 1)
+    broadcast(model)
+    return *(w.unique().tolist() for w in (model[1].weight, model.seen)), sum(
+        [w.unique().tolist() for w in layer.parameters()], []
+    )
+
+
+def test_a_broadcast_brings_weights_and_buffers_and_leaves_pieces_of_tables(crews):
+    for rank, (weight, buffer, table) in enumerate(crews[2].run("test_hybrid:told_apart")):
+        assert (weight, buffer) == ([1], [1]) and table in ([], [rank + 1])
+
+
 def lonely(state, told):
     """Model-parallel inputs of one table on two devices: one of them has none."""
     rank = torch.distributed.get_rank()

@@ -3,6 +3,7 @@
 `make predict` counts them without a GPU, at the sizes of each tier.
 """
 
+import torch
 from array_backends import TorchBackend
 from ecosystem_world import draw_providers, ecosystem_story, provider_aware
 
@@ -28,23 +29,28 @@ def naive(sizes, device):
     pairs = [_begun(sizes, 1, device) for _ in range(sizes["worlds"])]
 
     def call():
-        for advance, start in pairs:
-            values = start
+        found = []
+        for advance, values in pairs:
             for _ in range(STEPS):
                 values = advance(values)
+            found.append(values["metrics.utility"])
+        return torch.cat(found)
 
     return call
 
 
 def broken(sizes, device):
-    """The batch, but each step's mean utility is read by the host"""
+    """The batch, but after each step all values go to the host and come back, as they would
+    for a policy in NumPy
+    """
     advance, start = _begun(sizes, sizes["worlds"], device)
 
     def call():
-        values, told = start, []
+        values = start
         for _ in range(STEPS):
-            values = advance(values)
-            told.append(values["metrics.utility"].tolist())
+            there = {name: value.cpu() for name, value in advance(values).items()}
+            values = {name: value.to(device) for name, value in there.items()}
+        return values["metrics.utility"]
 
     return call
 

@@ -1,12 +1,13 @@
 """The recorded study of inference: many logs, each with a truth of its own, asked for it back.
 
-    python study_recovery.py --threads 1    # from the slice's folder; about ten minutes
+    make study CHAPTERS=recsys/ecosystem STUDY=recovery
 
-Each log is drawn with a sensitivity from its prior. With intents and satisfaction in the log
-the likelihood answers; with both hidden HMC, Monte-Carlo EM, plain maximum likelihood by
-gradient ascent, and the joint maximum, which counts one best explanation only. Recorded are how
-many 90 % intervals hold the truth, and the mean error of each estimate. Sizes were fixed before
-the first log was drawn.
+A seed draws a sensitivity from its prior, and two logs of it. One holds intents and
+satisfaction: there the likelihood answers. The other holds clicks and slates alone: HMC,
+Monte-Carlo EM, plain maximum likelihood by gradient ascent, and the joint maximum, which
+counts one best explanation only. Recorded are how many 90 % intervals hold the truth, the mean
+error of each estimate, and how many users' likeliest topics are their own, beside what clicks
+alone say.
 """
 
 import hamiltonian
@@ -14,92 +15,132 @@ import latent_satisfaction as latent
 import numpy as np
 import torch
 from array_backends import TorchBackend
+from helpers import device
+from helpers.study import Arm, Metric, Outcome, Part, Study
 from scipy import stats
-from study_ecosystem import begun, record_interval
 
-Z90 = stats.norm.ppf(0.95)
-
-
-def recovery(batch, given, where):
-    """{measure: [a number for each experiment]} of a batch of logs with their own truths."""
-    backend = TorchBackend(5000 + batch, where, torch.float64)
-    worlds, users, steps = given.experiments, given.log_users, given.log_steps
-    logit = latent.PRIOR[0] + latent.PRIOR[1] * backend.normal((worlds,))
-    truth = torch.sigmoid(logit)
-    full = latent.draw_log(steps, worlds, users, backend, truth, observed=True)
-    value, error = latent.likeliest(full, users)
-    found = {"truth": truth, "observed_value": value, "observed_error": error}
-    hidden = latent.draw_log(steps, worlds, users, backend, truth)
-    log = latent.repeated(hidden, given.chains)
-    about, samples = latent.posterior(log, users, given.draws, given.warmup, seed=batch)
-    drawn = torch.sigmoid(samples.draws[..., 0]).reshape(given.draws, worlds, given.chains)
-    flat = drawn.transpose(0, 1).reshape(worlds, -1)
-    ends = torch.tensor([0.05, 0.5, 0.95], dtype=flat.dtype, device=flat.device)
-    low, middle, high = flat.quantile(ends, 1)
-    found |= {"hidden_low": low, "hidden_value": middle, "hidden_high": high}
-    found["r_hat"] = torch.cat(
-        [hamiltonian.split_r_hat(drawn[:, one, :, None]) for one in range(worlds)]
-    )
-    found |= likeliest_topics(about, samples.draws, hidden, given)
-    path = latent.expectation_maximisation(log, users, chains=given.chains, seed=batch)
-    found["em_value"] = path[len(path) // 2 :].mean(0)
-    told = {"iterations": 20, "moves": 2, "seed": 100 + batch, "rate": 0.5}
-    path = latent.expectation_maximisation(log, users, chains=given.chains, **told)
-    found["likelihood_value"] = path[len(path) // 2 :].mean(0)
-    joint = latent.jointly_likeliest(latent.Hidden(latent.repeated(hidden, 1), users))
-    found["joint_value"] = torch.sigmoid(joint[:, 0])
-    return {name: one.cpu().tolist() for name, one in found.items()}
+LEVEL = 0.9  # of the intervals that are put to the test
+WHOLE = (*latent.LOGGED, "user.intent", "user.satisfaction")
+PAGE = {"hidden_topics": "topics_right", "clicks_topics": "topics_by_clicks"}  # its names
 
 
-def likeliest_topics(about, draws, record, given):
-    """How often the likeliest of the topics is a user's own, by log.
-
-    The topic of most draws, against the topic of `sum_taken`: a baseline that knows clicks
-    alone.
-    """
-    truth = record["user.intent"][0]
-    shape = (given.draws, len(truth), given.chains, *truth.shape[1:])
-    flat = about.unpacked(draws)["user.intent"].reshape(shape).transpose(1, 2).flatten(0, 1)
-    clicks = latent.sum_taken(record).argmax(-1)
-    found = {"draws": flat.argmax(-1).mode(0).values, "clicks": clicks}
-    right = {name: one == truth.argmax(-1) for name, one in found.items()}
-    return {f"topic_{name}": one.double().mean(1) for name, one in right.items()}
-
-
-def record_recovery(receipt, batches):
-    """None; coverage with its binomial interval, errors, and likeliest topics."""
-    told = {name: np.concatenate([one[name] for one in batches]) for name in batches[0]}
-    truth, count = told["truth"], len(told["truth"])
-    inside = {
-        "observed": np.abs(told["observed_value"] - truth) <= Z90 * told["observed_error"]
+def parts(seed, sizes):
+    """A truth and its logs. Units are the names of the story's variables that a part holds."""
+    backend = TorchBackend(5000 + seed, device.device(), torch.float64)
+    truth = torch.sigmoid(latent.PRIOR[0] + latent.PRIOR[1] * backend.normal((1,)))
+    about = sizes["log_steps"], 1, sizes["log_users"], backend, truth
+    whole, hidden = (latent.draw_log(*about, observed=known) for known in (True, False))
+    whole = {name: whole[name] for name in WHOLE}
+    clicks = {name: hidden[name] for name in latent.LOGGED}
+    intents = hidden["user.intent"][0][0].argmax(-1).tolist()
+    return {
+        "whole": Part(whole, whole),
+        "clicks": Part(clicks, clicks),
+        "sensitivity": Part(float(truth), ["population.sensitivity"]),
+        "intents": Part(intents, ["user.intent"]),
     }
-    inside["hidden"] = (told["hidden_low"] <= truth) & (truth <= told["hidden_high"])
-    for name, hits in inside.items():
-        ends = stats.binomtest(int(hits.sum()), count).proportion_ci(0.95, "wilson")
-        low, high = 100 * ends.low, 100 * ends.high
-        receipt.record(f"study_{name}_coverage", 100 * hits.mean(), "%", low, high, count)
-    receipt.record("study_worst_r_hat", float(told["r_hat"].max()), "R-hat")
-    for name in ("em", "likelihood", "joint", "hidden", "observed"):
-        record_interval(receipt, f"{name}_bias", told[f"{name}_value"] - truth, "sensitivity")
-    draws, clicks = 100 * told["topic_draws"], 100 * told["topic_clicks"]
-    record_interval(receipt, "topics_right", draws, "%")
-    record_interval(receipt, "topics_by_clicks", clicks, "%")
-    record_interval(receipt, "topics_beyond_clicks", draws - clicks, "points")
-    columns = {"truth": truth, "low": told["hidden_low"], "high": told["hidden_high"]}
-    receipt.curve("recovered", **{name: one.tolist() for name, one in columns.items()})
 
 
-def main():
-    """Measure batch by batch, and write the receipt."""
-    sizes = {"batches": 3, "experiments": 20, "chains": 3, "log_users": 12, "log_steps": 8}
-    given, receipt = begun(__doc__, sizes | {"draws": 250, "warmup": 200})
-    found = []
-    for batch in range(given.batches):
-        found.append(recovery(batch, given, given.tier.device))
-        print(f"batch {batch}: done", flush=True)
-    record_recovery(receipt, found)
-    print(receipt.write("recovery"))
+def fit(job):
+    """What an arm says of its log: a `value`, perhaps its ends, or each user's topic."""
+    how = dict(job.arm.loss)
+    return how.pop("by")(job, **how)
 
 
-if __name__ == "__main__":
-    main()
+def newton(job):
+    """The likeliest sensitivity of a log that holds all else, and its interval."""
+    value, error = map(float, latent.likeliest(job.train, job.sizes["log_users"]))
+    half = stats.norm.ppf((1 + LEVEL) / 2) * error
+    return {"value": value, "ends": [value - half, value + half]}
+
+
+def sampled(job):
+    """The median, the ends and R-hat of HMC's draws; the topic of most draws for each user."""
+    users, size = job.sizes["log_users"], job.sizes
+    log, told = latent.repeated(job.train, size["chains"]), (size["draws"], size["warmup"])
+    about, samples = latent.posterior(log, users, *told, seed=job.seed)
+    level = torch.sigmoid(samples.draws[..., 0])
+    shares = level.new_tensor([(1 - LEVEL) / 2, 0.5, (1 + LEVEL) / 2])
+    low, value, high = level.flatten().quantile(shares).tolist()
+    topics = about.unpacked(samples.draws)["user.intent"].flatten(0, 1).argmax(-1)
+    found = {"value": value, "ends": [low, high], "topics": topics.mode(0).values.tolist()}
+    return found | {"r_hat": float(hamiltonian.split_r_hat(level[..., None]))}
+
+
+def climbed(job, first=0, **how):
+    """The mean of the second half of a path: of EM, or with a rate of gradient ascent."""
+    log, users = latent.repeated(job.train, job.sizes["chains"]), job.sizes["log_users"]
+    told = how | {"chains": job.sizes["chains"], "seed": first + job.seed}
+    path = latent.expectation_maximisation(log, users, **told)
+    return {"value": float(path[len(path) // 2 :].mean())}
+
+
+def joint(job):
+    """The sensitivity of the one best explanation."""
+    hidden = latent.Hidden(latent.repeated(job.train, 1), job.sizes["log_users"])
+    return {"value": float(torch.sigmoid(latent.jointly_likeliest(hidden)[0, 0]))}
+
+
+def counted(job):
+    """The topic of `sum_taken`: a baseline that knows clicks alone."""
+    return {"topics": latent.sum_taken(job.train)[0].argmax(-1).tolist()}
+
+
+def judge(made, truth, job):
+    """The error of a value, the truth beside its interval; or the share of topics that fit."""
+    if job.test == "intents":
+        return {"topics": float(np.mean(np.equal(made["topics"], truth)))}
+    found = {"bias": made["value"] - truth, "r_hat": [made["r_hat"]] if "r_hat" in made else []}
+    return found | {"inside": [truth, *made["ends"]] if "ends" in made else []}
+
+
+def extra(receipt, found):
+    """None; records coverage with its binomial interval, R-hat, the page's names of topics."""
+
+    def column(arm, what):
+        return np.array([one["sensitivity"][what] for one in found[arm].values()])
+
+    for name in ("observed", "hidden"):
+        truth, low, high = column(name, "inside").T
+        hits = (low <= truth) & (truth <= high)
+        ends = stats.binomtest(int(hits.sum()), len(hits)).proportion_ci(0.95, "wilson")
+        told = 100 * ends.low, 100 * ends.high, len(hits), "share of logs, 95 % interval"
+        receipt.record(f"study_{name}_coverage", 100 * hits.mean(), "%", *told, interval="95 %")
+    receipt.curve("recovered", truth=truth, low=low, high=high)  # of the hidden ones
+    receipt.record("study_worst_r_hat", column("hidden", "r_hat").max(), "R-hat")
+    for name, page in PAGE.items():
+        receipt.metrics[f"study_{page}"] = receipt.metrics.pop(f"study_{name}")
+
+
+def arm(by, train="clicks", test=("sensitivity",), **how):
+    """Who answers, from what, and in how many steps."""
+    return Arm(train=train, test=test, loss={"by": by} | how)
+
+
+STUDY = Study(
+    notebook="ecosystem",
+    name="recovery",
+    arms={
+        "observed": arm(newton, "whole"),
+        "hidden": arm(sampled, test=("sensitivity", "intents")),
+        "em": arm(climbed, iterations=10, moves=3),
+        "likelihood": arm(climbed, iterations=20, moves=2, rate=0.5, first=100),
+        "joint": arm(joint),
+        "clicks": arm(counted, test=("intents",)),
+    },
+    seeds=range(60),
+    over="logs",
+    added="the number of logs was raised from 40 to 60 after 40, other draws, had been seen",
+    sizes={"chains": 3, "log_users": 12, "log_steps": 8, "draws": 250, "warmup": 200},
+    trial={"chains": 2, "log_users": 4, "log_steps": 4, "draws": 6, "warmup": 4},
+    metrics={"bias": Metric("sensitivity"), "topics": Metric("%", 100)},
+    outcomes={
+        "study_topics_beyond_clicks": Outcome(
+            "topics", "hidden", "clicks", ("loss.by", "test"), part="intents", unit="points"
+        )
+    },
+    parts=parts,
+    fit=fit,
+    judge=judge,
+    extra=extra,
+)

@@ -68,6 +68,14 @@ def test_users_are_the_documented_mixture():
     assert near_second.mean() == pytest.approx(expected + others, abs=0.01)
 
 
+def test_providers_stand_in_pairs_close_to_their_centre():
+    """Centres N(0, 64), and around each two providers with the variance ½ on each topic."""
+    pairs = world.draw_providers(50, 0).reshape(50, 40, 2, 2)
+    apart = (pairs[:, :, 0] - pairs[:, :, 1]).ravel()  # 4,000 numbers: a deviation within 1.1 %
+    assert apart.std() == pytest.approx(1, rel=0.05)
+    assert pairs.mean(2).std() == pytest.approx((64 + 0.25) ** 0.5, rel=0.05)
+
+
 def test_a_provider_s_share_of_the_catalogue_is_the_square_of_one_plus_its_clicks():
     clicks = torch.tensor([[0.0, 1.0, 3.0]])
     story = world.ecosystem_story(world.myopic, np.zeros((1, 3, 2)), 5)

@@ -64,6 +64,15 @@ def test_the_share_of_moves_taken_comes_near_its_target_and_sets_the_step():
     )
 
 
+@pytest.mark.parametrize("widths", [(300.0, 1.0), (1.0, 300.0)])
+def test_the_step_suits_all_chains_and_not_one(widths):
+    """A step for the wide chain alone would leave the narrow one where it is."""
+    scale = torch.tensor(widths)
+    density = lambda q: -0.5 * (q[:, 0] / scale).square()  # noqa: E731
+    found = hmc.sample(density, torch.zeros(2, 1), 100, warmup=150, leapfrogs=3)
+    assert 0.65 < float(found.accepted.mean()) < 0.95
+
+
 def test_leapfrog_loses_energy_with_the_square_of_its_step():
     lost, ones = [], torch.ones(1, dtype=torch.float64)
     slope = hmc._with_slope(lambda q: -(q**4).sum(-1))

@@ -163,6 +163,19 @@ def test_plain_maximum_likelihood_climbs_where_expectation_maximisation_does():
     assert float((torch.logit(plain[1]) - torch.logit(plain[0])).abs().max()) < 0.51  # a rate
 
 
+def test_a_step_of_maximisation_weighs_all_chains_alike(hidden, monkeypatch):
+    _, record = hidden
+    log, ends = latent.repeated(record, 3), []
+    draws = latent.Hidden(log, USERS, truth(0.5, 0.5, 0.5)).start(seed=3, spread=0.5)[None]
+    for order in ([0, 1, 2], [2, 0, 1]):
+        found = latent.hamiltonian.Samples(draws[:, order], None, 0.1, None, 0)
+        monkeypatch.setattr(latent.hamiltonian, "sample", lambda *_, found=found, **__: found)
+        path = latent.expectation_maximisation(log, USERS, 1, 1, start=0.7, chains=3)
+        ends.append(float(path[-1]))
+    assert ends[0] == pytest.approx(ends[1], abs=1e-12)
+    assert 0.01 < ends[0] - 0.7 < 0.15  # a step that was not cut
+
+
 def test_rows_of_logs_and_chains_must_agree():
     log = latent.repeated(latent.draw_log(3, 1, 2, backend(), truth(0.5)), 3)
     with pytest.raises(ValueError, match="no multiple of 2"):

@@ -1,165 +1,161 @@
-"""What the studies record, on made-up numbers: pairing, intervals, coverage, what was kept."""
+"""The study of policies: what each arm is, in which world, what is measured, and its sign."""
 
-import bench_ecosystem
-import bench_hamiltonian
+from dataclasses import replace
+
+import ecosystem_world
 import numpy as np
 import pytest
 import study_ecosystem as study
-import study_recovery
-import torch
-from helpers import check
+from ecosystem_outcome import Outcome
+from helpers import receipts
+from helpers.study import Job
+from press.study import hold, record, run
 from scipy import stats
 
-
-class Receipt:
-    """Keeps what is recorded."""
-
-    def __init__(self):
-        self.found, self.curves = {}, {}
-
-    def record(self, name, value, unit, low=None, high=None, repeats=None, note=None):
-        self.found[name] = (value, low, high)
-
-    def curve(self, name, **columns):
-        self.curves[name] = columns
+EXPECTED = {"myopic": 0.0, "cap_0_3": 0.3, "cap_1_2": 1.2, "cap_3": 3.0}
 
 
-def world(cumulative, late):
-    told = {"cumulative": cumulative, "runs": np.array([cumulative - 1, cumulative + 1])}
-    told |= {"early_utility": 1.0, "late_utility": late, "early_gini": 0.5, "late_gini": 0.7}
-    return told | {"survivors": 10.0, "path": cumulative * np.linspace(0, 1, 5)}
+def test_each_arm_has_its_own_cap_and_all_have_the_same_world():
+    seen = hold(study.STUDY)
+    assert set(seen) == {(name, seed) for name in EXPECTED for seed in (0, 1)}
+    for (name, seed), one in seen.items():
+        assert (one.job.arm.starts, one.job.arm.setting) == (
+            ("heuristic",),
+            {"cap": EXPECTED[name]},
+        )
+        assert (one.job.train, one.job.choice, list(one.tests)) == (None, None, ["world"])
+        assert one.tests["world"] is seen["myopic", seed].tests["world"]
+        assert one.tests["world"].shape == (1, 80, 2)
+    worlds = [seen["myopic", seed].tests["world"] for seed in (0, 1)]
+    assert (worlds[0] != worlds[1]).all()
+    units = study.parts(0, {})["world"].units  # read twice: held apart, then counted
+    assert [len(set(units)) for _ in "ab"] == [80, 80]
 
 
-def test_gains_are_paired_within_worlds():
-    receipt = Receipt()
-    bases, gains = [10.0, 500.0, -70.0], [1.0, 2.0, 3.0]
-    found = [
-        {name: world(base + gain * (name == "cap_1_2"), 0.5) for name in study.CAPS}
-        for base, gain in zip(bases, gains, strict=True)
-    ]
-    study.record_worlds(receipt, found)
-    mean, low, high = receipt.found["study_cap_1_2_gain"]
-    half = stats.t.ppf(0.975, 2) * 1 / 3**0.5
-    assert (mean, low, high) == pytest.approx((2, 2 - half, 2 + half))
-    assert receipt.found["study_cap_1_2_gain_low"][0] == pytest.approx(2 - half)
-    assert receipt.found["study_cap_1_2_worlds_better"][0] == 3
-    assert receipt.found["study_cap_3_worlds_better"][0] == 0
-    assert receipt.found["study_spread_of_runs"][0] == pytest.approx(2**0.5)
-    path = receipt.curves["cap_1_2_path"]
-    assert path["y"] == pytest.approx([0, 0.5, 1, 1.5, 2])
-    assert path["low"][-1] == pytest.approx(2 - half)  # of gains, not of worlds
-
-
-def test_what_concentration_costs_is_beyond_what_every_policy_loses():
-    receipt = Receipt()
-    found = [
-        {name: world(1.0, 0.2 if name == "myopic" else 0.3) for name in study.CAPS}
-        for _ in range(3)
-    ]
-    study.record_worlds(receipt, found)
-    assert receipt.found["study_concentration"][0] == pytest.approx(-0.1)
-    assert receipt.found["study_concentration_high"][0] == pytest.approx(-0.1)
-
-
-def test_coverage_counts_intervals_that_hold_their_truth():
-    truth = [0.5, 0.6, 0.7, 0.8]
-    batch = {"truth": truth, "observed_value": truth, "observed_error": [0.01] * 4}
-    batch |= {"hidden_low": [0.4, 0.65, 0.6, 0.1], "hidden_high": [0.6, 0.7, 0.8, 0.2]}
-    batch |= {"hidden_value": truth, "em_value": [one + 0.1 for one in truth]}
-    batch |= {"likelihood_value": [one - 0.1 for one in truth]}
-    batch |= {"joint_value": truth, "r_hat": [1.0, 1.2, 1.01, 1.0]}
-    batch |= {"topic_draws": [0.75] * 4, "topic_clicks": [0.5] * 4}
-    receipt = Receipt()
-    study_recovery.record_recovery(receipt, [batch])
-    assert receipt.found["study_hidden_coverage"][0] == 50
-    assert receipt.found["study_observed_coverage"][0] == 100
-    assert receipt.found["study_em_bias"][0] == pytest.approx(0.1)
-    assert receipt.found["study_likelihood_bias"][0] == pytest.approx(-0.1)
-    assert receipt.found["study_worst_r_hat"][0] == 1.2
-    assert receipt.found["study_topics_beyond_clicks_low"][0] == pytest.approx(25)
-
-
-def few_logs():
-    given = type("Given", (), {"experiments": 2, "log_users": 3, "log_steps": 3})()
-    given.chains, given.draws, given.warmup = 2, 6, 4
-    return given
-
-
-def test_draws_of_logs_and_chains_are_read_in_their_order(monkeypatch):
-    """Made-up draws: the first log's are all near 0.2, the second's near 0.9."""
-    given, kept, told = few_logs(), {}, study_recovery.latent
-    plain_log = told.draw_log
-
-    def draw_log(*about, **more):
-        kept["log"] = plain_log(*about, **more)
-        return kept["log"]
-
-    def posterior(log, users, draws, warmup, seed):
-        hidden = told.Hidden(log, users)
-        q = torch.zeros(draws, 4, hidden.count, dtype=torch.float64)
-        level = torch.logit(torch.tensor([0.2, 0.2, 0.9, 0.9], dtype=torch.float64))
-        q[..., 0] = level + 0.01 * torch.randn(draws, 4, generator=torch.manual_seed(0))
-        own = kept["log"]["user.intent"][0].repeat_interleave(2, 0).flatten(1)
-        q[..., 1 : 1 + own.shape[1]] = own  # each log's chains know its own users
-        return hidden, told.hamiltonian.Samples(q, None, 0.1, None, 0)
-
-    monkeypatch.setattr(told, "draw_log", draw_log)
-    monkeypatch.setattr(told, "posterior", posterior)
-    same = torch.full((3, 2), 0.5)  # what is not asked here
-    monkeypatch.setattr(told, "expectation_maximisation", lambda *_, **more: same)
-    found = study_recovery.recovery(0, given, "cpu")
-    assert found["hidden_value"] == pytest.approx([0.2, 0.9], abs=0.02)
-    assert found["hidden_high"][0] < 0.25 and found["hidden_low"][1] > 0.85
-    assert max(found["r_hat"]) < 2 and found["topic_draws"] == [1.0, 1.0]
-
-
-def test_a_batch_of_logs_gives_a_number_for_each_log():
-    torch.manual_seed(0)
-    found = study_recovery.recovery(0, few_logs(), "cpu")
-    assert {len(values) for values in found.values()} == {2}
-    assert all(
-        low <= high for low, high in zip(found["hidden_low"], found["hidden_high"], strict=True)
-    )
-    assert all(0 <= share <= 1 for share in found["topic_draws"] + found["topic_clicks"])
-
-
-def test_a_world_of_the_study_pairs_its_policies_and_has_noise_of_its_own(monkeypatch):
-    given = type("Given", (), {"runs": 2, "horizon": 6, "users": 30})()
-    same = study.draw_providers(1, 0)
-    monkeypatch.setattr(study, "CAPS", {"myopic": 0.0, "twin": 0.0, "cap_1_2": 1.2})
-    monkeypatch.setattr(study, "draw_providers", lambda worlds, seed: same)
-    found, other = study.world(3, given, "cpu"), study.world(4, given, "cpu")
-    np.testing.assert_array_equal(found["myopic"]["path"], found["twin"]["path"])
-    assert not np.array_equal(found["myopic"]["path"], found["cap_1_2"]["path"])
-    assert not np.array_equal(found["myopic"]["path"], other["myopic"]["path"])
-    assert found["myopic"]["runs"][0] != found["myopic"]["runs"][1]
-    again = study.world(3, given, "cpu")
-    for name in study.CAPS:
-        path, runs = found[name]["path"], found[name]["runs"]
-        assert path[-1] == pytest.approx(runs.mean(), rel=1e-5)
-        assert found[name]["cumulative"] == again[name]["cumulative"]
-
-
-def test_a_compiled_story_of_another_mean_stops_the_race():
-    draw = np.random.default_rng(0)
-    first, second = (type("Out", (), {"utility": draw.normal(size=(5, 6))})() for _ in "ab")
-    assert bench_ecosystem.same_in_mean(first, second) < 4
-    second.utility = second.utility + 3
-    with pytest.raises(check.Failed, match="standard errors away"):
-        bench_ecosystem.same_in_mean(first, second)
-
-
-def test_samplers_that_agree_pass_and_others_stop_the_race():
-    noise = torch.Generator().manual_seed(0)
-    kind = {"generator": noise, "dtype": torch.float64}
-    ours, theirs = torch.randn(2, 200, 4, 3, **kind)
-    told = bench_hamiltonian.compared(ours, theirs)
-    assert told["worst_gap_of_means"] < 4 and 0.8 < told["least_ratio_of_deviations"] < 1.2
-    wrong = {
-        "means differ": theirs + torch.tensor([0.0, 0.3, 0.0]),
-        "deviations differ": theirs * torch.tensor([1.0, 1.0, 1.5]),
-        "too few effective": theirs.cumsum(0),
+def test_what_is_recorded_is_twenty_worlds_at_the_article_s_sizes():
+    declared = study.STUDY
+    assert (list(declared.seeds), declared.over, declared.added) == ([*range(20)], "worlds", "")
+    assert declared.sizes == {"runs": 2, "horizon": 300, "users": 2000}
+    assert {label: (one.arm, one.less) for label, one in declared.outcomes.items()} == {
+        "study_cap_0_3_gain": ("cap_0_3", "myopic"),
+        "study_cap_1_2_gain": ("cap_1_2", "myopic"),
+        "study_cap_3_gain": ("cap_3", "myopic"),
+        "study_concentration": ("myopic", "cap_1_2"),
     }
-    for message, draws in wrong.items():
-        with pytest.raises(check.Failed, match=message):
-            bench_hamiltonian.compared(ours, draws)
+
+
+def outcome(utility, clicks=None, documents=None):
+    utility = np.array(utility, float)
+    even = np.ones((*utility.shape, 4))
+    clicks, documents = (
+        even if clicks is None else clicks,
+        even if documents is None else documents,
+    )
+    return Outcome(utility, clicks, documents, clicks[-1])
+
+
+def test_policies_boost_up_to_their_caps_with_the_world_s_users_and_noise(monkeypatch):
+    asked, pulls = {}, np.array([[0.0, 2.0, 10.0]])
+
+    def kept(policy, worlds, horizon, seed, provider_means, users, backend):
+        noise = backend.normal((3,)).tolist()
+        boosts = policy(pulls).tolist()
+        asked.setdefault(seed, []).append(
+            (boosts, worlds, horizon, users, noise, provider_means)
+        )
+        return outcome(np.zeros((horizon, worlds)))
+
+    monkeypatch.setattr(study, "run", kept)
+    run(study.STUDY.small())
+    for seed, calls in asked.items():
+        wanted = [np.clip([[4.0, 2.0, -6.0]], -cap, cap).tolist() for cap in EXPECTED.values()]
+        assert [one[0] for one in calls] == wanted
+        assert all(one[1:4] == (2, 6, 30) for one in calls)
+        assert all(one[4] == calls[0][4] for one in calls)  # the noise is the world's
+        means = ecosystem_world.draw_providers(1, seed)[0]
+        assert all((one[5] == means).all() for one in calls)
+    assert asked[0][0][4] != asked[1][0][4]
+
+
+def test_measures_are_of_the_ends_and_of_each_run():
+    """Nothing at step 0, then 1, in the last fifty steps 3; between them what is far off."""
+    utility, clicks = np.full((300, 2), 7.0), np.ones((300, 2, 4))
+    utility[0], utility[1:51], utility[250:] = 0.0, (1.0, 1.0), (2.0, 4.0)
+    clicks[0], clicks[51:250] = [0, 0, 0, 5], [0, 0, 5, 5]
+    clicks[250:] = [0, 0, 0, 8]
+    documents = np.ones((300, 2, 4))
+    documents[-1] = [[0, 0, 3, 17], [0, 2, 3, 15]]
+    found = study.measures(outcome(utility, clicks, documents))
+    assert found["utility_moved"] == pytest.approx(3 - 1)
+    assert (found["late_gini"], found["gini_moved"]) == pytest.approx((0.75, 0.75))
+    assert found["survivors"] == 2.5
+    assert found["runs"] == pytest.approx([50 + 199 * 7 + 100, 50 + 199 * 7 + 200])
+    assert found["cumulative"] == pytest.approx(np.mean(found["runs"]))
+    assert found["path"][:2] == [0, 1] and found["path"][-1] == found["cumulative"]
+
+
+def world(cumulative, moved, gini_moved=0.2):
+    found = {"cumulative": cumulative, "runs": [cumulative - 1, cumulative + 1]}
+    found |= {"utility_moved": moved, "gini_moved": gini_moved, "late_gini": 0.7}
+    return found | {"survivors": 10.0, "path": (cumulative * np.linspace(0, 1, 5)).tolist()}
+
+
+def recorded(**numbers):
+    """The receipt of three worlds; `numbers`: of an arm, those of `world` by seed."""
+    usual = [(10.0, -0.5), (500.0, -0.5), (-70.0, -0.5)]
+    found = {
+        name: {s: {"world": world(*one)} for s, one in enumerate(numbers.get(name, usual))}
+        for name in EXPECTED
+    }
+    receipt = receipts.start("ecosystem", "cpu")
+    record(replace(study.STUDY, seeds=range(3)), receipt, found)
+    return receipt
+
+
+def test_gains_are_paired_within_worlds_and_above_zero_where_the_boost_helps():
+    receipt = recorded(cap_1_2=[(11.0, -0.5), (502.0, -0.5), (-67.0, -0.5)])
+    half = stats.t.ppf(0.975, 2) * 1 / 3**0.5
+    gain = receipt.metrics["study_cap_1_2_gain"]
+    assert [gain[key] for key in ("value", "low", "high")] == pytest.approx(
+        [2, 2 - half, 2 + half]
+    )
+    assert (gain["unit"], gain["repeats"]) == ("utility", 3)
+    assert gain["note"] == "mean over worlds, 95 % interval"
+    value = {name: one["value"] for name, one in receipt.metrics.items()}
+    assert value["study_cap_0_3_gain"] == value["study_cap_3_gain"] == 0
+    assert (value["study_cap_1_2_worlds_better"], value["study_cap_3_worlds_better"]) == (3, 0)
+    assert value["study_spread_of_runs"] == pytest.approx(2**0.5)
+    assert value["study_spread_of_worlds"] == pytest.approx(np.std([10, 500, -70], ddof=1))
+    assert receipt.curves["cap_1_2_gains"] == {"world": [0, 1, 2], "y": [1, 2, 3]}
+    path = receipt.curves["cap_1_2_path"]
+    assert path["step"] == [0, 1, 2, 3, 4] and path["y"] == pytest.approx([0, 0.5, 1, 1.5, 2])
+    assert path["low"][-1] == pytest.approx(2 - half)  # of gains, not of worlds
+    assert path["high"][-1] == pytest.approx(2 + half)
+
+
+def test_what_concentration_costs_is_beyond_what_the_boost_loses_and_below_zero():
+    receipt = recorded(
+        myopic=[(10.0, -0.6, 0.1), (500.0, -0.8, 0.2), (-70.0, -0.7, 0.3)],
+        cap_1_2=[(10.0, -0.4), (500.0, -0.5), (-70.0, -0.6)],
+    )
+    cost, half = receipt.metrics["study_concentration"], stats.t.ppf(0.975, 2) * 0.1 / 3**0.5
+    assert cost["value"] == pytest.approx(-0.2) and cost["unit"] == "utility"
+    assert cost["low"] < cost["value"] < cost["high"]
+    moved = receipt.metrics["study_myopic_gini_moved"]
+    assert (moved["value"], moved["low"]) == pytest.approx((0.2, 0.2 - half))
+    assert receipt.metrics["study_myopic_utility_moved"]["value"] == pytest.approx(-0.7)
+
+
+def told(policy, seed):
+    sizes = {"runs": 2, "horizon": 6, "users": 30}
+    return study.judge(
+        policy, ecosystem_world.draw_providers(1, 0), Job("x", None, seed, sizes)
+    )
+
+
+def test_a_world_repeats_and_pairs_its_policies_and_others_have_their_own_noise():
+    plain, twin = told(ecosystem_world.myopic, 3), told(ecosystem_world.provider_aware(0), 3)
+    assert plain == twin and plain["runs"][0] != plain["runs"][1]
+    assert plain["path"] != told(ecosystem_world.provider_aware(1.2), 3)["path"]
+    assert plain["path"] != told(ecosystem_world.myopic, 4)["path"]
+    assert plain["path"][-1] == pytest.approx(np.mean(plain["runs"]), rel=1e-5)

@@ -190,6 +190,7 @@ def main(arguments=None):
             gaps = [one - two for one, two in zip(*found, strict=True)]
             for who, values in zip(("ours", "implicit", "gain"), (*found, gaps), strict=True):
                 spread = {"low": min(values), "high": max(values), "repeats": len(values)}
+                spread["interval"] = "range"
                 mean = statistics.mean(values)
                 receipt.record(f"race_recall_{factors}_{who}", mean, "recall", **spread)
     print(receipt.write("race" if given.threads == device.cores() else f"race_{given.threads}"))

@@ -76,6 +76,15 @@ def test_a_fit_equals_the_plain_loops(solver, scaled, where):
     torch.testing.assert_close(model.items.cpu().double(), items, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.parametrize("solver", ["cg", "matrix_free"])
+def test_both_kinds_of_conjugate_gradients_start_from_the_rows_last_vectors(solver):
+    draw = torch.Generator().manual_seed(3)
+    own, other = (torch.randn(40, 3, generator=draw) for _ in range(2))
+    model = als.Model(own, other, 0.1, 0.1, Settings(steps=0))
+    side, _ = als.sides_of(GRAPH.rows, GRAPH.cols, GRAPH.shape, solver, model)
+    torch.testing.assert_close(side.solved(other, own), own)  # no step from there
+
+
 def test_the_loss_by_the_gramian_equals_the_sum_over_all_pairs():
     model, ones = fitted(), torch.zeros(40, 40, dtype=torch.float64)
     ones[GRAPH.rows, GRAPH.cols] = 1

@@ -76,3 +76,8 @@ def test_neighbours_go_by_the_angle_and_leave_the_page_itself_out():
     assert ranking.neighbours(table, 2)[0].tolist() == [1, 2]
     table[2] = 0  # nobody links there
     assert 2 not in ranking.neighbours(table, 2)[[0, 1, 3]]
+
+
+def test_a_longer_vector_is_no_nearer_neighbour():
+    table = torch.tensor([[1.0, 0], [9, 9], [1, 0.1]])
+    assert ranking.neighbours(table, 2)[0].tolist() == [2, 1]

@@ -90,7 +90,7 @@ def race_column(name, column, args, where, receipt):
         check.that(got == column.tobytes(), f"{name}: {way} differs")
     decoders = {way: functools.partial(ways[way][1], packed[way]) for way in ways}
     decoded = bench.race(decoders, repeats=args.rounds, device=where)
-    encoded = bench.race({way: encode for way, (encode, _) in ways.items()}, repeats=3)
+    encoded = bench.race({way: encode for way, (encode, _) in ways.items()}, args.rounds)
     for way in ways:
         key = f"{name} {way}".lower().replace(" ", "_").replace("-", "_")
         receipt.record(f"{key}_ratio", column.nbytes / len(packed[way]), "×")

@@ -309,16 +309,22 @@ def test_one_bad_chunk_spoils_no_other():
     assert torch.equal(found[:10], values[:10])
 
 
+def two_runs(counts, width=None):
+    """A chunk of runs of 7 and of 8, whose counts take `width` bits, or as few as they need."""
+    head, packed = np.zeros(1, cascaded_chunks.header_type(Layers(1, 0))), b""
+    head["stream"]["count"] = 2
+    for s, (stream, wide) in enumerate([(counts, width), ([7, 8], None)]):
+        values = torch.tensor(stream, dtype=torch.int32)
+        ((minimum, least),) = bit_packing.ranges(values, [2])
+        found = [(minimum, wide or least)]
+        head["stream"]["minimum"][:, s], head["stream"]["width"][:, s] = found[0]
+        packed += bit_packing.pack(values, [2], found)[0].numpy().tobytes()
+    return head.tobytes() + packed
+
+
 @pytest.mark.parametrize("counts", [[11, -1], [0, 10], [10, 10]])
 def test_counts_that_are_not_positive_or_do_not_add_up_are_refused(counts):
-    layers, streams = Layers(1, 0), [torch.tensor(counts), torch.tensor([7, 8])]
-    head, packed = np.zeros(1, cascaded_chunks.header_type(layers)), b""
-    head["stream"]["count"] = 2
-    for s, stream in enumerate(streams):
-        ((minimum, width),) = found = bit_packing.ranges(stream.int(), [2])
-        head["stream"]["minimum"][:, s], head["stream"]["width"][:, s] = minimum, width
-        packed += bit_packing.pack(stream.int(), [2], found)[0].numpy().tobytes()
-    chunk = head.tobytes() + packed
+    layers, chunk = Layers(1, 0), two_runs(counts)
     good = cascaded_chunks.encode(torch.tensor([7] * 9 + [8], dtype=torch.int32), [10], layers)
     for chunks in ([chunk], [chunk, *good]):
         found, statuses = cascaded_chunks.decode(
@@ -326,6 +332,30 @@ def test_counts_that_are_not_positive_or_do_not_add_up_are_refused(counts):
         )
         assert statuses[0] == cascaded_chunks.BAD_COUNTS and not any(statuses[1:])
         assert found[10:].tolist() == ([7] * 9 + [8]) * (len(chunks) - 1)
+
+
+@pytest.mark.parametrize("width", [4, 32, 33, 64])
+def test_counts_wider_than_32_bits_are_refused(width):
+    chunk, layers = two_runs([9, 1], width), Layers(1, 0)  # right but for its width
+    found, statuses = cascaded_chunks.decode([chunk], [10], layers, torch.int32)
+    allowed = width <= 32
+    assert statuses == [cascaded_chunks.OK if allowed else cascaded_chunks.BAD_STREAM]
+    assert not allowed or found.tolist() == [7] * 9 + [8]
+
+
+def sevens(count):
+    """A frame of `count` sevens in 8 bytes each, whose one chunk is packed: 16 bytes."""
+    layers = Layers(0, 0)
+    chunks = cascaded_chunks.encode(torch.full((count,), 7), [count], layers)
+    header = frames.Header("cascaded", torch.int64, (count,), layers, 64)
+    return frames.write(header, [(chunks[0], False)])
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_packed_chunk_that_is_no_shorter_than_its_values_is_refused(count):
+    assert cascaded.decompress(sevens(3)).tolist() == [7] * 3  # 16 bytes for 24
+    with pytest.raises(cascaded.FrameError, match=f"16 bytes for {8 * count}"):
+        cascaded.decompress(sevens(count))
 
 
 @pytest.mark.parametrize("junk", [b"", b"ACF1", bytes(64), b"ACF1\1" + b"\xff" * 200])

@@ -112,6 +112,41 @@ def test_a_snappy_block_that_says_another_size_than_it_holds_is_refused():
         snappy_raw.decode(b"\x0d\x0cabcd\x11\x04", 12)
 
 
+def test_a_snappy_copy_with_a_four_byte_offset_reaches_past_64_kib():
+    # length 65,546; 65,536 literals; four more; a copy of four from 65,540 back; two literals
+    far = b"abcd" + bytes(65_532)
+    block = b"\x8a\x80\x04\xf4\xff\xff" + far + b"\x0cwxyz\x0f\x04\0\1\0\x04!!"
+    assert snappy_raw.decode(block, 65_546) == far + b"wxyzabcd!!"
+
+
+@pytest.mark.parametrize("offset", [260, 65_540, 16_777_220])  # of the low byte alone: 4
+def test_each_byte_of_a_four_byte_offset_counts(offset):
+    with pytest.raises(ValueError, match=f"from {offset} back"):
+        snappy_raw.decode(b"\x0c\x0cabcd\x1f" + offset.to_bytes(4, "little"), 12)
+
+
+@pytest.mark.parametrize(
+    ("said", "element", "size"),
+    [
+        (b"\xc8\1", b"\xf0\xc7", 200),
+        (b"\xe0\xd4\3", b"\xf4\x5f\xea", 60_000),
+        (b"\xf0\xa2\4", b"\xf8\x6f\x11\1", 70_000),
+        (b"\xf0\xa2\4", b"\xfc\x6f\x11\1\0", 70_000),
+    ],
+    ids=["one", "two", "three", "four"],
+)
+def test_snappy_literals_have_up_to_four_length_bytes(said, element, size):
+    data = (NOISE * 14)[:size]
+    assert snappy_raw.decode(said + element + data, size) == data
+
+
+@pytest.mark.parametrize("length", [261, 65_541, 16_777_221])  # by the low byte alone: 5
+def test_each_of_four_length_bytes_counts(length):
+    element = b"\xfc" + (length - 1).to_bytes(4, "little")
+    with pytest.raises(ValueError, match=f"{length} literals"):
+        snappy_raw.decode(b"\5" + element + b"abcde", 5)
+
+
 @pytest.mark.parametrize("offset", [b"\0\0", b"\x05\0", b"\xff\xff"])
 def test_an_offset_out_of_range_is_refused(offset):
     with pytest.raises(ValueError, match="offset"):

@@ -74,10 +74,8 @@ def main(argv: list[str] | None = None) -> None:
     print(race)
     for name, found in race.results.items():
         key = name.replace(" ", "_")
-        each = (1e3 / ids.shape[1] * t for t in (found.median_s, found.low_s, found.high_s))
-        receipt.record(
-            f"ms_per_word_{key}", *(lambda m, a, b: (m, "ms", a, b))(*each), o.rounds
-        )
+        each = bench.spread(1e3 / ids.shape[1] * seconds for seconds in found.times_s)
+        receipt.record(f"ms_per_word_{key}", each, "ms")
     receipt.record("cache_speedup", race.ratios["cached"])
     receipt.sizes(words=ids.shape[1], parameters=sum(p.numel() for p in both.parameters()))
     print(receipt.write(name="prefix"))

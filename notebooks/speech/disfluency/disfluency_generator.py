@@ -155,3 +155,13 @@ def german(rng: np.random.Generator) -> tuple[str, ...]:
         f"{where} wurde nichts {did} weil {who} {what} {when} {_one(done, rng)} hatte",
     )
     return tuple(_one(forms, rng).split())
+
+
+def german_parts(few: int, seed: int, tests: int = 300) -> dict[str, list[Utterance]]:
+    """Generated German of different sentences: "few" and as many "more" to learn from, and
+    "test"."""
+    rng = np.random.default_rng(1000 + seed)
+    texts = list(dict.fromkeys(german(rng) for _ in range(2 * few + 600 + tests)))
+    others = alternatives(texts)
+    made = [spoken(text, rng, others, GERMAN) for text in texts]
+    return {"few": made[:few], "test": made[-tests:], "more": made[few : 2 * few]}

@@ -1,26 +1,22 @@
-"""The studies behind the page: started by hand from this folder, one part at a time.
+"""The study of five systems, the printed loss and a causal network, each trained from every
+seed on one draw of the data.
 
-    python -m study_disfluency --part systems --seeds 3 --keep disfluency_networks.safetensors
-    python -m study_disfluency --part search
-    python -m study_disfluency --part transfer --seeds 3
+    make study CHAPTERS=speech/disfluency STUDY=systems
 
-*systems*: five systems, the printed loss and a causal network, from other seeds each time; the
-wait head starts from the all-prefix network of its seed. One network answers at all prices of
-waiting, so the price is set after training, by a rule that looks at the dev part alone: the
-smallest of `PRICES` at which the head waits no longer than a look-ahead of one, on average.
-*search*: the two weights of the loss, each pair trained and judged on dev; beside it what one
-network says when it is read at the same ratio, and the smooth loss at the same prices.
-*transfer*: what masked pre-training, self-training and a first language are worth when labels
-are few. Intervals are over seeds (Student's t, 95 %).
+The wait head goes on from the all-prefix network, so it has read more. One network answers at
+all prices of waiting, so the price is set after training, by a rule that looks at the dev part
+alone: the smallest of `PRICES` at which the head waits no longer than a look-ahead of one, on
+average.
+
+Parts are held apart by their cleaned sentences. Dev and train of Disfl-QA ask about the same
+texts (their ids begin alike); test asks about others.
 """
 
-import argparse
-import copy
 import math
-import statistics
-from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import disfl_labels as dl
 import disfluency_generator as dg
@@ -30,12 +26,12 @@ import prefix_training as pt
 import streaming_scores as ss
 import torch
 import word_stream as ws
-from helpers import data, device, receipts
+from helpers import data, device
+from helpers.study import Arm, Job, Metric, Outcome, Part, Study, student
 
-STUDENT_T = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 8: 2.365, 10: 2.262}  # 97.5 %
 DRAWN = ("f1", "strict_f1", "waiting", "coverage", "edit_overhead")
 KEPT = (*DRAWN, "precision", "recall", "time_to_detection", "first_time", "final_f1")
-GAMMAS, LATENCIES = (1.0, 1.9, 4.0), (0.1, 0.2, 0.35, 0.6)
+TIMES = ("waiting", "time_to_detection", "first_time")  # of these, in words
 PRICES = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.8)  # nats a word
 CURVES = {  # (look-ahead, price of waiting beside the rule's), read from one network
     "wait": tuple((None, 2 ** (step / 3)) for step in range(-6, 7)),
@@ -45,7 +41,31 @@ CURVES = {  # (look-ahead, price of waiting beside the rule's), read from one ne
 FULL = pt.Recipe("full", epochs=24, dropout=0.2)  # as many readings as three a sentence
 PREFIXES = pt.Recipe("prefixes", epochs=8, draws=2, dropout=0.2)
 WAITING = pt.Recipe("logistic", epochs=4, draws=2, batch=1024, dropout=0.2)
-WORDS, BUCKETS, READINGS = 1200, 200, 21_000  # sentences read by each network of `transfer`
+WORDS, BUCKETS = 1200, 200
+STARTS = {"new": {}, "new causal": {"causal": True}, "narrow": {"width": 32}}
+
+
+class Guess(NamedTuple):
+    """Masked pre-training, for so many epochs; no label is read."""
+
+    epochs: int
+
+
+class Lessons(NamedTuple):
+    """What an arm learns from; `bare` are texts whose labels nobody knows."""
+
+    utterances: list[dl.Utterance]
+    vocabulary: dl.Vocabulary
+    bare: Sequence[Sequence[str]] = ()
+
+
+@dataclass(frozen=True)
+class Labeller:
+    """A network, the numbers of its words, and the price of waiting that was chosen for it."""
+
+    network: pn.PrefixNetwork
+    vocabulary: dl.Vocabulary
+    price: float | None = None
 
 
 @dataclass(frozen=True)
@@ -79,19 +99,12 @@ def world(folder: Path, sentences: int | None = None, tests: int = 300, seed: in
     return World(train, sum(parts["dev"], []), *parts["test"], vocabulary)
 
 
-def started(w: World, seed: int, causal: bool = False, width: int = 64) -> pn.PrefixNetwork:
+def started(w: World | Lessons, seed: int, causal=False, width: int = 64) -> pn.PrefixNetwork:
     """A new network whose wait head is undecided, which reads as "predict"."""
     torch.manual_seed(seed)
     network = pn.PrefixNetwork(len(w.vocabulary), width, causal=causal).to(device.device())
     for part in network.wait.parameters():
         torch.nn.init.zeros_(part)
-    return network
-
-
-def fitted(base: pn.PrefixNetwork, w: World, recipe: pt.Recipe, seed: int) -> pn.PrefixNetwork:
-    """A copy of `base`, trained."""
-    network = copy.deepcopy(base)
-    pt.train(network, w.train, w.vocabulary, recipe, seed)
     return network
 
 
@@ -107,194 +120,135 @@ def price(waits: dict[float, float], limit: float) -> float:
     return min((p for p, wait in waits.items() if wait <= limit), default=max(waits))
 
 
-def calibrated(network: pn.PrefixNetwork, w: World) -> float:
-    """The price by the rule; the wait head's bias is moved so that zero is its threshold."""
-    found, latency = pt.logits(network, w.dev, w.vocabulary), WAITING.latency
-    waits = {p: read(found, w.dev, None, p / latency).waiting for p in PRICES}
-    cost = price(waits, read(found, w.dev, 1).waiting)
-    network.wait.bias.data -= math.log(cost / latency)
-    return cost
+def calibrated(made: Labeller, dev: list[dl.Utterance]) -> Labeller:
+    """The labeller with its price by the rule; the wait head's bias is moved so that zero is
+    its threshold."""
+    found, latency = pt.logits(made.network, dev, made.vocabulary), WAITING.latency
+    waits = {p: read(found, dev, None, p / latency).waiting for p in PRICES}
+    cost = price(waits, read(found, dev, 1).waiting)
+    made.network.wait.bias.data -= math.log(cost / latency)
+    return replace(made, price=cost)
 
 
-def trained(w: World, seed: int) -> tuple[dict[str, pn.PrefixNetwork], float]:
-    """The networks of one seed, by name, and the price of waiting. All but the causal one begin
-    with masked pre-training, and both wait heads with the all-prefix network."""
-    base = started(w, seed)
-    pt.pretrain(base, w.train, w.vocabulary, 1, seed)
-    found = {"full": fitted(base, w, FULL, seed), "prefixes": fitted(base, w, PREFIXES, seed)}
-    found["wait"] = fitted(found["prefixes"], w, WAITING, seed)
-    printed, causal = replace(WAITING, kind="printed"), replace(FULL, kind="causal")
-    found["printed"] = fitted(found["prefixes"], w, printed, seed)
-    found["causal"] = fitted(started(w, seed, causal=True), w, causal, seed)
-    return found, calibrated(found["wait"], w)
+def begin(word: str, job: Job) -> Labeller:
+    """A new network, of the kind that the word names."""
+    network = started(job.train, job.seed, **STARTS[word])
+    return Labeller(network, job.train.vocabulary)
 
 
-def systems(w: World, seeds: int, keep: Path | None, receipt: receipts.Receipt) -> None:
-    """Train and judge all systems; keep the networks of the first seed for the page."""
-    table = {**ws.SYSTEMS, "printed": ("printed", None), "causal": ("causal", 0)}
-    table |= {f"full look-ahead {n}": ("full", n) for n in (1, 2)}
-    table["own look-ahead 1"] = ("wait", 1)  # the wait head's network without its wait head
-    values, curves = defaultdict(list), defaultdict(list)
-    for seed in range(seeds):
-        networks, cost = trained(w, seed)
-        values["price"].append(cost)
-        if keep and not seed:
-            pn.save({n: networks[n] for n in ("full", "prefixes", "wait")}, w.vocabulary, keep)
+def fit(job: Job) -> Labeller:
+    """The first start after training; others, if there are any, label the bare texts first."""
+    made, *teachers = (job.start,) if isinstance(job.start, Labeller) else job.start
+    (rows, vocabulary, bare), recipe = job.train, job.arm.loss
+    if isinstance(recipe, Guess):
+        pt.pretrain(made.network, rows, vocabulary, recipe.epochs, job.seed)
+        return made
+    for teacher in teachers:
+        rows = rows + pt.self_labelled(teacher.network, bare, vocabulary)
+    if "readings" in job.sizes:
+        recipe = replace(recipe, epochs=max(1, job.sizes["readings"] // len(rows)))
+    pt.train(made.network, rows, vocabulary, recipe, job.seed)
+    return calibrated(made, job.choice) if job.choice else made
+
+
+def judge(made: Labeller, rows: list[dl.Utterance], job: Job) -> dict:
+    """The scores of one way to read a network, of many as lists, or of none but its price."""
+    setting = job.arm.setting
+    if not setting:
+        return {"prices": [made.price] if made.price else []}
+    found = pt.logits(made.network, rows, made.vocabulary)
+    if tries := setting.get("readings"):
+        if setting["doubt"]:
+            found = [(z, -z.abs()) for z, _ in found]  # largest near 0, undecided
+        many = [read(found, rows, *one) for one in tries]
+        return {key: [getattr(told, key) for told in many] for key in DRAWN}
+    told = read(found, rows, setting["ahead"], setting.get("price", 1.0))
+    kinds = told.waits if setting["ahead"] is None else {}
+    waits = {f"wait_{kind}": wait for kind, wait in kinds.items()}
+    return {key: getattr(told, key) for key in KEPT} | waits
+
+
+def parts(seed: int, sizes: dict) -> dict[str, Part]:
+    """What is learned from and judged on, the same for all seeds."""
+    w = world(data.fetch("disfl_qa"), sizes["sentences"], sizes["tests"])
+    tests = {name: part(getattr(w, name)) for name in ("dev", "real", "made")}
+    return {"train": part(w.train, w.vocabulary), **tests}
+
+
+def part(rows: list[dl.Utterance], vocabulary=None, bare: Sequence = ()) -> Part:
+    """Lessons, or, without a vocabulary, utterances to be judged on; the units are the cleaned
+    sentences."""
+    units = [" ".join(u.cleaned) for u in rows] + [" ".join(u.cleaned) for u in bare]
+    texts = [u.words for u in bare]
+    return Part(Lessons(rows, vocabulary, texts) if vocabulary else rows, units)
+
+
+def reading(start: str, ahead: int | None, **more) -> Arm:
+    """An arm that reads prefixes with a look-ahead, or (None) by its wait head."""
+    return Arm(start=start, setting={"ahead": ahead}, test=("real", "made"), **more)
+
+
+SYSTEMS = {
+    "pretrained": Arm(train="train", loss=Guess(1), test=("real",)),
+    "full": Arm(start="pretrained", train="train", loss=FULL, test=("real",)),
+    "prefixes": Arm(start="pretrained", train="train", loss=PREFIXES, test=("real",)),
+    "wait": Arm(start="prefixes", train="train", choice="dev", loss=WAITING, test=("real",)),
+    **{name: reading(*how) for name, how in ws.SYSTEMS.items()},
+    "printed": reading("prefixes", None, train="train", loss=replace(WAITING, kind="printed")),
+    "causal": reading("new causal", 0, train="train", loss=replace(FULL, kind="causal")),
+    "cold prefixes": reading("new", 0, train="train", loss=PREFIXES),
+    "full look-ahead 1": reading("full", 1),
+    "full look-ahead 2": reading("full", 2),
+    "own look-ahead 1": reading("wait", 1),  # the wait head's network without its wait head
+}
+for _name, _tries in CURVES.items():
+    _how = {"readings": _tries, "doubt": _name == "doubt"}
+    SYSTEMS[f"curve {_name}"] = Arm(start="wait", setting=_how, test=("real", "made"))
+OTHERS = {"own look-ahead 1": (), "look-ahead 1": ("start",), "look-ahead 2": ("start",)}
+OTHERS["all prefixes"] = ("start",)
+COMPARED = {
+    f"study_{part}_over_{other}_{key}": Outcome(
+        key, "wait head", other, ("setting.ahead", *more), part
+    )
+    for part in ("real", "made")
+    for other, more in OTHERS.items()
+    for key in ("f1", "strict_f1", "edit_overhead", "waiting")
+}
+CAUSAL = ("loss.draws", "loss.epochs", "loss.kind", "start")  # draws and epochs: all is read
+COMPARED |= {
+    f"study_{part}_causality_{key}": Outcome(key, "causal", "cold prefixes", CAUSAL, part)
+    for part in ("real", "made")
+    for key in ("f1", "final_f1")
+}
+
+
+def drawn(receipt, found: dict) -> None:
+    """Record the price, and the curves' means over the seeds."""
+    prices = [scores["real"]["prices"][0] for scores in found["wait"].values()]
+    mean, low, high = student(prices)
+    receipt.record("study_price", mean, "nats", low, high, len(prices), interval="95 %")
+    for name in CURVES:
         for part in ("real", "made"):
-            rows = getattr(w, part)
-            found = {name: pt.logits(n, rows, w.vocabulary) for name, n in networks.items()}
-            for name, (network, ahead) in table.items():
-                told = read(found[network], rows, ahead)
-                for key in KEPT:
-                    values[f"{part}_{name}_{key}"].append(getattr(told, key))
-                for kind, wait in told.waits.items() if name == "wait head" else ():
-                    values[f"{part}_{name}_wait_{kind}"].append(wait)
-                print(seed, part, name, f"{told.f1:.3f} {told.waiting:.2f}", flush=True)
-            for name, tries in CURVES.items():
-                doubt = [(z, -z.abs()) for z, _ in found["wait"]]  # largest near 0, undecided
-                z = doubt if name == "doubt" else found["wait"]
-                many = [read(z, rows, *one) for one in tries]
-                for key in DRAWN:
-                    curves[f"{part}_{name}", key].append([getattr(told, key) for told in many])
-    for part in ("real", "made"):
-        for other in ("own look-ahead 1", "look-ahead 1", "look-ahead 2", "all prefixes"):
-            for key in ("f1", "strict_f1", "edit_overhead", "waiting"):
-                pairs = (values[f"{part}_{name}_{key}"] for name in ("wait head", other))
-                gaps = [a - b for a, b in zip(*pairs, strict=True)]
-                values[f"{part}_over_{other}_{key}"] = gaps
-    for key, many in values.items():
-        timed = key.rsplit("_", 1)[-1] in ("detection", "waiting", "time") or "_wait_" in key
-        put(receipt, key, many, "nats" if key == "price" else "words" if timed else "share")
-    for curve in dict.fromkeys(name for name, _ in curves):
-        means = {key: np.mean(curves[curve, key], 0).tolist() for key in DRAWN}
-        receipt.curve(f"study_{curve}", **means)
+            runs = [scores[part] for scores in found[f"curve {name}"].values()]
+            means = {key: np.mean([run[key] for run in runs], 0).tolist() for key in DRAWN}
+            receipt.curve(f"study_{part}_{name}", **means)
 
 
-def put(receipt: receipts.Receipt, key: str, many: list[float], unit: str) -> None:
-    """Record mean and interval over seeds under a name that receipts allow."""
-    if not all(map(math.isfinite, many)):  # nothing was said or detected in some run
-        return
-    mean, spread = statistics.fmean(many), ()
-    if len(many) > 1:
-        half = STUDENT_T.get(len(many), 2.2) * statistics.stdev(many) / len(many) ** 0.5
-        spread = (mean - half, mean + half, len(many))
-    receipt.record(f"study_{key}".replace(" ", "_").replace("-", "_"), mean, unit, *spread)
-
-
-def search(w: World, receipt: receipts.Receipt) -> None:
-    """F1, waiting and coverage on dev for each pair of weights, for one network read at the
-    same ratio, and for the smooth loss at each price."""
-    base, rows = fitted(started(w, 0), w, PREFIXES, 0), defaultdict(list)
-    one = pt.logits(fitted(base, w, WAITING, 0), w.dev, w.vocabulary)
-    tries = [("logistic", gamma, latency) for gamma in GAMMAS for latency in LATENCIES]
-    tries += [("smooth", WAITING.gamma, latency) for latency in LATENCIES]
-    for kind, gamma, latency in tries:
-        new = fitted(base, w, replace(WAITING, kind=kind, gamma=gamma, latency=latency), 0)
-        told = read(pt.logits(new, w.dev, w.vocabulary), w.dev, None)
-        ratio = latency / gamma * WAITING.gamma / WAITING.latency
-        same = read(one, w.dev, None, ratio)
-        kept = {"gamma": gamma, "latency": latency, "smooth": float(kind == "smooth")}
-        kept |= {"one_f1": same.f1, "one_waiting": same.waiting}
-        for key, value in (kept | {key: getattr(told, key) for key in DRAWN}).items():
-            rows[key].append(value)
-        print(kind, gamma, latency, f"F1 {told.f1:.3f} wait {told.waiting:.2f}", flush=True)
-    receipt.curve("study_search", **rows)
-    receipt.record("study_search_pairs", len(tries), "pairs")
-
-
-def whole(network: pn.PrefixNetwork, part: list[dl.Utterance], vocabulary) -> dict[str, float]:
-    """Precision, recall and F1 of whole sentences."""
-    found = np.concatenate(pt.final_labels(network, part, vocabulary))
-    gold = np.concatenate([u.labels for u in part])
-    hit, said, true = int(found @ gold), int(found.sum()), int(gold.sum())
-    shares = hit / max(1, said), hit / max(1, true), 2 * hit / max(1, said + true)
-    return dict(zip(("precision", "recall", "f1"), shares, strict=True))
-
-
-def german_parts(few: int, seed: int, tests: int = 300) -> dict[str, list]:
-    """Generated German: labelled, unlabelled and test utterances of different sentences."""
-    rng = np.random.default_rng(1000 + seed)
-    texts = list(dict.fromkeys(dg.german(rng) for _ in range(2 * few + 600 + tests)))
-    others = dg.alternatives(texts)
-    made = [dg.spoken(t, rng, others, dg.GERMAN) for t in texts]
-    return {"few": made[:few], "test": made[-tests:], "more": made[few : 2 * few]}
-
-
-def transfer(w: World, seeds: int, receipt: receipts.Receipt, few: int = 300) -> None:
-    """Few labels: with pre-training or without; a small student with a teacher or without;
-    German from its own labels, with its own teacher, from English alone, and English first."""
-    values = defaultdict(list)
-    for seed in range(seeds):
-        for name, found in few_labels(w, seed, few).items():
-            print(seed, name, f"F1 {found['f1']:.3f}", flush=True)
-            for key, value in found.items():
-                values[f"{name}_{key}"].append(value)
-    for key, many in values.items():
-        put(receipt, key, many, "share")
-    for name, one, other in (
-        ("pretraining", "few_pretrained", "few_cold"),
-        ("self_training", "student_taught", "student_few"),
-        ("two_stage", "german_two_stage", "german_self"),
-    ):
-        pairs = zip(values[f"{one}_f1"], values[f"{other}_f1"], strict=True)
-        put(receipt, f"{name}_gain", [a - b for a, b in pairs], "share")
-
-
-def few_labels(w: World, seed: int, few: int) -> dict[str, dict[str, float]]:
-    """Precision, recall and F1 by name, for one seed of `transfer`."""
-    german, rng = german_parts(few, seed), np.random.default_rng(seed)
-    texts = [u.words for u in w.train] + [u.words for u in german["more"] + german["few"]] * 4
-    words = dl.Vocabulary.of(texts, WORDS, BUCKETS)
-    both, short = replace(w, vocabulary=words), replace(FULL, batch=512)
-    cold = started(both, seed)
-    base, student = copy.deepcopy(cold), started(both, seed, width=32)
-    pt.pretrain(base, w.train + german["more"] + german["few"], words, 2, seed)
-    rows = [w.train[at] for at in rng.permutation(len(w.train))]
-
-    def fit(start: pn.PrefixNetwork, part: list[dl.Utterance]) -> pn.PrefixNetwork:
-        recipe = replace(short, epochs=READINGS // len(part))
-        return fitted(start, replace(both, train=part), recipe, seed)
-
-    teacher, alone = fit(base, rows[::2]), fit(base, german["few"])
-    told = pt.self_labelled(teacher, [u.words for u in rows[1::2]], words)
-    more = german["few"] + pt.self_labelled(alone, [u.words for u in german["more"]], words)
-    english = {
-        "few_cold": fit(cold, rows[:few]),
-        "few_pretrained": fit(base, rows[:few]),
-        "teacher": teacher,
-        "student_few": fit(student, rows[:few]),
-        "student_taught": fit(student, rows[:few] + told),
-    }
-    second = {"alone": alone, "self": fit(base, more), "zero_shot": teacher}
-    second["two_stage"] = fit(teacher, more)
-    found = {name: whole(network, w.real + w.made, words) for name, network in english.items()}
-    for name, network in second.items():
-        found[f"german_{name}"] = whole(network, german["test"], words)
-    return found
-
-
-def main(argv: list[str] | None = None) -> None:
-    """Run one part and write its receipt."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--part", choices=("systems", "search", "transfer"), required=True)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--sentences", type=int, help="so many labelled questions only")
-    parser.add_argument("--tests", type=int, default=300)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--keep", type=Path)
-    o = parser.parse_args(argv)
-    torch.set_num_threads(o.threads)
-    receipt = receipts.start("disfluency", device.tier("auto"), threads=o.threads)
-    w = world(data.fetch("disfl_qa"), o.sentences, o.tests)
-    if o.part == "search":
-        search(w, receipt)
-    elif o.part == "transfer":
-        transfer(w, o.seeds, receipt)
-    else:
-        systems(w, o.seeds, o.keep, receipt)
-    receipt.sizes(train=len(w.train), real=len(w.real), made=len(w.made), seeds=o.seeds)
-    print(receipt.write(name=o.part))
-
-
-if __name__ == "__main__":
-    main()
+METRICS = {key: Metric("words" if key in TIMES else "share") for key in KEPT}
+STUDY = Study(
+    notebook="disfluency",
+    name="systems",
+    arms=SYSTEMS,
+    seeds=range(5),
+    sizes={"sentences": 3000, "tests": 300},
+    trial={"sentences": 12, "tests": 8},
+    metrics=METRICS | {f"wait_{kind}": Metric("words") for kind in dl.KINDS},
+    parts=parts,
+    begin=begin,
+    fit=fit,
+    judge=judge,
+    outcomes=COMPARED,
+    extra=drawn,
+    key="study_{part}_{arm}_{metric}",
+    over="seeds, on one draw of the data",
+)

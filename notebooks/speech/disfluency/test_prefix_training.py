@@ -160,6 +160,38 @@ def test_pretraining_learns_words_without_labels():
     assert means[-1] < 0.8 * means[0]
 
 
+def test_pretraining_shows_the_mask_in_the_place_of_the_word_that_is_guessed():
+    shown = []
+
+    class Watched(pn.PrefixNetwork):
+        def guess_words(self, ids):
+            shown.append(ids)
+            return super().guess_words(ids)
+
+    words, net = tuple(f"w{at}" for at in range(30)), Watched(len(VOCABULARY), 16, 1, 2)
+    pt.pretrain(net, [dl.fluent(words)] * 200, VOCABULARY, epochs=1)
+    ids = torch.cat(shown)
+    plain, hidden = torch.tensor(VOCABULARY(words)), ids == 1
+    assert hidden.any(1).all() and 0.12 < hidden.float().mean() < 0.18
+    assert torch.equal(ids, torch.where(hidden, 1, plain))
+
+
+def test_a_share_of_the_words_becomes_others_while_training():
+    seen = []
+
+    def loss(network, batch, recipe):
+        seen.append(batch[0])
+        return sum(part.square().sum() for part in network.parameters())
+
+    net, rows = pn.PrefixNetwork(len(VOCABULARY), 16, 1, 2), [dl.fluent(WORDS)] * 99
+    for share in (0.5, 0.0):
+        seen.clear()
+        recipe = pt.Recipe("full", 1, batch=40, dropout=share)
+        pt.train(net, rows, VOCABULARY, recipe, loss=loss)
+        moved = torch.cat(seen) != torch.tensor(VOCABULARY(WORDS))
+        assert moved.float().mean().item() == pytest.approx(share, abs=0.05)
+
+
 def test_pretraining_hides_a_word_also_of_one_word():
     net = pn.PrefixNetwork(len(VOCABULARY), 16, 1, 2)
     assert np.isfinite(pt.pretrain(net, [dl.fluent(["w1"])] * 9, VOCABULARY, epochs=3)).all()
@@ -241,3 +273,11 @@ def test_retrieval_finds_the_question_that_shares_rare_words():
     asked = [dl.Utterance(("who", "won", "no", "lost"), (0, 1, 1, 0), ("fluent",) * 4)]
     assert search.best([("when", "end"), ("who", "won"), ("nothing",)]).tolist()[:2] == [2, 0]
     assert ws.retrieved(search, asked, [asked[0].labels]).tolist() == [1]
+
+
+def test_a_rare_word_counts_more_than_two_frequent_ones():
+    texts = [("the", "of", "in", name) for name in ("x", "y", "z")]
+    texts += [("big", "otter"), *[("big", name) for name in ("r", "s", "t", "u")]]
+    texts += [("big", "the"), ("the", "zebra")]
+    search = ws.Retrieval(texts)
+    assert texts[search.best([("big", "zebra")])[0]] == ("the", "zebra")

@@ -133,6 +133,17 @@ def test_strict_f1_counts_waits_as_misses_and_final_f1_reads_the_last_prefix():
     assert told.waits == {"edit": 2, "fluent": 0.5}
 
 
+def test_edits_are_a_mean_over_utterances_and_times_a_mean_over_words():
+    short = Utterance(("uh",), (1,), ("edit",))
+    long = Utterance(("a", "b", "c"), (1, 0, 0), ("edit", "fluent", "fluent"))
+    told = ss.score([[[1]], LATE], [short, long])
+    assert told.edit_overhead == pytest.approx((0 + 1 / 3) / 2)  # 1 / 4 if words were pooled
+    told = ss.score([[[1]], WAIT], [short, long])
+    assert told.waiting == pytest.approx(3 / 4)  # 1 / 2 as a mean of the utterances' means
+    assert told.waits == {"edit": 1, "fluent": 0.5}
+    assert told.time_to_detection == 1
+
+
 def test_the_interval_holds_the_score():
     gold = [Utterance(("a", "b", "c"), (1, 0, 0), ("edit", "fluent", "fluent"))] * 6
     found = [LATE, WAIT] * 3

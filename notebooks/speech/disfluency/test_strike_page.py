@@ -47,6 +47,18 @@ def test_the_exported_network_answers_as_pytorch_does(int8, limit):
             )
 
 
+def test_the_page_gets_a_file_with_matrices_in_int8():
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    page = strike_page.live_page(network(), VOCABULARY, ["Who did?"], "<p>still</p>")
+    files = [strike_page.onnx(network(), int8=False), page.files["strike.onnx"]]
+    kinds = [
+        {one.data_type for one in onnx.load_from_string(file).graph.initializer}
+        for file in files
+    ]
+    assert [onnx.TensorProto.INT8 in found for found in kinds] == [False, True]
+
+
 def test_a_causal_network_is_not_exported():
     with pytest.raises(ValueError, match="whole prefix"):
         strike_page.onnx(network(causal=True))

@@ -8,6 +8,7 @@ epochs before averaging starts, as in the article's figures.
 import copy
 import dataclasses
 import gzip
+import hashlib
 import struct
 from typing import NamedTuple
 
@@ -71,6 +72,12 @@ def draw(data, count, seed=0, classes=None):
     index = torch.cat(picked).to(data.labels_N.device)
     names = torch.tensor(wanted, device=index.device)
     return images(data.pixels_NCHW[index], torch.searchsorted(names, data.labels_N[index]))
+
+
+def fingerprints(data):
+    """A text for each image, the same for the same pixels, wherever they come from."""
+    pixels = data.pixels_NCHW.cpu().numpy()
+    return [hashlib.sha256(one.tobytes()).hexdigest()[:16] for one in pixels]
 
 
 def with_wrong_labels(data, share, seed=0):

@@ -15,13 +15,7 @@ METRICS = {}  # no claim of the article is a rate or a time of a step
 def ours(sizes, device):
     """One training step, and an average in fused calls (writes in place are not counted)"""
     model, step = _step(sizes, device)
-    average = WeightAverage(model, 0.99, check=False)
-
-    def call():
-        step()
-        average.update(model)
-
-    return call
+    return _averaging(model, step, WeightAverage(model, 0.99, check=False))
 
 
 def plain(sizes, device):
@@ -38,6 +32,7 @@ def naive(sizes, device):
         step()
         for own, new in zip(average, model.parameters(), strict=True):
             own.copy_(0.99 * own + 0.01 * new.detach())
+        return average
 
     return call
 
@@ -45,11 +40,16 @@ def naive(sizes, device):
 def broken(sizes, device):
     """The same, but the average lies on the host and the weights come down in each step"""
     model, step = _step(sizes, device)
-    average = WeightAverage(SmallResNet(sizes["width"]), 0.99)
+    return _averaging(model, step, WeightAverage(SmallResNet(sizes["width"]), 0.99))
+
+
+def _averaging(model, step, average):
+    """A function that takes a step and gives the averaged weights."""
 
     def call():
         step()
         average.update(model)
+        return list(average.model.parameters())
 
     return call
 

@@ -1,300 +1,251 @@
-"""The recorded study: methods of averaging and of uncertainty, on a grid of parts and seeds.
+"""The recorded studies: methods of averaging and of uncertainty, by seeds.
 
-    python study_averaging.py  # from the slice's folder; hours
-    python study_averaging.py --images 3000 --tested 400 --epochs 16 --threads 1  # as recorded
+    make study CHAPTERS=training/weight_averaging STUDY=methods
 
-What is compared starts from the same weights and has as many epochs, but for `ensemble` and
-`multiswag`, which have three runs. SGD's rates are those of the authors' recipe for such a
-network, AdamW's are common ones, the fork is ours; nothing was tuned on what is reported. A
-stopped study goes on: each part and seed keeps a file. The receipt holds the parts named (all
-by default): means over seeds, 95 % intervals (Student's t), curves of the first seed.
+What is compared starts from the same weights (an arm `fork`, three quarters of the epochs) and
+has as many epochs. SGD's rates are those of the authors' recipe for such a network, AdamW's are
+common ones, the fork is ours; nothing was tuned on what is reported.
 
-Parts: `methods`, `surface` (a plane, curves), `uncertainty` (five classes known, five unknown;
-one run and three), `widths` (a fifth of the labels wrong), `bits` (8 in training, few after).
+Studies: `methods`, and `bits` (8 in training, few after it). `study_surface.py` and
+`study_uncertainty.py` go by the same paths.
 """
 
-import argparse
-import copy
 import itertools
-import json
-import os
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
+from typing import NamedTuple
 
 import loss_plane
 import numpy as np
-import torch
-import weight_posteriors as wp
 from averaging import WeightAverage, updates
 from block_float import LowPrecisionSGD, round_activations, with_rounded_weights
-from fashion_task import draw, load, task_of
-from helpers import cards, data, device, receipts, root
-from predictive_scores import best_temperature, detection_auroc, entropies, scores
-from scipy import stats
-from small_training import ADAM, SGD, logits_of
+from fashion_task import Task, fingerprints, task_of
+from helpers import data, device
+from helpers.study import Arm, Metric, Outcome, Part, Study, student
+from predictive_scores import scores
+from small_training import ADAM, SGD, logits_of, train
 
 EMA = 0.99  # decay for each step: a memory of about a hundred
-MEMBERS, SAMPLES, DECAY = 3, 30, 3e-4
-KNOWN, UNKNOWN = range(5), range(5, 10)
-WIDTHS = (1, 2, 4, 8, 16)
-BITS, WHOLE = (2, 3, 4, 5, 6, 8), 24  # 24 bits are a float32's
-SIDE, POINTS = 13, 21  # of the plane, and of the ways between starts
-CODE = "study_averaging.py"
+MEMBERS = 3  # runs of an ensemble, and cycles
+FEW, WHOLE = (2, 3, 4, 5, 6, 8), 24  # 24 bits are a float32's
+OTHERS = 100  # what is added to a seed for each further start
 
 
-def methods(task, seed):
-    """Scores of SGD, its averages, cycles, and Adam."""
-    decays, stays = task.recipes()
-    run, found = task.begun(seed, decays), {}
-    asgd, ema = WeightAverage(run.model), WeightAverage(run.model, EMA)
-    found["sgd"] = task.branch(seed, run, decays, at_step=updates(asgd, ema))
-    swa, blended = WeightAverage(run.model), WeightAverage(run.model, buffers="average")
-    high = WeightAverage(run.model, EMA)
-    calls = {"at_epoch": updates(swa, blended), "at_step": updates(high)}
-    found["high"] = task.branch(seed, run, stays, **calls)
-    found["sgd_recomputed"] = task.refreshed(copy.deepcopy(found["sgd"]))
-    found |= {"swa_last": copy.deepcopy(swa.model), "swa_average": blended.model}
-    for name, average in {"asgd": asgd, "ema": ema, "swa": swa, "ema_high": high}.items():
-        found[name] = task.refreshed(average.model)
-    probs = {name: task.probabilities(model) for name, model in found.items()}
-    probs |= cycles(task, seed, run, decays) | with_adam(task, seed)
-    told = {}
-    for name, one in probs.items():
-        values = scores(one, task.test.labels_N)._asdict()
-        told |= {f"{name}_{field}": value for field, value in values.items()}
-    return told | {"swa_gain": 100 * (told["swa_accuracy"] - told["sgd_accuracy"])}
+class Path(NamedTuple):
+    """How an arm's network moves, and what is kept of it.
 
-
-def cycles(task, seed, run, decays):
-    """{method: probabilities} of three ends of cycles, as averaged weights and predictions."""
-    ends = task.cycles(seed, run, decays, MEMBERS)
-    average = WeightAverage(ends[0])
-    for end in ends:
-        average.update(end)
-    mean = task.probabilities(task.refreshed(average.model))
-    return {"fge_mean": mean, "fge_ensemble": sum(map(task.probabilities, ends)) / MEMBERS}
-
-
-def with_adam(task, seed):
-    """{method: probabilities} of AdamW with the annealed rate, and of SWA on top of it."""
-    decays, stays = task.recipes(2e-3, 1e-3, optimiser=ADAM)
-    run = task.begun(seed, decays)
-    average = WeightAverage(run.model)
-    task.branch(seed, run, stays, at_epoch=updates(average))
-    plain = task.probabilities(task.branch(seed, run, decays))
-    return {"adam": plain, "adam_swa": task.probabilities(task.refreshed(average.model))}
-
-
-def surface(task, seed):
-    """Loss and error at SGD and SWA, each refreshed; of the first seed curves, too."""
-    decays, stays = task.recipes()
-    run = task.begun(seed, decays)
-    swa = WeightAverage(run.model)
-    task.branch(seed, run, stays, at_epoch=updates(swa))
-    sgd = loss_plane.weights_of(task.branch(seed, run, decays))
-    average = loss_plane.weights_of(swa.model)
-    look = partial(loss_plane.along, copy.deepcopy(run.model))
-    ends = look([average, sgd], task.train, task.train, task.test)
-    found = {"train_loss_excess": ends[0][0] - ends[1][0]}
-    found["test_accuracy_gain"] = 100 * (ends[0][3] - ends[1][3])
-    if seed == 0:
-        few = [one.part(torch.arange(0, one.count, 5)) for one in (task.train, task.test)]
-        found |= starts(task, look, few, sgd)
-    return found
-
-
-def starts(task, look, few, first):
-    """The plane through SGD from three starts; a straight and a bent way between two."""
-    decays, _ = task.recipes()
-    others = [task.branch(n, task.begun(n, decays), decays) for n in (100, 200)]
-    second, third = map(loss_plane.weights_of, others)
-    shares = np.linspace(0, 1, POINTS).tolist()
-    found = loss_plane.plane_rows(look, few, (first, second, third), SIDE)
-    middle = loss_plane.bend(others[0], first, second, task.train, epochs=task.epochs // 2)
-    for name, m in {"straight": (first + second) / 2, "bent": middle}.items():
-        points = [loss_plane.bezier(first, m, second, t) for t in shares]
-        found["curve_" + name] = loss_plane.columns({"t": shares}, look(points, few[0], *few))
-    return found
-
-
-def collected(task, seed, run, stays):
-    """(SWA model, `Swag`) of the branch that stays high, four collections for each epoch."""
-    swa, swag = WeightAverage(run.model), wp.Swag(20)
-    every = max(task.train.count // stays.batch // 4, 1)
-
-    def at_step(step, model):
-        if step % every == 0:
-            swa.update(model)
-            swag.update(loss_plane.weights_of(model))
-
-    task.branch(seed, run, stays, at_step=at_step)
-    return task.refreshed(swa.model), swag
-
-
-def uncertainty(task, seed, unknown):
-    """Scores and the detection of unknown classes, for one run and for three."""
-    decays, stays = task.recipes()
-    both, singles, gaussians = (task.test, unknown), [], []
-    for member in range(MEMBERS):
-        run = task.begun(10 * seed + member, decays)
-        singles.append(task.branch(10 * seed + member, run, decays))
-        gaussians.append(collected(task, 10 * seed + member, run, stays))
-    sgd, (swa, swag) = singles[0], gaussians[0]
-    heat = best_temperature(logits_of(sgd.eval(), task.held), task.held.labels_N)
-    drops = task.begun(10 * seed, decays, dropout=0.2)
-    drops = task.branch(10 * seed, drops, decays)
-    lent, few = copy.deepcopy(swa), task.train.part(torch.arange(0, task.train.count, 5))
-
-    def sample(gaussian, images, samples=SAMPLES, **how):
-        return wp.swag_probabilities(gaussian, lent, few, images, samples, **how)
-
-    ways = {
-        "sgd": lambda images: task.probabilities(sgd, images),
-        "swa": lambda images: task.probabilities(swa, images),
-        "temperature": lambda images: (logits_of(sgd, images) / heat).softmax(1),
-        "dropout": lambda images: wp.dropout_probabilities(drops, images, SAMPLES),
-        "laplace": lambda x: wp.laplace_probabilities(sgd, task.train, x, DECAY, SAMPLES),
-        "swag_diagonal": lambda x: sample(swag, x, scale=1.0, low_rank=False),
-        "swag": lambda images: sample(swag, images),
-        "ensemble": lambda x: sum(task.probabilities(one, x) for one in singles) / MEMBERS,
-        "multiswag": lambda x: (
-            sum(sample(g, x, SAMPLES // MEMBERS) for _, g in gaussians) / MEMBERS
-        ),
-    }
-    found = {}
-    for name, way in ways.items():
-        known, odd = (way(images) for images in both)
-        told = scores(known, task.test.labels_N)._asdict()
-        told["auroc"] = detection_auroc(entropies(known), entropies(odd))
-        found |= {f"{name}_{field}": value for field, value in told.items()}
-    excess = found["multiswag_nll"] - found["ensemble_nll"]
-    return found | {"multiswag_over_ensemble_excess": excess}
-
-
-def widths(task, seed):
-    """Test error in percent by width, with wrong labels: one run and three, SGD and SWAG."""
-    found = {}
-    for width in WIDTHS:
-        own, sgd, swag = task._replace(width=width), [], []
-        decays, stays = own.recipes()
-        for member in range(10 * seed, 10 * seed + MEMBERS):
-            run = own.begun(member, decays)
-            sgd.append(own.probabilities(own.branch(member, run, decays)))
-            swa, gaussian = collected(own, member, run, stays)
-            about = own.train, own.test, SAMPLES // MEMBERS
-            swag.append(wp.swag_probabilities(gaussian, swa, *about))
-        ways = {"sgd": sgd[0], "swag": swag[0]}
-        ways |= {"ensemble": sum(sgd) / MEMBERS, "multiswag": sum(swag) / MEMBERS}
-        for name, probs in ways.items():
-            found[f"{name}_width_{width}_error"] = error_of(probs, own)
-    for name, (a, b) in itertools.product(("sgd", "multiswag"), itertools.pairwise(WIDTHS)):
-        narrow, wide = (found[f"{name}_width_{width}_error"] for width in (a, b))
-        found[f"{name}_from_{a}_to_{b}_gap"] = wide - narrow
-    sgd, many, multi = (found[f"{n}_width_8_error"] for n in ("sgd", "ensemble", "multiswag"))
-    return found | {"multiswag_gain": sgd - multi, "multiswag_over_ensemble_gain": many - multi}
-
-
-def bits(task, seed):
-    """Test error in percent: 8 bits while training, and few bits after it, then refreshed.
-
-    `rounding_3_bits_gain`: by how much less SWA's error rises than SGD's with 3 bits.
+    way: "begins" up to the fork; from there the rate "falls", "stays" high, or "cycles"; or the
+    network "rests"; or a curve between two "bends". snapshots: what is averaged, none or each
+    "step", "epoch" or "cycle", with a `decay` or equally; weights, or with `ensemble`
+    predictions. statistics: of the batch norms, "trained" with the last network, "averaged", or
+    "recomputed". rates: before the fork, and high. bits: of activations from the beginning on;
+    rounded: of weights after all.
     """
-    found, kept = {}, {}
-    for name, optimiser in {"full": SGD, "low": partial(LowPrecisionSGD, bits=8)}.items():
-        decays, stays = task.recipes(optimiser=optimiser)
-        run = task.begun(seed, decays, change=None if name == "full" else round_activations)
-        average = WeightAverage(run.model)
-        task.branch(seed, run, stays, at_epoch=updates(average))
-        kept[name + "_sgd"] = task.branch(seed, run, decays)
-        kept[name + "_swa"] = task.refreshed(average.model)
-    for name, model in kept.items():
-        found[name + "_error"] = error_of(task.probabilities(model), task)
-    for count in (*BITS, WHOLE):
-        for name in ("full_sgd", "full_swa"):
-            rounded = task.refreshed(with_rounded_weights(kept[name], count))
-            found[f"{name}_{count}_bits_error"] = error_of(task.probabilities(rounded), task)
-    for count in BITS:
-        sgd, swa = (
-            found[f"{name}_{count}_bits_error"] - found[f"{name}_{WHOLE}_bits_error"]
-            for name in ("full_sgd", "full_swa")
-        )
-        found[f"rounding_{count}_bits_gain"] = sgd - swa
-    return found | {"swalp_gap": found["low_swa_error"] - found["full_sgd_error"]}
+
+    way: str
+    snapshots: str | None = None
+    statistics: str = "trained"
+    decay: float | None = None
+    ensemble: bool = False
+    optimiser: Callable = SGD
+    rates: tuple = (0.1, 0.05)
+    bits: int | None = None
+    rounded: int | None = None
 
 
-def error_of(probs, task):
-    """The test error in percent of these probabilities."""
-    return 100 * (1 - scores(probs, task.test.labels_N).accuracy)
+def task_for(job):
+    """The `Task` of what the arm learns from; it has nothing to test on."""
+    classes = int(job.train.labels_N.max()) + 1
+    width = job.arm.setting.get("width", job.sizes.get("width"))
+    return Task(job.train, job.choice, None, width, job.sizes["epochs"], classes)
 
 
-PARTS = {part.__name__: part for part in (methods, surface, uncertainty, widths, bits)}
+def drawn(job):
+    """The seed of the start and of the images' order: the study's, or a further one."""
+    return job.seed + OTHERS * job.arm.setting.get("member", 0)
 
 
-def measured(part, seed, given, folder, where):
-    """{metric: value} of a part and seed, which draws its own images, or what was kept."""
-    code = cards.code_hash(Path(__file__).with_name("weight_averaging.ipynb"), CODE)[:8]
-    settings = [part, seed, given.images, given.tested, given.epochs, given.width, code]
-    name = "-".join(map(str, settings)) + ".json"
-    path = (root() or Path.cwd()) / "_build" / "study_averaging" / name
-    if path.is_file():
-        return json.loads(path.read_text())
-    count, epochs = given.images, given.epochs
-    if part == "widths":  # fewer images and more epochs, so that a network can fit wrong labels
-        count, epochs = count // 5, 3 * epochs
-    more = {"uncertainty": {"classes": KNOWN}, "widths": {"wrong": 0.2}}.get(part, {})
-    more |= {"tested": given.tested, "seed": seed}
-    task = task_of(folder, where, count, given.width, epochs, **more)
-    others = []
-    if part == "uncertainty":
-        unknown = draw(load(folder, "t10k", where), 5 * given.tested, classes=UNKNOWN)
-        others = [unknown.scaled_as(task.train)]
-    found = PARTS[part](task, seed, *others)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.with_suffix(".part").write_text(json.dumps(found))
-    os.replace(path.with_suffix(".part"), path)
-    return found
+def begin(word, job):
+    """A new network of the arm's width and dropout."""
+    return task_for(job).network(drawn(job), dropout=job.arm.setting.get("dropout", 0.0))
 
 
-def record(receipt, part, found):
-    """Record the seeds' means, and of differences from their own SGD; the first's curves."""
-    curves = [name for name in found[0] if name.startswith("curve_")]
-    names = [name for name in found[0] if name not in curves]
-    for name in curves:
-        receipt.curve(f"{part}_{name.removeprefix('curve_')}", **found[0][name])
-    told = {name: np.array([one[name] for one in found]) for name in names}
-    for name, base in ((name, "sgd_" + name.rpartition("_")[2]) for name in names):
-        if base in told and name != base:
-            told[f"less_sgd_{name}"] = told[name] - told[base]
-    ends = {"error": "%", "nll": "nat", "excess": "nat", "gain": "points", "gap": "points"}
-    for name, values in told.items():
-        mean, half, count = values.mean(), 0.0, len(values)
-        if count > 1:
-            half = stats.t.ppf(0.975, count - 1) * values.std(ddof=1) / count**0.5
-        about = (ends.get(name.rpartition("_")[2], ""), mean - half, mean + half, count)
-        receipt.record(f"study_{part}_{name}", mean, *about, note="mean, its 95 % interval")
+def fit(job):
+    """What a path leaves: the `Run` of a beginning, else a network, or a list of them."""
+    path, task, seed = job.arm.loss, task_for(job), drawn(job)
+    if path.way == "bends":
+        ends = map(loss_plane.weights_of, job.start)
+        epochs = task.epochs // 2
+        return *job.start, loss_plane.bend(job.start[1], *ends, job.train, epochs=epochs)
+    falls, stays = task.recipes(*path.rates, optimiser=path.optimiser)
+    if path.way == "begins":
+        if path.bits:
+            round_activations(job.start, path.bits)
+        return train(job.start, job.train, falls, seed=seed, last=task.start)
+    if path.way == "rests":
+        model = with_rounded_weights(job.start, path.rounded) if path.rounded else job.start
+    elif path.ensemble:
+        return task.cycles(seed, job.start, falls, MEMBERS)
+    else:
+        buffers = "average" if path.statistics == "averaged" else "last"
+        average = WeightAverage(job.start.model, path.decay, buffers)
+        if path.way == "cycles":
+            for end in task.cycles(seed, job.start, falls, MEMBERS):
+                average.update(end)
+        else:
+            recipe = {"falls": falls, "stays": stays}[path.way]
+            calls = {f"at_{path.snapshots}": updates(average)} if path.snapshots else {}
+            model = task.branch(seed, job.start, recipe, **calls)
+        model = average.model if path.snapshots else model
+    return task.refreshed(model) if path.statistics == "recomputed" else model
 
 
-def main(argv=None):
-    """Measure what is missing, and write the receipt; tested: test images of each class."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
-    sizes = {"seeds": 3, "images": 10_000, "tested": 1000, "epochs": 24, "width": 8}
-    for name, size in (sizes | {"threads": device.cores()}).items():
-        parser.add_argument(f"--{name}", type=int, default=size)
-    given = parser.parse_args(argv)
-    torch.set_num_threads(given.threads)
-    folder = data.fetch("fashion_mnist")
-    tier = device.tier()
-    receipt = receipts.start("weight_averaging", tier, given.threads)
-    receipt.sizes(**{name: vars(given)[name] for name in sizes})
-    for part in given.parts:
-        found = []
-        for seed in range(given.seeds):
-            found.append(measured(part, seed, given, folder, tier.device))
-            print(f"{part}, seed {seed}: done", flush=True)
-        record(receipt, part, found)
-    print(receipt.write("study"))
+def probabilities(networks, images):
+    """The mean probabilities (N, K) of one network or of several."""
+    networks = networks if isinstance(networks, list) else [networks]
+    return sum(logits_of(one.eval(), images).softmax(1) for one in networks) / len(networks)
 
 
-if __name__ == "__main__":
-    main()
+def drawn_parts(seed, sizes, **how):
+    """{name: Part} of a task's images, to train on, to choose with and to test on."""
+    where, counts = device.device(), (sizes["images"], sizes.get("width"), sizes["epochs"])
+    how |= {"tested": sizes["tested"], "seed": seed}
+    task = task_of(data.fetch("fashion_mnist"), where, *counts, **how)
+    return {name: clothes(getattr(task, name)) for name in ("train", "held", "test")}
+
+
+def clothes(*several):
+    """The `Part` of these images, whose units are the images themselves."""
+    units = [one for images in several for one in fingerprints(images)]
+    return Part(several if len(several) > 1 else several[0], units)
+
+
+def against_sgd(prefix, differs, metrics):
+    """Outcomes: each metric of each arm of `differs` less that of SGD."""
+    both = itertools.product(differs.items(), metrics)
+    return {f"{prefix}_less_sgd_{a}_{m}": Outcome(m, a, "sgd", d) for (a, d), m in both}
+
+
+METRICS = {"accuracy": Metric(""), "nll": Metric("nat"), "ece": Metric("")}
+ERRORS = {"error": Metric("%", 100)}
+SIZES = {"images": 3000, "tested": 400, "epochs": 16, "width": 8}
+TRIAL = {"images": 200, "tested": 2, "epochs": 8, "width": 2}
+COMMON = {"notebook": "weight_averaging", "seeds": range(3), "sizes": SIZES, "trial": TRIAL}
+COMMON |= {"parts": drawn_parts, "begin": begin, "fit": fit}
+ANEW = {"statistics": "recomputed"}
+SWA = Path("stays", "epoch", **ANEW)
+BY_ADAM = {"optimiser": ADAM, "rates": (2e-3, 1e-3)}
+FORK = Arm(train="train", test=(), loss=Path("begins"))
+
+
+def ending(start, loss, **more):
+    """An arm that goes on from another."""
+    return Arm(train="train", start=start, loss=loss, **more)
+
+
+WAY, EACH, OF = "loss.way", "loss.snapshots", "loss.statistics"
+BY_OTHER = ("loss.rates", "start", "loss.optimiser.function")
+BY_OTHER += ("loss.optimiser.momentum", "loss.optimiser.weight_decay")
+
+
+def methods_extra(receipt, found):
+    """Record the gain in points, which a claim asks for."""
+    gain = dict(receipt.metrics["study_methods_less_sgd_swa_accuracy"], unit="points")
+    gain |= {end: 100 * gain[end] for end in ("value", "low", "high") if end in gain}
+    receipt.record("study_methods_swa_gain", **gain)
+
+
+METHODS = Study(
+    name="methods",
+    key="study_methods_{arm}_{metric}",
+    metrics=METRICS,
+    judge=lambda made, test, job: scores(probabilities(made, test), test.labels_N)._asdict(),
+    extra=methods_extra,
+    arms={
+        "fork": FORK,
+        "sgd": ending("fork", Path("falls")),
+        "sgd_recomputed": ending("sgd", Path("rests", **ANEW)),
+        "high": ending("fork", Path("stays")),
+        "asgd": ending("fork", Path("falls", "step", "recomputed")),
+        "ema": ending("fork", Path("falls", "step", "recomputed", EMA)),
+        "ema_high": ending("fork", Path("stays", "step", "recomputed", EMA)),
+        "swa": ending("fork", SWA),
+        "swa_last": ending("fork", Path("stays", "epoch")),
+        "swa_average": ending("fork", Path("stays", "epoch", "averaged")),
+        "fge_mean": ending("fork", Path("cycles", "cycle", "recomputed")),
+        "fge_ensemble": ending("fork", Path("cycles", "cycle", ensemble=True)),
+        "adam_fork": Arm(train="train", test=(), loss=Path("begins", **BY_ADAM)),
+        "adam": ending("adam_fork", Path("falls", **BY_ADAM)),
+        "adam_swa": ending("adam_fork", SWA._replace(**BY_ADAM)),
+    },
+    outcomes=against_sgd(
+        "study_methods",
+        {
+            "sgd_recomputed": (OF, WAY, "start"),
+            "high": (WAY,),
+            "asgd": (EACH, OF),
+            "ema": ("loss.decay", EACH, OF),
+            "ema_high": ("loss.decay", EACH, OF, WAY),
+            "swa": (EACH, OF, WAY),
+            "swa_last": (EACH, WAY),
+            "swa_average": (EACH, OF, WAY),
+            "fge_mean": (EACH, OF, WAY),
+            "fge_ensemble": ("loss.ensemble", EACH, WAY),
+            "adam": BY_OTHER,
+            "adam_swa": (*BY_OTHER, EACH, OF, WAY),
+        },
+        METRICS,
+    ),
+    **COMMON,
+)
+
+
+def error_of(made, test, job):
+    """The share of wrong answers."""
+    return {"error": 1 - scores(probabilities(made, test), test.labels_N).accuracy}
+
+
+def bits_extra(receipt, found):
+    """Record by how much less SWA's error rises than SGD's with few bits, in points."""
+    seeds = found["full_sgd"]
+
+    def rises(name, count):
+        few, whole = (found[f"full_{name}_{bits}_bits"] for bits in (count, WHOLE))
+        error = [[one[seed]["test"]["error"] for seed in seeds] for one in (few, whole)]
+        return 100 * np.subtract(*error)
+
+    for count in FEW:
+        mean, low, high = student((rises("sgd", count) - rises("swa", count)).tolist())
+        told = "points", low, high, len(seeds), "mean over seeds, 95 % interval"
+        receipt.record(f"study_bits_rounding_{count}_bits_gain", mean, *told, interval="95 %")
+
+
+OWN = {key: SGD.keywords[key] for key in ("momentum", "weight_decay")}
+EIGHT = {"bits": 8, "optimiser": partial(LowPrecisionSGD, bits=8, **OWN)}
+ROUNDED = {
+    f"full_{name}_{bits}_bits": ending(f"full_{name}", Path("rests", rounded=bits, **ANEW))
+    for name, bits in itertools.product(("sgd", "swa"), (*FEW, WHOLE))
+}
+BY_BITS = ("loss.bits", "loss.optimiser.bits", "loss.optimiser.foreach", "start")
+BY_BITS += ("loss.optimiser.function", EACH, OF, WAY)
+BITS = Study(
+    name="bits",
+    key="study_bits_{arm}_{metric}",
+    metrics=ERRORS,
+    judge=error_of,
+    extra=bits_extra,
+    arms={
+        "full_fork": FORK,
+        "full_sgd": ending("full_fork", Path("falls")),
+        "full_swa": ending("full_fork", SWA),
+        "low_fork": replace(FORK, loss=Path("begins", **EIGHT)),
+        "low_sgd": ending("low_fork", Path("falls", **EIGHT)),
+        "low_swa": ending("low_fork", SWA._replace(**EIGHT)),
+        **ROUNDED,
+    },
+    outcomes={
+        "study_bits_swalp_gap": Outcome("error", "low_swa", "full_sgd", BY_BITS, unit="points")
+    },
+    **COMMON,
+)

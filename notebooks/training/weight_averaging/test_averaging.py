@@ -82,6 +82,17 @@ def test_an_exponential_average_has_the_closed_form():
     torch.testing.assert_close(weights(average.model), expected, atol=1e-6, rtol=0)
 
 
+@pytest.mark.parametrize("decay", [None, 0.75])
+def test_the_first_update_leaves_nothing_of_the_model_that_it_was_made_of(decay):
+    average, (first, second) = WeightAverage(small(9), decay), walk(2)
+    average.update(first)
+    torch.testing.assert_close(weights(average.model), weights(first), atol=1e-7, rtol=0)
+    average.update(second)
+    share = 0.5 if decay is None else 0.25
+    expected = (1 - share) * weights(first) + share * weights(second)
+    torch.testing.assert_close(weights(average.model), expected, atol=1e-6, rtol=0)
+
+
 def test_the_model_is_left_alone_and_the_average_needs_no_gradient():
     model = small()
     before = copy.deepcopy(model.state_dict())

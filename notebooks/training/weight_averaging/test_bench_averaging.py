@@ -1,5 +1,7 @@
 """What is raced does the same work: averages agree, loaders hand out the same bytes."""
 
+from types import SimpleNamespace
+
 import bench_averaging as race
 import pytest
 import torch
@@ -41,8 +43,41 @@ def test_the_flops_of_a_step_are_those_of_its_products():
     assert race.flops_of(race.training_step(net, data, 10)) == 2 * 2 * 10 * 144 * 10
 
 
+def test_an_update_reads_weight_and_average_and_writes_the_average():
+    weights, average = torch.zeros(1000), torch.zeros(1000)
+    assert race.update_bytes(1000) == weights.nbytes + 2 * average.nbytes
+
+
 def test_a_step_changes_the_weights():
     net, data = SmallResNet(2), pictures(10)
     before = race.weights_of(net)
     race.training_step(net, data, 10)()
     assert not torch.equal(before, race.weights_of(net))
+
+
+def test_the_prediction_is_the_bytes_of_an_update_over_the_rate_of_a_copy(monkeypatch):
+    """An update reads weights and average and writes the average, four bytes each."""
+    seen, start = {}, SimpleNamespace
+    receipt = start(
+        record=lambda name, value, *more, **about: seen.update({name: value}),
+        sizes=lambda **sizes: seen.update(sizes),
+        write=lambda name: name,
+    )
+    monkeypatch.setattr(race.receipts, "start", lambda *given: receipt)
+    took = start(median_s=0.5, device="cpu")
+
+    def raced(calls, *given, **how):
+        return start(results=dict.fromkeys(calls, took), ratios=dict.fromkeys(calls, 1.0))
+
+    monkeypatch.setattr(race.bench, "race", raced)
+    peak = start(copy_bytes_per_s=1e6, matmul_flops_per_s=1e9)
+    monkeypatch.setattr(race.bench, "peak", lambda device: peak)
+    monkeypatch.setattr(race, "load", lambda *given: None)
+    monkeypatch.setattr(race.data, "fetch", lambda name: None)
+    monkeypatch.setattr(race, "draw", lambda *given: pictures(256))
+    threads = torch.get_num_threads()
+    race.main(["--rounds", "1", "--threads", str(threads)])
+    weights = sum(one.numel() for one in SmallResNet(16).parameters())
+    assert seen["weights"] == weights
+    assert seen["update_predicted"] == pytest.approx((weights + weights + weights) * 4 / 1e6)
+    assert seen["step_share_of_peak"] > 0 and seen["difference_to_torch"] < 1e-6

@@ -177,6 +177,29 @@ def test_parameters_without_a_gradient_stay_and_closures_are_refused():
         optimiser.step(lambda: None)
 
 
+@pytest.mark.parametrize(
+    "layer", [nn.Conv2d(2, 5, 3), nn.Conv2d(2, 4, 1, groups=2), nn.Linear(6, 40)]
+)
+def test_what_a_layer_puts_out_and_its_error_are_rounded(layer):
+    torch.manual_seed(0)
+    model, x = nn.Sequential(layer), torch.randn(3, 2, 6, 6)
+    plain_output = model(x).detach()
+    errors = torch.randn(plain_output.shape)
+    round_activations(model, bits=4)
+    out = model(x)
+    assert len(out.unique()) <= 16 < out.numel()
+    assert (out - plain_output).abs().max() <= step_of(plain_output)
+    (out * errors).sum().backward()
+    # the gradient of a bias is the sum of the errors, each a multiple of their common step
+    steps = layer.bias.grad / step_of(errors)
+    torch.testing.assert_close(steps, steps.round(), atol=1e-3, rtol=0)
+
+
+def step_of(values, bits=4):
+    """How far apart the numbers of a block are."""
+    return 2.0 ** (torch.frexp(values.abs().max()).exponent.item() - 1 - (bits - 2))
+
+
 def test_activations_are_rounded_until_the_handles_are_removed():
     torch.manual_seed(0)
     model, x = nn.Sequential(nn.Linear(5, 64)), torch.randn(7, 5)

@@ -103,6 +103,45 @@ def test_samples_of_equal_weights_predict_as_the_network_with_statistics_of_its_
     torch.testing.assert_close(probs, logits_of(model, data).softmax(1), atol=1e-5, rtol=0)
 
 
+class Table(torch.nn.Module):
+    """A network whose weights are its logits, for every picture."""
+
+    def __init__(self):
+        super().__init__()
+        self.logits = torch.nn.Parameter(torch.zeros(3))
+        self.dropout = torch.nn.Dropout(0.5)
+
+    def forward(self, x):
+        return self.dropout(self.logits.expand(len(x), 3))
+
+
+def test_swag_averages_the_probabilities_of_other_weights_each_time():
+    """Of weights that are logits: each sample is drawn anew, and no logits are averaged."""
+    swag, data = shown(torch.tensor([[3.0, 0, -3], [-3, 0, 3], [0.0, 6, 0], [0, 1, 1]])), few(6)
+    drawn = torch.Generator().manual_seed(5)
+    samples = torch.stack([swag.sample(generator=drawn) for _ in range(20)])
+    assert len(samples.unique(dim=0)) == 20
+    wanted = samples.softmax(1).mean(0).expand(6, 3)
+    found = swag_probabilities(swag, Table(), data, data, samples=20, seed=5)
+    torch.testing.assert_close(found, wanted, atol=1e-5, rtol=0)
+    assert (found - samples.mean(0).softmax(0)).abs().max() > 0.05
+
+
+def test_mc_dropout_averages_probabilities():
+    """With one picture each logit is kept, doubled, or lost: no logits are averaged."""
+    torch.manual_seed(0)
+    model, data = Table(), few(4)
+    with torch.no_grad():
+        model.logits.copy_(torch.tensor([2.0, 0, -4]))
+    torch.manual_seed(3)
+    found = dropout_probabilities(model, data, samples=25)
+    torch.manual_seed(3)
+    model.dropout.train()
+    logits = torch.stack([logits_of(model, data) for _ in range(25)])
+    torch.testing.assert_close(found, logits.softmax(2).mean(0), atol=1e-6, rtol=0)
+    assert (found - logits.mean(0).softmax(1)).abs().max() > 0.05
+
+
 def test_mc_dropout_samples_and_leaves_the_mode_of_prediction():
     torch.manual_seed(0)
     model, data = SmallResNet(width=4, classes=3, dropout=0.5), few()

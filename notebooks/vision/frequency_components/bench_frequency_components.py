@@ -142,10 +142,8 @@ def record_splits(receipt, race, images_BCHW):
             count = len(images_BCHW)
             receipt.record(f"split_{name}_rate", race.results[label], "images/s", count=count)
             if name != "ours":
-                times = race.results[label].times_s, race.results[LABELS["ours"]].times_s
-                low, middle, high = np.quantile(np.divide(*times), [0.25, 0.5, 0.75])
-                told = (low, high, len(times[0]))
-                receipt.record(f"split_speedup_over_{name}", middle, "×", *told)
+                gain = bench.ratio(race.results[label], race.results[LABELS["ours"]])
+                receipt.record(f"split_speedup_over_{name}", gain)
 
 
 def record_attacks(receipt, race, count):

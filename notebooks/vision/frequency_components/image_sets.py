@@ -9,6 +9,7 @@ Legend: N images, C channels, H height, W width.
 """
 
 import gzip
+import hashlib
 import re
 import struct
 
@@ -60,6 +61,12 @@ def draw(images, count, seed=0):
         raise ValueError(f"{count} of {len(images)} images were asked for")
     order = torch.randperm(len(images), generator=torch.Generator().manual_seed(seed))
     return images.take(order[:count].to(images.labels_N.device))
+
+
+def fingerprints(images):
+    """A text for each image, the same for the same pixels, wherever they come from."""
+    pixels = images.pixels_NCHW.cpu().numpy()
+    return [hashlib.sha256(one.tobytes()).hexdigest()[:16] for one in pixels]
 
 
 def shuffled(images, seed=0):

@@ -5,13 +5,16 @@ without its look at the pixels, which needs their values once for each attack.
 """
 
 import torch
-from frequency_split import low_pass, mask, split
+from frequency_split import mask, split
 from gradient_attacks import Filtered, ascend
 from small_cnn import SmallCNN
-from torch.nn import functional as F
 
 EPSILON, STEPS, RADIUS = 0.05, 12, 8
 METRICS = {}  # the article claims no speed
+AHEAD = {
+    "naive": "the chapter's filter makes its mask anew in the backward pass, ten launches a "
+    "step that the tape spares; transforms of 28 × 28 pixels are small beside the network"
+}
 
 
 def ours(sizes, device):
@@ -39,18 +42,14 @@ def naive(sizes, device):
 
 
 def broken(sizes, device):
-    """The same attack, but the images go up and come down in each step, and the loss is read"""
+    """The same attack, but the host asks of each image on its own how far it went"""
     model, images, labels = _ready(sizes, device)
-    there = images.cpu()
+    through = Filtered(model, RADIUS)
 
     def attack():
-        found = there
-        for _ in range(STEPS):
-            seen, step = found.to(device), EPSILON / 4
-            on_card = ascend(Filtered(model, RADIUS), seen, labels, step, step, 1)
-            F.cross_entropy(model(low_pass(on_card, RADIUS)), labels).item()
-            found = (there + (on_card.cpu() - there).clamp(-EPSILON, EPSILON)).clamp(0, 1)
-        return found
+        found = ascend(through, images, labels, EPSILON, EPSILON / 4, STEPS)
+        gone = [(new - old).abs().max().item() for new, old in zip(found, images, strict=True)]
+        return found if max(gone) else images
 
     return attack
 

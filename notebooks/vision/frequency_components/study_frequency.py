@@ -1,28 +1,23 @@
-"""The recorded study: how training changes what a network takes from each radius, by seeds.
+"""The recorded studies: how training changes what a network takes from each radius, by seeds.
 
-    python -m study_frequency                 # in the slice's folder; a receipt
-    python -m study_frequency --images 2000 --epochs 2 --seeds 1
+    make study CHAPTERS=vision/frequency_components STUDY=ways
 
-Eight ways of training one network (`WAYS`), all by the same recipe but `plain_longer`, which
+`ways`: eight ways of training one network, all by the same recipe but `plain_longer`, which
 takes three times the epochs, so that plain training can be compared with batch norm at equal
-accuracy. After each epoch every model is asked about the whole test images and their parts. At
+accuracy. After each epoch every network is asked about whole test images and their parts. At
 its end it is attacked (FGSM, and PGD with a random start), and its first kernels are measured.
-Batch norm is asked twice, with running statistics and those of the test batch. Besides, a small
-training set is learnt with natural and with shuffled labels, and watched on the low parts of
-its own images; and hands are learnt with each fourth of the signers left out in turn.
+Batch norm is asked twice, with running statistics and those of the test batch.
 
-Each run's numbers are kept in a file of `--folder` when it ends. A study that is started again
-with the same sizes and code goes on with the runs that are missing; `--minutes` ends it between
-two runs. Runs are independent: on four machines, start shares `0/4` to `3/4` into one folder; a
-last call without one collects.
+`labels`: a small set is learned with natural and with shuffled labels, and each network asked
+about the parts of these same images. `signers`: hands are learned with each fourth of the
+signers left out in turn, raw and stretched.
 """
 
-import argparse
+import copy
 import functools
-import json
+import itertools
 import statistics
-import time
-from pathlib import Path
+from collections import defaultdict
 from typing import NamedTuple
 
 import torch
@@ -34,39 +29,184 @@ from accuracy_by_radius import (
     parts_of,
     robust_accuracy,
     survivors,
-    watch,
 )
 from frequency_split import split, stretch
 from frequency_training import Recipe, adversarial, mixed, train
 from gradient_attacks import fgsm, pgd
-from helpers import cards, data, device, receipts
-from image_sets import by_signer, draw, load, shuffled, signed_digits
+from helpers import data, device
+from helpers.study import Arm, Metric, Outcome, Part, Study
+from image_sets import GUARD, by_signer, draw, fingerprints, load, shuffled, signed_digits
 from kernel_smoothness import high_share, roughness, roughness_penalty
+from scipy import stats
 from small_cnn import SmallCNN, first_kernels
 
-EPSILON, PGD_STEPS, ATTACKED, FEW, RADIUS = 0.05, 20, 500, 500, 8
+EPSILON, PGD_STEPS, RADIUS, MEMORY_RADII = 0.05, 20, 8, (4, 8)
+EPOCHS, MEMORY_EPOCHS, SIGNER_EPOCHS = 6, 40, 25
 
 
 class Way(NamedTuple):
-    """What the network is made with, what training changes, how many times the epochs."""
+    """How an arm trains: its recipe, what each batch is replaced by (attacked images, mixed or
+    stretched ones), and the strength of a penalty on rough kernels."""
 
-    network: dict = {}
-    training: dict = {}
-    longer: int = 1
+    recipe: Recipe
+    epsilon: float = 0.0
+    mixed: bool = False
+    stretched: bool = False
+    penalty: float = 0.0
+
+    @property
+    def change(self):
+        """What `train` calls for each batch, or None."""
+        if self.stretched:
+            return lambda model, x_BCHW, targets, drawn: (stretch(x_BCHW), targets)
+        if self.mixed:
+            return mixed()
+        return adversarial(self.epsilon, 2) if self.epsilon else None
 
 
-WAYS = {
-    "plain": Way(),
-    "plain_longer": Way(longer=3),
-    "batch_norm": Way({"norm": True}),
-    "dropout": Way({"dropout": 0.5}),
-    "mixup": Way(training={"change": mixed()}),
-    "adversarial": Way(training={"change": adversarial(EPSILON, 2)}),
-    "batch_norm_adversarial": Way({"norm": True}, {"change": adversarial(EPSILON, 2)}),
-    "smooth_penalty": Way(training={"penalty": roughness_penalty(10.0)}),
+loaded, signed_hands = functools.cache(load), functools.cache(signed_digits)  # same files
+
+
+def begin(word, job):
+    """A new network for the arm's images, with what its setting adds, on their device."""
+    pixels_NCHW = job.train.pixels_NCHW
+    network = SmallCNN(job.sizes["width"], side=pixels_NCHW.shape[-1], **job.arm.setting)
+    return network.to(pixels_NCHW.device)
+
+
+def fit(job):
+    """The network after each epoch, as a list."""
+    way, after = job.arm.loss, []
+    penalty = roughness_penalty(way.penalty) if way.penalty else None
+    keep = lambda epoch, model: after.append(copy.deepcopy(model))  # noqa: E731
+    how = {"seed": job.seed, "at_epoch": keep, "change": way.change, "penalty": penalty}
+    train(job.start, job.train, way.recipe, **how)
+    return after
+
+
+def curves_of(models, parts):
+    """The accuracies `by_radius` of the last model, and as lists those of all, as "curves"."""
+    rows = [by_radius(model, parts) for model in models]
+    return rows[-1] | {"curves": {key: [row[key] for row in rows] for key in rows[0]}}
+
+
+def extra_curves(receipt, found):
+    """Record a curve for each arm: the means over seeds, in percent, by epoch."""
+    for name, runs in found.items():
+        curves = [next(iter(parts.values()))["curves"] for parts in runs.values()]
+        columns = {"epoch": range(1, len(curves[0]["whole"]) + 1)}
+        for key in curves[0]:
+            by_epoch = zip(*(one[key] for one in curves), strict=True)
+            columns[key] = [100 * statistics.mean(values) for values in by_epoch]
+        receipt.curve(name, **columns)
+
+
+def clothes(images):
+    """The `Part` of these images, whose units are the images themselves."""
+    return Part(images, fingerprints(images))
+
+
+def ways_parts(seed, sizes):
+    """Images to learn from and to test on, each seed's own."""
+    folder, where = data.fetch("fashion_mnist"), device.device()
+    learned = draw(loaded(folder, "train", where), sizes["images"], seed)
+    tested = draw(loaded(folder, "t10k", where), sizes["tested"], seed)
+    return {"train": clothes(learned), "test": clothes(tested)}
+
+
+def ways_judge(models, images, job):
+    """Accuracies by radius, survivors, what is left after attacks, and the first kernels."""
+    model, parts, count = models[-1], parts_of(*images.whole()), len(images)
+    alone, kernels = survivors(model, parts, RADIUS), first_kernels(model)
+    scores = {"high_only": alone.high_only / count, "by_chance": alone.by_chance / count}
+    scores |= {f"one_class_high_{r}": one_class_share(model, parts.high[r]) for r in (4, 8)}
+    asked = {"stretched": (parts_of(*parts[:2], stretched=True), "running")}
+    if job.arm.setting.get("norm"):
+        asked["batch_statistics"] = (parts, "batch")
+    for name, how in asked.items():
+        scores |= {f"{name}_{key}": share for key, share in by_radius(model, *how).items()}
+    attacked = slice(job.sizes["attacked"])
+    scores |= after_attacks(model, parts.images_NCHW[attacked], parts.labels_N[attacked])
+    scores["roughness"] = roughness(kernels).item()
+    scores["kernel_high"] = high_share(kernels, images.pixels_NCHW.shape[-1], RADIUS).item()
+    return curves_of(models, parts) | scores
+
+
+def after_attacks(model, images, labels):
+    """Accuracies after both attacks, by name, PGD from a random start."""
+    drawn = torch.Generator(device=images.device).manual_seed(0)
+    attacks = {
+        "fgsm": lambda m, x, y: fgsm(m, x, y, EPSILON),
+        "pgd": lambda m, x, y: pgd(m, x, y, EPSILON, EPSILON / 5, PGD_STEPS, drawn),
+    }
+    return {n: robust_accuracy(model, images, labels, one) for n, one in attacks.items()}
+
+
+METRICS = defaultdict(lambda: Metric("%", 100), roughness=Metric("mean square"))
+PLAIN = Way(Recipe(EPOCHS))
+ATTACKED = PLAIN._replace(epsilon=EPSILON)
+NORM, POINTS = {"norm": True}, "percentage points"
+ARMS = {
+    "plain": Arm(train="train", loss=PLAIN),
+    "plain_longer": Arm(train="train", loss=Way(Recipe(3 * EPOCHS))),
+    "batch_norm": Arm(train="train", loss=PLAIN, setting=NORM),
+    "dropout": Arm(train="train", loss=PLAIN, setting={"dropout": 0.5}),
+    "mixup": Arm(train="train", loss=PLAIN._replace(mixed=True)),
+    "adversarial": Arm(train="train", loss=ATTACKED),
+    "batch_norm_adversarial": Arm(train="train", loss=ATTACKED, setting=NORM),
+    "smooth_penalty": Arm(train="train", loss=PLAIN._replace(penalty=10.0)),
 }
-MEMORY = ("natural", "shuffled")
-SIGNERS = {"signers_raw": None, "signers_stretched": lambda m, x, y, drawn: (stretch(x), y)}
+ROBUST = {"differs": ("loss.epsilon",), "ratio": True}
+EQUAL = ("loss.recipe.epochs", "setting.norm")  # as good on whole images, by more epochs
+WAYS = Study(
+    notebook="frequency_components",
+    name="ways",
+    seeds=range(10),
+    added="ten, not the three of an earlier record, by which the attack stays undecided",
+    sizes={"images": 6000, "tested": 1000, "attacked": 500, "width": 8, "epochs": EPOCHS},
+    trial={"images": 100, "tested": 60, "attacked": 20, "width": 2},
+    arms=ARMS,
+    parts=ways_parts,
+    begin=begin,
+    fit=fit,
+    judge=ways_judge,
+    extra=extra_curves,
+    metrics=METRICS,
+    outcomes={
+        "robust_roughness_ratio": Outcome("roughness", "adversarial", "plain", **ROBUST),
+        "batch_norm_robust_roughness_ratio": Outcome(
+            "roughness", "batch_norm_adversarial", "batch_norm", **ROBUST
+        ),
+        "batch_norm_pgd_gap": Outcome("pgd", "plain_longer", "batch_norm", EQUAL, unit=POINTS),
+    },
+)
+
+
+def labels_parts(seed, sizes):
+    """A few images with their own labels, and the same ones with each other's."""
+    learned = loaded(data.fetch("fashion_mnist"), "train", device.device())
+    few = draw(learned, sizes["memory_images"], seed)
+    return {"natural": clothes(few), "shuffled": clothes(shuffled(few, seed))}
+
+
+OWN = "what a network remembers of its own images is the question"
+LABELS = Study(
+    notebook="frequency_components",
+    name="labels",
+    seeds=range(5),
+    sizes={"memory_images": 500, "memory_epochs": MEMORY_EPOCHS, "width": 8},
+    trial={"memory_images": 100, "width": 2},
+    arms={
+        name: Arm(train=name, test=(name,), loss=Way(Recipe(MEMORY_EPOCHS)), shares=OWN)
+        for name in ("natural", "shuffled")
+    },
+    parts=labels_parts,
+    begin=begin,
+    fit=fit,
+    judge=lambda models, own, job: curves_of(models, parts_of(*own.whole(), MEMORY_RADII)),
+    extra=extra_curves,
+    metrics=METRICS,
+)
 TESTS = {
     "whole": lambda x: x,
     "whole_stretched": stretch,
@@ -76,203 +216,71 @@ TESTS = {
 }  # what the hands are asked as
 
 
-def attacked(model, images, labels):
-    """Accuracies after both attacks, by name, PGD from a random start."""
-    drawn = torch.Generator(device=images.device).manual_seed(0)
-    ways = {
-        "fgsm": lambda m, x, y: fgsm(m, x, y, EPSILON),
-        "pgd": lambda m, x, y: pgd(m, x, y, EPSILON, EPSILON / 5, PGD_STEPS, drawn),
-    }
-    return {name: robust_accuracy(model, images, labels, way) for name, way in ways.items()}
+def signers_parts(fourth, sizes):
+    """Hands to learn, hands of the same signers, and those of the `fourth` that is left out.
 
-
-def trained(name, seed, training, parts, given):
-    """The numbers of one run: {"rows": accuracies by epoch, "scores": those of the end}."""
-    way, count = WAYS[name], len(parts.labels_N)
-    torch.manual_seed(seed)
-    model, rows = SmallCNN(given.width, **way.network).to(parts.labels_N.device), []
-    recipe, at_epoch = Recipe(given.epochs * way.longer), watch(parts, rows)
-    train(model, training, recipe, seed=seed, at_epoch=at_epoch, **way.training)
-    found, kernels = survivors(model, parts, RADIUS), first_kernels(model)
-    scores = {"high_only": found.high_only / count, "by_chance": found.by_chance / count}
-    scores |= {f"one_class_high_{r}": one_class_share(model, parts.high[r]) for r in (4, 8)}
-    stretched = by_radius(model, parts_of(*parts[:2], stretched=True))
-    scores |= {f"stretched_{key}": share for key, share in stretched.items()}
-    if way.network.get("norm"):
-        batch = by_radius(model, parts, "batch")
-        scores |= {f"batch_statistics_{key}": share for key, share in batch.items()}
-    scores |= attacked(model, parts.images_NCHW[:ATTACKED], parts.labels_N[:ATTACKED])
-    scores |= {"roughness": roughness(kernels).item()}
-    return {"rows": rows, "scores": scores | {"kernel_high": high_share(kernels, 28, 8).item()}}
-
-
-def memorised(kind, seed, training, given):
-    """The same of a small set with natural or shuffled labels, asked about its own images."""
-    few = draw(training, FEW, seed)
-    few = shuffled(few, seed) if kind == "shuffled" else few
-    torch.manual_seed(seed)
-    model, rows = SmallCNN(given.width).to(few.labels_N.device), []
-    own = parts_of(*few.whole(), (4, 8))
-    train(model, few, Recipe(given.memory_epochs), seed=seed, at_epoch=watch(own, rows))
-    return {"rows": rows, "scores": {}}
-
-
-def signed(name, offset, hands, number_N, given):
-    """One network of hands with the signers at `offset` left out: which answers are right.
-
-    {"rows": [its share of right answers to them], and for the same and for other signers "own"
-    and "other": {"group": number // 10, and each of `TESTS`: right or wrong}}.
+    The units are photographs; of what is learned and of others' also the numbers at which the
+    same person may have signed, so that nobody is on both sides.
     """
-    learnt_N, *sides = by_signer(number_N, offset)
-    torch.manual_seed(offset)
-    model = SmallCNN(given.width, side=32, norm=True).to(number_N.device)
-    recipe = Recipe(given.signer_epochs, 25, 2e-3)
-    train(model, hands.take(learnt_N), recipe, seed=offset, change=SIGNERS[name])
-    found = {}
-    for who, chosen_N in zip(("own", "other"), sides, strict=True):
-        x, y = hands.take(chosen_N).whole()
-        found[who] = {"group": (number_N[chosen_N] // 10).tolist()}
-        for test, change in TESTS.items():
-            found[who][test] = (answers(model, change(x)).argmax(1) == y).int().tolist()
-    right = found["other"]["whole"]
-    return found | {"rows": [{"other_whole": sum(right) / len(right)}]}
+    hands, number_N = signed_hands(data.fetch("sign_digits"), 32, device.device())
+    parts = {}
+    names = ("learned", "own", "other")
+    for name, of_N in zip(names, by_signer(number_N, fourth), strict=True):
+        near = {"learned": range(-GUARD, GUARD + 1), "own": (), "other": (0,)}[name]
+        numbers = [number + step for number in number_N[of_N].tolist() for step in near]
+        images = hands.take(of_N)
+        asked = images if name == "learned" else (images, number_N[of_N])
+        parts[name] = Part(asked, [*fingerprints(images), *numbers])
+    return parts
 
 
-def kept(path, about, compute):
-    """The numbers in the file if it is about the same; else computed, and written whole."""
-    if path.exists():
-        content = json.loads(path.read_text(encoding="utf-8"))
-        if content["about"] == about:
-            return content["found"]
-    found = compute()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_suffix(".part")
-    aside.write_text(json.dumps({"about": about, "found": found}), encoding="utf-8")
-    aside.replace(path)
+def signers_judge(models, hands, job):
+    """Right or wrong for each photograph, by what is asked, and which ten numbers it is of."""
+    images, number_N = hands
+    x_NCHW, labels_N = images.whole()
+    found = {"group": (number_N // 10).tolist()}
+    for test, change in TESTS.items():
+        right_N = answers(models[-1], change(x_NCHW)).argmax(1) == labels_N
+        found[test] = right_N.int().tolist()
     return found
 
 
-def record(receipt, name, runs):
-    """A curve of the means over seeds, and each score with its extremes, in percent."""
-    rows = [run["rows"] for run in runs]
-    columns = {"epoch": list(range(1, len(rows[0]) + 1))}
-    for key in rows[0][0]:
-        seeds = [[100 * row[key] for row in one] for one in rows]
-        columns[key] = [statistics.mean(values) for values in zip(*seeds, strict=True)]
-        spread(receipt, f"study_{name}_{key}", [one[-1] for one in seeds], "%")
-    receipt.curve(name, **columns)
-    for key in runs[0]["scores"]:
-        unit, scale = ("mean square", 1) if key == "roughness" else ("%", 100)
-        values = [scale * run["scores"][key] for run in runs]
-        spread(receipt, f"study_{name}_{key}", values, unit)
-
-
-def spread(receipt, name, values, unit):
-    """Record the mean of the values with their extremes."""
-    receipt.record(name, statistics.mean(values), unit, min(values), max(values), len(values))
-
-
-def compare(receipt, found):
-    """What two ways of training differ in, each seed's networks held against each other."""
-
-    def pairs(key, *ways):
-        return zip(*([run["scores"][key] for run in found[way]] for way in ways), strict=True)
-
-    ratios = [one / other for one, other in pairs("roughness", "adversarial", "plain")]
-    spread(receipt, "robust_roughness_ratio", ratios, "×")
-    gaps = [100 * (one - other) for one, other in pairs("pgd", "plain_longer", "batch_norm")]
-    spread(receipt, "batch_norm_pgd_gap", gaps, "percentage points")
-
-
-def record_signers(receipt, name, runs):
-    """Accuracies over all runs, and what is lost at other signers: ± twice its error."""
-    for test in TESTS:
-        own, other = (
-            [
-                torch.tensor([one for run in runs for one in run[who][key]])
-                for key in (test, "group")
-            ]
-            for who in ("own", "other")
-        )
-        lost, error = (100 * value for value in gap(*own, *other))
-        ends = (lost - 2 * error, lost + 2 * error, len(other[0]))
-        receipt.record(f"{name}_{test}_gap", lost, "percentage points", *ends)
-        for who, (right, _) in (("own", own), ("other", other)):
+def extra_signers(receipt, found):
+    """Record accuracies over all fourths, and what is lost at other signers: own less other,
+    with its 95 % interval by an error that counts groups."""
+    note = "own less other signers, 95 % interval over groups of ten numbers"
+    for (name, runs), test in itertools.product(found.items(), TESTS):
+        sides = {}
+        for who in SIDES:
+            columns = ([run[who][key] for run in runs.values()] for key in (test, "group"))
+            right, group = (torch.tensor(sum(column, [])) for column in columns)
             share = 100 * right.double().mean().item()
             receipt.record(f"{name}_{test}_{who}", share, "%", repeats=len(right))
+            sides[who] = right, group
+        lost, error = (100 * value for value in gap(*sides["own"], *sides["other"]))
+        groups = len(torch.cat([group for _, group in sides.values()]).unique())
+        half = stats.t.ppf(0.975, groups - 1) * error
+        told = lost, POINTS, lost - half, lost + half, len(sides["other"][0])
+        receipt.record(f"{name}_{test}_gap", *told, note=note, interval="95 %")
 
 
-def code():
-    """The hash of what the study executes: a run of other code is done again."""
-    notebook = Path(__file__).with_name("frequency_components.ipynb")
-    return cards.code_hash(notebook, Path(__file__).name)
-
-
-def jobs_of(given):
-    """{(name, seed or offset): a function that computes the run's numbers}."""
-    where, folder = device.device(), data.fetch("fashion_mnist")
-    training = draw(load(folder, "train", where), given.images)
-    parts = parts_of(*draw(load(folder, "t10k", where), given.tested).whole())
-    hands, number_N = signed_digits(data.fetch("sign_digits"), 32, where)
-    jobs = {}
-    for seed in range(given.seeds):
-        for name in WAYS:
-            jobs[name, seed] = functools.partial(trained, name, seed, training, parts, given)
-        for name in MEMORY:
-            jobs[name, seed] = functools.partial(memorised, name, seed, training, given)
-    for offset in range(4):
-        for name in SIGNERS:
-            jobs[name, offset] = functools.partial(signed, name, offset, hands, number_N, given)
-    return jobs
-
-
-def runs_of(given, about):
-    """{name: [the numbers of each run]}, computed or taken from `given.folder`.
-
-    None when `given.minutes` were over before all were there.
-    """
-    found, begun = {}, time.monotonic()
-    mine, shares = map(int, given.share.split("/"))
-    for count, ((name, seed), job) in enumerate(jobs_of(given).items()):
-        if count % shares == mine:
-            if time.monotonic() - begun > 60 * given.minutes:
-                return None
-            run = kept(given.folder / f"{name}_{seed}.json", about, job)
-            found.setdefault(name, []).append(run)
-            print(name, seed, run["rows"][-1], flush=True)
-    return found
-
-
-def main(argv=None):
-    """Train, or take what is kept; write the receipt, unless it is a share of the runs only."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--images", type=int, default=6_000)
-    parser.add_argument("--epochs", type=int, default=6)
-    parser.add_argument("--memory-epochs", type=int, default=40)
-    parser.add_argument("--signer-epochs", type=int, default=25)
-    parser.add_argument("--tested", type=int, default=1000)
-    parser.add_argument("--width", type=int, default=8)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument(
-        "--minutes", type=float, default=float("inf"), help="begin no run after"
-    )
-    parser.add_argument("--folder", type=Path, default=Path("../../../_build/study_frequency"))
-    parser.add_argument("--share", default="0/1", help="of the runs, such as 1/4")
-    given = parser.parse_args(argv)
-    torch.set_num_threads(given.threads)
-    receipt = receipts.start("frequency_components", device.tier(), given.threads)
-    names = ("images", "epochs", "memory_epochs", "signer_epochs", "tested", "width")
-    sizes = {name: getattr(given, name) for name in names} | {"memory_images": FEW}
-    found = runs_of(given, sizes | {"code": code()})
-    if not found or not given.share.endswith("/1"):
-        return
-    for name, runs in found.items():
-        (record_signers if name in SIGNERS else record)(receipt, name, runs)
-    compare(receipt, found)
-    receipt.sizes(**sizes, seeds=given.seeds)
-    print(receipt.write("study"))
-
-
-if __name__ == "__main__":
-    main()
+HANDS, SIDES = Way(Recipe(SIGNER_EPOCHS, 25, 2e-3)), ("own", "other")
+STRETCHED = HANDS._replace(stretched=True)
+SIGNERS = Study(
+    notebook="frequency_components",
+    name="signers",
+    seeds=range(4),
+    over="fourths of the signers, each left out once",
+    sizes={"signer_epochs": SIGNER_EPOCHS, "width": 8},
+    trial={"width": 2},
+    arms={
+        "signers_raw": Arm(train="learned", test=SIDES, loss=HANDS, setting=NORM),
+        "signers_stretched": Arm(train="learned", test=SIDES, loss=STRETCHED, setting=NORM),
+    },
+    parts=signers_parts,
+    begin=begin,
+    fit=fit,
+    judge=signers_judge,
+    extra=extra_signers,
+    metrics=METRICS,
+)

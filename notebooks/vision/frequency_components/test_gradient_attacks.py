@@ -102,6 +102,17 @@ def test_a_random_start_repeats_with_its_seed_and_moves_with_another():
     assert torch.equal(run(0), run(0)) and not torch.equal(run(0), run(1))
 
 
+def test_a_random_start_fills_the_whole_ball():
+    model, x, labels = problem()
+    x = 0.2 + 0.6 * x  # so that nothing is clipped
+    away = pgd(model, x, labels, 0.1, 0, 1, torch.Generator().manual_seed(0)) - x
+    # of 12,544 uniform numbers: both ends within a thousandth, the deviation within four errors
+    assert away.max() == pytest.approx(0.1, abs=2e-4) and away.min() == pytest.approx(
+        -0.1, abs=2e-4
+    )
+    assert away.std() == pytest.approx(0.1 / 3**0.5, rel=0.02)
+
+
 @pytest.mark.parametrize("norm", [False, True])
 def test_the_model_is_left_as_it_was(norm):
     model, x, labels = problem(norm=norm)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from frequency_training import Images
-from image_sets import by_signer, draw, load, read_idx, shuffled, signed_digits
+from image_sets import by_signer, draw, fingerprints, load, read_idx, shuffled, signed_digits
 from PIL import Image
 
 
@@ -84,3 +84,16 @@ def test_everybody_is_another_signer_once():
     assert others.sum(0).tolist() == [1] * 800 and others.sum(1).tolist() == [200] * 4
     with pytest.raises(ValueError, match="offset is 4; 0, 1, 2 and 3"):
         by_signer(numbers, 4)
+
+
+def test_a_fingerprint_is_that_of_the_pixels_wherever_they_lie():
+    images, other = some(), some(3)
+    assert (
+        fingerprints(images)[:3] == fingerprints(other) and len({*fingerprints(images)}) == 50
+    )
+    turned = Images(other.pixels_NCHW, 9 - other.labels_N)
+    assert fingerprints(turned) == fingerprints(other)
+    assert fingerprints(images.take([4, 1])) == [
+        fingerprints(images)[4],
+        fingerprints(images)[1],
+    ]

@@ -1,105 +1,374 @@
-"""The study's bookkeeping: what is kept is not computed again, and spreads are over seeds."""
+"""Each arm of the studies gets what it is named for, and no number turns its sign."""
 
-import json
+from collections import Counter
+from types import SimpleNamespace
 
 import pytest
-import study_frequency
+import study_frequency as study
 import torch
-from helpers import cards
-from study_frequency import TESTS, code, compare, kept, main, record, record_signers
+from frequency_training import Images, Recipe
+from helpers import data, receipts
+from helpers.study import Job, StudyError
+from image_sets import by_signer, fingerprints, load
+from press.study import hold, record
+from study_frequency import LABELS, SIGNERS, TESTS, WAYS
+from torch import nn
+
+# arm: (epochs, what is set in its network, its attack while training, mixed, its penalty)
+EXPECTED = {
+    "plain": (6, {}, 0, False, 0),
+    "plain_longer": (18, {}, 0, False, 0),
+    "batch_norm": (6, {"norm": True}, 0, False, 0),
+    "dropout": (6, {"dropout": 0.5}, 0, False, 0),
+    "mixup": (6, {}, 0, True, 0),
+    "adversarial": (6, {}, 0.05, False, 0),
+    "batch_norm_adversarial": (6, {"norm": True}, 0.05, False, 0),
+    "smooth_penalty": (6, {}, 0, False, 10),
+}
 
 
-class Receipt:
-    """What a receipt is told."""
-
-    def __init__(self):
-        self.metrics, self.curves = {}, {}
-
-    def record(self, name, *told, repeats=None):
-        self.metrics[name] = told if repeats is None else (*told, repeats)
-
-    def curve(self, name, **columns):
-        self.curves[name] = columns
+def kept(one):
+    """A study's own parts, each seed's drawn once, and a dict of them."""
+    drawn = {}
+    return drawn, lambda seed, sizes: drawn.setdefault(seed, one.parts(seed, sizes))
 
 
-def test_a_run_is_computed_once_for_the_same_sizes_and_code(tmp_path):
-    asked = []
-
-    def compute():
-        asked.append(1)
-        return {"rows": [len(asked)]}
-
-    path = tmp_path / "folder" / "plain_0.json"
-    assert kept(path, {"images": 5}, compute) == {"rows": [1]}
-    assert kept(path, {"images": 5}, compute) == {"rows": [1]}
-    assert kept(path, {"images": 6}, compute) == {"rows": [2]}
-    assert json.loads(path.read_text())["about"] == {"images": 6} and len(asked) == 2
+def labels_by_print(images):
+    return dict(zip(fingerprints(images), images.labels_N.tolist(), strict=True))
 
 
-def test_a_run_that_fails_leaves_no_file(tmp_path):
-    def compute():
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        kept(tmp_path / "one.json", {}, compute)
-    assert not [*tmp_path.iterdir()]
-
-
-def test_curves_are_means_over_seeds_and_the_end_has_its_extremes():
-    rows = [[{"whole": 0.1}, {"whole": 0.5}], [{"whole": 0.3}, {"whole": 0.9}]]
-    runs = [{"rows": one, "scores": {"pgd": 0.2, "roughness": 1.5}} for one in rows]
-    receipt = Receipt()
-    record(receipt, "plain", runs)
-    assert receipt.curves == {"plain": {"epoch": [1, 2], "whole": [20.0, 70.0]}}
-    assert receipt.metrics["study_plain_whole"] == (70.0, "%", 50.0, 90.0, 2)
-    assert receipt.metrics["study_plain_pgd"] == (20.0, "%", 20.0, 20.0, 2)
-    assert receipt.metrics["study_plain_roughness"] == (1.5, "mean square", 1.5, 1.5, 2)
+def batch(count=10, side=12, seed=0):
+    torch.manual_seed(seed)
+    return Images(
+        torch.randint(0, 256, (count, 1, side, side), dtype=torch.uint8),
+        torch.arange(count) % 10,
+    )
 
 
-def test_ways_are_compared_seed_by_seed():
-    def runs(*scores):
-        return [{"scores": {"roughness": one, "pgd": other}} for one, other in scores]
-
-    found = {"plain": runs((2, 0), (4, 0)), "adversarial": runs((1, 0), (6, 0))}
-    found |= {"plain_longer": runs((0, 0.3), (0, 0.5)), "batch_norm": runs((0, 0.1), (0, 0.6))}
-    receipt = Receipt()
-    compare(receipt, found)
-    assert receipt.metrics["robust_roughness_ratio"] == (1.0, "×", 0.5, 1.5, 2)
-    told = receipt.metrics["batch_norm_pgd_gap"]
-    assert told == pytest.approx((5, "percentage points", -10, 20, 2))
+def job_of(one, name, images, start=None, seed=3, test=None):
+    return Job(name, one.arms[name], seed, {**one.sizes, "width": 2}, start, images, test=test)
 
 
-def test_signers_of_all_runs_are_taken_together():
+@pytest.fixture
+def told(monkeypatch):
+    """What `fit` hands to the training, which trains nothing and goes by two epochs."""
+    found = []
+
+    def train(model, images, recipe, **how):
+        found.append(SimpleNamespace(model=model, images=images, recipe=recipe, **how))
+        for epoch in (1, 2):
+            nn.init.constant_(model.head.bias, epoch)
+            how["at_epoch"](epoch, model)
+
+    monkeypatch.setattr(study, "train", train)
+    return found
+
+
+def fitted(one, name, told, images):
+    """(network at the beginning, what the training was told, the networks after each epoch)."""
+    torch.manual_seed(0)
+    job = job_of(one, name, images)
+    start = one.begin("new", job)
+    after = one.fit(job._replace(start=start))
+    assert told[-1].model is start and told[-1].images is images and told[-1].seed == 3
+    return start, told[-1], after
+
+
+def test_ways_learn_from_the_training_file_and_are_judged_on_the_test_file():
+    drawn, parts = kept(WAYS)
+    seen = hold(WAYS, parts)
+    assert set(seen) == {(name, seed) for name in EXPECTED for seed in (0, 1)}
+    for (_, seed), one in seen.items():
+        assert one.job.train is drawn[seed]["train"].data and one.job.choice is None
+        assert one.job.start == "new"
+        assert set(one.tests) == {"test"} and one.tests["test"] is drawn[seed]["test"].data
+    folder = data.fetch("fashion_mnist")
+    for name, file in (("train", "train"), ("test", "t10k")):
+        whole, images = labels_by_print(load(folder, file)), drawn[0][name].data
+        assert labels_by_print(images).items() <= whole.items()
+        assert drawn[0][name].units == fingerprints(images)
+        assert len(drawn[0][name].units) == {"train": 100, "test": 60}[name]
+        assert set(drawn[0][name].units) != set(drawn[1][name].units)
+
+
+def test_what_is_recorded_has_these_sizes_and_seeds():
+    assert {(one.name, *one.seeds) for one in (WAYS, LABELS, SIGNERS)} == {
+        ("ways", *range(10)),
+        ("labels", 0, 1, 2, 3, 4),
+        ("signers", 0, 1, 2, 3),
+    }
+    assert WAYS.sizes["images"] == 6000 and WAYS.sizes["epochs"] == EXPECTED["plain"][0]
+    assert (WAYS.sizes["tested"], WAYS.sizes["attacked"]) == (1000, 500)
+    assert LABELS.sizes["memory_images"] == 500
+    assert {one.sizes["width"] for one in (WAYS, LABELS, SIGNERS)} == {8}
+    assert all(
+        arm.seeds is None for one in (WAYS, LABELS, SIGNERS) for arm in one.arms.values()
+    )
+
+
+def test_test_images_among_those_learned_from_are_refused():
+    def leaking(seed, sizes):
+        found = WAYS.parts(seed, sizes)
+        learned, tested = found["train"].data, found["test"].data
+        both = Images(*(torch.cat(one) for one in zip(learned, tested.take([5]), strict=True)))
+        return found | {"train": study.clothes(both)}
+
+    with pytest.raises(StudyError, match="share 1 units"):
+        hold(WAYS, leaking)
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_a_way_trains_as_it_is_named(name, told):
+    epochs, setting, epsilon, is_mixed, penalty = EXPECTED[name]
+    images = batch()
+    start, how, after = fitted(WAYS, name, told, images)
+    assert how.recipe == Recipe(epochs, 50, 1e-3) and dict(WAYS.arms[name].setting) == setting
+    norms = [one for one in start.modules() if isinstance(one, nn.BatchNorm2d)]
+    assert len(norms) == 3 * bool(setting.get("norm"))
+    assert [one.p for one in start.modules() if isinstance(one, nn.Dropout)] == [
+        setting.get("dropout", 0)
+    ]
+    assert [one.head.bias[0].item() for one in after] == [1, 2]
+    if epsilon or is_mixed:
+        x, labels = images.whole()
+        x = 0.2 + 0.6 * x
+        found, targets = how.change(start, x, labels, torch.Generator().manual_seed(0))
+        far = (found - x).abs().max().item()
+        if epsilon:
+            assert far == pytest.approx(epsilon, abs=1e-6) and torch.equal(targets, labels)
+        else:
+            assert far > 0.1 and ((targets > 0).sum(1) == 2).any()
+    else:
+        assert how.change is None
+    if penalty:
+        kernels = study.first_kernels(start)
+        wanted = penalty * study.roughness(kernels) * kernels.square().mean()
+        torch.testing.assert_close(how.penalty(start).detach(), wanted)
+    else:
+        assert how.penalty is None
+
+
+class Mean(nn.Module):
+    """Answers a grey image by its grey, 0 to 9 tenths; its kernel is a checkerboard."""
+
+    def __init__(self, turned=0):
+        super().__init__()
+        self.first, self.turned, self.asked = nn.Conv2d(1, 1, 2, bias=False), turned, []
+        self.first.weight.data = torch.tensor([[[[1.0, -1.0], [-1.0, 1.0]]]])
+        self.norm = nn.BatchNorm2d(1)
+
+    def forward(self, x):
+        self.asked.append((len(x), self.norm.training))
+        levels = torch.arange(10) / 10
+        found = -(x.mean((1, 2, 3))[:, None] - levels).square()
+        return found.roll(self.turned, 1)
+
+
+def greys(*tenths):
+    pixels = torch.tensor([round(25.5 * one) for one in tenths], dtype=torch.uint8)
+    return Images(pixels[:, None, None, None].expand(-1, 1, 12, 12), torch.tensor(tenths))
+
+
+@pytest.fixture
+def attacks(monkeypatch):
+    """What the attacks are given; they paint all images white, and black."""
+    found = {}
+
+    def fgsm(model, images, labels, epsilon):
+        found["fgsm"] = model, len(images), epsilon
+        return torch.ones_like(images) * 0.9
+
+    def pgd(model, images, labels, epsilon, step, steps, drawn):
+        found["pgd"] = model, len(images), epsilon, step, steps
+        assert isinstance(drawn, torch.Generator)
+        return torch.zeros_like(images)
+
+    monkeypatch.setattr(study, "fgsm", fgsm)
+    monkeypatch.setattr(study, "pgd", pgd)
+    return found
+
+
+@pytest.mark.parametrize("name", ["plain", "batch_norm"])
+def test_a_way_is_judged_by_its_last_network_on_all_parts_and_attacks(name, attacks):
+    images, models = greys(0, 0, 9, 5, 7), [Mean(turned=1).eval(), Mean().eval()]
+    models[0].first.weight.data.abs_()  # an earlier network is smooth
+    job = job_of(WAYS, name, None)
+    job = job._replace(sizes={**job.sizes, "attacked": 3})
+    found = WAYS.judge(models, images, job)
+    assert found["whole"] == found["low_4"] == 1 and found["curves"]["whole"] == [0, 1]
+    assert found["high_4"] == found["high_8"] == 0.4  # nothing is left: black
+    assert found["one_class_high_4"] == found["one_class_high_8"] == 1
+    assert found["high_only"] == found["by_chance"] == 0
+    assert found["stretched_whole"] == 1 and found["stretched_low_8"] == 0.6  # greys are white
+    assert found["fgsm"] == pytest.approx(1 / 3) and found["pgd"] == pytest.approx(2 / 3)
+    assert attacks["fgsm"] == (models[1], 3, 0.05)
+    assert attacks["pgd"] == (models[1], 3, 0.05, 0.01, 20)
+    assert found["roughness"] == 4
+    asked_by_batch = [training for _, training in models[1].asked if training]
+    assert bool(asked_by_batch) == (name == "batch_norm")
+    assert ("batch_statistics_high_4" in found) == (name == "batch_norm")
+
+
+def test_attacks_lower_the_accuracy_of_a_network():
+    """With nothing replaced: ε as recorded takes points from a linear classifier."""
+    torch.manual_seed(0)
+    images = batch(200)
+    x, _ = images.whole()
+    model = nn.Sequential(nn.Flatten(), nn.Linear(144, 10)).eval()
+    labels = model(x).argmax(1)
+    found = study.after_attacks(model, x, labels)
+    assert found["fgsm"] < 0.5 and found["pgd"] < 0.5
+
+
+def numbers_of(one, **told):
+    """Scores of each arm in two seeds: those told, else halves; a curve each."""
+    base = {"curves": {"whole": [0.1, 0.5]}, "roughness": 0.5, "pgd": 0.5}
+    return {
+        name: {
+            seed: {
+                "test": base | {key: told[key][name][seed] for key in told if name in told[key]}
+            }
+            for seed in (0, 1)
+        }
+        for name in one.arms
+    }
+
+
+def test_directions_of_what_is_compared():
+    receipt = receipts.start("frequency_components", "cpu")
+    rough = {"plain": (2, 4), "adversarial": (1, 2)}
+    rough |= {"batch_norm": (1, 1), "batch_norm_adversarial": (4, 1)}
+    pgd = {"plain_longer": (0.3, 0.5), "batch_norm": (0.1, 0.2), "plain": (0.9, 0.9)}
+    record(WAYS, receipt, numbers_of(WAYS, roughness=rough, pgd=pgd))
+    found = receipt.metrics
+    ratio = found["robust_roughness_ratio"]
+    assert ratio["value"] == ratio["low"] == ratio["high"] == pytest.approx(0.5)
+    assert (ratio["unit"], ratio["repeats"]) == ("×", 2)
+    normed = found["batch_norm_robust_roughness_ratio"]
+    assert normed["value"] == pytest.approx(2)  # as far above as below, by logarithms
+    assert normed["low"] * normed["high"] == pytest.approx(4)
+    gap = found["batch_norm_pgd_gap"]
+    assert gap["value"] == pytest.approx(25) and gap["unit"] == "percentage points"
+    # 20 and 30: Student's t of one degree of freedom times half of their difference
+    assert (gap["low"], gap["high"]) == pytest.approx((25 - 12.7062 * 5, 25 + 12.7062 * 5))
+    assert found["study_plain_longer_pgd"]["value"] == pytest.approx(40)
+    assert found["study_plain_roughness"]["unit"] == "mean square"
+    assert found["study_plain_roughness"]["value"] == 3
+
+
+def test_curves_are_means_over_seeds_in_percent():
+    receipt = receipts.start("frequency_components", "cpu")
+    found = {
+        name: {
+            seed: {name: {"curves": {"whole": [0.1 * seed, 0.5 + 0.2 * seed]}}}
+            for seed in (0, 1)
+        }
+        for name in LABELS.arms
+    }
+    record(LABELS, receipt, found)
+    for name in ("natural", "shuffled"):
+        curve = receipt.curves[name]
+        assert curve["epoch"] == [1, 2] and curve["whole"] == pytest.approx([5, 60])
+
+
+def test_labels_are_natural_and_shuffled_and_each_network_is_asked_by_its_own():
+    drawn, parts = kept(LABELS)
+    seen = hold(LABELS, parts)
+    assert set(seen) == {(name, seed) for name in ("natural", "shuffled") for seed in (0, 1)}
+    for (name, seed), one in seen.items():
+        own = drawn[seed][name].data
+        assert one.job.train is own and set(one.tests) == {name} and one.tests[name] is own
+        assert one.job.start == "new"
+    natural, mixed = (drawn[1][name].data for name in ("natural", "shuffled"))
+    assert torch.equal(natural.pixels_NCHW, mixed.pixels_NCHW)
+    assert not torch.equal(natural.pixels_NCHW, drawn[0]["natural"].data.pixels_NCHW)
+    assert (natural.labels_N != mixed.labels_N).double().mean() > 0.8
+    assert Counter(natural.labels_N.tolist()) == Counter(mixed.labels_N.tolist())
+    file = load(data.fetch("fashion_mnist"), "train")
+    assert labels_by_print(natural).items() <= labels_by_print(file).items()
+
+
+@pytest.mark.parametrize("name", ["natural", "shuffled"])
+def test_labels_are_learned_alike_and_asked_at_two_radii(name, told):
+    images = greys(0, 9, 5)
+    _, how, _ = fitted(LABELS, name, told, images)
+    assert how.recipe == Recipe(40, 50, 1e-3) and how.change is None and how.penalty is None
+    found = LABELS.judge([Mean(1).eval(), Mean().eval()], images, job_of(LABELS, name, None))
+    assert found.pop("curves")["whole"] == [0, 1]
+    assert found == pytest.approx(
+        {"whole": 1, "low_4": 1, "low_8": 1, "high_4": 1 / 3, "high_8": 1 / 3}
+    )
+
+
+def test_signers_are_learned_from_three_fourths_and_judged_on_the_fourth():
+    drawn, parts = kept(SIGNERS)
+    seen = hold(SIGNERS, parts)
+    arms = ("signers_raw", "signers_stretched")
+    assert set(seen) == {(name, seed) for name in arms for seed in (0, 1)}
+    _, number_N = study.signed_hands(data.fetch("sign_digits"), 32, study.device.device())
+    for (_, seed), one in seen.items():
+        assert one.job.train is drawn[seed]["learned"].data and one.job.start == "new"
+        assert set(one.tests) == {"own", "other"}
+        sides = dict(zip(("learned", "own", "other"), by_signer(number_N, seed), strict=True))
+        for who in ("own", "other"):
+            assert one.tests[who] is drawn[seed][who].data
+            images, numbers = one.tests[who]
+            assert torch.equal(numbers, number_N[sides[who]]) and len(images) == len(numbers)
+            assert ((numbers // 100 % 4 == seed) == (who == "other")).all()
+        assert len(one.job.train) == sides["learned"].sum() > 500
+
+
+@pytest.mark.parametrize("wrong", ["everybody", "turned", "near"])
+def test_signers_who_are_learned_from_and_left_out_are_refused(wrong, monkeypatch):
+    def sides(number_N, fourth):
+        learned, own, other = by_signer(number_N, fourth)
+        found = {
+            "everybody": (learned | other, own, other),
+            "turned": (learned, learned, other),
+        }
+        near = (number_N // 100 % 4 != fourth) & ~own  # with no distance between the persons
+        return (found | {"near": (near, own, other)})[wrong]
+
+    monkeypatch.setattr(study, "by_signer", sides)
+    with pytest.raises(StudyError, match="share"):
+        hold(SIGNERS)
+
+
+def test_hands_are_learned_raw_and_stretched_and_judged_one_by_one(told):
+    images = batch(side=32)
+    for name in ("signers_raw", "signers_stretched"):
+        start, how, _ = fitted(SIGNERS, name, told, images)
+        assert how.recipe == Recipe(25, 25, 2e-3) and how.penalty is None
+        assert any(isinstance(one, nn.BatchNorm2d) for one in start.modules())
+        assert start(images.whole()[0]).shape == (10, 10)
+        if name == "signers_raw":
+            assert how.change is None
+    found, labels = how.change(None, torch.rand(3, 1, 4, 4) / 2, "labels", None)
+    assert found.amax((1, 2, 3)).tolist() == [1, 1, 1] and labels == "labels"
+    hands = greys(0, 0, 9, 5), torch.tensor([119, 120, 121, 130])
+    found = SIGNERS.judge([Mean(1).eval(), Mean().eval()], hands, None)
+    assert found["group"] == [11, 12, 12, 13]
+    assert found["whole"] == found["low"] == [1, 1, 1, 1]
+    assert found["high"] == found["high_stretched"] == [1, 1, 0, 0]
+    assert found["whole_stretched"] == [1, 1, 1, 0]  # the grey of five tenths becomes white
+
+
+def test_signers_of_all_fourths_are_taken_together():
     def side(groups, *right):
         return {"group": groups} | {test: list(right) for test in TESTS}
 
-    runs = [
-        {"own": side([1, 1, 2], 1, 1, 0), "other": side([3, 4], 0, 1)},
-        {"own": side([3], 1), "other": side([1, 2], 0, 0)},
-    ]
-    receipt = Receipt()
-    record_signers(receipt, "signers_raw", runs)
-    assert receipt.metrics["signers_raw_whole_own"] == (75.0, "%", 4)
-    assert receipt.metrics["signers_raw_low_other"] == (25.0, "%", 4)
-    lost, unit, low, high, count = receipt.metrics["signers_raw_high_gap"]
-    assert lost == pytest.approx(50) and count == 4 and unit == "percentage points"
-    right = [
-        torch.tensor(one) for one in ([1, 1, 0, 1], [1, 1, 2, 3], [0, 1, 0, 0], [3, 4, 1, 2])
-    ]
-    error = 100 * study_frequency.gap(*right)[1]
-    assert (low, high) == pytest.approx((50 - 2 * error, 50 + 2 * error))
-
-
-def test_a_run_is_kept_by_what_the_study_executes(tmp_path, monkeypatch):
-    asked = []
-    monkeypatch.setattr(cards, "code_hash", lambda *given: asked.append(given) or "abc")
-    assert code() == "abc"
-    (notebook, script) = asked[0]
-    assert notebook.exists() and script == "study_frequency.py"
-
-
-def test_time_that_is_over_leaves_no_receipt(tmp_path, monkeypatch):
-    monkeypatch.setattr(study_frequency, "jobs_of", lambda given: {("plain", 0): None})
-    monkeypatch.setattr(study_frequency.receipts, "start", lambda *given: None)
-    assert main(["--minutes", "-1", "--folder", str(tmp_path)]) is None
-    assert not [*tmp_path.iterdir()]
+    runs = {
+        0: {"own": side([1, 1, 2], 1, 1, 0), "other": side([3, 4], 0, 1)},
+        1: {"own": side([3], 1), "other": side([1, 2], 0, 0)},
+    }
+    receipt = receipts.start("frequency_components", "cpu")
+    record(SIGNERS, receipt, {"signers_raw": runs, "signers_stretched": runs})
+    own = receipt.metrics["signers_raw_whole_own"]
+    assert (own["value"], own["unit"], own["repeats"]) == (75, "%", 4)
+    assert receipt.metrics["signers_stretched_low_other"]["value"] == 25
+    lost = receipt.metrics["signers_raw_high_gap"]
+    assert lost["value"] == pytest.approx(50) and lost["repeats"] == 4
+    right = ([1, 1, 0, 1], [1, 1, 2, 3], [0, 1, 0, 0], [3, 4, 1, 2])
+    error = 100 * study.gap(*map(torch.tensor, right))[1]
+    half = 3.18245 * error  # Student's t of three degrees of freedom, four groups
+    assert (lost["low"], lost["high"]) == pytest.approx((50 - half, 50 + half), rel=1e-5)

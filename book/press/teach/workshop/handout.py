@@ -4,12 +4,11 @@ import html
 import re
 from pathlib import Path
 
-from helpers.show import html_table
-
 from ...errors import PressError
 from ...files import write_bytes
 from ...ledger import Entry
 from ...ledger.tables import measured
+from ...markup import html_table
 from ...repository import Chapter
 from . import paper
 

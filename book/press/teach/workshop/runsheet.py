@@ -4,8 +4,9 @@ import html
 
 import nbformat
 
-from helpers.show import Markup, html_table
+from helpers.show import Markup
 
+from ...markup import html_table
 from ...repository import Chapter, tags
 from . import paper
 from .schedule import LATE, Block, Plan, clock, skips

@@ -47,17 +47,25 @@ class Dlrm(nn.Module):
 
 
 def train(world, samples, width=16, batch=512, seed=0, rate=0.03, device="cpu"):
-    """A Dlrm after one pass over `samples` drawn samples; rows never drawn have a zero vector.
+    """A Dlrm after one pass over so many drawn samples, by `learned`."""
+    rng = np.random.default_rng([seed, 1])
+    drawn = (world.draw(batch, rng) for _ in range(samples // batch))
+    return learned(world, drawn, width, seed, rate, device)
+
+
+def learned(world, batches, width=16, seed=0, rate=0.03, device="cpu"):
+    """A Dlrm after one pass over batches of (numbers, keys, clicked); rows in none of them are
+    zero.
 
     Adagrad (Duchi et al. 2011); of the table only the rows that a batch touched move.
     """
     torch.manual_seed(seed)
-    model, rng = Dlrm(world, width).to(device), np.random.default_rng([seed, 1])
+    model = Dlrm(world, width).to(device)
     table, parts = model.table.weight.detach(), list(model.dense.parameters())
     sums = [torch.full_like(part, 1e-6) for part in (*parts, table[:, :1])]
     seen = torch.zeros(world.rows, dtype=torch.bool, device=device)
-    for _ in range(samples // batch):
-        numbers, keys, clicked = (one.to(device) for one in world.draw(batch, rng))
+    for one_batch in batches:
+        numbers, keys, clicked = (one.to(device) for one in one_batch)
         rows, places = torch.unique(keys, return_inverse=True)
         vectors = table[rows].requires_grad_()
         odds = model.dense(numbers, vectors[places])

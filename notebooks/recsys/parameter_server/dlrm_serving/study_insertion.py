@@ -1,91 +1,111 @@
 """The study: what default vectors cost in AUC, over drawn worlds.
 
-    python -m dlrm_serving.study_insertion                 # 20 worlds, a few minutes
-    python -m dlrm_serving.study_insertion --worlds 4
+    make study CHAPTERS=recsys/parameter_server STUDY=insertion
 
 In each world a DLRM is trained and served from a cold cache of a tenth of its rows, three times
 with the same requests: never waiting, waiting below a hit rate of 70 %, always waiting. The
-worker is done between two requests. What is lost is the AUC of always waiting less the other's:
-of the first 640 samples, and of the second half. Intervals are Student's, over the worlds.
+worker is done between two requests, so what is lost is the least that it can be. It is the AUC
+of always waiting less the other's: of the first 640 samples, and of the second half. The units
+are samples, by their drawn numbers.
 """
 
-import argparse
 import tempfile
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from embedding_hierarchy import ParameterServer
-from helpers import device, receipts
-from scipy import stats
+from helpers.study import Arm, Metric, Outcome, Part, Study
 from storage_tiers import InProcess, Rocks
 
 from .click_world import ClickWorld, auc
-from .dlrm import train
+from .dlrm import learned
 from .ways import hierarchy
 
-EARLY, BATCH, THRESHOLD = 640, 32, 0.7
+EARLY, BATCH, LEARN = 640, 32, 512  # samples: judged cold, of a request, of a step
+WAITS = {"never_wait": 0.0, "at_70": 0.7, "always_wait": 1.1}  # below which hit rate
 
 
-def one_world(seed, samples=40_000, served=9_600):
-    """{threshold: (AUC of the first samples, of the second half, share of keys missing)}."""
+class Log(NamedTuple):
+    """A world, and samples of it: numbers, keys, clicks."""
+
+    world: ClickWorld
+    numbers: torch.Tensor
+    keys: torch.Tensor
+    clicked: torch.Tensor
+
+
+def parts(seed, sizes):
+    """What a world's model learns from, and the requests that it is asked."""
     world = ClickWorld(seed=seed)
-    model = train(world, samples, seed=seed)
-    numbers, keys, clicked = world.draw(served, np.random.default_rng([seed, 2]))
-    found = {}
-    with tempfile.TemporaryDirectory() as folder:
-        weight = model.table.weight.numpy()
-        with Rocks(Path(folder, "db"), {"dlrm.all": weight.shape[1]}) as tier:
-            tier.load("dlrm.all", np.arange(world.rows), weight)
-            for threshold in (0.0, THRESHOLD, 1.1):
-                with ParameterServer(tier, InProcess(world.rows)) as server:
-                    slots = world.rows // 10
-                    table = server.deploy("dlrm.all", cache_rows=slots, threshold=threshold)
-                    scores = _scores(hierarchy(model, table), table, numbers, keys)
-                early, late = slice(0, EARLY), slice(served // 2, None)
-                missing = 1 - table.counts["hits"] / table.counts["keys"]
-                aucs = [auc(scores[part], clicked[part]) for part in (early, late)]
-                found[threshold] = (*aucs, missing)
-    return found
+    streams = {"train": (1, sizes["samples"]), "test": (2, sizes["served"])}
+    return {
+        name: part(Log(world, *world.draw(count, np.random.default_rng([seed, stream]))))
+        for name, (stream, count) in streams.items()
+    }
 
 
-def _scores(score, table, numbers, keys):
-    scores = []
-    for start in range(0, len(numbers), BATCH):
-        scores.append(score(numbers[start : start + BATCH], keys[start : start + BATCH]))
-        table.drain()
-    return torch.cat(scores)
+def part(log):
+    """A log with its units."""
+    return Part(log, [row.tobytes() for row in log.numbers.numpy()])
 
 
-def interval(values):
-    """(mean, low, high): Student's 95 % interval of the mean."""
-    mean, off = np.mean(values), stats.sem(values)
-    wide = off * stats.t.ppf(0.975, len(values) - 1)
-    return float(mean), float(mean - wide), float(mean + wide)
+def fit(job):
+    """The model after one pass over its log, in whole batches."""
+    world, *log = job.train
+    batches = zip(*(one.split(LEARN) for one in log), strict=True)
+    whole = (batch for batch in batches if len(batch[0]) == LEARN)
+    return learned(world, whole, seed=job.seed)
 
 
-def main(arguments=None):
-    """Runs the worlds, prints the table, writes the receipt."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--worlds", type=int, default=20)
-    parser.add_argument("--samples", type=int, default=40_000)
-    options = parser.parse_args(arguments)
-    if options.worlds < 2:
-        parser.error("2 worlds or more are needed: one has no interval")
-    torch.set_num_threads(1)
-    receipt = receipts.start("parameter_server", device.tier("cpu"), threads=1)
-    receipt.sizes(worlds=options.worlds, samples=options.samples)
-    runs = [one_world(seed, options.samples) for seed in range(options.worlds)]
-    for threshold, name in ((0.0, "never_wait"), (THRESHOLD, "at_70")):
-        for place, when in ((0, "cold_"), (1, "")):
-            lost = [run[1.1][place] - run[threshold][place] for run in runs]
-            mean, low, high = interval(lost)
-            more = {"low": low, "high": high, "repeats": len(runs)}
-            receipt.record(f"auc_lost_{when}{name}", mean, "AUC", **more)
-            print(f"{when}{name}: {mean:.5f} ({low:.5f} to {high:.5f})")
-    receipt.record("auc_always_wait", np.mean([run[1.1][1] for run in runs]), "AUC")
-    print(receipt.write(name="insertion"))
+def judge(model, log, job):
+    """AUCs of a cold cache's first samples and of the second half."""
+    world, numbers, keys, clicked = log
+    weight, scores = model.table.weight.detach().numpy(), []
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Rocks(Path(folder, "db"), {"dlrm.all": weight.shape[1]}) as tier,
+        ParameterServer(tier, InProcess(world.rows)) as server,
+    ):
+        tier.load("dlrm.all", np.arange(world.rows), weight)
+        limit = job.arm.setting["threshold"]
+        table = server.deploy("dlrm.all", cache_rows=world.rows // 10, threshold=limit)
+        score = hierarchy(model, table)
+        for asked in zip(numbers.split(BATCH), keys.split(BATCH), strict=True):
+            scores.append(score(*asked))
+            table.drain()
+    scores, late = torch.cat(scores), len(clicked) // 2
+    return {
+        "auc_cold": auc(scores[:EARLY], clicked[:EARLY]),
+        "auc": auc(scores[late:], clicked[late:]),
+    }
 
 
-if __name__ == "__main__":
-    main()
+STUDY = Study(
+    notebook="parameter_server",
+    name="insertion",
+    seeds=range(20),
+    over="worlds",
+    sizes={"samples": 40_000, "served": 9_600},
+    trial={"samples": 1024, "served": 1280},
+    arms={
+        "model": Arm(train="train", test=(), loss="one pass"),
+        **{
+            name: Arm(start="model", setting={"threshold": limit})
+            for name, limit in WAITS.items()
+        },
+    },
+    metrics={"auc": Metric("AUC"), "auc_cold": Metric("AUC")},
+    key="{metric}_{arm}",
+    parts=parts,
+    fit=fit,
+    judge=judge,
+    outcomes={
+        f"auc_lost_{when}{name}": Outcome(
+            metric, "always_wait", name, differs=("setting.threshold",)
+        )
+        for metric, when in (("auc", ""), ("auc_cold", "cold_"))
+        for name in ("never_wait", "at_70")
+    },
+)

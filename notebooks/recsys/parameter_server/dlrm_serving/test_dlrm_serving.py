@@ -1,5 +1,6 @@
 """The model learns, the three ways agree, instances share what they should; known AUCs."""
 
+import copy
 import threading
 
 import numpy as np
@@ -74,6 +75,29 @@ def test_instances_share_the_cache_and_not_the_dense_part(world, model, table_of
     for one in threads:
         one.join()
     assert not wrong and table.counts["requests"] == 20
+
+
+def test_a_worker_keeps_its_dense_part_when_the_model_s_changes(world, model, table_of):
+    changing, weight = copy.deepcopy(model), model.table.weight.detach()
+    numbers, keys, _ = world.draw(50, np.random.default_rng(3))
+    scores = all_on_cpu(changing, weight), tables_on_cpu(changing, weight, "cpu")
+    scores += (hierarchy(changing, table_of()),)
+    before = [score(numbers, keys) for score in scores]
+    for part in changing.dense.parameters():
+        part.zero_()
+    for score, told in zip(scores, before, strict=True):
+        torch.testing.assert_close(score(numbers, keys), told)
+
+
+def test_numbers_and_categories_decide_who_clicks(world):
+    numbers, keys, clicked = world.draw(40_000, np.random.default_rng(4))
+    effects = torch.from_numpy(world.effects)[keys].sum(1)[:, None]
+    shown = torch.cat([numbers, effects], 1).double()
+    gap = shown[clicked == 1].mean(0) - shown[clicked == 0].mean(0)
+    # in small effects a class's mean moves by variance times weight; the sum's weight is 1
+    told = gap / shown.var(0)
+    wanted = torch.tensor([*world.weights, 1.0], dtype=torch.float64)
+    torch.testing.assert_close(told / told[-1], wanted, atol=0.12, rtol=0)
 
 
 def test_rows_that_training_never_saw_are_zero(world, model):

@@ -190,10 +190,8 @@ def record(receipt, field, found, threads):
             receipt.record("redis_holds", field.answered["Redis alone"] * 100, "%")
         receipt.record("times_memmap", found.ratios["memmap"])
         if "Redis alone" in found.ratios:
-            slower = found.ratios["Redis alone"]
-            low, high = 1 / slower.high, 1 / slower.low
-            more = {"low": low, "high": high, "repeats": slower.repeats}
-            receipt.record("faster_than_redis", 1 / slower.median, "×", **more)
+            redis, ours = found.results["Redis alone"], found.results["hierarchy"]
+            receipt.record("faster_than_redis", bench.ratio(redis, ours))
 
 
 def _options(arguments):

@@ -50,6 +50,14 @@ def test_every_key_has_its_vector_whatever_the_cache(server, slots):
     assert table.lookup(torch.zeros(0, dtype=torch.int64)).shape == (0, WIDTH)
 
 
+def test_bytes_on_the_link_are_those_of_the_distinct_missing_vectors(server):
+    table = server.deploy("dlrm.ads", cache_rows=640, device=server.place)
+    for keys, missing in (([5, 6, 7, 5], 3), ([5, 6, 7], 0), ([7, 8, 8], 1)):
+        before = table.counts["bytes"]
+        table.lookup(torch.tensor(keys))
+        assert table.counts["bytes"] - before == missing * WIDTH * 4, keys
+
+
 def test_misses_are_promoted_or_not(tiers):
     for promote, held in ((True, 10), (False, 0)):
         volatile = InProcess(1000)

@@ -188,6 +188,42 @@ def test_a_number_lost_before_a_bad_message_is_counted(broker, tmp_path):
         reader.close()
 
 
+def test_a_message_that_comes_again_is_not_applied_again(broker, tmp_path):
+    with Broker("twice") as broker, node(tmp_path / "db") as server:
+        trainer = Trainer(broker.address, "twice")
+        for version in (1, 2):
+            trainer.send(TABLE, KEYS, versioned(KEYS, version, WIDTH))
+        trainer.sequence -= 2  # as one that was not told that they had come
+        for version in (1, 2, 3):
+            trainer.send(TABLE, KEYS, versioned(KEYS, version, WIDTH))
+            trainer.flush()
+        reader, seen = UpdateReader(broker.address, "twice", server), []
+        apply = server.apply
+        server.apply = lambda parts, place: seen.extend(parts) or apply(parts, place)
+        read(reader, lambda: reader.offset == 5)
+        versions = [
+            (vectors == versioned(KEYS, v, WIDTH)).all()
+            for v, (*_, vectors) in enumerate(seen, 1)
+        ]
+        assert versions == [True] * 3 and version_of(server) == 3
+        told = {name: reader.counts[name] for name in ("applied", "old", "lost")}
+        assert told == {"applied": 3, "old": 2, "lost": 0}
+        reader.close()
+
+
+def test_a_table_must_match_a_filter_wholly(broker, tmp_path):
+    with Broker("filters") as broker, node(tmp_path / "db") as server:
+        trainer = Trainer(broker.address, "filters")
+        for name in ("my.dlrm.ads", "dlrm.ads.old", TABLE):
+            trainer.send(name, KEYS, versioned(KEYS, 1, WIDTH))
+        trainer.flush()
+        reader = UpdateReader(broker.address, "filters", server, ["dlrm[.]ads"])
+        read(reader, lambda: reader.offset == 3)
+        told = {name: count for name, count in reader.counts.items() if count}
+        assert told == {"filtered": 2, "applied": 1}
+        reader.close()
+
+
 def test_what_could_not_be_written_comes_again(broker, tmp_path, monkeypatch):
     with Broker("again") as broker, node(tmp_path / "db") as server:
         trainer = Trainer(broker.address, "again")

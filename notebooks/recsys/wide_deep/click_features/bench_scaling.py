@@ -3,17 +3,18 @@
     python -m click_features.bench_scaling
     python -m click_features.bench_scaling --displays 1000 3000 --heaps-mb 1024
 
-One run for each point: a curve shows a shape, `click_model.bench_pipeline` has the rounds. The
-files are in the page cache, and engines trust them. PySpark is a peer: without it, or without
-Java, it is left out.
+A point is the median of three runs: a curve shows a shape, `click_model.bench_pipeline` has the
+rounds. The files are in the page cache, and engines trust them. PySpark is a peer: without it,
+or without Java, it is left out.
 """
 
 import argparse
+import statistics
 import tempfile
 from pathlib import Path
 
 import outbrain
-from helpers import device, receipts
+from helpers import bench, device, receipts
 
 from .race import ENGINES, missing, race
 
@@ -52,27 +53,39 @@ def heaps(raw, sizes, **options):
     return found
 
 
-def record(receipt, name, runs, *more):
-    """Records rows, seconds, processor seconds and bytes of runs as a curve."""
-    columns = ("rows", "seconds", "cpu_s", "peak_bytes", *more)
-    if runs:
-        receipt.curve(name, **{column: [run[column] for run in runs] for column in columns})
+def points(runs, *keys):
+    """One dict for each combination of rows and `keys`: the medians of its runs, in order."""
+    found = {}
+    for run in runs:
+        found.setdefault((run["rows"], *(run[key] for key in keys)), []).append(run)
+    columns = ("seconds", "cpu_s", "peak_bytes")
+    return [
+        dict(zip(("rows", *keys), at, strict=True))
+        | {column: statistics.median(run[column] for run in own) for column in columns}
+        for at, own in found.items()
+    ]
+
+
+def record(receipt, name, runs, *keys):
+    """Records rows, seconds, processor seconds and bytes of the points of runs as a curve."""
+    if told := points(runs, *keys):
+        receipt.curve(name, **{column: [one[column] for one in told] for column in told[0]})
 
 
 def main(argv=None):
     """Measure the curves, show them and write the receipt."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--rounds", type=int, default=1, help="ignored: one run per point")
+    parser.add_argument("--rounds", type=int, default=3, help="runs of each point")
     parser.add_argument("--threads", type=int, default=device.cores(), help="of each engine")
     parser.add_argument("--displays", nargs="+", type=int, default=[2000, 10_000, 40_000])
-    parser.add_argument("--heaps-mb", nargs="*", type=int, default=[1024, 3072])
+    parser.add_argument("--heaps-mb", nargs="*", type=int, default=[1024, 2048, 3072])
     args = parser.parse_args(argv)
     tier = device.tier()
     receipt = receipts.start("wide_deep", tier, args.threads)
     for engine in ENGINES:
         if why := missing(engine):
             print(f"{engine} is left out: {why}")
-    options = {"limit_s": 900, "threads": args.threads, "check": False}
+    options = {"limit_s": 900, "threads": args.threads, "check": False, "rounds": args.rounds}
     own = {"torch": {"device": str(tier.device)}}
     with tempfile.TemporaryDirectory(prefix="log-") as folder:
         grown = []
@@ -80,14 +93,13 @@ def main(argv=None):
             raw = log_of(displays, folder)
             grown += race(raw, ENGINES, own=own, **options)
         by_heap = [] if missing("spark") else heaps(raw, args.heaps_mb, **options)
-    largest = [one for one in grown if one["engine"] == "spark"][-1:]  # with `race`'s own heap
-    by_heap += [one | {"heap_mb": 2048, "broadcast": 1} for one in largest]
     receipt.sizes(displays=displays, rows=grown[-1]["rows"])
     for engine in ENGINES:
         runs = [run for run in grown if run["engine"] == engine]
         record(receipt, f"over_rows_{engine}", runs)
         if runs:
-            receipt.record(f"largest_time_{engine}", runs[-1]["seconds"], "s")
+            took = [run["seconds"] for run in runs if run["rows"] == grown[-1]["rows"]]
+            receipt.record(f"largest_time_{engine}", bench.spread(took), "s")
     record(receipt, "spark_over_heap", by_heap, "heap_mb", "broadcast")
     for run in grown + by_heap:
         told = {name: run[name] for name in run if name not in ("stages", "round")}

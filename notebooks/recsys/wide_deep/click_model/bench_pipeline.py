@@ -21,7 +21,7 @@ import outbrain
 import torch
 from click_features import paths, race
 from click_features.bench_scaling import log_of
-from helpers import device, receipts
+from helpers import bench, device, receipts
 
 from .batches import Batches, write_batches
 from .loader import Loader
@@ -49,7 +49,8 @@ def train_s(features, epochs, place="cpu", batch=4096):
 
 
 def record(receipt, found, gpu=False):
-    """Records medians of every engine, and its ratios round by round to Spark's.
+    """Records medians of every engine, and its ratios round by round to Spark's, each with its
+    95 % interval.
 
     found: as of `race.race`, each run with the seconds of the training `behind` it. gpu: the
     torch engine ran on one.
@@ -79,9 +80,9 @@ def record(receipt, found, gpu=False):
 
 
 def _record(receipt, name, values, unit):
-    low, middle, high = np.quantile(values, [0.25, 0.5, 0.75])
-    print(f"{name:42}{middle:12.5g} {unit}, {low:.5g} to {high:.5g}")
-    receipt.record(name, middle, unit, low, high, len(values))
+    found = bench.spread(values)
+    print(f"{name:42}{found.median:12.5g} {unit}, {found.low:.5g} to {found.high:.5g}")
+    receipt.record(name, found, unit)
 
 
 def main(argv=None):

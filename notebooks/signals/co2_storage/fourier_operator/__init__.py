@@ -4,7 +4,7 @@ spectral_conv  the Fourier layer: by fast transforms, and by a few matrices
 matrices       the same layer for a runtime without complex numbers
 networks       FNO, U-FNO and U-Net, as published and reduced
 descent        how every network here learns
-darcy          trained on a coarse grid, asked on a fine one; `study_darcy` for hours
+darcy          trained on a coarse grid, asked on a fine one; `study_darcy` for longer
 pencil_fft     one field divided over many processes
 
 `bench_fourier_operator` races the layer, `rehearsed_co2_storage` is counted for GPUs.

@@ -8,7 +8,7 @@ import torch
 from fourier_operator import UFNO
 from fourier_operator.networks import INPUTS
 
-METRICS = {}  # the page times the shipped network, which is smaller than this one
+METRICS = {"seconds_per_published_case": ("ours", None)}  # the page times a smaller network
 
 
 def ours(sizes, device):
@@ -41,15 +41,14 @@ def naive(sizes, device):
 
 
 def broken(sizes, device):
-    """The same field, from the host and back, each time's largest value read on the way"""
+    """The same field, but the network's weights go up from the host for each case"""
     net, field = _ready(sizes, device)
-    there = field.cpu()
+    there = {name: value.cpu() for name, value in net.state_dict().items()}
 
     @torch.inference_mode()
     def answer():
-        found = net(there.to(device))
-        highest = [found[..., t].max().item() for t in range(found.shape[-1])]
-        return found.cpu(), highest
+        here = {name: value.to(device) for name, value in there.items()}
+        return torch.func.functional_call(net, here, field)
 
     return answer
 

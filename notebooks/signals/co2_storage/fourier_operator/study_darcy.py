@@ -1,23 +1,32 @@
 """The study of Darcy flow: FNO, U-Net and neuraloperator's FNO, one trainer, the same batches.
 
-    python -m fourier_operator.study_darcy    # from the slice's folder; over an hour
-    python -m fourier_operator.study_darcy --epochs 2 --seeds 1
+    make study CHAPTERS=signals/co2_storage STUDY=darcy
 
-No race: it takes longer than a race may. After each epoch, every network is asked on unseen
-fields at 16 × 16 and at 32 × 32 points; the receipt keeps the means over seeds as curves, and
-the errors at the end with their spread. neuraloperator's network is skipped where it is not
-installed.
+After each epoch, every network is asked on unseen fields at 16 × 16 and at 32 × 32 points; the
+receipt has the means over seeds as curves, and the errors at the end. The fields at 32² are
+those of the test at 16², finer. Without neuraloperator its arm is left out of the study, and
+so of the receipt.
 """
 
-import argparse
+import copy
+import hashlib
+import importlib.util
 import statistics
-import time
+from typing import NamedTuple
 
 import torch
-from helpers import data, device, receipts
+from helpers import data
+from helpers.study import Arm, Metric, Outcome, Part, Study
 
 from . import darcy
 from .networks import parameters
+
+
+class Recipe(NamedTuple):
+    """How every network learns; for how many epochs, the study's sizes say."""
+
+    batch: int = 32
+    rate: float = 4e-3
 
 
 class Flat(torch.nn.Module):
@@ -32,69 +41,86 @@ class Flat(torch.nn.Module):
         return self.net(x[..., 0])[:, 0, :, :, None]
 
 
-def contestants(seed):
-    """`darcy.contestants`, and neuraloperator's FNO where it is installed, by short names."""
-    found = dict(zip(("fno", "cnn"), darcy.contestants(seed).values(), strict=True))
-    try:
-        from neuralop.models import FNO as PeerFNO
-    except ImportError:
-        print("neuraloperator is not installed here: its network is left out")
-        return found
-    torch.manual_seed(seed)
-    peer = PeerFNO((12, 12), 3, 1, 24, n_layers=4, positional_embedding=None)
-    return found | {"neuraloperator": Flat(peer)}
+def parts(seed, sizes):
+    """The shipped fields, the same for all seeds, as far as `sizes` asks for them; a field's
+    unit is its rock at 16 × 16 points, so that it is known on the finer grid too."""
+    found = {}
+    for name, flow in darcy.load(data.fetch("darcy")).items():
+        asked = sizes["training_fields" if name.startswith("train") else "test_fields"]
+        flow = darcy.Flow(*(field[:asked] for field in flow))
+        step = flow.a_NZR.shape[-1] // 16
+        rocks = (rock.tobytes() for rock in flow.a_NZR[:, ::step, ::step].numpy())
+        found[name] = Part(flow, [hashlib.sha256(rock).hexdigest()[:16] for rock in rocks])
+    return found
 
 
-def study(net, flows, epochs, seed):
-    """(3, epochs): seconds of training, errors in % at 16², at 32² of each epoch."""
-    rows, began = [], time.perf_counter()
+def begin(word, job):
+    """A new network: one of `darcy.contestants` by its name there, or the "peer's"."""
+    if word != "peer's":
+        return darcy.contestants(job.seed)[word]
+    from neuralop.models import FNO
 
-    def tell(epoch, loss):
-        nonlocal began
-        seconds = time.perf_counter() - began
-        asked = (darcy.errors(net, flows[f"test_{points}"]).mean() for points in (16, 32))
-        rows.append((seconds, *(100 * error.item() for error in asked)))
-        began = time.perf_counter()
-
-    darcy.fit(net, flows["train_16"], epochs, seed=seed, tell=tell)
-    return list(zip(*rows, strict=True))
+    torch.manual_seed(job.seed)
+    return Flat(FNO((12, 12), 3, 1, 24, n_layers=4, positional_embedding=None))
 
 
-def kept(receipt, runs, epochs):
-    """None; what the runs of each network gave goes into the receipt."""
-    columns = {"epoch": list(range(1, epochs + 1))}
-    for name, found in runs.items():
-        seconds, *errors = zip(*found, strict=True)  # each (seeds, epochs)
-        seconds = [s for times in seconds for s in times]
-        low, middle, high = statistics.quantiles(seconds, n=4)
-        receipt.record(f"darcy_epoch_{name}", middle, "s", low, high, len(seconds))
-        for points, of in zip((16, 32), errors, strict=True):
-            last, label = [one[-1] for one in of], f"{name}_{points}"
-            spread = min(last), max(last), len(last)
-            receipt.record(f"darcy_trained_{label}", statistics.mean(last), "%", *spread)
-            columns[label] = [statistics.mean(values) for values in zip(*of, strict=True)]
-    receipt.curve("darcy", **columns)
+def fit(job):
+    """The network after each epoch, as a list."""
+    after = []
+    how = {"seed": job.seed, "tell": lambda *told: after.append(copy.deepcopy(job.start))}
+    darcy.fit(job.start, job.train, job.sizes["epochs"], *job.arm.loss, **how)
+    return after
 
 
-def main(argv=None):
-    """Train, measure, write the receipt."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--epochs", type=int, default=20)
-    parser.add_argument("--threads", type=int, default=device.cores())
-    parser.add_argument("--seeds", type=int, default=3)
-    args = parser.parse_args(argv)
-    torch.set_num_threads(args.threads)
-    receipt = receipts.start("co2_storage", device.tier(), args.threads)
-    flows, runs = darcy.load(data.fetch("darcy")), {}
-    fields = {"training_fields": len(flows["train_16"].a_NZR), "test_fields": 50}
-    receipt.sizes(epochs=args.epochs, seeds=args.seeds, **fields)
-    for seed in range(args.seeds):
-        for name, net in contestants(seed).items():  # in turn, so that load meets all alike
-            runs.setdefault(name, []).append(study(net, flows, args.epochs, seed))
-            receipt.sizes(**{f"parameters_{name}": parameters(net)[1]})
-    kept(receipt, runs, args.epochs)
-    print(receipt.write("darcy"))
+def judge(after, flow, job):
+    """The mean error of the last network, named by the points of an axis; as lists those of
+    all and the count of parameters."""
+    errors = [darcy.errors(net, flow).mean().item() for net in after]
+    points = str(flow.a_NZR.shape[-1])
+    return {points: errors[-1], "curve": errors, "parameters": [parameters(after[-1])[1]]}
 
 
-if __name__ == "__main__":
-    main()
+def extra(receipt, found):
+    """Record each network's size, and the means over seeds after each epoch, in percent."""
+    columns = {}
+    for name, runs in found.items():
+        for part in ("test_16", "test_32"):
+            by_epoch = zip(*(told[part]["curve"] for told in runs.values()), strict=True)
+            column = [100 * statistics.mean(errors) for errors in by_epoch]
+            columns[f"{name}_{part.removeprefix('test_')}"] = column
+        told = next(iter(runs.values()))["test_16"]["parameters"]
+        receipt.sizes(**{f"parameters_{name}": told[0]})
+    receipt.curve("darcy", epoch=list(range(1, len(column) + 1)), **columns)
+
+
+def declared(peer):
+    """The study, with the arm of neuraloperator's network (`peer`) or without it."""
+    starts = {"fno": "FNO", "cnn": "U-Net"} | ({"neuraloperator": "peer's"} if peer else {})
+    how = {"train": "train_16", "test": ("test_16", "test_32"), "loss": Recipe()}
+    return Study(
+        notebook="co2_storage",
+        name="darcy",
+        arms={name: Arm(start=start, **how) for name, start in starts.items()},
+        seeds=range(3),
+        sizes={"epochs": 20, "training_fields": 1000, "test_fields": 50},
+        trial={"epochs": 1, "training_fields": 32, "test_fields": 4},
+        metrics={points: Metric("%", 100) for points in ("16", "32")},
+        parts=parts,
+        begin=begin,
+        fit=fit,
+        judge=judge,
+        outcomes={
+            f"darcy_{other}_less_fno_{points}": Outcome(
+                points, other, "fno", ("start",), f"test_{points}", unit="percentage points"
+            )
+            for other in starts
+            if other != "fno"
+            for points in ("16", "32")
+        },
+        extra=extra,
+        key="darcy_trained_{arm}_{metric}",
+        threads=2,
+    )
+
+
+STUDY = declared(importlib.util.find_spec("neuralop") is not None)

@@ -5,7 +5,7 @@ mass            the injected gas is in the answer, and no more
 surrogate       a trained network in physical units, its errors, what it refuses
 training        the loss; `train_networks` makes the shipped networks and their receipt
 shipped         those networks
-tune            as many trials for each kind
+study_tuning    as many trials for each kind
 runtime         a surrogate compiled
 bench_accuracy  accuracy against time, simulator and network
 """

@@ -90,6 +90,7 @@ def main(argv=None):
     parser.add_argument("--threads", type=int, default=device.cores())
     args = parser.parse_args(argv)
     torch.set_num_threads(args.threads)
+    receipt = receipts.start("co2_storage", device.tier(), args.threads)
     cases = [storage_sites.draw(SEED, number, GRID) for number in SITES]
     arrays = storage_sites.to_arrays(cases, GRID)
     sites = {name: torch.tensor(values) for name, values in arrays.items()}
@@ -98,7 +99,6 @@ def main(argv=None):
     wanted = truth(cases)
     member = load_shipped(GRID)[0]
     compiled = Compiled(member, sites)
-    receipt = receipts.start("co2_storage", device.tier(), args.threads)
     receipt.sizes(sites=len(cases), rounds=args.rounds, rows=int(one["mask"][0, :, 0].sum()))
     coarse = [way for way in WAYS if way != "fine"]
     found = {way: simulated(cases, way) for way in coarse} | {"network": member.predict(sites)}

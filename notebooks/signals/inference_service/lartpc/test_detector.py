@@ -72,9 +72,24 @@ def test_noise_is_as_loud_as_it_was_asked_to_be():
     assert np.corrcoef(quiet[20], quiet[30])[0, 1] > 0.1  # of one group
 
 
+def test_coherent_noise_is_one_for_32_wires_and_another_for_the_next():
+    alone = Detector(wires=96, height_cm=40, drift_cm=60, white_enc=0, coherent_enc=300)
+    spot = [("proton", 1.0, (1, 1, 1), (0, 0, 1))]  # on the first group; nothing decays
+    waves = simulate(spot, alone, np.random.default_rng(0)).waves[COLLECTION][32:]
+    np.testing.assert_allclose(waves[:32], waves[:1].repeat(32, 0), atol=0.1)  # of 300
+    # some 20 swings in a readout: by chance 0.2
+    assert abs(np.corrcoef(waves[31], waves[32])[0, 1]) < 0.6
+
+
 def test_denser_ionisation_loses_more_to_recombination():
     found = recombination(np.array([2.1, 5.0, 20.0]))
     assert found[0] == pytest.approx(0.69, abs=0.03) and (np.diff(found) < 0).all()
+
+
+@pytest.mark.parametrize("mev_per_cm, share", [(2.1, 0.70504), (10.0, 0.45372)])
+def test_recombination_is_the_box_model_by_hand(mev_per_cm, share):
+    """ln(0.93 + b) / b, where b = 0.212 · dE/dx / (1.396 · 0.5): 0.63782 and 3.03725."""
+    assert recombination(mev_per_cm) == pytest.approx(share, abs=2e-5)  # digits above
 
 
 @pytest.mark.parametrize("x", [10.0, 80.0])
@@ -88,6 +103,18 @@ def test_electrons_spread_as_diffusion_says_and_are_lost_on_the_way(x):
     assert ticks.mean() == pytest.approx(2 * drift_us, rel=1e-3)
     free = count / 23.6e-6 * recombination(np.ones(1))[0]
     assert electrons.sum() == pytest.approx(free * np.exp(-drift_us / 10_000), rel=1e-6)
+
+
+def test_what_decays_late_arrives_as_late():
+    found = []
+    for time_us in (0.0, 5.0):
+        flat = np.ones(7)
+        at, late = np.tile([10.0, 50, 50], (7, 1)), np.full(7, time_us)
+        made = Deposits(at, 0 * at, flat, flat, late, 0 * flat.astype(int), 0, 0.0)
+        found.append(drifted(made, np.random.default_rng(0)))
+    (points, ticks, *_), (same, later, *_) = found
+    np.testing.assert_array_equal(same, points)  # on the same wires
+    np.testing.assert_allclose(later - ticks, 10, atol=1e-9)  # ticks of half a µs
 
 
 def test_primaries_begin_inside():

@@ -83,6 +83,18 @@ def test_scattering_is_as_wide_as_highland_says(rng):
     assert np.std(aside) == pytest.approx(wanted, rel=0.25)
 
 
+@pytest.mark.parametrize(
+    "part, momentum, beta, wanted",
+    [
+        (1.0, 1000.0, 1.0, 13.6e-3),  # the logarithm of one is nought: 13.6 MeV of 1,000
+        (0.01, 100.0, 0.5, 23.873e-3),  # 13.6 / 50 · 0.1 · (1 + 0.038 · ln 0.04)
+    ],
+)
+def test_highland_s_angle_is_the_published_formula_s_by_hand(part, momentum, beta, wanted):
+    found = highland(part * 14.00430, momentum, beta)  # 19.55 g/cm² of 1.396 g/cm³
+    assert found == pytest.approx(wanted, rel=1e-4)  # digits above
+
+
 def test_a_shower_s_depth_grows_with_the_logarithm_of_its_energy(rng):
     depths = []
     for energy, count in ((150, 80), (1500, 20)):

@@ -60,7 +60,7 @@ def amdahl(share, gain):
     fast.
 
     >>> round(amdahl(0.65, 17), 2)
-    2.57
+    2.58
     """
     if not 0 <= share <= 1 or not gain > 0:
         needed = "a share of 0 to 1 and a gain above 0 are needed"

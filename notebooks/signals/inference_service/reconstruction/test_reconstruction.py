@@ -86,12 +86,34 @@ def test_clusters_join_steps_and_not_kinds():
     assert cluster(empty, np.zeros(0, int), 0).size == 0
 
 
+# three wires and 9 ticks of 0.8 mm: 1.575 cm at 4.67 mm, 1.607 at 4.79; the limit is 1.6
+APART = Hits(np.array([5, 8]), np.array([1, 3]), np.array([9.0, 18.0]), np.ones(2))
+
+
+@pytest.mark.parametrize("plane, count", [(0, 1), (1, 1), (COLLECTION, 2)])
+def test_steps_are_measured_by_the_pitch_of_their_plane(plane, count):
+    assert len(set(cluster(APART, np.zeros(2, int), plane))) == count
+
+
 def test_points_in_space_lie_on_what_crossed(event):
     images, hits, patches = prepare(event)
     points, rows = match_planes(hits, event.detector)
     away = cKDTree(event.deposits.points).query(points)[0]
     assert len(points) > 50 and np.median(away) < 1.0  # two wires; a shower has many candidates
     assert len(set(rows[:, 2])) == len(rows)
+
+
+@pytest.mark.parametrize("away, count", [(-5, 0), (-2, 0), (0, 1), (2, 0), (5, 0)])
+def test_two_wires_meet_the_third_or_there_is_no_point(away, count):
+    detector, at = Detector(wires=96, height_cm=45, drift_cm=60), np.array([[20.0, 20, 22]])
+    wires = [int(detector.wire_of(at, plane)[0]) for plane in range(3)]
+    wires[COLLECTION] += away
+    one = np.array([250.0])
+    planes = [Hits(np.array([w]), np.array([41]), one, one) for w in wires]
+    points, _ = match_planes(planes, detector)
+    assert len(points) == count
+    if count:
+        np.testing.assert_allclose(points, at, atol=0.6)  # a wire is 0.479 cm
 
 
 def test_the_chain_hands_patches_to_any_network_and_times_it(event):
@@ -106,6 +128,12 @@ def test_the_chain_hands_patches_to_any_network_and_times_it(event):
     assert asked == [sum(len(h.wire) for h in found.hits)]
     assert all((k == TRACK).all() for k in found.kinds)
     assert min(found.seconds.values()) >= 0 and len(found.seconds) == 7
+
+
+def test_the_chain_clusters_each_plane_by_its_own_pitch(event, monkeypatch):
+    monkeypatch.setattr("reconstruction.chain.find_hits", lambda charge: APART)
+    found = reconstruct(event, lambda patches: (np.zeros((6, 3)), np.zeros((6, 1))))
+    assert [len(set(one)) for one in found.clusters] == [1, 1, 2]
 
 
 def found_share(event, hits, plane):
@@ -125,6 +153,20 @@ def test_hits_find_the_true_charge_but_where_induction_cancels(event):
     assert min(found_share(event, hits, plane) for plane in (1, 2)) > 0.95
     # the muon runs along the wires of plane U and towards them: pulses of both signs overlap
     assert found_share(event, hits, 0) < 0.9
+
+
+@pytest.mark.parametrize("electrons, kind", [(0, -1), (650, -1), (680, MICHEL)])
+def test_a_hit_is_of_no_kind_below_2_000_electrons(electrons, kind):
+    truth = np.zeros((3, 4, 20))
+    truth[MICHEL, 2, 6:9] = electrons  # its pixel and the two beside it: 1,950 or 2,040
+    truth[TRACK, 2, [5, 9]] = truth[TRACK, [1, 3], 7] = 9000  # farther, and on other wires
+    hits = Hits(np.array([2]), np.array([7]), np.array([45.0]), np.ones(1))
+    assert hit_truth(hits, truth).tolist() == [kind]
+
+
+@pytest.mark.parametrize("michel, kind", [(0.49, TRACK), (0.5, TRACK), (0.51, MICHEL)])
+def test_more_than_one_half_makes_a_michel_electron(michel, kind):
+    assert kinds_of(np.array([[0.6, 0.3, 0.1]]), np.array([[michel]])).tolist() == [kind]
 
 
 def test_quality_counts_efficiency_and_purity():

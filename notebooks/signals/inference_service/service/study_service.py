@@ -1,189 +1,213 @@
 """The study of NVIDIA's Triton under load: clients, delays, batching, a killed server, a slow
 link.
 
-    TRITON_PYTHON=~/triton/bin/python python -m service.study_service    # from the slice
+    TRITON_PYTHON=~/triton/bin/python make study CHAPTERS=signals/inference_service STUDY=triton
 
-Minutes, on an otherwise idle machine; `--parts` picks some. Clients and servers share the
-machine, every answer is checked. Where haproxy or Prometheus are installed, they take their
-part: one balances two servers, one reads the metrics.
+An arm is a server's settings and what is asked of it; each repetition starts servers of its
+own. Clients and servers share the machine, every answer is checked. Where haproxy or Prometheus
+are installed, they take their part: one balances two servers, one reads the metrics. The gain
+of batching is that of a delay of 2 ms, as in the page, whichever delay turns out best.
 """
 
-import argparse
 import contextlib
 import json
 import shutil
-import socket
 import subprocess
-import tempfile
-import threading
 import time
 import urllib.parse
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 import numpy as np
 from emmichel import load_network, save_onnx
-from helpers import check, device, receipts
+from helpers import check
+from helpers.study import Arm, Metric, Outcome, Part, Study, student
 from lartpc import Detector, draw_primaries, simulate
 from reconstruction import prepare
-from sonic import Fault, crossing, load, save_events
+from sonic import Fault, crossing, load, pack, save_events
 
 from .launch import EMMICHEL, HERE, Settings, Triton, engine, metrics, triton_python
+from .programs import balanced, free_port, running
 
-CLIENTS, DELAYS_US = (1, 2, 4, 8, 16), (0, 2000, 10_000)
+CLIENTS, DELAYS_US, CROWD = (1, 2, 4, 8, 16), (0, 2000, 10_000), 4
+REST_S, LINK = 0.5, 20e6  # between a client's events; bytes a second
 INFER, ROWS = "nv_inference_compute_infer_duration_us", "nv_inference_count"
 BATCHES, QUEUED = "nv_inference_exec_count", "nv_inference_pending_request_count"
+GRID = ("patches_per_s", "median_ms", "p95_ms", "mean_batch")
+WAITS = ("events_per_s", "median_ms", "busy_ms")
 
 
-class Study:
-    """What the parts share: the model's file, events to send, seconds a point, a receipt."""
+class Scene(NamedTuple):
+    """A model's file, and one of patches with their right answers, in a folder that goes when
+    nobody holds it."""
 
-    def __init__(self, folder, receipt, seconds):
-        rng, place = np.random.default_rng(0), Detector()
-        event = simulate(draw_primaries(place, rng, muons=3, stopping=3, showers=2), place, rng)
-        patches = prepare(event)[2].numpy()
-        self.folder, self.receipt, self.seconds = Path(folder), receipt, seconds
-        self.path = save_onnx(load_network(), self.folder / "emmichel.onnx")
-        with engine(Settings("local"), self.path) as infer:
-            right = infer(patches)
-        self.events = save_events(self.folder / "events.npz", EMMICHEL, patches, right)
-
-    def server(self, **options):
-        """A Triton."""
-        return Triton({EMMICHEL.name: self.path}, **options)
-
-    def point(self, server, rows, clients, address=None, **options):
-        """(what `load` found, how much the server's metrics grew); all answers are right."""
-        before = metrics(server.metrics_address)
-        address = address or server.address
-        found = load([address], self.events, rows, clients, self.seconds, **options)
-        check.that(found["wrong"] == found["lost"] == 0, f"wrong or lost events: {found}")
-        now = metrics(server.metrics_address)
-        return found, {name: now[name] - before.get(name, 0) for name in now}
-
-    def table(self, name, columns, rows):
-        """None; a curve of the receipt."""
-        print(name, *rows, sep="\n", flush=True)
-        self.receipt.curve(name, **dict(zip(columns, zip(*rows, strict=True), strict=True)))
+    folder: TemporaryDirectory
+    model: Path
+    events: Path
 
 
-def grid(study):
-    """Clients × delay, one patch in each request, and no batching (delay -1)."""
+def scene(network, patches):
+    """The Scene of a network and patches (N, 48, 48), answered by the network itself."""
+    folder = TemporaryDirectory()
+    path = save_onnx(network, Path(folder.name, "emmichel.onnx"))
+    with engine(Settings("local"), path) as infer:
+        right = infer(patches)
+    return Scene(
+        folder, path, save_events(path.with_name("events.npz"), EMMICHEL, patches, right)
+    )
+
+
+def parts(seed, sizes):
+    """The patches of one event, the same for all repetitions; nobody learns from them."""
+    rng, place = np.random.default_rng(0), Detector()
+    event = simulate(draw_primaries(place, rng, muons=3, stopping=3, showers=2), place, rng)
+    patches = prepare(event)[2].numpy()
+    return {"events": Part(scene(load_network(), patches), range(len(patches)))}
+
+
+def judge(made, told, job):
+    """What the arm's load found with its server."""
+    return job.arm.setting["load"](told, job)
+
+
+def server(told, job, **more):
+    """A Triton of the arm's settings."""
+    return Triton({EMMICHEL.name: told.model}, **job.arm.setting.get("server", {}), **more)
+
+
+def point(told, job, asked, rows, clients, address=None, **options):
+    """(what `load` found, how much the server's metrics grew); all answers are right."""
+    before = metrics(asked.metrics_address)
+    address, seconds = address or asked.address, job.sizes["seconds"]
+    found = load([address], told.events, rows, clients, seconds, **options)
+    check.that(found["wrong"] == found["lost"] == 0, f"wrong or lost events: {found}")
+    now = metrics(asked.metrics_address)
+    return found, {name: now[name] - before.get(name, 0) for name in now}
+
+
+def grid(told, job):
+    """Lists by clients, one patch in each request."""
     rows = []
-    for delay_us in (-1, *DELAYS_US):
-        options = {"no_batching": True} if delay_us < 0 else {"delay_us": delay_us}
-        with study.server(max_batch=256, **options) as server:
-            study.point(server, 1, 2)  # warm
-            for clients in CLIENTS:
-                found, grown = study.point(server, 1, clients)
-                waits = [1000 * float(np.quantile(found["latency_s"], q)) for q in (0.5, 0.95)]
-                batch = grown[ROWS] / max(1, grown[BATCHES])
-                rows.append((clients, delay_us, found["patches_per_s"], *waits, batch))
-    names = ("clients", "delay_us", "patches_per_s", "median_ms", "p95_ms", "mean_batch")
-    study.table("grid", names, rows)
-    rate = {row[:2]: row[2] for row in rows}
-    for metric, clients in (("study_batching_gain", 8), ("study_batching_gain_alone", 1)):
-        gain = max(rate[clients, d] for d in DELAYS_US) / rate[clients, -1]
-        study.receipt.record(metric, gain, "×", note=f"clients: {clients}; the best delay")
+    with server(told, job) as asked:
+        point(told, job, asked, 1, 2)  # warm
+        for clients in CLIENTS:
+            found, grown = point(told, job, asked, 1, clients)
+            waits = [1000 * float(np.quantile(found["latency_s"], q)) for q in (0.5, 0.95)]
+            batch = grown[ROWS] / max(1, grown[BATCHES])
+            rows.append((found["patches_per_s"], *waits, batch))
+    lists = dict(zip(GRID, map(list, zip(*rows, strict=True)), strict=True))
+    rates = dict(zip(CLIENTS, lists["patches_per_s"], strict=True))
+    return lists | {f"rate_{clients}": rates[clients] for clients in (1, 8)}
 
 
-def clients(study, rest_s=0.5):
+def clients(told, job):
     """N* beside where the measured lines cross: events of 64 patches, a rest of half a second.
 
     The busy time is the server's own at each point: clients that take its cores slow it down.
     """
     rows = []
-    with study.server(no_batching=True) as server:
+    with server(told, job) as asked:
         for count in CLIENTS:
-            found, grown = study.point(server, 64, count, rest_s=rest_s)
-            wait_ms, busy_ms = 1000 * np.median(found["latency_s"]), grown[INFER] / 1000
-            rows.append(
-                (count, found["events_per_s"], float(wait_ms), 64 * busy_ms / grown[ROWS])
-            )
-    study.table("clients", ("clients", "events_per_s", "median_ms", "busy_ms"), rows)
-    _, rates, wait_ms, busy_ms = zip(*rows, strict=True)
-    predicted = (1000 * rest_s + wait_ms[0]) / busy_ms[0]
-    study.receipt.record("study_predicted_clients", predicted, "clients")
-    study.receipt.record("study_crossing_clients", crossing(CLIENTS, rates), "clients")
+            found, grown = point(told, job, asked, 64, count, rest_s=REST_S)
+            wait_ms, busy_ms = 1000 * float(np.median(found["latency_s"])), grown[INFER] / 1000
+            rows.append((found["events_per_s"], wait_ms, 64 * busy_ms / grown[ROWS]))
+    rates, wait_ms, busy_ms = map(list, zip(*rows, strict=True))
+    predicted = (1000 * REST_S + wait_ms[0]) / busy_ms[0]
+    meet = {"predicted": [predicted], "crossing": [crossing(CLIENTS, rates)]}
+    return dict(zip(WAITS, (rates, wait_ms, busy_ms), strict=True)) | meet
 
 
-def preferred(study):
-    """Requests of 64 patches, four clients: nothing preferred, 64, and 128; two instances."""
-    settings = {f"preferred_{n}": {"preferred": [n]} for n in (64, 128)}
-    settings |= {"preferred_none": {}, "two_instances": {"instances": 2}}
-    for name, options in settings.items():
-        with study.server(max_batch=256, delay_us=20_000, **options) as server:
-            found, grown = study.point(server, 64, 4)
-        batch = grown[ROWS] / grown[BATCHES]
-        study.receipt.record(f"{name}_mean_batch", batch, "patches")
-        study.receipt.record(f"{name}_rate", found["patches_per_s"], "patches/s")
+def batched(told, job):
+    """Requests of 64 patches from four clients: how they are joined, and how many are done."""
+    with server(told, job) as asked:
+        found, grown = point(told, job, asked, 64, CROWD)
+    return {"mean_batch": grown[ROWS] / grown[BATCHES], "rate": found["patches_per_s"]}
 
 
-def killed(study):
-    """Two servers, one killed and started again under load: no event lost, none counted
-    twice.
+def killed(told, job):
+    """Two servers, one killed and started again under load: no event is lost, none is counted
+    that no server computed, and each of the three computed some.
     """
+    seconds = job.sizes["seconds"]
     with contextlib.ExitStack() as stack:
-        first = stack.enter_context(study.server())
-        second = stack.enter_context(study.server())  # in turn: two at once hinder each other
+        first, second = (stack.enter_context(server(told, job)) for _ in range(2))  # in turn
         addresses = [first.address, second.address]
-        if shutil.which("haproxy"):
-            addresses = [stack.enter_context(balanced(addresses, study.folder))]
+        if haproxy := bool(shutil.which("haproxy")):
+            addresses = [stack.enter_context(balanced(addresses, Path(told.folder.name)))]
 
         def strike():
-            time.sleep(3 + study.seconds / 2)
+            time.sleep(3 + seconds / 2)
+            computed = metrics(first.metrics_address).get(ROWS, 0)
             first.kill()
-            stack.enter_context(study.server(port=first.ports["http"]))
+            until = time.monotonic() + 10  # its processes may need a moment to end
+            with contextlib.suppress(OSError):
+                while metrics(first.metrics_address) is not None:
+                    check.that(time.monotonic() < until, "the killed server answers")
+                    time.sleep(0.05)
+            return computed, stack.enter_context(server(told, job, port=first.ports["http"]))
 
-        striker = threading.Thread(target=strike)
-        striker.start()
-        try:
-            found = load(addresses, study.events, 64, 4, 6 * study.seconds, rest_s=0.05)
-        finally:
-            striker.join()  # what it starts has to end with the stack
+        with ThreadPoolExecutor(1) as pool:  # what it starts has to end with the stack
+            struck = pool.submit(strike)
+            found = load(addresses, told.events, 64, CROWD, 6 * seconds, rest_s=0.05)
+            before, again = struck.result()  # or what went wrong in it
+        check.that(again.address == first.address, f"it came back elsewhere: {again.address}")
+        rows = [before, *(metrics(x.metrics_address).get(ROWS, 0) for x in (second, again))]
     check.that(found["lost"] == found["wrong"] == 0, f"an event was lost: {found}")
-    study.receipt.record("killed_events", found["answered"], "events")
-    study.receipt.record("killed_retries", found["retries"], "tries")
-    study.receipt.record("killed_longest_wait", found["latency_s"][-1], "s")
+    check.that(min(rows) > 0, f"killed, other and restarted server computed {rows} patches")
+    most = sum(rows) / 64 + CROWD  # that many were on their way when it was killed
+    check.that(found["answered"] <= most, f"{found['answered']} events, {most:g} computed")
+    waited = {"retries": found["retries"], "longest_wait": found["latency_s"][-1]}
+    return {"events": found["answered"], **waited, "balancers": int(haproxy)}
 
 
-def throttled(study, bytes_per_s=20e6):
-    """Bytes for each event, predicted and counted, and events by a link of 20 MB/s."""
-    with study.server() as server, Fault(server.address, bytes_per_s=bytes_per_s) as link:
-        found, _ = study.point(server, 256, 2, address=link.address)
-    each = found["bytes"] / found["answered"]
-    study.receipt.record("bytes_per_patch", each / 256, "B")
-    study.receipt.record("throttled_events_predicted", bytes_per_s / each, "events/s")
-    study.receipt.record("throttled_events", found["events_per_s"], "events/s")
+def throttled(told, job):
+    """Events by a link of 20 MB/s, and how many its bytes allow: predicted from the shapes of a
+    request and its answer, before any is sent; the bytes that were counted are the same.
+    """
+    rows = 256
+    sent = {EMMICHEL.input: np.zeros((rows, *EMMICHEL.row), np.float32)}
+    got = {name: np.zeros((rows, *one), np.float32) for name, one in EMMICHEL.outputs.items()}
+    each = len(pack(sent, "inputs")[0]) + len(pack(got, "outputs")[0])
+    with server(told, job) as asked, Fault(asked.address, bytes_per_s=LINK) as link:
+        found, _ = point(told, job, asked, rows, 2, address=link.address)
+    counted = found["bytes"] / found["answered"]
+    check.that(abs(counted / each - 1) < 0.01, f"{counted:g} bytes came, {each} were predicted")
+    return {"events_predicted": LINK / each, "done": [found["events_per_s"]]}
 
 
-def peers(study):
+def peers(told, job):
     """NVIDIA's clients beside ours, by `triton_clients.py`, for blocks of 256 and of one."""
     rows = []
-    with study.server(delay_us=0) as server:
+    with server(told, job) as asked:
         for size in (256, 1):
-            told = {"ports": server.ports, "events": str(study.events), "rows": size}
-            command = [triton_python(), str(HERE / "triton_clients.py"), json.dumps(told)]
+            ask = {"ports": asked.ports, "events": str(told.events), "rows": size}
+            command = [triton_python(), str(HERE / "triton_clients.py"), json.dumps(ask)]
             ran = subprocess.run(command, capture_output=True, text=True, timeout=120)
             check.that(ran.returncode == 0, ran.stderr[-600:])
             times = json.loads(ran.stdout)
-            rows.append((size, *(float(np.median(one)) for one in times.values())))
-    study.table("peers", ("block", *(f"{name}_ms" for name in times)), rows)
+            rows.append({f"{name}_ms": float(np.median(one)) for name, one in times.items()})
+            rows[-1] = {"block": size} | rows[-1]
+    return {name: [row[name] for row in rows] for name in rows[0]}
 
 
-def scraped(study):
+def scraped(told, job):
     """What Prometheus reads of the server's counts, times and queue; its own sum of rows."""
     if not shutil.which("prometheus"):
-        return print("Prometheus is not installed: left out")
-    with study.server() as server:
-        told = {"job_name": "triton", "static_configs": [{"targets": [server.metrics_address]}]}
-        config = {"global": {"scrape_interval": "1s"}, "scrape_configs": [told]}
-        file, at = study.folder / "prometheus.yml", f"127.0.0.1:{free_port()}"
+        return {}
+    folder = told.folder.name
+    with server(told, job) as asked:
+        targets = [asked.metrics_address]
+        config = {"job_name": "triton", "static_configs": [{"targets": targets}]}
+        config = {"global": {"scrape_interval": "1s"}, "scrape_configs": [config]}
+        file, at = Path(folder, "prometheus.yml"), f"127.0.0.1:{free_port()}"
         file.write_text(json.dumps(config))  # JSON is YAML
-        flags = [f"--config.file={file}", f"--storage.tsdb.path={study.folder}/tsdb"]
+        flags = [f"--config.file={file}", f"--storage.tsdb.path={folder}/tsdb"]
         with running(["prometheus", *flags, f"--web.listen-address={at}"]):
-            study.point(server, 8, 2)
-            own, read = metrics(server.metrics_address)[ROWS], {}
+            point(told, job, asked, 8, 2)
+            own, read = metrics(asked.metrics_address)[ROWS], {}
             query = urllib.parse.quote(f'{{model="{EMMICHEL.name}"}}')
             until = time.monotonic() + 30
             while read.get(ROWS) != own:  # it looks for what to scrape every five seconds
@@ -193,85 +217,78 @@ def scraped(study):
                     series = json.load(found)["data"]["result"]
                 read = {one["metric"]["__name__"]: float(one["value"][1]) for one in series}
     check.that({ROWS, INFER, QUEUED} <= set(read), f"counts, times, queue: {sorted(read)}")
-    study.receipt.record("prometheus_rows", own, "patches")
+    return {"rows": own}
 
 
-HAPROXY = """defaults
- mode http
- timeout connect 1s
- timeout client 60s
- timeout server 5s
- retries 3
- option redispatch
- retry-on all-retryable-errors
-frontend in
- bind {at}
- default_backend servers
-backend servers
- balance leastconn
- option httpchk GET {ready}
-"""
+def arm(what, **options):
+    """An arm whose server, of these options, is asked by `what(scene, job)`."""
+    return Arm(start="triton", setting={"load": what, "server": options}, test=("events",))
 
 
-@contextlib.contextmanager
-def balanced(addresses, folder):
-    """The address of a haproxy in front of servers; it asks for the model, and tries another.
+ARMS = {"no_batching": arm(grid, max_batch=256, no_batching=True)}
+ARMS |= {f"delay_{us}": arm(grid, max_batch=256, delay_us=us) for us in DELAYS_US}
+ARMS |= {"clients": arm(clients, no_batching=True), "peers": arm(peers, delay_us=0)}
+SIZED = {"max_batch": 256, "delay_us": 20_000}
+ARMS |= {f"preferred_{n}": arm(batched, **SIZED, preferred=(n,)) for n in (64, 128)}
+ARMS |= {"preferred_none": arm(batched, **SIZED)}
+ARMS |= {"two_instances": arm(batched, **SIZED, instances=2), "killed": arm(killed)}
+ARMS |= {"throttled": arm(throttled), "prometheus": arm(scraped)}
 
-    A server says that it is ready before its models are, and answers 404 for them until then.
-    """
-    file, at = folder / "haproxy.cfg", f"127.0.0.1:{free_port()}"
-    text = HAPROXY.format(at=at, ready=f"/v2/models/{EMMICHEL.name}/ready")
-    watched = "check inter 500ms fall 1 observe layer4 error-limit 1 on-error mark-down"
-    lines = [f" server s{i} {one} {watched}" for i, one in enumerate(addresses)]
-    file.write_text("\n".join([text.rstrip(), *lines, ""]))
-    with running(["haproxy", "-f", str(file), "-db"]):
-        time.sleep(2)
-        yield at
-
-
-@contextlib.contextmanager
-def running(command):
-    """A program that runs meanwhile."""
-    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
-        try:
-            yield process
-        finally:
-            process.terminate()
+ALONE = {  # arm, key and unit of what no `key` has a word for
+    "study_predicted_clients": ("clients", "predicted", "clients"),
+    "study_crossing_clients": ("clients", "crossing", "clients"),
+    "throttled_events": ("throttled", "done", "events/s"),
+}
 
 
-def free_port():
-    """A port that nobody uses now."""
-    with socket.create_server(("127.0.0.1", 0)) as held:
-        return held.getsockname()[1]
+def drawn(receipt, found):
+    """Record the curves, means over the repetitions, and where the lines of `clients` meet."""
+
+    def mean(name, key):
+        return np.mean([one["events"][key] for one in found[name].values()], 0).tolist()
+
+    delays = {"no_batching": -1} | {f"delay_{us}": us for us in DELAYS_US}
+    columns = {key: sum((mean(name, key) for name in delays), []) for key in GRID}
+    at = {"clients": [*CLIENTS] * len(delays)}
+    at["delay_us"] = [us for us in delays.values() for _ in CLIENTS]
+    receipt.curve("grid", **at, **columns)
+    receipt.curve("clients", clients=CLIENTS, **{key: mean("clients", key) for key in WAITS})
+    names = next(iter(found["peers"].values()))["events"]
+    receipt.curve("peers", **{name: mean("peers", name) for name in names})
+    for label, (name, key, unit) in ALONE.items():
+        own = [one["events"][key][0] for one in found[name].values()]
+        value, low, high = student(own)
+        note = "mean over repetitions, 95 % interval"
+        receipt.record(label, value, unit, low, high, len(own), note, interval="95 %")
 
 
-PARTS = (grid, clients, peers, preferred, killed, throttled, scraped)
-PARTS = {part.__name__: part for part in PARTS}
-
-
-def main(argv=None):
-    """All parts, and the receipt after each; a part that fails is told, the others count."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--parts", nargs="*", choices=PARTS, default=list(PARTS))
-    parser.add_argument("--seconds", type=float, default=3, help="of load for each point")
-    o = parser.parse_args(argv)
-    receipt = receipts.start("inference_service", device.tier("auto"))
-    receipt.sizes(seconds=o.seconds)
-    failed = []
-    with tempfile.TemporaryDirectory() as folder:
-        study = Study(folder, receipt, o.seconds)
-        for name in o.parts:
-            began = time.perf_counter()
-            try:
-                PARTS[name](study)
-            except Exception as error:
-                failed.append(name)
-                print(f"{name} failed: {type(error).__name__}: {str(error)[-400:]}", flush=True)
-            print(f"{name}: {time.perf_counter() - began:.0f} s", flush=True)
-            receipt.record("failed_parts", len(failed), "parts", note=", ".join(failed) or None)
-            path = receipt.write("triton")
-    print(path)
-
-
-if __name__ == "__main__":
-    main()
+SERVER = ("setting.server.delay_us", "setting.server.no_batching")
+STUDY = Study(
+    notebook="inference_service",
+    name="triton",
+    arms=ARMS,
+    seeds=range(5),
+    sizes={"seconds": 3},
+    trial={"seconds": 0.5},
+    metrics={
+        **dict.fromkeys(("rate", "rate_1", "rate_8"), Metric("patches/s")),
+        **dict.fromkeys(("mean_batch", "rows"), Metric("patches")),
+        "events": Metric("events"),
+        "events_predicted": Metric("events/s"),
+        "retries": Metric("tries"),
+        "longest_wait": Metric("s"),
+        "balancers": Metric("balancers"),
+    },
+    parts=parts,
+    judge=judge,
+    outcomes={
+        f"study_batching_gain{end}": Outcome(
+            rate, "delay_2000", "no_batching", SERVER, ratio=True
+        )
+        for end, rate in (("", "rate_8"), ("_alone", "rate_1"))
+    },
+    extra=drawn,
+    key="{arm}_{metric}",
+    over="repetitions",
+    threads=2,
+)

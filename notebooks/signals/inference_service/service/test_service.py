@@ -9,15 +9,18 @@ import socket
 import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from emmichel import EmMichelTrack, infer, save_onnx
 from sonic import HEADER, Sonic, pack
 
+from . import onnx_model
 from .batcher import Batcher
 from .embedded import EmbeddedServer
 from .launch import EMMICHEL, Settings, Triton, engine, metrics, triton_python
+from .triton_models import OPTIONS, bind
 
 
 class Recorder:
@@ -81,6 +84,22 @@ def test_the_oldest_waits_no_longer_than_the_delay():
     assert [f.result(5)["y"].tolist() for f in futures] == [[0]] * 3 and model.sizes == [3]
     assert batcher.counts["queue_us"] >= 100_000 and batcher.counts["exec_count"] == 1
     batcher.stop()
+
+
+def test_the_time_in_the_queue_is_each_request_s():
+    model = Recorder()
+    batcher = Batcher(model, max_batch=64, delay_us=0)
+    one = {"x": np.zeros(1, np.float32)}
+    futures = [batcher.submit(one)]
+    while batcher.queue:
+        time.sleep(0.001)
+    futures += [batcher.submit(one) for _ in range(8)]
+    time.sleep(0.05)  # for so long at least each of the eight waits
+    model.gate.set()
+    for future in futures:
+        future.result(5)
+    batcher.stop()
+    assert model.sizes == [1, 8] and batcher.counts["queue_us"] >= 8 * 50_000
 
 
 def test_too_many_rows_none_and_what_comes_after_the_end_are_refused():
@@ -215,6 +234,49 @@ def test_a_remote_server_is_addressed_and_needs_an_address(server):
     for bad in (("remote", ()), ("local", ("x:1",)), ("elsewhere", ())):
         with pytest.raises(ValueError, match="allowed are"):
             Settings(*bad)
+
+
+class Bound:
+    """Where `triton_models.bind` binds: `kept` is what it is told."""
+
+    def bind(self, *told, **_):
+        self.kept = told
+
+
+@pytest.fixture
+def pytriton(monkeypatch):
+    """Stand-ins of pytriton's own classes, which keep what they are made of."""
+    made = dict.fromkeys(("DynamicBatcher", "ModelConfig", "Tensor"), SimpleNamespace)
+    parts = {"pytriton": SimpleNamespace(), "onnx_model": onnx_model}
+    parts["pytriton.model_config"] = SimpleNamespace(**made)
+    parts["pytriton.decorators"] = SimpleNamespace(batch=lambda infer: infer)
+    for name, part in parts.items():
+        monkeypatch.setitem(sys.modules, name, part)
+    monkeypatch.setenv("TRITON_PYTHON", sys.executable)
+
+
+@pytest.mark.parametrize(
+    "options, delay_us, preferred",
+    [
+        ({}, 2000, None),  # as the embedded server's
+        ({"delay_us": 0}, 0, None),
+        ({"delay_us": 700, "preferred": (64, 128)}, 700, [64, 128]),
+    ],
+)
+def test_triton_is_told_how_long_to_wait_and_for_what(
+    pytriton, file, options, delay_us, preferred
+):
+    told, triton = json.loads(Triton({"emmichel": file}, **options).command[-1]), Bound()
+    bind(triton, "emmichel", told["models"]["emmichel"], OPTIONS | told)
+    *_, config = triton.kept
+    assert config.batcher.max_queue_delay_microseconds == delay_us
+    assert config.batcher.preferred_batch_size == preferred
+
+
+def test_triton_without_batching_has_no_batcher(pytriton, file):
+    triton = Bound()
+    bind(triton, "emmichel", file, OPTIONS | {"no_batching": True})
+    assert triton.kept[-1].batcher is None
 
 
 def test_a_triton_that_cannot_start_says_why(monkeypatch):

@@ -40,6 +40,40 @@ class Filled(Halves):
         return {name: np.full_like(values, self.value) for name, values in found.items()}
 
 
+class OnceBusy(Halves):
+    """Fails at its first request."""
+
+    def __init__(self):
+        self.asked = 0
+
+    def __call__(self, arrays):
+        self.asked += 1
+        if self.asked == 1:
+            raise ArithmeticError("busy")
+        return super().__call__(arrays)
+
+
+class Clock:
+    """Moves while somebody sleeps, and for how long each time is kept."""
+
+    def __init__(self):
+        self.now, self.slept = 0.0, []
+
+    def monotonic(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.slept.append(seconds)
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr("sonic.client.time", clock)
+    return clock
+
+
 @pytest.fixture(scope="module")
 def server():
     with EmbeddedServer(
@@ -105,6 +139,18 @@ def test_a_server_without_the_model_is_passed_over_and_all_without_it_refuse(ser
             sonic(rows(1))
 
 
+@pytest.mark.parametrize("status", [408, 425, 429])
+def test_a_server_that_says_not_now_is_asked_again(monkeypatch, status):
+    monkeypatch.setattr("service.embedded.STATUS", {RuntimeError: status})
+    with (
+        EmbeddedServer({"halves": OnceBusy()}) as busy,
+        Sonic([busy.address], ROWS, tries=2, wait_s=0) as sonic,
+    ):
+        sent = rows(5)
+        right(sonic(sent), sent)
+        assert sonic.report.retries == 1 and f"status {status}" in sonic.report.failures[0]
+
+
 @pytest.mark.parametrize("bad", [np.zeros((2, 3, 2)), np.zeros((2, 2, 3), np.float32)])
 def test_rows_of_another_kind_never_leave(server, bad):
     with Sonic([server.address], ROWS) as sonic, pytest.raises(ValueError, match="is needed"):
@@ -116,6 +162,25 @@ def test_a_server_that_was_down_at_the_start_is_tried_again_elsewhere(server):
         sent = rows(20)
         right(sonic(sent), sent)
         assert sonic.report.retries == len(sonic.report.failures) >= 1
+
+
+def test_a_server_that_failed_rests_for_a_second(server, clock):
+    with Sonic(["127.0.0.1:9", server.address], ROWS, 1, in_flight=1, wait_s=0) as sonic:
+        for now, failures in ((0.0, 1), (0.9, 0), (1.1, 1)):
+            clock.now = now
+            sonic(rows(6))  # three of these begin with the one that is down
+            assert len(sonic.report.failures) == failures, now
+
+
+def test_pauses_between_tries_double_and_half_of_each_is_drawn(clock):
+    with (
+        Sonic(["127.0.0.1:9"], ROWS, tries=5, wait_s=0.5) as sonic,
+        pytest.raises(Unanswered),
+    ):
+        sonic(rows(1))
+    most = np.array([0.5, 1, 2, 4])
+    assert len(clock.slept) == 4
+    assert (most / 2 <= clock.slept).all() and (clock.slept <= most).all()
 
 
 def test_without_a_server_the_fallback_computes(server):

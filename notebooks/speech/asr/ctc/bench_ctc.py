@@ -85,14 +85,13 @@ def main(argv=None):
     """Check, race, write the receipt."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--threads", type=int, default=device.cores())
+    parser.add_argument("--threads", type=int, default=1, help="a search has one")
     parser.add_argument("--utterances", type=int, default=10, help="of each speaker")
     args = parser.parse_args(argv)
     torch.set_num_threads(args.threads)
-    receipt = receipts.start("asr_streaming", device.tier("cpu"), threads=1)
+    receipt = receipts.start("asr_streaming", device.tier("cpu"), threads=args.threads)
     folder = data.fetch("fsdd")
     log_probs, texts = spoken(folder, args.utterances)
-    torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as scratch:
         pairs = contestants(log_probs, word_model(folder), arpa=Path(scratch) / "words.arpa")
         found = {name: decode() for name, decode in pairs.items()}
@@ -114,10 +113,7 @@ def record(receipt, race):
     """Records how many times as fast as pyctcdecode each of ours is, round by round."""
     for metric, ours in (("beam_speedup", "ours"), ("beam_words_speedup", "ours, word model")):
         if (peer := ours.replace("ours", "pyctcdecode")) in race.results:
-            pair = zip(race.results[peer].times_s, race.results[ours].times_s, strict=True)
-            ratios = sorted(theirs / mine for theirs, mine in pair)
-            low, middle, high = (ratios[int(q * (len(ratios) - 1))] for q in (0.25, 0.5, 0.75))
-            receipt.record(metric, middle, "×", low, high, len(ratios))
+            receipt.record(metric, bench.ratio(race.results[peer], race.results[ours]))
 
 
 if __name__ == "__main__":

@@ -41,14 +41,18 @@ def naive(sizes, device):
 
 
 def broken(sizes, device):
-    """The same update, with the size of each weight's gradient printed on the way"""
+    """The same update, but each gradient goes to the host and comes back, as it would for an
+    average over processes that the host takes
+    """
     model, optimiser, signal_BN, lengths_B = _ready(sizes["batch"], device)
 
-    def step():
-        _update(model, optimiser, lengths_B, *log_mel(signal_BN, lengths_B))
-        return [weight.grad.norm().item() for weight in model.parameters()]
+    def by_host():
+        for weight in model.parameters():
+            weight.grad = weight.grad.cpu().to(device)
 
-    return step
+    return lambda: _update(
+        model, optimiser, lengths_B, *log_mel(signal_BN, lengths_B), average=by_host
+    )
 
 
 def _ready(batch, device):
@@ -58,10 +62,13 @@ def _ready(batch, device):
     return model, NovoGrad(list(model.parameters())), signal_BN, lengths_B
 
 
-def _update(model, optimiser, lengths_B, features_BFT, frames_B):
+def _update(model, optimiser, lengths_B, features_BFT, frames_B, average=None):
+    """(Features, loss) of an update; `average` is called between gradients and step."""
     optimiser.zero_grad(set_to_none=True)
     targets = [[1, 2] * (LETTERS // 2)] * len(lengths_B)
     loss = ctc_loss(model, features_BFT, frames_B, targets, steps_of(model, lengths_B))
     loss.backward()
+    if average:
+        average()
     optimiser.step()
-    return loss.detach()
+    return features_BFT, loss.detach()

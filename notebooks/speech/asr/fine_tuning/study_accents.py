@@ -1,128 +1,132 @@
 """The study behind the chapter on accents: what has to move, what a shared recording flatters,
 and voices that training never heard, seed by seed.
 
-    python -m fine_tuning.study_accents    # from the slice's folder; minutes; writes a receipt
-    python -m fine_tuning.study_accents --seeds 2 --rows 100
+    make study CHAPTERS=speech/asr STUDY=accents
 
-Word error rates are measured on the voices in training, on recordings that no training used
-("accented") and on recordings that training rows share ("shared"); on the two voices that the
-base model knows ("source"); and on each accented speaker by a model whose training lacked that
-voice ("unseen"), beside one that had it ("seen"). Every training is repeated with every seed,
-on one thread, as many side by side as there are cores."""
+Each training goes on from the shipped base for one epoch and is read on the voices in training:
+by recordings that no training used (`accented`) and by some that training rows share
+(`shared`); on the two voices that the base knows (`source`); and on each accented speaker, by
+the training that had that voice (`seen`) and by one that lacked it (`unseen`). Parts are held
+apart by recording, and a training that lacks a voice by speaker too. Seeds draw the order of
+batches, the cutouts and the dither; the recordings are the same for all.
+"""
 
-import argparse
-import copy
-from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import ctc
 import digit_speech
 import jiwer
 import numpy as np
-import torch
-from helpers import data, device, receipts
+from helpers import data
+from helpers.study import Arm, Metric, Part, Study, student
 from quartznet import load_model, recognise
 
 from .training import Recipe, train
 
-__all__ = ["RECIPES", "main"]
-
-RECIPES = {"full": {}, "decoder": {"mode": "decoder"}, "batch_norm": {"mode": "batch-norm"}}
-RECIPES["full_gently"] = {"rate": 1e-3}  # the article's rate on its own
-ARTICLE_ROWS, RATE, BATCH = 4_500, 1e-3, 8
-
-
-def spoken(folder, split, speakers, count, seed):
-    """(signals, texts) of `count` composed utterances of each speaker."""
-    made = digit_speech.utterances(folder, split, speakers, count=count, seed=seed)
-    return [one.signal for one in made], [one.text for one in made]
+ARTICLE_ROWS, BATCH = 4_500, 8
+ACCENTED = [name for name, accent in digit_speech.ACCENTS.items() if accent != "USA"]
+SOURCE = [name for name, accent in digit_speech.ACCENTS.items() if accent == "USA"]
+FAR = {"far": True}  # at a rate that can go as far as the article's many updates
+ROWS = "rows of training share its recordings: what that flatters is measured"
 
 
-def tuned(base, part, **changed):
-    """A copy of the base after one epoch, at a rate that can go as far as the article's."""
-    updates, article = -(-len(part[0]) // BATCH), -(-ARTICLE_ROWS // BATCH)
-    model = copy.deepcopy(base)
-    train(model, *part, Recipe(**{"rate": RATE * article / updates, "batch": BATCH} | changed))
-    return model
+def parts(seed, sizes):
+    """What is learned from and judged on; the delivery's seed is 7, the same for all seeds."""
+    folder, fresh = data.fetch("fsdd"), sizes["fresh"]
+
+    def spoken(split, speakers, count, drawn, voices=True):
+        made = digit_speech.utterances(folder, split, speakers, count=count, seed=drawn)
+        units = {word.recording for one in made for word in one.words}
+        units |= {f"speaker {one.speaker}" for one in made} if voices else set()
+        return Part(([one.signal for one in made], [one.text for one in made]), units)
+
+    rows = sizes["rows"] // len(ACCENTED)
+    found = {
+        "voices": spoken("train", ACCENTED, rows, 7, voices=False),  # it may know them
+        "accented": spoken("test", ACCENTED, fresh, 8),
+        "source": spoken("test", SOURCE, fresh, 8),
+        "shared": spoken("train", ACCENTED, fresh, 17),
+    }
+    for name in ACCENTED:
+        others = [other for other in ACCENTED if other != name]
+        found[f"without_{name}"] = spoken("train", others, rows, 7)
+        found[name] = spoken("test", name, fresh, 9)
+    return found
 
 
-def error_rate(model, part):
-    """The word error rate in percent, decoded greedily."""
+def fit(job):
+    """The start after one epoch, by the arm's recipe."""
+    recipe, updates = job.arm.loss, -(-len(job.train[0]) // BATCH)
+    if job.arm.setting.get("far"):
+        recipe = replace(recipe, rate=recipe.rate * -(-ARTICLE_ROWS // BATCH) / updates)
+    train(job.start, *job.train, replace(recipe, seed=job.seed))
+    return job.start
+
+
+def judge(model, part, job):
+    """The word error rate, decoded greedily."""
     heard = [ctc.greedy(found)[0] for found in recognise(model, part[0])]
-    return 100 * jiwer.wer(part[1], heard)
+    return {"wer": jiwer.wer(part[1], heard)}
 
 
-def measured(base, folder, rows, fresh, seeds, side_by_side):
-    """Error rates: {(recipe, seed): (accented, source, shared)}, the base's own under None, and
-    {(speaker, seed): (base, voice seen, unseen)}."""
-    accented = [name for name, accent in digit_speech.ACCENTS.items() if accent != "USA"]
-    tests = [spoken(folder, "test", accented, fresh, 8)]
-    tests += [spoken(folder, "test", ["jackson", "theo"], fresh, 8)]
-    tests += [spoken(folder, "train", accented, fresh, 17)]  # the delivery's seed is 7
-    parts = {name: spoken(folder, "train", [name], rows // 4, 7) for name in accented}
-    own = {name: spoken(folder, "test", [name], fresh, 9) for name in accented}
-    every = _joined(parts.values())
-
-    def run(job):
-        name, seed = job
-        model = tuned(base, every, **RECIPES[name], seed=seed)
-        return model, [error_rate(model, part) for part in tests]
-
-    def leave_out(job):
-        name, seed = job
-        without = _joined(part for other, part in parts.items() if other != name)
-        models = base, found["full", seed][0], tuned(base, without, seed=seed)
-        return [error_rate(model, own[name]) for model in models]
-
-    jobs = [(name, seed) for name in RECIPES for seed in range(seeds)]
-    strangers = [(name, seed) for name in accented for seed in range(seeds)]
-    with ThreadPoolExecutor(side_by_side) as pool:
-        found = dict(zip(jobs, pool.map(run, jobs), strict=True))
-        unseen = dict(zip(strangers, pool.map(leave_out, strangers), strict=True))
-    rates = {job: told for job, (_, told) in found.items()}
-    return rates | {None: [error_rate(base, part) for part in tests]}, unseen
+def tuned(part="voices", mode="full", setting=FAR):
+    """An arm that trains the base and is read by others; the rate is the article's."""
+    loss = Recipe(mode=mode, batch=BATCH, rate=1e-3)
+    return Arm(train=part, start="base", loss=loss, setting=setting, test=())
 
 
-def main(argv=None):
-    """Train, measure, write the receipt."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--rows", type=int, default=300, help="training rows in all")
-    parser.add_argument("--fresh", type=int, default=60, help="test utterances of each speaker")
-    parser.add_argument("--side-by-side", type=int, default=device.cores())
-    o = parser.parse_args(argv)
-    torch.set_num_threads(1)
-    receipt = receipts.start("asr_finetuning", device.tier("cpu"))
-    sizes = {"rows": o.rows, "fresh": o.fresh, "seeds": o.seeds}
-    base, folder = load_model(), data.fetch("fsdd")
-    rates, unseen = measured(base, folder, **sizes, side_by_side=o.side_by_side)
-
-    def record(name, values):
-        spread = np.median(values), "%", min(values), max(values), len(values)
-        receipt.record(f"study_{name}", *spread)
-
-    for column, what in enumerate(("accented", "source", "shared")):
-        receipt.record(f"study_base_{what}_wer", rates[None][column], "%")
-        for name in RECIPES:
-            own = np.array([rates[name, seed][column] for seed in range(o.seeds)])
-            record(f"{name}_{what}_wer", own)
-            if name == "full" and what != "source":
-                record(f"wer_reduction_{what}", 100 * (1 - own / rates[None][column]))
-    for speaker in dict.fromkeys(name for name, _ in unseen):
-        start, seen, new = np.array([unseen[speaker, seed] for seed in range(o.seeds)]).T
-        receipt.record(f"study_{speaker}_base_wer", start[0], "%")
-        record(f"{speaker}_seen_wer", seen)
-        record(f"{speaker}_unseen_wer", new)
-    base_wer, *tuned_wer = np.array([*unseen.values()]).reshape(-1, o.seeds, 3).mean(0).T
-    for what, values in zip(("seen", "unseen"), tuned_wer, strict=True):
-        record(f"wer_reduction_{what}_voice", 100 * (1 - values / base_wer))
-    receipt.sizes(**sizes)
-    print(receipt.write(name="accents"))
+TUNED = {"full": tuned(), "decoder": tuned(mode="decoder")}
+TUNED |= {"batch_norm": tuned(mode="batch-norm"), "full_gently": tuned(setting={})}
+TUNED |= {f"without_{name}": tuned(f"without_{name}") for name in ACCENTED}
+READ = [("base", "shared"), ("full", "shared")]  # who reads what
+READ += [(one, part) for one in ("base", *list(TUNED)[:4]) for part in ("accented", "source")]
+READ = {f"{one}_{part}": (one, part) for one, part in READ}
+for _name in ACCENTED:
+    READ |= {f"{_name}_base": ("base", _name), f"{_name}_seen": ("full", _name)}
+    READ[f"{_name}_unseen"] = f"without_{_name}", _name
+ARMS = TUNED | {
+    name: Arm(
+        start=one,
+        test=(part,),
+        seeds=1 if one == "base" else None,  # it is what it is
+        shares=ROWS if part == "shared" and one != "base" else "",
+    )
+    for name, (one, part) in READ.items()
+}
+REDUCED = {  # by name: whose errors are fewer, and than whose
+    what: ([f"full_{what}"], [f"base_{what}"]) for what in ("accented", "shared")
+}
+for _kind in ("seen", "unseen"):
+    _pairs = zip(*((f"{name}_{_kind}", f"{name}_base") for name in ACCENTED), strict=True)
+    REDUCED[f"{_kind}_voice"] = tuple(map(list, _pairs))
 
 
-def _joined(parts):
-    signals, texts = zip(*parts, strict=True)
-    return sum(signals, []), sum(texts, [])
+def reduced(receipt, found):
+    """Record by how much a training lowers the base's error rate, the mean over the tests."""
+    rates = {  # {arm: [by seed]}
+        name: [told["wer"] for run in runs.values() for told in run.values()]
+        for name, runs in found.items()
+    }
+    for name, (arms, bases) in REDUCED.items():
+        base = np.mean([rates[one] for one in bases])
+        own = 100 * (1 - np.mean([rates[one] for one in arms], axis=0) / base)
+        told, note = student(own.tolist()), "mean over seeds, 95 % interval"
+        label = f"study_wer_reduction_{name}", told[0], "%", *told[1:], len(own), note
+        receipt.record(*label, interval="95 %")
 
 
-if __name__ == "__main__":
-    main()
+STUDY = Study(
+    notebook="asr_finetuning",
+    name="accents",
+    arms=ARMS,
+    seeds=range(5),
+    sizes={"rows": 300, "fresh": 60},
+    trial={"rows": 16, "fresh": 2},
+    metrics={"wer": Metric("%", 100)},
+    parts=parts,
+    begin=lambda word, job: load_model(),
+    fit=fit,
+    judge=judge,
+    extra=reduced,
+    key="study_{arm}_{metric}",
+)

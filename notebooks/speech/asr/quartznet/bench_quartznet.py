@@ -113,10 +113,8 @@ def record_race(receipt, race, seconds, threads):
     at = f"{threads}_threads"
     receipt.record(f"features_rate_{at}", race.results["ours"], "s of speech/s", count=seconds)
     for name, metric in (("librosa", "speedup"), ("librosa, one by one", "speedup_one_by_one")):
-        rounds = zip(race.results[name].times_s, race.results["ours"].times_s, strict=True)
-        ratios = [theirs / mine for theirs, mine in rounds]
-        low, median, high = np.quantile(ratios, [0.25, 0.5, 0.75])
-        receipt.record(f"features_{metric}_{at}", median, "×", low, high, len(ratios))
+        gain = bench.ratio(race.results[name], race.results["ours"])
+        receipt.record(f"features_{metric}_{at}", gain)
 
 
 def record_step(receipt, net, signal_BN, tier, rounds):

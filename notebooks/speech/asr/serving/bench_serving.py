@@ -96,10 +96,14 @@ def cpu_seconds(servers):
 
 async def rung(servers, signals, packet_ms=20, limit_s=math.inf):
     """A dict: what so many streams felt on servers that share a port, the share of their chunks
-    in budget, and the part of a core that each took; `limit_s` is what `load` makes of it."""
-    before, seconds = cpu_seconds(servers), sum(len(s) for s in signals) / RATE_HZ
+    in budget, and the part of a core that each took: processor time over speech that was
+    answered, infinite where none was. `limit_s` is what `load` makes of it."""
+    before = cpu_seconds(servers)
     heard = await load(servers[0].address, signals, packet_ms, limit_s=limit_s)
-    spent = [(b - a) / seconds for a, b in zip(before, cpu_seconds(servers), strict=True)]
+    took = [b - a for a, b in zip(before, cpu_seconds(servers), strict=True)]
+    shares = (sum(map(math.isfinite, one.felt_ms)) / len(one.felt_ms) for one in heard)
+    answered = sum(len(s) * share for s, share in zip(signals, shares, strict=True)) / RATE_HZ
+    spent = [one / answered if answered else math.inf for one in took]
     sizes = [size for one in heard for size in one.batches]
     felt = [ms for one in heard for ms in one.felt_ms]
     found = dict(zip(("front_per_stream", "cores_per_stream"), spent, strict=True))
@@ -155,6 +159,9 @@ def ladder(name, receipt, folder, seconds, most, fronts=1, **options):
             failed = failed or found["felt_ms"][1] > BUDGET_MS
             held = held if failed else count
             shares = found["front_per_stream"], found["cores_per_stream"]
+            if math.isinf(shares[1]):
+                print(f"{name}, {count} streams: nothing was answered")
+                continue
             rows.append((count, 100 * found["in_budget"], *shares))
     receipt.record(f"{name}_streams_in_budget", held, "streams")
     names = ("streams", "in_budget_percent", "front_per_stream", "cores_per_stream")

@@ -14,9 +14,8 @@ import shutil
 import tempfile
 from pathlib import Path
 
-import numpy as np
 import torch
-from helpers import check, data, device, receipts, root
+from helpers import bench, check, data, device, receipts, root
 from instrument_sounds import rendering as ins
 from voice_transfer import transfer as vt
 
@@ -28,6 +27,7 @@ def main(arguments=None):
     """Measure, print and record."""
     options = _options(arguments)
     torch.set_num_threads(options.threads)
+    receipt = receipts.start("tone_transfer", device.tier(), threads=options.threads)
     if not live_site.runtime(root()).is_file():
         raise SystemExit("onnxruntime-web is not at hand: `press build` fetches it")
     clip = "singing-female.wav"
@@ -36,7 +36,7 @@ def main(arguments=None):
         files = bm.live_files({name: vt.load(name) for name in vt.INSTRUMENTS}, voice)
         live_site.write(Path(folder), files, root())
         worst, factors, measured, version = visited(folder, options.rounds)
-    _record_all(worst, factors, measured, version, len(voice) / 16_000, options.threads)
+    _record_all(receipt, worst, factors, measured, version, len(voice) / 16_000)
 
 
 def visited(folder, rounds):
@@ -70,9 +70,8 @@ def saved(ways, before, after, key):
     return 100 * (1 - ways[after][key] / ways[before][key])
 
 
-def _record_all(worst, factors, measured, version, seconds, threads):
+def _record_all(receipt, worst, factors, measured, version, seconds):
     check.that(worst < 1e-5, f"the browser's sound is {worst:.1e} from PyTorch's")
-    receipt = receipts.start("tone_transfer", device.tier(), threads=threads)
     receipt.record("browser_worst", worst, "of the loudest sample")
     _record(receipt, "browser_real_time", factors, "× real time")
     for name, before, after, key in (
@@ -89,9 +88,9 @@ def _record_all(worst, factors, measured, version, seconds, threads):
 
 
 def _record(receipt, name, values, unit):
-    low, middle, high = np.quantile(values, (0.25, 0.5, 0.75)).tolist()
-    print(f"{name}: {middle:.1f} {unit} ({low:.1f} to {high:.1f})")
-    receipt.record(name, middle, unit, low=low, high=high, repeats=len(values))
+    found = bench.spread(values)
+    print(f"{name}: {found.median:.1f} {unit} ({found.low:.1f} to {found.high:.1f})")
+    receipt.record(name, found, unit)
 
 
 def _options(arguments):

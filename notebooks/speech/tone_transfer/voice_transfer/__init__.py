@@ -1,3 +1,3 @@
 """A voice becomes an instrument, whole or in chunks: `transfer`; how the shipped ones were
-made: `study_tone_transfer`.
+made: `train_instruments`.
 """

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from harmonic_synth import oscillators as hs
 from helpers import bench, check, device, receipts
+from helpers.study import student
 from instrument_sounds import rendering as ins
 from sound_features import analysis as sf
 from sound_features.loss import spectral_loss
@@ -26,7 +27,6 @@ from tone_decoder import networks as td
 from tone_decoder import training as tt
 
 from voice_transfer import transfer as vt
-from voice_transfer.study_tone_transfer import interval
 
 try:
     import pyworld
@@ -163,8 +163,8 @@ def main(arguments=None):
     for metric, name in zip(short, names, strict=True):
         receipt.record(f"{metric}_real_time", race.results[name], "× real time", count=seconds)
     receipt.record("over_plain", race.ratios[names[0]])
-    slow, fast = (race.results[names[which]].median_s for which in (3, 0))
-    receipt.record("over_sample_by_sample", slow / fast, "×")
+    slow, fast = (race.results[names[which]] for which in (3, 0))
+    receipt.record("over_sample_by_sample", bench.ratio(slow, fast))
     if ins.can_render():
         _judge(receipt, quality(instrument))
     sizes = {"weights": td.count(instrument.decoder), "sample_by_sample": td.count(network)}
@@ -175,15 +175,14 @@ def main(arguments=None):
 def _judge(receipt, found):
     for column, measure in enumerate(("loss", "timbre")):
         for name, values in found.items():
-            mean, (gap, half) = (
-                values[:, column].mean(),
-                interval((found["ours"] - values)[:, column]),
-            )
+            gap, low, high = student((found["ours"] - values)[:, column])
+            mean, half = float(values[:, column].mean()), high - gap
             print(f"{measure} of {name}: {mean:.2f}; ours less it {gap:+.2f} ± {half:.2f}")
-            receipt.record(f"{measure}_{name}", float(mean), measure)
+            receipt.record(f"{measure}_{name}", mean, measure)
             if name != "ours":
-                receipt.record(f"{measure}_gap_to_{name}", gap, measure)
-                receipt.record(f"{measure}_gap_to_{name}_half", half, measure)
+                told = f"{measure}_gap_to_{name}"
+                receipt.record(told, gap, measure, low, high, len(values), interval="95 %")
+                receipt.record(f"{told}_half", half, measure)
 
 
 def _options(arguments):

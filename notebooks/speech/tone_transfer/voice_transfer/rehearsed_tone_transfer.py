@@ -1,8 +1,7 @@
 """A decoder's training step as a GPU would run it, the plain synthesiser, and a broken one.
 
 `make predict` counts them without a GPU. The decoder has random weights: what is counted does
-not depend on them. The step is small, so a card waits for launches: the naive one, which keeps
-every envelope, is predicted faster at these sizes where it launches fewer kernels.
+not depend on them.
 """
 
 import torch
@@ -13,6 +12,10 @@ from tone_decoder import networks as td
 from tone_decoder import training as tt
 
 BATCH, FRAMES = 16, 250
+AHEAD = {
+    "naive": "blocks are for a CPU, whose cache they fit; on a card each block launches its "
+    "kernels anew, and the memory holds all sines at once"
+}
 
 
 def ours(sizes, device):
@@ -23,16 +26,13 @@ def ours(sizes, device):
 
 
 def naive(sizes, device):
-    """The same with all sines of a second made at once; predicted faster on a card, whose
-    memory is large and whose launches cost
-    """
+    """The same with the sines of all sixteen seconds made at once"""
     return _step(device, _whole)
 
 
 def broken(sizes, device):
-    """The same as ours, but the host reads the loss of each sound"""
-    step = _step(device, hs.synthesise, each=True)
-    return step
+    """The same as ours, but each sound and its loss are fetched on their own"""
+    return _step(device, hs.synthesise, each=True)
 
 
 def _whole(f0, amplitude, harmonics, rate, hop):
@@ -42,7 +42,7 @@ def _whole(f0, amplitude, harmonics, rate, hop):
 
 
 def _step(device, make, each=False):
-    """A function that plays a batch and gives its loss."""
+    """A function that plays a batch and gives (its sound, the loss of each)."""
     random = torch.Generator().manual_seed(0)
     decoder = tt.new_decoder("conv64").to(device)
     f0 = (200 + 400 * torch.rand(BATCH, FRAMES, generator=random)).to(device)
@@ -55,6 +55,8 @@ def _step(device, make, each=False):
         made = td.controls(decoder(td.inputs(f0, loud))[0])
         sound = make(f0, made.amplitude, made.partials, sf.SAMPLE_RATE, sf.HOP)
         losses = spectral_loss(sound, wanted, each=True)
-        return sum(float(one) for one in losses) if each else losses.mean()
+        if each:
+            return [torch.stack([one.cpu() for one in part]) for part in (sound, losses)]
+        return sound, losses
 
     return step

@@ -1,146 +1,154 @@
-"""Studies of minutes: the shipped instruments, made again; and the sizes of a decoder beside
-its loss.
+"""Decoders of many sizes and kinds, each with the same steps and crops of the bansuri's phrases
+and its own best rate; and one with RMS in place of loudness.
 
-In the slice's folder:
+    make study CHAPTERS=speech/tone_transfer STUDY=sizes
 
-    python -m voice_transfer.study_tone_transfer ship     # writes instruments.safetensors
-    python -m voice_transfer.study_tone_transfer sizes    # writes a receipt
+`smaller_at_no_loss`: the paper's weights over the fewest of a decoder whose loss less the
+paper's, at 95 % over seeds, is at most the margin: half of the paper's own interval over seeds.
+Half of the held-out phrases choose that decoder; by how much it is off (`smaller_gap`) the
+others say, the witness. 1 where there is none. Rates are chosen on the training phrases.
 """
 
-import argparse
-from pathlib import Path
+from statistics import fmean
+from typing import NamedTuple
 
-import numpy as np
 import torch
-from helpers import data, device, receipts
+from helpers.study import Arm, Metric, Outcome, Part, Study, student
 from instrument_sounds import rendering as ins
-from scipy.stats import t as student
-from sound_features import analysis as sf
 from tone_decoder import networks as td
 from tone_decoder import training as tt
 
-from voice_transfer import transfer as vt
-
-PHRASES, HELD = 10, 10  # rendered phrases that train, and that judge
-CHOOSE = 5  # of those that judge: they choose the size, the rest report it
-REAL = {"saxophone": "sax-phrase.wav"}
-REAL_SPLIT_S = 6.0  # what comes later is held out; sax-phrase-short.wav is a part of it
-KINDS = ("paper", "tiny", "gru64", "conv64", "conv16")  # by weights, falling
-RATES, TRIAL_SEED = (1e-3, 3e-3), 99  # one of them for each kind, by a third of the steps
+KINDS = ("paper", "tiny", "conv64", "gru64", "conv16")
+RATES = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2)  # one of them for each, by a third of the steps
+TRIAL_SEED, TAIL = 99, 20  # of that trial, whose last steps are compared
 
 
-def sounds_of(name, held_out=False, phrases=None):
-    """The recordings that train an instrument, or those that judge it."""
-    if name in REAL:
-        sound = ins.clip(data.fetch("music_sounds", [REAL[name]]), REAL[name])
-        at = round(REAL_SPLIT_S * sf.SAMPLE_RATE)
-        return [tt.recording(ins.tensor(sound[at:] if held_out else sound[:at]))]
-    first, count = (ins.HELD_OUT, phrases or HELD) if held_out else (0, phrases or PHRASES)
-    seeds = range(first, first + count)
-    return [tt.recording(ins.tensor(ins.rendered(name, seed))) for seed in seeds]
+class Taught(NamedTuple):
+    """A decoder, the rate that taught it, and its losses on the phrases that choose a size."""
+
+    decoder: torch.nn.Module
+    rate: float
+    choosing: list
 
 
-def ship(options):
-    """None; trains instruments and writes them into the shipped file, beside those there."""
-    made = {n: vt.load(n) for n in vt.INSTRUMENTS} if Path(vt.CHECKPOINT).exists() else {}
-    for name in options.names or vt.INSTRUMENTS:
-        train, held = sounds_of(name), sounds_of(name, True)
-        decoder = tt.new_decoder(vt.KIND, 0)
-        losses = tt.train(decoder, train, options.steps, options.batch, told=_told)
-        made[name] = vt.Instrument(decoder.eval(), *vt.place(train))
-        fit, beyond = (tt.judged(decoder, some).mean() for some in (train, held))
-        told = f"{losses[:20].mean():.2f} to {losses[-50:].mean():.2f}"
-        print(f"{name}: {told}; whole {fit:.2f}, held out {beyond:.2f}", flush=True)
-        vt.save(made)
-
-
-def _told(step, loss):
-    if step % 50 == 0:
-        print(f"step {step}: {loss:.2f}", flush=True)
-
-
-def sizes(options):
-    """None; trains decoders of many sizes, each with the same seeds, steps and crops of the
-    bansuri's phrases and its own better one of two rates, and records their held-out losses.
-
-    `smaller_at_no_loss`: the paper's weights over the fewest of a decoder whose loss less the
-    paper's, at 95 % over seeds, is below the margin: half of the paper's own interval over
-    seeds. Five phrases choose; the others say by how much. 1 where there is none.
+def phrases(name, seeds):
+    """The `Part` of an instrument's rendered phrases: sounds; its units are the phrases' seeds,
+    which draw the same steps for every instrument.
     """
-    receipt = receipts.start("tone_transfer", device.tier(), threads=options.threads)
-    train, held = (sounds_of("bansuri", out, options.phrases) for out in (False, True))
-    curve = {"weights": [], "held_out_loss": [], "low": [], "high": []}
-    losses, best = {}, "paper"  # {kind: (seeds, phrases)}
-    for kind in KINDS:
-        rate, losses[kind] = trained(kind, train, held, options)
-        by_seed, count = losses[kind].mean(1), td.count(tt.new_decoder(kind))
-        print(kind, rate, by_seed.round(3).tolist(), flush=True)
-        receipt.record(f"size_{kind}_loss", float(by_seed.mean()), "loss")
-        receipt.record(f"size_{kind}_half", interval(by_seed)[1], "loss")
-        receipt.record(f"size_{kind}_rate", rate, "a step")
-        row = count, by_seed.mean(), by_seed.min(), by_seed.max()
-        for name, value in zip(curve, row, strict=True):
-            curve[name].append(float(value))
-        gap, half = interval((losses[kind] - losses["paper"])[:, :CHOOSE].mean(1))
-        margin = interval(losses["paper"][:, :CHOOSE].mean(1))[1]
-        best = kind if gap + half <= margin else best
-    few, many = (td.count(tt.new_decoder(kind)) for kind in (best, "paper"))
-    receipt.record("smaller_at_no_loss", many / few, "×")
-    gap, half = interval((losses[best] - losses["paper"])[:, -CHOOSE:].mean(1))
+    return Part([ins.tensor(ins.rendered(name, seed)) for seed in seeds], list(seeds))
+
+
+def heard(sounds, energy="loudness"):
+    """The recordings of a part's sounds."""
+    return [tt.recording(sound, energy) for sound in sounds]
+
+
+def parts(seed, sizes):
+    """Phrases of the bansuri that train, that choose a size, and that witness the choice."""
+    first, half = ins.HELD_OUT, sizes["held_out"] // 2
+    seeds = {"train": range(sizes["phrases"]), "choosing": range(first, first + half)}
+    seeds["witness"] = range(first + half, first + 2 * half)
+    return {name: phrases("bansuri", some) for name, some in seeds.items()}
+
+
+def begin(word, job):
+    """A new decoder of the arm's kind."""
+    return tt.new_decoder(job.arm.setting["kind"], job.seed)
+
+
+def fit(job):
+    """The decoder, taught at its best rate; it is judged on the phrases that choose a size, but
+    learns nothing from them.
+    """
+    energy = job.arm.setting["energy"]
+    train, choosing = heard(job.train, energy), heard(job.choice, energy)
+    rate = min(job.arm.loss["rates"], key=lambda rate: _trial(job, train, rate))
+    tt.train(job.start, train, job.sizes["steps"], job.sizes["batch"], job.seed, rate)
+    return Taught(job.start, rate, tt.judged(job.start, choosing).tolist())
+
+
+def _trial(job, train, rate):
+    """The loss at the end of a short training; without end where that diverges."""
+    decoder = tt.new_decoder(job.arm.setting["kind"], TRIAL_SEED)
+    steps = max(1, job.sizes["steps"] // 3)
+    try:
+        losses = tt.train(decoder, train, steps, job.sizes["batch"], TRIAL_SEED, rate)
+    except FloatingPointError:
+        return float("inf")
+    return float(losses[-TAIL:].mean())
+
+
+def judge(made, witness, job):
+    """The loss over all held-out phrases, the rate, and the losses of either half."""
+    losses = tt.judged(made.decoder, heard(witness, job.arm.setting["energy"])).tolist()
+    found = {"loss": fmean(made.choosing + losses), "rate": made.rate}
+    return found | {"choosing": made.choosing, "witness": losses}
+
+
+def by_seed(found, kind, half):
+    """A kind's mean loss on one half of the held-out phrases, a list by seed."""
+    return [fmean(scores["witness"][half]) for scores in found[kind].values()]
+
+
+def gaps(found, kind, half):
+    """The same less the paper's."""
+    pairs = zip(by_seed(found, kind, half), by_seed(found, "paper", half), strict=True)
+    return [one - paper for one, paper in pairs]
+
+
+def weights(kind):
+    """How many weights a decoder of that kind has."""
+    return td.count(tt.new_decoder(kind))
+
+
+def smallest(found):
+    """(the kind with the fewest weights that is no worse than the paper's, the margin)."""
+    mean, _, high = student(by_seed(found, "paper", "choosing"))
+    margin = high - mean
+    fits = [kind for kind in KINDS if student(gaps(found, kind, "choosing"))[2] <= margin]
+    return min(fits, key=weights), margin
+
+
+def extra(receipt, found):
+    """None; records the smallest decoder that is no worse, and half the length of intervals."""
+    best, margin = smallest(found)
+    receipt.record("smaller_at_no_loss", weights("paper") / weights(best), "×")
     receipt.record("smaller_margin", margin, "loss")
-    receipt.record("smaller_gap", gap, "loss")
-    receipt.record("smaller_gap_half", half, "loss")
-    by_rms = [[tt.recording(one.sound, "rms") for one in some] for some in (train, held)]
-    gap, half = interval((trained("conv64", *by_rms, options)[1] - losses["conv64"]).mean(1))
-    receipt.record("rms_gap", gap, "loss")
-    receipt.record("rms_gap_half", half, "loss")
-    receipt.curve("loss_by_size", **curve)
-    told = {"phrases": len(train), "held_out": len(held)}
-    receipt.sizes(steps=options.steps, batch=options.batch, seeds=options.seeds, **told)
-    print(receipt.write(name="sizes"))
+    gap = gaps(found, best, "witness")
+    note = "mean over seeds, 95 % interval"
+    receipt.record("smaller_gap", *_ends(gap), len(gap), note, interval="95 %")
+    for name in (*(f"size_{kind}_loss" for kind in KINDS), "smaller_gap", "rms_gap"):
+        one = receipt.metrics[name]
+        receipt.record(f"{name.removesuffix('_loss')}_half", one["high"] - one["value"], "loss")
 
 
-def interval(values):
-    """(mean, half of the 95 % interval by Student's t) of a few values."""
-    half = student.ppf(0.975, len(values) - 1) * values.std(ddof=1) / len(values) ** 0.5
-    return float(values.mean()), float(half)
+def _ends(values):
+    mean, low, high = student(values)
+    return mean, "loss", low, high
 
 
-def trained(kind, train, held, options):
-    """(rate, losses (seeds, phrases)) of decoders trained anew, at the rate with the lower loss
-    in a short trial on the training phrases.
-    """
-    trials, found = {}, []
-    for rate in RATES:
-        steps = max(1, options.steps // 3)
-        decoder = tt.new_decoder(kind, TRIAL_SEED)
-        trials[rate] = tt.train(decoder, train, steps, options.batch, TRIAL_SEED, rate)[-20:]
-    best = min(RATES, key=lambda rate: float(trials[rate].mean()))
-    for seed in range(options.seeds):
-        decoder = tt.new_decoder(kind, seed)
-        tt.train(decoder, train, options.steps, options.batch, seed, best)
-        found.append(tt.judged(decoder, held).numpy())
-    return best, np.array(found)
+def _arm(kind, energy="loudness"):
+    setting = {"kind": kind, "energy": energy}
+    held = {"choice": "choosing", "test": ("witness",)}
+    return Arm(train="train", **held, loss={"rates": RATES}, setting=setting)
 
 
-def main(arguments=None):
-    """Run one study."""
-    options = _options(arguments)
-    torch.set_num_threads(options.threads)
-    {"ship": ship, "sizes": sizes}[options.study](options)
-
-
-def _options(arguments):
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("study", choices=("ship", "sizes"))
-    parser.add_argument("--steps", type=int, default=1_500)
-    parser.add_argument("--batch", type=int, default=4, help="crops of a second a step")
-    parser.add_argument("--names", nargs="*", choices=vt.INSTRUMENTS, help="only these")
-    parser.add_argument("--seeds", type=int, default=3, help="of each size")
-    parser.add_argument("--phrases", type=int, help="fewer, to try it")
-    parser.add_argument("--threads", type=int, default=1)
-    return parser.parse_args(arguments)
-
-
-if __name__ == "__main__":
-    main()
+STUDY = Study(
+    notebook="tone_transfer",
+    name="sizes",
+    arms={kind: _arm(kind) for kind in KINDS} | {"rms": _arm("conv64", "rms")},
+    seeds=range(3),
+    metrics={"loss": Metric("loss"), "rate": Metric("a step")},
+    key="size_{arm}_{metric}",
+    outcomes={
+        "size_tiny_gap": Outcome("loss", "tiny", "paper", ("setting.kind",)),
+        "rms_gap": Outcome("loss", "rms", "conv64", ("setting.energy",)),
+    },
+    sizes={"steps": 360, "batch": 2, "phrases": 10, "held_out": 10},
+    trial={"steps": 3, "batch": 1, "phrases": 2, "held_out": 4},
+    parts=parts,
+    begin=begin,
+    fit=fit,
+    judge=judge,
+    extra=extra,
+)

@@ -74,9 +74,29 @@ def test_crops_keep_sound_pitch_and_loudness_together():
     assert len(set(f0[:, 0].tolist())) > 1
 
 
-def test_the_rate_rises_and_falls():
+def test_the_rate_rises_and_falls_along_a_cosine():
     assert tt._share(0, 1_000) == 1 / tt.WARM and tt._share(49, 1_000) > 0.99
+    assert tt._share(500, 1_000) == pytest.approx(0.05 + 0.95 / 2)
+    assert tt._share(250, 1_000) == pytest.approx(0.05 + 0.95 * (0.5 + 0.5 * 0.5**0.5))
     assert tt._share(1_000, 1_000) == pytest.approx(0.05)
+
+
+def test_training_clips_the_gradient_and_follows_the_rate(recorded, monkeypatch):
+    monkeypatch.setattr(tt, "CLIP", 1e-3)
+    monkeypatch.setattr(tt, "WARM", 2)
+    norms, rates, plain = [], [], torch.optim.Adam.step
+
+    def step(adam, *given):
+        own = [one.grad for group in adam.param_groups for one in group["params"]]
+        norms.append(float(torch.cat([one.flatten() for one in own]).norm()))
+        rates.append(adam.param_groups[0]["lr"])
+        return plain(adam, *given)
+
+    monkeypatch.setattr(torch.optim.Adam, "step", step)
+    tt.train(tt.new_decoder("conv16"), [recorded], 4, batch=1, rate=3e-3)
+    assert norms == pytest.approx([1e-3] * 4, rel=0.01)
+    assert rates == pytest.approx([3e-3 * tt._share(at, 4) for at in range(4)])
+    assert rates[0] < rates[1] > rates[2] > rates[3]
 
 
 def test_a_start_is_at_a_phrases_level_and_its_noise_is_quiet(recorded):
@@ -146,6 +166,17 @@ def test_a_voice_is_moved_into_the_instruments_octave(octaves, gain):
     moved, level = vt.moved(found, shift)
     assert abs(float(sf.midi(moved).median()) - 62) <= 6
     assert float(level.mean()) == pytest.approx(0.6, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("note", "octaves"), [(51, 0), (62, 0), (73.5, 0), (49, 1), (38, 2), (75, -1), (87, -2)]
+)
+def test_a_voice_within_the_instruments_range_keeps_its_octave(note, octaves):
+    f0 = torch.full((50,), 440 * 2 ** ((note - 69) / 12), dtype=torch.float64)
+    loud = torch.full_like(f0, 0.5)
+    found = sf.Features(f0, torch.ones(50), loud, loud)
+    wide = vt.Instrument(None, 62.0, 50.0, 74.0, 0.6, 0.1)
+    assert vt.shift_of(found, wide).octaves == octaves
 
 
 def test_an_instruments_place_is_where_it_plays():
@@ -250,6 +281,16 @@ def test_phrases_repeat_are_never_polyphonic_and_are_held_out():
     assert ins.midi_file(notes, 73)[:4] == b"MThd"
 
 
+def test_a_notes_loudness_is_its_swells():
+    """Expression (controller 11) of each note: of its drawn loudness, 60 % to all of it."""
+    notes = [(0.0, 0.5, 69, 0.4, 0.0), (1.0, 0.5, 69, 0.8, 0.0)]
+    track = ins.midi_file(notes, 73)
+    at = [n + 2 for n in range(len(track) - 2) if track[n : n + 2] == b"\xb0\x0b"]
+    first, second = np.array([track[n] for n in at]).reshape(2, -1)
+    assert (first.min(), first.max()) == pytest.approx((0.6 * 0.4 * 127, 0.4 * 127), abs=1)
+    assert second == pytest.approx(2 * first, abs=1)
+
+
 def test_a_rendered_phrase_has_the_drawn_pitch_and_its_glides():
     if not ins.can_render():
         with pytest.raises(RuntimeError, match="fluidsynth"):
@@ -268,58 +309,6 @@ def test_a_rendered_phrase_has_the_drawn_pitch_and_its_glides():
             assert off * glide > 0.3 * glide**2
             glides += 1
     assert glides
-
-
-class Kept(dict):
-    """What a study records."""
-
-    def record(self, name, value, unit=None, **more):
-        self[name] = value
-
-    def sizes(self, **told):
-        self |= told
-
-    def curve(self, name, **columns):
-        self[name] = columns
-
-    def write(self, name):
-        return name
-
-
-def test_the_smallest_decoder_that_is_no_worse_is_reported(monkeypatch, recorded):
-    from voice_transfer import study_tone_transfer as study
-
-    kept, plain = Kept(), tt.new_decoder
-    losses = {"paper": 5.0, "tiny": 6.0, "gru64": 4.0, "conv64": 4.5, "conv16": 5.1}
-
-    def trained(kind, train, held, options):
-        wave = 0.01 * np.array([[1], [2], [3]]) * (-1) ** len(kind)
-        return 1e-3, losses[kind] + wave + np.zeros((3, 10))
-
-    monkeypatch.setattr(study.receipts, "start", lambda *args, **more: kept)
-    monkeypatch.setattr(study, "sounds_of", lambda *args: [recorded])
-    monkeypatch.setattr(study, "trained", trained)
-    study.sizes(study._options(["sizes"]))
-    few = td.count(plain("conv64"))  # conv16 has fewer, and is worse
-    assert kept["smaller_at_no_loss"] == pytest.approx(4_801_150 / few)
-    assert kept["smaller_gap"] < -0.4 < -kept["smaller_gap_half"]
-    assert kept["rms_gap"] == 0 and kept["loss_by_size"]["weights"][0] == 4_801_150
-
-
-def test_the_study_trains_each_size_at_the_better_rate(monkeypatch, recorded):
-    from voice_transfer import study_tone_transfer as study
-
-    used = []
-
-    def train(decoder, recordings, steps, batch, seed, rate):
-        used.append((steps, seed, rate))
-        return torch.full((steps,), 7.0 - 1e3 * rate)
-
-    monkeypatch.setattr(study.tt, "train", train)
-    told = study._options(["sizes", "--steps", "8", "--seeds", "2"])
-    rate, found = study.trained("conv16", [recorded], [recorded], told)
-    assert rate == max(study.RATES) and found.shape == (2, 1)
-    assert used[-2:] == [(8, 0, rate), (8, 1, rate)] and used[0][:2] == (2, study.TRIAL_SEED)
 
 
 @pytest.mark.slow  # librosa compiles

@@ -63,12 +63,12 @@ def main(arguments=None):
     parser.add_argument("--threads", type=int, default=device.cores(), help="default: all")
     options = parser.parse_args(arguments)
     torch.set_num_threads(options.threads)
+    receipt = receipts.start("visual_tts", device.tier(), threads=options.threads)
     sound, true = glide(SECONDS)
     pitch = pitch_contestants(sound)
     for name, track in pitch.items():
         wrong = gross_pitch_error(track()[5:-5], true[5:-5])
         check.that(wrong == 0, f"{name} is off by a fifth in {wrong:.1%} of the frames")
-    receipt = receipts.start("visual_tts", device.tier(), threads=options.threads)
     receipt.sizes(seconds=SECONDS)
     races = {"pitch": bench.race(pitch, repeats=options.rounds, reference="librosa yin")}
     vocoders = vocoder_contestants(sound)

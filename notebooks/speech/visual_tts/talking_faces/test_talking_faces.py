@@ -161,6 +161,34 @@ def test_a_clip_read_again_has_its_words_and_voice_and_other_pauses():
     assert (again != 0).sum() < 1.02 * spoken
 
 
+def test_the_emphasised_word_is_higher_and_raises_the_brows_of_the_face_alone():
+    from speech_scores import f0_track
+
+    face = dataclasses.replace(Face.draw(np.random.default_rng(1)), noise=0.0, sway=0.0)
+    plain, raised = (
+        make_clip(script(emphasised=at), Voice("m3"), face, np.random.default_rng(0))
+        for at in (None, 1)
+    )
+    for word, higher in enumerate((False, True)):
+        _, start, end = plain.words[word]
+        two = [
+            f0_track(one.sound_N)[round(100 * start) : round(100 * end)]
+            for one in (plain, raised)
+        ]
+        low, high = (np.median(track[track > 0]) for track in two)
+        assert (high > 1.1 * low) == higher and high > 0.98 * low
+    (_, _, before), (_, start, end) = raised.words
+    frames = min(plain.frames, raised.frames)
+    brows = slice(4, 12)  # rows of pixels, above the eyes
+    moved = np.abs(
+        raised.face_THW[:frames, brows].astype(int) - plain.face_THW[:frames, brows]
+    ).max((1, 2))
+    assert moved[round((start + 0.1) * FPS) : round((end - 0.1) * FPS)].min() > 20
+    assert moved[: round((before - 0.1) * FPS)].max() == 0
+    quiet = slice(0, round((before - 0.1) * FPS))
+    assert (raised.mouth_THW[quiet] == plain.mouth_THW[quiet]).all()
+
+
 @pytest.mark.parametrize(
     ("pauses_s", "emphasised"), [((0.1, 0.1), None), ((0.1, -0.1, 0.1), None), ((0.1,) * 3, 2)]
 )

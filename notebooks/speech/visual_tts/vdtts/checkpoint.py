@@ -1,7 +1,7 @@
 """All networks of the chapter in one safetensors file under 1 MB: rows of 8-bit integers, each
 with a scale.
 
-The shipped `visual_tts.safetensors` is made by `python -m vdtts.study_visual_tts --ship`.
+The shipped `visual_tts.safetensors` is made by `python -m vdtts.train_systems`.
 Loading it runs no code.
 """
 

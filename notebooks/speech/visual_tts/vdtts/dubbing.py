@@ -22,8 +22,8 @@ from .mel import MEAN, RATE_HZ, SPREAD, log_mel, vocode
 from .model import SYSTEMS
 from .training import batch_of
 
-__all__ = ["MISSING", "ROWS", "SCORES", "dub", "fitted", "rows_of", "scores_of", "shuffled"]
-__all__ += ["speak"]
+__all__ = ["MISSING", "ROWS", "SCORES", "dub", "fitted", "row_of", "rows_of", "scores_of"]
+__all__ += ["shuffled", "speak"]
 
 SCORES = ("distance", "confidence", "offset", "mcd", "mcd_warped", "gpe", "vde", "ffe")
 SCORES += ("silence", "length_s")
@@ -85,35 +85,49 @@ def shuffled(items, name):
     return [item | {name: other[name]} for item, other in zip(items, moved, strict=True)]
 
 
-def rows_of(networks, clips, items, mouth_items=None, rounds=20):
-    """{row: a dub of each clip} and {row: how long in s each was before it was fitted}.
+def row_of(row, clips, items, model=None, rounds=20):
+    """One row of the table: a dub of each clip, and how long in s each was before it was
+    fitted (None: as its clip). `model` says it, except in the first four of ROWS.
 
-    Rows: four bounds, of which "read again" is the clip's own voice with newly drawn pauses, a
-    perfect reader who sees nothing; the four systems, and "both" with a mouth crop where there
-    is one; and "both" with another clip's video, with another clip's text, and with the true
-    last step before each step (teacher-forced).
+    "read again" is the clip's own voice with newly drawn pauses, a perfect reader who sees
+    nothing; the last three get another clip's video, another clip's text, and the true last
+    step before each step (teacher-forced).
     """
-    given = {name: (name, items) for name in SYSTEMS}
-    given |= {"mouth crop": ("mouth", mouth_items)} if mouth_items else {}
-    given |= {"shuffled video": ("both", shuffled(items, "video"))}
-    given |= {"mismatched text": ("both", shuffled(items, "letters"))}
-    mels = {row: speak(networks[name], seen)[0] for row, (name, seen) in given.items()}
+    if row in ("ground truth", "silence"):
+        keep = row == "ground truth"
+        sounds = [clip.sound_N if keep else np.zeros_like(clip.sound_N) for clip in clips]
+        return sounds, [None] * len(clips)
+    if row == "read again":
+        rng = np.random.default_rng(len(clips))
+        sounds = [read_again(clip, rng) for clip in clips]
+        dubs = [fitted(sound, clip) for sound, clip in zip(sounds, clips, strict=True)]
+        return dubs, [len(sound) / RATE_HZ for sound in sounds]
+    mels = _mels(row, clips, items, model)
+    dubs = [dub(mel, clip, rounds) for mel, clip in zip(mels, clips, strict=True)]
+    return dubs, [len(mel) / 100 for mel in mels]
+
+
+def _mels(row, clips, items, model):
+    if row == "copy synthesis":
+        return [item["mel"] for item in items]
+    if row != "teacher-forced":
+        taken = {"shuffled video": "video", "mismatched text": "letters"}.get(row)
+        return speak(model, shuffled(items, taken) if taken else items)[0]
     torch.manual_seed(0)
     with torch.inference_mode():
-        batch = batch_of(items, next(networks["both"].parameters()).device)
-        forced = networks["both"](batch).mel.cpu()
-    mels["teacher-forced"] = [mel[: 4 * c.frames] for mel, c in zip(forced, clips, strict=True)]
-    mels["copy synthesis"] = [item["mel"] for item in items]
-    rng = np.random.default_rng(len(clips))
-    again = [read_again(clip, rng) for clip in clips]
-    dubs = {
-        "ground truth": [clip.sound_N for clip in clips],
-        "silence": [np.zeros_like(clip.sound_N) for clip in clips],
-        "read again": [fitted(sound, clip) for sound, clip in zip(again, clips, strict=True)],
-    }
-    for row, made in mels.items():
-        dubs[row] = [dub(mel, clip, rounds) for mel, clip in zip(made, clips, strict=True)]
-    lengths = {row: [len(mel) / 100 for mel in made] for row, made in mels.items()}
-    lengths["read again"] = [len(sound) / RATE_HZ for sound in again]
-    ordered = {row: dubs[row] for row in ROWS if row in dubs}
-    return ordered, {row: lengths.get(row, [None] * len(clips)) for row in ordered}
+        forced = model(batch_of(items, next(model.parameters()).device)).mel.cpu()
+    return [mel[: 4 * clip.frames] for mel, clip in zip(forced, clips, strict=True)]
+
+
+def rows_of(networks, clips, items, mouth_items=None, rounds=20):
+    """{row: a dub of each clip} and {row: how long in s each was before it was fitted}, the
+    rows of `row_of`: four bounds, the four systems, "both" with a mouth crop where there is
+    one, and three controls of "both".
+    """
+    found = {}
+    for row in ROWS:
+        model = networks.get({"mouth crop": "mouth"}.get(row, row), networks["both"])
+        seen = mouth_items if row == "mouth crop" else items
+        if seen:
+            found[row] = row_of(row, clips, seen, model, rounds)
+    return tuple({row: made[which] for row, made in found.items()} for which in (0, 1))

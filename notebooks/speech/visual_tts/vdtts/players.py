@@ -177,5 +177,5 @@ def _mp3(sound_N):
 def _sprite(frames_TPP):
     """All frames under one another, as a JPEG."""
     packed = io.BytesIO()
-    Image.fromarray(np.concatenate(list(frames_TPP))).save(packed, "JPEG", quality=70)
+    Image.fromarray(np.concatenate(list(frames_TPP))).save(packed, "JPEG", quality=58)
     return "data:image/jpeg;base64," + base64.b64encode(packed.getvalue()).decode()

@@ -1,111 +1,70 @@
-"""The four systems over several seeds, and the shipped networks: trainings that are longer than
-a page may be.
+"""Each row of the table as an arm: the four systems, both with a crop of the mouth, what bounds
+them and what controls them, over seeds.
+
+    make study CHAPTERS=speech/visual_tts STUDY=systems
 
 A step that sees costs twice one that only reads; so that all systems have about one time on a
-core, those that read get more steps. In the slice's folder, ten minutes for each seed on a
-quiet core:
-
-    python -m vdtts.study_visual_tts --seeds 0 1 2
-    python -m vdtts.study_visual_tts --seeds 0 --ship      # writes visual_tts.safetensors, too
-
-Trained networks and scores of each seed are kept in _build/visual_tts and taken from there, so
-it may be stopped. Copy its receipt to data/receipts/visual_tts/.
+core, those that read get more steps. The voice vector and the judge are made alike for each
+seed; the judge's speakers are neither trained on nor tested. Tested speakers and faces are new,
+their sentences are drawn from the same twelve words: many of them also occur in training.
 """
 
-import argparse
-import json
-from pathlib import Path
+import functools
 
 import numpy as np
 import torch
-from helpers import device, receipts
-from scipy import stats
-from speech_scores import SyncScorer, train_scorer
+from helpers.study import Arm, Metric, Outcome, Part, Study
+from speech_scores import train_scorer
 from talking_faces import make_clips
 
-from .checkpoint import SHIPPED, save_all
-from .dubbing import MISSING, ROWS, SCORES, rows_of, scores_of
-from .model import SYSTEMS, VisualTTS
+from .dubbing import MISSING, ROWS, SCORES, row_of, scores_of
+from .model import SYSTEMS
 from .training import mel_of, prepare, train
-from .voice_vector import VoiceVector, train_voices
+from .voice_vector import train_voices
 
-KEPT = Path(__file__).parents[4] / "_build" / "visual_tts"
-SIZES = {"clips": 960, "batch": 16, "test": 12, "sync": 160, "scorer_steps": 300}
-GAINS = (("distance", 1, "points"), ("mcd", 1, "dB"), ("gpe", 100, "%"), ("ffe", 100, "%"))
-GAINS += (("silence", -100, "%"),)
-SIZES |= {"steps_reading": 1600, "steps_seeing": 900}  # of 0.07 and of 0.15 s on a quiet core
-
-
-def main(arguments=None):
-    """Trains what is not kept yet, scores every row, prints means, writes the receipt."""
-    options = _options(arguments)
-    torch.set_num_threads(1)
-    KEPT.mkdir(parents=True, exist_ok=True)
-    (voices, scorer, clips), scores = _shared(), []
-    for seed in options.seeds:
-        networks = {name: _trained(name, clips, voices, seed) for name in (*SYSTEMS, "mouth")}
-        if options.ship:
-            shipped = {name: networks[name] for name in SYSTEMS}
-            shipped |= {"voices": voices, "scorer": scorer}
-            save_all(shipped, SHIPPED, SIZES | {"seed": seed})
-        scores.append(_scored(networks, voices, scorer, seed))
-    print(_receipt(scores).write(name="study"))
+SHARED = ("voices", "scorer")  # what each row needs: a speaker's vector, and its judge
+DRAWS = {"train": 1, "sync": 5}  # of clips, the same for each seed; those of the test differ
+METRICS = {"distance": Metric("points"), "mcd": Metric("dB")}
+METRICS |= {name: Metric("%", 100) for name in ("gpe", "ffe", "silence")}
+drawn = functools.cache(make_clips)
 
 
-def _shared():
-    """The voice vector, the scorer of other speakers, and the training clips; all seeds share
-    them.
-    """
-    path, clips = KEPT / "shared.pt", make_clips("train", SIZES["clips"], 1)
-    if not path.exists():
-        other = make_clips("sync", SIZES["sync"], 5)
-        items = [
-            {"video": torch.from_numpy(clip.face_THW), "mel": mel_of(clip)} for clip in other
-        ]
-        voices, named = train_voices(
-            [mel_of(clip) for clip in clips], [clip.speaker for clip in clips], 400
-        )
-        scorer, found = train_scorer(items, SIZES["scorer_steps"])
-        print(f"voices named {named:.0%}, moments found {found:.0%}", flush=True)
-        torch.save({"voices": voices.state_dict(), "scorer": scorer.state_dict()}, path)
-    voices, scorer, state = VoiceVector(), SyncScorer(), torch.load(path)
-    voices.load_state_dict(state["voices"]), scorer.load_state_dict(state["scorer"])
-    return voices.eval().requires_grad_(False), scorer.eval().requires_grad_(False), clips
+def parts(seed, sizes):
+    """Clips of three groups of speakers; their units are eSpeak's variants."""
+    counts = {"train": sizes["clips"], "sync": sizes["sync"], "test": sizes["test"]}
+    made = {name: drawn(name, n, DRAWS.get(name, 100 + seed)) for name, n in counts.items()}
+    return {
+        name: Part(clips, [clip.voice.variant for clip in clips])
+        for name, clips in made.items()
+    }
 
 
-def _trained(name, clips, voices, seed):
-    path, system = KEPT / f"{name}_{seed}.pt", "both" if name == "mouth" else name
-    if not path.exists():
-        items = prepare(clips, voices, "mouth" if name == "mouth" else "face")
+def fit(job):
+    """The voice vector, the judge, or (a system, voices, judge)."""
+    steps = job.sizes[job.arm.loss["steps"]]
+    if job.name == "voices":
+        speakers = [clip.speaker for clip in job.train]
+        return train_voices([mel_of(clip) for clip in job.train], speakers, steps)[0]
+    if job.name == "scorer":
+        films = [torch.from_numpy(clip.face_THW) for clip in job.train]
+        mels = [mel_of(clip) for clip in job.train]
+        items = [{"video": film, "mel": mel} for film, mel in zip(films, mels, strict=True)]
+        return train_scorer(items, steps)[0]
+    _, voices, scorer = job.start
+    items = prepare(job.train, voices, job.arm.setting["view"])
+    system, batch = job.arm.setting["system"], job.sizes["batch"]
+    return train(system, items, steps, job.seed, batch)[0], voices, scorer
 
-        def told(step, parts, seconds):
-            if step % 50 == 49:
-                print(name, seed, step + 1, parts, f"{seconds:.0f} s", flush=True)
 
-        steps = SIZES["steps_reading" if "video" not in SYSTEMS[system] else "steps_seeing"]
-        model, losses = train(system, items, steps, seed, SIZES["batch"], told=told)
-        torch.save({"state": model.state_dict(), "losses": losses}, path)
-    model = VisualTTS(system)
-    model.load_state_dict(torch.load(path)["state"])
-    return model.eval()
-
-
-def _scored(networks, voices, scorer, seed):
-    """{row: {score: one value of each test clip}}."""
-    path = KEPT / f"scores_{seed}.json"
-    if path.exists():
-        return json.loads(path.read_text())
-    clips = make_clips("test", SIZES["test"], 100 + seed)
-    items = [prepare(clips, voices, view) for view in ("face", "mouth")]
-    dubs, lengths = rows_of(networks, clips, *items)
-    found = {}
-    for row, sounds in dubs.items():
-        given = zip(sounds, clips, lengths[row], strict=True)
-        each = [scores_of(sound, clip, scorer, length) for sound, clip, length in given]
-        found[row] = {score: [float(one[score]) for one in each] for score in SCORES}
-        print(seed, row, {k: round(_mean(v), 3) for k, v in found[row].items()}, flush=True)
-    path.write_text(json.dumps(found))
-    return found
+def judge(made, clips, job):
+    """Means over clips of those SCORES that METRICS names, and of all: "scores", a list."""
+    *model, voices, scorer = made
+    items = prepare(clips, voices, job.arm.setting.get("view", "face"))
+    dubs, lengths = row_of(job.name, clips, items, *model)
+    given = zip(dubs, clips, lengths, strict=True)
+    each = [scores_of(sound, clip, scorer, length) for sound, clip, length in given]
+    means = {score: _mean([one[score] for one in each]) for score in SCORES}
+    return {name: means[name] for name in METRICS} | {"scores": list(means.values())}
 
 
 def _mean(values):
@@ -114,46 +73,49 @@ def _mean(values):
     return float(np.mean(finite)) if finite else float("nan")
 
 
-def _receipt(seeds):
-    """The receipt: means over clips by row and seed, MISSING where a score has no frame, and
-    what both gains over text with length.
-    """
-    receipt = receipts.start("visual_tts", device.tier("cpu"), threads=1)
-    receipt.sizes(seeds=len(seeds), **SIZES)
-    means = [
-        {row: {k: _mean(v) for k, v in of.items()} for row, of in s.items()} for s in seeds
-    ]
-    columns = {"row": list(range(len(ROWS))) * len(means)}
-    columns["seed"] = np.repeat(range(len(means)), len(ROWS)).tolist()
-    for score in SCORES:
-        values = [seed[row][score] for seed in means for row in ROWS]
-        columns[score] = np.nan_to_num(values, nan=MISSING).tolist()
+def extra(receipt, found):
+    """None; records the curve "rows": SCORES by row and seed, MISSING where there is none."""
+    at = [(row, seed) for seed in found["both"] for row in ROWS]
+    means = np.array([found[row][seed]["test"]["scores"] for row, seed in at])
+    columns = {"row": [ROWS.index(row) for row, _ in at], "seed": [seed for _, seed in at]}
+    columns |= dict(zip(SCORES, np.nan_to_num(means, nan=MISSING).T.tolist(), strict=True))
     receipt.curve("rows", **columns)
-    for score, scale, unit in GAINS:
-        gains = [scale * (seed["length"][score] - seed["both"][score]) for seed in means]
-        gains = [gain for gain in gains if np.isfinite(gain)]
-        if gains:
-            mean, low, high = _interval(gains)
-            told = f"seeds: {', '.join(f'{gain:.3f}' for gain in gains)}"
-            receipt.record(f"study_{score}_gain", mean, unit, low, high, len(gains), told)
-    return receipt
 
 
-def _interval(gains):
-    """Their mean and its 95 % interval over seeds by Student's t; no interval for one seed."""
-    mean = float(np.mean(gains))
-    if len(gains) < 2:
-        return mean, None, None
-    half = stats.t.ppf(0.975, len(gains) - 1) * np.std(gains, ddof=1) / len(gains) ** 0.5
-    return mean, mean - half, mean + half
+def _learned(system, view="face"):
+    steps = "steps_seeing" if "video" in SYSTEMS[system] else "steps_reading"
+    setting = {"system": system, "view": view}
+    return Arm(train="train", start=("new", *SHARED), loss={"steps": steps}, setting=setting)
 
 
-def _options(arguments):
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--ship", action="store_true", help="ship the last seed's networks")
-    return parser.parse_args(arguments)
+LEARNED = {name: _learned(name) for name in SYSTEMS} | {"mouth crop": _learned("both", "mouth")}
+ARMS = {
+    "voices": Arm(train="train", test=(), loss={"steps": "voice_steps"}),
+    "scorer": Arm(train="sync", test=(), loss={"steps": "scorer_steps"}),
+} | {row: Arm(start=SHARED, setting={"row": row}) for row in ROWS[:4]}
+ARMS |= LEARNED | {row: Arm(start="both", setting={"row": row}) for row in ROWS[-3:]}
+TOLD = ("loss.steps", "setting.system")  # equal time on a core, so not equal steps
+OUTCOMES = {  # above zero, both is better
+    f"study_{score}_gain": Outcome(score, "length", "both", TOLD)
+    for score in ("distance", "mcd", "gpe", "ffe")
+}
+OUTCOMES["study_silence_gain"] = Outcome("silence", "both", "length", TOLD)
+OUTCOMES["study_crop_gain"] = Outcome("mcd", "both", "mouth crop", ("setting.view",))
 
-
-if __name__ == "__main__":
-    main()
+STUDY = Study(
+    notebook="visual_tts",
+    name="systems",
+    arms=ARMS,
+    seeds=range(4),
+    added="the fourth after a look at three",
+    metrics=METRICS,
+    outcomes=OUTCOMES,
+    sizes={"clips": 960, "sync": 160, "test": 12, "batch": 16}
+    | {"voice_steps": 400, "scorer_steps": 300, "steps_reading": 1600, "steps_seeing": 900},
+    trial={"clips": 3, "sync": 2, "test": 2, "batch": 2}
+    | {"voice_steps": 2, "scorer_steps": 2, "steps_reading": 8, "steps_seeing": 4},
+    parts=parts,
+    fit=fit,
+    judge=judge,
+    extra=extra,
+)

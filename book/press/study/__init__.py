@@ -1,0 +1,9 @@
+"""Studies: `running` runs what a slice declares and records it, `worker` is its process, `recording` what surrounds it,
+`command` what is typed.
+
+The declaration is `helpers.study`. A slice's test takes `hold` from here, and nothing else of the press.
+"""
+
+from .running import Seen, hold, record, run
+
+__all__ = ["Seen", "hold", "record", "run"]

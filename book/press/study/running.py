@@ -1,0 +1,219 @@
+"""A declared study, run and recorded: the same code for what is recorded, for a trial, and for a test's stand-ins."""
+
+import contextlib
+import copy
+import functools
+import io
+import math
+import pickle
+import sys
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from helpers import device
+from helpers.study import Arm, Job, Part, Study, StudyError
+
+Found = dict[str, dict[int, dict[str, dict[str, Any]]]]  # {arm: {seed: {part: {metric: value}}}}
+Keep = Callable[[str, str, int, Callable[[], Any]], Any]
+
+
+def computed(kind: str, name: str, seed: int, compute: Callable[[], Any]) -> Any:
+    """What `compute` returns: a `keep` that keeps nothing."""
+    return compute()
+
+
+def run(study: Study, keep: Keep = computed, watched: bool = True) -> Found:
+    """The scores of every arm and seed; `keep(kind, arm, seed, compute)` computes, or has what was "made" or "scored".
+
+    StudyError for a declaration that contradicts itself, parts that share what they may not and, where they are
+    `watched`, an arm that writes into them.
+    """
+    study.check()
+    found: Found = {name: {} for name in study.arms}
+    for seed in study.seeds:
+        one = _Seed(study, seed, keep, watched)
+        for name in study.order():
+            if seed in tuple(study.seeds)[: study.arms[name].seeds]:
+                found[name][seed] = keep("scored", name, seed, functools.partial(one.scores, name))
+    return found
+
+
+class _Seed:
+    """One seed of a study: its parts, drawn once and held apart, and what its arms made."""
+
+    def __init__(self, study: Study, seed: int, keep: Keep, watched: bool):
+        self.study, self.seed, self.keep, self.watched = study, seed, keep, watched
+        self.ends: dict[str, Any] = {}
+
+    @functools.cached_property
+    def parts(self) -> dict[str, Part]:
+        device.seed(self.seed)
+        parts = self.study.parts(self.seed, self.study.sizes)
+        self.study.apart(parts)
+        self.keep("counted", "", self.seed, lambda: {name: len(set(part.units)) for name, part in parts.items()})
+        return parts
+
+    def job(self, name: str) -> Job:
+        """What the arm is handed: copies of the ends that it goes on from, and its own parts."""
+        arm = self.study.arms[name]
+        train, choice = (self.parts[part].data if part else None for part in (arm.train, arm.choice))
+        job = Job(name, arm, self.seed, self.study.sizes, None, train, choice)
+        starts = tuple(self._start(word, job) for word in arm.starts)
+        return job._replace(start=starts[0] if isinstance(arm.start, str) else starts)
+
+    def _start(self, word: str, job: Job) -> Any:
+        if word in self.study.arms:
+            return copy.deepcopy(self.made(word))
+        device.seed(self.seed)  # so that no arm depends on which ran before it
+        return self.study.begin(word, job)
+
+    def made(self, name: str) -> Any:
+        """What the arm made of its start."""
+        if name not in self.ends:
+            self.ends[name] = self.keep("made", name, self.seed, functools.partial(self._fit, name))
+        return self.ends[name]
+
+    def _fit(self, name: str) -> Any:
+        job, arm = self.job(name), self.study.arms[name]
+        device.seed(self.seed)
+        with self._unchanged(name, arm.train, arm.choice):
+            return self.study.fit(job) if _fits(arm) else job.start
+
+    def scores(self, name: str) -> dict[str, dict[str, Any]]:
+        """{part: {metric: value}} of one arm."""
+        made, arm, found = self.made(name), self.study.arms[name], {}
+        if any(name in other.starts for other in self.study.arms.values()):
+            made = copy.deepcopy(made)  # what others go on from is not the judge's to change
+        for test in arm.test:
+            device.seed(self.seed)
+            job = Job(name, arm, self.seed, self.study.sizes, test=test)
+            with self._unchanged(name, test):
+                found[test] = self.study.judge(made, self.parts[test].data, job)
+        return found
+
+    @contextlib.contextmanager
+    def _unchanged(self, name: str, *parts: str | None) -> Iterator[None]:
+        """StudyError where an arm wrote into the arrays of a part, which the next arm is handed as well."""
+        before = {part: _arrays(self.parts[part].data) for part in parts if part and self.watched}
+        yield
+        for part, arrays in before.items():
+            if any(_sum(array) != known for array, known in arrays):
+                raise StudyError(f"arm {name} wrote into the part {part!r}, which other arms are handed too: copy it")
+
+
+class _Collector(pickle.Pickler):
+    """Meets every array and tensor of an object on its way into nothing."""
+
+    def __init__(self):
+        super().__init__(io.BytesIO())
+        self.found: list[Any] = []
+
+    def persistent_id(self, value: Any) -> str | None:
+        if _numbers(value) or _dense(value):
+            self.found.append(value)
+            return "array"
+        return None
+
+
+def _numbers(value: Any) -> bool:
+    numpy = sys.modules.get("numpy")  # the press imports none; where nobody did there is no array, nor a tensor below
+    return numpy is not None and isinstance(value, numpy.ndarray) and value.dtype != object
+
+
+def _dense(value: Any) -> bool:
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(value, torch.Tensor):
+        return False
+    return value.layout == torch.strided and value.device.type == "cpu"
+
+
+def _arrays(data: Any) -> list[tuple[Any, int]]:
+    """Each array and tensor of some data with its checksum; what cannot be pickled ends the search."""
+    collector = _Collector()
+    with contextlib.suppress(Exception):
+        collector.dump(data)
+    return [(array, _sum(array)) for array in collector.found]
+
+
+def _sum(array: Any) -> int:
+    if _dense(array):
+        array = array.detach().resolve_conj().resolve_neg().contiguous().reshape(-1)
+        array = array.view(sys.modules["torch"].uint8).numpy()
+    return zlib.crc32(sys.modules["numpy"].ascontiguousarray(array).reshape(-1).view("u1"))
+
+
+def _fits(arm: Arm) -> bool:
+    return bool(arm.train or arm.choice or arm.loss is not None)
+
+
+def record(study: Study, receipt, found: Found) -> None:
+    """Write what `run` found into a receipt: every arm's scores, the outcomes, then what the study's `extra` adds."""
+    for name, runs in found.items():
+        for part, told in next(iter(runs.values())).items():
+            for metric in (metric for metric, value in told.items() if isinstance(value, int | float)):
+                label = study.key.format(arm=name, metric=metric, part=part)
+                _put(study, receipt, label, _values(runs, part, metric), *study.metrics[metric])
+    for label, one in study.outcomes.items():
+        part, (unit, scale) = one.part or study.arms[one.arm].test[0], study.metrics[one.metric]
+        mine, other = (_values(found[name], part, one.metric) for name in (one.arm, one.less))
+        if list(mine) != list(other):
+            raise StudyError(f"outcome {label}: {one.arm} has {study.over} {list(mine)}, {one.less} {list(other)}")
+        if one.ratio:
+            logs = {seed: math.log(mine[seed] / other[seed]) for seed in mine}
+            _put(study, receipt, label, logs, one.unit or "×", back=math.exp)
+        else:
+            _put(study, receipt, label, {s: mine[s] - other[s] for s in mine}, one.unit or unit, scale)
+    if study.extra:
+        study.extra(receipt, found)
+
+
+def _values(runs: dict, part: str, metric: str) -> dict[int, float]:
+    return {seed: scores[part][metric] for seed, scores in runs.items()}
+
+
+def _put(study: Study, receipt, label: str, values: dict, unit: str, scale: float = 1.0, back: Callable = float):
+    """Record a mean with its interval; nothing where a seed has no number, since there nothing was answered."""
+    label = label.replace(" ", "_").replace("-", "_")
+    if label in receipt.metrics:
+        raise StudyError(f"{label} is recorded twice: the key {study.key!r} does not tell arms, tests or metrics apart")
+    if all(map(math.isfinite, values.values())):
+        ends = study.interval([scale * value for value in values.values()])
+        mean, low, high = (end if end is None else back(end) for end in ends)
+        note = f"mean over {study.over}" + ", 95 % interval" * (low is not None)
+        receipt.record(label, mean, unit, low, high, len(values), note, interval=low if low is None else "95 %")
+
+
+class Seen(NamedTuple):
+    """What `hold` saw of one arm and seed: its job, what it made of it, and the data that judged that, by part."""
+
+    job: Job
+    made: Any
+    tests: Mapping[str, Any]
+
+
+def hold(study: Study, parts: Callable | None = None) -> dict[tuple[str, int], Seen]:
+    """{(arm, seed): Seen}: the study as declared, at its trial sizes, with stand-ins for starts, training and judging.
+
+    A start that is no arm is its word, and what an arm made is ("made", arm, seed). `parts(seed, sizes)` may stand in
+    for the study's own. StudyError as `run` raises it.
+    """
+    jobs: dict[tuple[str, int], Job] = {}
+    seen: dict[tuple[str, int], Seen] = {}
+
+    def fit(job: Job):
+        made = "made", job.name, job.seed
+        jobs[job.name, job.seed] = job
+        seen[job.name, job.seed] = Seen(job, made, {})
+        return made
+
+    def judge(made, data, job: Job) -> dict:
+        at = job.name, job.seed
+        known = seen.get(at) or Seen(jobs.get(at, job), made, {})
+        seen[at] = known._replace(tests={**known.tests, job.test: data})
+        return {}
+
+    own = {"fit": fit, "judge": judge, "begin": lambda word, job: word, "parts": parts or study.parts}
+    run(replace(study.small(), **own), watched=False)
+    return seen

@@ -1,0 +1,92 @@
+"""The study of few labels: what masked pre-training, self-training and a first language are
+worth.
+
+    make study CHAPTERS=speech/disfluency STUDY=transfer
+
+With 300 labels, pre-trained or not; a small student with a teacher or without; German from its
+own labels, with its own teacher, from English alone, and English first. A seed draws the few,
+the order of the rest, and the German, which is generated. Each network reads `readings`
+sentences, so what is trained in two stages has read twice as many.
+"""
+
+from dataclasses import replace
+
+import disfl_labels as dl
+import disfluency_generator as dg
+import numpy as np
+import prefix_training as pt
+from helpers import data
+from helpers.study import Arm, Job, Metric, Outcome, Part, Study
+from study_disfluency import BUCKETS, FULL, WORDS, Guess, Labeller, begin, fit, part, world
+
+FEW = replace(FULL, batch=512)  # for as many epochs as give `readings` sentences
+
+
+def judge(made: Labeller, rows: list[dl.Utterance], job: Job) -> dict[str, float]:
+    """Precision, recall and F1 of whole sentences; nothing of one that saw no label."""
+    if isinstance(job.arm.loss, Guess):
+        return {}
+    found = np.concatenate(pt.final_labels(made.network, rows, made.vocabulary))
+    gold = np.concatenate([u.labels for u in rows])
+    hit, said, true = int(found @ gold), int(found.sum()), int(gold.sum())
+    shares = hit / max(1, said), hit / max(1, true), 2 * hit / max(1, said + true)
+    return dict(zip(("precision", "recall", "f1"), shares, strict=True))
+
+
+def parts(seed: int, sizes: dict) -> dict[str, Part]:
+    """One vocabulary for both languages; half of the English has labels, the rest is bare."""
+    w, few = world(data.fetch("disfl_qa"), sizes["sentences"], sizes["tests"]), sizes["few"]
+    german, rng = dg.german_parts(few, seed), np.random.default_rng(seed)
+    rows = [w.train[at] for at in rng.permutation(len(w.train))]
+    texts = w.train + german["more"] + german["few"]
+    counted = [u.words for u in w.train + (german["more"] + german["few"]) * 4]
+    words = dl.Vocabulary.of(counted, WORDS, BUCKETS)
+    return {
+        "texts": part(texts, words),
+        "few": part(rows[:few], words),
+        "half": part(rows[::2], words),
+        "few_rest_bare": part(rows[:few], words, rows[1::2]),
+        "german_few": part(german["few"], words),
+        "german_few_more_bare": part(german["few"], words, german["more"]),
+        "test": part(w.real + w.made),
+        "german_test": part(german["test"]),
+    }
+
+
+def german(start: str | tuple[str, ...], train: str | None = None) -> Arm:
+    """An arm that is judged on German."""
+    return Arm(start=start, train=train, loss=FEW if train else None, test=("german_test",))
+
+
+TAUGHT = "german_few_more_bare"  # labelled by the last of an arm's starts
+STUDY = Study(
+    notebook="disfluency",
+    name="transfer",
+    arms={
+        "pretrained": Arm(train="texts", loss=Guess(2)),
+        "few_cold": Arm(train="few", loss=FEW),
+        "few_pretrained": Arm(start="pretrained", train="few", loss=FEW),
+        "teacher": Arm(start="pretrained", train="half", loss=FEW),
+        "student_few": Arm(start="narrow", train="few", loss=FEW),
+        "student_taught": Arm(start=("narrow", "teacher"), train="few_rest_bare", loss=FEW),
+        "german_alone": german("pretrained", "german_few"),
+        "german_self": german(("pretrained", "german_alone"), TAUGHT),
+        "german_zero_shot": german("teacher"),
+        "german_two_stage": german(("teacher", "german_alone"), TAUGHT),
+    },
+    seeds=range(5),
+    sizes={"sentences": 3000, "tests": 200, "few": 300, "readings": 21_000},
+    trial={"sentences": 12, "tests": 8, "few": 6, "readings": 40},
+    metrics={key: Metric("share") for key in ("precision", "recall", "f1")},
+    parts=parts,
+    begin=begin,
+    fit=fit,
+    judge=judge,
+    outcomes={
+        "study_pretraining_gain": Outcome("f1", "few_pretrained", "few_cold", ("start",)),
+        "study_self_training_gain": Outcome(
+            "f1", "student_taught", "student_few", ("start", "train")
+        ),
+        "study_two_stage_gain": Outcome("f1", "german_two_stage", "german_self", ("start",)),
+    },
+)

@@ -1,0 +1,97 @@
+"""The shipped instruments, made again: a decoder for each, taught its ten phrases, or the first
+seconds of a real recording. Minutes each. In the slice's folder:
+
+    python -m voice_transfer.train_instruments             # writes instruments.safetensors
+    python -m voice_transfer.train_instruments bansuri     # this one, beside those there
+"""
+
+import math
+import sys
+from pathlib import Path
+
+import torch
+from helpers import data
+from helpers.study import Arm, Job, Metric, Part, Study
+from instrument_sounds import rendering as ins
+from sound_features.analysis import SAMPLE_RATE
+from tone_decoder import training as tt
+
+from voice_transfer import transfer as vt
+from voice_transfer.study_tone_transfer import heard, phrases
+
+REAL = {"saxophone": "sax-phrase.wav"}
+REAL_SPLIT_S = 6  # what comes later is held out; sax-phrase-short.wav is a part of it
+
+
+def seconds(file, first_s, last_s=None):
+    """The `Part` of a clip of `music_sounds` between two times; its units are its seconds."""
+    sound = ins.clip(data.fetch("music_sounds", [file]), file)
+    last_s = len(sound) / SAMPLE_RATE if last_s is None else last_s
+    piece = sound[round(first_s * SAMPLE_RATE) : round(last_s * SAMPLE_RATE)]
+    units = range(math.floor(first_s), math.ceil(last_s))
+    return Part([ins.tensor(piece)], [(file, second) for second in units])
+
+
+def parts(seed, sizes):
+    """What trains each instrument, under its name, and what is held out."""
+    found, count = {}, sizes["phrases"]
+    for name in vt.INSTRUMENTS:
+        if name in REAL:
+            own = seconds(REAL[name], 0, REAL_SPLIT_S), seconds(REAL[name], REAL_SPLIT_S)
+        else:
+            both = range(count), range(ins.HELD_OUT, ins.HELD_OUT + count)
+            own = (phrases(name, seeds) for seeds in both)
+        found |= dict(zip((name, f"{name}_held_out"), own, strict=True))
+    return found
+
+
+def fit(job):
+    """The instrument: its decoder, and where its training sounds lie."""
+    train = heard(job.train)
+    tt.train(job.start, train, job.sizes["steps"], job.sizes["batch"], job.seed)
+    return vt.Instrument(job.start.eval(), *vt.place(train))
+
+
+def judge(made, held_out, job):
+    """The loss over sounds that are held out."""
+    return {"loss": float(tt.judged(made.decoder, heard(held_out)).mean())}
+
+
+MADE = Study(
+    notebook="tone_transfer",
+    name="instruments",
+    arms={name: Arm(train=name, test=(f"{name}_held_out",)) for name in vt.INSTRUMENTS},
+    seeds=(0,),
+    metrics={"loss": Metric("loss")},
+    sizes={"steps": 1_500, "batch": 4, "phrases": 10},
+    trial={"steps": 2, "batch": 1, "phrases": 2},
+    parts=parts,
+    begin=lambda word, job: tt.new_decoder(vt.KIND, job.seed),
+    fit=fit,
+    judge=judge,
+)
+
+
+def ship(names, path=vt.CHECKPOINT, study=MADE):
+    """None; trains instruments and writes each into the shipped file, beside the others.
+
+    KeyError for a name that is no instrument's.
+    """
+    arms, made = {name: study.arms[name] for name in names}, {}
+    torch.set_num_threads(study.threads)
+    seed, found = study.seeds[0], study.parts(study.seeds[0], study.sizes)
+    study.apart(found)
+    for name, arm in arms.items():
+        job = Job(name, arm, seed, study.sizes, train=found[arm.train].data)
+        made[name] = study.fit(job._replace(start=study.begin("new", job)))
+        loss = study.judge(made[name], found[arm.test[0]].data, job)["loss"]
+        print(f"{name}: {loss:.2f} on what is held out", flush=True)
+        others = [
+            other for other in vt.INSTRUMENTS if other not in arms and Path(path).exists()
+        ]
+        there = {other: vt.load(other, path) for other in others}
+        vt.save(there | made, path)  # read anew: another process may have written another one
+
+
+if __name__ == "__main__":
+    ship(sys.argv[1:] or vt.INSTRUMENTS)
