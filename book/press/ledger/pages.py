@@ -150,6 +150,7 @@ def status(entries: list[Entry]) -> str:
 def _how(run: Run) -> Markup:
     """How a race or a study was run and what the machine was like, folded; nothing where a receipt says nothing."""
     found = {name: run.content.get(name) for name in DETAILS}
+    found["seeds added after a look"] = (run.content.get("study") or {}).get("added")
     if run.origin in ("fresh", "cached") or not any(found.values()):
         return Markup()
     known = {name.replace("_", " "): value or None for name, value in found.items() if value or name in LOOKED}

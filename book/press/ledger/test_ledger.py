@@ -126,6 +126,7 @@ def test_a_recorded_race_is_named_with_its_machine_and_date_and_tells_how_it_was
     race |= {"sizes": {"points": 6_500_000, "query": 421}, "command": "python -m bench_mean --rounds 20"}
     race |= {
         "peers": {"stumpy": "1.14.1"},
+        "study": {"seeds": [0, 1], "added": "the second after a look"},
         "threads": 2,
         "load": {"before": 0.1, "after": 2.0},
         "busy_cores": {"before": 0.0, "after": None},
@@ -137,6 +138,7 @@ def test_a_recorded_race_is_named_with_its_machine_and_date_and_tells_how_it_was
     shown = re.search(r"<tr [^>]*data-date=\"2026-05-01\".*?</tr>", page, re.DOTALL).group()
     assert "Test CPU" in shown and "recorded: lengths<details>" in shown
     assert "<dt>sizes</dt><dd>points 6,500,000, query 421</dd>" in shown
+    assert "<dt>seeds added after a look</dt><dd>the second after a look</dd>" in shown
     assert "<dd>python -m bench_mean --rounds 20</dd>" in shown and "stumpy 1.14.1" in shown
     assert "<dt>threads</dt><dd>2</dd>" in shown and "before 0.1, after 2.0" in shown and "<dt>curves" not in shown
     assert "<dt>busy cores</dt><dd>before 0.0, after not known</dd>" in shown

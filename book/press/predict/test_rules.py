@@ -24,12 +24,14 @@ def part(seconds, flops=1000):
     return {"what": "it", "code": "", "tiers": dict.fromkeys(("check", "gpu", "big"), entry)}
 
 
-def counts(**changed):
-    """Counts that keep every rule, with other parts, `ahead` or `left_out`."""
+def counts(old=False, **changed):
+    """Counts that keep every rule, with other parts, `ahead` or `left_out`; `old`: of code that has changed since."""
     parts = {"ours": part(1), "naive": part(2), "broken": part(3)}
     parts |= {name: changed.pop(name) for name in list(changed) if name in parts}
     content = {"parts": {name: one for name, one in parts.items() if one}, "ahead": {}, "left_out": {}, "too_much": {}}
-    return kept.Kept(None, content | changed)
+    found = kept.Kept(None, content | changed)
+    found.__dict__["stale"] = old
+    return found
 
 
 def told(**changed):
@@ -119,3 +121,9 @@ def test_the_gate_names_the_file_and_the_chapters_without_a_broken_version(monke
     (problem,) = predictions(four)
     assert "4 chapters leave the broken version out" in problem.what
     assert list(predictions(SimpleNamespace(chapters=[chapter] * 3, relative=str))) == []
+
+
+def test_the_gate_refuses_counts_of_code_that_has_changed_since(monkeypatch, small):
+    monkeypatch.setattr(kept, "read", lambda _: counts(old=True))
+    (problem,) = predictions(small.repository)
+    assert problem.what == "its code has changed since it was counted"

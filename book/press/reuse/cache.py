@@ -26,6 +26,7 @@ from .packages import pinned as versions
 
 __all__ = ["hardware", "key", "parts", "proof_parts", "restore", "store_run", "versions", "why"]
 RUNNER = Path(__file__).resolve().parents[1] / "run"  # the press's code that decides what a page and its receipt hold
+STUDIES = RUNNER.parent / "study"  # the press's code that a test of a study takes
 KERNEL = ("ipykernel", "ipython")
 TEST_TOOLS = ("pytest", "hypothesis", "xdist")
 TOLD = ("REBUILT_TIER", "CUDA_VISIBLE_DEVICES")  # what the environment may tell a notebook
@@ -68,10 +69,17 @@ def proof_parts(repository: Repository, chapters: list[Chapter]) -> dict[str, st
         "parameters": {name: os.environ.get(name, "") for name in (*TOLD, "REBUILT_SLOW")},
         "settings": [path.read_text(encoding="utf-8") for path in settings if path.is_file()],
         "page": _page(repository, chapters),
+        "press": _study_code() if any(path.name.startswith("study_") for path in everything) else {},
     }
     reached = _reached(repository, home, set(TEST_TOOLS), everything)  # tests may read their slice's text, none another
     reached["helpers"] = {name: cards.executed(text) for name, text in reached["helpers"].items()}
     return _hashed(own | reached)
+
+
+def _study_code() -> dict[str, str]:
+    """What runs a declared study, without comments and docstrings; its own tests do not count."""
+    own = [path for path in sorted(STUDIES.glob("*.py")) if not is_proof(path)]
+    return {path.name: cards.executed(path.read_text(encoding="utf-8")) for path in own}
 
 
 def _kept(cell: nbformat.NotebookNode) -> dict:

@@ -232,6 +232,23 @@ def test_the_press_s_code_that_runs_tests_is_not_in_a_page_s_key(small, tmp_path
     assert changed(small, lambda: own.write_text(own.read_text() + "more = 1\n")) == []
 
 
+@pytest.mark.parametrize(("module", "counts"), [("study_widths.py", True), ("widths.py", False)])
+@pytest.mark.parametrize(
+    ("name", "more"), [("running.py", "more = 1\n"), ("running.py", "# more\n"), ("test_running.py", "more = 1\n")]
+)
+def test_the_press_s_code_that_runs_studies_is_in_the_key_of_tests_of_studies(
+    small, tmp_path, monkeypatch, module, counts, name, more
+):
+    small.write(f"{HOME}/{module}", "x = 1\n")
+    monkeypatch.setattr(cache, "STUDIES", shutil.copytree(cache.STUDIES, tmp_path / "study"))
+    own, repository = tmp_path / "study" / name, small.repository
+    before = cache.proof_parts(repository, repository.chapters)
+    own.write_text(own.read_text() + more)
+    after = cache.proof_parts(repository, repository.chapters)
+    found = [part for part in after if after[part] != before[part]]
+    assert found == ["press"] * (counts and (name, more) == ("running.py", "more = 1\n"))
+
+
 def test_the_threads_of_a_notebook_are_in_the_key(small):
     before = parts(small, threads=2)
     assert [name for name, value in parts(small, threads=1).items() if before[name] != value] == ["threads"]

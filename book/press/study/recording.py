@@ -29,6 +29,7 @@ from .worker import LATER
 
 PIECE_SECONDS = 3600.0  # of one process; it begins no new arm in its second half
 MOST_SECONDS = 3 * 3600.0  # of one study, resumptions included
+LEAST_SECONDS = 60.0  # of a process near that end
 PIECES = "conditions.json"  # of each piece, beside its results
 PRESS = Path(__file__).resolve().parent.parent
 
@@ -113,12 +114,12 @@ class One:
             remove(folder)
         pieces, code = read_json(folder / PIECES) or [], self.state()
         while True:
+            if _seconds(folder) > MOST_SECONDS:
+                return f"{_seconds(folder) / 3600:.1f} hours, and 3 are allowed: take smaller sizes or fewer arms"
             before = conditions.look(self.repository.root)
             if not (options.trial or options.loaded):
                 _quiet(before, self.name, self.threads)
-            begun = len(_results(folder))
-            if _seconds(folder) > MOST_SECONDS:
-                return f"{_seconds(folder) / 3600:.1f} hours, and 3 are allowed: take smaller sizes or fewer arms"
+            begun = _results(folder)
             pieces.append(conditions.joined(before, conditions.NOT_KNOWN))
             write_json(folder / PIECES, pieces)  # so that a piece that is killed leaves what it began with
             status, receipt, busiest = self._piece(folder, options)
@@ -127,11 +128,16 @@ class One:
             write_json(folder / PIECES, pieces)
             if self.state() != code and not options.trial:
                 return f"not recorded: {CHANGED}"
-            if status == 0 and receipt:
+            if not (options.trial or options.loaded) and (why := _disturbed(pieces[-1], self.threads)):
+                for path in set(_results(folder)).difference(begun):
+                    remove(path)
+                write_json(folder / PIECES, pieces[:-1])
+                return f"not recorded: {why}; what was measured before this piece is kept"
+            if status == 0 and receipt and _seconds(folder) <= MOST_SECONDS:
                 break
-            if status not in (LATER, None):
+            if status not in (LATER, None) and not (status == 0 and receipt):
                 return f"ended with status {status}; what it has measured is kept"
-            if status is None and begun == len(_results(folder)):
+            if status is None and len(begun) == len(_results(folder)):
                 return f"nothing came to its end within {PIECE_SECONDS / 60:.0f} minutes: take smaller sizes"
         if options.trial:
             print(f"{self.name}: {_seconds(folder):.0f} s, nothing recorded", flush=True)
@@ -171,7 +177,7 @@ class One:
         watch = conditions.Watch(process.pid, marker)
         try:
             with watch:
-                status = process.wait(PIECE_SECONDS)
+                status = process.wait(max(LEAST_SECONDS, min(PIECE_SECONDS, MOST_SECONDS - _seconds(folder))))
         except subprocess.TimeoutExpired:
             status = None
         finally:
@@ -224,6 +230,17 @@ def _quiet(look: dict, name: str, threads: int) -> None:
             f"{told} cores are busy before {name}, at most {QUIET_CORES} may be: a recording runs alone. Wait until "
             f"the other work is over, or say --loaded, and the receipt will say so"
         )
+
+
+def _disturbed(piece: dict, threads: int) -> str:
+    """Why what a piece has measured does not count: others worked while it ran, or the second core went; or empty."""
+    gain, busy = piece["calibration"].get("gain_after"), piece["busy_cores"]
+    if threads > 1 and (gain is None or gain < LEAST_GAIN):
+        return lonely("after", gain)
+    if busy["after"] is None or max(busy.values()) > QUIET_CORES:
+        told = "nobody knows how many" if busy["after"] is None else f"{max(busy.values()):.1f}"
+        return f"{told} cores were busy with other work while it ran, at most {QUIET_CORES} may be"
+    return ""
 
 
 def _changed(repository: Repository) -> str:

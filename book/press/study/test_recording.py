@@ -178,6 +178,63 @@ def test_a_study_of_two_threads_asks_for_the_second_core(toy, looks, capsys):
     assert "1.03 times as fast as one before" in told and "nobody knows what a second thread gained" in told
 
 
+OTHERS = {"busy_cores": 0.6, "calibration": {"one_thread_s": 0.4, "two_threads_s": 0.39}}
+
+
+@pytest.mark.parametrize(
+    ("threads", "after", "told"),
+    [
+        (1, {"busy_cores": OTHERS["busy_cores"]}, "0.6 cores were busy with other work while it ran"),
+        (1, {"busy_cores": None}, "nobody knows how many cores were busy"),
+        (2, {"calibration": OTHERS["calibration"]}, "1.03 times as fast as one after"),
+        (1, {"calibration": OTHERS["calibration"]}, ""),
+    ],
+)
+def test_what_a_piece_measured_beside_other_work_is_not_recorded(toy, looks, capsys, threads, after, told):
+    toy.write(
+        "notebooks/signals/moving_mean/study_widths.py",
+        STUDY.replace("judge=judge,", f"judge=judge, threads={threads},"),
+    )
+    commit(toy)
+    (toy.home / "crash.txt").write_text("narrow 4")
+    assert recorded(toy)[0] == 1  # ends with two arms of the first seed measured, in quiet
+    looks += [LOOK, LOOK | after]
+    status, receipt, _ = recorded(toy)
+    assert (status, receipt is None) == ((1, True) if told else (0, False)) and told in capsys.readouterr().out
+    left = sorted(path.name for path in store.folder().glob("studies/*/made-*.json"))
+    assert left == ([f"made-{name}-3.json" for name in ("narrow", "wide")] if told else [])
+
+
+def test_what_others_took_meanwhile_counts_and_loaded_lets_it_pass(toy, monkeypatch):
+    real = recording.One._piece
+    monkeypatch.setattr(recording.One, "_piece", lambda *given: (*real(*given)[:2], 0.9))
+    assert recorded(toy)[:2] == (1, None)
+    status, receipt, _ = recorded(toy, "--loaded")
+    assert status == 0 and receipt["busy_cores"]["during"] == 0.9
+
+
+def test_a_last_piece_beyond_three_hours_is_not_recorded(toy, capsys, monkeypatch):
+    real = recording.One._piece
+
+    def late(one, folder, options):
+        found = real(one, folder, options)
+        for path in folder.glob("scored-wide-4.json"):
+            path.write_text(json.dumps(read_json(path) | {"seconds": recording.MOST_SECONDS}))
+        return found
+
+    monkeypatch.setattr(recording.One, "_piece", late)
+    assert recorded(toy)[:2] == (1, None)
+    assert "3.0 hours, and 3 are allowed" in capsys.readouterr().out
+
+
+def test_a_process_near_the_end_of_three_hours_is_given_what_is_left(toy, monkeypatch):
+    waits = []
+    real = subprocess.Popen.wait
+    monkeypatch.setattr(subprocess.Popen, "wait", lambda own, *given: waits.append(given) or real(own, *given))
+    monkeypatch.setattr(recording, "_seconds", lambda folder: recording.MOST_SECONDS - 100.0)
+    assert recorded(toy)[0] == 0 and (100.0,) in waits
+
+
 def test_a_study_that_was_ended_goes_on_and_its_seconds_are_of_all(toy, capsys):
     (toy.home / "crash.txt").write_text("narrow 4")
     status, receipt, done = recorded(toy)

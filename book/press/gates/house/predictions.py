@@ -23,6 +23,8 @@ def predictions(repository: Repository) -> Iterator[Problem]:
         if found is not None:
             where = repository.relative(kept.path_of(chapter))
             yield from (Problem(where, what) for what in rules.problems(found))
+            if found.stale:
+                yield Problem(where, "its code has changed since it was counted")
             without += [chapter.stem] if "broken" in found.content["left_out"] else []
     if len(without) > LEFT_OUT:
         what = f"{len(without)} chapters leave the broken version out ({', '.join(without)}); {LEFT_OUT} may"

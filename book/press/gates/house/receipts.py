@@ -83,7 +83,8 @@ def lacks(repository: Repository, path: Path) -> list[str]:
     if chapter is None or not isinstance(content, dict) or content.get("tier") != "cpu" or "code" not in content:
         return []
     found = ["older code"] if recorded.stale(content, chapter.notebook) else []
-    return found + ["uncommitted code"] * (content.get("dirty") is not False) + unseen_in(content)
+    found += ["uncommitted code"] * (content.get("dirty") is not False) + unseen_in(content)
+    return found + ["beside other work"] * (_busiest(content) >= BUSY_CORES)
 
 
 def weakness(chapter: Chapter, path: Path) -> str:
@@ -95,10 +96,15 @@ def weakness(chapter: Chapter, path: Path) -> str:
     said = re.search(r"--rounds[ =](\d+)", content.get("command") or "")
     repeats = max((metric.get("repeats") or 0 for metric in content["metrics"].values()), default=0)
     rounds = int(said[1]) if said else repeats
-    busy = max((one for one in (content.get("busy_cores") or {}).values() if one is not None), default=0.0)
+    busy = _busiest(content)
     found = [f"{rounds} rounds"] if rounds < ROUNDS else []
     found += [f"{busy:.1f} busy cores"] if busy >= BUSY_CORES else []
     return ", ".join(found + (unseen_in(content) if content["tier"] != "cpu" else []))  # of ours `stale` tells it
+
+
+def _busiest(content: dict) -> float:
+    """The most cores that others were seen to use; 0 where nobody looked, which `unseen_in` tells."""
+    return max((one for one in (content.get("busy_cores") or {}).values() if one is not None), default=0.0)
 
 
 def _files(repository: Repository) -> list[Path]:
