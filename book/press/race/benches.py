@@ -219,13 +219,18 @@ def _why_not(content: dict, options: Options) -> str:
         return f"{told} cores were busy right after it, at most {QUIET_CORES} may be: other work had come meanwhile"
     if not options.loaded and busy.get("during", 0.0) > QUIET_CORES:
         return f"{busy['during']:.1f} cores were busy with other work while it ran, at most {QUIET_CORES} may be"
-    if not options.loaded and stolen is not None and stolen > MOST_STEAL:
+    if not options.loaded and stolen is None:
+        return "nobody knows what the host took of the cores' time; say --loaded, and the receipt will say so"
+    if not options.loaded and stolen > MOST_STEAL:
         return f"the host took {stolen:.1%} of the cores' time while it ran, at most {MOST_STEAL:.0%} may be"
     if options.threads and threads != options.threads:
         return f"--threads {options.threads} was asked for, the receipt says {threads}"
-    took = (content.get("threads_by_library") or {}).get("torch", threads)
-    if threads and took != threads:
-        return f"the receipt says {threads} threads, and torch took {took} at its end"
+    took = content.get("threads_by_library") or {}
+    if threads and took.get("torch", threads) != threads:
+        return f"the receipt says {threads} threads, and torch took {took['torch']} at its end"
+    if threads and (more := {name: count for name, count in took.items() if (count or 0) > threads}):
+        others = ", ".join(f"{name} {count}" for name, count in more.items())
+        return f"the receipt says {threads} threads, and others had more ({others}): say --threads {threads}"
     repeats = {metric.get("repeats") for metric in content["metrics"].values()} - {None}
     if options.rounds and options.rounds not in repeats:
         found = ", ".join(map(str, sorted(repeats))) or "none"

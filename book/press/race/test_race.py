@@ -171,6 +171,12 @@ def test_a_race_from_which_the_host_took_its_time_is_not_recorded(small, quiet, 
     assert "the host took 6.0% of the cores' time while it ran, at most 5%" in capsys.readouterr().out
 
 
+def test_a_race_of_which_nobody_knows_what_the_host_took_is_not_recorded(small, quiet, capsys):
+    quiet += [seen(), seen(counted={})]
+    assert raced(bench(small)) == (1, {})
+    assert "nobody knows what the host took" in capsys.readouterr().out
+
+
 def test_a_race_whose_code_changes_meanwhile_is_not_recorded(small, quiet, capsys):
     text = BENCH + 'path = pathlib.Path("moving_mean.py")\npath.write_text(path.read_text() + "z = 1\\n")\n'
     assert raced(bench(small, text)) == (1, {})
@@ -216,6 +222,7 @@ def test_rounds_and_threads_reach_the_bench(small, quiet):
         ('"repeats": options.rounds', '"note": ""', "--rounds 7 was asked for, the repeats of its metrics are: none"),
         ('"threads": options.threads,', '"threads": 2,', "--threads 1 was asked for, the receipt says 2"),
         ('{"torch": options.threads}', '{"torch": 2}', "the receipt says 1 threads, and torch took 2 at its end"),
+        ('{"torch": options.threads}', '{"torch": 1, "openblas": 2}', "others had more (openblas 2): say --threads 1"),
     ],
 )
 def test_a_bench_that_does_not_do_what_it_was_told_is_not_recorded(small, quiet, capsys, old, new, says):
