@@ -41,7 +41,8 @@ def seen(busy=0.05, gain=1.9, **changes):
     speed = {"seconds": 0.3, "unit_s": 0.25} | ({"one_thread_s": gain, "two_threads_s": 1.0} if gain else {})
     counted = {"cores": 2, "all_s": 100.0, "busy_s": 5.0, "steal_s": 1.0}
     look = {"busy_cores": busy, "steal": 0.0, "load": 0.2, "calibration": speed}
-    return look | {"counted": {"begin": counted, "end": counted}} | changes
+    later = counted | {"all_s": 200.0}  # from the end of a look to the begin of the next the host took nothing
+    return look | {"counted": {"begin": later, "end": counted}} | changes
 
 
 @pytest.fixture

@@ -230,9 +230,9 @@ def test_a_last_piece_beyond_three_hours_is_not_recorded(toy, capsys, monkeypatc
 def test_a_process_near_the_end_of_three_hours_is_given_what_is_left(toy, monkeypatch):
     waits = []
     real = subprocess.Popen.wait
-    monkeypatch.setattr(subprocess.Popen, "wait", lambda own, *given: waits.append(given) or real(own, *given))
+    monkeypatch.setattr(subprocess.Popen, "wait", lambda own, timeout=None: waits.append(timeout) or real(own, timeout))
     monkeypatch.setattr(recording, "_seconds", lambda folder: recording.MOST_SECONDS - 100.0)
-    assert recorded(toy)[0] == 0 and (100.0,) in waits
+    assert recorded(toy)[0] == 0 and 100.0 in waits
 
 
 def test_a_study_that_was_ended_goes_on_and_its_seconds_are_of_all(toy, capsys):
