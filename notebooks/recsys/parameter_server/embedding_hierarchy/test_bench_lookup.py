@@ -1,8 +1,10 @@
 """The race at a small size: checked answers, each request timed once, what the receipt says."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
-from helpers import check, receipts
+from helpers import bench, check, receipts
 
 from . import bench_lookup
 
@@ -46,3 +48,58 @@ def test_the_receipt_has_both_goals(field, tmp_path, monkeypatch):
     bench_lookup.record(receipt, field, bench_lookup.race(field, rounds=2, threads=1), 1)
     assert "times_memmap" in receipt.metrics
     assert ("faster_than_redis" in receipt.metrics) == ("Redis alone" in field.ways)
+
+
+SECONDS = {"memmap": 1.0, "hierarchy": 4.0, "Redis alone": 8.0}
+
+
+@pytest.fixture
+def told(monkeypatch):
+    """The metrics of a race at one thread whose every call takes the seconds above."""
+
+    def raced(contestants, repeats, warmup, reference):
+        results = {
+            name: bench.Measurement(s, s, s, (s,) * repeats, None, "cpu")
+            for name, s in SECONDS.items()
+            if name in contestants
+        }
+        ratios = {name: bench.ratio(results[reference], one) for name, one in results.items()}
+        return bench.Race(results, ratios, reference)
+
+    monkeypatch.setattr(bench_lookup.bench, "race", raced)
+    monkeypatch.setattr(bench_lookup.torch, "set_num_threads", lambda count: None)
+    field = SimpleNamespace(
+        contestants=lambda: dict.fromkeys(SECONDS, lambda: None),
+        deployed=SimpleNamespace(counts={}),
+        hits=[range(10)] * 200,
+        answered={"Redis alone": 0.95},
+    )
+    found = bench_lookup.race(field, rounds=6, threads=1)
+    starts = zip(SECONDS, (0, 1000, 2000), strict=True)
+    field.times_ms = {name: range(start, start + 101) for name, start in starts}
+    alone = 101 * 10  # keys of as many requests of hits alone
+    field.deployed.counts = {"keys": alone + 100, "hits": alone + 95}
+    receipt = receipts.start("parameter_server", "cpu", threads=1)
+    bench_lookup.record(receipt, field, found, 1)
+    return {name: one["value"] for name, one in receipt.metrics.items()}
+
+
+def test_a_gather_from_memory_is_four_times_as_fast_as_the_hierarchy(told):
+    assert told["times_memmap"] == 4
+
+
+def test_the_hierarchy_is_twice_as_fast_as_redis(told):
+    assert told["faster_than_redis"] == 2
+
+
+def test_the_time_of_a_request_is_a_sixteenth_of_its_call_s(told):
+    assert told["hierarchy_threads1_ms"] == 4000 / 16
+
+
+def test_of_a_hundred_and_one_times_in_order_the_99th_percentile_is_number_99(told):
+    found = [told[f"{name}_threads1_p99_ms"] for name in ("memmap", "hierarchy", "redis_alone")]
+    assert found == [99, 1099, 2099]
+
+
+def test_requests_of_hits_alone_are_not_in_the_hit_rate(told):
+    assert told["hit_rate_threads1"] == pytest.approx(95)
