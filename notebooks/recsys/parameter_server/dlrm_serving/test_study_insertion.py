@@ -138,3 +138,42 @@ def test_what_is_lost_is_above_zero_where_waiting_ranks_better():
     cold = receipt.metrics["auc_lost_cold_at_70"]
     assert cold["unit"] == "AUC" and cold["repeats"] == 2
     assert cold["high"] == pytest.approx(0.25 + 12.7062 * 0.05, rel=1e-4)  # 95 %, two worlds
+
+
+@pytest.mark.parametrize(
+    ("metric", "wanted"), [("auc_cold", range(640)), ("auc", range(480, 960))]
+)
+def test_the_cold_auc_is_of_640_samples_the_other_of_a_half(metric, wanted, monkeypatch):
+    """Each sample's score and click are its place, so that an AUC tells what it was asked."""
+    asked, places = [], torch.arange(960.0)
+
+    def kept(scores, clicked):
+        assert torch.equal(scores, clicked)
+        asked.append(clicked.tolist())
+        return float(len(asked))
+
+    monkeypatch.setattr(study, "auc", kept)
+    monkeypatch.setattr(study, "hierarchy", lambda model, table: lambda numbers, keys: numbers)
+    world = ClickWorld(features=2, categories=300, seed=5)
+    log = study.Log(world, places, torch.zeros(960, 2, dtype=torch.int64), places)
+    model = Dlrm(world, 4).requires_grad_(False)
+    job = Job("at_70", study.STUDY.arms["at_70"], 5, SIZES, test="test")
+    told = study.judge(model, log, job)
+    assert asked[int(told[metric]) - 1] == list(wanted)
+
+
+@pytest.mark.parametrize(("arm", "limit"), LIMITS.items())
+def test_a_tenth_of_the_rows_is_served_at_the_arm_s_threshold(arm, limit, monkeypatch):
+    deployed, deploy = [], study.ParameterServer.deploy
+
+    def watched(self, name, **options):
+        deployed.append(options)
+        return deploy(self, name, **options)
+
+    monkeypatch.setattr(study.ParameterServer, "deploy", watched)
+    world = ClickWorld(features=2, categories=300, seed=5)
+    numbers, keys, _ = world.draw(64, np.random.default_rng(1))
+    model = Dlrm(world, 4).requires_grad_(False)
+    job = Job(arm, study.STUDY.arms[arm], 5, SIZES, test="test")
+    study.judge(model, study.Log(world, numbers, keys, torch.arange(64) % 2), job)
+    assert deployed == [{"cache_rows": 60, "threshold": limit}]
