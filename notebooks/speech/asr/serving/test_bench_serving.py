@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from helpers import bench
 
 from . import bench_serving
 from .clients import RATE_HZ, Heard
@@ -72,3 +73,52 @@ def test_a_rung_without_an_answer_has_no_cost_in_the_curve(monkeypatch, capsys):
     bench_serving.ladder("batched", receipt, "folder", 3, 128)
     assert kept["batched"]["streams"] == (16,) and kept["batched_streams_in_budget"] == 0
     assert "128 streams: nothing was answered" in capsys.readouterr().out
+
+
+SECONDS = {"one by one": 12.0, "plain": 6.0, "folded": 4.0, "linear": 3.0, "int8": 2.0}
+SECONDS |= {"compiled": 1.0}
+
+
+@pytest.fixture
+def known(monkeypatch):
+    """A race of variants that are all the same network, and take the seconds above."""
+
+    def raced(rivals, rounds, reference=None, device=None):
+        results = {
+            name: bench.Measurement(s, s, s, (s,) * rounds, None, "cpu")
+            for name, s in SECONDS.items()
+            if name in rivals
+        }
+        first = reference or next(iter(rivals))
+        ratios = {name: bench.ratio(results[first], one) for name, one in results.items()}
+        return bench.Race(results, ratios, first)
+
+    made = bench_serving.contestants
+
+    def on_the_cpu(model, batch, names, where):
+        return made(model, batch, names)
+
+    monkeypatch.setattr(bench_serving, "contestants", on_the_cpu)
+    monkeypatch.setattr(bench_serving, "variant", lambda model, name: model)
+    monkeypatch.setattr(bench_serving.bench, "race", raced)
+    return lambda part_BFT: (part_BFT,)
+
+
+@pytest.mark.parametrize(("where", "best", "gain"), [("cpu", "int8", 6), ("cuda", "linear", 4)])
+def test_the_gain_is_the_fastest_s_over_one_by_one_and_int8_a_cpu_s(known, where, best, gain):
+    found, over, name = bench_serving.race(known, 6, where)
+    assert (name, over.median) == (best, gain) and ("int8" in found.results) == (best == "int8")
+
+
+def test_a_variant_beside_the_others_does_not_count_for_the_gain(known):
+    found, over, name = bench_serving.race(known, 6, "cpu", ["compiled"])
+    assert found.ratios["compiled"].median == 12 and (name, over.median) == ("int8", 6)
+
+
+def test_the_gain_and_each_variant_s_own_are_recorded(known, monkeypatch):
+    kept = {}
+    receipt = SimpleNamespace(record=lambda name, value, **more: kept.update({name: value}))
+    monkeypatch.setattr(bench_serving, "load_model", lambda device: known)
+    bench_serving.raced(receipt, 6, "cpu")
+    wanted = {"optimised_gain": 6, "gain_int8": 6, "gain_plain": 2, "gain_one_by_one": 1}
+    assert {name: kept[name].median for name in wanted} == wanted
