@@ -1,11 +1,15 @@
-"""The race's contestants: equal before they are timed, and what the filter's matrix must be."""
+"""The race's contestants: equal before they are timed, what the filter's matrix must be, and
+what is recorded of them."""
+
+from types import SimpleNamespace
 
 import bench_frequency_components as peers
 import pytest
 import torch
 from frequency_split import mask
 from gradient_attacks import fgsm
-from helpers import check
+from helpers import bench, check, receipts
+from helpers.device import Tier
 from small_cnn import SmallCNN
 
 
@@ -57,3 +61,55 @@ def test_the_attacks_are_compared_on_a_power_of_two_images_alone():
     model, images = SmallCNN(2).eval(), pictures(12)
     with pytest.raises(ValueError, match="12 images; a power of two"):
         peers.check_attacks(model, images, torch.zeros(12, dtype=torch.long))
+
+
+SECONDS = {"ours": 1.0, "whole": 3.0, "shifted": 9.0, "matrix": 2.0, "scipy": 1.5}
+
+
+@pytest.fixture
+def told(monkeypatch):
+    """The metrics of a whole run over 300 images: splits take the seconds above, 256 images'
+    attacks 1 s by ours and 4 s by the peer."""
+    splits = {peers.LABELS[name]: s for name, s in SECONDS.items()}
+    attacks = {"ours": 1.0, "torchattacks": 4.0}
+
+    def raced(contestants, repeats, reference):
+        results = {
+            name: bench.Measurement(s, s, s, (s,) * repeats, None, "cpu")
+            for name, s in (splits | attacks).items()
+            if name in contestants
+        }
+        ratios = {name: bench.ratio(results[reference], one) for name, one in results.items()}
+        return bench.Race(results, ratios, reference)
+
+    receipt = receipts.start("frequency_components", "cpu", 1)
+    monkeypatch.setattr(receipt, "write", lambda name: name)
+    monkeypatch.setattr(peers.receipts, "start", lambda *given: receipt)
+    monkeypatch.setattr(peers.device, "tier", lambda: Tier("cpu", "cpu", ""))
+    monkeypatch.setattr(peers.torch, "set_num_threads", lambda count: None)
+    monkeypatch.setattr(peers, "split_contestants", lambda *given: splits)
+    monkeypatch.setattr(peers, "check_splits", lambda pairs: 0.0)
+    monkeypatch.setattr(peers, "attack_contestants", lambda *given: attacks)
+    monkeypatch.setattr(peers, "check_attacks", lambda *given: 0.0)
+    monkeypatch.setattr(peers.bench, "race", raced)
+    peak = SimpleNamespace(copy_bytes_per_s=1e9)
+    monkeypatch.setattr(peers.bench, "peak", lambda: peak)
+    peers.main(["--images", "300", "--rounds", "6"])
+    return {name: one["value"] for name, one in receipt.metrics.items()}
+
+
+def test_a_split_s_speedup_is_the_other_s_time_over_ours(told):
+    wanted = {"whole": 3, "shifted": 9, "matrix": 2, "scipy": 1.5}
+    assert {name: told[f"split_speedup_over_{name}"] for name in wanted} == wanted
+
+
+def test_a_split_s_rate_counts_the_images(told):
+    assert told["split_ours_rate"] == 300 and told["split_whole_rate"] == 100
+
+
+def test_the_attack_s_speedup_is_the_peer_s_time_over_ours(told):
+    assert told["attack_speedup_over_torchattacks"] == 4
+
+
+def test_an_attack_s_rate_counts_ten_steps_of_each_image(told):
+    assert told["attack_ours_rate"] == 2560 and told["attack_torchattacks_rate"] == 640
