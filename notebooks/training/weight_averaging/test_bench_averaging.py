@@ -1,10 +1,13 @@
-"""What is raced does the same work: averages agree, loaders hand out the same bytes."""
+"""What is raced does the same work: averages agree, loaders hand out the same bytes; what is
+recorded of the race."""
 
 from types import SimpleNamespace
 
 import bench_averaging as race
 import pytest
 import torch
+from helpers import bench
+from helpers.device import Tier
 from small_resnet import SmallResNet
 from small_training import images
 from torch import nn
@@ -55,20 +58,33 @@ def test_a_step_changes_the_weights():
     assert not torch.equal(before, race.weights_of(net))
 
 
-def test_the_prediction_is_the_bytes_of_an_update_over_the_rate_of_a_copy(monkeypatch):
-    """An update reads weights and average and writes the average, four bytes each."""
-    seen, start = {}, SimpleNamespace
+SECONDS = {"one step": 8.0, "ours": 1.0, "ours_checked": 2.0, "torch": 4.0}
+SECONDS |= {"loop": 1.5, "loader": 3.0, "loader_batches": 0.5}
+
+
+@pytest.fixture
+def seen(monkeypatch):
+    """What a run records whose updates, step and epochs of 2,000 images take these seconds."""
+    found, start, named = {}, SimpleNamespace, race.UPDATES | race.LOOPS
+    labels = {named.get(name, name): s for name, s in SECONDS.items()}
     receipt = start(
-        record=lambda name, value, *more, **about: seen.update({name: value}),
-        sizes=lambda **sizes: seen.update(sizes),
+        record=lambda name, value, *more, **about: found.update({name: (value, about)}),
+        sizes=lambda **sizes: found.update(sizes),
         write=lambda name: name,
     )
+
+    def raced(calls, rounds, warmup=3, reference=None):
+        results = {
+            name: bench.Measurement(s, s, s, (s,) * rounds, None, "cpu")
+            for name, s in labels.items()
+            if name in calls
+        }
+        first = reference or next(iter(calls))
+        ratios = {name: bench.ratio(results[first], one) for name, one in results.items()}
+        return bench.Race(results, ratios, first)
+
     monkeypatch.setattr(race.receipts, "start", lambda *given: receipt)
-    took = start(median_s=0.5, device="cpu")
-
-    def raced(calls, *given, **how):
-        return start(results=dict.fromkeys(calls, took), ratios=dict.fromkeys(calls, 1.0))
-
+    monkeypatch.setattr(race.device, "tier", lambda: Tier("cpu", "cpu", ""))
     monkeypatch.setattr(race.bench, "race", raced)
     peak = start(copy_bytes_per_s=1e6, matmul_flops_per_s=1e9)
     monkeypatch.setattr(race.bench, "peak", lambda device: peak)
@@ -76,8 +92,28 @@ def test_the_prediction_is_the_bytes_of_an_update_over_the_rate_of_a_copy(monkey
     monkeypatch.setattr(race.data, "fetch", lambda name: None)
     monkeypatch.setattr(race, "draw", lambda *given: pictures(256))
     threads = torch.get_num_threads()
-    race.main(["--rounds", "1", "--threads", str(threads)])
+    race.main(["--rounds", "6", "--threads", str(threads)])
+    return found
+
+
+def test_the_prediction_is_the_bytes_of_an_update_over_the_rate_of_a_copy(seen):
+    """An update reads weights and average and writes the average, four bytes each."""
     weights = sum(one.numel() for one in SmallResNet(16).parameters())
     assert seen["weights"] == weights
-    assert seen["update_predicted"] == pytest.approx((weights + weights + weights) * 4 / 1e6)
-    assert seen["step_share_of_peak"] > 0 and seen["difference_to_torch"] < 1e-6
+    assert seen["update_predicted"][0] == pytest.approx((weights + weights + weights) * 4 / 1e6)
+    assert seen["step_share_of_peak"][0] > 0 and seen["difference_to_torch"][0] < 1e-6
+
+
+def test_a_step_of_8_s_takes_as_long_as_eight_of_our_updates(seen):
+    wanted = {"ours": 8, "ours_checked": 4, "torch": 2}
+    assert {name: seen[f"step_over_{name}"][0].median for name in wanted} == wanted
+
+
+def test_a_loader_that_takes_twice_the_loop_s_time_is_half_as_fast(seen):
+    wanted = {"loop": 1, "loader": 0.5, "loader_batches": 3}
+    assert {name: seen[f"speedup_of_{name}"][0].median for name in wanted} == wanted
+
+
+def test_a_rate_counts_the_images_of_whole_batches(seen):
+    value, about = seen["images_rate_loader"]
+    assert about["count"] / value.median_s == 15 * 128 / 3  # of 2,000, in batches of 128
