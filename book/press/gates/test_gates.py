@@ -809,6 +809,15 @@ def test_a_study_that_nothing_holds_is_seen(small, study, test, said):
     assert said in problems(small, "studies")
 
 
+def test_a_bench_that_no_test_names_is_seen(small):
+    home = "notebooks/signals/moving_mean"
+    small.write(f"{home}/bench_widths.py", "print(1)\n")
+    small.write(f"{home}/test_bench_width.py", "import bench_width\n")
+    assert f"{home}/bench_widths.py: no test beside it names it" in problems(small, "studies")
+    small.write(f"{home}/test_bench_widths.py", "import bench_widths\n")
+    assert problems(small, "studies") == ""
+
+
 def test_a_receipt_of_a_study_that_is_gone_is_seen(small):
     content = {"chapter": "signals/moving_mean", "script": "study_widths.py", "study": {"name": "widths"}}
     small.write("data/receipts/moving_mean/cpu-x-widths.json", json.dumps(content))

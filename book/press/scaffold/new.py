@@ -21,8 +21,9 @@ SCAFFOLD = Path(__file__).resolve().parent
 NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 ROLES = ("exercise", "hint", "stub", "checker", "solution", "wrong")
 CELL = re.compile(r"^=== (markdown|code)([^|\n]*)(?:\| (.*))?\n", re.MULTILINE)
-FLAT_FILES = {"module": "{0}", "test": "test_{0}", "bench": "bench_{0}"}
-PACKAGE_FILES = {"face": "{0}/__init__", "module": "{0}/sums", "test": "{0}/test_sums", "bench": "{0}/bench_{0}"}
+FLAT_FILES = {"module": "{0}", "test": "test_{0}", "bench": "bench_{0}", "bench_test": "test_bench_{0}"}
+PACKAGE_FILES = {"face": "{0}/__init__", "module": "{0}/sums", "test": "{0}/test_sums"}
+PACKAGE_FILES |= {"bench": "{0}/bench_{0}", "bench_test": "{0}/test_bench_{0}"}
 
 
 def new_part(repository: Repository, name: str) -> list[Path]:
@@ -78,7 +79,7 @@ def _named(repository: Repository, name: str, what: str, allowed: str) -> Chapte
 
 def _check_free(repository: Repository, stem: str) -> None:
     """PressError when the notebook, or its module, test or bench, would meet another of the same name."""
-    wanted = {stem, f"test_{stem}", f"bench_{stem}"}
+    wanted = {stem, f"test_{stem}", f"bench_{stem}", f"test_bench_{stem}"}
     taken = [other.notebook for other in repository.chapters if other.stem == stem]
     taken += [path for path, known in importable(repository) if known in wanted]
     reason = f"has the name of {repository.relative(taken[0])}" if taken else clash(repository, stem)
@@ -140,6 +141,7 @@ def _filled(template: str, chapter: Chapter, files: dict[str, str], below: bool 
     marks |= {"SHORT": chapter.stem.replace("_", " ").capitalize()[:28]}
     marks |= {"TITLE": f"Rebuild {chapter.stem.replace('_', ' ')}", "LEVEL": "##" if below else "#"}
     marks |= {"BENCH": places["BENCH"].replace("/", "."), "IMPORT": ".sums" if "FACE" in places else chapter.stem}
+    marks["FROM"] = "from . " if "FACE" in places else ""
     for mark, value in marks.items():
         text = text.replace(f"@{mark}@", value)
     return text

@@ -1,5 +1,6 @@
-"""The gate on studies: declared, not written step by step, and each with a test that holds its declaration."""
+"""The gate on studies and races: studies are declared, and a test beside each holds what it records."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,12 +15,12 @@ SCRIPTED = {"argparse": "options of its own", "papermill": "a run of its own"}
 
 @gate(
     "studies",
-    "studies are declared, and a test holds each declaration",
+    "studies are declared, and a test holds each declaration and each race",
     why="what decides a claim was held by nothing: arms on wrong data, turned signs, settings chosen on the test",
     mend="declare it with helpers.study; its test takes `hold` from press.study and says what each arm is handed",
 )
 def studies(repository: Repository) -> Iterator[Problem]:
-    """Study files without a declaration or with options, without a test that holds it, and receipts of none of them."""
+    """Study files without a declaration or with options, studies and benches without a test, receipts of no study."""
     paths = [path for path in slice_files(repository) if path.name.startswith("study_")]
     for path in paths:
         where, tree = repository.relative(path), parse_file(path)
@@ -33,7 +34,16 @@ def studies(repository: Repository) -> Iterator[Problem]:
         test = path.with_name(f"test_{path.name}")
         if not _holds(test):
             yield Problem(where, f"has no {test.name} that calls hold, so nothing holds what its arms are handed")
+    for path in slice_files(repository):
+        if path.name.startswith("bench_") and not any(_names(one, path.stem) for one in path.parent.glob("test_*.py")):
+            yield Problem(
+                repository.relative(path), "no test beside it names it, so nothing holds which way its ratios point"
+            )
     yield from _unknown(repository, {path.relative_to(repository.root / "notebooks").as_posix() for path in paths})
+
+
+def _names(test: Path, module: str) -> bool:
+    return re.search(rf"\b{module}\b", test.read_text(encoding="utf-8")) is not None
 
 
 def _holds(test: Path) -> bool:
