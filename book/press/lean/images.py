@@ -62,7 +62,7 @@ def _webp(png: bytes) -> tuple[bytes, int, int]:
     if width > WIDEST:
         picture = picture.resize((WIDEST, round(height * WIDEST / width)), Image.Resampling.LANCZOS)
     forms = []
-    for options in ({"lossless": True, "quality": 60}, {"quality": 88}):
+    for options in ({"lossless": True, "quality": 60}, {"quality": 82}):
         file = io.BytesIO()
         picture.save(file, "WEBP", method=3, **options)
         forms.append(file.getvalue())
