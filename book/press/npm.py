@@ -12,7 +12,6 @@ import subprocess
 import tarfile
 import tempfile
 import urllib.request
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from .errors import PressError
@@ -22,7 +21,7 @@ from .repository import Repository
 RUNTIMES = Path(__file__).with_name("print") / "runtimes.tsv"
 COLUMNS = ("package", "version", "sha256", "licence", "citation", "used_for")
 SECONDS = 600  # for a package, at most
-OFFLINE = "not asked, because REBUILT_OFFLINE is set"
+PACK = "npm pack "
 
 
 def pinned() -> dict[str, dict[str, str]]:
@@ -43,56 +42,41 @@ def taken(repository: Repository, name: str, wanted: tuple[str, ...]) -> dict[st
 
 
 def package(repository: Repository, name: str) -> Path:
-    """The verified package below `_build/data`."""
-    row = pinned()[name]
+    """The verified package below `_build/data`, taken from there, the mirror or npm."""
+    row, mirror = pinned()[name], os.environ.get("REBUILT_DATA_MIRROR", "").rstrip("/")
     file = f"{name}-{row['version']}.tgz"
     target = repository.root / "_build" / "data" / name / file
+    places = [str(target), *[f"{mirror}/{name}/{file}"] * bool(mirror), f"{PACK}{name}@{row['version']}"]
     said = []
-    for place, read in _sources(target, f"{name}/{file}", f"{name}@{row['version']}"):
+    for place in places:
         try:
-            content = read()
+            content = _read(place, file)
         except (OSError, http.client.HTTPException, subprocess.SubprocessError) as error:
-            said.append(f"{place}: {error}")
+            said.append(f"\n  {place}: {error}")
             continue
         if sha256(content) == row["sha256"]:
             return target if place == str(target) else write_bytes(target, content)
-        said.append(f"{place}: SHA-256 {sha256(content)}, and {row['sha256']} is pinned")
-    told = "".join(f"\n  {line}" for line in said)
-    raise PressError(f"{file} cannot be had; put it there or into the mirror, or install npm:{told}")
+        said.append(f"\n  {place}: SHA-256 {sha256(content)}, and {row['sha256']} is pinned")
+    raise PressError(f"{file} cannot be had; put it there or into the mirror, or install npm:{''.join(said)}")
 
 
-def _sources(target: Path, file: str, asked: str) -> Iterator[tuple[str, Callable[[], bytes]]]:
-    """(name, reader) of each place that may have the package, in order."""
-    yield str(target), target.read_bytes
-    mirror = os.environ.get("REBUILT_DATA_MIRROR", "").rstrip("/")
-    if "://" in mirror:
-        yield f"{mirror}/{file}", lambda: _downloaded(f"{mirror}/{file}")
-    elif mirror:
-        path = Path(mirror).expanduser() / file
-        yield str(path), path.read_bytes
-    yield f"npm pack {asked}", lambda: _packed(asked, target.name)
-
-
-def _downloaded(address: str) -> bytes:
-    _refuse_offline()
-    with urllib.request.urlopen(address, timeout=SECONDS) as answer:
-        return answer.read()
-
-
-def _packed(asked: str, file: str) -> bytes:
-    """The package as npm brings it, unchanged."""
-    _refuse_offline()
+def _read(place: str, file: str) -> bytes:
+    """What lies at a path or an address, or what `npm pack …` brings, unchanged."""
+    if not place.startswith(PACK) and "://" not in place:
+        return Path(place).expanduser().read_bytes()
+    if os.environ.get("REBUILT_OFFLINE", "0") not in ("", "0"):
+        raise OSError("not asked, because REBUILT_OFFLINE is set")
+    if "://" in place:
+        with urllib.request.urlopen(place, timeout=SECONDS) as answer:
+            return answer.read()
     client = shutil.which("npm")
     if not client:
-        raise FileNotFoundError("npm is not installed")
+        raise OSError("npm is not installed")
+    command = [client, *place.split()[1:], "--ignore-scripts"]
     with tempfile.TemporaryDirectory() as folder:
-        options = {"cwd": folder, "capture_output": True, "text": True, "timeout": SECONDS}
-        done = subprocess.run([client, "pack", asked, "--ignore-scripts"], stdin=subprocess.DEVNULL, **options)
+        done = subprocess.run(
+            command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SECONDS
+        )
         if done.returncode:
             raise OSError(done.stderr.strip()[-300:] or f"npm ended with status {done.returncode}")
         return Path(folder, file).read_bytes()
-
-
-def _refuse_offline() -> None:
-    if os.environ.get("REBUILT_OFFLINE", "0") not in ("", "0"):
-        raise OSError(OFFLINE)
