@@ -12,24 +12,21 @@ import gzip
 import json
 import re
 import shutil
-import tarfile
 from pathlib import Path
 
 import nbformat
 
-from helpers import data
-
+from .. import npm
 from ..errors import PressError
 from ..files import sha256, write_text
 from ..repository import Chapter, Repository
 
 MIME = "application/vnd.rebuilt.live+json"
-RUNTIMES = Path(__file__).with_name("runtimes.tsv")
 LOADER = Path(__file__).with_name("live.js")
 # What pages need of a package, and the notice that goes with it.
 TAKEN = {
     "onnxruntime-web": (
-        ("ort.wasm.min.js", "ort-wasm-simd-threaded.mjs", "ort-wasm-simd-threaded.wasm"),
+        ("dist/ort.wasm.min.js", "dist/ort-wasm-simd-threaded.mjs", "dist/ort-wasm-simd-threaded.wasm"),
         "Copyright (c) Microsoft Corporation. MIT License: Permission is hereby granted, free of charge, to any person "
         "obtaining a copy of this software and associated documentation files (the Software), to deal in the Software "
         "without restriction, including without limitation the rights to use, copy, modify, merge, publish, "
@@ -113,30 +110,15 @@ def _runtime(asked: str, repository: Repository, source: Path) -> str:
     """The address of the runtime's pack, made from the pinned package; one for all chapters."""
     name, _, version = asked.partition("==")
     if asked not in runtimes():
-        raise PressError(f"no runtime is called {asked!r}; {RUNTIMES.name} pins {', '.join(runtimes())}")
-    try:
-        home = data.fetch(name, registry=RUNTIMES, folder=repository.root / "_build" / "data" / name)
-    except data.DataError as error:
-        raise PressError(str(error)) from None
+        raise PressError(f"no runtime is called {asked!r}; {npm.RUNTIMES.name} pins {', '.join(runtimes())}")
     wanted, notice = TAKEN[name]
-    files = taken(home / f"{name}-{version}.tgz", wanted)
+    files = npm.taken(repository, name, wanted)
     return _write(source, f"_live/{name}-{version}.js", pack(name, files, f"{name} {version}. {notice}"))
 
 
 def runtimes() -> list[str]:
     """The pinned runtimes as `package==version`."""
-    rows = [line.split("\t") for line in RUNTIMES.read_text(encoding="utf-8").splitlines()[1:]]
-    return [f"{row[0]}=={row[1].removeprefix(f'{row[0]}-').removesuffix('.tgz')}" for row in rows]
-
-
-def taken(archive: Path, names: tuple[str, ...]) -> dict[str, bytes]:
-    """The files `names` of the folder `dist` of an npm package, in memory: nothing is unpacked onto the disk."""
-    with tarfile.open(archive, "r:gz") as package:
-        found = {entry.name: entry for entry in package if entry.isreg()}
-        missing = [name for name in names if f"package/dist/{name}" not in found]
-        if missing:
-            raise PressError(f"{archive.name} has no {', '.join(missing)} in its folder dist")
-        return {name: package.extractfile(found[f"package/dist/{name}"]).read() for name in names}
+    return [f"{name}=={row['version']}" for name, row in npm.pinned().items() if name in TAKEN]
 
 
 def copy(source: Path, html: Path) -> None:

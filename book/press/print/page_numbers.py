@@ -4,20 +4,15 @@ A style sheet cannot ask Chromium on which page something will stand. The finish
 its place on the sheet and its target, so a number drawn at the right margin needs no second print.
 """
 
-from pathlib import Path
-
 RIGHT, SIZE = 541.0, 9.0  # points from the left edge of A4 to the numbers' end; the letters' size
 DIGIT = 0.556  # of the letters' size: the width of Helvetica's digits
 
 
 def targets(reader: object) -> dict[str, int]:
     """The page, counted from 1, of each anchor that something in the file links to."""
-    found = {}
-    for name, place in reader.named_destinations.items():
-        number = reader.get_destination_page_number(place)
-        if number is not None and number >= 0:
-            found[str(name).lstrip("/")] = number + 1
-    return found
+    numbers = {page.indirect_reference.idnum: number for number, page in enumerate(reader.pages, start=1)}
+    places = {str(name).lstrip("/"): place.raw_get("/Page") for name, place in reader.named_destinations.items()}
+    return {name: numbers[page.idnum] for name, page in places.items() if getattr(page, "idnum", 0) in numbers}
 
 
 def entries(reader: object, anchors: set[str]) -> dict[int, list[tuple[float, int]]]:
@@ -47,33 +42,15 @@ def drawn(rows: list[tuple[float, int]]) -> bytes:
     return ("/Artifact BMC q 0.2 0.2 0.2 rg\n" + "\n".join(lines) + "\nQ EMC\n").encode("ascii")
 
 
-def added(reader: object, path: Path, anchors: set[str], append: object) -> int:
-    """How many entries of the contents got a number; `append` adds new forms of objects to the file at `path`."""
-    from pypdf.generic import ArrayObject, DictionaryObject, IndirectObject, NameObject, StreamObject
+def write(writer: object, anchors: set[str]) -> None:
+    """Draw the numbers on the pages of the contents."""
+    from pypdf.generic import DictionaryObject, NameObject
 
-    pages = entries(reader, anchors)
-    following = int(reader.trailer["/Size"])
-    changed = {}
     letters = {"/Type": "/Font", "/Subtype": "/Type1", "/BaseFont": "/Helvetica"}
     font = DictionaryObject({NameObject(key): NameObject(value) for key, value in letters.items()})
-    changed[following] = font
-    for index, rows in pages.items():
-        page = reader.pages[index]
-        before, after = StreamObject(), StreamObject()
-        before.set_data(b"q\n")
-        after.set_data(b"Q\n" + drawn(rows))
-        changed[following + 1], changed[following + 2] = before, after
-        old = page.raw_get("/Contents")
-        middle = list(old) if isinstance(old, ArrayObject) else [old]
-        ends = [IndirectObject(following + 1, 0, reader), IndirectObject(following + 2, 0, reader)]
-        page[NameObject("/Contents")] = ArrayObject([ends[0], *middle, ends[1]])
-        resources = DictionaryObject(page["/Resources"].get_object())
-        fonts = DictionaryObject(resources.get("/Font", DictionaryObject()).get_object())
-        fonts[NameObject("/RebuiltNumbers")] = IndirectObject(int(reader.trailer["/Size"]), 0, reader)
-        resources[NameObject("/Font")] = fonts
-        page[NameObject("/Resources")] = resources
-        changed[page.indirect_reference.idnum] = page
-        following += 2
-    if pages:
-        append(path, reader, changed)
-    return sum(map(len, pages.values()))
+    for index, rows in entries(writer, anchors).items():
+        page = writer.pages[index]
+        page["/Resources"]["/Font"][NameObject("/RebuiltNumbers")] = font
+        content = page.get_contents()
+        content.set_data(b"q\n" + content.get_data() + b"\nQ\n" + drawn(rows))
+        page.replace_contents(content.flate_encode())

@@ -3,6 +3,7 @@
 One document keeps what a merge of many would lose: tags and alt texts, links between chapters, one outline.
 """
 
+import gc
 import html
 import logging
 import re
@@ -66,9 +67,6 @@ def print_book(repository: Repository, site: Path, address: str, browser: object
         window.close()
         sheet.unlink()
     _finish(repository, target, headings)
-    anchors = {*map(_id, repository.toc_files), answers.ANCHOR}
-    page_numbers.added(_reader(target), target, anchors, _append)
-    _judge(repository, _reader(target), target.name)
     return target
 
 
@@ -160,63 +158,29 @@ def _prepare(article, name: str, names: set[str]) -> None:
 
 
 def _finish(repository: Repository, path: Path, headings: list[str]) -> None:
-    """Give the file its title and author, mend its outline; refuse it without its tags or a chapter in its outline."""
+    """Give the file its title and author, its outline the headings' words, its contents page numbers.
+
+    What changes is added at the file's end. Refuses a file without its tags or a chapter in its outline.
+    """
+    from pypdf import PdfWriter
     from pypdf.generic import NameObject, TextStringObject
 
-    reader = _reader(path)
+    logging.getLogger("pypdf").setLevel(logging.ERROR)  # it remarks on how Chromium counts its objects
+    gc.disable()  # a book has some 300,000 objects, and without a look at them again and again it takes half the time
+    try:
+        writer = PdfWriter(path, incremental=True, incremental_clone_object_count_limit=None)
+    finally:
+        gc.enable()
     titles = {re.sub(r"\s", "", one): " ".join(one.split()) for one in headings}
-    changed = {}
-    for reference in _items(reader.root_object.get("/Outlines", {})):
-        item = reference.get_object()
-        said = str(item["/Title"])  # Chromium drops the space where a line of a heading ends
-        item[NameObject("/Title")] = TextStringObject(titles.get(re.sub(r"\s", "", said), said))
-        changed[reference.idnum] = item
-    info = reader.trailer.raw_get("/Info")
+    for item in _items(writer.outline):  # Chromium drops the space where a line of a heading ends
+        title = titles.get(re.sub(r"\s", "", item.title), item.title)
+        item.node[NameObject("/Title")] = TextStringObject(title)
     config = repository.config
     said = {"/Title": config["title"], "/Author": config.get("author", ""), "/Subject": repository.url}
-    about = info.get_object()
-    for name, value in {**said, "/Creator": "press build"}.items():
-        about[NameObject(name)] = TextStringObject(str(value))
-    _append(path, reader, {**changed, info.idnum: about})
-
-
-def _reader(path: Path) -> object:
-    """The file as pypdf reads it, which remarks on how Chromium counts its objects."""
-    from pypdf import PdfReader
-
-    logging.getLogger("pypdf").setLevel(logging.ERROR)
-    return PdfReader(path)
-
-
-def _items(node: dict) -> Iterator:
-    """References to the items of an outline, of every level, in order."""
-    one = node.raw_get("/First") if "/First" in node else None
-    while one is not None:
-        item = one.get_object()
-        yield one
-        yield from _items(item)
-        one = item.raw_get("/Next") if "/Next" in item else None
-
-
-def _append(path: Path, reader, changed: dict) -> None:
-    """Add new forms of some objects at the end of the file, as PDF allows: the rest is neither read nor copied."""
-    from pypdf.generic import DictionaryObject, NameObject, NumberObject
-
-    before = int(re.findall(rb"startxref\s+(\d+)", path.read_bytes()[-2048:])[-1])
-    known = {NameObject(name): reader.trailer.raw_get(name) for name in ("/Size", "/Root", "/Info")}
-    trailer = DictionaryObject({**known, NameObject("/Prev"): NumberObject(before)})
-    trailer[NameObject("/Size")] = NumberObject(max([int(known["/Size"]), *(number + 1 for number in changed)]))
-    with path.open("ab") as file:
-        table = []
-        for number, item in sorted(changed.items()):
-            table.append(b"%d 1\n%010d 00000 n \n" % (number, file.tell()))
-            file.write(b"%d 0 obj\n" % number)
-            item.write_to_stream(file)
-            file.write(b"\nendobj\n")
-        start = file.tell()
-        file.write(b"xref\n" + b"".join(table) + b"trailer\n")
-        trailer.write_to_stream(file)
-        file.write(b"\nstartxref\n%d\n%%%%EOF\n" % start)
+    writer.add_metadata({**said, "/Creator": "press build"})
+    page_numbers.write(writer, {*map(_id, repository.toc_files), answers.ANCHOR})
+    _judge(repository, writer, path.name)
+    writer.write(path)
 
 
 def _judge(repository: Repository, reader, name: str) -> None:
@@ -233,8 +197,9 @@ def plain(title: str) -> str:
 
 def outline(reader) -> list[str]:
     """The plain titles of a PDF's outline, of every level, in order."""
+    return [plain(str(item.title)) for item in _items(reader.outline)]
 
-    def walk(items) -> list[str]:
-        return [t for one in items for t in (walk(one) if isinstance(one, list) else [plain(str(one.title))])]
 
-    return walk(reader.outline)
+def _items(items: list) -> Iterator:
+    for one in items:
+        yield from _items(one) if isinstance(one, list) else [one]

@@ -9,13 +9,14 @@ import urllib.request
 import nbformat
 import pytest
 import yaml
+from pypdf import PdfReader
 
 from press import PressError, chromium, run
 from press.cli import main
 from press.conftest import code, markdown
 from press.ledger import gather
+from press.print import answers, generated, launch, masthead, pdf, source
 from press.print import build as build_module
-from press.print import generated, launch, masthead, pdf, source
 from press.print.build import build
 from press.print.conftest import executed, receipt
 from press.run.job import Outcome
@@ -249,6 +250,15 @@ def test_the_pdf_is_named_after_the_book(built):
         pytest.skip("no Chromium")
     assert [path.name for path in built[1].glob("*.pdf")] == ["a-small-book.pdf"]
     assert not (built[1] / pdf.SHEET).exists()
+
+
+def test_the_pdf_has_its_facts_its_tags_and_its_outline(built):
+    if not chromium.find():
+        pytest.skip("no Chromium")
+    made = PdfReader(built[1] / "a-small-book.pdf")
+    assert (made.metadata.title, made.metadata.creator) == ("A small book", "press build")
+    assert made.root_object["/MarkInfo"]["/Marked"] and "/StructTreeRoot" in made.root_object
+    assert {"Contents", "Smooth a stream", "The idea", answers.TITLE} <= set(pdf.outline(made))
 
 
 def test_clean_forgets_everything_but_the_data(small, capsys):

@@ -66,14 +66,19 @@ def drawn(kind):
     if kind == "image":
         ax.imshow([[1, 2], [3, 4]])
         return fig, [["x", "y", "value"], ["0", "0", "1"], ["1", "0", "2"], ["0", "1", "3"], ["1", "1", "4"]]
-    if kind == "steps":
-        ax.stairs([1, 2], [0, 1, 2])
-        return fig, [["x, from", "x, to", "y"], ["0", "1", "1"], ["1", "2", "2"]]
+    if kind == "mesh":
+        ax.pcolormesh([0, 2, 4], [0, 2], [[1, 2]])
+        return fig, [["x", "y", "value"], ["1", "1", "1"], ["3", "1", "2"]]
+    if kind == "upright lines":
+        ax.vlines([1, 2], 0, [3, 4])
+        return fig, [["x", "y"], ["1", "0"], ["1", "3"], ["2", "0"], ["2", "4"]]
     ax.axvline(7)
     return fig, [["x"], ["7"]]
 
 
-@pytest.mark.parametrize("kind", ["bars", "bars lying down", "points", "band", "image", "steps", "rule"])
+@pytest.mark.parametrize(
+    "kind", ["bars", "bars lying down", "points", "band", "image", "mesh", "upright lines", "rule"]
+)
 def test_every_kind_of_drawing_gives_its_data(kind):
     fig, wanted = drawn(kind)
     if kind.startswith("bars"):

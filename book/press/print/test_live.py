@@ -11,20 +11,19 @@ import tarfile
 import nbformat
 import pytest
 
-from helpers import data
-from press import PressError, chromium
+from press import PressError, chromium, npm
 from press.conftest import code
 from press.gates import load
 from press.ledger import gather
 from press.print import live, source
 from press.print.conftest import executed
-from press.repository import HOME
+from press.repository import HOME, Repository
 from press.server import site
 from press.teach.workshop import bundle
 
 CARD = {"name": "mean", "runtime": "onnxruntime-web==9.9.9", "script": "mean_live.js", "style": "mean_live.css"}
-PACKAGE = {f"package/dist/{name}": f"the text of {name}".encode() for name in live.TAKEN["onnxruntime-web"][0]}
-REAL = HOME / "_build" / "data" / "onnxruntime-web"
+PACKAGE = {f"package/{name}": f"the text of {name}".encode() for name in live.TAKEN["onnxruntime-web"][0]}
+REAL = HOME / "_build/data/onnxruntime-web/onnxruntime-web-1.30.0.tgz"
 
 
 def tarball(files):
@@ -43,7 +42,7 @@ def pinned(tmp_path, monkeypatch):
     """A function that puts a package into a mirror and pins it, by its own hash or another."""
     monkeypatch.setenv("REBUILT_DATA_MIRROR", str(tmp_path / "mirror"))
     monkeypatch.setenv("REBUILT_OFFLINE", "1")
-    monkeypatch.setattr(live, "RUNTIMES", tmp_path / "runtimes.tsv")
+    monkeypatch.setattr(npm, "RUNTIMES", tmp_path / "runtimes.tsv")
 
     def pin(files=PACKAGE, sha=None):
         content = tarball(files)
@@ -51,8 +50,8 @@ def pinned(tmp_path, monkeypatch):
         path = tmp_path / "mirror" / "onnxruntime-web" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
-        row = ["onnxruntime-web", name, "https://example.org/r.tgz", sha, str(len(content)), "MIT", "Someone", "tests"]
-        live.RUNTIMES.write_text("\t".join(data.COLUMNS) + "\n" + "\t".join(row) + "\n")
+        row = ["onnxruntime-web", "9.9.9", sha, "MIT", "Someone", "tests"]
+        npm.RUNTIMES.write_text("\t".join(npm.COLUMNS) + "\n" + "\t".join(row) + "\n")
 
     pin()
     return pin
@@ -135,7 +134,7 @@ def test_a_model_with_a_wrong_hash_is_refused(with_live, tmp_path):
 def test_a_runtime_with_a_wrong_hash_is_refused(with_live, pinned, tmp_path):
     small, notebook = with_live
     pinned(sha="0" * 64)
-    with pytest.raises(PressError, match=r"onnxruntime-web-9.9.9.tgz .* cannot be had(.|\n)*SHA-256"):
+    with pytest.raises(PressError, match=r"onnxruntime-web-9.9.9.tgz cannot be had(.|\n)*SHA-256"):
         publish(small, notebook, tmp_path / "out")
     assert not list((tmp_path / "out").glob("_live/onnx*"))
 
@@ -143,7 +142,7 @@ def test_a_runtime_with_a_wrong_hash_is_refused(with_live, pinned, tmp_path):
 def test_a_package_that_lacks_a_file_is_refused(with_live, pinned, tmp_path):
     small, notebook = with_live
     pinned(dict(list(PACKAGE.items())[:2]))
-    with pytest.raises(PressError, match=r"has no ort-wasm-simd-threaded.wasm in its folder dist"):
+    with pytest.raises(PressError, match=r"has no dist/ort-wasm-simd-threaded.wasm"):
         publish(small, notebook, tmp_path / "out")
 
 
@@ -264,14 +263,14 @@ def folder(tmp_path_factory):
     helper = pytest.importorskip("onnx.helper")
     if not chromium.find():
         pytest.skip(chromium.WANTED)
-    if not (REAL / "onnxruntime-web-1.30.0.tgz").is_file():
+    if not REAL.is_file():
         pytest.skip("the runtime is not here: make book downloads it")
     made = tmp_path_factory.mktemp("live")
     vector = [helper.make_tensor_value_info(name, 1, [3]) for name in "xy"]
     graph = helper.make_graph([helper.make_node("Add", ["x", "x"], ["y"])], "double", vector[:1], vector[1:])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
     names, notice = live.TAKEN["onnxruntime-web"]
-    runtime = live.taken(REAL / "onnxruntime-web-1.30.0.tgz", names)
+    runtime = npm.taken(Repository(HOME), "onnxruntime-web", names)
     for name, text in {
         "onnxruntime-web-1.30.0.js": live.pack("onnxruntime-web", runtime, notice),
         "model.js": live.pack("double", {"model.onnx": model}),

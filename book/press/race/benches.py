@@ -8,7 +8,6 @@ goes to `_build/races/` with the reason where that shows afterwards.
 
 import re
 import subprocess
-import sys
 import time
 import uuid
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from ..errors import PressError
 from ..files import lock, read_json, remove, write_json
 from ..repository import Chapter, Repository
 from ..reuse import store
-from ..run import conditions, processes
+from ..run import child, conditions
 from ..run.suite import slices_of
 from ..run.threads import environment
 from . import peers
@@ -167,27 +166,14 @@ def _run(
     command = [str(python), "-m", name]
     command += ["--rounds", str(options.rounds)] if options.rounds else []
     command += ["--threads", str(options.threads)] if options.threads else []
-    marker = ("REBUILT_RUN", scratch.name)
-    own = {"PYTHONPATH": str(repository.root), "REBUILT_RECEIPTS": str(scratch), marker[0]: marker[1]}
     print(f"{name}: {' '.join([Path(command[0]).name, *command[1:]])}", flush=True)
-    process = subprocess.Popen(
-        command,
-        cwd=home,
-        env=environment(options.threads or conditions.cores()) | own,  # the shell's threads are not the race's
-        stdin=subprocess.DEVNULL,
-        start_new_session=sys.platform != "win32",
-    )
-    try:
-        with conditions.Watch(process.pid, marker) as watch:
-            status = process.wait(options.timeout)
-    except subprocess.TimeoutExpired:
-        return f"not finished after {options.timeout:.0f} s", watch.busiest
-    finally:
-        left = processes.end_tree(process.pid, marker)
-        process.wait()
-    if left:
-        print(f"{name}: ended what it left running: {', '.join(left)}", flush=True)
-    return (f"ended with status {status}" if status else ""), watch.busiest
+    own = environment(options.threads or conditions.cores())  # the shell's threads are not the race's
+    ended = child.run(command, home, own | {"PYTHONPATH": str(repository.root)}, scratch, options.timeout)
+    if ended.status is None:
+        return f"not finished after {options.timeout:.0f} s", ended.busiest
+    if ended.left:
+        print(f"{name}: ended what it left running: {', '.join(ended.left)}", flush=True)
+    return (f"ended with status {ended.status}" if ended.status else ""), ended.busiest
 
 
 def _keep(

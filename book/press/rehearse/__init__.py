@@ -4,7 +4,6 @@ The press imports no torch: it writes the task, starts the process, and tells wh
 """
 
 import os
-import subprocess
 import sys
 import uuid
 from pathlib import Path
@@ -13,7 +12,7 @@ from rehearsal.predict import CARDS, predict
 
 from ..files import read_json, remove, write_json
 from ..repository import Chapter, Repository, tags
-from ..run import processes
+from ..run import child
 
 TIMEOUT_SECONDS = 600.0
 LEFT_OUT = {"wrong"}  # tags of cells that no run executes
@@ -91,26 +90,13 @@ def lines(told: dict) -> list[str]:
 def run_module(repository: Repository, folder: Path, scratch: Path, module: str, timeout: float) -> str:
     """What went wrong with `python -m module scratch/task.json` in a folder; empty if nothing. All that it started is
     gone afterwards."""
-    marker = ("REBUILT_RUN", scratch.name)
     path = [str(repository.root), str(Path(__file__).resolve().parents[3]), os.environ.get("PYTHONPATH", "")]
-    own = {"PYTHONPATH": os.pathsep.join(filter(None, path)), "REBUILT_RECEIPTS": str(scratch), marker[0]: marker[1]}
-    own |= {"IPYTHONDIR": str(scratch / "ipython"), "TQDM_DISABLE": "1", "MPLBACKEND": "agg"}
+    own = {"PYTHONPATH": os.pathsep.join(filter(None, path)), "IPYTHONDIR": str(scratch / "ipython")}
+    own |= {"TQDM_DISABLE": "1", "MPLBACKEND": "agg"}
+    command = [sys.executable, "-W", "ignore", "-m", module, str(scratch / "task.json")]
     with (scratch / "log").open("wb") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-m", module, str(scratch / "task.json")],
-            cwd=folder,
-            env={**os.environ, **own},
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
-    try:
-        status = process.wait(timeout)
-    except subprocess.TimeoutExpired:
+        status = child.run(command, folder, {**os.environ, **own}, scratch, timeout, log).status
+    if status is None:
         return f"not finished after {timeout:.0f} s"
-    finally:
-        processes.end_tree(process.pid, marker)
-        process.wait()
     last = (scratch / "log").read_text(encoding="utf-8", errors="replace").strip().splitlines()[-1:]
     return f"ended with status {status}: {' '.join(last)}" if status else ""

@@ -22,7 +22,7 @@ from ..race.benches import CHANGED, LEAST_GAIN, QUIET_CORES, lonely, place, stat
 from ..repository import Repository
 from ..reuse import store
 from ..reuse.packages import pinned
-from ..run import conditions, processes
+from ..run import child, conditions
 from ..run.suite import slices_of
 from ..run.threads import environment
 from .worker import LATER
@@ -165,27 +165,14 @@ class One:
         command = [str(self.python), str(PRESS), "study-worker", self.module]
         command += ["--study", self.name.removesuffix("-trial"), "--folder", str(folder), "--command", self.command]
         command += ["--seconds", str(PIECE_SECONDS / 2)] + ["--trial"] * options.trial
-        marker = ("REBUILT_RUN", scratch.name)
-        own = {"PYTHONPATH": str(self.repository.root), "REBUILT_RECEIPTS": str(scratch), marker[0]: marker[1]}
-        process = subprocess.Popen(
-            command,
-            cwd=self.home,
-            env=environment(self.threads) | own,
-            stdin=subprocess.DEVNULL,
-            start_new_session=sys.platform != "win32",
-        )
-        watch = conditions.Watch(process.pid, marker)
+        own = environment(self.threads) | {"PYTHONPATH": str(self.repository.root)}
         try:
-            with watch:
-                status = process.wait(max(LEAST_SECONDS, min(PIECE_SECONDS, MOST_SECONDS - _seconds(folder))))
-        except subprocess.TimeoutExpired:
-            status = None
-        finally:
-            processes.end_tree(process.pid, marker)
-            process.wait()
+            left = max(LEAST_SECONDS, min(PIECE_SECONDS, MOST_SECONDS - _seconds(folder)))
+            ended = child.run(command, self.home, own, scratch, left)
             found = [read_json(path) for path in sorted(scratch.glob("*.json"))]
+        finally:
             remove(scratch)
-        return status, found[0] if found else None, watch.busiest
+        return ended.status, found[0] if found else None, ended.busiest
 
     def _keep(self, receipt: dict, pieces: list[dict], seconds: float) -> None:
         """Put the receipt into its place, with all pieces' seconds and what the machine was like at both ends."""

@@ -14,7 +14,7 @@ from ..files import remove, write_text
 from ..repository import Chapter, Repository, read_notebook
 from .variants import KINDS
 from .workshop import bundle
-from .workshop.slides import slides
+from .workshop.slides import put_reveal, slides
 
 NAMES = {"slides": "slides.html", "handout": "handout.pdf", "run-sheet": "run-sheet.html", "zip": "zip"}
 REVEAL = "_data/reveal"
@@ -60,7 +60,7 @@ def publish(repository: Repository, made: Path) -> None:
     """Write the kits of all chapters below `made/_data`, where `made` is the built book."""
     chapters = [chapter for chapter in repository.chapters if complete(chapter)]
     if chapters:
-        shutil.copytree(bundle.HERE / "reveal", made / REVEAL, dirs_exist_ok=True)
+        put_reveal(repository, made / REVEAL)
     for chapter in chapters:
         found = {name: made / "_data" / f"{chapter.name}.{ending}" for name, ending in NAMES.items()}
         shown = slides(chapter, read_notebook(chapter.executed), f"{UP}_static", f"{UP}{REVEAL}")

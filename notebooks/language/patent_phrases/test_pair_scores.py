@@ -1,6 +1,5 @@
 """The page's tokeniser, in a browser: equal to the library's on every phrase of the data."""
 
-import shutil
 from pathlib import Path
 
 import patent_pairs as pp
@@ -9,7 +8,6 @@ import pytest
 from helpers import data
 
 SCRIPT = Path(__file__).with_name("pair_scores.js").read_text(encoding="utf-8")
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 ODD = [
     "Gehäuse",
     "AC motor",
@@ -32,24 +30,16 @@ ODD += [
     "don't",
     "",
 ]
-pytest.importorskip("playwright")
-pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no Chromium")
 
 
 @pytest.fixture(scope="module")
-def page():
-    from playwright.sync_api import sync_playwright
-
+def page(browser):
     words = sorted(pe.tokeniser().get_vocab().items(), key=lambda item: item[1])
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        made = browser.new_page()
-        made.set_content(f"<script>{SCRIPT}</script>")
-        made.evaluate(
-            "lines => { globalThis.tokens = wordPieces(lines); }", [w for w, _ in words]
-        )
-        yield made
-        browser.close()
+    made = browser.new_page()
+    made.set_content(f"<script>{SCRIPT}</script>")
+    made.evaluate("lines => { globalThis.tokens = wordPieces(lines); }", [w for w, _ in words])
+    yield made
+    made.close()
 
 
 def same(page, phrases):

@@ -13,7 +13,7 @@ from ...repository import Repository
 from .. import Problem, gate
 
 WORDS = Path(__file__).resolve().parents[1] / "words.txt"
-SKIPPED = {"_build", "node_modules", "__pycache__", "mathjax", "reveal"}
+SKIPPED = {"_build", "node_modules", "__pycache__", "mathjax"}
 SUFFIXES = (".md", ".py", ".yml", ".toml", ".cff", ".js", ".css", ".sh", ".txt")
 
 

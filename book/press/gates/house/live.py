@@ -1,15 +1,14 @@
 """The gate on live models: what a card promises is there, its runtime is pinned, and it asks no other server."""
 
 import ast
-import csv
 import re
 from collections.abc import Iterator
 
+from ... import npm
 from ...print import live as packs
 from ...repository import Chapter, Repository
 from .. import Problem, gate
 from ..python import parse, parse_file
-from .registry import row_problems
 
 RUNTIMES = "book/press/print/runtimes.tsv"
 ADDRESS = re.compile(r"""(?:https?:)?//(?!www\.w3\.org/)[a-z0-9-]+\.[a-z0-9.-]+|@import|importScripts""", re.IGNORECASE)
@@ -24,9 +23,11 @@ COMMENT = re.compile(r"/\*.*?\*/|(?<![:'\"`])//[^\n]*", re.DOTALL)
 )
 def live(repository: Repository) -> Iterator[Problem]:
     """What is wrong with the pinned runtimes, and with the live model of each card."""
-    with packs.RUNTIMES.open(encoding="utf-8", newline="") as handle:
-        for line, row in enumerate(csv.DictReader(handle, delimiter="\t", quoting=csv.QUOTE_NONE), start=2):
-            yield from (Problem(RUNTIMES, what, line=line) for what in row_problems(row))
+    for line, row in enumerate(npm.pinned().values(), start=2):
+        if tuple(row) != npm.COLUMNS or not all(row.values()):
+            yield Problem(RUNTIMES, f"each of {', '.join(npm.COLUMNS)} is needed", line=line)
+        elif not re.fullmatch("[0-9a-f]{64}", row["sha256"]):
+            yield Problem(RUNTIMES, f"sha256 {row['sha256']!r}: 64 hexadecimal digits are allowed", line=line)
     for chapter in repository.chapters:
         if chapter.card_path.exists() and isinstance(chapter.card.get("live"), dict):
             yield from _chapter(repository, chapter)

@@ -21,7 +21,7 @@ from . import datasets, handout, runsheet, wheels
 from .paper import page
 from .room.room_check import digest
 from .schedule import LENGTHS, plan
-from .slides import slides
+from .slides import put_reveal, slides
 
 HERE = Path(__file__).parent
 EPOCH = (2026, 1, 1, 0, 0, 0)  # of every entry, so that the same content gives the same zip
@@ -127,7 +127,7 @@ def _notebooks(repository: Repository, chapters: list[Chapter], folder: Path) ->
 
 def _paper(repository: Repository, chapters: list[Chapter], plans: list, options: Options, folder: Path) -> None:
     """Slides, run-sheet and handouts."""
-    shutil.copytree(HERE / "reveal", folder / "slides" / "reveal")
+    put_reveal(repository, folder / "slides" / "reveal")
     write_text(folder / "instructor" / "run-sheet.html", runsheet.run_sheet(chapters, plans, options.start))
     if not chromium.find():
         raise PressError(f"the handouts cannot be printed: {chromium.WANTED}")

@@ -5,13 +5,17 @@ displayed on a slide of its own. A cell tagged `instructor` is what the speaker'
 """
 
 import html
+from pathlib import Path
 
 import nbformat
 
+from ... import npm
 from ...errors import PressError
-from ...repository import Chapter, tags
+from ...files import write_bytes
+from ...repository import Chapter, Repository, tags
 from . import paper
 
+REVEAL = ("LICENSE", "dist/reveal.js", "dist/reveal.css", "dist/plugin/notes.js")  # of its npm package
 CSS = """\
 :root { --ink: #1f1f1f; --blue: #0057a0; }
 html, body { background: #fff; }
@@ -69,6 +73,12 @@ def slides(chapter: Chapter, executed: nbformat.NotebookNode, static: str, revea
         head += "\n" + paper.mathjax(f"{static}/mathjax/tex-mml-chtml.js")
     body = f'<main class="reveal"><div class="slides">\n{body}\n</div></main>\n{SHOW.format(reveal=reveal)}'
     return paper.page(f"{chapter.card['title']}: slides", body, CSS, head)
+
+
+def put_reveal(repository: Repository, folder: Path) -> None:
+    """Write what the slides need of reveal.js into the folder, its licence with it."""
+    for name, content in npm.taken(repository, "reveal.js", REVEAL).items():
+        write_bytes(folder / name, content)
 
 
 def _name(section: str) -> str:

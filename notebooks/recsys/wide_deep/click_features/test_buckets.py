@@ -1,13 +1,10 @@
 """The hash in the page: the buckets of the script are Python's; keys, touch, 360 pixels."""
 
-import shutil
-
 import pytest
 
 from . import spec
 from .buckets import SIZES, Buckets
 
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 COUNTS = {
     "US>CA>807": 512,
     "GB": 73,
@@ -19,19 +16,14 @@ COUNTS |= {f"US>{a}{b}>{500 + 7 * n}": n for n, a in enumerate("ACFGIKMNOT") for
 
 
 @pytest.fixture(scope="module")
-def page():
+def page(browser):
     """The output in a narrow window of a browser, and what went wrong there."""
-    playwright = pytest.importorskip("playwright.sync_api")
-    if not CHROMIUM:
-        pytest.skip("no Chromium")
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        made, wrong = browser.new_page(viewport={"width": 360, "height": 640}), []
-        made.on("pageerror", lambda error: wrong.append(str(error)))
-        made.set_content(f"<body>{Buckets(COUNTS, 'GB')._repr_html_()}</body>")
-        yield made
-        browser.close()
-        assert not wrong
+    made, wrong = browser.new_page(viewport={"width": 360, "height": 640}), []
+    made.on("pageerror", lambda error: wrong.append(str(error)))
+    made.set_content(f"<body>{Buckets(COUNTS, 'GB')._repr_html_()}</body>")
+    yield made
+    made.close()
+    assert not wrong
 
 
 def test_the_scripts_buckets_are_those_of_the_engines(page):

@@ -1,60 +1,22 @@
 """The live model in the built page, in a browser with no network: numbers, knobs, readers."""
 
-import contextlib
-import functools
-import http.server
 import re
-import shutil
-import threading
 from pathlib import Path
 
 import pytest
 
 HTML = Path(__file__).resolve().parents[4] / "_build" / "html"
 PAGE = "notebooks/signals/co2_storage/co2_storage.html"
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 LARGEST_BYTES, LARGEST_COMPRESSED = 20e6, 6e6
-pytest.importorskip("playwright")
-pytestmark = [
-    pytest.mark.skipif(not (HTML / PAGE).is_file(), reason="the page is not built: make book"),
-    pytest.mark.skipif(not CHROMIUM, reason="no Chromium"),
-]
-
-
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    """Serves files and says nothing."""
-
-    def log_message(self, *arguments):
-        """Print nothing."""
-
-
-@contextlib.contextmanager
-def site(folder):
-    """The address of a server of the folder on this machine, while the block runs."""
-    handler = functools.partial(Quiet, directory=str(folder))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}/"
-        finally:
-            server.shutdown()
+pytestmark = pytest.mark.skipif(
+    not (HTML / PAGE).is_file(), reason="the page is not built: make book"
+)
 
 
 @pytest.fixture(scope="module")
-def home():
+def home(site):
     with site(HTML) as address:
         yield address
-
-
-@pytest.fixture(scope="module")
-def browser():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        made = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
-        yield made
-        made.close()
 
 
 @pytest.fixture(scope="module")

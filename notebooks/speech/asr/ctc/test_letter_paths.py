@@ -1,7 +1,6 @@
 """The word to touch, in a browser: what it adds up, keys and taps, a phone's width."""
 
 import json
-import shutil
 
 import pytest
 import torch
@@ -10,7 +9,6 @@ from quartznet import BLANK, VOCABULARY
 from .best_path import collapse
 from .letter_paths import LetterPaths
 
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 STEPS = 12
 
 
@@ -34,20 +32,15 @@ def test_a_word_of_too_many_letters_is_refused():
 
 
 @pytest.fixture(scope="module")
-def page():
-    sync = pytest.importorskip("playwright.sync_api")
-    if not CHROMIUM:
-        pytest.skip("no Chromium")
-    with sync.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 360, "height": 700}, has_touch=True)
-        wrong = []
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        head = '<meta name="viewport" content="width=device-width">'
-        page.set_content(head + LetterPaths(grid(), "nine")._repr_html_())
-        yield page
-        browser.close()
-        assert not wrong
+def page(browser):
+    page = browser.new_page(viewport={"width": 360, "height": 700}, has_touch=True)
+    wrong = []
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    head = '<meta name="viewport" content="width=device-width">'
+    page.set_content(head + LetterPaths(grid(), "nine")._repr_html_())
+    yield page
+    page.close()
+    assert not wrong
 
 
 def told(page):
