@@ -129,9 +129,7 @@ class One:
             if self.state() != code and not options.trial:
                 return f"not recorded: {CHANGED}"
             if not (options.trial or options.loaded) and (why := _disturbed(pieces[-1], self.threads)):
-                for path in set(_results(folder)).difference(begun):
-                    remove(path)
-                write_json(folder / PIECES, pieces[:-1])
+                _forget(folder, begun, pieces[:-1])
                 return f"not recorded: {why}; what was measured before this piece is kept"
             if status == 0 and receipt and _seconds(folder) <= MOST_SECONDS:
                 break
@@ -186,6 +184,13 @@ class One:
 def _results(folder: Path) -> list[Path]:
     """The files of what has been made or scored."""
     return [path for path in folder.glob("*.json") if path.name != PIECES]
+
+
+def _forget(folder: Path, begun: list[Path], pieces: list[dict]) -> None:
+    """None; what the last piece measured is gone: results are those of its begin, conditions those before it."""
+    for path in set(_results(folder)).difference(begun):
+        remove(path)
+    write_json(folder / PIECES, pieces)
 
 
 def _seconds(folder: Path) -> float:
