@@ -1,4 +1,3 @@
-"""Gates on what chapters and pages say: `notebooks` (outputs, first cells, length, tags), `cards` (schema, exercises),
-`teaching` (a reader's time), `figures` (alt texts), `numbers` (typed measurements), `results` (typed comparisons),
-`words` (spelling, style).
+"""Gates on what chapters and pages say: `notebooks` (outputs, first cells, length, tags, a reader's time), `cards`
+(schema, exercises), `figures` (alt texts), `said` (typed measurements and comparisons), `words` (spelling, style).
 """

@@ -5,33 +5,28 @@ import re
 from collections.abc import Iterator
 
 from ...repository import Chapter, Repository, read_notebook
-from .. import Problem, gate, markdown
-from ..python import argument, calls, dotted_name, literal_text, parse
+from .. import Problem, cells, gate, markdown
+from ..python import argument, calls, literal_text, parse
 
 SHORTEST, SHORTEST_IMAGE = 20, 12
-EMPTY_PHRASES = re.compile(
-    r"^(a |an |the )?(figure|plot|chart|image|picture|graph|alt( text)?)\b.{0,16}$", re.IGNORECASE
-)
-MAKERS = ("figure", "subplots", "gcf", "plot.figure", "plt.figure", "plt.subplots", "plt.gcf")
+EMPTY_PHRASES = re.compile(r"^(a |an |the )?(figure|plot|chart|image|picture|graph|alt( text)?)\b.{0,16}$", re.I)
+MAKERS = ("figure", "subplots", "gcf")
 
 
-@gate(
-    "alt",
-    "every figure and image has alt text that states the finding",
-    why="a reader who cannot see the figure gets the finding all the same",
-    mend='show figures with plot.show(fig, alt="what the reader sees in it, in a sentence")',
-)
+@gate
 def alt(repository: Repository) -> Iterator[Problem]:
-    """Figures shown without words, in sources, executed copies and pages."""
-    for chapter in repository.chapters:
-        where = repository.relative(chapter.notebook)
-        for index, cell in enumerate(chapter.cells):
-            found = _code(cell.source) if cell.cell_type == "code" else _markdown(cell.source)
-            yield from (Problem(where, what, index) for what in found)
-        if chapter.executed.exists():
-            yield from _executed(repository, chapter)
+    """Every figure and image has alt text that states the finding.
+
+    Why: a reader who cannot see the figure gets the finding all the same.
+    Mend: show figures with plot.show(fig, alt="what the reader sees in it, in a sentence").
+    """
+    for chapter, index, cell in cells(repository):
+        found = _code(cell.source) if cell.cell_type == "code" else _markdown(cell.source)
+        yield from (Problem(chapter.notebook, what, index) for what in found)
+    for chapter in [chapter for chapter in repository.chapters if chapter.executed.exists()]:
+        yield from _executed(chapter)
     for page in repository.pages:
-        yield from (Problem(repository.relative(page), what) for what in _markdown(page.read_text(encoding="utf-8")))
+        yield from (Problem(page, what) for what in _markdown(page.read_text(encoding="utf-8")))
 
 
 def trivial(text: str | None, shortest: int = SHORTEST) -> bool:
@@ -43,32 +38,28 @@ def trivial(text: str | None, shortest: int = SHORTEST) -> bool:
 def _code(source: str) -> Iterator[str]:
     tree = parse(source)
     for name, call in calls(tree, "show"):
+        text = literal_text(argument(call, 1, "alt"))
         if name in ("plt.show", "pyplot.show", "matplotlib.pyplot.show", "fig.show", "figure.show"):
             yield f"`{name}()` shows a figure without words; only plot.show(fig, alt=…) is allowed"
-        elif name == "plot.show":
-            words = argument(call, 1, "alt")
-            text = literal_text(words)
-            if text is None:
-                yield "plot.show needs alt= as a literal text or f-string, so that a reviewer reads it in its place"
-            elif trivial(text):
-                yield f"alt={text!r}: at least {SHORTEST} letters that state the finding are needed"
+        elif name == "plot.show" and text is None:
+            yield "plot.show needs alt= as a literal text or f-string, so that a reviewer reads it in its place"
+        elif name == "plot.show" and trivial(text):
+            yield f"alt={text!r}: at least {SHORTEST} letters that state the finding are needed"
     for name, _ in calls(tree, "savefig"):
         yield f"`{name}` writes a figure past plot.show; only plot.show(fig, alt=…) is allowed"
-    figures = _figure_names(tree)
+    figures = {"fig", *_figure_names(tree)}
     for _, call in calls(tree, "display"):
-        if any(isinstance(node, ast.Name) and (node.id in figures or node.id == "fig") for node in call.args):
+        if any(isinstance(node, ast.Name) and node.id in figures for node in call.args):
             yield "display(fig) shows a figure without words; only plot.show(fig, alt=…) is allowed"
 
 
-def _figure_names(tree: ast.Module) -> set[str]:
-    """The names that this cell binds to a figure."""
-    found = set()
+def _figure_names(tree: ast.Module) -> Iterator[str]:
+    """The names that this cell binds to a figure: `fig = plt.figure()`, `fig, ax = plt.subplots()`."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and dotted_name(node.value.func) in MAKERS:
+        if isinstance(node, ast.Assign) and any(call is node.value for _, call in calls(node.value, *MAKERS)):
             first = node.targets[0]
-            first = first.elts[0] if isinstance(first, ast.Tuple) and first.elts else first
-            found |= {first.id} if isinstance(first, ast.Name) else set()
-    return found
+            first = first.elts[0] if isinstance(first, ast.Tuple) else first
+            yield getattr(first, "id", "")
 
 
 def _markdown(text: str) -> Iterator[str]:
@@ -77,19 +68,17 @@ def _markdown(text: str) -> Iterator[str]:
             yield f"line {line}: an image with the alt text {words!r}; {SHORTEST_IMAGE} letters or more are needed"
 
 
-def _executed(repository: Repository, chapter: Chapter) -> Iterator[Problem]:
-    where = repository.relative(chapter.executed)
-    for index, cell in enumerate(read_notebook(chapter.executed).cells):
-        for output in cell.get("outputs", []):
-            data = output.get("data", {})
-            page = str(data.get("text/html", ""))
-            pictures = [kind for kind in data if kind.startswith("image/")]
-            if pictures and "<img" not in page and "<svg" not in page:
-                yield Problem(where, f"a bare {pictures[0]} output has no alt text", index)
-            for tag in re.findall(r"<img\b[^>]*>", page + str(data.get("text/markdown", ""))):
-                words = re.search(r"\balt=\"([^\"]*)\"|\balt='([^']*)'", tag)
-                if trivial(words and (words.group(1) or words.group(2))):
-                    yield Problem(where, f"an <img> of the output has the alt text {words and words.group()!r}", index)
-            for tag in re.findall(r"<svg\b[^>]*>(?:\s*<title)?", page):
-                if "<title" not in tag and "aria-label" not in tag and "aria-hidden" not in tag:
-                    yield Problem(where, "an <svg> of the output has neither <title> nor aria-label", index)
+def _executed(chapter: Chapter) -> Iterator[Problem]:
+    numbered = enumerate(read_notebook(chapter.executed).cells)
+    for index, data in [(index, out.get("data", {})) for index, cell in numbered for out in cell.get("outputs", [])]:
+        page = str(data.get("text/html", ""))
+        pictures = [kind for kind in data if kind.startswith("image/")]
+        if pictures and "<img" not in page and "<svg" not in page:
+            yield Problem(chapter.executed, f"a bare {pictures[0]} output has no alt text", index)
+        for tag in re.findall(r"<img\b[^>]*>", page + str(data.get("text/markdown", ""))):
+            words = markdown.alt_of(tag)
+            if trivial(words):
+                yield Problem(chapter.executed, f"an <img> of the output has the alt text {words!r}", index)
+        for tag in re.findall(r"<svg\b[^>]*>(?:\s*<title)?", page):
+            if not re.search(r"<title|aria-label|aria-hidden", tag):
+                yield Problem(chapter.executed, "an <svg> of the output has neither <title> nor aria-label", index)

@@ -18,27 +18,26 @@ from .. import Problem, gate
 NOTEBOOK_SECONDS, TESTS_SECONDS = 60.0, 20.0
 SLACK = 1.15  # a machine has phases that a second's calibration before and after does not see
 UNEVEN = 1.3  # times between the calibration before and after
-MEND = (
-    "show a recorded study or race beside a shorter live run of the same code, or take smaller sizes; "
-    "`pytest --durations=30` names slow tests. If the machine was busy, run again: make run CHAPTERS=… FORCE=--force"
-)
 
 
-@gate(
-    "budgets",
-    f"a notebook takes {NOTEBOOK_SECONDS:.0f} s, a slice's tests {TESTS_SECONDS:.0f} s, on the machine of the unit",
-    why="thirty chapters have to fit into one build, and a reader's patience into one notebook",
-    mend=MEND,
-)
+@gate
 def budgets(repository: Repository) -> Iterator[Problem]:
-    """Notebooks at tier cpu, and tests of slices, that took longer than they may; 15 % of slack."""
-    untold: list[str] = []
-    for chapter in repository.chapters:
-        yield from _judged(repository, chapter, str(chapter), notebook_run(chapter), NOTEBOOK_SECONDS, untold)
+    """A notebook takes {NOTEBOOK_SECONDS:.0f} s, a slice's tests {TESTS_SECONDS:.0f} s, on the machine of the unit.
+
+    Why: thirty chapters have to fit into one build, and a reader's patience into one notebook.
+    Mend: show a recorded study or race beside a shorter live run of the same code, or take smaller sizes;
+    `pytest --durations=30` names slow tests. If the machine was busy, run again: make run CHAPTERS=… FORCE=--force.
+    """
+    runs = [(chapter, str(chapter), notebook_run(chapter), NOTEBOOK_SECONDS) for chapter in repository.chapters]
     for home, chapter in {chapter.home: chapter for chapter in repository.chapters}.items():
-        record = read_json(record_of(repository, home))
         name = f"tests of {chapter.part}/{chapter.folder}"
-        yield from _judged(repository, chapter, name, record, TESTS_SECONDS, untold)
+        runs.append((chapter, name, read_json(record_of(repository, home)), TESTS_SECONDS))
+    untold = []
+    for chapter, name, run, allowed in runs:
+        if run is None or slowness(run.get("calibration")) is None:
+            untold.append(name)
+        elif what := _too_slow(name, run, allowed):
+            yield Problem(chapter.notebook, f"{name}: {what}; allowed are {allowed:.0f} s and {SLACK - 1:.0%}")
     if untold and os.environ.get("REBUILT_CALIBRATED") == "1":
         yield Problem("_build", f"no calibrated run on this machine of {', '.join(untold)}")
     elif untold:
@@ -47,33 +46,24 @@ def budgets(repository: Repository) -> Iterator[Problem]:
 
 def notebook_run(chapter: Chapter) -> dict | None:
     """The newest receipt of the chapter's executed copy at tier cpu; None where it has not run here."""
-    record = read_json(chapter.run_record)
-    found = record.get("receipts", {}).values() if isinstance(record, dict) else ()
+    found = (read_json(chapter.run_record) or {}).get("receipts", {}).values()
     fitting = [content for content in found if content.get("tier") == "cpu" and content.get("seconds")]
     return max(fitting, key=lambda content: str(content.get("date")), default=None)
 
 
-def _judged(
-    repository: Repository, chapter: Chapter, name: str, run: object, allowed: float, untold: list[str]
-) -> Iterator[Problem]:
-    """The problem with one run, if it has one; its name goes to `untold` when nothing can be said."""
-    slow = slowness(run.get("calibration")) if isinstance(run, dict) else None
-    if slow is None:
-        untold.append(name)
-        return
-    seconds, told = run["seconds"], f"{run['seconds']:.0f} s"
+def _too_slow(name: str, run: dict, allowed: float) -> str:
+    """How long a run took that took too long; empty where it did not, and where that cannot be said, which is told."""
+    seconds, slow, told = run["seconds"], slowness(run["calibration"]), f"{run['seconds']:.0f} s"
     if disturbed := _disturbed(run):
         taken = run.get("processor_seconds")
         if taken is None:
             print(f"budgets: {name}: {disturbed}, and no processor time is known: not judged", flush=True)
-            return
+            return ""
         seconds, slow = taken / (run.get("threads") or 1), min(slownesses(run["calibration"]))
         print(f"budgets: {name}: {disturbed}, so not its {told} are judged but the processor's time", flush=True)
         told = f"{seconds:.0f} s of processor on each thread,"
-    if seconds / slow > allowed * SLACK:
-        measured = f"{told} where the calibration took {slow:.2f} of its unit"
-        what = f"{name}: {seconds / slow:.0f} s ({measured}); allowed are {allowed:.0f} s and {SLACK - 1:.0%}"
-        yield Problem(repository.relative(chapter.notebook), what)
+    measured = f"{seconds / slow:.0f} s ({told} where the calibration took {slow:.2f} of its unit)"
+    return measured if seconds / slow > allowed * SLACK else ""
 
 
 def _disturbed(run: dict) -> str:

@@ -1,0 +1,185 @@
+"""Gates on what is said of measurements: numbers are not typed, and no comparison stands without a check.
+
+What looks measured: a number with a unit of time below a minute, of throughput, of ratio or of share, and a score with
+decimals. Inputs (360 Hz, 421 samples, 30 minutes of ECG, 10 s of speech) do not. What is meant as an input all the same
+says so: `<!-- typed: reason -->` at the end of its line, or of its paragraph.
+
+A comparison in the indicative ("ours is faster", "the FFT wins") is a result. It stands beside a check (`check.that`,
+`check.close`) in the code cell before or after it, or a cell writes it from its values (`show.md`). What is known
+without a run, by counting or from a source, says so: `<!-- known: reason -->` in its paragraph.
+"""
+
+import re
+from collections.abc import Iterator
+
+from ...repository import Chapter, Repository
+from .. import Problem, cells, gate, markdown
+from ..python import argument, calls, literal_text, parse
+
+NUMBER = r"(?<![\w.,#/=])[~≈]?\d+(?:[.,]\d+)*(?:\s?[–-]\s?\d+(?:[.,]\d+)*)?(?:e[+-]?\d+)?"
+WORD = r"\b(?:two|three|four|five|six|seven|eight|nine|ten|twelve|twenty|thirty|fifty|(?:a )?hundred|(?:a )?thousand)"
+SIZE = r"(?:\s?(?:thousand|million|billion|trillion))?"
+GAP = r"[\s\u00a0\u202f]?"
+INPUTS = r"ECG|EEG|audio|speech|sound|music|signal|video|data|recordings?|stream|silence|samples|film|history"
+INPUT_NOUNS = r"windows?|clips?|segments?|excerpts?|frames?|hops?|recordings?|strips?|streams?"
+TIME_INPUT = rf"(?!\s+of\s+(?:an? |the |its |each )?(?:{INPUTS})\b)(?!\s+(?:{INPUT_NOUNS})\b)"
+SECONDS = r"(?:ns|µs|μs|us|ms|s|secs?|(?:milli|micro|nano)?seconds?)\b"
+PER_SECOND = r"(?:/\s?s\b|/\s?second\b|\s?(?:per|a|each|every)\ssecond\b|\s?s⁻¹)"
+INPUT_RATES = r"(?:samples?|frames?|beats?|cycles?|points?|hops?|times|degrees?|revolutions?)\b"
+FASTER = r"(?:faster|slower|quicker|as fast|as slow|as quick|the speed|the throughput|less time|more time)"
+SCORES = r"(?:precision|recall|accuracy|F1|AUC|WER|CER|PSNR|BLEU|RMSE|word error rate|error rate|speed-?up)"
+NOT_SHARES = r"(?!\s?(?:confidence|quantile|percentile|interval|overlap))"
+
+MEASURED = {
+    "a time": re.compile(rf"(?!(?:1[5-9]|20)\d0s\b){NUMBER}{SIZE}{GAP}{SECONDS}{TIME_INPUT}"),
+    "a throughput": re.compile(
+        rf"{NUMBER}{SIZE}{GAP}(?:[kMGTPE]i?)?(?:B|[Bb]ytes?|bits?|FLOPS?|FLOPs?|OPS?){GAP}(?:{PER_SECOND}|ps\b)"
+        rf"|{NUMBER}{GAP}[kMGTPE]?(?:FLOPS|flops)\b"
+    ),
+    "a rate": re.compile(
+        rf"{NUMBER}(?:{GAP}[kMG])?(?:\s(?:thousand|million|billion|trillion)\s[\w-]+|\s(?!{INPUT_RATES})[A-Za-z-]+"
+        rf"(?:\s(?!{INPUT_RATES})[a-z]+)?)\s?{PER_SECOND}|{NUMBER}{SIZE}{PER_SECOND}"
+    ),
+    "a ratio": re.compile(
+        rf"{NUMBER}{GAP}(?:×|x\b)(?!{GAP}\d)(?!\s?[A-Z]\b)|(?:{NUMBER}|{WORD})\s+times\s+{FASTER}"
+        rf"|\b(?:twice|thrice)\s+(?:as (?:fast|slow|quick)|the (?:speed|throughput))",
+        re.IGNORECASE,
+    ),
+    "a share": re.compile(rf"{NUMBER}{GAP}(?:%|percent\b|per cent\b){NOT_SHARES}"),
+    "a score": re.compile(
+        rf"\b{SCORES}\b(?:[ -](?:score|rate|of|is|was|reaches|at|about|around|near|to|=|:))*\s?[≈~=:]?\s?\d*\.\d+", re.I
+    ),
+}
+ESCAPE = re.compile(r"<!--\s*typed:\s*(.*?)\s*-->[ \t]*$", re.MULTILINE)
+SPLITS = re.compile(r"(?<=\S)\n<!--(?:[^\n]|\n(?!\n))*?-->(?:[ \t]*\n)?[ \t]*\S")
+QUOTED = re.compile(r"[\"“„]([^\"“”]+)[\"”]")
+MORE = r"(?:faster|slower|quicker|better|worse|cheaper|leaner|higher|lower|fewer|(?:more|less) accurate)"
+VERB = r"(?:is|are|was|were|comes?|came|runs?|ran|takes?|took|needs?|finds?|found|learns?|gets?|got|does|do|did|stays?)"
+RESULT = re.compile(
+    r"\b(?:wins|won|outperforms?|overtakes?|improves?|worsens?|halves|doubles)\b"
+    r"|\b(?:loses?|lost) (?:to|most|least|more|less)\b"
+    rf"|\bbeats? (?:the|a|an|one|every|all|both|it|its|them|ours|each)\b"
+    rf"|\b{VERB}\b(?:\s+[\w-]+){{0,3}}?\s+{MORE}\b",
+    re.IGNORECASE,
+)
+OPEN = re.compile(  # a question, a wish, a condition or a task says no result
+    r"\?\s*$|:\s*$|\b(?:if|may|might|can|could|would|should|must|need not|whether|which|once|unless|until)\b"
+    r"|\b(?:predict|ask|copy|draw|articles?)\b|[\"“]",
+    re.IGNORECASE,
+)
+SENTENCE = re.compile(r"(?<=[.!?:;])\s+(?=[A-Z0-9(*_])")
+KNOWN = re.compile(r"<!--\s*known:\s*(.{8,}?)\s*-->")
+
+
+@gate
+def numbers(repository: Repository) -> Iterator[Problem]:
+    """No measured number is typed outside a quoted claim.
+
+    Why: a typed number contradicts the output below it as soon as code or machine change.
+    Mend: show it from the run (show.md, receipts), quote the claim (> or the card's words in quotation marks), or say
+    why it is no measurement: <!-- typed: reason --> at the end of the line or paragraph.
+    """
+    quotes = {}
+    for chapter in repository.chapters:
+        claims = [claim for claim in chapter.card.get("claims") or () if isinstance(claim, dict)]
+        quotes[chapter] = [str(claim.get("quote", "")) for claim in claims]
+    for chapter, index, cell in cells(repository, "markdown", "code"):
+        for text in [cell.source] if cell.cell_type == "markdown" else _texts_in_code(cell.source):
+            yield from (Problem(chapter.notebook, what, index, line) for line, what in typed(text, quotes[chapter]))
+    for page in repository.pages:
+        found = typed(page.read_text(encoding="utf-8"), sum(quotes.values(), []))
+        yield from (Problem(page, what, line=line) for line, what in found)
+
+
+def _texts_in_code(source: str) -> Iterator[str]:
+    """The prose that a cell shows: alt texts, captions, Markdown."""
+    for name, call in calls(parse(source), "plot.show", "show.md", "md", "Markdown"):
+        for place in [(1, "alt"), (2, "caption")] if name == "plot.show" else [(0, "template")]:
+            yield literal_text(argument(call, *place)) or ""
+
+
+def typed(text: str, quotes: list[str]) -> list[tuple[int, str]]:
+    """(line, what is wrong) of each typed number in the text that is neither quoted nor explained."""
+    excused, problems = _excused(text)
+    split = "a comment that begins a line splits its paragraph in two; let it stand behind its sentence"
+    problems += [(text.count("\n", 0, match.start()) + 2, split) for match in SPLITS.finditer(text)]
+    for first, words in markdown.prose(text):
+        plain = _without_quotes(words, quotes)
+        for what, pattern in MEASURED.items():
+            for match in pattern.finditer(plain):
+                line = first + plain.count("\n", 0, match.start())
+                if line not in excused:
+                    problems.append((line, f"“{' '.join(match.group().split())}” looks like {what} that was measured"))
+    return sorted(set(problems))
+
+
+def _without_quotes(plain: str, quotes: list[str]) -> str:
+    """The text with the words of a claim blanked where they stand in quotation marks."""
+    known = [_letters(quote) for quote in quotes]
+
+    def blanked(match: re.Match) -> str:
+        said = _letters(match[1])
+        return re.sub(r"[^\n]", " ", match[0]) if said and any(said in quote for quote in known) else match[0]
+
+    return QUOTED.sub(blanked, plain)
+
+
+def _letters(text: str) -> str:
+    return " ".join(re.findall(r"\w+", text.lower()))
+
+
+def _excused(text: str) -> tuple[set[int], list[tuple[int, str]]]:
+    """The lines that an escape covers, and the escapes that give no reason.
+
+    An escape covers its line; at the end of a paragraph or list item it covers all of it. A table row is a line.
+    """
+    rows = text.split("\n")
+    excused, problems = set(), []
+    for match in ESCAPE.finditer(text):
+        line = text.count("\n", 0, match.end()) + 1
+        if len(match.group(1)) < 8:
+            problems.append((line, "an escape without a reason: <!-- typed: why this is no measurement -->"))
+        excused |= {line, text.count("\n", 0, match.start()) + 1}
+        last = line >= len(rows) or not rows[line].strip() or _starts_block(rows[line])
+        while last and line > 1 and rows[line - 2].strip() and not _starts_block(rows[line - 1]):
+            line -= 1
+            excused.add(line)
+    return excused, problems
+
+
+def _starts_block(row: str) -> bool:
+    return bool(re.match(r"\s*([-*+|:>#]|\d+[.)])", row))
+
+
+@gate
+def results(repository: Repository) -> Iterator[Problem]:
+    """A sentence that compares results stands beside a check or is written by a cell.
+
+    Why: a typed comparison stays when the numbers above it turn, and then the page says what did not happen.
+    Mend: check it in the cell beside it (check.that), write it from the values (show.md), or say why no run decides
+    it: <!-- known: reason --> in its paragraph.
+    """
+    for chapter, index, cell in cells(repository, "markdown"):
+        if not cell.metadata.get("exercise") and not _checked(chapter, index):
+            for line, sentence in told(cell.source):
+                what = f"“{sentence[:90]}” tells a result that no check beside it holds"
+                yield Problem(chapter.notebook, what, index, line)
+
+
+def told(text: str) -> list[tuple[int, str]]:
+    """(line, sentence) of each comparison of results that gives no reason of its own."""
+    excused = {text.count("\n", 0, found.start()) + 1 for found in KNOWN.finditer(text)}
+    found = []
+    for line, words in markdown.prose(text):
+        if not excused & {*range(line, line + words.count("\n") + 1)}:
+            sentences = SENTENCE.split(" ".join(words.split()))
+            found += [(line, one) for one in sentences if RESULT.search(one) and not OPEN.search(one)]
+    return found
+
+
+def _checked(chapter: Chapter, index: int) -> bool:
+    """Whether the nearest code cell before or after this Markdown cell checks something."""
+    code = [(number, cell.source) for number, cell in enumerate(chapter.cells) if cell.cell_type == "code"]
+    beside = [source for number, source in code if number < index][-1:]
+    beside += [source for number, source in code if number > index][:1]
+    return any(calls(parse(source), "check.that", "check.close") for source in beside)
