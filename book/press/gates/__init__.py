@@ -1,33 +1,34 @@
 """The gates: what has to be true of the repository before anything is published.
 
-A gate is a function from the repository to the problems that it sees. Its name is the gate's, and its docstring says
-the rule, `Why:` it holds and how to `Mend:` a breach, with the numbers of its module in braces.
+A gate is a function from the repository to its problems: tuples of a path, what is wrong and what is allowed, and where
+they are known the cell and the line. Its name is the gate's, its docstring the rule, with the numbers of its module in
+braces; `rules.yml` says why it is, and how to mend a breach.
 
 They lie in two rooms: `chapters` (what chapters and pages say) and `house` (what they stand on). `markdown` and
 `python` read texts for all of them.
 """
 
 import importlib
-import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
+
+import yaml
 
 from ..errors import PressError
 from ..repository import Chapter, Repository
 
-MODULES = [f"{__name__}.chapters.{name}" for name in ("notebooks", "cards", "figures", "said")]
-MODULES += [f"{__name__}.house.{name}" for name in ("registry", "links", "code", "versions", "budgets", "recorded")]
-MODULES += [f"{__name__}.chapters.words"]  # the slow ones last
-RULE = re.compile(r"(.*?)\. Why: (.*?)\. Mend: (.*)\.")
+MODULES = [f"chapters.{name}" for name in ("notebooks", "cards", "figures", "said", "words")]
+MODULES += [f"house.{name}" for name in ("registry", "links", "code", "versions", "budgets", "recorded")]
+REASONS = yaml.safe_load(Path(__file__).with_name("rules.yml").read_text(encoding="utf-8"))
 OF_THE_HOUSE = {"release"}  # say nothing of one chapter
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One finding: the file or folder, the cell or line in it, and what is wrong and what is allowed."""
+    """One finding: the path below the root, what is wrong and what is allowed, the cell or line in it."""
 
-    where: Path | str  # a gate may give any path; what comes out of `Gate.problems` lies below the root
+    where: str
     what: str
     cell: int | None = None
     line: int | None = None
@@ -46,32 +47,32 @@ class Gate:
     title: str
     why: str
     mend: str
-    find: Callable[[Repository], Iterable[Problem]]
+    find: Callable[[Repository], Iterable[tuple]]
 
     def problems(self, repository: Repository) -> list[Problem]:
         """What the gate finds; a file that cannot be read is a finding, too, in no place."""
         try:
-            found = list(self.find(repository))
+            found = [(repository.root / where, *rest) for where, *rest in self.find(repository)]
         except PressError as error:
             return [Problem("", str(error))]
-        return [replace(one, where=repository.relative(repository.root / one.where)) for one in found]
+        return [Problem(repository.relative(where), *rest) for where, *rest in found]
 
 
 GATES: dict[str, Gate] = {}
 
 
-def gate(find: Callable[[Repository], Iterable[Problem]]) -> Callable:
+def gate(find: Callable[[Repository], Iterable[tuple]]) -> Callable:
     """Decorator: make the function the gate of its name."""
-    words = " ".join(find.__doc__.format_map(find.__globals__).split())
-    GATES[find.__name__] = Gate(find.__name__, *RULE.fullmatch(words).groups(), find)
+    title = find.__doc__.strip().removesuffix(".").format_map(find.__globals__)
+    GATES[find.__name__] = Gate(find.__name__, title, **REASONS[find.__name__], find=find)
     return find
 
 
 def load() -> dict[str, Gate]:
-    """All gates by name, in the order of the modules."""
+    """All gates by name, in the order of `rules.yml`."""
     for module in MODULES:
-        importlib.import_module(module)
-    return dict(sorted(GATES.items(), key=lambda item: MODULES.index(item[1].find.__module__)))
+        importlib.import_module(f"{__name__}.{module}")
+    return {name: GATES[name] for name in REASONS}
 
 
 def cells(repository: Repository, *kinds: str) -> Iterator[tuple[Chapter, int, dict]]:

@@ -11,9 +11,8 @@ from rehearsal.predict import CARDS, Card, Prediction, predict
 from ..errors import PressError
 from ..files import read_json
 from ..repository import Chapter
-from .counting import CHECKED, SENTENCES, code_of, impossible, path_of, source_of
+from .counting import SENTENCES, code_of, impossible, path_of, source_of
 
-SUMS = ("operations", "bytes_moved", "flops", "bytes_up", "bytes_down", "copies", "syncs", "peak_bytes")
 KEYS = {"schema", "notebook", "source", "code", "sizes", "parts", "metrics", *SENTENCES}
 SHOWN = "gpu"  # the tier of a page's table: one card with 16 GB
 SECONDS_IN = {"s": 1.0, "ms": 1e3, "µs": 1e6, "min": 1 / 60, "h": 1 / 3600}  # units of a time on a card of a chapter
@@ -97,19 +96,6 @@ def read(chapter: Chapter) -> Kept | None:
     if not isinstance(content, dict) or content.keys() != KEYS or content["notebook"] != chapter.stem:
         raise PressError(f"{path.relative_to(chapter.root)} is none of `make predict`; make it anew")
     return Kept(chapter, content)
-
-
-def differences(before: dict, now: dict) -> list[str]:
-    """Where the counts at the checked sizes are others than those kept: "ours: operations 141, kept 139"."""
-    found = []
-    for name in dict.fromkeys([*before["parts"], *now["parts"]]):
-        old, new = (content["parts"].get(name, {}).get("tiers", {}).get(CHECKED) for content in (before, now))
-        if not old or not new:
-            found.append(f"{name}: counted {'before' if old else 'now'} alone")
-            continue
-        told = [f"{key} {new[key]:,}, kept {old[key]:,}" for key in SUMS if old[key] != new[key]]
-        found += [f"{name}: {'; '.join(told)}"] if told else []
-    return found
 
 
 def problems(found: Kept) -> Iterator[str]:

@@ -11,7 +11,7 @@ import jsonschema
 import yaml
 
 from ...repository import Chapter, Repository, read_yaml, tags
-from .. import Problem, gate, markdown
+from .. import gate, markdown
 from ..python import FUNCTIONS, parse, trees
 
 SCHEMA = Path(__file__).resolve().parents[1] / "card.schema.json"
@@ -26,28 +26,24 @@ def validator() -> jsonschema.Draft202012Validator:
 
 
 @gate
-def card(repository: Repository) -> Iterator[Problem]:
-    """Cards are valid and agree with notebook, registry and references.
-
-    Why: claims, run-sheets, bundles and pages are made from the card alone.
-    Mend: correct the card, or the notebook where the card is right.
-    """
+def card(repository: Repository) -> Iterator[tuple]:
+    """Cards are valid and agree with notebook, registry and references."""
     for path in sorted((repository.root / "notebooks").glob("*/*/*.yml")):
         if not path.with_suffix(".ipynb").exists():
-            yield Problem(path, "a card without its notebook of the same name")
+            yield path, "a card without its notebook of the same name"
     for chapter in repository.chapters:
         where = chapter.card_path
         if not where.exists():
-            yield Problem(where, "is missing; every notebook has a card of its name beside it")
+            yield where, "is missing; every notebook has a card of its name beside it"
             continue
         content = read_yaml(where)
-        yield from (Problem(where, what, line=line) for line, what in odd_numbers(where))
+        yield from ((where, what, None, line) for line, what in odd_numbers(where))
         errors = sorted(validator().iter_errors(content), key=lambda error: list(map(str, error.absolute_path)))
         for error in errors:
             place = ".".join(map(str, error.absolute_path)) or "the card"
-            yield Problem(where, f"{place}: {error.message}")
+            yield where, f"{place}: {error.message}"
         if not errors:
-            yield from (Problem(where, what) for what in _disagreements(repository, chapter))
+            yield from ((where, what) for what in _disagreements(repository, chapter))
             yield from _exercises(chapter)
 
 
@@ -104,7 +100,7 @@ def _recorded(tree: ast.Module) -> tuple[set[str], list[re.Pattern]]:
     return texts, patterns
 
 
-def _exercises(chapter: Chapter) -> Iterator[Problem]:
+def _exercises(chapter: Chapter) -> Iterator[tuple]:
     listed = {exercise["id"]: exercise for exercise in chapter.card["exercises"]}
     count = {(name, role): 0 for name in listed for role in ROLES}
     for index, cell in enumerate(chapter.cells):
@@ -112,17 +108,17 @@ def _exercises(chapter: Chapter) -> Iterator[Problem]:
         if (roles or about) and (len(roles) != 1 or about.get("id") not in listed):
             known = ", ".join(listed) or "none"
             what = f"needs one tag of {', '.join(ROLES)} and an exercise id of the card ({known})"
-            yield Problem(chapter.notebook, what, index)
+            yield chapter.notebook, what, index
         elif roles:
             count[about["id"], roles[0]] += 1
             for what in _exercise_cell(roles[0], about, listed[about["id"]], cell):
-                yield Problem(chapter.notebook, what, index)
+                yield chapter.notebook, what, index
     for (name, role), number in count.items():
         low, high = ROLES[role]
         if not low <= number <= high:
             allowed = str(low) if low == high else f"at least {low}"
             what = f"exercise {name} has {number} cells tagged `{role}`; {allowed} must be there"
-            yield Problem(chapter.notebook, what)
+            yield chapter.notebook, what
 
 
 def _exercise_cell(role: str, about: dict, listed: dict, cell) -> Iterator[str]:

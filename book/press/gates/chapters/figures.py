@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 
 from ...repository import Chapter, Repository, read_notebook
-from .. import Problem, cells, gate, markdown
+from .. import cells, gate, markdown
 from ..python import argument, calls, literal_text, parse
 
 SHORTEST, SHORTEST_IMAGE = 20, 12
@@ -14,19 +14,15 @@ MAKERS = ("figure", "subplots", "gcf")
 
 
 @gate
-def alt(repository: Repository) -> Iterator[Problem]:
-    """Every figure and image has alt text that states the finding.
-
-    Why: a reader who cannot see the figure gets the finding all the same.
-    Mend: show figures with plot.show(fig, alt="what the reader sees in it, in a sentence").
-    """
+def alt(repository: Repository) -> Iterator[tuple]:
+    """Every figure and image has alt text that states the finding."""
     for chapter, index, cell in cells(repository):
         found = _code(cell.source) if cell.cell_type == "code" else _markdown(cell.source)
-        yield from (Problem(chapter.notebook, what, index) for what in found)
+        yield from ((chapter.notebook, what, index) for what in found)
     for chapter in [chapter for chapter in repository.chapters if chapter.executed.exists()]:
         yield from _executed(chapter)
     for page in repository.pages:
-        yield from (Problem(page, what) for what in _markdown(page.read_text(encoding="utf-8")))
+        yield from ((page, what) for what in _markdown(page.read_text(encoding="utf-8")))
 
 
 def trivial(text: str | None, shortest: int = SHORTEST) -> bool:
@@ -68,17 +64,17 @@ def _markdown(text: str) -> Iterator[str]:
             yield f"line {line}: an image with the alt text {words!r}; {SHORTEST_IMAGE} letters or more are needed"
 
 
-def _executed(chapter: Chapter) -> Iterator[Problem]:
+def _executed(chapter: Chapter) -> Iterator[tuple]:
     numbered = enumerate(read_notebook(chapter.executed).cells)
     for index, data in [(index, out.get("data", {})) for index, cell in numbered for out in cell.get("outputs", [])]:
         page = str(data.get("text/html", ""))
         pictures = [kind for kind in data if kind.startswith("image/")]
         if pictures and "<img" not in page and "<svg" not in page:
-            yield Problem(chapter.executed, f"a bare {pictures[0]} output has no alt text", index)
+            yield chapter.executed, f"a bare {pictures[0]} output has no alt text", index
         for tag in re.findall(r"<img\b[^>]*>", page + str(data.get("text/markdown", ""))):
             words = markdown.alt_of(tag)
             if trivial(words):
-                yield Problem(chapter.executed, f"an <img> of the output has the alt text {words!r}", index)
+                yield chapter.executed, f"an <img> of the output has the alt text {words!r}", index
         for tag in re.findall(r"<svg\b[^>]*>(?:\s*<title)?", page):
             if not re.search(r"<title|aria-label|aria-hidden", tag):
-                yield Problem(chapter.executed, "an <svg> of the output has neither <title> nor aria-label", index)
+                yield chapter.executed, "an <svg> of the output has neither <title> nor aria-label", index

@@ -3,6 +3,7 @@
 import ast
 import re
 import statistics
+from collections import defaultdict
 from collections.abc import Iterator
 
 import nbformat
@@ -12,7 +13,7 @@ from ...files import write_text
 from ...repository import Chapter, Repository, read_notebook
 from ...repository import tags as tags_of
 from ...teach.length import of as length_of
-from .. import Problem, cells, gate
+from .. import cells, gate
 from ..python import definitions, parse, parse_file
 
 LONGEST, MEDIAN = 30, 8  # lines of a code cell
@@ -25,29 +26,20 @@ NO_NOTE = {"", "Exercises", "Further reading"}  # sections without an instructor
 
 
 @gate
-def outputs(repository: Repository) -> Iterator[Problem]:
-    """Notebooks carry no outputs and no execution counts.
-
-    Why: an output in git is a measurement that nobody can trace, and it makes every diff unreadable.
-    Mend: `.venv/bin/python book/press check --fix` empties them.
-    """
+def outputs(repository: Repository) -> Iterator[tuple]:
+    """Notebooks carry no outputs and no execution counts."""
     for chapter, index, cell in cells(repository):
         held = [name for name in ("outputs", "execution_count") if cell.get(name)]
         held += [name for name in ("execution", "papermill") if name in cell.metadata]
         if held:
-            yield Problem(chapter.notebook, f"holds {' and '.join(held)}; none is allowed", index)
+            yield chapter.notebook, f"holds {' and '.join(held)}; none is allowed", index
 
 
 @gate
-def opening(repository: Repository) -> Iterator[Problem]:
-    """Notebooks start with the standard opening, setup and parameters cells.
-
-    Why: the setup cell must be the tested one, and papermill needs the parameters cell to choose a tier.
-    Mend: `.venv/bin/python book/press check --fix` rewrites the setup cell and the kernel; the rest is yours.
-    """
+def opening(repository: Repository) -> Iterator[tuple]:
+    """Notebooks start with the standard opening, setup and parameters cells."""
     for chapter in repository.chapters:
-        for index, what in _opening(repository, chapter):
-            yield Problem(chapter.notebook, what, index)
+        yield from ((chapter.notebook, what, index) for index, what in _opening(repository, chapter))
 
 
 def _opening(repository: Repository, chapter: Chapter) -> Iterator[tuple[int | None, str]]:
@@ -72,60 +64,46 @@ def _opening(repository: Repository, chapter: Chapter) -> Iterator[tuple[int | N
 
 
 @gate
-def length(repository: Repository) -> Iterator[Problem]:
-    """Code cells have at most {LONGEST} lines, {MEDIAN} in the median.
-
-    Why: one idea a cell: a long cell belongs into the slice, where it is tested.
-    Mend: split the cell at its ideas, or move its code into the slice and show it with `show.source`.
-    """
-    for chapter in repository.chapters:
-        own = {index: cell for index, cell in enumerate(chapter.cells) if cell.cell_type == "code"}
-        counts = {index: len(cell.source.splitlines()) for index, cell in own.items() if "setup" not in tags_of(cell)}
-        for index, lines in counts.items():
+def length(repository: Repository) -> Iterator[tuple]:
+    """Code cells have at most {LONGEST} lines, {MEDIAN} in the median."""
+    counts = defaultdict(list)
+    for chapter, index, cell in cells(repository, "code"):
+        if "setup" not in tags_of(cell):
+            counts[chapter.notebook].append(lines := len(cell.source.splitlines()))
             if lines > LONGEST:
-                yield Problem(chapter.notebook, f"{lines} lines; at most {LONGEST} are allowed", index)
-        middle = statistics.median(counts.values() or [0])
-        if middle > MEDIAN:
-            what = f"the median code cell has {middle:g} lines; at most {MEDIAN} are allowed"
-            yield Problem(chapter.notebook, what)
+                yield chapter.notebook, f"{lines} lines; at most {LONGEST} are allowed", index
+    for path, lengths in counts.items():
+        if (middle := statistics.median(lengths)) > MEDIAN:
+            yield path, f"the median code cell has {middle:g} lines; at most {MEDIAN} are allowed"
 
 
 @gate
-def redefinition(repository: Repository) -> Iterator[Problem]:
-    """No cell defines again what the slice defines.
-
-    Why: the slice's function is the tested one; a copy in a cell drifts away from it.
-    Mend: import it from the slice, or name the reader's naive version differently.
-    """
+def redefinition(repository: Repository) -> Iterator[tuple]:
+    """No cell defines again what the slice defines."""
     for chapter, index, cell in cells(repository, "code"):
         own = definitions(parse(cell.source))
         for path in chapter.modules() if own else []:
             for name in sorted(own & definitions(parse_file(path))):
-                yield Problem(chapter.notebook, f"defines `{name}`, which {path.name} defines and tests", index)
+                yield chapter.notebook, f"defines `{name}`, which {path.name} defines and tests", index
 
 
 @gate
-def tags(repository: Repository) -> Iterator[Problem]:
-    """Cells carry tags that mean something, and every section can be taught.
-
-    Why: a tag with a slip in it does nothing, in silence; slides and run-sheets are made from tags.
-    Mend: CONTRIBUTING.md lists the tags; each chapter has `talk` and `slide` cells, each section an `instructor` cell.
-    """
+def tags(repository: Repository) -> Iterator[tuple]:
+    """Cells carry tags that mean something, and every section can be taught."""
     for chapter, index, cell in cells(repository):
         for tag in tags_of(cell):
             if tag not in TAGS:
-                what = f"tag `{tag}` means nothing; allowed are {', '.join(sorted(TAGS))}"
-                yield Problem(chapter.notebook, what, index)
+                yield chapter.notebook, f"tag `{tag}` means nothing; allowed are {', '.join(sorted(TAGS))}", index
             elif cell.cell_type != TAGS[tag]:
-                yield Problem(chapter.notebook, f"tag `{tag}` is for {TAGS[tag]} cells, not {cell.cell_type}", index)
+                yield chapter.notebook, f"tag `{tag}` is for {TAGS[tag]} cells, not {cell.cell_type}", index
     for chapter in repository.chapters:
         yield from _teachable(chapter)
 
 
-def _teachable(chapter: Chapter) -> Iterator[Problem]:
+def _teachable(chapter: Chapter) -> Iterator[tuple]:
     for tag in ("talk", "slide"):
         if not any(tag in tags_of(cell) for cell in chapter.cells):
-            yield Problem(chapter.notebook, f"no cell is tagged `{tag}`: the slides of a workshop would be empty")
+            yield chapter.notebook, f"no cell is tagged `{tag}`: the slides of a workshop would be empty"
     heading, places, noted = "", {}, set(NO_NOTE)
     for index, cell in enumerate(chapter.cells):
         if cell.cell_type == "markdown" and "talk" not in tags_of(cell):
@@ -134,22 +112,18 @@ def _teachable(chapter: Chapter) -> Iterator[Problem]:
         noted |= {heading} if "instructor" in tags_of(cell) else set()
     for title in [title for title in places if title not in noted]:
         what = f"section {title!r} has no `instructor` cell: what to ask, what goes wrong, what to skip"
-        yield Problem(chapter.notebook, what, places[title])
+        yield chapter.notebook, what, places[title]
 
 
 @gate
-def teaching(repository: Repository) -> Iterator[Problem]:
-    """A page has {MOST_WORDS:,} words and a core path of {MOST_MINUTES} minutes at most.
-
-    Why: a reader who cannot finish in an evening does not begin.
-    Mend: shorten it, mark sections with `further: true` in the card, or say there under `length:` why it is long.
-    """
+def teaching(repository: Repository) -> Iterator[tuple]:
+    """A page has {MOST_WORDS:,} words and a core path of {MOST_MINUTES} minutes at most."""
     for chapter in [chapter for chapter in repository.chapters if not chapter.card.get("length")]:
         own = length_of(chapter)
         if own.words > MOST_WORDS:
-            yield Problem(chapter.notebook, f"{own.words:,} words; allowed are {MOST_WORDS:,}")
+            yield chapter.notebook, f"{own.words:,} words; allowed are {MOST_WORDS:,}"
         if own.core > MOST_MINUTES:
-            yield Problem(chapter.notebook, f"a core path of {own.core} minutes; allowed are {MOST_MINUTES}")
+            yield chapter.notebook, f"a core path of {own.core} minutes; allowed are {MOST_MINUTES}"
 
 
 def fix(repository: Repository) -> list[str]:

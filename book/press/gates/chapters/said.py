@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 
 from ...repository import Chapter, Repository
-from .. import Problem, cells, gate, markdown
+from .. import cells, gate, markdown
 from ..python import argument, calls, literal_text, parse
 
 NUMBER = r"(?<![\w.,#/=])[~≈]?\d+(?:[.,]\d+)*(?:\s?[–-]\s?\d+(?:[.,]\d+)*)?(?:e[+-]?\d+)?"
@@ -72,23 +72,18 @@ KNOWN = re.compile(r"<!--\s*known:\s*(.{8,}?)\s*-->")
 
 
 @gate
-def numbers(repository: Repository) -> Iterator[Problem]:
-    """No measured number is typed outside a quoted claim.
-
-    Why: a typed number contradicts the output below it as soon as code or machine change.
-    Mend: show it from the run (show.md, receipts), quote the claim (> or the card's words in quotation marks), or say
-    why it is no measurement: <!-- typed: reason --> at the end of the line or paragraph.
-    """
+def numbers(repository: Repository) -> Iterator[tuple]:
+    """No measured number is typed outside a quoted claim."""
     quotes = {}
     for chapter in repository.chapters:
         claims = [claim for claim in chapter.card.get("claims") or () if isinstance(claim, dict)]
         quotes[chapter] = [str(claim.get("quote", "")) for claim in claims]
     for chapter, index, cell in cells(repository, "markdown", "code"):
         for text in [cell.source] if cell.cell_type == "markdown" else _texts_in_code(cell.source):
-            yield from (Problem(chapter.notebook, what, index, line) for line, what in typed(text, quotes[chapter]))
+            yield from ((chapter.notebook, what, index, line) for line, what in typed(text, quotes[chapter]))
     for page in repository.pages:
         found = typed(page.read_text(encoding="utf-8"), sum(quotes.values(), []))
-        yield from (Problem(page, what, line=line) for line, what in found)
+        yield from ((page, what, None, line) for line, what in found)
 
 
 def _texts_in_code(source: str) -> Iterator[str]:
@@ -152,18 +147,13 @@ def _starts_block(row: str) -> bool:
 
 
 @gate
-def results(repository: Repository) -> Iterator[Problem]:
-    """A sentence that compares results stands beside a check or is written by a cell.
-
-    Why: a typed comparison stays when the numbers above it turn, and then the page says what did not happen.
-    Mend: check it in the cell beside it (check.that), write it from the values (show.md), or say why no run decides
-    it: <!-- known: reason --> in its paragraph.
-    """
+def results(repository: Repository) -> Iterator[tuple]:
+    """A sentence that compares results stands beside a check or is written by a cell."""
     for chapter, index, cell in cells(repository, "markdown"):
         if not cell.metadata.get("exercise") and not _checked(chapter, index):
             for line, sentence in told(cell.source):
                 what = f"“{sentence[:90]}” tells a result that no check beside it holds"
-                yield Problem(chapter.notebook, what, index, line)
+                yield chapter.notebook, what, index, line
 
 
 def told(text: str) -> list[tuple[int, str]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ...errors import PressError
 from ...repository import Repository
-from .. import Problem, cells, gate
+from .. import cells, gate
 
 WORDS = Path(__file__).resolve().parents[1] / "words.txt"
 SKIPPED = {"_build", "node_modules", "__pycache__", "mathjax"}
@@ -27,12 +27,8 @@ def texts(root: Path) -> list[Path]:
 
 
 @gate
-def spelling(repository: Repository) -> Iterator[Problem]:
-    """No word is misspelt.
-
-    Why: a typo in a lesson makes a reader doubt the rest.
-    Mend: correct it; a right word that codespell doubts goes into book/press/gates/words.txt.
-    """
+def spelling(repository: Repository) -> Iterator[tuple]:
+    """No word is misspelt."""
     sources = [(path, None, path.read_text(encoding="utf-8")) for path in texts(repository.root)]
     sources += [(chapter.notebook, index, cell.source) for chapter, index, cell in cells(repository)]
     rows = [(where, cell, line, row) for where, cell, text in sources for line, row in enumerate(text.split("\n"), 1)]
@@ -42,21 +38,17 @@ def spelling(repository: Repository) -> Iterator[Problem]:
         command = ("codespell_lib", "--ignore-words", str(WORDS), "--builtin", "clear,rare", str(whole))
         for number, word in _found(repository, r"^.*all\.txt:(\d+): (.*)$", *command):
             where, cell, line, _ = rows[int(number) - 1]
-            yield Problem(where, f"“{word}”", cell, line)
+            yield where, f"“{word}”", cell, line
 
 
 @gate
-def lint(repository: Repository) -> Iterator[Problem]:
-    """Ruff finds nothing in code, wherever it stands.
-
-    Why: one style everywhere; and an unused import or name is often a mistake.
-    Mend: `ruff check --fix` and `ruff format` in the repository's root do most of it.
-    """
+def lint(repository: Repository) -> Iterator[tuple]:
+    """Ruff finds nothing in code, wherever it stands."""
     place = r"^(.+?):(?:cell (\d+):)?(\d+):\d+: (.*)$"
     for command in (["check"], ["format", "--check"]):
         found = _found(repository, place, "ruff", *command, "--quiet", "--output-format=concise", ".")
         for where, cell, line, what in found:
-            yield Problem(where, what, int(cell) - 1 if cell else None, int(line))
+            yield where, what, int(cell) - 1 if cell else None, int(line)
 
 
 def _found(repository: Repository, pattern: str, module: str, *arguments: str) -> list[tuple[str, ...]]:

@@ -6,14 +6,14 @@ calibration, is told, and is a problem only where `REBUILT_CALIBRATED=1` says th
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from ...files import read_json
 from ...ledger import BUSY_CORES
 from ...repository import Chapter, Repository
 from ...run.calibration import slowness, slownesses
 from ...run.suite import record_of
-from .. import Problem, gate
+from .. import gate
 
 NOTEBOOK_SECONDS, TESTS_SECONDS = 60.0, 20.0
 SLACK = 1.15  # a machine has phases that a second's calibration before and after does not see
@@ -21,34 +21,37 @@ UNEVEN = 1.3  # times between the calibration before and after
 
 
 @gate
-def budgets(repository: Repository) -> Iterator[Problem]:
-    """A notebook takes {NOTEBOOK_SECONDS:.0f} s, a slice's tests {TESTS_SECONDS:.0f} s, on the machine of the unit.
-
-    Why: thirty chapters have to fit into one build, and a reader's patience into one notebook.
-    Mend: show a recorded study or race beside a shorter live run of the same code, or take smaller sizes;
-    `pytest --durations=30` names slow tests. If the machine was busy, run again: make run CHAPTERS=… FORCE=--force.
-    """
-    runs = [(chapter, str(chapter), notebook_run(chapter), NOTEBOOK_SECONDS) for chapter in repository.chapters]
-    for home, chapter in {chapter.home: chapter for chapter in repository.chapters}.items():
-        name = f"tests of {chapter.part}/{chapter.folder}"
-        runs.append((chapter, name, read_json(record_of(repository, home)), TESTS_SECONDS))
+def budgets(repository: Repository) -> Iterator[tuple]:
+    """A notebook takes {NOTEBOOK_SECONDS:.0f} s, a slice's tests {TESTS_SECONDS:.0f} s, on the machine of the unit."""
+    runs = {str(chapter): (chapter, newest(chapter, _at_cpu), NOTEBOOK_SECONDS) for chapter in repository.chapters}
+    for chapter in repository.chapters:
+        record = read_json(record_of(repository, chapter.home)) or {}
+        runs[f"tests of {chapter.part}/{chapter.folder}"] = (chapter, record, TESTS_SECONDS)
     untold = []
-    for chapter, name, run, allowed in runs:
-        if run is None or slowness(run.get("calibration")) is None:
+    for name, (chapter, run, allowed) in runs.items():
+        if slowness(run.get("calibration")) is None:
             untold.append(name)
         elif what := _too_slow(name, run, allowed):
-            yield Problem(chapter.notebook, f"{name}: {what}; allowed are {allowed:.0f} s and {SLACK - 1:.0%}")
+            yield chapter.notebook, f"{name}: {what}; allowed are {allowed:.0f} s and {SLACK - 1:.0%}"
     if untold and os.environ.get("REBUILT_CALIBRATED") == "1":
-        yield Problem("_build", f"no calibrated run on this machine of {', '.join(untold)}")
+        yield "_build", f"no calibrated run on this machine of {', '.join(untold)}"
     elif untold:
         print(f"budgets: no calibrated run on this machine of {len(untold)} notebooks and slices", flush=True)
 
 
-def notebook_run(chapter: Chapter) -> dict | None:
-    """The newest receipt of the chapter's executed copy at tier cpu; None where it has not run here."""
-    found = (read_json(chapter.run_record) or {}).get("receipts", {}).values()
-    fitting = [content for content in found if content.get("tier") == "cpu" and content.get("seconds")]
-    return max(fitting, key=lambda content: str(content.get("date")), default=None)
+def newest(chapter: Chapter, fits: Callable[[dict], object]) -> dict:
+    """The newest fitting receipt of the chapter's executed copy; empty where there is none."""
+    found = ((read_json(chapter.run_record) or {}).get("receipts") or {}).values()
+    return max(filter(fits, found), key=lambda one: str(one.get("date")), default={})
+
+
+def _at_cpu(receipt: dict) -> bool:
+    return receipt.get("tier") == "cpu" and bool(receipt.get("seconds"))
+
+
+def busiest(run: dict) -> float:
+    """The most cores that others were seen to use beside a run; 0 where nobody looked."""
+    return max((cores for cores in (run.get("busy_cores") or {}).values() if cores is not None), default=0.0)
 
 
 def _too_slow(name: str, run: dict, allowed: float) -> str:
@@ -69,9 +72,8 @@ def _too_slow(name: str, run: dict, allowed: float) -> str:
 def _disturbed(run: dict) -> str:
     """What makes a run's seconds no measure of it; empty where nothing does."""
     sides = slownesses(run["calibration"])
-    busy = max((cores for cores in (run.get("busy_cores") or {}).values() if cores is not None), default=0.0)
-    if busy >= BUSY_CORES:
-        return f"others took {busy:.1f} cores meanwhile"
+    if busiest(run) >= BUSY_CORES:
+        return f"others took {busiest(run):.1f} cores meanwhile"
     if max(sides) > UNEVEN * min(sides):
         return f"the calibration took {sides[0]:.2f} of its unit before and {sides[-1]:.2f} after"
     return ""

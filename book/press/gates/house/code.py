@@ -10,7 +10,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 
 from ...repository import Repository, is_proof, python_files, top_name
-from .. import Problem, cells, gate
+from .. import cells, gate
 from ..python import function_lengths, parse, parse_file
 from ..python import imports as imports_of
 
@@ -34,13 +34,8 @@ def installed(name: str) -> bool:
 
 
 @gate
-def names(repository: Repository) -> Iterator[Problem]:
-    """Notebooks and slice modules have names of their own.
-
-    Why: `import rolling_distance` has to mean one thing in a notebook, under pytest and in a worker; receipts and
-    notebooks for a class go by the notebook's name.
-    Mend: rename the notebook with its card, or the module (and what imports it).
-    """
+def names(repository: Repository) -> Iterator[tuple]:
+    """Notebooks and slice modules have names of their own."""
     stems: dict[str, Path] = {}
     homes: dict[str, Path] = {}
     named = [(stems, chapter.notebook, chapter.stem) for chapter in repository.chapters]
@@ -48,33 +43,28 @@ def names(repository: Repository) -> Iterator[Problem]:
     for known, path, name in named:
         first = known.setdefault(name, path)
         if first != path:
-            yield Problem(path, f"{repository.relative(first)} has the same name; one a repository is allowed")
+            yield path, f"{repository.relative(first)} has the same name; one a repository is allowed"
     for path in slice_files(repository):
         if not re.fullmatch(r"[a-z][a-z0-9_]*|__init__", path.stem):
-            yield Problem(path, f"{path.stem!r} is no module name: lower-case letters, digits and _ are allowed")
+            yield path, f"{path.stem!r} is no module name: lower-case letters, digits and _ are allowed"
     for path, name in importable(repository):
         if hidden := clash(repository, name):
-            yield Problem(path, hidden)
+            yield path, hidden
 
 
 @gate
-def rooms(repository: Repository) -> Iterator[Problem]:
-    """A slice of more than {FLAT} modules lies in packages, and every slice has its map.
-
-    Why: a newcomer finds the file for a question in half a minute, or leaves.
-    Mend: move modules with their tests into packages named by the field's terms; write README.md: which file answers
-    which question, in reading order.
-    """
+def rooms(repository: Repository) -> Iterator[tuple]:
+    """A slice of more than {FLAT} modules lies in packages, and every slice has its map."""
     for folder in sorted({chapter.home for chapter in repository.chapters}):
         files, own = python_files(folder), len(own_modules(folder))
         loose = [path for path in files if path.parent == folder]
         if own > FLAT and loose:
-            yield Problem(folder, f"{own} modules, and {len(loose)} Python files lie beside the notebook; none may")
+            yield folder, f"{own} modules, and {len(loose)} Python files lie beside the notebook; none may"
         for inner in sorted({path.parent for path in files} - {folder}):
             if not (inner / "__init__.py").is_file():
-                yield Problem(inner, "holds Python files and no __init__.py, so it is no package")
+                yield inner, "holds Python files and no __init__.py, so it is no package"
         if not (folder / "README.md").is_file():
-            yield Problem(folder, "has no README.md")
+            yield folder, "has no README.md"
 
 
 def own_modules(folder: Path) -> list[Path]:
@@ -117,12 +107,8 @@ def slice_of(repository: Repository, path: Path) -> Path:
 
 
 @gate
-def imports(repository: Repository) -> Iterator[Problem]:
-    """Imports point the right way.
-
-    Why: a chapter that needs another chapter, or helpers that know one, can no longer be read or run alone.
-    Mend: move what is shared into the slice's own folder; into helpers only when three slices need it.
-    """
+def imports(repository: Repository) -> Iterator[tuple]:
+    """Imports point the right way."""
     homes = {name: path.parent for path, name in importable(repository)}
     sources = [(path, None, parse_file(path)) for path in slice_files(repository)]
     sources += [(chapter.notebook, index, parse(cell.source)) for chapter, index, cell in cells(repository, "code")]
@@ -131,43 +117,36 @@ def imports(repository: Repository) -> Iterator[Problem]:
         for line, name in imports_of(tree):
             if homes.get(name, own) != own:
                 what = f"imports {name} of {repository.relative(homes[name])}; its own slice, helpers and libraries are"
-                yield Problem(path, f"{what} allowed", cell, line)
+                yield path, f"{what} allowed", cell, line
             elif name in HOUSE and not (name == "press" and study):
                 what = f"imports {name}; nothing does, but a test of a study, which takes `hold` from press.study"
-                yield Problem(path, what, cell, line)
+                yield path, what, cell, line
     for folder, (others, why) in KNOW_NO_SLICE.items():
         for path in sorted((repository.root / folder).rglob("*.py")):
             for line, name in imports_of(parse_file(path)):
                 if name in homes or name in others:
-                    yield Problem(path, f"imports {name}; {why}", line=line)
+                    yield path, f"imports {name}; {why}", None, line
     for path in _proper(repository, "helpers"):
         yield from _helper(path, parse_file(path))
 
 
-def _helper(path: Path, tree: ast.Module) -> Iterator[Problem]:
+def _helper(path: Path, tree: ast.Module) -> Iterator[tuple]:
     for line, name in imports_of(tree):
         if name not in LATE | HOUSE | {"helpers"} and name not in sys.stdlib_module_names:
-            yield Problem(
-                path, f"imports {name}; helpers need only what Colab has: {', '.join(sorted(LATE))}", line=line
-            )
+            yield (path, f"imports {name}; helpers need only what Colab has: {', '.join(sorted(LATE))}", None, line)
     for node in [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]:
         for line, name in imports_of(node):
             if name in LATE:
-                yield Problem(path, f"imports {name} at once; helpers import it when first used", line=line)
+                yield path, f"imports {name} at once; helpers import it when first used", None, line
 
 
 @gate
-def lines(repository: Repository) -> Iterator[Problem]:
-    """Helpers within {HELPERS_TOTAL:,} lines, the press within {PRESS_TOTAL:,}, modules and functions short.
-
-    Why: what stays small stays readable; a shared library that grows is read by nobody.
-    Mend: remove, simplify, or move what only one chapter needs into its slice; tests do not count, nor does a docstring
-    in its function.
-    """
+def lines(repository: Repository) -> Iterator[tuple]:
+    """Helpers within {HELPERS_TOTAL:,} lines, the press within {PRESS_TOTAL:,}, modules and functions short."""
     for folder, most in (("helpers", HELPERS_TOTAL), ("book/press", PRESS_TOTAL)):
         total = sum(map(_lines, _proper(repository, folder)))
         if total > most:
-            yield Problem(folder, f"{total:,} lines in all; at most {most:,} are allowed")
+            yield folder, f"{total:,} lines in all; at most {most:,} are allowed"
     for folder, most in (
         ("helpers", HELPERS_MODULE),
         ("notebooks", MODULE),
@@ -176,11 +155,11 @@ def lines(repository: Repository) -> Iterator[Problem]:
     ):
         for path in _proper(repository, folder):
             if _lines(path) > most:
-                yield Problem(path, f"{_lines(path)} lines; at most {most} are allowed")
+                yield path, f"{_lines(path)} lines; at most {most} are allowed"
             for name, line, length in function_lengths(parse_file(path)) if folder != "helpers" else ():
                 if length > FUNCTION:
                     what = f"{name} has {length} lines without its docstring; at most {FUNCTION} are allowed"
-                    yield Problem(path, what, line=line)
+                    yield path, what, None, line
 
 
 def _proper(repository: Repository, folder: str) -> list[Path]:

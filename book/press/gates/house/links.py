@@ -6,7 +6,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from ...repository import Repository
-from .. import Problem, cells, gate, markdown
+from .. import cells, gate, markdown
 
 ROLE = re.compile(r"doc|ref|numref|download|cite(:[a-z]+)?")
 MADE_BY_SPHINX = {"genindex", "search", "genindex.html", "search.html"}
@@ -14,21 +14,17 @@ OTHER_PAGES = ("README.md", "CONTRIBUTING.md", "data/README.md")
 
 
 @gate
-def links(repository: Repository) -> Iterator[Problem]:
-    """Links inside the book resolve, and the table of contents is complete.
-
-    Why: a dead link costs a reader more than it cost the author.
-    Mend: correct the path or the anchor; put the page into _toc.yml.
-    """
+def links(repository: Repository) -> Iterator[tuple]:
+    """Links inside the book resolve, and the table of contents is complete."""
     book = _Book(repository)
-    yield from (Problem("_toc.yml", what) for what in _contents(repository))
+    yield from (("_toc.yml", what) for what in _contents(repository))
     for path, cell, text in book.texts:
         for line, target in markdown.links(text):
             if wrong := book.problem(path, target):
-                yield Problem(path, f"{target!r}: {wrong}", cell, line)
+                yield path, f"{target!r}: {wrong}", cell, line
         for line, role, content in markdown.roles(text):
             if ROLE.fullmatch(role) and (wrong := book.role_problem(path, role, content)):
-                yield Problem(path, f"{{{role}}}`{content}`: {wrong}", cell, line)
+                yield path, f"{{{role}}}`{content}`: {wrong}", cell, line
 
 
 def _contents(repository: Repository) -> Iterator[str]:

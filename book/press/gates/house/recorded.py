@@ -16,11 +16,11 @@ from ...files import read_json
 from ...incoming.rules import problems
 from ...ledger import BUSY_CORES, unseen_in
 from ...predict import kept as predicted
-
 from ...race import ROUNDS
 from ...repository import Chapter, Repository, read_yaml
-from .. import Problem, gate
+from .. import gate
 from ..python import calls, imports, parse, parse_file
+from .budgets import busiest, newest
 from .code import slice_files
 
 RECEIPTS = Path("data/receipts")
@@ -35,17 +35,13 @@ def _files(repository: Repository) -> list[Path]:
 
 
 @gate
-def receipts(repository: Repository) -> Iterator[Problem]:
-    """Receipts are whole, of a notebook, of known code, of the device they say.
-
-    Why: a verdict of the ledger stands on one file, which anybody may send.
-    Mend: measure again with `make receipt` on the machine that it names; never edit a number.
-    """
+def receipts(repository: Repository) -> Iterator[tuple]:
+    """Receipts are whole, of a notebook, of known code, of the device they say."""
     chapters = {chapter.stem: chapter for chapter in repository.chapters}
     told = []
     for path in _files(repository):
         wrong = problems(repository, path)
-        yield from (Problem(path, what) for what in wrong)
+        yield from ((path, what) for what in wrong)
         weak = "" if wrong else weakness(chapters[path.parent.name], path)
         told += [f"{path.parent.name}/{path.name} ({weak})"] if weak else []
     if told:
@@ -53,32 +49,26 @@ def receipts(repository: Repository) -> Iterator[Problem]:
 
 
 @gate
-def stale(repository: Repository) -> Iterator[Problem]:
-    """No receipt is dirty, of older code, or without calibration and load, but those in {WAITING.name}.
-
-    Why: numbers of code that nobody has, or of a machine that nobody looked at, show what the book does not do.
-    Mend: record it again from committed code: `make race CHAPTERS=…`, a study by the command that it holds. What a
-    later work on its chapter records anyway may wait in {WAITING}: its path, `why`, and `again`: with which work.
-    """
+def stale(repository: Repository) -> Iterator[tuple]:
+    """No receipt is dirty, of older code, or without calibration and load, but those in {WAITING.name}."""
     chapters = {chapter.stem: chapter for chapter in repository.chapters}
     files = {path.relative_to(repository.root / RECEIPTS).as_posix(): path for path in _files(repository)}
     lacking = {name: lacks(chapters, path) for name, path in files.items()}
-    waiting = read_yaml(repository.root / WAITING) if (repository.root / WAITING).is_file() else {}
-    if not isinstance(waiting, dict | None):
-        yield Problem(WAITING, "it holds no mapping of receipts' paths")
+    waiting = (repository.root / WAITING).is_file() and read_yaml(repository.root / WAITING) or {}
+    if not isinstance(waiting, dict):
+        yield WAITING, "it holds no mapping of receipts' paths"
         return
-    waiting = waiting or {}
     for name, entry in waiting.items():
         good = isinstance(entry, dict) and entry.keys() == ENTRY
         if name not in lacking:
-            yield Problem(WAITING, f"{name}: no such receipt; remove the entry")
+            yield WAITING, f"{name}: no such receipt; remove the entry"
         elif not lacking[name]:
-            yield Problem(WAITING, f"{name}: lacks nothing any more; remove the entry")
+            yield WAITING, f"{name}: lacks nothing any more; remove the entry"
         elif not good or not all(isinstance(one, str) and one.strip() for one in entry.values()):
-            yield Problem(WAITING, f"{name}: it needs the texts {' and '.join(sorted(ENTRY))}, nothing else")
+            yield WAITING, f"{name}: it needs the texts {' and '.join(sorted(ENTRY))}, nothing else"
     for name, what in lacking.items():
         if what and name not in waiting:
-            yield Problem(RECEIPTS / name, ", ".join(what))
+            yield RECEIPTS / name, ", ".join(what)
     count = Counter(name.partition("/")[0] for name, what in lacking.items() if what and name in waiting)
     if count:
         told = ", ".join(f"{stem} {many}" for stem, many in count.items())
@@ -95,7 +85,7 @@ def lacks(chapters: dict[str, Chapter], path: Path) -> list[str]:
         return []
     found = ["older code"] if recorded.stale(content, chapter.notebook) else []
     found += ["uncommitted code"] * (content.get("dirty") is not False) + unseen_in(content)
-    return found + ["beside other work"] * (_busiest(content) >= BUSY_CORES)
+    return found + ["beside other work"] * (busiest(content) >= BUSY_CORES)
 
 
 def weakness(chapter: Chapter, path: Path) -> str:
@@ -106,24 +96,15 @@ def weakness(chapter: Chapter, path: Path) -> str:
         return ""
     said = re.search(r"--rounds[ =](\d+)", content.get("command") or "")
     repeats = max((metric.get("repeats") or 0 for metric in content["metrics"].values()), default=0)
-    rounds, busy = int(said[1]) if said else repeats, _busiest(content)
+    rounds, busy = int(said[1]) if said else repeats, busiest(content)
     found = [f"{rounds} rounds"] * (rounds < ROUNDS) + [f"{busy:.1f} busy cores"] * (busy >= BUSY_CORES)
     return ", ".join(found + (unseen_in(content) if content["tier"] != "cpu" else []))  # of ours `stale` tells it
 
 
-def _busiest(content: dict) -> float:
-    """The most cores that others were seen to use; 0 where nobody looked, which `unseen_in` tells."""
-    return max((one for one in (content.get("busy_cores") or {}).values() if one is not None), default=0.0)
-
-
 @gate
-def shown(repository: Repository) -> Iterator[Problem]:
-    """What is recorded is read by a page, a claim's, or kept by the card for a reason.
-
-    Why: a number that was recorded and is shown nowhere is one that nobody can hold against the text.
-    Mend: show it where its question is asked, record it no more, or say why in the card: `kept: {{name_*: why}}`.
-    """
-    runs = {chapter.stem: _newest(chapter) for chapter in repository.chapters}
+def shown(repository: Repository) -> Iterator[tuple]:
+    """What is recorded is read by a page, a claim's, or kept by the card for a reason."""
+    runs = {chapter.stem: newest(chapter, lambda one: "read" in one) for chapter in repository.chapters}
     files = [pair for run in runs.values() for pair in run.get("read", {}).items()]
     read = {(file, kind, name) for file, kinds in files for kind, names in kinds.items() for name in names}
     for chapter in repository.chapters:
@@ -138,37 +119,27 @@ def shown(repository: Repository) -> Iterator[Problem]:
             unread = {name for kind, name in own if (f"{chapter.stem}/{path.name}", kind, name) not in read} - claimed
             unread = sorted(name for name in unread if not any(fnmatchcase(name, one) for one in kept))
             if unread:
-                yield Problem(path, f"read by no page ({len(unread)}): {', '.join(unread)}")
+                yield path, f"read by no page ({len(unread)}): {', '.join(unread)}"
         for one in kept:
             if not any(fnmatchcase(name, one) for name in recorded_names):
-                yield Problem(chapter.card_path, f"kept: no receipt holds {one}")
-
-
-def _newest(chapter: Chapter) -> dict:
-    """The newest receipt of the chapter's executed copy that says what it read; empty where it has not run here."""
-    found = ((read_json(chapter.run_record) or {}).get("receipts") or {}).values()
-    return max((one for one in found if "read" in one), key=lambda one: one["date"], default={})
+                yield chapter.card_path, f"kept: no receipt holds {one}"
 
 
 @gate
-def studies(repository: Repository) -> Iterator[Problem]:
-    """Studies are declared, and a test holds each declaration and each race.
-
-    Why: what decides a claim was held by nothing: arms on wrong data, turned signs, settings chosen on the test.
-    Mend: declare it with helpers.study; its test takes `hold` from press.study and says what each arm is handed.
-    """
+def studies(repository: Repository) -> Iterator[tuple]:
+    """Studies are declared, and a test holds each declaration and each race."""
     declared = set()
     for path in slice_files(repository):
         if path.name.startswith("study_"):
             declared.add(path.relative_to(repository.root / "notebooks").as_posix())
-            yield from (Problem(path, what, line=line) for line, what in _study(path))
+            yield from ((path, what, None, line) for line, what in _study(path))
         if path.name.startswith("bench_") and not any(_names(one, path.stem) for one in path.parent.glob("test_*.py")):
-            yield Problem(path, "no test beside it names it, so nothing holds which way its ratios point")
+            yield path, "no test beside it names it, so nothing holds which way its ratios point"
     for path in _files(repository):
         content = read_json(path) or {}
         script = f"{content.get('chapter')}/{content.get('script')}"
         if content.get("study") and script not in declared:
-            yield Problem(path, f"is of {script}, which declares no study")
+            yield path, f"is of {script}, which declares no study"
 
 
 def _study(path: Path) -> Iterator[tuple[int | None, str]]:
@@ -189,19 +160,15 @@ def _names(test: Path, module: str) -> bool:
 
 
 @gate
-def predictions(repository: Repository) -> Iterator[Problem]:
-    """Predictions compare equal work, say why ours is behind, and count what can be.
-
-    Why: a reader takes the three versions for the same task; counts beyond what their bytes allow are no prediction.
-    Mend: change `rehearsed_<stem>.py`, its AHEAD or LEFT_OUT, then `make predict CHAPTERS=<stem>`.
-    """
+def predictions(repository: Repository) -> Iterator[tuple]:
+    """Predictions compare equal work, say why ours is behind, and count what can be."""
     without = []
     for chapter in repository.chapters:
         if found := predicted.read(chapter):
-            yield from (Problem(predicted.path_of(chapter), what) for what in predicted.problems(found))
+            yield from ((predicted.path_of(chapter), what) for what in predicted.problems(found))
             if found.stale:
-                yield Problem(predicted.path_of(chapter), "its code has changed since it was counted")
+                yield predicted.path_of(chapter), "its code has changed since it was counted"
             without += [chapter.stem] if "broken" in found.content["left_out"] else []
     if len(without) > LEFT_OUT:
         what = f"{len(without)} chapters leave the broken version out ({', '.join(without)}); {LEFT_OUT} may"
-        yield Problem("data/predictions", what)
+        yield "data/predictions", what

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from ...repository import REGISTRY_COLUMNS, Chapter, Repository
-from .. import Problem, gate
+from .. import gate
 from ..python import argument, calls, literal_text, parse
 
 REGISTRY, CARDS = "data/registry.tsv", "data/README.md"
@@ -20,22 +20,18 @@ FIELDS |= dict.fromkeys(
 
 
 @gate
-def data(repository: Repository) -> Iterator[Problem]:
-    """Every data set used is in the registry, its row whole, its card written.
-
-    Why: a file that is not registered is not verified, and nobody knows its licence.
-    Mend: add the rows to {REGISTRY}, a card to {CARDS}, and the name to the chapter's card.
-    """
+def data(repository: Repository) -> Iterator[tuple]:
+    """Every data set used is in the registry, its row whole, its card written."""
     header = tuple(_text(repository, REGISTRY).partition("\n")[0].rstrip("\r").split("\t"))
     if header != REGISTRY_COLUMNS:
-        yield Problem(REGISTRY, f"the columns are {header}; they must be {REGISTRY_COLUMNS}", line=1)
+        yield REGISTRY, f"the columns are {header}; they must be {REGISTRY_COLUMNS}", None, 1
         return
     seen = set()
     for line, row in enumerate(repository.registry, start=2):
-        yield from (Problem(REGISTRY, what, line=line) for what in row_problems(row))
+        yield from ((REGISTRY, what, None, line) for what in row_problems(row))
         name = f"{row['dataset']}/{row['file']}"
         if name in seen:
-            yield Problem(REGISTRY, f"{name} stands there twice", line=line)
+            yield REGISTRY, f"{name} stands there twice", None, line
         seen.add(name)
     yield from _described(repository)
     for chapter in repository.chapters:
@@ -64,7 +60,7 @@ def safe_name(name: str) -> bool:
     return name.isprintable() and not re.search(r"[\\:]|(^|/)\.{0,2}(/|$)", name)
 
 
-def _described(repository: Repository) -> Iterator[Problem]:
+def _described(repository: Repository) -> Iterator[tuple]:
     """Data sets without a card, or whose card names another licence than the registry."""
     cards = re.split(r"^#+ ", _text(repository, CARDS), flags=re.MULTILINE)
     for name, licence in sorted(
@@ -74,10 +70,10 @@ def _described(repository: Repository) -> Iterator[Problem]:
         card = next((card for card in cards if named.match(card)), None)
         said = re.search(r"^\| Licence \| (.*)", card or "", re.MULTILINE)
         if card is None:
-            yield Problem(CARDS, f"no heading names the data set {name}; each has its card there")
+            yield CARDS, f"no heading names the data set {name}; each has its card there"
         elif not said or _squeezed(licence.partition(" ")[0]) not in _squeezed(said[1]):
             told = said[1].rstrip(" |") if said else "not said"
-            yield Problem(CARDS, f"{name}: the licence is {told}; the registry says {licence}")
+            yield CARDS, f"{name}: the licence is {told}; the registry says {licence}"
 
 
 def _squeezed(licence: str) -> str:
@@ -85,7 +81,7 @@ def _squeezed(licence: str) -> str:
     return re.sub(r"[^a-z0-9]", "", licence.lower())
 
 
-def _used(repository: Repository, chapter: Chapter) -> Iterator[Problem]:
+def _used(repository: Repository, chapter: Chapter) -> Iterator[tuple]:
     known, listed = {row["dataset"] for row in repository.registry}, set(chapter.card.get("data") or ())
     sources = [(chapter.notebook, cell.source) for cell in chapter.cells if cell.cell_type == "code"]
     sources += [(path, path.read_text(encoding="utf-8")) for path in chapter.modules(proofs=True)]
@@ -99,8 +95,8 @@ def _used(repository: Repository, chapter: Chapter) -> Iterator[Problem]:
             places = {REGISTRY: known, "the chapter's card": listed}
             lacks = [place for place, names in places.items() if name not in names]
             if name is None:
-                yield Problem(path, "fetch needs the data set's name as a literal text")
+                yield path, "fetch needs the data set's name as a literal text"
             elif lacks:
-                yield Problem(path, f"fetches {name}, which is not in {' and not in '.join(lacks)}")
+                yield path, f"fetches {name}, which is not in {' and not in '.join(lacks)}"
     for name in sorted(listed & known - fetched):
-        yield Problem(chapter.card_path, f"data: {name} is listed and nothing fetches it")
+        yield chapter.card_path, f"data: {name} is listed and nothing fetches it"
