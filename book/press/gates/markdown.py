@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from markdown_it.renderer import RendererHTML
+from markdown_it.token import Token
 from mdit_py_plugins.anchors import anchors_plugin
 from myst_parser.config.main import MdParserConfig
 from myst_parser.mdit_to_docutils.base import default_slugify
@@ -30,8 +31,8 @@ BREAKS = ("softbreak", "hardbreak")
 class Piece:
     """A token: its kind as markdown-it calls it, its first line, its text and attributes, whether it is a quotation.
 
-    `inline` is all that stands in a paragraph, heading or table cell, and its `inside` the pieces there.
-    A `directive` has its name as text and its options as attributes.
+    `prose` is what its author says in a paragraph, heading, table cell or block of HTML. A `directive` has its name as
+    text and its options as attributes.
     """
 
     kind: str
@@ -39,7 +40,6 @@ class Piece:
     text: str
     attrs: dict = field(default_factory=dict)
     quoted: bool = False
-    inside: tuple = ()
 
 
 @lru_cache(maxsize=4096)
@@ -62,17 +62,20 @@ def _read(text: str, line: int, quoted: bool) -> Iterator[Piece]:
             if name[1] not in CODE_DIRECTIVES:
                 yield from _read(token.content[len(options) :], line + 1 + options.count("\n"), quotes > 0)
             continue
-        inside = tuple(_inside(token, line)) if token.type == "inline" else ()
-        yield Piece(token.type, line, token.content, {"tag": token.tag, **token.attrs}, quotes > 0, inside)
-        yield from inside
+        yield Piece(token.type, line, token.content, {"tag": token.tag, **token.attrs}, quotes > 0)
+        yield Piece("prose", line, _said(token), quoted=quotes > 0)
+        for child in token.children or []:
+            yield Piece(child.type, line, child.content, {**child.attrs, **child.meta})
+            line += 1 if child.type in BREAKS else child.content.count("\n")
     for found in known.get("references", {}).values():
         yield Piece("definition", first + found["map"][0], "", {"href": found["href"]})
 
 
-def _inside(token, line: int) -> Iterator[Piece]:
-    for child in token.children or []:
-        yield Piece(child.type, line, child.content, {**child.attrs, **child.meta})
-        line += 1 if child.type in BREAKS else child.content.count("\n")
+def _said(token: Token) -> str:
+    if token.type == "html_block":
+        return _blanked(TAG, _blanked(COMMENT, token.content))
+    children = token.children or []
+    return "".join("\n" if c.type in BREAKS else "   " if c.type in UNSAID else c.content for c in children)
 
 
 def _blanked(pattern: re.Pattern, text: str) -> str:
@@ -84,20 +87,14 @@ def prose(text: str) -> list[tuple[int, str]]:
 
     A line break of the words is one of the source. Three spaces stand for what is not said: its neighbours do not meet.
     """
-    found = []
-    for piece in pieces(text):
-        if piece.kind == "html_block":
-            words = _blanked(TAG, _blanked(COMMENT, piece.text))
-        else:
-            words = "".join("\n" if p.kind in BREAKS else "   " if p.kind in UNSAID else p.text for p in piece.inside)
-        if not piece.quoted and words.strip():
-            found.append((piece.line, ADDRESS.sub("", words)))
-    return found
+    found = [piece for piece in pieces(text) if piece.kind == "prose" and not piece.quoted]
+    return [(piece.line, ADDRESS.sub("", piece.text)) for piece in found if piece.text.strip()]
 
 
 def headings(text: str) -> list[tuple[int, str]]:
     """(level, words) of each heading."""
-    pairs = zip(pieces(text), pieces(text)[1:], strict=False)
+    found = [piece for piece in pieces(text) if piece.kind in ("heading_open", "inline")]
+    pairs = zip(found, found[1:], strict=False)
     return [(int(piece.attrs["tag"][1]), words.text) for piece, words in pairs if piece.kind == "heading_open"]
 
 

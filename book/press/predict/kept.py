@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from rehearsal.predict import CARDS, Card, Prediction, predict
+from rehearsal.predict import CARDS, Prediction, predict
 
 from ..errors import PressError
 from ..files import read_json
@@ -35,11 +35,11 @@ class Part:
 
     def predictions(self, tier: str) -> list[Prediction]:
         """What each card of a tier would take, at its sizes; empty where the part was not counted at it."""
-        return [self._on(card, self.tiers[tier]) for card in CARDS[tier]] if tier in self.tiers else []
-
-    def _on(self, card: Card, entry: dict) -> Prediction:
-        work = [("", kind, size, flops, calls) for kind, size, flops, calls in entry["work"]]
-        return predict(card, work, entry["links"], entry["syncs"], entry["peak_bytes"])
+        if tier not in self.tiers:
+            return []
+        entry = self.tiers[tier]
+        work, rest = [("", *row) for row in entry["work"]], (entry["links"], entry["syncs"], entry["peak_bytes"])
+        return [predict(card, work, *rest) for card in CARDS[tier]]
 
     def is_bound(self, one: Prediction) -> bool:
         """Whether the datasheet's bandwidth and rates hold nearly all of a prediction: no card does it in less.

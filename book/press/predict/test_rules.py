@@ -5,8 +5,7 @@ That a chapter's versions answer with the same is tested in `test_same_work`, in
 
 import pytest
 
-from press import PressError, Repository
-from press import gates
+from press import PressError, Repository, gates
 from press.predict import counting, kept
 from press.repository import HOME
 

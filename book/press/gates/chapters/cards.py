@@ -1,10 +1,12 @@
 """The gate on cards: the schema, and that card, notebook, registry and references say the same."""
 
 import ast
+import itertools
 import json
 import re
-from collections.abc import Iterable, Iterator
-from functools import cache, lru_cache
+from collections import Counter
+from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
 import jsonschema
@@ -14,15 +16,10 @@ from ...repository import Chapter, Repository, read_yaml, tags
 from .. import gate, markdown
 from ..python import FUNCTIONS, parse, trees
 
-SCHEMA = Path(__file__).resolve().parents[1] / "card.schema.json"
+SCHEMA = json.loads(Path(__file__).parents[1].joinpath("card.schema.json").read_text(encoding="utf-8"))
+SCHEMA = jsonschema.Draft202012Validator(SCHEMA)
 ROLES = {"exercise": (1, 1), "hint": (2, 2), "stub": (1, 1), "checker": (1, 1), "solution": (1, 1), "wrong": (2, 9)}
 NUMBER = re.compile(r"[-+]?(\d+(_\d+)*\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)
-
-
-@cache
-def validator() -> jsonschema.Draft202012Validator:
-    """The validator of a card."""
-    return jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8")))
 
 
 @gate
@@ -38,7 +35,7 @@ def card(repository: Repository) -> Iterator[tuple]:
             continue
         content = read_yaml(where)
         yield from ((where, what, None, line) for line, what in odd_numbers(where))
-        errors = sorted(validator().iter_errors(content), key=lambda error: list(map(str, error.absolute_path)))
+        errors = list(SCHEMA.iter_errors(content))
         for error in errors:
             place = ".".join(map(str, error.absolute_path)) or "the card"
             yield where, f"{place}: {error.message}"
@@ -102,7 +99,7 @@ def _recorded(tree: ast.Module) -> tuple[set[str], list[re.Pattern]]:
 
 def _exercises(chapter: Chapter) -> Iterator[tuple]:
     listed = {exercise["id"]: exercise for exercise in chapter.card["exercises"]}
-    count = {(name, role): 0 for name in listed for role in ROLES}
+    count = Counter()
     for index, cell in enumerate(chapter.cells):
         roles, about = [role for role in ROLES if role in tags(cell)], cell.metadata.get("exercise", {})
         if (roles or about) and (len(roles) != 1 or about.get("id") not in listed):
@@ -111,35 +108,33 @@ def _exercises(chapter: Chapter) -> Iterator[tuple]:
             yield chapter.notebook, what, index
         elif roles:
             count[about["id"], roles[0]] += 1
-            for what in _exercise_cell(roles[0], about, listed[about["id"]], cell):
-                yield chapter.notebook, what, index
-    for (name, role), number in count.items():
-        low, high = ROLES[role]
-        if not low <= number <= high:
+            found = _exercise_cell(roles[0], about, listed[about["id"]], cell)
+            yield from ((chapter.notebook, what, index) for wrong, what in found if wrong)
+    for name, (role, (low, high)) in itertools.product(listed, ROLES.items()):
+        if not low <= count[name, role] <= high:
             allowed = str(low) if low == high else f"at least {low}"
-            what = f"exercise {name} has {number} cells tagged `{role}`; {allowed} must be there"
+            what = f"exercise {name} has {count[name, role]} cells tagged `{role}`; {allowed} must be there"
             yield chapter.notebook, what
 
 
-def _exercise_cell(role: str, about: dict, listed: dict, cell) -> Iterator[str]:
+def _exercise_cell(role: str, about: dict, listed: dict, cell) -> Iterator[tuple[bool, str]]:
     for name in ("kind", "minutes"):
-        if about.get(name) != listed[name]:
-            yield f"{name} {about.get(name)!r} in the cell, {listed[name]!r} in the card"
-    if cell.cell_type != ("markdown" if role in ("exercise", "hint") else "code"):
-        yield f"a `{role}` must not be a {cell.cell_type} cell"
-    if role == "hint" and not re.search(r"<details>.*<summary>.*</details>", cell.source, re.DOTALL):
-        yield "a hint must be folded: <details><summary>…</summary> … </details>"
-    if role == "wrong" and not str(about.get("message", "")).strip():
-        yield "a wrong answer needs the `message` that the checker must say"
-    tree = parse(cell.source)
-    if role == "checker" and not _checks(node.name for node in tree.body if isinstance(node, FUNCTIONS)):
-        yield "a checker must define a function check_NAME(fn)"
-    if role == "checker" and not all(isinstance(node, (*FUNCTIONS, ast.Import, ast.ImportFrom)) for node in tree.body):
-        yield "a checker must define and import only, so that it runs nothing before the reader's try"
-    called = (getattr(node.func, "id", "") for node in ast.walk(tree) if isinstance(node, ast.Call))
-    if role == "solution" and not _checks(called):
-        yield "a `solution` must call its checker on itself: a run proves it right"
-
-
-def _checks(names: Iterable[str]) -> bool:
-    return any(name.startswith("check_") for name in names)
+        yield about.get(name) != listed[name], f"{name} {about.get(name)!r} in the cell, {listed[name]!r} in the card"
+    kind = "markdown" if role in ("exercise", "hint") else "code"
+    yield cell.cell_type != kind, f"a `{role}` must not be a {cell.cell_type} cell"
+    if role == "hint":
+        folded = re.search(r"<details>.*<summary>.*</details>", cell.source, re.DOTALL)
+        yield not folded, "a hint must be folded: <details><summary>…</summary> … </details>"
+    if role == "wrong":
+        said = str(about.get("message", "")).strip()
+        yield not said, "a wrong answer needs the `message` that the checker must say"
+    if role == "checker":
+        body = parse(cell.source).body
+        named = any(isinstance(node, FUNCTIONS) and node.name.startswith("check_") for node in body)
+        idle = all(isinstance(node, (*FUNCTIONS, ast.Import, ast.ImportFrom)) for node in body)
+        yield not named, "a checker must define a function check_NAME(fn)"
+        yield not idle, "a checker must define and import only, so that it runs nothing before the reader's try"
+    if role == "solution":
+        called = [getattr(node, "func", None) for node in ast.walk(parse(cell.source))]
+        checked = any(getattr(one, "id", "").startswith("check_") for one in called)
+        yield not checked, "a `solution` must call its checker on itself: a run proves it right"

@@ -1,4 +1,4 @@
-"""Gates on what is said of measurements: numbers are not typed, and no comparison stands without a check.
+"""Gates on what pages say: figures in words, numbers that are not typed, no comparison without a check.
 
 What looks measured: a number with a unit of time below a minute, of throughput, of ratio or of share, and a score with
 decimals. Inputs (360 Hz, 421 samples, 30 minutes of ECG, 10 s of speech) do not. What is meant as an input all the same
@@ -9,12 +9,18 @@ A comparison in the indicative ("ours is faster", "the FFT wins") is a result. I
 without a run, by counting or from a source, says so: `<!-- known: reason -->` in its paragraph.
 """
 
+import ast
 import re
 from collections.abc import Iterator
 
-from ...repository import Chapter, Repository
+from ...repository import Chapter, Repository, read_notebook
 from .. import cells, gate, markdown
 from ..python import argument, calls, literal_text, parse
+
+SHORTEST, SHORTEST_IMAGE = 20, 12  # letters of an alt text
+EMPTY_PHRASES = re.compile(r"(a |an |the )?(figure|plot|chart|image|picture|graph|alt( text)?)\b.{0,16}", re.I)
+BARE = ("plt.show", "pyplot.show", "matplotlib.pyplot.show", "fig.show", "figure.show")
+MAKERS = ("figure", "subplots", "gcf")
 
 NUMBER = r"(?<![\w.,#/=])[~≈]?\d+(?:[.,]\d+)*(?:\s?[–-]\s?\d+(?:[.,]\d+)*)?(?:e[+-]?\d+)?"
 WORD = r"\b(?:two|three|four|five|six|seven|eight|nine|ten|twelve|twenty|thirty|fifty|(?:a )?hundred|(?:a )?thousand)"
@@ -69,6 +75,62 @@ OPEN = re.compile(  # a question, a wish, a condition or a task says no result
 )
 SENTENCE = re.compile(r"(?<=[.!?:;])\s+(?=[A-Z0-9(*_])")
 KNOWN = re.compile(r"<!--\s*known:\s*(.{8,}?)\s*-->")
+
+
+@gate
+def alt(repository: Repository) -> Iterator[tuple]:
+    """Every figure and image has alt text that states the finding."""
+    for chapter, index, cell in cells(repository):
+        found = _figures(parse(cell.source)) if cell.cell_type == "code" else _images(cell.source)
+        yield from ((chapter.notebook, what, index) for what in found)
+    for chapter in [chapter for chapter in repository.chapters if chapter.executed.exists()]:
+        for index, cell in enumerate(read_notebook(chapter.executed).cells):
+            found = (what for output in cell.get("outputs", []) for what in _output(output.get("data", {})))
+            yield from ((chapter.executed, what, index) for what in found)
+    for page in repository.pages:
+        yield from ((page, what) for what in _images(page.read_text(encoding="utf-8")))
+
+
+def trivial(text: str, shortest: int = SHORTEST) -> bool:
+    """Whether an alt text says nothing: absent, short, or only naming what kind of thing it is."""
+    plain = " ".join(text.split())
+    return len(plain) < shortest or " " not in plain or bool(EMPTY_PHRASES.fullmatch(plain))
+
+
+def _figures(tree: ast.Module) -> Iterator[str]:
+    instead = "shows a figure without words; only plot.show(fig, alt=…) is allowed"
+    for name, call in calls(tree, "plot.show", *BARE):
+        text = literal_text(argument(call, 1, "alt"))
+        if name in BARE:
+            yield f"`{name}()` {instead}"
+        elif text is None:
+            yield "plot.show needs alt= as a literal text or f-string, so that a reviewer reads it in its place"
+        elif trivial(text):
+            yield f"alt={text!r}: at least {SHORTEST} letters that state the finding are needed"
+    for name, _ in calls(tree, "savefig"):
+        yield f"`{name}` writes a figure past plot.show; only plot.show(fig, alt=…) is allowed"
+    made = [node for node in ast.walk(tree) if isinstance(node, ast.Assign) and calls(node.value, *MAKERS)]
+    bound = {name.id for node in made for name in ast.walk(node.targets[0]) if isinstance(name, ast.Name)} | {"fig"}
+    if any(getattr(node, "id", "") in bound for _, call in calls(tree, "display") for node in call.args):
+        yield f"display(fig) {instead}"
+
+
+def _images(text: str) -> Iterator[str]:
+    for line, words in markdown.images(text):
+        if trivial(words, SHORTEST_IMAGE):
+            yield f"line {line}: an image with the alt text {words!r}; {SHORTEST_IMAGE} letters or more are needed"
+
+
+def _output(data: dict) -> Iterator[str]:
+    page, pictures = str(data.get("text/html", "")), [kind for kind in data if kind.startswith("image/")]
+    if pictures and "<img" not in page and "<svg" not in page:
+        yield f"a bare {pictures[0]} output has no alt text"
+    for words in map(markdown.alt_of, re.findall(r"<img\b[^>]*>", page + str(data.get("text/markdown", "")))):
+        if trivial(words):
+            yield f"an <img> of the output has the alt text {words!r}"
+    for tag in re.findall(r"<svg\b[^>]*>(?:\s*<title)?", page):
+        if not re.search(r"<title|aria-label|aria-hidden", tag):
+            yield "an <svg> of the output has neither <title> nor aria-label"
 
 
 @gate

@@ -1,20 +1,24 @@
-"""Gates on code: module names, the direction of imports, the budgets of lines."""
+"""Gates on code: names, rooms, the direction of imports, budgets of lines; spelling (codespell) and style (ruff)."""
 
 import ast
+import os
 import re
+import site
+import subprocess
 import sys
-import sysconfig
+import tempfile
 from collections.abc import Iterator
-from functools import cache
 from importlib.machinery import PathFinder
 from pathlib import Path
 
+from ...errors import PressError
 from ...repository import Repository, is_proof, python_files, top_name
 from .. import cells, gate
 from ..python import function_lengths, parse, parse_file
 from ..python import imports as imports_of
 
-HELPERS_TOTAL, PRESS_TOTAL, HELPERS_MODULE, MODULE, FUNCTION = 1600, 8000, 200, 300, 40
+HELPERS_TOTAL, PRESS_TOTAL, FUNCTION = 1600, 8000, 40
+MODULE = {"helpers": 200, "notebooks": 300, "book/press": 300, "rehearsal": 300}
 FLAT = 10  # modules of a slice that may lie beside its notebook, tests and benches not counted
 HOUSE = {"press", "book", "notebooks"}
 OWN = {"helpers", "data", "rehearsal"} | HOUSE
@@ -25,12 +29,9 @@ KNOW_NO_SLICE = {  # what else their modules may not import, and why
     "book/press": ({"torch"}, "the press imports neither torch nor a slice"),
 }
 
-
-@cache
-def installed(name: str) -> bool:
-    """Whether an installed package is imported by this name."""
-    paths = sysconfig.get_paths()
-    return PathFinder.find_spec(name, [paths["purelib"], paths["platlib"]]) is not None
+WORDS = Path(__file__).resolve().parents[1] / "words.txt"
+SKIPPED = {"_build", "node_modules", "__pycache__", "mathjax"}
+SUFFIXES = (".md", ".py", ".yml", ".toml", ".cff", ".js", ".css", ".sh", ".txt")
 
 
 @gate
@@ -69,8 +70,8 @@ def rooms(repository: Repository) -> Iterator[tuple]:
 
 def own_modules(folder: Path) -> list[Path]:
     """The modules of a slice: no tests, no benches, no studies, no faces of packages."""
-    found = [path for path in python_files(folder) if not is_proof(path)]
-    return [path for path in found if not path.name.startswith(("bench_", "study_", "__init__"))]
+    others = ("test_", "conftest", "bench_", "study_", "__init__")
+    return [path for path in python_files(folder) if not path.name.startswith(others)]
 
 
 def clash(repository: Repository, name: str) -> str | None:
@@ -79,9 +80,9 @@ def clash(repository: Repository, name: str) -> str | None:
         return f"hides the standard library's module {name}"
     if name in OWN:
         return f"hides the repository's own {name}"
-    if name in {package.replace("-", "_") for package in repository.pins} or installed(name):
-        return f"hides the installed package {name}"
-    return None
+    pinned = name in {package.replace("-", "_") for package in repository.pins}
+    there = pinned or PathFinder.find_spec(name, site.getsitepackages())
+    return f"hides the installed package {name}" if there else None
 
 
 def slice_files(repository: Repository) -> list[Path]:
@@ -92,12 +93,9 @@ def slice_files(repository: Repository) -> list[Path]:
 
 def importable(repository: Repository) -> list[tuple[Path, str]]:
     """(path, name) of all that can be imported from a slice's folder: the modules in it, and each package once."""
-    found = {}
-    for path in slice_files(repository):
-        home = slice_of(repository, path)
-        name = top_name(path, home)
-        found.setdefault((home, name), path if path.parent == home else home / name)
-    return [(path, name) for (_, name), path in found.items()]
+    homes = [(slice_of(repository, path), path) for path in slice_files(repository)]
+    found = {home / path.relative_to(home).parts[0]: top_name(path, home) for home, path in homes}
+    return list(found.items())
 
 
 def slice_of(repository: Repository, path: Path) -> Path:
@@ -132,8 +130,9 @@ def imports(repository: Repository) -> Iterator[tuple]:
 
 def _helper(path: Path, tree: ast.Module) -> Iterator[tuple]:
     for line, name in imports_of(tree):
-        if name not in LATE | HOUSE | {"helpers"} and name not in sys.stdlib_module_names:
-            yield (path, f"imports {name}; helpers need only what Colab has: {', '.join(sorted(LATE))}", None, line)
+        if name not in {"helpers", *LATE, *HOUSE, *sys.stdlib_module_names}:
+            what = f"imports {name}; helpers need only what Colab has: {', '.join(sorted(LATE))}"
+            yield path, what, None, line
     for node in [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]:
         for line, name in imports_of(node):
             if name in LATE:
@@ -147,19 +146,13 @@ def lines(repository: Repository) -> Iterator[tuple]:
         total = sum(map(_lines, _proper(repository, folder)))
         if total > most:
             yield folder, f"{total:,} lines in all; at most {most:,} are allowed"
-    for folder, most in (
-        ("helpers", HELPERS_MODULE),
-        ("notebooks", MODULE),
-        ("book/press", MODULE),
-        ("rehearsal", MODULE),
-    ):
-        for path in _proper(repository, folder):
-            if _lines(path) > most:
-                yield path, f"{_lines(path)} lines; at most {most} are allowed"
-            for name, line, length in function_lengths(parse_file(path)) if folder != "helpers" else ():
-                if length > FUNCTION:
-                    what = f"{name} has {length} lines without its docstring; at most {FUNCTION} are allowed"
-                    yield path, what, None, line
+    for path, most in [(path, most) for folder, most in MODULE.items() for path in _proper(repository, folder)]:
+        if _lines(path) > most:
+            yield path, f"{_lines(path)} lines; at most {most} are allowed"
+        for name, line, length in function_lengths(parse_file(path)):
+            if length > FUNCTION:
+                what = f"{name} has {length} lines without its docstring; at most {FUNCTION} are allowed"
+                yield path, what, None, line
 
 
 def _proper(repository: Repository, folder: str) -> list[Path]:
@@ -168,3 +161,48 @@ def _proper(repository: Repository, folder: str) -> list[Path]:
 
 def _lines(path: Path) -> int:
     return len(path.read_text(encoding="utf-8").splitlines())
+
+
+def texts(root: Path) -> list[Path]:
+    """Every text below the root that its authors wrote; hidden and generated folders are left out."""
+    found = []
+    for folder, inner, files in os.walk(root):
+        inner[:] = [name for name in inner if name not in SKIPPED and name[0] != "."]
+        found += [Path(folder, name) for name in files if name.endswith(SUFFIXES)]
+    return sorted(found)
+
+
+@gate
+def spelling(repository: Repository) -> Iterator[tuple]:
+    """No word is misspelt."""
+    sources = [(path, None, path.read_text(encoding="utf-8")) for path in texts(repository.root)]
+    sources += [(chapter.notebook, index, cell.source) for chapter, index, cell in cells(repository)]
+    rows = [(where, cell, line, row) for where, cell, text in sources for line, row in enumerate(text.split("\n"), 1)]
+    with tempfile.TemporaryDirectory() as folder:  # codespell reads all of them as one, in one go
+        whole = Path(folder, "all.txt")
+        whole.write_text("\n".join(row for *_, row in rows), encoding="utf-8")
+        command = ("codespell_lib", "--ignore-words", str(WORDS), "--builtin", "clear,rare", str(whole))
+        for number, word in _found(repository, r"^.*all\.txt:(\d+): (.*)$", *command):
+            where, cell, line, _ = rows[int(number) - 1]
+            yield where, f"“{word}”", cell, line
+
+
+@gate
+def lint(repository: Repository) -> Iterator[tuple]:
+    """Ruff finds nothing in code, wherever it stands."""
+    place = r"^(.+?):(?:cell (\d+):)?(\d+):\d+: (.*)$"
+    for command in (["check"], ["format", "--check"]):
+        found = _found(repository, place, "ruff", *command, "--quiet", "--output-format=concise", ".")
+        for where, cell, line, what in found:
+            yield where, what, int(cell) - 1 if cell else None, int(line)
+
+
+def _found(repository: Repository, pattern: str, module: str, *arguments: str) -> list[tuple[str, ...]]:
+    """The pattern's groups in what a tool prints in the root; PressError when it failed otherwise than by a finding."""
+    command = [sys.executable, "-m", module, *arguments]
+    done = subprocess.run(command, cwd=repository.root, capture_output=True, text=True)
+    found = re.findall(pattern, done.stdout, re.MULTILINE)
+    if done.returncode and not found:
+        said = (done.stderr or done.stdout).strip()
+        raise PressError(f"{module} failed with status {done.returncode}: {said[-500:]}")
+    return found

@@ -1,28 +1,38 @@
-"""The gate on data: what is used is registered, what is registered is whole and explained."""
+"""Gates on what is registered and pinned: data sets, packages, the release, and what live models run."""
 
+import ast
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
-from ...repository import REGISTRY_COLUMNS, Chapter, Repository
+from ... import npm
+from ...print import live as packs
+from ...repository import REGISTRY_COLUMNS, REQUIREMENT, Chapter, Repository, plain_name, read_yaml
 from .. import gate
-from ..python import argument, calls, literal_text, parse
+from ..python import argument, calls, literal_text, parse, trees
 
-REGISTRY, CARDS = "data/registry.tsv", "data/README.md"
+REGISTRY, CARDS, RUNTIMES = "data/registry.tsv", "data/README.md", "book/press/print/runtimes.tsv"
+TEXT = (r".*\S.*", "a text is needed, if only that it is unknown")
 FIELDS = {
     "dataset": (r"[a-z0-9][a-z0-9_-]*", "lower-case letters, digits, _ and - are allowed"),
     "sha256": (r"[0-9a-f]{64}", "64 hexadecimal digits in lower case are allowed"),
     "bytes": (r"[1-9]\d*", "a whole number above zero is allowed"),
     "url": (r"https?://[^\s/]\S*", "an http or https address is allowed"),
+    **dict.fromkeys(("licence", "citation", "used_for"), TEXT),
 }
-FIELDS |= dict.fromkeys(
-    ("licence", "citation", "used_for"), (r".*\S.*", "a text is needed, if only that it is unknown")
-)
+FETCH = ("fetch", "data.fetch", "helpers.data.fetch")
+ADDRESS = re.compile(r"""(?:https?:)?//(?!www\.w3\.org/)[a-z0-9-]+\.[a-z0-9.-]+|@import|importScripts""", re.IGNORECASE)
+COMMENT = re.compile(r"/\*.*?\*/|(?<![:'\"`])//[^\n]*", re.DOTALL)
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
 @gate
 def data(repository: Repository) -> Iterator[tuple]:
     """Every data set used is in the registry, its row whole, its card written."""
-    header = tuple(_text(repository, REGISTRY).partition("\n")[0].rstrip("\r").split("\t"))
+    header = tuple(_text(repository.root / REGISTRY).partition("\n")[0].rstrip("\r").split("\t"))
     if header != REGISTRY_COLUMNS:
         yield REGISTRY, f"the columns are {header}; they must be {REGISTRY_COLUMNS}", None, 1
         return
@@ -33,14 +43,9 @@ def data(repository: Repository) -> Iterator[tuple]:
         if name in seen:
             yield REGISTRY, f"{name} stands there twice", None, line
         seen.add(name)
-    yield from _described(repository)
+    yield from ((CARDS, what) for what in _described(repository))
     for chapter in repository.chapters:
         yield from _used(repository, chapter)
-
-
-def _text(repository: Repository, name: str) -> str:
-    path = repository.root / name
-    return path.read_text(encoding="utf-8") if path.exists() else ""
 
 
 def row_problems(row: dict) -> Iterator[str]:
@@ -60,20 +65,16 @@ def safe_name(name: str) -> bool:
     return name.isprintable() and not re.search(r"[\\:]|(^|/)\.{0,2}(/|$)", name)
 
 
-def _described(repository: Repository) -> Iterator[tuple]:
+def _described(repository: Repository) -> Iterator[str]:
     """Data sets without a card, or whose card names another licence than the registry."""
-    cards = re.split(r"^#+ ", _text(repository, CARDS), flags=re.MULTILINE)
-    for name, licence in sorted(
-        {(row["dataset"], row["licence"] or "") for row in repository.registry if row["dataset"]}
-    ):
-        named = re.compile(rf".*(?<![\w-]){re.escape(name)}(?![\w-])")
-        card = next((card for card in cards if named.match(card)), None)
-        said = re.search(r"^\| Licence \| (.*)", card or "", re.MULTILINE)
+    cards = re.split(r"^#+ ", _text(repository.root / CARDS), flags=re.MULTILINE)
+    for name, licence in sorted({(row["dataset"], row["licence"] or "") for row in repository.registry}):
+        card = next((card for card in cards if re.match(rf".*(?<![\w-]){re.escape(name)}(?![\w-])", card)), None)
+        said = re.search(r"^\| Licence \| (.*?)[ |]*$", card or "", re.MULTILINE)
         if card is None:
-            yield CARDS, f"no heading names the data set {name}; each has its card there"
+            yield f"no heading names the data set {name}; each has its card there"
         elif not said or _squeezed(licence.partition(" ")[0]) not in _squeezed(said[1]):
-            told = said[1].rstrip(" |") if said else "not said"
-            yield CARDS, f"{name}: the licence is {told}; the registry says {licence}"
+            yield f"{name}: the licence is {said[1] if said else 'not said'}; the registry says {licence}"
 
 
 def _squeezed(licence: str) -> str:
@@ -82,21 +83,73 @@ def _squeezed(licence: str) -> str:
 
 
 def _used(repository: Repository, chapter: Chapter) -> Iterator[tuple]:
-    known, listed = {row["dataset"] for row in repository.registry}, set(chapter.card.get("data") or ())
+    places = {REGISTRY: {row["dataset"] for row in repository.registry}}
+    places["the chapter's card"] = listed = set(chapter.card.get("data") or ())
     sources = [(chapter.notebook, cell.source) for cell in chapter.cells if cell.cell_type == "code"]
     sources += [(path, path.read_text(encoding="utf-8")) for path in chapter.modules(proofs=True)]
-    fetched = set()
-    for path, tree in [(path, parse(text)) for path, text in sources if "fetch" in text]:
-        found = [
-            call for dotted, call in calls(tree, "fetch") if dotted in ("fetch", "data.fetch", "helpers.data.fetch")
-        ]
-        for name in [literal_text(argument(call, 0, "dataset")) for call in found]:
-            fetched.add(name)
-            places = {REGISTRY: known, "the chapter's card": listed}
-            lacks = [place for place, names in places.items() if name not in names]
-            if name is None:
-                yield path, "fetch needs the data set's name as a literal text"
-            elif lacks:
-                yield path, f"fetches {name}, which is not in {' and not in '.join(lacks)}"
-    for name in sorted(listed & known - fetched):
+    found = [(path, *pair) for path, text in sources if "fetch" in text for pair in calls(parse(text), *FETCH)]
+    fetched = [(path, literal_text(argument(call, 0, "dataset"))) for path, dotted, call in found if dotted in FETCH]
+    for path, name in fetched:
+        lacks = [place for place, names in places.items() if name not in names]
+        if name is None:
+            yield path, "fetch needs the data set's name as a literal text"
+        elif lacks:
+            yield path, f"fetches {name}, which is not in {' and not in '.join(lacks)}"
+    for name in sorted(listed & places[REGISTRY] - {name for _, name in fetched}):
         yield chapter.card_path, f"data: {name} is listed and nothing fetches it"
+
+
+@gate
+def live(repository: Repository) -> Iterator[tuple]:
+    """Live models have their script, style, pinned runtime and output; no other server."""
+    for line, row in enumerate(npm.pinned().values(), start=2):
+        if tuple(row) != npm.COLUMNS or not all(row.values()) or not re.fullmatch("[0-9a-f]{64}", row["sha256"]):
+            what = f"each of {', '.join(npm.COLUMNS)} is needed, sha256 with 64 hexadecimal digits"
+            yield RUNTIMES, what, None, line
+    for chapter in [chapter for chapter in repository.chapters if isinstance(chapter.card.get("live"), dict)]:
+        yield from _live(chapter)
+
+
+def _live(chapter: Chapter) -> Iterator[tuple]:
+    card, where = chapter.card["live"], chapter.card_path
+    if card.get("runtime") not in packs.runtimes():
+        yield where, f"live.runtime: {card.get('runtime')!r}; pinned are {', '.join(packs.runtimes())}"
+    for kind in ("script", "style"):
+        path = chapter.home / str(card.get(kind))
+        if not path.is_file():
+            yield where, f"live.{kind}: {card.get(kind)!r} is no file of the slice"
+        text = COMMENT.sub(lambda match: "\n" * match[0].count("\n"), _text(path))
+        for found in ADDRESS.finditer(text):
+            what = f"{found[0]!r}: a live model asks no other server; what it needs comes in its packs"
+            yield path, what, None, text.count("\n", 0, found.start()) + 1
+    if not any(getattr(node, "value", None) == packs.MIME for tree in trees(chapter) for node in ast.walk(tree)):
+        yield where, f"live: neither a cell nor a module shows an output of the kind {packs.MIME!r}"
+
+
+@gate
+def pins(repository: Repository) -> Iterator[tuple]:
+    """Cards pin what requirements.txt pins."""
+    for chapter in repository.chapters:
+        rows = _text(chapter.card_path).splitlines()
+        for kind in ("packages", "peers"):
+            for requirement in map(str, chapter.card.get(kind) or ()):
+                line, row = next(((line, row) for line, row in enumerate(rows, 1) if requirement in row), (None, ""))
+                match = REQUIREMENT.match(requirement)  # the card's schema says that it does
+                own = match and repository.pins.get(plain_name(match[1]), match[2])
+                if match and match[2] != own and not (kind == "peers" and "  # " in row):
+                    what = f"{kind}: {requirement}; requirements.txt pins {own}, which is allowed"
+                    yield chapter.card_path, what, None, line
+
+
+@gate
+def release(repository: Repository) -> Iterator[tuple]:
+    """The version stands in helpers/__init__.py, and nothing contradicts it."""
+    version, citation = repository.version, repository.root / "CITATION.cff"
+    cited = (read_yaml(citation) or {}).get("version") if citation.is_file() else version
+    if str(cited) != version:
+        yield citation, f"version: {cited}; helpers/__init__.py says {version}"
+    if "release" in (repository.config.get("rebuilt") or {}):
+        yield "_config.yml", f"rebuilt.release is written; it is derived, and is v{version}"
+    for line, row in enumerate(_text(repository.root / "pyproject.toml").splitlines(), start=1):
+        if re.match(r"version\s*=\s*[\"']", row):
+            yield "pyproject.toml", f"{row}: it is read from helpers, as `dynamic` says", None, line
