@@ -1,1 +1,3 @@
-"""Gates on what chapters and pages say: the notebook and its cells, its card, what it tells."""
+"""Gates on what chapters and pages say: `notebooks` (the file and its cells), `cards`, `said` (alt texts, numbers,
+comparisons).
+"""

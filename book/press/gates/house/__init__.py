@@ -1,1 +1,3 @@
-"""Gates on what chapters stand on: registry and pins, links, code and spelling, what was recorded or predicted."""
+"""Gates on what chapters stand on: `registry` (data, pins, the release, live models), `links`, `code` (names, rooms,
+imports, lines, spelling, style), `recorded` (the time of runs, receipts, studies, predictions).
+"""
