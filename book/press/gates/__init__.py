@@ -105,14 +105,8 @@ def check(repository: Repository, names: list[str] | None = None, chapters: list
 
 def _places(chapter: Chapter) -> list[Path]:
     """Below the root: a chapter's slice, its executed copy, its receipts, its predictions."""
-    data = chapter.root / "data"
-    own = [
-        chapter.home,
-        chapter.executed,
-        data / "receipts" / chapter.stem,
-        data / "predictions" / f"{chapter.stem}.json",
-    ]
-    return [path.relative_to(chapter.root) for path in own]
+    data = [Path(f"data/receipts/{chapter.stem}"), Path(f"data/predictions/{chapter.stem}.json")]
+    return data + [path.relative_to(chapter.root) for path in (chapter.home, chapter.executed)]
 
 
 def _lies_in(problem: Problem, places: list[Path]) -> bool:

@@ -56,7 +56,7 @@ MEASURED = {
         rf"\b{SCORES}\b(?:[ -](?:score|rate|of|is|was|reaches|at|about|around|near|to|=|:))*\s?[≈~=:]?\s?\d*\.\d+", re.I
     ),
 }
-ESCAPE = re.compile(r"<!--\s*typed:\s*(.*?)\s*-->[ \t]*$", re.MULTILINE)
+ESCAPE = re.compile(r"(?P<begins>^[ \t]*)?<!--\s*typed:\s*(?P<reason>.*?)\s*-->[ \t]*$", re.MULTILINE)
 SPLITS = re.compile(r"(?<=\S)\n<!--(?:[^\n]|\n(?!\n))*?-->(?:[ \t]*\n)?[ \t]*\S")
 QUOTED = re.compile(r"[\"“„]([^\"“”]+)[\"”]")
 MORE = r"(?:faster|slower|quicker|better|worse|cheaper|leaner|higher|lower|fewer|(?:more|less) accurate)"
@@ -156,18 +156,28 @@ def _texts_in_code(source: str) -> Iterator[str]:
 
 
 def typed(text: str, quotes: list[str]) -> list[tuple[int, str]]:
-    """(line, what is wrong) of each typed number in the text that is neither quoted nor explained."""
-    excused, problems = _excused(text)
+    """(line, what is wrong) of each typed number in the text that is neither quoted nor explained.
+
+    An escape covers its line; at the end of a block, such as a paragraph, list item or cell, it covers all of it.
+    """
+    escapes = {_line(text, match): match["reason"] for match in ESCAPE.finditer(text)}
+    bare = "an escape without a reason: <!-- typed: why this is no measurement -->"
     split = "a comment that begins a line splits its paragraph in two; let it stand behind its sentence"
+    problems = [(line, bare) for line, reason in escapes.items() if len(reason) < 8]
     problems += [(text.count("\n", 0, match.start()) + 2, split) for match in SPLITS.finditer(text)]
     for first, words in markdown.prose(text):
-        plain = _without_quotes(words, quotes)
-        for what, pattern in MEASURED.items():
-            for match in pattern.finditer(plain):
-                line = first + plain.count("\n", 0, match.start())
-                if line not in excused:
-                    problems.append((line, f"“{' '.join(match.group().split())}” looks like {what} that was measured"))
+        plain, last = _without_quotes(words, quotes), first + words.rstrip().count("\n")
+        excused = range(first, last + 1) if last in escapes else escapes
+        for what, match in [(what, match) for what, pattern in MEASURED.items() for match in pattern.finditer(plain)]:
+            line = first + plain.count("\n", 0, match.start())
+            if line not in excused:
+                problems.append((line, f"“{' '.join(match[0].split())}” looks like {what} that was measured"))
     return sorted(set(problems))
+
+
+def _line(text: str, escape: re.Match) -> int:
+    """The line to which an escape belongs: where it begins a line, the one before."""
+    return text.count("\n", 0, escape.start()) + (escape["begins"] is None)
 
 
 def _without_quotes(plain: str, quotes: list[str]) -> str:
@@ -183,29 +193,6 @@ def _without_quotes(plain: str, quotes: list[str]) -> str:
 
 def _letters(text: str) -> str:
     return " ".join(re.findall(r"\w+", text.lower()))
-
-
-def _excused(text: str) -> tuple[set[int], list[tuple[int, str]]]:
-    """The lines that an escape covers, and the escapes that give no reason.
-
-    An escape covers its line; at the end of a paragraph or list item it covers all of it. A table row is a line.
-    """
-    rows = text.split("\n")
-    excused, problems = set(), []
-    for match in ESCAPE.finditer(text):
-        line = text.count("\n", 0, match.end()) + 1
-        if len(match.group(1)) < 8:
-            problems.append((line, "an escape without a reason: <!-- typed: why this is no measurement -->"))
-        excused |= {line, text.count("\n", 0, match.start()) + 1}
-        last = line >= len(rows) or not rows[line].strip() or _starts_block(rows[line])
-        while last and line > 1 and rows[line - 2].strip() and not _starts_block(rows[line - 1]):
-            line -= 1
-            excused.add(line)
-    return excused, problems
-
-
-def _starts_block(row: str) -> bool:
-    return bool(re.match(r"\s*([-*+|:>#]|\d+[.)])", row))
 
 
 @gate

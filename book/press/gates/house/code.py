@@ -28,7 +28,6 @@ KNOW_NO_SLICE = {  # what else their modules may not import, and why
     "rehearsal": (HOUSE, "a rehearsal knows no chapter"),
     "book/press": ({"torch"}, "the press imports neither torch nor a slice"),
 }
-
 WORDS = Path(__file__).resolve().parents[1] / "words.txt"
 SKIPPED = {"_build", "node_modules", "__pycache__", "mathjax"}
 SUFFIXES = (".md", ".py", ".yml", ".toml", ".cff", ".js", ".css", ".sh", ".txt")
