@@ -3,7 +3,7 @@
 #
 #   PYTHON=/path/to/python   use this interpreter for .venv
 #   TORCH_INDEX=URL          take torch from this index (a CPU-only one saves gigabytes)
-#   CHAPTERS="signals/…"     only these (make run, race, rehearse, predict, receipt, colab, workshop)
+#   CHAPTERS="signals/…"     only these (make check, run, race, rehearse, predict, receipt, colab, workshop)
 #   ARGS="-n0 --pdb"         what pytest is told (make test)
 #   ROUNDS=20 THREADS=2      of a race (make race, receipt); BENCH=ctc only that one
 #   STUDY=recovery           only this study (make study); TRIAL=--trial runs it small and records nothing
@@ -67,10 +67,9 @@ colab: env ## run notebooks alone beside what Colab preinstalls: make colab HOLD
 workshop: env ## one zip for a class, offline: make workshop CHAPTERS="signals/rolling_distance" MINUTES=90
 	@$(PRESS) workshop $(CHAPTERS) --minutes $(MINUTES) --start $(START) $(if $(TORCH_INDEX),--index $(TORCH_INDEX)) $(PROVE)
 
-check: env ## the gates: notebooks, cards, figures, numbers, links, spelling
-	@$(PRESS) check
-	@$(VENV)/bin/ruff check .
-	@$(VENV)/bin/ruff format --check .
+check: env ## the gates (cards, figures, numbers, links, spelling, …): make check CHAPTERS="signals/rolling_distance"
+	@$(PRESS) check $(if $(CHAPTERS),--chapters "$(CHAPTERS)")
+	@$(if $(CHAPTERS),:,$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check .)
 
 serve: env ## show the built book at http://localhost:8000 (PORT=…)
 	@$(PRESS) serve --port $(PORT)

@@ -78,6 +78,9 @@ def _test_options(commands, do) -> None:
 
 def _check_options(made: argparse.ArgumentParser) -> None:
     made.add_argument("gates", nargs="*", metavar="GATE", help="only these (default: all)")
+    made.add_argument(
+        "--chapters", type=str.split, metavar='"CHAPTER …"', help="only what lies in these (default: all)"
+    )
     made.add_argument("--fix", action="store_true", help="first empty outputs and write the setup cells")
 
 
@@ -185,7 +188,7 @@ def _check(options: argparse.Namespace) -> int:
     if options.fix:
         for path in fix(Repository(options.root)):
             print(f"mended {path}")
-    return gates.check(Repository(options.root), options.gates)
+    return gates.check(Repository(options.root), options.gates, options.chapters)
 
 
 def _build(options: argparse.Namespace) -> int:
