@@ -4,17 +4,24 @@
 """
 
 import contextlib
+import json
 import os
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
 
 import psutil
 
+from helpers.device import cores as cores
+
 from . import calibration, processes
+from .threads import ASLEEP, THREADS
 
 LOOK_SECONDS = 3.0
 WATCH_SECONDS = 20.0
+CALIBRATION_SECONDS = 60.0  # at most
 GUESTS = ("guest", "guest_nice")  # what they took is counted under user
 IDLE = ("idle", "iowait", *GUESTS)
 NOT_KNOWN = {"busy_cores": None, "steal": None, "load": None, "calibration": {}}  # of a look that nobody took
@@ -27,11 +34,12 @@ def look(root: Path, seconds: float = LOOK_SECONDS) -> dict:
     cores are not missed. `calibration`: `seconds, unit_s, one_thread_s, two_threads_s`; empty in a repository without
     the press. `counted`: the system's counters at the begin and the end of the look, for `joined`.
     """
-    load, begin = _load(), counters()
+    load = round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
+    begin = counters()
     busy = busy_cores(seconds) if seconds > 0 else None
-    speed, end = calibration.measure(root) | calibration.on_threads(root), counters()
-    found = {"busy_cores": busy, "steal": _share(begin, end), "load": load, "calibration": speed}
-    return found | {"counted": {"begin": begin, "end": end}}
+    speed = calibrated(root) | _printed(root, "one_thread_s", "two_threads_s", "--gain", **dict.fromkeys(THREADS, "1"))
+    counted = {"begin": begin, "end": counters()}
+    return {"busy_cores": busy, "steal": _share(**counted), "load": load, "calibration": speed, "counted": counted}
 
 
 def joined(before: dict, after: dict, during: dict | None = None) -> dict:
@@ -41,16 +49,32 @@ def joined(before: dict, after: dict, during: dict | None = None) -> dict:
     counters, unless `during` says it or the machine has been started anew.
     """
     speeds = {"before": before["calibration"], "after": after["calibration"]}
-    units = [speed["unit_s"] for speed in speeds.values() if "unit_s" in speed]
-    found = {f"{when}_s": speed.get("seconds") for when, speed in speeds.items()}
-    found |= {"unit_s": units[0] if units else None}
-    found |= {f"gain_{when}": gain(speed) for when, speed in speeds.items()}
+    found = {"unit_s": next((speed["unit_s"] for speed in speeds.values() if "unit_s" in speed), None)}
+    for when, speed in speeds.items():
+        found |= {f"{when}_s": speed.get("seconds"), f"gain_{when}": gain(speed)}
     kept = {name: {"before": before[name], "after": after[name]} for name in ("busy_cores", "steal", "load")}
     between = ((before.get("counted") or {}).get("end"), (after.get("counted") or {}).get("begin"))
     kept["steal"]["during"] = _share(*between)
     for name, value in (during or {}).items():
         kept[name]["during"] = value
     return {"calibration": found} | kept
+
+
+def calibrated(root: Path) -> dict[str, float]:
+    """`seconds` and `unit_s` of one calibration with the threads that the environment names; empty without one."""
+    return _printed(root, "seconds", "unit_s")
+
+
+def _printed(root: Path, first: str, second: str, *options: str, **environment: str) -> dict[str, float]:
+    """The two numbers that the calibration prints; empty where it is not there or prints anything else."""
+    command = [sys.executable, "-P", str(root / calibration.SCRIPT), *options]
+    how = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "timeout": CALIBRATION_SECONDS}
+    try:
+        done = subprocess.run(command, env={**ASLEEP, **os.environ, **environment}, **how)
+        one, other = map(float, json.loads(done.stdout))
+    except (OSError, TypeError, ValueError, subprocess.TimeoutExpired):
+        return {}
+    return {first: round(one, 4), second: round(other, 4)}
 
 
 class Watch:
@@ -82,20 +106,9 @@ class Watch:
             known, began = found, now
 
     def _others(self) -> dict[tuple[int, float], float]:
-        """{(pid, start): seconds of processor} of each process that is not ours."""
         own = {self.pid, os.getpid()} | {process.pid for process in processes.descendants(self.pid)}
-        found = {}
-        for process in psutil.process_iter():
-            with contextlib.suppress(psutil.Error, OSError):
-                if process.pid not in own and not self._ours(process):
-                    times = process.cpu_times()
-                    found[process.pid, process.create_time()] = times.user + times.system
-        return found
-
-    def _ours(self, process: psutil.Process) -> bool:
-        with contextlib.suppress(psutil.Error, OSError):  # of another user: not ours
-            return processes.marked(process, self.marker)
-        return False
+        others = (process for process in psutil.process_iter() if process.pid not in own)
+        return processes.seconds(process for process in others if not processes.marked(process, self.marker))
 
 
 def gain(speed: dict[str, float]) -> float | None:
@@ -114,21 +127,12 @@ def busy_cores(seconds: float = LOOK_SECONDS) -> float | None:
     return round(min(max((end["busy_s"] - begin["busy_s"]) / took, 0.0), float(end["cores"])), 2)
 
 
-def cores() -> int:
-    """How many cores this process may use."""
-    return len(_own(psutil.cpu_count() or 1))
-
-
-def _own(cores: int) -> list[int]:
-    process = psutil.Process()
-    return process.cpu_affinity() if hasattr(process, "cpu_affinity") else list(range(cores))
-
-
 def counters() -> dict[str, float] | None:
     """`cores`, `all_s`, `busy_s` and `steal_s` (None if not counted) of the cores that this process may use, so far."""
-    with contextlib.suppress(OSError, psutil.Error, NotImplementedError, AttributeError, RuntimeError):
+    with contextlib.suppress(OSError, psutil.Error, NotImplementedError, RuntimeError):
         every = psutil.cpu_times(percpu=True)
-        times = [every[core]._asdict() for core in _own(len(every)) if core < len(every)]
+        own = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(len(every))
+        times = [every[core]._asdict() for core in own if core < len(every)]
         whole = sum(took for core in times for name, took in core.items() if name not in GUESTS)
         busy = sum(took for core in times for name, took in core.items() if name not in IDLE)
         steal = sum(core["steal"] for core in times) if times and "steal" in times[0] else None
@@ -142,8 +146,3 @@ def _share(begin: dict | None, end: dict | None) -> float | None:
         return None
     whole, stolen = end["all_s"] - begin["all_s"], end["steal_s"] - begin["steal_s"]
     return round(stolen / whole, 4) if whole > 0 and stolen >= 0 else None
-
-
-def _load() -> float | None:
-    """How many processes wanted a core in the last minute; None where the system does not count them."""
-    return round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
