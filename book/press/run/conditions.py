@@ -21,7 +21,6 @@ from .threads import ASLEEP, THREADS
 
 LOOK_SECONDS = 3.0
 WATCH_SECONDS = 20.0
-CALIBRATION_SECONDS = 60.0  # at most
 GUESTS = ("guest", "guest_nice")  # what they took is counted under user
 IDLE = ("idle", "iowait", *GUESTS)
 NOT_KNOWN = {"busy_cores": None, "steal": None, "load": None, "calibration": {}}  # of a look that nobody took
@@ -35,8 +34,11 @@ def look(root: Path, seconds: float = LOOK_SECONDS) -> dict:
     the press. `counted`: the system's counters at the begin and the end of the look, for `joined`.
     """
     load = round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
-    begin = counters()
-    busy = busy_cores(seconds) if seconds > 0 else None
+    begin, started, busy = counters(), time.monotonic(), None
+    time.sleep(seconds)
+    middle, took = counters(), time.monotonic() - started
+    if begin and middle and seconds > 0:
+        busy = round(min(max((middle["busy_s"] - begin["busy_s"]) / took, 0.0), float(middle["cores"])), 2)
     speed = calibrated(root) | _printed(root, "one_thread_s", "two_threads_s", "--gain", **dict.fromkeys(THREADS, "1"))
     counted = {"begin": begin, "end": counters()}
     return {"busy_cores": busy, "steal": _share(**counted), "load": load, "calibration": speed, "counted": counted}
@@ -53,11 +55,17 @@ def joined(before: dict, after: dict, during: dict | None = None) -> dict:
     for when, speed in speeds.items():
         found |= {f"{when}_s": speed.get("seconds"), f"gain_{when}": gain(speed)}
     kept = {name: {"before": before[name], "after": after[name]} for name in ("busy_cores", "steal", "load")}
-    between = ((before.get("counted") or {}).get("end"), (after.get("counted") or {}).get("begin"))
+    between = (before.get("counted") or {}).get("end"), (after.get("counted") or {}).get("begin")
     kept["steal"]["during"] = _share(*between)
     for name, value in (during or {}).items():
         kept[name]["during"] = value
     return {"calibration": found} | kept
+
+
+def gain(speed: dict[str, float]) -> float | None:
+    """How many times faster two threads did the calibration's parallel work than one; None where nobody looked."""
+    one, two = speed.get("one_thread_s"), speed.get("two_threads_s")
+    return round(one / two, 2) if one and two else None
 
 
 def calibrated(root: Path) -> dict[str, float]:
@@ -68,63 +76,13 @@ def calibrated(root: Path) -> dict[str, float]:
 def _printed(root: Path, first: str, second: str, *options: str, **environment: str) -> dict[str, float]:
     """The two numbers that the calibration prints; empty where it is not there or prints anything else."""
     command = [sys.executable, "-P", str(root / calibration.SCRIPT), *options]
-    how = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "timeout": CALIBRATION_SECONDS}
+    how = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "timeout": 60}
     try:
         done = subprocess.run(command, env={**ASLEEP, **os.environ, **environment}, **how)
         one, other = map(float, json.loads(done.stdout))
     except (OSError, TypeError, ValueError, subprocess.TimeoutExpired):
         return {}
     return {first: round(one, 4), second: round(other, 4)}
-
-
-class Watch:
-    """Between its begin and its end: how many cores were busy with others than a process and what that started.
-
-    `busiest`, of every `WATCH_SECONDS`, None where that is not known: by the time that each process of the system says
-    it took, so that a short one that came and went is not seen. `marker`: the run's variable, which an orphan has, too.
-    """
-
-    def __init__(self, pid: int, marker: tuple[str, str]):
-        self.pid, self.marker, self.busiest = pid, marker, None
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-
-    def __enter__(self):
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self._over.set()
-        self._thread.join()
-
-    def _watch(self) -> None:
-        known, began = self._others(), time.monotonic()
-        while not self._over.wait(WATCH_SECONDS):
-            found, now = self._others(), time.monotonic()
-            took = sum(max(seconds - known[who], 0.0) for who, seconds in found.items() if who in known)
-            self.busiest = round(max(self.busiest or 0.0, took / (now - began)), 2)
-            known, began = found, now
-
-    def _others(self) -> dict[tuple[int, float], float]:
-        own = {self.pid, os.getpid()} | {process.pid for process in processes.descendants(self.pid)}
-        others = (process for process in psutil.process_iter() if process.pid not in own)
-        return processes.seconds(process for process in others if not processes.marked(process, self.marker))
-
-
-def gain(speed: dict[str, float]) -> float | None:
-    """How many times faster two threads did the calibration's parallel work than one; None where nobody looked."""
-    one, two = speed.get("one_thread_s"), speed.get("two_threads_s")
-    return round(one / two, 2) if one and two else None
-
-
-def busy_cores(seconds: float = LOOK_SECONDS) -> float | None:
-    """How many of the cores that this process may use are busy, over some seconds; None where no system counts it."""
-    begin, started = counters(), time.monotonic()
-    time.sleep(seconds)
-    end, took = counters(), time.monotonic() - started
-    if not begin or not end:
-        return None
-    return round(min(max((end["busy_s"] - begin["busy_s"]) / took, 0.0), float(end["cores"])), 2)
 
 
 def counters() -> dict[str, float] | None:
@@ -146,3 +104,41 @@ def _share(begin: dict | None, end: dict | None) -> float | None:
         return None
     whole, stolen = end["all_s"] - begin["all_s"], end["steal_s"] - begin["steal_s"]
     return round(stolen / whole, 4) if whole > 0 and stolen >= 0 else None
+
+
+class Watch:
+    """Between its begin and its end: how many cores were busy with others than a process and what that started.
+
+    `busiest`, of every `WATCH_SECONDS`, None where that is not known: by the time that each process of the system says
+    it took, so that a short one that came and went is not seen. `marker`: the run's variable, which an orphan has, too.
+    """
+
+    def __init__(self, pid: int, marker: tuple[str, str]):
+        self.pid, self.marker, self.busiest = pid, marker, None
+        self._over, self._thread = threading.Event(), threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._over.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        known, began = self._others(), time.monotonic()
+        while not self._over.wait(WATCH_SECONDS):
+            found, now = self._others(), time.monotonic()
+            took = sum(max(seconds - known[who], 0.0) for who, seconds in found.items() if who in known)
+            self.busiest = round(max(self.busiest or 0.0, took / (now - began)), 2)
+            known, began = found, now
+
+    def _others(self) -> dict[tuple[int, float], float]:
+        """{(pid, start): seconds of processor} of each process that is not ours."""
+        own, found = {self.pid, os.getpid()} | {process.pid for process in processes.descendants(self.pid)}, {}
+        for process in psutil.process_iter():
+            with contextlib.suppress(*processes.GONE):
+                if process.pid not in own and not processes.marked(process, self.marker):
+                    times = process.cpu_times()
+                    found[process.pid, process.create_time()] = times.user + times.system
+        return found

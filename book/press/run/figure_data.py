@@ -100,29 +100,23 @@ def _columns(ax, artist, x: str, y: str) -> Columns:
     values = artist.get_array()
     if kind == "PathCollection":
         return dict(zip((x, y), artist.get_offsets().T, strict=True)) | ({} if values is None else {"value": values})
-    if kind in ("LineCollection", "FillBetweenPolyCollection") and artist.get_paths():
-        paths = [path.vertices for path in artist.get_paths()]
-        if kind == "LineCollection":
-            return dict(zip((x, y), np.concatenate(paths).T, strict=True))
+    paths = [path.vertices for path in artist.get_paths()] if hasattr(artist, "get_paths") else []
+    if kind == "LineCollection" and paths:
+        return dict(zip((x, y), np.concatenate(paths).T, strict=True))
+    if kind == "FillBetweenPolyCollection" and paths:
         edges = [np.split(path[:-1], 2) for path in paths]  # out along one, back along the other
         low, high = np.concatenate([out[1:] for out, _ in edges]), np.concatenate([back[:0:-1] for _, back in edges])
         return {x: low[:, 0], f"{y}, from": low[:, 1], f"{y}, to": high[:, 1]}
     if kind not in ("QuadMesh", "AxesImage") or values.ndim > 2:  # colour channels are no data
         return {}
-    corners = artist.get_coordinates() if kind == "QuadMesh" else _corners(artist)
-    middles = (corners[1:, 1:] + corners[:-1, :-1]) / 2
-    places = middles if middles[..., 0].size == values.size else corners
-    values = np.ma.filled(values.astype(float), np.nan)
-    return {x: places[..., 0].ravel(), y: places[..., 1].ravel(), "value": values.ravel()}
-
-
-def _corners(image):
-    """The corners of an image's pixels, (rows + 1, columns + 1, 2)."""
-    import numpy as np
-
-    (rows, columns), (left, right, bottom, top) = image.get_array().shape, image.get_extent()
-    ends = (bottom, top) if image.origin == "lower" else (top, bottom)
-    return np.stack(np.meshgrid(np.linspace(left, right, columns + 1), np.linspace(*ends, rows + 1)), axis=-1)
+    if kind == "QuadMesh":
+        corners = artist.get_coordinates()
+    else:
+        (rows, columns), (left, right, bottom, top) = values.shape, artist.get_extent()
+        ends = (bottom, top) if artist.origin == "lower" else (top, bottom)
+        corners = np.dstack(np.meshgrid(np.linspace(left, right, columns + 1), np.linspace(*ends, rows + 1)))
+    places = ((corners[1:, 1:] + corners[:-1, :-1]) / 2).reshape(-1, 2)
+    return {x: places[:, 0], y: places[:, 1], "value": np.ma.filled(values.astype(float), np.nan).ravel()}
 
 
 def _bars(ax, bars, x: str, y: str) -> Columns:

@@ -1,9 +1,8 @@
-"""A process with all its descendants: what they hold and take, their end."""
+"""A process with all its descendants: their memory, their end."""
 
 import contextlib
 import re
 import time
-from collections.abc import Iterable
 from pathlib import Path
 
 import psutil
@@ -13,10 +12,9 @@ GONE = (psutil.Error, OSError)
 
 def descendants(pid: int) -> list[psutil.Process]:
     """The living descendants of a process, without itself."""
-    try:
+    with contextlib.suppress(*GONE):
         return psutil.Process(pid).children(recursive=True)
-    except GONE:
-        return []
+    return []
 
 
 def memory_bytes(pid: int) -> int:
@@ -24,23 +22,13 @@ def memory_bytes(pid: int) -> int:
 
     The operating system keeps each process's own peak, so that a short one between two samples is seen too.
     """
-    held, highest = 0, 0
+    held, peaks = 0, [0]
     for process in descendants(pid):
         with contextlib.suppress(*GONE):
             held += process.memory_info().rss
             status = Path(f"/proc/{process.pid}/status").read_text()
-            highest = max([highest, *(1024 * int(found) for found in re.findall(r"^VmHWM:\s+(\d+) kB", status, re.M))])
-    return max(held, highest)
-
-
-def seconds(of: Iterable[psutil.Process]) -> dict[tuple[int, float], float]:
-    """{(pid, start): seconds of processor so far} of those that are still there."""
-    found = {}
-    for process in of:
-        with contextlib.suppress(*GONE):
-            times = process.cpu_times()
-            found[process.pid, process.create_time()] = times.user + times.system
-    return found
+            peaks += [1024 * int(found) for found in re.findall(r"^VmHWM:\s+(\d+) kB", status, re.MULTILINE)]
+    return max(held, *peaks)
 
 
 def available_bytes() -> int:

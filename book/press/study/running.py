@@ -14,16 +14,18 @@ Found = dict[str, dict[int, dict[str, dict[str, Any]]]]  # {arm: {seed: {part: {
 Keep = Callable[[str, str, int, Callable[[], Any]], Any]
 
 
-def run(study: Study, keep: Keep = lambda kind, name, seed, compute: compute(), copied: bool = True) -> Found:
+def run(
+    study: Study, keep: Keep = lambda kind, name, seed, compute: compute(), hand: Callable = copy.deepcopy
+) -> Found:
     """The scores of every arm and seed; `keep(kind, arm, seed, compute)` computes, or has what was "made" or "scored".
 
-    Each arm is handed copies of its parts where they are to be `copied`. StudyError for a declaration that contradicts
-    itself, and for parts that share what they may not.
+    `hand` makes what an arm is handed of a part's data: a copy, so that none writes into what the next one gets.
+    StudyError for a declaration that contradicts itself, and for parts that share what they may not.
     """
     study.check()
     found: Found = {name: {} for name in study.arms}
     for seed in study.seeds:
-        one = _Seed(study, seed, keep, copied)
+        one = _Seed(study, seed, keep, hand)
         for name in study.order():
             if seed in tuple(study.seeds)[: study.arms[name].seeds]:
                 found[name][seed] = keep("scored", name, seed, functools.partial(one.scores, name))
@@ -33,8 +35,8 @@ def run(study: Study, keep: Keep = lambda kind, name, seed, compute: compute(), 
 class _Seed:
     """One seed of a study: its parts, drawn once and held apart, and what its arms made."""
 
-    def __init__(self, study: Study, seed: int, keep: Keep, copied: bool):
-        self.study, self.seed, self.keep, self.copied = study, seed, keep, copied
+    def __init__(self, study: Study, seed: int, keep: Keep, hand: Callable):
+        self.study, self.seed, self.keep, self.hand = study, seed, keep, hand
         self.ends: dict[str, Any] = {}
 
     @functools.cached_property
@@ -46,9 +48,9 @@ class _Seed:
         return parts
 
     def job(self, name: str) -> Job:
-        """What the arm is handed: copies of the ends that it goes on from, and its own parts."""
+        """What the arm is handed: its parts, and copies of the ends that it goes on from."""
         arm = self.study.arms[name]
-        train, choice = (self._copy(part) if part else None for part in (arm.train, arm.choice))
+        train, choice = (self.hand(self.parts[part].data) if part else None for part in (arm.train, arm.choice))
         job = Job(name, arm, self.seed, self.study.sizes, None, train, choice)
         starts = tuple(self._start(word, job) for word in arm.starts)
         return job._replace(start=starts[0] if isinstance(arm.start, str) else starts)
@@ -76,15 +78,10 @@ class _Seed:
         if any(name in other.starts for other in self.study.arms.values()):
             made = copy.deepcopy(made)  # what others go on from is not the judge's to change
         for test in arm.test:
+            data = self.hand(self.parts[test].data)
             device.seed(self.seed)
-            job = Job(name, arm, self.seed, self.study.sizes, test=test)
-            found[test] = self.study.judge(made, self._copy(test), job)
+            found[test] = self.study.judge(made, data, Job(name, arm, self.seed, self.study.sizes, test=test))
         return found
-
-    def _copy(self, part: str) -> Any:
-        """The data of a part, such that nobody writes into what the next arm is handed."""
-        data = self.parts[part].data
-        return copy.deepcopy(data) if self.copied else data
 
 
 def record(study: Study, receipt, found: Found) -> None:
@@ -150,5 +147,5 @@ def hold(study: Study, parts: Callable | None = None) -> dict[tuple[str, int], S
         return {}
 
     own = {"fit": fit, "judge": judge, "begin": lambda word, job: word, "parts": parts or study.parts}
-    run(replace(study.small(), **own), copied=False)
+    run(replace(study.small(), **own), hand=lambda data: data)
     return seen
