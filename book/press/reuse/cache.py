@@ -18,7 +18,7 @@ from pathlib import Path
 from helpers import cards
 
 from .. import chromium
-from ..files import sha256, write_bytes, write_json
+from ..files import sha256, write_json, write_text
 from ..repository import Chapter, Repository, is_proof, top_name
 from . import packages, store
 from .machine import hardware, program
@@ -172,17 +172,15 @@ def why(made_of: dict[str, str], record: object) -> str:
 
 def store_run(name: str, notebook: Path, receipts: dict[str, dict]) -> None:
     """Keep an executed notebook and its receipts (content by file name) under the key `name`."""
-    files = {f"receipts/{file}": json.dumps(content).encode() for file, content in receipts.items()}
-    store.put("notebooks", name, {"notebook.ipynb": notebook.read_bytes(), **files})
+    store.put("notebooks", name, {"notebook": notebook.read_text(encoding="utf-8"), "receipts": receipts})
 
 
 def restore(repository: Repository, name: str, chapter: Chapter) -> dict[str, dict] | None:
     """Put a kept execution in its place; its receipts by file name, or None when none is kept whole."""
-    files = store.get("notebooks", name)
-    if files is None:
+    kept = store.get("notebooks", name)
+    if kept is None:
         return None
-    receipts = {Path(file).name: json.loads(text) for file, text in files.items() if file.startswith("receipts/")}
-    for file, content in receipts.items():
+    for file, content in kept["receipts"].items():
         write_json(repository.build / "receipts" / file, content)
-    write_bytes(chapter.executed, files["notebook.ipynb"])
-    return receipts
+    write_text(chapter.executed, kept["notebook"])
+    return kept["receipts"]

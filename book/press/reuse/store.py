@@ -1,18 +1,17 @@
 """What this machine keeps between clones: entries by kind and key, checked when read, bounded, outside the clone.
 
 The folder is `$REBUILT_CACHE`, else `rebuilt` in the user's cache folder. An entry is one file, so that it appears
-whole and goes whole, also with two presses at work: its first line is the SHA-256 of the rest, a zip archive.
+whole and goes whole, also with two presses at work: its first line is the SHA-256 of the rest, JSON.
 """
 
 import contextlib
-import io
+import json
 import os
 import time
-import zipfile
 from pathlib import Path
 from typing import NamedTuple
 
-from ..files import read_json, remove, sha256, write_bytes
+from ..files import read_json, remove, sha256, write_text
 
 DAYS = 60.0  # an entry that nobody read for so long goes
 MOST_BYTES = 5e9  # of all entries together; the longest unused go first
@@ -28,32 +27,28 @@ def folder() -> Path:
     return Path(named).expanduser().resolve() if named else platformdirs.user_cache_path("rebuilt", appauthor=False)
 
 
-def put(kind: str, key: str, files: dict[str, bytes]) -> Path:
-    """The path of the entry that now holds `files` (content by name); old entries may go for it."""
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=4) as archive:
-        for name, content in files.items():
-            archive.writestr(name, content)
-    body = packed.getvalue()
-    path = write_bytes(_entry(kind, key), sha256(body).encode() + b"\n" + body)
+def put(kind: str, key: str, content: object) -> Path:
+    """The path of the entry that now holds the content; old entries may go for it."""
+    body = json.dumps(content)
+    path = write_text(_entry(kind, key), f"{sha256(body)}\n{body}")
     prune()
     return path
 
 
-def get(kind: str, key: str) -> dict[str, bytes] | None:
-    """The files of an entry; None where there is none, or where it is damaged: then it is removed."""
+def get(kind: str, key: str) -> object | None:
+    """The content of an entry; None where there is none, or where it is damaged: then it is removed."""
     path = _entry(kind, key)
     try:
         digest, _, body = path.read_bytes().partition(b"\n")
-    except OSError:
-        return None
-    if sha256(body).encode() != digest:
+        content = json.loads(body) if sha256(body).encode() == digest else None
+    except (OSError, ValueError):
+        content = None
+    if content is None:
         path.unlink(missing_ok=True)
         return None
     with contextlib.suppress(OSError):  # a cache that may only be read keeps its old times
         os.utime(path)
-    with zipfile.ZipFile(io.BytesIO(body)) as archive:
-        return {name: archive.read(name) for name in archive.namelist()}
+    return content
 
 
 class Kept(NamedTuple):
@@ -70,9 +65,9 @@ def contents() -> list[Kept]:
     found = []
     for path in (*folder().glob("*/*.entry"), *folder().glob(f"peers/*/{STAMP}")):
         with contextlib.suppress(FileNotFoundError):  # another press was quicker
-            facts, whole = path.stat(), path.name == STAMP
-            size = (read_json(path) or {}).get("bytes", 0) if whole else facts.st_size
-            kept = path.parent if whole else path
+            facts, entry = path.stat(), path.suffix == ".entry"
+            kept = path if entry else path.parent
+            size = facts.st_size if entry else (read_json(path) or {}).get("bytes", 0)
             found.append(Kept(kept, kept.parent.name, size, facts.st_mtime))
     return sorted(found, key=lambda kept: kept.used)
 
@@ -100,10 +95,13 @@ def clear() -> float:
 def told() -> str:
     """One sentence on what is kept here."""
     kept = contents()
-    count = {kind: sum(one.kind == kind for one in kept) for kind in KINDS}
-    parts = [f"{KINDS[kind]}: {number}" for kind, number in count.items() if number]
-    size = sum(one.bytes for one in kept) / 1e6
-    return f"{folder()} keeps {', '.join(parts)}; {size:,.0f} MB" if parts else f"{folder()} keeps nothing"
+    count = {words: sum(one.kind == kind for one in kept) for kind, words in KINDS.items()}
+    parts = ", ".join(f"{words}: {number}" for words, number in count.items() if number)
+    return (
+        f"{folder()} keeps {parts}; {sum(one.bytes for one in kept) / 1e6:,.0f} MB"
+        if parts
+        else f"{folder()} keeps nothing"
+    )
 
 
 def _entry(kind: str, key: str) -> Path:

@@ -17,7 +17,7 @@ import psutil
 from helpers.device import cores as cores
 
 from . import calibration, processes
-from .threads import ASLEEP, THREADS
+from .processes import ASLEEP, THREADS
 
 LOOK_SECONDS = 3.0
 WATCH_SECONDS = 20.0

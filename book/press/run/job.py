@@ -14,7 +14,7 @@ from ..repository import Chapter, Repository, read_notebook, tags
 from ..reuse import cache
 from . import calibration, child, conditions
 from .outputs import stderr_lines, tidy
-from .threads import environment
+from .processes import environment
 
 HERE = Path(__file__).resolve().parent
 KERNEL_SECONDS = 120  # for the kernel's start, before the notebook's own limit begins to count

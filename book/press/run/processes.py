@@ -1,6 +1,7 @@
-"""A process with all its descendants: their memory, their end."""
+"""A process with all its descendants: the environment that it gets, their memory, their end."""
 
 import contextlib
+import os
 import re
 import time
 from pathlib import Path
@@ -8,6 +9,18 @@ from pathlib import Path
 import psutil
 
 GONE = (psutil.Error, OSError)
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
+ASLEEP = {"OPENBLAS_THREAD_TIMEOUT": "4"}  # else its threads spin on after a product, on what is timed next
+SHELL = re.compile("OMP_|GOMP_|OPENBLAS_|.*_THREADS$|.*_DYNAMIC$")  # OMP_THREAD_LIMIT, MKL_DYNAMIC and the like
+
+
+def environment(threads: int) -> dict[str, str]:
+    """The environment of a process whose libraries take so many threads each.
+
+    The number wins over the shell's, of which nothing is left that tells libraries about threads.
+    """
+    others = {name: value for name, value in os.environ.items() if not SHELL.match(name)}
+    return others | dict.fromkeys(THREADS, str(threads)) | ASLEEP
 
 
 def descendants(pid: int) -> list[psutil.Process]:

@@ -17,7 +17,7 @@ from ..files import read_json, remove, write_json
 from ..repository import Chapter, Repository
 from ..reuse import cache, store
 from . import conditions
-from .threads import THREADS
+from .processes import THREADS
 
 MOST_PROCESSES = 2
 TEST_SECONDS = 900  # of one test with its fixtures: what hangs is ended, named and traced
@@ -84,11 +84,9 @@ def passed_before(repository: Repository, home: Path, made_of: dict[str, str]) -
     if kept is None:
         print(f"{name}: to run ({cache.why(made_of, read_json(where))})", flush=True)
         return 0
-    where.parent.mkdir(parents=True, exist_ok=True)
-    where.write_bytes(kept["record.json"])
-    told = read_json(where)
-    print(f"{name}: left out, {told['tests']} passed here with the same key on {told['date']}", flush=True)
-    return told["tests"]
+    write_json(where, kept)
+    print(f"{name}: left out, {kept['tests']} passed here with the same key on {kept['date']}", flush=True)
+    return kept["tests"]
 
 
 class Measured:
@@ -140,4 +138,4 @@ class Measured:
         }
         write_json(where, record)
         if passed and made_of == self.made_of[home]:  # nobody edited the group meanwhile
-            store.put("tests", cache.key(made_of), {"record.json": where.read_bytes()})
+            store.put("tests", cache.key(made_of), record)

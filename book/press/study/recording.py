@@ -24,7 +24,7 @@ from ..reuse import store
 from ..reuse.packages import pinned
 from ..run import child, conditions
 from ..run.suite import slices_of
-from ..run.threads import environment
+from ..run.processes import environment
 from .worker import LATER
 
 PIECE_SECONDS = 3600.0  # of one process; it begins no new arm in its second half
