@@ -84,7 +84,7 @@ def house_parts(repository: Repository) -> dict[str, str]:
         "pages": [_digests(repository, (executed for executed, _ in pages)), [html.is_file() for _, html in pages]],
         "programs": _asked(repository, repository.chapters)["programs"] | tools,
         "parameters": _told(TOLD_TESTS),
-        "packages": {"python": platform.python_version(), **packages.pinned(repository.root)},
+        "packages": {"python": platform.python_version(), **{name: packages.version(name) for name in repository.pins}},
         "machine": hardware(),
     }
     return _hashed(own)

@@ -7,7 +7,6 @@ It reads the code and never runs it. Imports inside functions count, and names g
 import ast
 import functools
 import importlib.metadata
-import re
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -123,11 +122,3 @@ def versions(names: Iterable[str], own: Iterable[str] = ()) -> dict[str, str]:
         found[package] = version(package)
         todo |= (needs(package) if package not in FRONTS else set()) - TOOLS - found.keys()
     return dict(sorted(found.items()))
-
-
-def pinned(root: Path) -> dict[str, str]:
-    """The installed versions of the packages that `requirements.txt` names."""
-    path = root / "requirements.txt"
-    text = path.read_text(encoding="utf-8") if path.is_file() else ""
-    names = re.findall(r"^\s*(?:# no-deps: )?([A-Za-z0-9][\w.-]*)", text, re.MULTILINE)
-    return {name.lower(): version(name) for name in names}

@@ -303,6 +303,7 @@ def test_the_house_s_tests_depend_on_every_file_that_git_knows_or_would_take(sma
     assert cache.house_parts(small.repository) == {}, "nobody knows them outside of git"
     subprocess.run(["git", "init", "-q"], cwd=small.root, check=True)
     small.write(".gitignore", "_build/\n")
+    small.write("requirements.txt", "PyYAML==1\n")
     for path in ("book/welcome.md", "helpers/data.py", f"{HOME}/README.md", "data/new.txt"):
         assert changed(lambda path=path: small.write(path, "other\n")) == ["files"]
     assert changed(lambda: small.write("_build/html/index.html", "text")) == []
@@ -365,11 +366,6 @@ def test_test_tools_that_a_package_asks_for_count_only_where_they_are_imported(m
     monkeypatch.setattr(packages, "needs", lambda name: frozenset({"pytest", "numpy"} if name == "pyyaml" else ()))
     assert list(packages.versions({"yaml"})) == ["numpy", "pyyaml"]
     assert list(packages.versions({"yaml", "pytest"})) == ["numpy", "pytest", "pyyaml"]
-
-
-def test_pins_without_their_dependencies_are_known(small):
-    small.write("requirements.txt", "# a word\n# no-deps: psutil==1; sys_platform == 'linux'\n")
-    assert list(packages.pinned(small.root)) == ["psutil"]
 
 
 def test_the_folder_is_the_one_named_else_the_user_s(monkeypatch, tmp_path):

@@ -20,11 +20,10 @@ from ..files import lock, read_json, remove, sha256, write_json
 from ..race import Busy, peers
 from ..race.benches import CHANGED, LEAST_GAIN, QUIET_CORES, lonely, place, state
 from ..repository import Chapter, Repository
-from ..reuse import store
-from ..reuse.packages import pinned
+from ..reuse import packages, store
 from ..run import child, conditions
-from ..run.suite import slices_of
 from ..run.processes import environment
+from ..run.suite import slices_of
 from .worker import LATER
 
 PIECE_SECONDS = 3600.0  # of one process; it begins no new arm in its second half
@@ -137,7 +136,8 @@ class One:
         own = [*sorted((PRESS / "study").glob("*.py")), self.repository.root / "helpers" / "study.py"]
         texts = [cards.executed(path.read_text(encoding="utf-8")) for path in own]
         code = cards.code_hash(self.chapter.notebook, self.module.replace(".", "/") + ".py")
-        made_of = json.dumps([code, pinned(self.repository.root), sys.version, trial, texts])
+        installed = {name: packages.version(name) for name in self.repository.pins}
+        made_of = json.dumps([code, installed, sys.version, trial, texts])
         name = f"{self.chapter.stem}-{self.name}{'-trial' * trial}-{sha256(made_of)[:12]}"
         return store.folder() / "studies" / name
 
@@ -185,15 +185,10 @@ def _seconds(folder: Path) -> float:
 def _spanned(pieces: list[dict]) -> dict:
     """The conditions of all pieces in one: before the first, after the last, and the worst in between."""
     first, last = pieces[0], pieces[-1]
-    found = {"calibration": dict(first["calibration"])}
-    found["calibration"] |= {name: last["calibration"][name] for name in ("after_s", "gain_after")}
+    found = {"calibration": first["calibration"] | {one: last["calibration"][one] for one in ("after_s", "gain_after")}}
     for name in ("busy_cores", "steal", "load"):
         between = [value for piece in pieces for value in piece[name].values() if value is not None]
-        found[name] = {
-            "before": first[name]["before"],
-            "after": last[name]["after"],
-            "during": max(between, default=None),
-        }
+        found[name] = first[name] | {"after": last[name]["after"], "during": max(between, default=None)}
     return found
 
 
