@@ -108,7 +108,7 @@ def _succeeded(
     repository: Repository, chapter: Chapter, made_of: dict, told: dict, receipts: dict, notebook, left: list[str]
 ) -> Outcome:
     """Write receipts, the executed copy and the record, each whole, and keep them in the cache."""
-    looks, peak = [told[when] for when in ("before", "after")], told["peak_bytes"]
+    looks, peak = [told.get(when, conditions.NOT_KNOWN) for when in ("before", "after")], told["peak_bytes"]
     measured = {name: round(told[name], 2) for name in ("seconds", "processor_seconds")} | {"peak_memory_bytes": peak}
     measured |= conditions.joined(*looks, during={"busy_cores": round(told["busy_cores"], 2)})
     for name, content in receipts.items():

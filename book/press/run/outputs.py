@@ -21,16 +21,9 @@ def tidy(notebook: nbformat.NotebookNode, names: dict[str, str]) -> nbformat.Not
         for name in set(TOOL_METADATA) & set(owner.metadata):
             del owner.metadata[name]
     for cell in notebook.cells:
-        widgets = [
-            one for one in cell.get("outputs", []) if any("jupyter.widget" in kind for kind in one.get("data", {}))
-        ]
-        for output in widgets:
-            cell.outputs.remove(output)
-    CoalesceStreamsPreprocessor().preprocess(notebook, {})  # so that a page shows one block
-    for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs = [output for output in cell.outputs if _cleaned(output, names)]
-    return notebook
+    return CoalesceStreamsPreprocessor().preprocess(notebook, {})[0]  # so that a page shows one block of each
 
 
 def _cleaned(output: nbformat.NotebookNode, names: dict[str, str]) -> bool:
@@ -42,7 +35,7 @@ def _cleaned(output: nbformat.NotebookNode, names: dict[str, str]) -> bool:
     if output.output_type == "stream":
         kept = "".join(line for line in output.text.splitlines(keepends=True) if not BAR.search(line))
         output.text = _renamed(kept, names)
-    return output.output_type != "stream" or bool(output.text)
+    return bool(output.get("text", "more")) and not any("jupyter.widget" in kind for kind in data)
 
 
 def _renamed(text: str, names: dict[str, str]) -> str:

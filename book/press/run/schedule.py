@@ -4,7 +4,7 @@ import contextlib
 import os
 import sys
 import time
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
 from helpers.device import cores
@@ -80,49 +80,41 @@ def threads_each(options: Options) -> int:
 
 def _executed(repository: Repository, pending: list[Chapter], options: Options) -> dict[Chapter, Outcome]:
     """The outcome of each notebook, when all are through; no child survives it."""
-    jobs, threads, memory = at_once(options), threads_each(options), processes.available_bytes()
-    expected, todo = {chapter: expected_seconds(chapter) for chapter in pending}, list(pending)
-    outcomes: dict[Chapter, Outcome] = {}
-    running: dict[Future, Chapter] = {}
+    jobs, outcomes = fitting(pending, at_once(options), processes.available_bytes()), {}
+    expected = {chapter: expected_seconds(chapter) for chapter in pending}
     with ThreadPoolExecutor(jobs) as pool:
+        found = {pool.submit(_execute, repository, chapter, options): chapter for chapter in pending}
+        left = set(found)
         try:
-            while todo or running:
-                for chapter in fitting(todo, list(running.values()), jobs, memory):
-                    todo.remove(chapter)
-                    _say(f"{chapter}: started")
-                    given = (repository, chapter, options.tier, options.timeout, threads)
-                    running[pool.submit(execute, *given)] = chapter
-                ended, _ = wait(running, TELL_SECONDS, FIRST_COMPLETED)
+            while left:
+                ended, left = wait(left, TELL_SECONDS, FIRST_COMPLETED)
+                outcomes |= {found[future]: future.result() for future in ended}
+                seconds = sum(expected[found[future]] for future in left) / jobs
                 for future in ended:
-                    chapter = running.pop(future)
-                    outcomes[chapter] = future.result()
-                    left = [seconds for chapter, seconds in expected.items() if chapter not in outcomes]
-                    _tell(outcomes[chapter], f"{len(left)} left, about {sum(left) / jobs / 60:.1f} min")
-                for chapter in () if ended else running.values():
-                    _say(f"{chapter}: at cell {place(repository, chapter)}")
+                    _tell(outcomes[found[future]], f"{len(left)} left, about {seconds / 60:.1f} min")
+                for future in left if not ended else ():
+                    if future.running():
+                        _say(f"{found[future]}: at cell {place(repository, found[future])}")
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
-            while wait(running, 0.2).not_done:  # interrupted, or one went wrong
+            while not all(future.done() for future in found):  # interrupted, or one went wrong
                 for process in processes.descendants(os.getpid()):
                     with contextlib.suppress(*processes.GONE):
                         process.kill()
+                time.sleep(0.1)
     return outcomes
 
 
-def fitting(todo: list[Chapter], running: list[Chapter], jobs: int, memory_bytes: float) -> list[Chapter]:
-    """Those that start now beside the running: in their order, as long as cores and memory last; one alone always."""
-    chosen: list[Chapter] = []
-    for chapter in todo:
-        taken = sum(map(needed_bytes, [*running, *chosen, chapter]))
-        if len(running) + len(chosen) < jobs and (taken <= memory_bytes or not running + chosen):
-            chosen.append(chapter)
-    return chosen
+def _execute(repository: Repository, chapter: Chapter, options: Options) -> Outcome:
+    _say(f"{chapter}: started")
+    return execute(repository, chapter, options.tier, options.timeout, threads_each(options))
 
 
-def needed_bytes(chapter: Chapter) -> float:
-    """The memory that the card asks for; 1 GB where it says nothing usable."""
-    asked = (chapter.card.get("needs") or {}).get("memory_gb", 1)
-    return float(asked if isinstance(asked, int | float) else 1) * 1e9
+def fitting(pending: list[Chapter], jobs: int, memory_bytes: float) -> int:
+    """How many of these may run at once, of so many, whichever of them come together; one always may."""
+    asked = ((chapter.card.get("needs") or {}).get("memory_gb", 1) for chapter in pending)
+    most = max((gb for gb in asked if isinstance(gb, int | float)), default=1) or 1
+    return max(1, min(jobs, len(pending), int(memory_bytes / 1e9 / most)))
 
 
 def report(outcomes: list[Outcome]) -> int:
