@@ -20,8 +20,8 @@ from ..files import lock, read_json, remove, write_json
 from ..repository import Chapter, Repository
 from ..reuse import store
 from ..run import child, conditions
+from ..run.processes import environment
 from ..run.suite import slices_of
-from ..run.threads import environment
 from . import peers
 
 ROUNDS = 20  # of a race, by the house rules; a bench has them as its default
