@@ -10,9 +10,8 @@ import shutil
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 
 import nbclient
 import nbformat
@@ -29,8 +28,7 @@ LISTED = "import importlib.metadata as m; print(*(f'{d.name}=={d.version}' for d
 KERNEL = '{{"argv": ["{python}", "-m", "ipykernel_launcher", "-f", "{{connection_file}}"], "display_name": "bare"}}'
 
 
-@dataclass(frozen=True)
-class Trial:
+class Trial(NamedTuple):
     """What came of one run: its seconds, the packages before it, those added and those changed by it."""
 
     seconds: float
@@ -40,15 +38,15 @@ class Trial:
     notebook: nbformat.NotebookNode
 
 
-def bare(folder: Path, held: list[str], python: str = sys.executable) -> Path:
+def bare(folder: Path, held: list[str]) -> Path:
     """The Python of a new environment in `folder` with what Colab preinstalls, `held` at its versions."""
     remove(folder)
-    subprocess.run([python, "-m", "venv", str(folder)], check=True)
+    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
     names = [requirement.partition("==")[0].lower() for requirement in held]
-    wanted = [name for name in PREINSTALLED if name.lower() not in names]
+    wanted = [*held, *(name for name in PREINSTALLED if name.lower() not in names)]
     own = folder / "bin" / "python"
-    pip = [str(own), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *held, *wanted]
-    done = subprocess.run(pip, capture_output=True, text=True)
+    pip = [str(own), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    done = subprocess.run([*pip, *wanted], capture_output=True, text=True)
     if done.returncode:
         raise PressError(f"no environment of {', '.join(held)} and the rest:\n{done.stderr.strip()[-2000:]}")
     return own
@@ -100,7 +98,6 @@ def colab(repository: Repository, names: list[str] | None, held: list[str], as_i
             bad += bool(found.changed)
             had = ", ".join(f"{name} {found.before.get(name, 'absent')}" for name in ("torch", "numpy"))
             told = f"{chapter} ran in {found.seconds:.0f} s beside {had}; added: {_list(found.added)}"
-            told += f"; slowest cells: {_slowest(found.notebook)}"
             told += f"; CHANGED: {_list(found.changed)}" if found.changed else "; nothing preinstalled changed"
         print(told, flush=True)
     return 1 if bad else 0
@@ -108,25 +105,12 @@ def colab(repository: Repository, names: list[str] | None, held: list[str], as_i
 
 def _torch(repository: Repository, held: list[str]) -> list[str]:
     """The packages to hold, and torch as in `requirements.txt` unless it is among them: the newest may be gigabytes."""
-    rows = (repository.root / "requirements.txt").read_text(encoding="utf-8").splitlines()
-    own = [row for row in rows if row.startswith("torch==")]
-    return held if any(name.startswith("torch==") for name in held) else [*own, *held]
+    given = any(name.startswith("torch==") for name in held)
+    return held if given else [f"torch=={repository.pins['torch']}", *held]
 
 
 def _list(packages: dict[str, str]) -> str:
     return ", ".join(f"{name} {version}" for name, version in packages.items()) or "nothing"
-
-
-def _slowest(notebook: nbformat.NotebookNode) -> str:
-    """The three cells that took longest, with their seconds."""
-    took = []
-    for index, cell in enumerate(notebook.cells):
-        stamps = cell.metadata.get("execution", {})
-        ends = [stamps.get(key) for key in ("iopub.execute_input", "shell.execute_reply")]
-        if all(ends):
-            began, ended = (datetime.fromisoformat(end.replace("Z", "+00:00")) for end in ends)
-            took.append(((ended - began).total_seconds(), index))
-    return ", ".join(f"{index} ({seconds:.0f} s)" for seconds, index in sorted(took, reverse=True)[:3]) or "unknown"
 
 
 def _published(repository: Repository, folder: Path) -> Path:

@@ -7,12 +7,9 @@ Standard library only. The sizes are those of this bundle; the memory is what th
 """
 
 import argparse
-import json
 import math
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
 SYSTEM_BYTES = 2e9  # left to the system of each machine
 CORES_A_SEAT = 2  # what the chapters are measured on
 
@@ -22,8 +19,7 @@ def plan(bundle, seats, memory_gb, cores, minutes):
 
     Raises ValueError for numbers that are not positive, and for a machine too small for one seat.
     """
-    given = {"seats": seats, "memory_gb": memory_gb, "cores": cores, "minutes": minutes}
-    for name, value in given.items():
+    for name, value in {"seats": seats, "memory_gb": memory_gb, "cores": cores, "minutes": minutes}.items():
         if not value > 0:
             raise ValueError(f"{name} is {value}; it must be above 0")
     by_memory = int((memory_gb * 1e9 - SYSTEM_BYTES) // bundle["memory_bytes"])
@@ -42,37 +38,31 @@ def plan(bundle, seats, memory_gb, cores, minutes):
         "limit": "memory" if by_memory <= by_cores else "cores",
         "bytes": copied,
         "mbit_per_s": copied * 8 / 1e6 / (minutes * 60),
-        "disk_gb_a_machine": bundle["installed_bytes"] / 1e9,
     }
 
 
 def main():
     """The exit status."""
+    from room_check import facts
+
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--seats", type=int, required=True)
     options.add_argument("--memory-gb", type=float, default=8, help="of each machine (default: %(default)s)")
     options.add_argument("--cores", type=int, default=4, help="of each machine (default: %(default)s)")
     options.add_argument("--minutes", type=float, default=15, help="for copying the bundle (default: %(default)s)")
-    given = options.parse_args()
-    bundle = json.loads((ROOT / "room" / "bundle.json").read_text(encoding="utf-8"))
+    given, bundle = options.parse_args(), facts()
     try:
         found = plan(bundle, given.seats, given.memory_gb, given.cores, given.minutes)
     except ValueError as error:
         print(f"planner: {error}", file=sys.stderr)
         return 2
-    a_machine, machines = found["seats_a_machine"], found["machines"]
-    print(
-        f"{given.seats} seats: {machines} machine{'s' * (machines > 1)}, {a_machine} seat{'s' * (a_machine > 1)} each."
-    )
-    print(
-        f"Each seat takes {bundle['memory_bytes'] / 1e9:.1f} GB of memory and {CORES_A_SEAT} cores; "
-        f"{found['limit']} set the limit."
-    )
-    print(f"Disk: {found['disk_gb_a_machine']:.1f} GB a machine.")
-    print(
-        f"Network: {found['bytes'] / 1e9:.1f} GB in all; {found['mbit_per_s']:.0f} Mbit/s copy it "
-        f"in {given.minutes:g} minutes."
-    )
+    each, machines, limit = found["seats_a_machine"], found["machines"], found["limit"]
+    print(f"{given.seats} seats: {machines} machine{'s' * (machines > 1)}, {each} seat{'s' * (each > 1)} each.")
+    memory, disk = bundle["memory_bytes"] / 1e9, bundle["installed_bytes"] / 1e9
+    print(f"Each seat takes {memory:.1f} GB of memory and {CORES_A_SEAT} cores; {limit} set the limit.")
+    print(f"Disk: {disk:.1f} GB a machine.")
+    print(f"Network: {found['bytes'] / 1e9:.1f} GB in all;", end=" ")
+    print(f"{found['mbit_per_s']:.0f} Mbit/s copy it in {given.minutes:g} minutes.")
     print("Or carry the zip on a few memory sticks: the workshop itself needs no network.")
     return 0
 
