@@ -56,7 +56,7 @@ def test_the_kit_of_a_built_chapter_is_whole_and_light(chapter):
     assert path.stat().st_size <= bundle.LIGHT_BYTES and not [name for name in names if name.endswith(".whl")]
     own = f"{chapter.home.relative_to(chapter.root)}/{chapter.stem}"
     wanted = {f"{own}.student.ipynb", f"slides/{chapter.stem}.html", f"handout/{chapter.stem}.pdf", "START_HERE.html"}
-    assert wanted | {"instructor/run-sheet.html", "room/requirements.txt"} <= set(names)
+    assert wanted | {"instructor/run-sheet.html", "requirements.txt", "room.py"} <= set(names)
 
 
 @needs_kits
@@ -74,14 +74,13 @@ def test_a_kit_s_slides_show_in_the_published_book(browser):
 
 
 @needs_kits
-def test_the_scripts_of_a_light_zip_know_that_it_has_no_wheels(tmp_path):
+def test_the_script_of_a_light_zip_knows_that_it_has_no_wheels(tmp_path):
     with zipfile.ZipFile(BOOK / kit.downloads(KITS[0])["zip"]) as packed:
         packed.extractall(tmp_path)
     (folder,) = tmp_path.iterdir()
     start = (folder / "START_HERE.html").read_text(encoding="utf-8")
-    assert "package index" in start and "room_check" not in re.sub(
-        r"<h2>For the instructor.*", "", start, flags=re.DOTALL
-    )
-    ask = "import sys; sys.path.insert(0, 'room'); import install; print(install.asked())"
+    learners = re.sub(r"<h2>For the instructor.*", "", start, flags=re.DOTALL)
+    assert "package index" in start and "room.py check" not in learners
+    ask = "import room; print(room.asked())"
     said = subprocess.run(["python3", "-c", ask], cwd=folder, capture_output=True, text=True, check=True).stdout
     assert "--no-index" not in said and "requirements.txt" in said

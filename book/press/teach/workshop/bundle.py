@@ -20,7 +20,7 @@ from ...ledger import gather
 from ...repository import Chapter, Repository, plain_name, read_notebook
 from .. import variants
 from .paper import SIZES, handout, print_pdf, put_reveal, render, run_sheet, slides
-from .room.room_check import digest, system
+from .room import digest, system
 from .schedule import LENGTHS, Plan, plan
 
 EPOCH = (2026, 1, 1, 0, 0, 0)  # of every entry, so that the same content gives the same zip
@@ -176,12 +176,12 @@ def _wheels(wanted: list[str], index: str, folder: Path) -> None:
 def _room(
     repository: Repository, chapters: list[Chapter], options: Options, folder: Path, first_run: Sequence[str] = ()
 ) -> None:
-    """The scripts for the room, what they know about the bundle, where to start, and the checksums.
+    """The script for the room, what it knows about the bundle, where to start, and the checksums.
 
     `first_run`: the data sets that are fetched when a notebook first asks for them.
     """
-    shutil.copytree(Path(__file__).with_name("room"), folder / "room", ignore=shutil.ignore_patterns("__*"))
-    write_text(folder / "room" / "requirements.txt", "\n".join(requirements(repository, chapters)) + "\n")
+    shutil.copyfile(Path(__file__).with_name("room.py"), folder / "room.py")
+    write_text(folder / "requirements.txt", "\n".join(requirements(repository, chapters)) + "\n")
     packed, wheels = _bytes(folder), _bytes(folder / "wheels")
     facts = {
         "title": str(repository.config.get("title", "")),
@@ -196,7 +196,7 @@ def _room(
         "zip_bytes": packed,
         "installed_bytes": packed + UNPACKED * wheels + SPARE_BYTES,
     }
-    write_json(folder / "room" / "bundle.json", facts)
+    write_json(folder / "room.json", facts)
     write_text(folder / "START_HERE.html", start_here(repository, chapters, facts))
     lines = [f"{digest(path)}  {path.relative_to(folder).as_posix()}" for path in _files(folder)]
     write_text(folder / "SHA256SUMS", "\n".join(lines) + "\n")

@@ -32,7 +32,7 @@ sys.exit("1.1.1.1 can be reached: this is not offline")
 LAB = """
 import os, subprocess, sys, time, urllib.request
 options = ["--no-browser", "--allow-root", "--port=8899", "--ServerApp.token=offline"]
-lab = subprocess.Popen([sys.executable, "room/start.py", *options], start_new_session=True)
+lab = subprocess.Popen([sys.executable, "room.py", "start", *options], start_new_session=True)
 try:
     for attempt in range(120):
         try:
@@ -54,9 +54,8 @@ def prove(bundle: Path) -> list[tuple[str, float]]:
     with tempfile.TemporaryDirectory(prefix="press-offline-") as scratch:
         shutil.unpack_archive(bundle, scratch)
         folder = Path(scratch, bundle.stem)
-        chapters = json.loads((folder / "room" / "bundle.json").read_text(encoding="utf-8"))["chapters"]
-        steps = {f"room/{name}": [sys.executable, f"room/{name}"] for name in ("room_check.py", "install.py")}
-        steps["room/planner.py"] = [sys.executable, "room/planner.py", "--seats", "24"]
+        chapters = json.loads((folder / "room.json").read_text(encoding="utf-8"))["chapters"]
+        steps = {what: [sys.executable, "room.py", *what.split()] for what in ("check", "plan --seats 24", "install")}
         execute = "-m nbconvert --to notebook --execute --ExecutePreprocessor.timeout=600 --output-dir _build/ran"
         for name in [f"notebooks/{chapter}.{kind}.ipynb" for chapter in chapters for kind in KINDS]:
             steps[name] = [str(folder / ".venv/bin/python"), *execute.split(), name]

@@ -1,4 +1,4 @@
-"""The scripts of a room: the planner's arithmetic, and what the check of a machine sees."""
+"""The script of a room: the plan's arithmetic, and what the check of a machine sees."""
 
 import json
 import subprocess
@@ -7,55 +7,57 @@ from pathlib import Path
 
 import pytest
 
-from press.teach.workshop.room import planner, room_check
+from press.teach.workshop import room as script
 
 BUNDLE = {"memory_bytes": 3e9, "zip_bytes": 4e8, "installed_bytes": 2e9}
-ROOM = Path(planner.__file__).parent
 
 
 def test_seats_share_a_server_until_memory_or_cores_run_out():
-    assert planner.plan(BUNDLE, 24, 8, 4, 15)["seats_a_machine"] == 2  # (8 - 2) / 3 of memory, 4 / 2 of cores
-    by_memory = planner.plan(BUNDLE, 24, 32, 64, 15)
-    assert (by_memory["seats_a_machine"], by_memory["machines"], by_memory["limit"]) == (10, 3, "memory")
-    by_cores = planner.plan(BUNDLE, 24, 512, 16, 15)
-    assert (by_cores["seats_a_machine"], by_cores["machines"], by_cores["limit"]) == (8, 3, "cores")
+    assert "12 machines, 2 seats each" in script.planned(BUNDLE, 24, 8, 4, 15)  # (8 - 2) / 3 of memory, 4 / 2 of cores
+    by_memory = script.planned(BUNDLE, 24, 32, 64, 15)
+    assert "3 machines, 10 seats each" in by_memory and "memory set the limit" in by_memory
+    by_cores = script.planned(BUNDLE, 24, 512, 16, 15)
+    assert "3 machines, 8 seats each" in by_cores and "cores set the limit" in by_cores
 
 
 def test_the_network_carries_one_copy_a_machine():
-    found = planner.plan(BUNDLE, 24, 8, 4, 15)
-    assert found["bytes"] == 12 * 4e8
-    assert found["mbit_per_s"] == pytest.approx(12 * 4e8 * 8 / 1e6 / 900)
+    total, rate = 12 * 4e8, 12 * 4e8 * 8 / 1e6 / 900
+    said = f"{total / 1e9:.1f} GB in all; {rate:.0f} Mbit/s copy it in 15 minutes"
+    assert said in script.planned(BUNDLE, 24, 8, 4, 15)
 
 
 @pytest.mark.parametrize(("seats", "memory", "said"), [(0, 8, "seats is 0"), (3, 4, "5.0 GB are needed")])
 def test_impossible_rooms_are_refused(seats, memory, said):
     with pytest.raises(ValueError, match=said):
-        planner.plan(BUNDLE, seats, memory, 4, 15)
+        script.planned(BUNDLE, seats, memory, 4, 15)
 
 
 @pytest.fixture
 def room(tmp_path):
-    """A small bundle's folder with the scripts and one file."""
-    (tmp_path / "room").mkdir()
-    for path in ROOM.glob("*.py"):
-        (tmp_path / "room" / path.name).write_bytes(path.read_bytes())
+    """A small bundle's folder with the script and one file."""
+    (tmp_path / "room.py").write_bytes(Path(script.__file__).read_bytes())
     here = ".".join(map(str, sys.version_info[:2]))
-    system = room_check.sysconfig.get_platform().replace("-", "_").replace(".", "_")
-    facts = {**BUNDLE, "python": here, "platform": system, "memory_bytes": 1e6, "installed_bytes": 1e6}
-    (tmp_path / "room" / "bundle.json").write_text(json.dumps(facts))
+    facts = {**BUNDLE, "python": here, "platform": script.system(), "memory_bytes": 1e6, "installed_bytes": 1e6}
+    (tmp_path / "room.json").write_text(json.dumps(facts))
     (tmp_path / "one.txt").write_text("one")
-    digest = room_check.digest(tmp_path / "one.txt")
+    digest = script.digest(tmp_path / "one.txt")
     (tmp_path / "SHA256SUMS").write_text(f"{digest}  one.txt\n")
     return tmp_path
 
 
+def asked(room, *command):
+    """How the script's command ends in the bundle's folder."""
+    command = [sys.executable, "room.py", *command]
+    return subprocess.run(command, cwd=room, capture_output=True, text=True, timeout=60)
+
+
 def check(room):
-    done = subprocess.run([sys.executable, "room/room_check.py"], cwd=room, capture_output=True, text=True, timeout=60)
+    done = asked(room, "check")
     return done.returncode, done.stdout
 
 
 def facts(room, **changed):
-    path = room / "room" / "bundle.json"
+    path = room / "room.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **changed}))
 
 
@@ -89,12 +91,21 @@ def test_a_spoiled_file_is_seen(room, spoil, said):
 
 def test_install_refuses_another_python_before_it_makes_anything(room):
     facts(room, python="2.7")
-    command = [sys.executable, "room/install.py"]
-    done = subprocess.run(command, cwd=room, capture_output=True, text=True, timeout=60)
+    done = asked(room, "install")
     assert done.returncode == 1 and "does not fit" in done.stderr and not (room / ".venv").exists()
 
 
 def test_start_asks_for_the_installation_first(room):
-    command = [sys.executable, "room/start.py"]
-    done = subprocess.run(command, cwd=room, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 1 and "room/install.py makes it" in done.stderr
+    done = asked(room, "start")
+    assert done.returncode == 1 and "room.py install makes it" in done.stderr
+
+
+def test_plan_tells_or_says_what_is_wrong(room):
+    assert "24 seats: " in asked(room, "plan", "--seats", "24").stdout
+    done = asked(room, "plan", "--seats", "0")
+    assert done.returncode == 2 and "seats is 0; it must be above 0" in done.stderr
+
+
+def test_an_unknown_command_gets_the_list(room):
+    done = asked(room, "instal")
+    assert done.returncode == 2 and "check | install | start | plan" in done.stdout
