@@ -1,12 +1,9 @@
-"""Checkpoints: a learner who comes late, or restarts, begins at any section.
+"""Checkpoints: a learner who comes late, or restarts, begins at any section of a notebook for a class.
 
-Under each section's heading the notebooks for a class carry a folded cell with the earlier cells that the
-section needs, and no others. It does nothing where their names are there already, so a run from the top
-loses nothing. The page does not have it: its reader has run everything, or nothing.
-
-Going backwards, a cell is needed when it binds or changes a name that what follows reads before it binds it. Not seen:
-a change made by calling a method (`rows.append(…)` in a later cell than `rows = []`). So bind and change in one cell;
-`press prove --sections` shows that each section starts from the cells found here.
+Under each heading stands a folded cell with the earlier cells that the section needs. It does nothing where their names
+are there already. Going backwards, a cell is needed when it binds or changes a name that what follows reads before it
+binds it. Not seen: a change made by calling a method (`rows.append(…)` in a later cell than `rows = []`). So bind and
+change in one cell; `press prove --sections` shows that each section starts from the cells found here.
 """
 
 import ast
@@ -14,6 +11,7 @@ import builtins
 import dis
 import re
 import textwrap
+from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
 from types import CodeType
@@ -24,11 +22,9 @@ import nbformat
 from ..errors import PressError
 from ..repository import Chapter, tags
 
-TAG = "checkpoint"
 LEFT_OUT = {"setup", "parameters", "injected-parameters"}
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 BRANCHES = (ast.If, ast.While, ast.Try, ast.TryStar, ast.Match)
-NOTE = "*Starting here? Run the cells down to `TIER`, then the folded cell below: it makes what this section needs.*"
 CELL = """\
 # Starting here: the earlier cells that this section needs. It does nothing where they have run.
 if not {{{names}}} <= set(globals()):
@@ -36,13 +32,13 @@ if not {{{names}}} <= set(globals()):
 
 
 class Section(NamedTuple):
-    """A section: its title, the id of its heading's cell, the cells and names that it needs, its own code."""
+    """A section: title, id of its heading's cell, names that it lacks, the code that makes them, its own code."""
 
     title: str
     heading: str
-    cells: list[str]
     names: set[str]
-    own: list[str]
+    start: str
+    own: str
 
 
 def sections(chapter: Chapter) -> list[Section]:
@@ -52,9 +48,10 @@ def sections(chapter: Chapter) -> list[Section]:
     for start, end in pairwise([*starts[1:], None]):  # the first begins after the first cells anyway
         before = [c.source for c in chapter.cells[:start] if _runs(c) and not c.metadata.get("exercise")]
         own = [c.source for c in chapter.cells[start:end] if _runs(c) and not {"wrong", "stub"} & set(tags(c))]
-        if names := wanted(before, own):
-            cell = chapter.cells[start]
-            found.append(Section(heading(cell), cell["id"], needed(before, own), names, own))
+        title, made_before = heading(chapter.cells[start]), [made(cell, surely=True) for cell in before]
+        if names := lacking(own).intersection(set().union(*made_before)):
+            code = _guarded(title, names, "\n".join(needed(before, own)))
+            found.append(Section(title, chapter.cells[start]["id"], names, code, "\n".join(own)))
     return found
 
 
@@ -68,28 +65,17 @@ def _runs(cell: nbformat.NotebookNode) -> bool:
     return cell.cell_type == "code" and not LEFT_OUT & set(tags(cell))
 
 
-def cells(chapter: Chapter) -> dict[str, list[nbformat.NotebookNode]]:
-    """The cells to put under each heading, by the id of the heading's cell: a line that says so, and the code."""
-    made = {}
-    for section in sections(chapter):
-        folded = {"tags": [TAG], "jupyter": {"source_hidden": True}, "cellView": "form"}
-        note = nbformat.v4.new_markdown_cell(NOTE, id=f"{section.heading}-late", metadata={"tags": [TAG]})
-        code = nbformat.v4.new_code_cell(source(section), id=f"{section.heading}-start", metadata=folded)
-        made[section.heading] = [note, code]
-    return made
-
-
-def source(section: Section) -> str:
+def _guarded(title: str, names: set[str], body: str) -> str:
     """The code of a checkpoint; PressError when a cell cannot be indented without changing it."""
-    body = "\n".join(section.cells)
     indented = textwrap.indent(body, "    ")
     inside = ast.Module(ast.parse(f"if True:\n{indented}").body[0].body, [])
     if ast.dump(inside) != ast.dump(ast.parse(body)):
         raise PressError(
-            f"section {section.title!r}: a cell that it needs holds a string over several lines, "
+            f"section {title!r}: a cell that it needs holds a string over several lines, "
             "which a checkpoint would indent; join the lines or move the string into the slice"
         )
-    return CELL.format(names=", ".join(f'"{name}"' for name in sorted(section.names)), body=indented)
+    ordered = ", ".join(f'"{name}"' for name in sorted(names))
+    return CELL.format(names=ordered, body=indented)
 
 
 def needed(cells: list[str], uses: list[str]) -> list[str]:
@@ -109,19 +95,9 @@ def needed(cells: list[str], uses: list[str]) -> list[str]:
     return [kept[index] for index in sorted(kept)]
 
 
-def wanted(cells: list[str], uses: list[str]) -> set[str]:
-    """The names that `uses` lacks and the cells make, whatever an `if` or a `try` in them decides.
-
-    >>> sorted(wanted(["a = 1", "b = 2"], ["b = 3", "print(a + b)"]))
-    ['a']
-    """
-    return lacking(uses) & {name for cell in cells for name in made(cell, surely=True)}
-
-
 def lacking(cells: list[str]) -> set[str]:
     """The names that the cells read before they bind them; what a function reads counts where it is defined."""
-    found: set[str] = set()
-    bound: set[str] = set()
+    found, bound = set(), set(dir(builtins))
     for cell in cells:
         found |= _reads(cell) - bound
         bound |= made(cell, surely=True)
@@ -132,7 +108,7 @@ def lacking(cells: list[str]) -> set[str]:
 def made(cell: str, *, surely: bool = False) -> set[str]:
     """The names that a cell binds or changes (`name.a[i] = …`); `surely`: whatever an `if` or a `try` decides."""
     body = [node for node in ast.parse(cell).body if not (surely and isinstance(node, BRANCHES))]
-    bound = {step.argval for step in dis.get_instructions(_compiled(body)) if step.opname == "STORE_NAME"}
+    bound = {step.argval for step in _steps(ast.Module(body, [])) if step.opname == "STORE_NAME"}
     inner = [one for node in body if not isinstance(node, DEFINITIONS) for one in ast.walk(node)]
     parts = [one for one in inner if isinstance(one, ast.Attribute | ast.Subscript) and isinstance(one.ctx, ast.Store)]
     return bound | {re.match(r"\w*", ast.unparse(part)).group() for part in parts}
@@ -140,22 +116,22 @@ def made(cell: str, *, surely: bool = False) -> set[str]:
 
 @cache
 def _reads(cell: str) -> set[str]:
-    """The names that a cell reads before it binds them, in the compiler's order."""
+    """The names that a cell reads before it surely binds them, in the compiler's order."""
     unsure = made(cell) - made(cell, surely=True)
 
-    def read(code: CodeType, bound: set[str]) -> set[str]:
-        found: set[str] = set()
-        for step in dis.get_instructions(code):
+    def read(steps: Iterator[dis.Instruction], bound: set[str]) -> set[str]:
+        found = set()
+        for step in steps:
             if isinstance(step.argval, CodeType):  # of a function, a class or a comprehension
-                found |= read(step.argval, set(bound))
+                found |= read(dis.get_instructions(step.argval), set(bound))
             elif step.opname in ("LOAD_NAME", "LOAD_GLOBAL") and step.argval not in bound:
                 found.add(step.argval)
             elif step.opname == "STORE_NAME" and step.argval not in unsure:
                 bound.add(step.argval)
         return found
 
-    return read(_compiled(ast.parse(cell).body), set(dir(builtins)))
+    return read(_steps(ast.parse(cell)), set())
 
 
-def _compiled(body: list[ast.stmt]) -> CodeType:
-    return compile(ast.Module(body, []), "a cell", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+def _steps(tree: ast.Module) -> Iterator[dis.Instruction]:
+    return dis.get_instructions(compile(tree, "a cell", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT))

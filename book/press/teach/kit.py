@@ -22,17 +22,16 @@ UP = "../../../"  # from a chapter's folder in `_data` to the book's root
 
 def citation(repository: Repository, chapter: Chapter) -> str:
     """BibTeX of the chapter in this release of the book."""
-    config = repository.config
-    entry = {
-        "title": chapter.card["title"],
-        "author": f"{{{config['author']}}}" if config.get("author") else "",
-        "booktitle": config.get("title"),
-        "year": config.get("copyright"),
-        "edition": repository.release,
-        "url": f"{bundle.address(repository)}/{chapter.document}.html",
-    }
-    lines = ",\n".join(f"  {name} = {{{value}}}" for name, value in entry.items() if value)
-    return f"@incollection{{{chapter.stem}_{repository.version.replace('.', '_')},\n{lines}\n}}"
+    config, key = repository.config, f"{chapter.stem}_{repository.version.replace('.', '_')}"
+    return f"""\
+@incollection{{{key},
+  title = {{{chapter.card["title"]}}},
+  author = {{{{{config.get("author", "")}}}}},
+  booktitle = {{{config.get("title", "")}}},
+  year = {{{config.get("copyright", "")}}},
+  edition = {{{repository.release}}},
+  url = {{{bundle.address(repository)}/{chapter.document}.html}}
+}}"""
 
 
 def cite(repository: Repository, chapter: Chapter) -> str:

@@ -80,8 +80,7 @@ def prove_sections(repository: Repository, chapter: Chapter, *, whole: bool = Fa
     for section in checkpoints.sections(chapter):
         there = ", ".join(sorted(section.names))  # a NameError where one is not
         named += [(section.title, "start"), (section.title, "the section")][: 1 + whole]
-        sources += [(True, "\n".join([*parameters, checkpoints.source(section), there]))]
-        sources += [(False, "\n".join(section.own))] * whole
+        sources += [(True, "\n".join([*parameters, section.start, there])), (False, section.own)][: 1 + whole]
     return [
         Proof(*name, f"{said[1]}: {said[2]}" if said else "", seconds)
         for name, (said, seconds) in zip(named, _run(repository, chapter, sources), strict=True)

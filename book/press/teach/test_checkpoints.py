@@ -2,7 +2,12 @@
 
 import pytest
 
-from press.teach.checkpoints import needed, wanted
+from press.teach.checkpoints import lacking, made, needed
+
+
+def wanted(cells, uses):
+    """The names that a section lacks and that its checkpoint has to make."""
+    return lacking(uses) & set().union(*(made(cell, surely=True) for cell in cells))
 
 
 def test_only_the_cells_that_are_needed_are_kept():

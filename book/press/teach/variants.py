@@ -3,8 +3,7 @@ instructor's. The page is made by `run`; the other three are made here, from tag
 
 - student: stubs, hints and checkers, and after each stub the call that says what is still missing
 - solution: the solutions instead of the stubs
-- instructor: the solutions, minutes for every section and exercise, and the common wrong answers with what
-  the checker says to them; cells tagged `instructor` hold notes that nobody else sees
+- instructor: solutions, minutes, the common wrong answers with what the checker says to them, cells tagged `instructor`
 
 Each section of all three begins with a checkpoint (see `checkpoints`). Cells tagged `talk` are for slides alone.
 """
@@ -26,6 +25,8 @@ HIDDEN = {
     "instructor": {"stub", "talk"},
 }
 KINDS = tuple(HIDDEN)
+LATE = "checkpoint"
+NOTE = "*Starting here? Run the cells down to `TIER`, then the folded cell below: it makes what this section needs.*"
 
 
 def write(chapter: Chapter, folder: Path) -> list[Path]:
@@ -36,9 +37,19 @@ def write(chapter: Chapter, folder: Path) -> list[Path]:
 
 def variant(chapter: Chapter, kind: str) -> nbformat.NotebookNode:
     """The notebook of one of the `KINDS`, without outputs."""
-    made, late = copy.deepcopy(chapter.content), checkpoints.cells(chapter)
-    shown = [cell for cell in made.cells if not HIDDEN[kind] & set(tags(cell))]
-    made.cells = [one for cell in shown for one in [*_shown(chapter, kind, cell), *late.get(cell["id"], [])]]
+    made = copy.deepcopy(chapter.content)
+    late = {section.heading: section.start for section in checkpoints.sections(chapter)}
+    cells = []
+    for cell in made.cells:
+        if not HIDDEN[kind] & set(tags(cell)):
+            cells += _shown(chapter, kind, cell)
+        if start := late.get(cell["id"]):
+            folded = {"tags": [LATE], "jupyter": {"source_hidden": True}, "cellView": "form"}
+            cells += [
+                new_markdown_cell(NOTE, id=f"{cell['id']}-late", metadata={"tags": [LATE]}),
+                new_code_cell(start, id=f"{cell['id']}-start", metadata=folded),
+            ]
+    made.cells = cells
     made.metadata["rebuilt"] = {"chapter": str(chapter), "variant": kind}
     return made
 

@@ -3,7 +3,6 @@
 import os
 import re
 import shutil
-import subprocess
 import sys
 import zipfile
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ from typing import NamedTuple
 from helpers import data
 
 from ... import chromium
-from ...colab.trial import PREINSTALLED
+from ...colab.trial import PREINSTALLED, finished
 from ...errors import PressError
 from ...files import lock, remove, write_json, write_text
 from ...ledger import gather
@@ -23,7 +22,7 @@ from .paper import SIZES, handout, print_pdf, put_reveal, render, run_sheet, sli
 from .room import digest, system
 from .schedule import LENGTHS, Plan, plan
 
-EPOCH = (2026, 1, 1, 0, 0, 0)  # of every entry, so that the same content gives the same zip
+EPOCH = 1767225600  # the time of every file, so that the same content gives the same zip
 LIGHT_BYTES = 30e6  # of a zip that is downloaded from the book
 LIGHT_DATA_BYTES = 24e6  # of the data in it; what else is in it takes up to 6 MB
 SPARE_BYTES = 0.5e9  # disk beside what the packages unpack to
@@ -43,16 +42,10 @@ def make(repository: Repository, chapters: list[Chapter], options: Options, html
 
     Raises PressError when the minutes do not suffice, a chapter lacks what the bundle shows, or Chromium is missing.
     """
-    name = f"rebuilt-workshop-{'-'.join(chapter.stem for chapter in chapters)}-{options.minutes}min"
-    folder = repository.build / "workshop" / name
+    name = f"rebuilt-workshop-{'-'.join(chapter.stem for chapter in chapters)}-{options.minutes}min.zip"
+    target = repository.build / "workshop" / name
     with lock(repository.build / ".press.lock", "press workshop"):
-        _taught(repository, chapters, options, folder)
-        _book(html, folder)
-        put_data(repository, chapters, folder)
-        _wheels(requirements(repository, chapters), options.index, folder / "wheels")
-        _room(repository, chapters, options, folder)
-        target = pack(folder, folder.with_name(f"{name}.zip"))
-        remove(folder)
+        remove(_filled(repository, chapters, options, html, target, whole=True))
     return target
 
 
@@ -63,21 +56,28 @@ def light(repository: Repository, chapter: Chapter, html: Path, target: Path) ->
     left to the first run.
     Raises PressError as `make` does, and when the zip is larger than `LIGHT_BYTES`.
     """
-    folder = repository.build / "workshop" / target.stem
-    _taught(repository, [chapter], Options(), folder)
-    for name in ("fonts", "mathjax"):
-        if (html / "_static" / name).is_dir():
-            shutil.copytree(html / "_static" / name, folder / "book" / "_static" / name)
-    first_run = too_large(repository, chapter)
-    try:
-        put_data(repository, [chapter], folder, first_run)
-    except data.DataError:
-        remove(folder / "data" / "files")
-        first_run = sorted(chapter.card.get("data") or [])
-    _room(repository, [chapter], Options(), folder, first_run)
-    size = pack(folder, target).stat().st_size
+    folder = _filled(repository, [chapter], Options(), html, target, whole=False)
+    size = target.stat().st_size
     if size > LIGHT_BYTES:
         raise PressError(f"{target.name} has {size / 1e6:.0f} MB, and {LIGHT_BYTES / 1e6:.0f} are allowed")
+    return folder
+
+
+def _filled(
+    repository: Repository, chapters: list[Chapter], options: Options, html: Path, target: Path, *, whole: bool
+) -> Path:
+    """The folder of what was packed as `target`; `whole`: with the book, all data and wheels."""
+    folder = repository.build / "workshop" / target.stem
+    _taught(repository, chapters, options, folder)
+    if whole:
+        _book(html, folder)
+        _wheels(requirements(repository, chapters), options.index, folder / "wheels")
+    for name in [] if whole else ["fonts", "mathjax"]:
+        if (html / "_static" / name).is_dir():
+            shutil.copytree(html / "_static" / name, folder / "book" / "_static" / name)
+    first_run = put_data(repository, chapters, folder, whole=whole)
+    _room(repository, chapters, options, folder, first_run)
+    pack(folder, target)
     return folder
 
 
@@ -128,27 +128,33 @@ def _book(html: Path, folder: Path) -> None:
     shutil.copytree(html, folder / "book", ignore=shutil.ignore_patterns("_sources", "*.pdf", "*.zip", ".nojekyll"))
 
 
-def too_large(repository: Repository, chapter: Chapter) -> list[str]:
-    """The data sets of a chapter that a light zip has no place for, the smallest having been put in first."""
-    sizes = dict.fromkeys(chapter.card.get("data") or [], 0)
-    for row in repository.registry:
-        if row["dataset"] in sizes:
-            sizes[row["dataset"]] += int(row["bytes"])
-    order = sorted(sizes, key=lambda name: (sizes[name], name))
-    return [name for at, name in enumerate(order, 1) if sum(sizes[one] for one in order[:at]) > LIGHT_DATA_BYTES]
+def put_data(repository: Repository, chapters: list[Chapter], folder: Path, *, whole: bool) -> list[str]:
+    """Put the registry and the verified files of the chapters' data sets into the folder, the smallest set first.
 
-
-def put_data(repository: Repository, chapters: list[Chapter], folder: Path, without: Sequence[str] = ()) -> None:
-    """The registry, and the verified files of the chapters' data sets; not of those `without`."""
+    The names of those that are left to the first run: unless `whole`, what cannot be had now or has no place.
+    """
     shutil.copytree(repository.root / "data", folder / "data")
-    used = {name for chapter in chapters for name in chapter.card.get("data") or []} - set(without)
-    for name in sorted(used):
-        registry = repository.root / "data" / "registry.tsv"
-        found = data.fetch(name, folder=repository.build / "data" / name, registry=registry)
-        for file in (row["file"] for row in repository.registry if row["dataset"] == name):
+    used = {name for chapter in chapters for name in chapter.card.get("data") or []}
+    rows = {name: [row for row in repository.registry if row["dataset"] == name] for name in sorted(used)}
+    sizes = {name: sum(int(row["bytes"]) for row in rows[name]) for name in rows}
+    left, taken = [], 0
+    for name in sorted(rows, key=sizes.get):
+        taken += sizes[name]
+        try:
+            if not whole and taken > LIGHT_DATA_BYTES:
+                raise data.DataError(f"{name} is too large")
+            registry = repository.root / "data" / "registry.tsv"
+            found = data.fetch(name, folder=repository.build / "data" / name, registry=registry)
+        except data.DataError:
+            if whole:
+                raise
+            left.append(name)
+            continue
+        for file in (row["file"] for row in rows[name]):
             target = folder / "data" / "files" / name / file
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(found / file, target)
+    return left
 
 
 def requirements(repository: Repository, chapters: list[Chapter]) -> list[str]:
@@ -166,11 +172,9 @@ def _wheels(wanted: list[str], index: str, folder: Path) -> None:
     `index` is where torch comes from, if it is given (a CPU-only index saves gigabytes). pip's cache keeps all of it.
     """
     torch = [one for one in wanted if one.startswith("torch==")]
-    pip = [sys.executable, "-m", "pip", "wheel", "--disable-pip-version-check", "--quiet", "--wheel-dir", str(folder)]
-    for asked in [["--index-url", index, *torch]] * bool(index and torch) + [["--find-links", str(folder), *wanted]]:
-        done = subprocess.run([*pip, *asked], capture_output=True, text=True)
-        if done.returncode:
-            raise PressError(f"the packages of the bundle cannot be had:\n{done.stderr.strip()[-2000:]}")
+    pip = [sys.executable, "-m", "pip", "wheel", "--disable-pip-version-check", "--quiet", "--wheel-dir", folder]
+    for asked in [["--index-url", index, *torch]] * bool(index and torch) + [["--find-links", folder, *wanted]]:
+        finished("the packages of the bundle cannot be had", *pip, *asked)
 
 
 def _room(
@@ -215,20 +219,13 @@ def start_here(repository: Repository, chapters: list[Chapter], facts: dict) -> 
     return render("start.html", taught=chapters, address=address(repository), **facts)
 
 
-def pack(folder: Path, target: Path) -> Path:
+def pack(folder: Path, target: Path) -> None:
     """Write the folder as a zip, whole or not at all; the same files give the same bytes."""
     target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_suffix(".part")
-    try:
-        with zipfile.ZipFile(part, "w") as archive:
-            for path in _files(folder):
-                info = zipfile.ZipInfo(f"{folder.name}/{path.relative_to(folder).as_posix()}", EPOCH)
-                info.external_attr = 0o644 << 16
-                packed = path.suffix in (".whl", ".png", ".pdf", ".zip", ".woff2")
-                info.compress_type = zipfile.ZIP_STORED if packed else zipfile.ZIP_DEFLATED
-                with path.open("rb") as source, archive.open(info, "w", force_zip64=True) as entry:
-                    shutil.copyfileobj(source, entry, 1 << 20)
-        os.replace(part, target)
-    finally:
-        part.unlink(missing_ok=True)
-    return target
+    with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in _files(folder):
+            os.utime(path, (EPOCH, EPOCH))
+            packed = path.suffix in (".whl", ".png", ".pdf", ".zip", ".woff2")
+            archive.write(path, path.relative_to(folder.parent), zipfile.ZIP_STORED if packed else None)
+    os.replace(part, target)

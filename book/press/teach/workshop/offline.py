@@ -7,7 +7,6 @@ a local socket (kernels, JupyterLab) still works. Linux only: it needs `unshare`
 import json
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -15,6 +14,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from ... import chromium
+from ...colab.trial import finished
 from ...errors import PressError
 from ..variants import KINDS
 
@@ -68,23 +68,15 @@ def prove(bundle: Path) -> list[tuple[str, float]]:
 
 def _alone(step: str, command: list[str], folder: Path) -> float:
     """The seconds of a command that ran to its end without a network."""
-    outside = ["unshare", "--net", "--map-root-user", sys.executable, "-c", ALONE]
     environment = {"PATH": "/usr/bin:/bin", "HOME": str(folder.parent), "LANG": "C.UTF-8", "REBUILT_TIER": "cpu"}
-    limits = {"cwd": folder, "env": environment, "timeout": SECONDS}
+    outside = ["unshare", "--net", "--map-root-user", sys.executable, "-c", ALONE]
     begun = time.monotonic()
-    try:
-        done = subprocess.run([*outside, *command], capture_output=True, text=True, **limits)
-    except subprocess.TimeoutExpired:
-        raise PressError(f"offline: {step} took longer than {SECONDS} s") from None
-    if done.returncode:
-        raise PressError(f"{step} fails offline:\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
+    finished(f"{step} fails offline", *outside, *command, cwd=folder, env=environment, timeout=SECONDS)
     return time.monotonic() - begun
 
 
 def browse(folder: Path) -> int:
     """The number of pages that Chromium shows without an error and without asking for anything outside the folder."""
-    if not chromium.find():
-        raise PressError(f"the bundle's pages cannot be looked at: {chromium.WANTED}")
     patterns = ("START_HERE.html", "slides/*.html", "instructor/*.html", "book/notebooks/*/*/*.html")
     pages = [path for pattern in patterns for path in sorted(folder.glob(pattern))]
     with chromium.browser() as browser:

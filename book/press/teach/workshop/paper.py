@@ -35,15 +35,7 @@ SIZES = (11, 10, 9.5, 9, 8.5, 8)  # of a handout's letters in points, the first 
 
 def render(template: str, **values: object) -> str:
     """A whole page in one file, from its template; texts are escaped, Markup is not."""
-    return _templates().get_template(template).render(values)
-
-
-@cache
-def _templates() -> Environment:
-    folder, lines = FileSystemLoader(Path(__file__).with_name("pages")), {"trim_blocks": True, "lstrip_blocks": True}
-    made = Environment(loader=folder, autoescape=True, undefined=StrictUndefined, **lines)
-    made.filters["markdown"] = markdown
-    return made
+    return TEMPLATES.get_template(template).render(values)
 
 
 def markdown(text: str) -> Markup:
@@ -52,16 +44,23 @@ def markdown(text: str) -> Markup:
     >>> str(markdown("the {term}`tier <tier>`"))
     '<p>the tier</p>\\n'
     """
-    return Markup(_renderer().render(ROLE.sub(r"\1", text)))
+    return Markup(MARKDOWN.render(ROLE.sub(r"\1", text)))
 
 
-@cache
-def _renderer() -> MarkdownIt:
-    def formula(content: str, about: dict) -> str:
-        left, right = (r"\[", r"\]") if about["display_mode"] else (r"\(", r"\)")
-        return f"{left}{html.escape(content)}{right}"
+def _formula(content: str, about: dict) -> str:
+    left, right = (r"\[", r"\]") if about["display_mode"] else (r"\(", r"\)")
+    return f"{left}{html.escape(content)}{right}"
 
-    return MarkdownIt("commonmark").enable("table").use(dollarmath_plugin, renderer=formula, double_inline=True)
+
+MARKDOWN = MarkdownIt("commonmark").enable("table").use(dollarmath_plugin, renderer=_formula, double_inline=True)
+TEMPLATES = Environment(
+    loader=FileSystemLoader(Path(__file__).with_name("pages")),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+TEMPLATES.filters["markdown"] = markdown
 
 
 @cache
@@ -123,13 +122,8 @@ def handout(entry: Entry, address: str, size: float) -> str:
     text = recap(entry.chapter)
     if not text:
         raise PressError(f"{entry.chapter} has no section `## Recap`, which the handout prints")
-    claims = []
-    for finding in entry.findings:
-        run = finding.run
-        where = f", {run.machine}, {run.date}" if run else ""
-        claims.append((finding.claim["quote"], f"{measured(finding.metric(run))}{where}", finding.verdict))
-    own = {"recap": markdown(text), "claims": claims, "address": address, "size": f"{size:g}", "letters": letters()}
-    return render("handout.html", card=entry.chapter.card, **own)
+    own = {"recap": markdown(text), "address": address, "size": f"{size:g}", "letters": letters(), "measured": measured}
+    return render("handout.html", card=entry.chapter.card, findings=entry.findings, **own)
 
 
 def recap(chapter: Chapter) -> str:
@@ -158,16 +152,8 @@ def print_pdf(pages: list[str], target: Path, browser: object) -> None:
 def run_sheet(chapters: list[Chapter], plans: list[Plan], start: str) -> str:
     """The page with one timetable for each plan, and the instructor's notes of each section."""
     names = ", ".join(chapter.card["title"] for chapter in chapters)
-    told = [(chapter.card["title"], notes(chapter)) for chapter in chapters]
-    timetables = [(plan, timetable(plan.blocks, start)) for plan in plans]
-    return render("run-sheet.html", names=names, start=start, timetables=timetables, told=told)
-
-
-def timetable(blocks: list[Block], start: str) -> list[tuple[str, Block, list[str]]]:
-    """When each block begins, the block, and what to skip when late there."""
-    late = [cut_lines(blocks, index) for index in range(len(blocks))]
-    said = [["as above"] if now == before else now for before, now in zip([None, *late], late, strict=False)]
-    return list(zip(clock(blocks, start), blocks, said, strict=True))
+    own = {"start": start, "clock": clock, "cut_lines": cut_lines, "notes": notes}
+    return render("run-sheet.html", names=names, chapters=chapters, plans=plans, **own)
 
 
 def cut_lines(blocks: list[Block], at: int) -> list[str]:

@@ -146,7 +146,7 @@ def test_all_three_notebooks_start_at_any_section(chapter):
 
     late = checkpoints.sections(chapter)
     for kind in variants.KINDS:
-        found = [cell for cell in variants.variant(chapter, kind).cells if checkpoints.TAG in tags(cell)]
+        found = [cell for cell in variants.variant(chapter, kind).cells if variants.LATE in tags(cell)]
         assert sum(cell.cell_type == "code" for cell in found) == len(late) > 3
 
 
