@@ -4,7 +4,6 @@ The three notebooks for a class lie beside them (see `variants`). Handout and zi
 recap has no handout, so it has no kit.
 """
 
-import html
 import shutil
 from pathlib import Path
 
@@ -13,31 +12,17 @@ from ..files import remove, write_text
 from ..repository import Chapter, Repository, read_notebook
 from .variants import KINDS
 from .workshop import bundle
-from .workshop.paper import put_reveal, recap, slides
+from .workshop.paper import put_reveal, recap, render, slides
 
 NAMES = {"slides": "slides.html", "handout": "handout.pdf", "run-sheet": "run-sheet.html", "zip": "zip"}
 REVEAL = "_data/reveal"
 UP = "../../../"  # from a chapter's folder in `_data` to the book's root
 
 
-def citation(repository: Repository, chapter: Chapter) -> str:
-    """BibTeX of the chapter in this release of the book."""
-    config, key = repository.config, f"{chapter.stem}_{repository.version.replace('.', '_')}"
-    return f"""\
-@incollection{{{key},
-  title = {{{chapter.card["title"]}}},
-  author = {{{{{config.get("author", "")}}}}},
-  booktitle = {{{config.get("title", "")}}},
-  year = {{{config.get("copyright", "")}}},
-  edition = {{{repository.release}}},
-  url = {{{bundle.address(repository)}/{chapter.document}.html}}
-}}"""
-
-
 def cite(repository: Repository, chapter: Chapter) -> str:
-    """The citation folded under its name; one block of HTML."""
-    text = html.escape(citation(repository, chapter))
-    return f'<details class="rebuilt-cite"><summary>Cite this chapter</summary><pre>{text}</pre></details>'
+    """BibTeX of the chapter in this release of the book, folded under its name; one block of HTML."""
+    own = {"config": repository.config, "release": repository.release, "address": bundle.address(repository)}
+    return render("cite.html", chapter=chapter, key=f"{chapter.stem}_{repository.version.replace('.', '_')}", **own)
 
 
 def downloads(chapter: Chapter, whole: bool = True) -> dict[str, str]:
@@ -57,7 +42,7 @@ def publish(repository: Repository, made: Path) -> None:
         found = {name: made / "_data" / f"{chapter.name}.{ending}" for name, ending in NAMES.items()}
         shown = slides(chapter, read_notebook(chapter.executed), f"{UP}_static", f"{UP}{REVEAL}")
         write_text(found["slides"], shown)
-        folder = bundle.light(repository, chapter, made, found["zip"])
+        folder = bundle.fill(repository, [chapter], made, found["zip"])
         shutil.copyfile(folder / "handout" / f"{chapter.stem}.pdf", found["handout"])
         shutil.copyfile(folder / "instructor" / "run-sheet.html", found["run-sheet"])
         remove(folder)

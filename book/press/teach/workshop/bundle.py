@@ -5,7 +5,6 @@ import re
 import shutil
 import sys
 import zipfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,7 +18,7 @@ from ...ledger import gather
 from ...repository import Chapter, Repository, plain_name, read_notebook
 from .. import variants
 from .paper import SIZES, handout, print_pdf, put_reveal, render, run_sheet, slides
-from .room import digest, system
+from .room import digest, machine
 from .schedule import LENGTHS, Plan, plan
 
 EPOCH = 1767225600  # the time of every file, so that the same content gives the same zip
@@ -38,46 +37,38 @@ class Options(NamedTuple):
 
 
 def make(repository: Repository, chapters: list[Chapter], options: Options, html: Path) -> Path:
-    """The path of the zip in `_build/workshop`, with the built book that lies in `html`.
-
-    Raises PressError when the minutes do not suffice, a chapter lacks what the bundle shows, or Chromium is missing.
-    """
+    """The path of the zip in `_build/workshop`, with the built book that lies in `html`; PressError as `fill`."""
     name = f"rebuilt-workshop-{'-'.join(chapter.stem for chapter in chapters)}-{options.minutes}min.zip"
     target = repository.build / "workshop" / name
     with lock(repository.build / ".press.lock", "press workshop"):
-        remove(_filled(repository, chapters, options, html, target, whole=True))
+        remove(fill(repository, chapters, html, target, options))
     return target
 
 
-def light(repository: Repository, chapter: Chapter, html: Path, target: Path) -> Path:
-    """The folder of one chapter's bundle without wheels and book, packed as `target`; the caller removes it.
-
-    `html` is the built book, whose letters the slides borrow. Data that cannot be had now, and what is too large, is
-    left to the first run.
-    Raises PressError as `make` does, and when the zip is larger than `LIGHT_BYTES`.
-    """
-    folder = _filled(repository, [chapter], Options(), html, target, whole=False)
-    size = target.stat().st_size
-    if size > LIGHT_BYTES:
-        raise PressError(f"{target.name} has {size / 1e6:.0f} MB, and {LIGHT_BYTES / 1e6:.0f} are allowed")
-    return folder
-
-
-def _filled(
-    repository: Repository, chapters: list[Chapter], options: Options, html: Path, target: Path, *, whole: bool
+def fill(
+    repository: Repository, chapters: list[Chapter], html: Path, target: Path, options: Options | None = None
 ) -> Path:
-    """The folder of what was packed as `target`; `whole`: with the book, all data and wheels."""
-    folder = repository.build / "workshop" / target.stem
-    _taught(repository, chapters, options, folder)
-    if whole:
+    """The folder of what is now packed as `target`; the caller removes it. Without options it is a light one: no
+    wheels, of the built book in `html` only what slides borrow, no data that cannot be had now or has no place.
+
+    Raises PressError when the minutes do not suffice, a chapter lacks what the bundle shows, Chromium is missing, or a
+    light one is larger than `LIGHT_BYTES`.
+    """
+    folder, asked = repository.build / "workshop" / target.stem, requirements(repository, chapters)
+    _taught(repository, chapters, options or Options(), folder)
+    write_text(folder / "requirements.txt", "\n".join(asked) + "\n")
+    if options:
         _book(html, folder)
-        _wheels(requirements(repository, chapters), options.index, folder / "wheels")
-    for name in [] if whole else ["fonts", "mathjax"]:
+        _wheels(asked, options.index, folder / "wheels")
+    for name in [] if options else ["fonts", "mathjax"]:
         if (html / "_static" / name).is_dir():
             shutil.copytree(html / "_static" / name, folder / "book" / "_static" / name)
-    first_run = put_data(repository, chapters, folder, whole=whole)
-    _room(repository, chapters, options, folder, first_run)
+    left = put_data(repository, chapters, folder, whole=bool(options))
+    _room(repository, chapters, folder, {"first_run": left, "minutes": (options or Options()).minutes})
     pack(folder, target)
+    size = target.stat().st_size
+    if not options and size > LIGHT_BYTES:
+        raise PressError(f"{target.name} has {size / 1e6:.0f} MB, and {LIGHT_BYTES / 1e6:.0f} are allowed")
     return folder
 
 
@@ -135,25 +126,23 @@ def put_data(repository: Repository, chapters: list[Chapter], folder: Path, *, w
     """
     shutil.copytree(repository.root / "data", folder / "data")
     used = {name for chapter in chapters for name in chapter.card.get("data") or []}
-    rows = {name: [row for row in repository.registry if row["dataset"] == name] for name in sorted(used)}
-    sizes = {name: sum(int(row["bytes"]) for row in rows[name]) for name in rows}
-    left, taken = [], 0
-    for name in sorted(rows, key=sizes.get):
+    sizes = dict.fromkeys(sorted(used), 0)
+    for row in repository.registry:
+        if row["dataset"] in sizes:
+            sizes[row["dataset"]] += int(row["bytes"])
+    left, taken, registry = [], 0, repository.root / "data" / "registry.tsv"
+    for name in sorted(sizes, key=sizes.get):
         taken += sizes[name]
         try:
-            if not whole and taken > LIGHT_DATA_BYTES:
+            if taken > LIGHT_DATA_BYTES and not whole:
                 raise data.DataError(f"{name} is too large")
-            registry = repository.root / "data" / "registry.tsv"
             found = data.fetch(name, folder=repository.build / "data" / name, registry=registry)
         except data.DataError:
             if whole:
                 raise
             left.append(name)
-            continue
-        for file in (row["file"] for row in rows[name]):
-            target = folder / "data" / "files" / name / file
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(found / file, target)
+        else:
+            shutil.copytree(found, folder / "data" / "files" / name, ignore=shutil.ignore_patterns(".*"))
     return left
 
 
@@ -177,24 +166,15 @@ def _wheels(wanted: list[str], index: str, folder: Path) -> None:
         finished("the packages of the bundle cannot be had", *pip, *asked)
 
 
-def _room(
-    repository: Repository, chapters: list[Chapter], options: Options, folder: Path, first_run: Sequence[str] = ()
-) -> None:
-    """The script for the room, what it knows about the bundle, where to start, and the checksums.
-
-    `first_run`: the data sets that are fetched when a notebook first asks for them.
-    """
+def _room(repository: Repository, chapters: list[Chapter], folder: Path, facts: dict) -> None:
+    """The script for the room, what it knows about the bundle, where to start, and the checksums."""
     shutil.copyfile(Path(__file__).with_name("room.py"), folder / "room.py")
-    write_text(folder / "requirements.txt", "\n".join(requirements(repository, chapters)) + "\n")
     packed, wheels = _bytes(folder), _bytes(folder / "wheels")
-    facts = {
+    facts |= {
         "title": str(repository.config.get("title", "")),
-        "first_run": list(first_run),
         "release": repository.release,
         "chapters": [chapter.name for chapter in chapters],
-        "minutes": options.minutes,
-        "python": ".".join(map(str, sys.version_info[:2])),
-        "platform": system(),
+        "machine": machine(),
         "memory_bytes": max(float(chapter.card["needs"]["memory_gb"]) for chapter in chapters) * 1e9,
         "wheels_bytes": wheels,
         "zip_bytes": packed,

@@ -5,7 +5,6 @@ a local socket (kernels, JupyterLab) still works. Linux only: it needs `unshare`
 """
 
 import json
-import re
 import shutil
 import sys
 import tempfile
@@ -80,13 +79,13 @@ def browse(folder: Path) -> int:
     patterns = ("START_HERE.html", "slides/*.html", "instructor/*.html", "book/notebooks/*/*/*.html")
     pages = [path for pattern in patterns for path in sorted(folder.glob(pattern))]
     with chromium.browser() as browser:
-        wrong = {f"{path.name}: {what}" for path in pages for what in _look(browser, path)}
+        wrong = {f"{path.name}: {what}" for path in pages for what in _look(browser, path, folder)}
     if wrong:
         raise PressError("pages of the bundle are not whole:\n" + "\n".join(sorted(wrong)[:20]))
     return len(pages)
 
 
-def _look(browser: object, path: Path) -> list[str]:
+def _look(browser: object, path: Path, folder: Path) -> list[str]:
     """What goes wrong when the page is opened from the disk."""
     seen: list[str] = []
 
@@ -96,8 +95,7 @@ def _look(browser: object, path: Path) -> list[str]:
         elif not Path(unquote(urlsplit(request.url).path)).is_file():  # Chromium preloads no font from a disk
             seen.append(f"lacks {request.url}")
 
-    tab = browser.new_page()
-    tab.route(re.compile(r"^https?:"), lambda route: route.abort())
+    tab = chromium.page(browser, folder.as_uri())
     tab.on("pageerror", lambda error: seen.append(str(error)))
     tab.on("requestfailed", failed)
     tab.goto(path.as_uri(), wait_until="load")

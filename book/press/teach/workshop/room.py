@@ -17,7 +17,6 @@ import re
 import shutil
 import subprocess
 import sys
-import sysconfig
 import venv
 from contextlib import suppress
 from pathlib import Path
@@ -40,10 +39,8 @@ def check(bundle, given):
 
 def checks(bundle):
     """What is checked, whether it is well, and what was found; first whether the wheels fit."""
-    here, wanted = ".".join(map(str, sys.version_info[:2])), bundle["platform"]
-    fits = here == bundle["python"] and system().split("_")[0] == wanted.split("_")[0]
-    fits = fits and platform.machine().lower() in wanted.lower()
-    yield "python", fits, f"Python {here} on {system()}; the wheels are for {bundle['python']} on {wanted}"
+    wanted = bundle["machine"]
+    yield "python", machine() == wanted, f"this is {machine()}; the wheels are for {wanted}"
     has = importlib.util.find_spec("ensurepip") is not None
     yield "venv", has, "environments can be made" if has else "no ensurepip (Debian and Ubuntu: python3-venv)"
     free, needed = shutil.disk_usage(ROOT).free, bundle["installed_bytes"]
@@ -58,9 +55,9 @@ def checks(bundle):
     yield "files", not wrong, told or f"{len(listed)} files are whole"
 
 
-def system():
-    """This machine's system, as wheels name it."""
-    return re.sub(r"[-.]", "_", sysconfig.get_platform())
+def machine():
+    """This Python and this machine, which the wheels have to fit."""
+    return f"Python {sys.version_info[0]}.{sys.version_info[1]} on {platform.system()} {platform.machine()}"
 
 
 def memory_bytes():

@@ -58,7 +58,6 @@ def test_a_light_zip_leaves_data_without_place_to_the_first_run_and_says_so(smal
     small.write("data/registry.tsv", "\n".join([head, *rows]) + "\n")
     small.write_card(data=[*sizes])
     (chapter,) = small.repository.chapters
-    assert bundle.too_large(small.repository, chapter) == ["suns"]
 
     def fetch(name, registry, folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -67,9 +66,9 @@ def test_a_light_zip_leaves_data_without_place_to_the_first_run_and_says_so(smal
 
     monkeypatch.setattr("helpers.data.fetch", fetch)
     (tmp_path / "kit").mkdir()
-    bundle.put_data(small.repository, [chapter], tmp_path / "kit", ["suns"])
+    assert bundle.put_data(small.repository, [chapter], tmp_path / "kit", whole=False) == ["suns"]
     assert sorted(path.name for path in (tmp_path / "kit/data/files").iterdir()) == ["beats", "moons"]
-    facts = {"title": "T", "release": "v1", "python": "3.11", "wheels_bytes": 0}
+    facts = {"title": "T", "release": "v1", "machine": "Python 3.11", "wheels_bytes": 0}
     for left, words in ((["suns"], "needs except suns, which the first run downloads."), ([], "that it needs. The")):
         assert words in bundle.start_here(small.repository, [], facts | {"first_run": left})
 

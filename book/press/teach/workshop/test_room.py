@@ -36,8 +36,7 @@ def test_impossible_rooms_are_refused(seats, memory, said):
 def room(tmp_path):
     """A small bundle's folder with the script and one file."""
     (tmp_path / "room.py").write_bytes(Path(script.__file__).read_bytes())
-    here = ".".join(map(str, sys.version_info[:2]))
-    facts = {**BUNDLE, "python": here, "platform": script.system(), "memory_bytes": 1e6, "installed_bytes": 1e6}
+    facts = {**BUNDLE, "machine": script.machine(), "memory_bytes": 1e6, "installed_bytes": 1e6}
     (tmp_path / "room.json").write_text(json.dumps(facts))
     (tmp_path / "one.txt").write_text("one")
     digest = script.digest(tmp_path / "one.txt")
@@ -69,8 +68,8 @@ def test_a_good_machine_is_ready(room):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"python": "2.7"}, "the wheels are for 2.7"),
-        ({"platform": "win_amd64"}, "on win_amd64"),
+        ({"machine": "Python 2.7 on Linux x86_64"}, "the wheels are for Python 2.7 on Linux x86_64"),
+        ({"machine": "Python 3.11 on Windows AMD64"}, "on Windows AMD64"),
         ({"memory_bytes": 1e15}, "1000000.0 GB needed"),
         ({"installed_bytes": 1e18}, "1000000000.0 GB needed"),
     ],
@@ -90,7 +89,7 @@ def test_a_spoiled_file_is_seen(room, spoil, said):
 
 
 def test_install_refuses_another_python_before_it_makes_anything(room):
-    facts(room, python="2.7")
+    facts(room, machine="Python 2.7 on Linux x86_64")
     done = asked(room, "install")
     assert done.returncode == 1 and "does not fit" in done.stderr and not (room / ".venv").exists()
 
