@@ -1,11 +1,12 @@
 """Syllabi for `book/teaching.md`, made from the cards: they grow as chapters land."""
 
+from contextlib import suppress
 from itertools import groupby
 
 from ..errors import PressError
 from ..ledger.tables import html_table, link, row, tag
 from ..repository import Chapter
-from .workshop.schedule import Plan, content, plan
+from .workshop.schedule import content, plan
 
 HOURS = (2, 4, 8)
 
@@ -15,21 +16,13 @@ def syllabi(chapters: list[Chapter]) -> str:
     return "\n".join(part for hours in HOURS for part in _syllabus(chapters, hours))
 
 
-def chosen(chapters: list[Chapter], minutes: int) -> tuple[list[Chapter], Plan | None]:
-    """The first chapters of the book that fit into the minutes with the cuts that their cards allow, and their plan."""
-    taken: list[Chapter] = []
-    best = None
-    for chapter in chapters:
-        try:
-            best = plan([*taken, chapter], minutes)
-            taken.append(chapter)
-        except PressError:
-            continue
-    return taken, best
-
-
 def _syllabus(chapters: list[Chapter], hours: int) -> list[str]:
-    taken, timetable = chosen(chapters, hours * 60)
+    """The first chapters of the book that fit into the hours with the cuts that their cards allow."""
+    taken, timetable = [], None
+    for chapter in chapters:
+        with suppress(PressError):
+            timetable = plan([*taken, chapter], hours * 60)
+            taken.append(chapter)
     if timetable is None:
         return [f"<p>{hours} hours: no chapter fits yet.</p>"]
     links = {str(chapter): link(chapter) for chapter in taken}

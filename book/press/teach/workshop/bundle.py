@@ -5,6 +5,7 @@ import re
 import shutil
 import sys
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -99,11 +100,9 @@ def _taught(repository: Repository, chapters: list[Chapter], options: Options, f
 def _plans(chapters: list[Chapter], minutes: int) -> list[Plan]:
     """The plans of the run-sheets: the chosen length first, then the usual ones that the chapters can be cut to."""
     plans = [plan(chapters, minutes)]
-    for other in LENGTHS:
-        try:
-            plans += [plan(chapters, other)] if other != minutes else []
-        except PressError:
-            continue
+    for other in (length for length in LENGTHS if length != minutes):
+        with suppress(PressError):
+            plans.append(plan(chapters, other))
     return plans
 
 

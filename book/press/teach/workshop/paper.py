@@ -30,6 +30,7 @@ from .schedule import LATE, Block, Plan, clock, skips
 FONTS = Path(__file__).resolve().parents[3] / "_static" / "fonts"
 REVEAL = ("LICENSE", "dist/reveal.js", "dist/reveal.css", "dist/plugin/notes.js")  # of its npm package
 ROLE = re.compile(r"\{(?:cite(?::\w+)?|term|ref|doc|numref)\}`([^`<]*?)\s*(?:<[^`]*>)?`")
+SHOWN = {"text/html", "text/markdown", "image/png"}  # of what a cell displays
 SIZES = (11, 10, 9.5, 9, 8.5, 8)  # of a handout's letters in points, the first that fits on one page is taken
 
 
@@ -80,35 +81,19 @@ def slides(chapter: Chapter, executed: nbformat.NotebookNode, static: str, revea
     `executed` is the notebook as run; `static` and `reveal` are the places of the book's `_static` and of reveal.js as
     seen from the page.
     """
-    made: list[dict] = [{"section": "", "shown": [], "notes": []}]  # the title
+    made: list[dict] = [{"section": "", "notes": []}]  # the title
     section = ""
     for cell in executed.cells:
         section = heading(cell) or section
         if {"talk", "slide"} & set(tags(cell)):
-            shown = [markdown(cell.source)] if "talk" in tags(cell) else _outputs(chapter, cell)
-            made.append({"section": section, "shown": shown, "notes": []})
+            made.append({"section": section, "cell": cell, "notes": []})
         elif "instructor" in tags(cell):
-            made[-1]["notes"].append(markdown(cell.source))
+            made[-1]["notes"].append(cell.source)
+        if "slide" in tags(cell) and not any(SHOWN & set(output.get("data", {})) for output in cell.get("outputs", [])):
+            raise PressError(f"{chapter}: a cell tagged `slide` displays nothing:\n{cell.source[:200]}")
     if len(made) == 1:
         raise PressError(f"{chapter}: no cell is tagged `talk` or `slide`, so there is nothing to show on slides")
-    formulas = any(r"\(" in part or r"\[" in part for slide in made for part in slide["shown"] + slide["notes"])
-    places = {"static": static, "reveal": reveal}
-    return render("slides.html", card=chapter.card, slides=made, formulas=formulas, **places)
-
-
-def _outputs(chapter: Chapter, cell: nbformat.NotebookNode) -> list[Markup]:
-    """What the cell displayed, as HTML; PressError when that is nothing."""
-    found = []
-    for data in (output.get("data", {}) for output in cell.get("outputs", [])):
-        if "text/html" in data:
-            found.append(Markup(data["text/html"]))
-        elif "text/markdown" in data:
-            found.append(markdown(data["text/markdown"]))
-        elif "image/png" in data:
-            found.append(Markup(f'<img alt="" src="data:image/png;base64,{data["image/png"]}">'))
-    if not found:
-        raise PressError(f"{chapter}: a cell tagged `slide` displays nothing:\n{cell.source[:200]}")
-    return found
+    return render("slides.html", card=chapter.card, slides=made, static=static, reveal=reveal)
 
 
 def put_reveal(repository: Repository, folder: Path) -> None:
