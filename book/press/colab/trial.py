@@ -24,6 +24,7 @@ from ..repository import Chapter, Repository, read_notebook
 # what Colab has, as far as a chapter may count on it
 PREINSTALLED = ["torch", "numpy", "scipy", "matplotlib", "pandas", "tqdm", "PyYAML", "ipykernel", "ipython", "requests"]
 LISTED = "import importlib.metadata as m; print(*(f'{d.name}=={d.version}' for d in m.distributions()), sep='\\n')"
+MIRROR = "REBUILT_DATA_MIRROR"
 KERNEL = '{{"argv": ["{python}", "-m", "ipykernel_launcher", "-f", "{{connection_file}}"], "display_name": "bare"}}'
 
 
@@ -128,8 +129,7 @@ def _published(repository: Repository, folder: Path) -> Path:
 def _colab(repository: Repository, published: Path, home: Path) -> dict[str, str]:
     """The environment of a fresh Colab: its own variable, the address of the book, nothing of ours."""
     ours = ("PYTHON", "REBUILT_", "VIRTUAL_ENV", "GIT_")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
-    mirror = os.environ.get("REBUILT_DATA_MIRROR")
+    kept = {name: text for name, text in os.environ.items() if name == MIRROR or not name.startswith(ours)}
     rewrite = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": f"url.{published.as_uri()}.insteadOf"}
     rewrite |= {"GIT_CONFIG_VALUE_0": repository.url, "COLAB_RELEASE_TAG": "bare", "REBUILT_HOME": str(home)}
-    return kept | rewrite | ({"REBUILT_DATA_MIRROR": mirror} if mirror else {})
+    return kept | rewrite

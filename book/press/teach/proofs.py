@@ -1,8 +1,7 @@
 """Exercises proved both ways: the stub and every plausible wrong answer fail their checker, the solution passes.
 And checkpoints proved: each section starts from its own, in an empty namespace.
 
-An exercise is run with what it needs and no more: the earlier cells that define the names it uses, found by
-reading the code. So a proof takes seconds where the chapter takes a minute.
+An exercise runs with the earlier cells that it needs alone, so it takes seconds where the chapter takes a minute.
 """
 
 import json
@@ -56,8 +55,6 @@ def prove(repository: Repository, chapter: Chapter) -> list[Proof]:
     Raises PressError when the cells that the exercises need cannot run, or take longer than five minutes.
     """
     attempts = list(_attempts(chapter))
-    if not attempts:
-        return []
     plain = [cell.source for cell in chapter.cells if cell.cell_type == "code" and not cell.metadata.get("exercise")]
     sources = [source for *_, source in attempts]
     before = "\n".join(checkpoints.needed(plain, sources))
@@ -76,14 +73,15 @@ def prove_sections(repository: Repository, chapter: Chapter, *, whole: bool = Fa
     The seconds are those of the checkpoint alone: how long a late learner waits.
     """
     parameters = [cell.source for cell in chapter.cells if "parameters" in tags(cell)]
-    named, sources = [], []
+    steps = []
     for section in checkpoints.sections(chapter):
-        there = ", ".join(sorted(section.names))  # a NameError where one is not
-        named += [(section.title, "start"), (section.title, "the section")][: 1 + whole]
-        sources += [(True, "\n".join([*parameters, section.start, there])), (False, section.own)][: 1 + whole]
+        start = "\n".join([*parameters, section.start, ", ".join(section.names)])  # a NameError where one is missing
+        both = [(section.title, "start", (True, start)), (section.title, "the section", (False, section.own))]
+        steps += both if whole else both[:1]
+    heard = _run(repository, chapter, [source for *_, source in steps])
     return [
-        Proof(*name, f"{said[1]}: {said[2]}" if said else "", seconds)
-        for name, (said, seconds) in zip(named, _run(repository, chapter, sources), strict=True)
+        Proof(title, part, f"{said[1]}: {said[2]}" if said else "", seconds)
+        for (title, part, _), (said, seconds) in zip(steps, heard, strict=True)
     ]
 
 

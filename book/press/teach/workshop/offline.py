@@ -22,11 +22,7 @@ ALONE = """
 import fcntl, os, socket, struct, sys
 with socket.socket() as one:  # the loopback device is down in a new namespace
     fcntl.ioctl(one.fileno(), 0x8914, struct.pack("16sH14s", b"lo", 0x1 | 0x40, b""))
-try:
-    socket.create_connection(("1.1.1.1", 443), timeout=3)
-except OSError:
-    os.execv(sys.argv[1], sys.argv[1:])
-sys.exit("1.1.1.1 can be reached: this is not offline")
+os.execv(sys.argv[1], sys.argv[1:])
 """
 LAB = """
 import os, subprocess, sys, time, urllib.request

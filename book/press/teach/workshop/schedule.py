@@ -95,8 +95,7 @@ def clock(blocks: list[Block], start: str) -> list[str]:
         begins = datetime.strptime(start, "%H:%M")
     except ValueError:
         raise PressError(f"the start {start!r} is no time of day; write it as 09:00") from None
-    before = [_length(blocks[:index]) for index in range(len(blocks))]
-    return [(begins + timedelta(minutes=minutes)).strftime("%H:%M") for minutes in before]
+    return [(begins + timedelta(minutes=_length(blocks[:at]))).strftime("%H:%M") for at in range(len(blocks))]
 
 
 def skips(blocks: list[Block], at: int, late: float) -> list[Block] | None:
