@@ -5,7 +5,7 @@ import re
 import shutil
 import sys
 import zipfile
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -124,25 +124,18 @@ def put_data(repository: Repository, chapters: list[Chapter], folder: Path, *, w
     The names of those that are left to the first run: unless `whole`, what cannot be had now or has no place.
     """
     shutil.copytree(repository.root / "data", folder / "data")
-    used = {name for chapter in chapters for name in chapter.card.get("data") or []}
-    sizes = dict.fromkeys(sorted(used), 0)
+    sizes = {name: 0 for chapter in chapters for name in chapter.card.get("data") or []}
     for row in repository.registry:
         if row["dataset"] in sizes:
             sizes[row["dataset"]] += int(row["bytes"])
-    left, taken, registry = [], 0, repository.root / "data" / "registry.tsv"
-    for name in sorted(sizes, key=sizes.get):
+    taken, files, registry = 0, folder / "data" / "files", repository.root / "data" / "registry.tsv"
+    for name in sorted(sizes, key=lambda name: (sizes[name], name)):
         taken += sizes[name]
-        try:
-            if taken > LIGHT_DATA_BYTES and not whole:
-                raise data.DataError(f"{name} is too large")
-            found = data.fetch(name, folder=repository.build / "data" / name, registry=registry)
-        except data.DataError:
-            if whole:
-                raise
-            left.append(name)
-        else:
-            shutil.copytree(found, folder / "data" / "files" / name, ignore=shutil.ignore_patterns(".*"))
-    return left
+        if whole or taken <= LIGHT_DATA_BYTES:
+            with nullcontext() if whole else suppress(data.DataError):
+                found = data.fetch(name, folder=repository.build / "data" / name, registry=registry)
+                shutil.copytree(found, files / name, ignore=shutil.ignore_patterns(".*"))
+    return sorted(name for name in sizes if not (files / name).is_dir())
 
 
 def requirements(repository: Repository, chapters: list[Chapter]) -> list[str]:
