@@ -3,7 +3,7 @@
 #
 #   PYTHON=/path/to/python   use this interpreter for .venv
 #   TORCH_INDEX=URL          take torch from this index (a CPU-only one saves gigabytes)
-#   CHAPTERS="signals/…"     only these (make run, book, check, test, race, study, rehearse, predict, receipt, colab, workshop)
+#   CHAPTERS="signals/…"     only these (all but make new, remove, serve, env)
 #   ARGS="-n0 --pdb"         what pytest is told (make test)
 #   PART=language            what make new makes: a part, a chapter or one notebook more in it; CHAPTER=part/name and
 #                            NOTEBOOK=part/chapter/name also say what make remove takes out
@@ -69,13 +69,12 @@ colab: env ## run notebooks alone beside what Colab preinstalls: make colab HOLD
 workshop: env ## one zip for a class, offline: make workshop CHAPTERS="signals/rolling_distance" MINUTES=90
 	@$(PRESS) workshop $(CHAPTERS) --minutes $(MINUTES) --start $(START) $(if $(TORCH_INDEX),--index $(TORCH_INDEX)) $(PROVE)
 
-check: env ## the gates: notebooks, cards, figures, numbers, links, spelling; of CHAPTERS alone where that can be
-	@$(PRESS) check $(if $(CHAPTERS),--chapters $(CHAPTERS))
-	@$(VENV)/bin/ruff check .
-	@$(VENV)/bin/ruff format --check .
+check: env ## the gates (cards, figures, numbers, links, spelling, …): make check CHAPTERS="signals/rolling_distance"
+	@$(PRESS) check $(if $(CHAPTERS),--chapters "$(CHAPTERS)")
+	@$(if $(CHAPTERS),:,$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check .)
 
 new: env ## begin what passes every gate: make new PART=language, CHAPTER=language/name or NOTEBOOK=language/name/more
-	@$(PRESS) new $(or $(PART:%=part %),$(CHAPTER:%=chapter %),$(NOTEBOOK:%=notebook %),part)
+	@$(PRESS) new $(or $(if $(PART),part $(PART)),$(if $(CHAPTER),chapter $(CHAPTER)),$(if $(NOTEBOOK),notebook $(NOTEBOOK)))
 
 remove: env ## take a chapter or a notebook out of the book: make remove CHAPTER=language/name
 	@$(PRESS) remove $(or $(CHAPTER),$(NOTEBOOK)) $(FORCE)
