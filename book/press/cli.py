@@ -9,7 +9,7 @@ from pathlib import Path
 from .errors import PressError
 from .files import lock, remove
 from .repository import HOME, Repository
-from .run import TIMEOUT_SECONDS, Options
+from .run import Options
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -32,12 +32,15 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="press", description="Run, check, build and show the book.")
     top.add_argument("--root", type=Path, default=HOME, help="the book's root (default: where the press lives)")
     commands = top.add_subparsers(metavar="COMMAND", required=True)
-    for name, (words, do, *options) in COMMANDS.items():
+    for name, (words, takes, do) in COMMANDS.items():
         shown = {"help": words, "description": words} if words else {}
-        raw = {"prefix_chars": "\0", "add_help": False} if options == [REST] else {}  # so that options are another's
-        made = commands.add_parser(name, **shown, **raw)
-        for names, how in options:
-            made.add_argument(*names, **how)
+        if takes == REST:  # so that options are another's, too
+            made = commands.add_parser(name, **shown, prefix_chars="\0", add_help=False)
+            made.add_argument(REST, nargs="*")
+        else:
+            made = commands.add_parser(name, **shown)
+            for option in takes.split():
+                made.add_argument(option.rstrip("+"), **OPTIONS[option])
         made.set_defaults(do=do)
     return top
 
@@ -48,8 +51,9 @@ def part(name: str):
 
 
 def own(options: type, given: argparse.Namespace):
-    """What was given, as these options of a part of the press."""
-    return options(**{name: value for name, value in vars(given).items() if name in options.__annotations__})
+    """What was given, as these options of a part of the press; it knows what holds for the rest."""
+    known = options.__annotations__
+    return options(**{name: value for name, value in vars(given).items() if name in known and value is not None})
 
 
 def recorded(module: str, name: str):
@@ -65,7 +69,7 @@ def _rehearse(book: Repository, given: argparse.Namespace) -> int:
     with lock(book.build / ".press.lock", "press rehearse"):  # a run would clear its folder away
         if given.predict:
             return part("predict").count(book, given.chapters)
-        return part("rehearse").rehearse(book, given.chapters, given.timeout, given.until)
+        return part("rehearse").rehearse(book, given.chapters, given.timeout or part("rehearse").TIMEOUT_SECONDS)
 
 
 def _check(book: Repository, given: argparse.Namespace) -> int:
@@ -113,9 +117,9 @@ def _prove(book: Repository, given: argparse.Namespace) -> int:
 
 def _workshop(book: Repository, given: argparse.Namespace) -> int:
     chapters, bundle = book.select(given.chapters), part("teach.workshop.bundle")
-    if not given.as_built and _run(book, given):
+    if _run(book, given):
         return 1
-    html = part("print.build").book_of(book, chapters, as_built=given.as_built)
+    html = part("print.build").book_of(book, chapters)
     made = bundle.make(book, chapters, own(bundle.Options, given), html)
     print(f"{book.relative(made)}: {made.stat().st_size / 1e6:.0f} MB")
     for step, took in part("teach.workshop.offline").prove(made) if given.prove else ():
@@ -134,128 +138,112 @@ def _clean(book: Repository, given: argparse.Namespace) -> None:
         print(f"{store.told()}; `.venv/bin/python book/press clean --cache` empties it")
 
 
-def option(*names: str, **how) -> tuple[tuple[str, ...], dict]:
-    """An option or an argument of a command."""
-    return names, how
+def flag(words: str) -> dict:
+    """An option that is there or not."""
+    return {"action": "store_true", "help": words}
 
 
-def seconds(default: float):
-    """The option --timeout."""
-    return option("--timeout", type=float, default=default, metavar="S", help="seconds each (default: %(default)s)")
-
-
-CHAPTERS = option("chapters", nargs="*", metavar="CHAPTER", help="part/chapter, part or stem (default: all)")
-SOME = option("chapters", nargs="+", metavar="CHAPTER", help="part/chapter, part or stem")
-REST = option("arguments", nargs="*")
-LOADED = option("--loaded", action="store_true", help="although other work runs")
-RUNNING = (
-    option("--tier", default="auto", choices=["auto", "cpu", "gpu", "big"], help="sizes to run at"),
-    option("--jobs", type=int, default=0, metavar="N", help="notebooks at once (default: one for two cores)"),
-    seconds(TIMEOUT_SECONDS),
-    option("--force", action="store_true", help="run again what is unchanged, too"),
-)
-RACING = (
-    option("--rounds", type=int, metavar="N", help="of a race (default: the bench's own choice, mostly 20)"),
-    option("--threads", type=int, metavar="N", help="of a race (default: the bench's own choice)"),
-    option("--bench", metavar="NAME", help="only this one, such as ctc for ctc/bench_ctc.py (default: all)"),
-    LOADED,
-)
-COMMANDS = {  # by name: words, function, options; without words it is the press's own, which no help shows
-    "run": ("execute notebooks with papermill; unchanged ones come from the cache", _run, CHAPTERS, *RUNNING),
+OPTIONS = {  # what commands take, by its name; a sign behind the name of an argument says how it is read there
+    "chapters": {"nargs": "*", "metavar": "CHAPTER", "help": "part/chapter, part or stem (default: all)"},
+    "chapters+": {"nargs": "+", "metavar": "CHAPTER", "help": "part/chapter, part or stem"},
+    "gates": {"nargs": "*", "metavar": "GATE", "help": "only these (default: all)"},
+    "kind": {"choices": ["part", "chapter", "notebook"]},
+    "name": {"help": "NAME of a part, PART/NAME of a chapter, PART/CHAPTER/NAME of a notebook"},
+    "--as-is": flag("with the environment that runs the press"),
+    "--bench": {"metavar": "NAME", "help": "only this one, such as ctc for ctc/bench_ctc.py (default: all)"},
+    "--cache": flag("also empty the cache that all clones share"),
+    "--fix": flag("first empty outputs and write the setup cells"),
+    "--force": flag("run also what is unchanged, remove also what is not committed"),
+    "--hold": {"action": "append", "default": [], "metavar": "NAME==VERSION", "help": "of a preinstalled package"},
+    "--index": {"default": "", "metavar": "URL", "help": "where torch comes from; a CPU-only index saves gigabytes"},
+    "--jobs": {"type": int, "default": 0, "metavar": "N", "help": "notebooks at once (default: one for two cores)"},
+    "--loaded": flag("although other work runs"),
+    "--minutes": {"type": int, "default": 90, "help": "how long the workshop is (default: %(default)s)"},
+    "--no-run": flag("use the executed copies as they are"),
+    "--page": flag("the notebooks alone, without races"),
+    "--port": {"type": int, "default": 8000, "help": "default: %(default)s; 0 takes a free one"},
+    "--predict": flag("count what rehearsed_<stem>.py holds, into data/predictions/"),
+    "--prove": flag("unpack and run it in a network namespace without a route"),
+    "--rounds": {"type": int, "metavar": "N", "help": "of a race (default: the bench's own choice, mostly 20)"},
+    "--sections": flag("also run each section after its checkpoint, alone"),
+    "--start": {"default": "09:00", "metavar": "HH:MM", "help": "when it begins (default: %(default)s)"},
+    "--study": {"metavar": "NAME", "help": "only this one (default: all of the chapter)"},
+    "--threads": {"type": int, "metavar": "N", "help": "of a race (default: the bench's own choice)"},
+    "--tier": {"default": "auto", "choices": ["auto", "cpu", "gpu", "big"], "help": "sizes to run at"},
+    "--timeout": {"type": float, "metavar": "S", "help": "seconds each (default: what such a process may take)"},
+    "--trial": flag("two seeds at the sizes of `trial`; nothing is recorded"),
+}
+REST = "arguments"  # all that follows is another's
+COMMANDS = {  # by name: words (the press's own have none, and no help shows them), what it takes, what it does
+    "run": (
+        "execute notebooks with papermill; unchanged ones come from the cache",
+        "chapters --tier --jobs --timeout --force",
+        _run,
+    ),
     "test": (
         "pytest over two processes; what follows goes to pytest, such as -n0 or a path",
-        lambda book, given: part("run.suite").run(book, given.arguments),
         REST,
+        lambda book, given: part("run.suite").run(book, given.arguments),
     ),
     "race": (
         "the benches beside their peers, on a quiet machine; their receipts are recorded",
+        "chapters+ --rounds --threads --bench --loaded --timeout",
         recorded("race", "race"),
-        SOME,
-        *RACING,
-        seconds(3600),
     ),
     "study": (
         "what the chapters' study_*.py declare, alone on the machine, resumed after a kill; receipts are recorded",
+        "chapters+ --study --trial --loaded",
         recorded("study.recording", "study"),
-        SOME,
-        option("--study", metavar="NAME", help="only this one (default: all of the chapter)"),
-        option("--trial", action="store_true", help="two seeds at the sizes of `trial`; nothing is recorded"),
-        LOADED,
     ),
     "rehearse": (
         "notebooks on a pretended GPU: what a card would refuse, and its work counted",
+        "chapters --timeout --predict",
         _rehearse,
-        CHAPTERS,
-        seconds(600),
-        option("--until", type=int, metavar="CELL", help="the notebook's beginning, to this cell"),
-        option("--predict", action="store_true", help="count what rehearsed_<stem>.py holds, into data/predictions/"),
     ),
     "receipt": (
         "measure on this machine's GPU, check the receipts, and say where to send them",
+        "chapters --page --rounds --threads --bench --loaded",
         recorded("incoming.collect", "receipt"),
-        CHAPTERS,
-        option("--page", action="store_true", help="the notebooks alone, without races"),
-        *RACING,
     ),
-    "check": (
-        "the gates: what must hold before anything is published",
-        _check,
-        option("gates", nargs="*", metavar="GATE", help="only these (default: all)"),
-        option("--fix", action="store_true", help="first empty outputs and write the setup cells"),
-    ),
+    "check": ("the gates: what must hold before anything is published", "gates --fix", _check),
     "build": (
         "run what changed, then print the book into _build/html",
+        "--no-run --tier --jobs --timeout --force",
         _build,
-        option("--no-run", action="store_true", help="use the executed copies as they are"),
-        *RUNNING,
     ),
     "serve": (
         "show the built book on this machine",
+        "--port",
         lambda book, given: part("server").serve(book, given.port),
-        option("--port", type=int, default=8000, help="default: %(default)s; 0 takes a free one"),
     ),
-    "new": (
-        "scaffold a part, a chapter, or one more notebook in a chapter, past every gate",
-        _new,
-        option("kind", choices=["part", "chapter", "notebook"]),
-        option("name", help="NAME of a part, PART/NAME of a chapter, PART/CHAPTER/NAME of a notebook"),
-    ),
+    "new": ("scaffold a part, a chapter, or one more notebook in a chapter, past every gate", "kind name", _new),
     "remove": (
         "take a chapter, or one notebook of it, out of the book, and say what still speaks of it",
+        "name --force",
         _remove,
-        option("name", help="PART/CHAPTER, or PART/CHAPTER/NOTEBOOK"),
-        option("--force", action="store_true", help="also what is not committed"),
     ),
-    "variants": ("student, solution and instructor notebooks, into _build/variants", _variants, CHAPTERS),
+    "variants": ("student, solution and instructor notebooks, into _build/variants", "chapters", _variants),
     "prove": (
         "prove exercises (only solutions pass) and checkpoints (they start alone)",
+        "chapters --sections",
         _prove,
-        CHAPTERS,
-        option("--sections", action="store_true", help="also run each section after its checkpoint, alone"),
     ),
     "workshop": (
         "one zip for a class: notebooks, slides, run-sheet, wheels, data",
+        "chapters --minutes --start --index --prove",
         _workshop,
-        CHAPTERS,
-        option("--minutes", type=int, default=90, help="how long the workshop is (default: %(default)s)"),
-        option("--start", default="09:00", metavar="HH:MM", help="when it begins (default: %(default)s)"),
-        option("--index", default="", metavar="URL", help="where torch comes from; a CPU-only index saves gigabytes"),
-        option("--prove", action="store_true", help="unpack and run it in a network namespace without a route"),
-        option("--as-built", action="store_true", help="take the book as it is, without a build"),
     ),
     "colab": (
         "run notebooks alone in a bare environment that holds what Colab preinstalls",
+        "chapters --hold --as-is",
         lambda book, given: part("colab.trial").colab(book, given.chapters, given.hold, given.as_is),
-        CHAPTERS,
-        option("--hold", action="append", default=[], metavar="NAME==VERSION", help="of a preinstalled package"),
-        option("--as-is", action="store_true", help="with the environment that runs the press"),
     ),
-    "clean": (
-        "forget executed notebooks and the built book; keep the data and the cache",
-        _clean,
-        option("--cache", action="store_true", help="also empty the cache that all clones share"),
-    ),
+    "clean": ("forget executed notebooks and the built book; keep the data and the cache", "--cache", _clean),
     # the process of one notebook, and of one study
-    "worker": ("", lambda *_: part("run.worker").execute(json.loads(Path("task.json").read_text(encoding="utf-8")))),
-    "study-worker": ("", lambda _, given: part("study.worker").main(given.arguments), REST),
+    "worker": (
+        "",
+        "",
+        lambda *_: part("run.worker").execute(json.loads(Path("task.json").read_text(encoding="utf-8"))),
+    ),
+    "study-worker": ("", REST, lambda _, given: part("study.worker").main(given.arguments)),
 }
