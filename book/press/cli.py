@@ -1,13 +1,12 @@
 """The command line of the press: one table of commands, at the end, with their words, functions and options."""
 
 import argparse
-import json
 import sys
 from importlib import import_module
 from pathlib import Path
 
 from .errors import PressError
-from .files import lock, remove
+from .files import lock, read_json, remove
 from .repository import HOME, Repository
 from .run import Options
 
@@ -59,6 +58,11 @@ def own(options: type, given: argparse.Namespace):
 def recorded(module: str, name: str):
     """The command that hands the chapters and its options to a function of a part of the press."""
     return lambda book, given: getattr(part(module), name)(book, given.chapters, own(part(module).Options, given))
+
+
+def handed(module: str, name: str, *options: str):
+    """The command that hands these options to a function of a part of the press."""
+    return lambda book, given: getattr(part(module), name)(book, *(getattr(given, option) for option in options))
 
 
 def _run(book: Repository, given: argparse.Namespace) -> int:
@@ -175,15 +179,11 @@ OPTIONS = {  # what commands take, by its name; a sign behind the name of an arg
 }
 REST = "arguments"  # all that follows is another's
 COMMANDS = {  # by name: words (the press's own have none, and no help shows them), what it takes, what it does
-    "run": (
-        "execute notebooks with papermill; unchanged ones come from the cache",
-        "chapters --tier --jobs --timeout --force",
-        _run,
-    ),
+    "run": ("execute notebooks; unchanged ones come from the cache", "chapters --tier --jobs --timeout --force", _run),
     "test": (
         "pytest over two processes; what follows goes to pytest, such as -n0 or a path",
         REST,
-        lambda book, given: part("run.suite").run(book, given.arguments),
+        handed("run.suite", "run", REST),
     ),
     "race": (
         "the benches beside their peers, on a quiet machine; their receipts are recorded",
@@ -196,7 +196,7 @@ COMMANDS = {  # by name: words (the press's own have none, and no help shows the
         recorded("study.recording", "study"),
     ),
     "rehearse": (
-        "notebooks on a pretended GPU: what a card would refuse, and its work counted",
+        "notebooks on a pretended GPU: finds, and the work counted",
         "chapters --timeout --predict",
         _rehearse,
     ),
@@ -211,23 +211,15 @@ COMMANDS = {  # by name: words (the press's own have none, and no help shows the
         "--no-run --tier --jobs --timeout --force",
         _build,
     ),
-    "serve": (
-        "show the built book on this machine",
-        "--port",
-        lambda book, given: part("server").serve(book, given.port),
-    ),
+    "serve": ("show the built book on this machine", "--port", handed("server", "serve", "port")),
     "new": ("scaffold a part, a chapter, or one more notebook in a chapter, past every gate", "kind name", _new),
     "remove": (
-        "take a chapter, or one notebook of it, out of the book, and say what still speaks of it",
+        "take a chapter or a notebook out of the book, and say what still speaks of it",
         "name --force",
         _remove,
     ),
     "variants": ("student, solution and instructor notebooks, into _build/variants", "chapters", _variants),
-    "prove": (
-        "prove exercises (only solutions pass) and checkpoints (they start alone)",
-        "chapters --sections",
-        _prove,
-    ),
+    "prove": ("exercises (only solutions pass) and checkpoints (they start alone)", "chapters --sections", _prove),
     "workshop": (
         "one zip for a class: notebooks, slides, run-sheet, wheels, data",
         "chapters --minutes --start --index --prove",
@@ -236,14 +228,10 @@ COMMANDS = {  # by name: words (the press's own have none, and no help shows the
     "colab": (
         "run notebooks alone in a bare environment that holds what Colab preinstalls",
         "chapters --hold --as-is",
-        lambda book, given: part("colab.trial").colab(book, given.chapters, given.hold, given.as_is),
+        handed("colab.trial", "colab", "chapters", "hold", "as_is"),
     ),
     "clean": ("forget executed notebooks and the built book; keep the data and the cache", "--cache", _clean),
     # the process of one notebook, and of one study
-    "worker": (
-        "",
-        "",
-        lambda *_: part("run.worker").execute(json.loads(Path("task.json").read_text(encoding="utf-8"))),
-    ),
+    "worker": ("", "", lambda *_: part("run.worker").execute(read_json(Path("task.json")))),
     "study-worker": ("", REST, lambda _, given: part("study.worker").main(given.arguments)),
 }
