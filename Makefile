@@ -3,7 +3,7 @@
 #
 #   PYTHON=/path/to/python   use this interpreter for .venv
 #   TORCH_INDEX=URL          take torch from this index (a CPU-only one saves gigabytes)
-#   CHAPTERS="signals/…"     only these (make run, race, rehearse, predict, receipt, colab, workshop)
+#   CHAPTERS="signals/…"     only these (make book, run, race, rehearse, predict, receipt, colab, workshop)
 #   ARGS="-n0 --pdb"         what pytest is told (make test)
 #   ROUNDS=20 THREADS=2      of a race (make race, receipt); BENCH=ctc only that one
 #   STUDY=recovery           only this study (make study); TRIAL=--trial runs it small and records nothing
@@ -37,8 +37,8 @@ endef
 help: ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
 
-book: env ## run every notebook and build the book into _build/html
-	@$(PRESS) build --tier $(TIER) $(FORCE)
+book: env ## run every notebook and build the book into _build/html; of only some: make book CHAPTERS="signals/rolling_distance"
+	@$(PRESS) build $(CHAPTERS) --tier $(TIER) $(FORCE)
 
 test: env ## run the tests, over two processes: make test ARGS="-n0 notebooks/signals"
 	@$(PRESS) test $(ARGS)

@@ -49,7 +49,9 @@ def parser() -> argparse.ArgumentParser:
     text = "measure on this machine's GPU, check the receipts, and say where to send them"
     _receipt_options(command("receipt", _receipt, text))
     _check_options(command("check", _check, "the gates: what must hold before anything is published"))
-    made = command("build", _build, "run what changed, then print the book into _build/html")
+    text = "run what changed, then print the book into _build/html; a book of some chapters into _build/editions"
+    made = command("build", _build, text)
+    made.add_argument("chapters", nargs="*", metavar="CHAPTER", help="a book of only these (default: the whole book)")
     made.add_argument("--no-run", action="store_true", help="use the executed copies as they are")
     _run_options(made)
     made = command("serve", _serve, "show the built book on this machine")
@@ -189,15 +191,18 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _build(options: argparse.Namespace) -> int:
-    from .print.build import build
+    from .print.build import book_of, build
 
     if not options.no_run:
-        options.chapters = []
         status = _run(options)
         if status:
             print("press: the book was not built; a book holds only notebooks that ran to the end", file=sys.stderr)
             return status
-    build(Repository(options.root))
+    repository = Repository(options.root)
+    if options.chapters:
+        book_of(repository, repository.select(options.chapters))
+    else:
+        build(repository)
     return 0
 
 
