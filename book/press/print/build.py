@@ -8,22 +8,19 @@ import sys
 import time
 from pathlib import Path
 
-from helpers.show import number, tag
-
 from .. import chromium
 from ..errors import PressError
 from ..face import contents, search
 from ..files import lock, remove, swap_folder, write_json, write_text
 from ..lean.slim import slim
 from ..ledger import gather
-from ..markup import html_table
 from ..repository import Chapter, Repository
 from ..reuse.machine import hardware
 from ..server import site
 from ..teach import kit
 from . import pdf
 from .edition import Edition
-from .generated import WEIGHTS
+from .generated import WEIGHTS, block
 from .source import assemble
 
 TELLING = re.compile(r"(WARNING|ERROR|CRITICAL|Exception|Traceback)")
@@ -120,7 +117,7 @@ def _weigh(repository: Repository, html: Path, address: str, browser: object) ->
     }
     write_json(repository.build / "page-weight.json", found)
     for page in (html / "book").glob("*.html"):
-        page.write_text(page.read_text(encoding="utf-8").replace(WEIGHTS, _shown(found)), encoding="utf-8")
+        page.write_text(page.read_text(encoding="utf-8").replace(WEIGHTS, block("weights", found)), encoding="utf-8")
 
 
 def _visit(browser: object, address: str, name: str) -> dict:
@@ -133,14 +130,3 @@ def _visit(browser: object, address: str, name: str) -> dict:
     found = {"title": page.title().rpartition(" — ")[0], **page.evaluate(WEIGHT)}
     window.close()
     return found
-
-
-def _shown(found: dict) -> str:
-    """The table of the status page; the numbers are those of the record."""
-    rows = []
-    for name, page in found["pages"].items():
-        title, paint = tag("a", page["title"], href=f"../{name}.html"), number(page["paint_ms"] / 1e3, "s")
-        rows.append((title, number(float(page["bytes"]), "B"), page["requests"], paint))
-    machine = found["machine"]
-    told = f"Pages of this build, {found['date'][:10]}: {machine['cpu']}, Chromium {machine['chromium']}"
-    return html_table(told, ["page", "weight", "files", "first paint"], [rows], "rebuilt-table rebuilt-weights")

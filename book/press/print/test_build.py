@@ -172,12 +172,12 @@ def test_an_unknown_marker_is_refused(small):
 
 def test_start_pages_and_data_come_from_cards_and_registry(small):
     repository = executed(small)
-    ledger = gather(repository)
-    interest = generated.start_by_interest(repository.chapters)
+    written = generated.markers(repository, gather(repository))
+    interest = written["start-by-interest"]()
     assert "time series" in interest and "../notebooks/signals/moving_mean/moving_mean.html" in interest
-    hardware = generated.start_by_hardware(ledger.entries)
+    hardware = written["start-by-hardware"]()
     assert "0.5 GB memory" in hardware and "12.3&nbsp;s on Test CPU" in hardware and hardware.count("not measured") == 2
-    data = generated.datasets(repository.registry, repository.chapters)
+    data = written["datasets"]()
     assert "<code>beats</code>" in data and "CC0" in data and "Smooth a stream" in data
 
 
