@@ -55,15 +55,12 @@ def slim(made: Path, address: str = "", browser: object = None, also: Iterable[s
         pages = typeset(pages, made, address, browser)
     sheets, scripts = _asked(LINK, pages), _asked(ASKED, pages)
     pages = {name: _lighter(page, made, "../" * name.count("/")) for name, page in pages.items()}
-    texts = {
-        SHEET: _sheet(made, sheets, list(pages.values()), also),
-        SCRIPT: joined(made, [one for one in scripts if not UNUSED.match(one)]),
-    }
-    for name, text in texts.items():
+    sheet = _sheet(made, sheets, list(pages.values()), also)
+    script = joined(made, [one for one in scripts if not UNUSED.match(one)])
+    marked = [f"{name}?v={sha256(text)[:8]}" for name, text in ((SHEET, sheet), (SCRIPT, script))]
+    pages = {name: _linked(page, *marked) for name, page in pages.items()}
+    for name, text in {**pages, SHEET: sheet, SCRIPT: script}.items():
         write_text(made / name, text)
-    marked = [f"{name}?v={sha256(text)[:8]}" for name, text in texts.items()]
-    for name, page in pages.items():
-        write_text(made / name, _linked(page, *marked))
     for name in [*sheets, *scripts]:
         if not name.startswith("_static/fonts/"):  # which slides of a workshop load by themselves
             (made / name).unlink(missing_ok=True)
@@ -73,13 +70,13 @@ def slim(made: Path, address: str = "", browser: object = None, also: Iterable[s
 
 def _pages(made: Path) -> dict[str, str]:
     """The pages by their names; not the theme's templates, which Sphinx copies, and not what lies in `_data`."""
-    names = [path.relative_to(made) for path in sorted(made.rglob("*.html"))]
-    texts = {
-        name.as_posix(): (made / name).read_text(encoding="utf-8")
-        for name in names
-        if name.parts[0] not in ("_static", "_data")
-    }
+    names = [path.relative_to(made).as_posix() for path in sorted(made.rglob("*.html"))]
+    texts = {name: _text(made / name) for name in names if not name.startswith(("_static/", "_data/"))}
     return {name: text for name, text in texts.items() if "_static/" in text}
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
 
 
 def _asked(pattern: re.Pattern, pages: dict[str, str]) -> list[str]:
@@ -96,12 +93,9 @@ def _lighter(page: str, made: Path, up: str) -> str:
 
 def _sheet(made: Path, sheets: list[str], pages: list[str], also: Iterable[str]) -> str:
     """The rules of all sheets that the pages or the scripts may use, with the icons in them."""
-    home = made / "_static"
-    small = [
-        path for path in [*made.glob("_static/**/*.js"), *made.glob("_live/**/*.js")] if path.stat().st_size < SMALL
-    ]
-    scripts = [path.read_text(encoding="utf-8") for path in small]
-    own = [path.read_text(encoding="utf-8") for path in made.glob("_live/**/*.css")]
+    home, files = made / "_static", [*made.glob("_static/**/*.js"), *made.glob("_live/**/*.js")]
+    scripts = [_text(path) for path in files if path.stat().st_size < SMALL]
+    own = map(_text, made.glob("_live/**/*.css"))
     names = styles.used(pages, scripts) | set(also)
     sheet = "".join(styles.trimmed(styles.read(made / one, home), names) for one in sheets)
     return styles.without_unused_variables(styles.with_letters(sheet, home), [*scripts, *own, *pages])
@@ -112,7 +106,7 @@ def joined(made: Path, names: list[str]) -> str:
 
     It begins with an empty statement, so that a `"use strict"` of the first file holds for no other.
     """
-    parts = [f"/* {name} */\n{(made / name).read_text(encoding='utf-8').strip()}" for name in names]
+    parts = [f"/* {name} */\n{_text(made / name).strip()}" for name in names]
     return ";\n" + "\n;\n".join(parts) + "\n"
 
 
@@ -205,7 +199,7 @@ def typeset(pages: dict[str, str], made: Path, address: str, browser: object) ->
 def _drawn(wanted: list[str], made: Path, address: str, browser: object) -> tuple[list[str], str]:
     """What MathJax draws for each formula, and its style sheet."""
     rows = "".join(f'<p data-formula="{html.escape(one, quote=True)}">{one}</p>' for one in wanted)
-    path = write_text(made / BENCH, PAGE.read_text(encoding="utf-8").replace("FORMULAS", rows))
+    path = write_text(made / BENCH, _text(PAGE).replace("FORMULAS", rows))
     window = browser.new_context(viewport={"width": 1400, "height": 900})
     try:
         tab = chromium.page(window, address)

@@ -37,8 +37,10 @@ def markers(repository: Repository, ledger: Ledger, live: dict | None = None) ->
     entries, chapters = ledger.entries, [entry.chapter for entry in ledger.entries]
     ordered = gallery.in_order(repository, entries)
     parts = [path.name for path in (repository.root / "notebooks").glob("*/")]  # those without a chapter, too
-    named = sorted({name for chapter in chapters for name in chapter.card.get("interests") or []})
-    interests = {name: [one for one in chapters if name in (one.card.get("interests") or [])] for name in named}
+    interests = {}
+    for chapter in chapters:
+        for name in chapter.card.get("interests") or []:
+            interests.setdefault(name, []).append(chapter)
     why = "this is a book of some chapters" if isinstance(repository, Edition) else ""
     why = why or ("" if chromium.find() else chromium.WANTED)
     return {

@@ -4,7 +4,6 @@ One document keeps what a merge of many would lose: tags and alt texts, links be
 """
 
 import gc
-import html
 import logging
 import re
 import time
@@ -15,14 +14,11 @@ from .. import chromium
 from ..errors import PressError
 from ..ledger.tables import pdf_name
 from ..repository import Repository, documents
+from .generated import block
 
 SCRIPT = Path(__file__).with_name("print.js")
 ANSWERS = {"title": "Hints and solutions", "anchor": "hints-and-solutions"}
 CLASSES = ("rebuilt-print", "cover", "part", "title", "bd-content")  # of the document, for whoever trims the styles
-FOOTER = (
-    '<div style="width:100%;padding:0 16mm;font:8px sans-serif;color:#44505f;display:flex;'
-    'justify-content:space-between"><span>{title}</span><span class="pageNumber"></span></div>'
-)
 LAYOUT = {
     "format": "A4",
     "margin": {"top": "18mm", "bottom": "20mm", "left": "16mm", "right": "16mm"},
@@ -42,7 +38,7 @@ def print_book(repository: Repository, site: Path, address: str, browser: object
 
     Raises PressError when it lacks its tags or a chapter.
     """
-    target, title = site / pdf_name(repository), str(repository.config["title"])
+    target = site / pdf_name(repository)
     window = browser.new_context(viewport={"width": 900, "height": 1200})
     try:
         page = chromium.page(window, address)
@@ -50,7 +46,7 @@ def print_book(repository: Repository, site: Path, address: str, browser: object
         page.emulate_media(media="print", color_scheme="light")
         page.goto(f"{address}{repository.toc_files[0]}.html", wait_until="load")
         headings = page.evaluate(SCRIPT.read_text(encoding="utf-8"), _book(repository))
-        page.pdf(path=target, footer_template=FOOTER.format(title=html.escape(title)), **LAYOUT)
+        page.pdf(path=target, footer_template=block("footer", repository.config["title"]), **LAYOUT)
     finally:
         window.close()
     finish(repository, target, headings)

@@ -21,7 +21,7 @@ from ..run.figure_data import MIME
 from ..teach import variants
 from . import live
 from .edition import elsewhere
-from .generated import markers, masthead
+from .generated import block, markers, masthead
 
 MARKER = re.compile(r"<!--\s*press:([\w-]+)(?:\s+([^<>]+?))?\s*-->")
 FOR_CLASS = {"instructor", "talk"}  # notes of an instructor and the words on slides: no page shows them
@@ -119,11 +119,4 @@ def figure_data(notebook: nbformat.NotebookNode, chapter: Chapter, source: Path)
             count += 1
             name = f"_data/{chapter.name}-figure-{count}.csv"
             write_text(source / name, found["csv"])
-            output.data["text/html"] += link(f"../../../{name}", found)
-
-
-def link(address: str, found: dict) -> str:
-    """The link to a figure's data, with how many rows the file has; a thinned one says so."""
-    rows = f"{found['rows']:,} row{'s' * (found['rows'] != 1)}"
-    thinned = f", evenly taken from {found['of']:,}" if found["of"] > found["rows"] else ""
-    return f'\n<p class="rebuilt-figure-data"><a href="{address}" download>Data (CSV, {rows}{thinned})</a></p>'
+            output.data["text/html"] += "\n" + block("figure_data", f"../../../{name}", found)

@@ -9,6 +9,7 @@ import pytest
 
 from helpers import plot
 from press.print import source
+from press.print.generated import block
 from press.run import figure_data
 
 ALT = "Two lines: one rises steadily, the other stays flat."
@@ -92,7 +93,7 @@ def test_a_large_figure_is_thinned_evenly_and_says_so():
     rows, found = rows_of(fig)
     assert found["rows"] == len(rows) - 1 <= figure_data.MOST_ROWS and found["of"] == 25_000
     assert rows[1:4] == [["0", "0"], ["3", "3"], ["6", "6"]]
-    assert "8,334 rows, evenly taken from 25,000" in source.link("a.csv", found)
+    assert "8,334 rows, evenly taken from 25,000" in block("figure_data", "a.csv", found)
 
 
 def test_show_adds_the_data_only_where_the_press_runs_it(monkeypatch):
