@@ -83,11 +83,14 @@ def _check(book: Repository, given: argparse.Namespace) -> int:
 
 
 def _build(book: Repository, given: argparse.Namespace) -> int:
-    given.chapters = []
     if not given.no_run and _run(book, given):
         print("press: the book was not built; a book holds only notebooks that ran to the end", file=sys.stderr)
         return 1
-    part("print.build").build(Repository(given.root))
+    printed, book = part("print.build"), Repository(given.root)  # read anew: it has run
+    if given.chapters:
+        printed.book_of(book, book.select(given.chapters))
+    else:
+        printed.build(book)
     return 0
 
 
@@ -209,7 +212,7 @@ COMMANDS = {  # by name: words (the press's own have none, and no help shows the
     "check": ("the gates: what must hold before anything is published", "gates --chapters --fix", _check),
     "build": (
         "run what changed, then print the book into _build/html",
-        "--no-run --tier --jobs --timeout --force",
+        "chapters --no-run --tier --jobs --timeout --force",
         _build,
     ),
     "serve": ("show the built book on this machine", "--port", handed("server", "serve", "port")),
