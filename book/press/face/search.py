@@ -8,7 +8,7 @@ import json
 import re
 from pathlib import Path
 
-from ..files import sha256, write_text
+from ..files import remove, sha256, write_text
 from ..repository import Repository
 
 ARTICLE = re.compile(r'<article class="bd-article">(.*?)</article>', re.DOTALL)
@@ -27,32 +27,22 @@ OLD = re.compile(r'\s*<script[^>]*src="[^"]*(?:searchtools|language_data|searchi
 
 def publish(repository: Repository, made: Path) -> None:
     """Write the index beside the pages, and let the page of the search read it instead of the theme's."""
-    page = made / "search.html"
-    if not page.is_file():
-        return
-    script = f"rebuiltSearch({json.dumps(index(repository, made), ensure_ascii=False, separators=(',', ':'))});\n"
-    write_text(made / "_static" / "search-index.js", script)
-    write_text(made / "_static" / "search.js", Path(__file__).with_name("search.js").read_text(encoding="utf-8"))
-    text = OLD.sub("", page.read_text(encoding="utf-8"))
-    own = "".join(
-        f'<script defer src="_static/{name}?v={sha256((made / "_static" / name).read_bytes())[:8]}"></script>'
-        for name in ("search.js", "search-index.js")
-    )
-    write_text(page, text.replace("</head>", f"{own}</head>", 1))
-    for name in ("searchindex.js", "_static/searchtools.js", "_static/language_data.js"):
-        (made / name).unlink(missing_ok=True)
-
-
-def index(repository: Repository, made: Path) -> dict:
-    """Every section of every page: the number of its page, its anchor, its heading, its words."""
-    pages, found = [], []
+    pages, found = [], []  # (address, title); (number of its page, anchor, heading, words)
     for name in repository.toc_files:
         article = ARTICLE.search((made / f"{name}.html").read_text(encoding="utf-8"))
-        parts = sections(article[1]) if article else []
-        if parts:
+        if parts := sections(article[1]) if article else []:
+            found += [[len(pages), *part] for part in parts]
             pages.append([f"{name}.html", parts[0][1]])
-            found += [[len(pages) - 1, *part] for part in parts]
-    return {"pages": pages, "sections": found}
+    index = json.dumps({"pages": pages, "sections": found}, ensure_ascii=False, separators=(",", ":"))
+    scripts = {"search.js": Path(__file__).with_name("search.js").read_text(encoding="utf-8")}
+    scripts["search-index.js"], own = f"rebuiltSearch({index});\n", ""
+    for name, script in scripts.items():
+        write_text(made / "_static" / name, script)
+        own += f'<script defer src="_static/{name}?v={sha256(script)[:8]}"></script>'
+    text = OLD.sub("", (made / "search.html").read_text(encoding="utf-8"))
+    write_text(made / "search.html", text.replace("</head>", f"{own}</head>", 1))
+    for name in ("searchindex.js", "_static/searchtools.js", "_static/language_data.js"):
+        remove(made / name)
 
 
 def sections(article: str) -> list[list[str]]:
@@ -61,11 +51,11 @@ def sections(article: str) -> list[list[str]]:
     headings = list(HEADING.finditer(article))
     ends = [one.start() for one in headings[1:]] + [len(article)]
     bodies = [article[one.end() : end] for one, end in zip(headings, ends, strict=True)]
-    said = [plain(CODE.sub(" ", body) + " ".join(CODE.findall(body))) for body in bodies]
-    return [[one[3], plain(one[2]), words] for one, words in zip(headings, said, strict=True)]
+    said = [_plain(CODE.sub(" ", body) + " ".join(CODE.findall(body))) for body in bodies]
+    return [[one[3], _plain(one[2]), words] for one, words in zip(headings, said, strict=True)]
 
 
-def plain(text: str) -> str:
+def _plain(text: str) -> str:
     """The words of some HTML. Inline marks part no word, everything else does."""
     text = re.sub(r"</?(?:span|em|strong|b|i|a|code|sub|sup|q|wbr)\b[^>]*>", "", text)
     return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", text)).split())

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 from .. import race, run
@@ -16,47 +15,33 @@ FORM = "receipt.yml"  # in .github/ISSUE_TEMPLATE
 LOOK = "import json; from helpers import device; print(json.dumps(device.machine()))"
 
 
-@dataclass(frozen=True)
-class Options:
-    """What the command line says; `page`: the notebook alone, without the races and their peers; the rest is theirs."""
+def receipt(repository: Repository, names: list[str] | None, races: race.Options | None) -> int:
+    """Measure the chosen chapters on this machine's GPU and say what to send; 0 where all of it may be sent.
 
-    page: bool = False
-    rounds: int | None = None
-    loaded: bool = False
-    threads: int | None = None
-    bench: str | None = None
-
-
-def receipt(repository: Repository, names: list[str] | None, options: Options = Options()) -> int:  # noqa: B008
-    """Measure the chosen chapters on this machine's GPU and say what to send; 0 where all of it may be sent."""
+    `races` None measures the notebooks alone, without the races and their peers.
+    """
     machine = machine_here(repository)
     if not machine.get("gpu"):
-        print(
-            "torch sees no GPU here, and receipts are wanted from machines with one. What needs none: `make rehearse`"
-        )
+        print("torch sees no GPU here, and receipts are wanted from machines with one; `make rehearse` needs none")
         return 2
-    print(f"{machine['gpu']}: notebooks{'' if options.page else ', then races'}", flush=True)
-    anew = run.Options(force=True)  # a kept run is older, or was beside other work
-    status = run.report(run.run(repository, names, anew))
-    status |= 0 if options.page else raced(repository, names, options)
+    print(f"{machine['gpu']}: notebooks{', then races' if races else ''}", flush=True)
+    status = run.report(run.run(repository, names, run.Options(force=True)))  # a kept run may be beside other work
+    status |= raced(repository, names, races) if races else 0
     files = [path for chapter in repository.select(names) for path in laid_out(chapter, machine["slug"])]
     return tell(repository, files) or status
 
 
-def raced(repository: Repository, names: list[str] | None, options: Options) -> int:
+def raced(repository: Repository, names: list[str] | None, options: race.Options) -> int:
     """The races' exit status; where they cannot be run the notebooks' receipts are there all the same.
 
     A machine that is busy is no failure, for nothing is wrong with it; a peer that cannot be installed is one.
     """
-    own = race.Options(options.rounds, options.threads, options.loaded, bench=options.bench)
     try:
-        return race.race(repository, names, own)
-    except race.Busy as error:
-        print(f"no race: {error}", flush=True)
-        return 0
+        return race.race(repository, names, options)
     except PressError as error:
-        print(f"the races failed: {error}", flush=True)
-        return 1
+        busy = isinstance(error, race.Busy)
+        print(f"{'no race' if busy else 'the races failed'}: {error}", flush=True)
+        return int(not busy)
 
 
 def machine_here(repository: Repository) -> dict:
@@ -79,13 +64,12 @@ def laid_out(chapter: Chapter, slug: str) -> list[Path]:
 
 def tell(repository: Repository, files: list[Path]) -> int:
     """Say which files to send and how, and what is wrong with them; 1 where something is, or there are none."""
-    found = {path: problems(repository, path) for path in files}
-    for path, wrong in found.items():
-        print(f"{repository.relative(path)}: {'may be sent' if not wrong else '; '.join(wrong)}", flush=True)
-    good = [path for path, wrong in found.items() if not wrong]
+    found = {repository.relative(path): problems(repository, path) for path in files}
+    for name, wrong in found.items():
+        print(f"{name}: {'; '.join(wrong) or 'may be sent'}", flush=True)
+    good = [name for name, wrong in found.items() if not wrong]
     if good:
-        address = f"{repository.url}/issues/new?template={FORM}"
-        print(f"\nThank you. Send {'it' if len(good) == 1 else 'them'} in one of two ways; look inside first:")
-        print(f"  a pull request that adds {', '.join(repository.relative(path) for path in good)}")
-        print(f"  or paste {'it' if len(good) == 1 else 'each'} into the form at {address}")
+        print("\nThank you. Send what may be sent in one of two ways; look inside first:")
+        print(f"  a pull request that adds {', '.join(good)}")
+        print(f"  or paste each into the form at {repository.url}/issues/new?template={FORM}")
     return int(not good or len(good) < len(files))

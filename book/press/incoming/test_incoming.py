@@ -78,7 +78,8 @@ BAD = {
     "a path among versions": ({"versions": {"torch": "2.13 @ /home/ada/torch"}}, "a path of somebody's machine"),
     "mail among peers": ({"peers": {"stumpy": "1 by ada@example.org"}}, "an address of mail"),
     "another card's name": ({"machine": T4 | {"gpu": "NVIDIA A10"}}, "called tesla-t4, and its GPU is NVIDIA A10"),
-    "no name of the machine": ({"machine": {key: T4[key] for key in T4 if key != "slug"}}, "has no slug"),
+    "no name of the machine": ({"machine": {key: T4[key] for key in T4 if key != "slug"}}, "'slug' is a required"),
+    "no name of a commit": ({"code": "1" * 64, "commit": "HEAD", "dirty": False}, "commit: 'HEAD' does not match"),
     "an address of the network": ({"command": "run --host 10.1.2.3"}, "an address of the network"),
     "code that nobody has": ({"code": "1" * 64, "commit": "a" * 40, "dirty": False}, "neither today's nor"),
     "code not committed": ({"code": "1" * 64, "commit": "a" * 40, "dirty": True}, "changed and not committed"),
@@ -213,7 +214,7 @@ def test_a_race_of_few_rounds_or_beside_other_work_is_told_and_no_problem(small,
 
 def test_without_a_gpu_a_reader_is_told_so(small, monkeypatch, capsys):
     monkeypatch.setattr(collect, "machine_here", lambda repository: {"gpu": None})
-    assert collect.receipt(small.repository, None) == 2
+    assert collect.receipt(small.repository, None, race.Options()) == 2
     assert "torch sees no GPU here" in capsys.readouterr().out
 
 
@@ -231,13 +232,13 @@ def test_a_reader_with_a_card_is_told_what_to_send_and_where(small, monkeypatch,
     monkeypatch.setattr(run, "run", notebooks)
     monkeypatch.setattr(run, "report", lambda outcomes: 0)
     monkeypatch.setattr(collect.race, "race", lambda *_: done.append("races") or 0)
-    assert collect.receipt(small.repository, None) == 0
+    assert collect.receipt(small.repository, None, race.Options()) == 0
     said = capsys.readouterr().out
     assert done == ["notebooks", "races"] and "data/receipts/moving_mean/gpu-tesla-t4.json: may be sent" in said
     assert "https://github.com/example/small/issues/new?template=receipt.yml" in said
     small.write(f"data/receipts/moving_mean/{NAME}", json.dumps(content_of(small, user="me")))
     small.write("data/receipts/moving_mean/gpu-tesla-t4-odd.json", json.dumps(content_of(small, user="me")))
-    assert collect.receipt(small.repository, None, collect.Options(page=True)) == 1, "one of them may not be sent"
+    assert collect.receipt(small.repository, None, None) == 1, "one of them may not be sent"
     assert done == ["notebooks", "races", "notebooks"] and "'user' was unexpected" in capsys.readouterr().out
 
 
@@ -251,7 +252,7 @@ def test_a_busy_machine_is_no_failure_and_a_peer_that_cannot_be_installed_is(
         raise error
 
     monkeypatch.setattr(collect.race, "race", races)
-    assert collect.raced(small.repository, None, collect.Options()) == status and says in capsys.readouterr().out
+    assert collect.raced(small.repository, None, race.Options()) == status and says in capsys.readouterr().out
 
 
 def test_what_is_said_of_a_race_reaches_it(small, monkeypatch):
