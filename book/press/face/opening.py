@@ -27,7 +27,6 @@ def first_screen(entry: Entry, inside: str = "") -> str:
 
 
 def _facts(entry: Entry) -> Markup:
-    """Minutes, hardware and verdicts in a line each."""
     time = length.of(entry.chapter)
     read = f"{time.core} min on the core path, {time.further} min further, " if time.further else f"{time.core} min, "
     live = ", a live model in the page" if entry.chapter.card.get("live") else ""

@@ -41,7 +41,8 @@ def problems(repository: Repository, path: Path) -> list[str]:
     if path.stat().st_size > LARGEST_BYTES:
         return [f"{path.stat().st_size:,} bytes; at most {LARGEST_BYTES:,} are allowed"]
     try:
-        content = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refused)
+        content = json.loads(path.read_text(encoding="utf-8"))
+        json.dumps(content, allow_nan=False)  # ValueError for what JSON has no word for, and Python reads all the same
         wrong = list(jsonschema.Draft202012Validator(SCHEMA).iter_errors(content))
         if not wrong:
             receipts.read(path)
@@ -51,11 +52,6 @@ def problems(repository: Repository, path: Path) -> list[str]:
         return [str(error).replace(f"{path}", path.name)]
     found = [f"{'.'.join(map(str, error.absolute_path)) or 'the receipt'}: {error.message}" for error in wrong]
     return found or list(_of_content(chapters[path.parent.name], path.name, content))
-
-
-def _refused(constant: str):
-    """What JSON has no word for, and Python writes all the same."""
-    raise ValueError(f"it holds {constant}; a receipt's numbers are finite")
 
 
 def _of_content(chapter: Chapter, name: str, content: dict) -> Iterator[str]:
@@ -97,23 +93,22 @@ def _code(chapter: Chapter, content: dict) -> Iterator[str]:
     """A GPU's run is of today's code, or names a commit of this history and says that nothing was changed in it.
 
     Nobody computes the hash of an older commit's code, so that word is believed; in the ledger the run decides nothing.
+    A clone without its history cannot tell, and believes the commit, too.
     """
+
+    def git(*words: str) -> str:
+        told = ["git", "-C", str(chapter.root), *words]
+        return subprocess.run(told, capture_output=True, text=True, check=False).stdout.strip()
+
+    commit = content.get("commit")
     if not receipts.stale(content, chapter.notebook):
         return
     if content.get("dirty"):
         yield "its code was changed and not committed, so nobody can know it; run what a commit holds"
-    elif not content.get("commit") or not _has(chapter.root, content["commit"]):
-        yield f"its code is neither today's nor that of a commit here ({content.get('commit')})"
-
-
-def _has(root: Path, commit: str) -> bool:
-    """Whether the repository's history holds a commit; a clone without its history cannot tell, and believes it."""
-
-    def git(*words: str) -> subprocess.CompletedProcess:
-        return subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True, check=False)
-
-    whole = git("rev-parse", "--is-shallow-repository").stdout.strip() == "false"
-    return not whole or git("cat-file", "-e", f"{commit}^{{commit}}").returncode == 0
+    elif not commit or (
+        git("rev-parse", "--is-shallow-repository") == "false" and git("cat-file", "-t", commit) != "commit"
+    ):
+        yield f"its code is neither today's nor that of a commit here ({commit})"
 
 
 def _device(chapter: Chapter, content: dict) -> Iterator[str]:
@@ -153,21 +148,14 @@ def _metrics(chapter: Chapter, content: dict) -> Iterator[str]:
     for name, metric in content["metrics"].items():
         if TIMING.fullmatch(metric["unit"]) and metric["value"] <= 0:
             yield f"metric {name} is {metric['value']} {metric['unit']}; a time or a rate is above zero"
-    counts = kept.read(chapter)
+    counts, gpu = kept.read(chapter), (content["machine"].get("gpu") or "").upper().replace("-", " ").split()
     for claim in chapter.card.get("claims") or []:
-        metric = content["metrics"].get(claim["metric"])
-        if metric and metric["unit"] != claim["unit"]:
-            yield f"metric {claim['metric']} is in {metric['unit']!r}; its claim is in {claim['unit']!r}"
+        name, unit, metric = claim["metric"], claim["unit"], content["metrics"].get(claim["metric"])
+        if metric and metric["unit"] != unit:
+            yield f"metric {name} is in {metric['unit']!r}; its claim is in {unit!r}"
         elif metric and counts and content["tier"] in CARDS:
-            yield from _beyond(counts, claim, metric, content)
-
-
-def _beyond(counts: kept.Kept, claim: dict, metric: dict, content: dict) -> Iterator[str]:
-    """A value that the datasheet of its card does not allow: it was not waited for, or another thing was measured."""
-    name, unit = claim["metric"], claim["unit"]
-    words = (content["machine"].get("gpu") or "").upper().replace("-", " ").split()
-    for one, bound in counts.metric(name, unit, content["tier"]):
-        times = metric["value"] / bound if claim["better"] == "higher" else bound / metric["value"]
-        if model(one.card) in words and times > BEYOND:
-            least = f"{times:.1f} times as good as was predicted for {one.card} ({bound:.3g} {unit})"
-            yield f"metric {name} is {least}; was the GPU waited for?"
+            for one, bound in counts.metric(name, unit, content["tier"]):
+                times = metric["value"] / bound if claim["better"] == "higher" else bound / metric["value"]
+                if model(one.card) in gpu and times > BEYOND:  # not waited for, or another thing was measured
+                    told = f"{times:.1f} times as good as was predicted for {one.card} ({bound:.3g} {unit})"
+                    yield f"metric {name} is {told}; was the GPU waited for?"

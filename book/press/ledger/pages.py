@@ -40,7 +40,6 @@ def claims(entries: list[Entry]) -> str:
 
 
 def _totals(entries: list[Entry]) -> Markup:
-    """How many claims have each verdict, in the book and in each part."""
     rows = []
     for part in ["", *dict.fromkeys(entry.chapter.part for entry in entries)]:
         own = [finding for entry in entries if part in ("", entry.chapter.part) for finding in entry.findings]
@@ -52,7 +51,6 @@ def _totals(entries: list[Entry]) -> Markup:
 
 
 def _claims_of(entry: Entry) -> Markup:
-    """The cards of a chapter's claims under its name."""
     told = ", ".join(f"{many} {verdict}" for verdict, many in entry.totals.items() if many)
     title = tag("p", joined(link(entry.chapter), tag("span", told, class_="note"), between=" "), class_="chapter")
     return tag("div", joined(title, *map(_claim, entry.findings)), class_="rebuilt-chapter")
@@ -89,7 +87,6 @@ def _run_of(finding: Finding, run: Run | None) -> Markup:
 
 
 def _origin(run: Run) -> str:
-    """Where a run came from, in words; a race or a study by its name."""
     return ORIGINS.get(run.origin, run.origin) + (f": {run.name}" if run.name else "")
 
 
@@ -116,16 +113,5 @@ def _how(run: Run) -> Markup:
     found["seeds added after a look"] = (run.content.get("study") or {}).get("added")
     if run.origin in BEHIND or not any(found.values()):
         return Markup()
-    known = {name.replace("_", " "): _plain(one or None) for name, one in found.items() if one or name in LOOKED}
+    known = {name.replace("_", " "): tables.plain(one or None) for name, one in found.items() if one or name in LOOKED}
     return tag("details", joined(tag("summary", "how"), defined(known)))
-
-
-def _plain(value: object) -> str:
-    """A value of a receipt in words: names with their values, lists with commas, numbers with separators."""
-    if isinstance(value, dict):
-        return ", ".join(f"{name} {_plain(one)}" for name, one in value.items())
-    if isinstance(value, list):
-        return ", ".join(map(_plain, value))
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return f"{value:,}"
-    return "not known" if value is None else str(value)

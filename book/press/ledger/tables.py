@@ -73,6 +73,17 @@ def memory(run: Run) -> str:
     return f"{told}, GPU {number(float(gpu), 'B')}" if gpu else told
 
 
+def plain(value: object) -> str:
+    """A value of a receipt in words: names with their values, lists with commas, numbers with separators."""
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {plain(one)}" for name, one in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(plain, value))
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return f"{value:,}"
+    return "not known" if value is None else str(value)
+
+
 def pdf_name(repository: Repository) -> str:
     """The file name of the printed book, from its title: `accelerated-systems-rebuilt.pdf`."""
     return "-".join(re.findall(r"[a-z0-9]+", str(repository.config.get("title", "book")).lower())) + ".pdf"

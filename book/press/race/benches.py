@@ -1,9 +1,8 @@
 """`press race`: the benches of a slice beside their peers, on a quiet machine; their receipts are recorded.
 
-Each `bench_*.py` runs as a module from the slice's folder, with the environment of its peers. What it writes comes to
-`data/receipts/<stem>/<tier>-<machine>-<name>.json`, with what the machine was like before, after and meanwhile. A race
-of two threads on a machine whose second core is not there measures nothing: it is refused before, and what was measured
-goes to `_build/races/` with the reason where that shows afterwards.
+Each `bench_*.py` runs as a module from the slice's folder, with the environment of its peers. Its receipts come to
+`data/receipts/`, with what the machine was like before, after and meanwhile. A race beside other work, or of two
+threads on one core, is refused before; where that shows afterwards, its receipts go to `_build/races/` with the reason.
 """
 
 import argparse
@@ -17,6 +16,7 @@ from helpers import cards
 
 from ..errors import PressError
 from ..files import lock, read_json, remove, write_json
+from ..ledger.tables import plain
 from ..repository import Chapter, Repository
 from ..reuse import store
 from ..run import child, conditions
@@ -119,8 +119,9 @@ def _one(repository: Repository, chapter: Chapter, python: Path, name: str, opti
     if ended.status != 0:
         late = f"not finished after {options.timeout:.0f} s"
         problem = late if ended.status is None else f"ended with status {ended.status}"
-    print(f"{name}: {problem or 'done'} after {took:.0f} s", *map(repository.relative, kept), sep="\n  ", flush=True)
-    _tell(seen, ended.left)
+    told = [*map(repository.relative, kept), *(f"ended what it left running: {one}" for one in ended.left)]
+    print(f"{name}: {problem or 'done'} after {took:.0f} s", *told, sep="\n  ", flush=True)
+    print(f"  {plain({name: seen[name] for name in ('busy_cores', 'steal', 'calibration')})}", flush=True)
     return not problem
 
 
@@ -150,17 +151,6 @@ def state(chapter: Chapter, name: str) -> tuple[str, str]:
     told = ["git", "rev-parse", "HEAD:helpers"]
     done = subprocess.run(told, cwd=chapter.root, capture_output=True, text=True, timeout=60)
     return done.stdout.strip(), cards.code_hash(chapter.notebook, name.replace(".", "/") + ".py")
-
-
-def _tell(seen: dict, left: list[str]) -> None:
-    """Say what the machine was like, and what is not known of it, which does not mean quiet."""
-    gains = {when: seen["calibration"][f"gain_{when}"] for when in ("before", "after")}
-    looks = {"busy cores": seen["busy_cores"], "time that the host took": seen["steal"], "a second core's gain": gains}
-    for what, found in looks.items():
-        told = (f"{when} {'not known' if value is None else value}" for when, value in found.items())
-        print(f"  {what}: {', '.join(told)}", flush=True)
-    if left:
-        print(f"  ended what it left running: {', '.join(left)}", flush=True)
 
 
 def _kept(

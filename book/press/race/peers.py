@@ -1,8 +1,7 @@
 """The environment of a slice's peers: the book's own packages, and over them what the cards pin under `peers`.
 
-It lies in the cache, named by the hash of pins and Python. A stamp written last makes it whole: what has none is
-removed and made anew. The book's packages are not copied; a `.pth` file adds their folder after the environment's own,
-so that a peer's version of a package comes first. pip removes nothing outside of the environment that it installs into.
+It lies in the cache, named by the hash of pins and Python; a stamp written last makes it whole. The book's packages are
+not copied: a `.pth` file adds their folder after the environment's own, so that a peer's version comes first.
 """
 
 import os
