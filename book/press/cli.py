@@ -172,10 +172,10 @@ def _rehearse(options: argparse.Namespace) -> int:
 
 
 def _receipt(options: argparse.Namespace) -> int:
-    from .incoming import collect
+    from .incoming import receipt
 
     own = races.Options(options.rounds, options.threads, options.loaded, bench=options.bench)
-    return collect.receipt(Repository(options.root), options.chapters, None if options.page else own)
+    return receipt(Repository(options.root), options.chapters, None if options.page else own)
 
 
 def _check(options: argparse.Namespace) -> int:

@@ -1,15 +1,19 @@
-"""The menus of a built page: parts that fold, chapters by their short titles, a chapter's sections with their minutes.
+"""Built pages: parts that fold in the menu, a chapter's sections with their minutes, and the search's index.
 
-The theme writes both from the titles of pages; they are written again here, once the pages are built.
+The theme writes menus from the titles of pages, and a search of stems that fetches; both are written again here.
 """
 
+import html
+import json
 import re
 from collections.abc import Callable
 from itertools import cycle
+from pathlib import Path
 from posixpath import dirname, relpath
 
 from helpers.show import Markup, tag
 
+from ..files import remove, sha256, write_text
 from ..ledger.tables import joined
 from ..repository import Chapter, Repository, documents
 from ..teach import length
@@ -19,6 +23,18 @@ MENU = re.compile(r'(<nav class="bd-links bd-docs-nav"[^>]*>).*?(</nav>)', re.DO
 FURTHER = '<span class="rebuilt-further">Further</span>'
 HEADING = re.compile(r'<h2>(?:(?!</h2>).)*?(?=<a class="headerlink")', re.DOTALL)
 ENTRY = re.compile(r'(<li class="toc-h2 [^"]*"><a class="[^"]*" href="#[^"]*">)(.*?)(?=</a>)', re.DOTALL)
+ARTICLE = re.compile(r'<article class="bd-article">(.*?)</article>', re.DOTALL)
+TITLE = re.compile(
+    r'<h([1-3])[^>]*>((?:(?!</h\1>).)*?)<a class="headerlink" href="#([^"]*)"[^>]*>[^<]*</a></h\1>', re.DOTALL
+)
+LEFT_OUT = re.compile(
+    r'<details class="admonition hide above-input">.*?</details>|<script.*?</script>|<style.*?</style>'
+    r'|<svg.*?</svg>|<span class="rebuilt-further">.*?</span>'
+    r'|<(?:span|div) class="math [^>]*>.*?</(?:span|div)>|<div class="rebuilt-first">.*?</dl>',
+    re.DOTALL,
+)
+CODE = re.compile(r"<pre\b.*?</pre>", re.DOTALL)
+OLD = re.compile(r'\s*<script[^>]*src="[^"]*(?:searchtools|language_data|searchindex)\.js[^"]*"[^>]*></script>')
 
 
 def menu(repository: Repository) -> Callable[[str, str], str]:
@@ -72,3 +88,42 @@ def sections(chapter: Chapter, text: str) -> str:
     text = text.replace(f"{head}\n", f'{head} <span class="minutes">{core}</span>\n', 1)
     beside = iter(marks if len(HEADING.findall(text)) == len(marks) else ())
     return HEADING.sub(lambda found: found[0] + next(beside, ""), text)
+
+
+def search(repository: Repository, made: Path) -> None:
+    """Index all sections in whole words, without what is folded, and let the page of the search read that.
+
+    The index is a classic script, because a page opened from a folder may not fetch; `search.js` reads it.
+    """
+    pages, found = [], []  # (address, title); (number of its page, anchor, heading, words)
+    for name in repository.toc_files:
+        article = ARTICLE.search((made / f"{name}.html").read_text(encoding="utf-8"))
+        if parts := indexed(article[1]) if article else []:
+            found += [[len(pages), *part] for part in parts]
+            pages.append([f"{name}.html", parts[0][1]])
+    index = json.dumps({"pages": pages, "sections": found}, ensure_ascii=False, separators=(",", ":"))
+    scripts = {"search.js": Path(__file__).with_name("search.js").read_text(encoding="utf-8")}
+    scripts["search-index.js"], own = f"rebuiltSearch({index});\n", ""
+    for name, script in scripts.items():
+        write_text(made / "_static" / name, script)
+        own += f'<script defer src="_static/{name}?v={sha256(script)[:8]}"></script>'
+    text = OLD.sub("", (made / "search.html").read_text(encoding="utf-8"))
+    write_text(made / "search.html", text.replace("</head>", f"{own}</head>", 1))
+    for name in ("searchindex.js", "_static/searchtools.js", "_static/language_data.js"):
+        remove(made / name)
+
+
+def indexed(article: str) -> list[list[str]]:
+    """(anchor, heading, words) of each section of an article, in order; code last, so that prose is shown first."""
+    article = LEFT_OUT.sub(" ", article)
+    headings = list(TITLE.finditer(article))
+    ends = [one.start() for one in headings[1:]] + [len(article)]
+    bodies = [article[one.end() : end] for one, end in zip(headings, ends, strict=True)]
+    said = [_plain(CODE.sub(" ", body) + " ".join(CODE.findall(body))) for body in bodies]
+    return [[one[3], _plain(one[2]), words] for one, words in zip(headings, said, strict=True)]
+
+
+def _plain(text: str) -> str:
+    """The words of some HTML. Inline marks part no word, everything else does."""
+    text = re.sub(r"</?(?:span|em|strong|b|i|a|code|sub|sup|q|wbr)\b[^>]*>", "", text)
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", text)).split())
