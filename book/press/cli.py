@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 from .errors import PressError
-from .race import benches as races
 from .repository import HOME, Repository
 from .study import command as studies
 
@@ -42,7 +41,7 @@ def parser() -> argparse.ArgumentParser:
     _run_options(made)
     _test_options(commands, _test)
     text = "the benches beside their peers, on a quiet machine; their receipts are recorded"
-    races.arguments(command("race", races.command, text))
+    _race_options(command("race", _race, text))
     studies.options(command("study", studies.study, studies.TEXT))
     text = "notebooks on a pretended GPU: what a card would refuse, and its work counted"
     _rehearse_options(command("rehearse", _rehearse, text))
@@ -125,13 +124,24 @@ def _rehearse_options(made: argparse.ArgumentParser) -> None:
     made.add_argument("--predict", action="store_true", help=text)
 
 
+def _race_options(made: argparse.ArgumentParser) -> None:
+    made.add_argument("chapters", nargs="+", metavar="CHAPTER", help="part/chapter, part or stem")
+    text = "seconds for each bench (default: %(default)s)"
+    made.add_argument("--timeout", type=float, default=3600, metavar="S", help=text)
+    _racing(made)
+
+
 def _receipt_options(made: argparse.ArgumentParser) -> None:
     made.add_argument("chapters", nargs="*", metavar="CHAPTER", help="part/chapter, part or stem (default: all)")
     made.add_argument("--page", action="store_true", help="the notebooks alone, without races")
-    made.add_argument("--rounds", type=int, metavar="N", help="of a race (default: the bench's own choice)")
-    made.add_argument("--threads", type=int, metavar="N", help="of a race (default: the bench's own choice)")
+    _racing(made)
+
+
+def _racing(made: argparse.ArgumentParser) -> None:
+    made.add_argument("--rounds", type=int, metavar="N", help="interleaved (default: the bench's own, mostly 20)")
+    made.add_argument("--threads", type=int, metavar="N", help="default: the bench's own choice")
     made.add_argument("--loaded", action="store_true", help="race although other work runs")
-    made.add_argument("--bench", metavar="NAME", help="race only this one (default: all)")
+    made.add_argument("--bench", metavar="NAME", help="only this one, such as ctc for ctc/bench_ctc.py (default: all)")
 
 
 def _colab_options(made: argparse.ArgumentParser) -> None:
@@ -171,10 +181,18 @@ def _rehearse(options: argparse.Namespace) -> int:
         return rehearse(repository, options.chapters, options.timeout, options.until)
 
 
+def _race(options: argparse.Namespace) -> int:
+    from . import race
+
+    own = race.Options(options.rounds, options.threads, options.loaded, options.timeout, options.bench)
+    return race.race(Repository(options.root), options.chapters, own)
+
+
 def _receipt(options: argparse.Namespace) -> int:
     from .incoming import receipt
+    from .race import Options
 
-    own = races.Options(options.rounds, options.threads, options.loaded, bench=options.bench)
+    own = Options(options.rounds, options.threads, options.loaded, bench=options.bench)
     return receipt(Repository(options.root), options.chapters, None if options.page else own)
 
 

@@ -5,7 +5,6 @@ Each `bench_*.py` runs as a module from the slice's folder, with the environment
 threads on one core, is refused before; where that shows afterwards, its receipts go to `_build/races/` with the reason.
 """
 
-import argparse
 import subprocess
 import time
 import uuid
@@ -44,23 +43,6 @@ class Options:
     loaded: bool = False
     timeout: float = 3600.0
     bench: str | None = None
-
-
-def arguments(made: argparse.ArgumentParser) -> None:
-    """None; adds what `press race` takes."""
-    made.add_argument("chapters", nargs="+", metavar="CHAPTER", help="part/chapter, part or stem")
-    made.add_argument("--rounds", type=int, metavar="N", help="interleaved (default: the bench's own, mostly 20)")
-    made.add_argument("--threads", type=int, metavar="N", help="default: the bench's own choice")
-    text = "seconds for each bench (default: %(default)s)"
-    made.add_argument("--timeout", type=float, default=Options.timeout, metavar="S", help=text)
-    made.add_argument("--loaded", action="store_true", help="race although other work runs")
-    made.add_argument("--bench", metavar="NAME", help="only this one, such as ctc for ctc/bench_ctc.py (default: all)")
-
-
-def command(given: argparse.Namespace) -> int:
-    """The exit status of `press race`."""
-    own = Options(given.rounds, given.threads, given.loaded, given.timeout, given.bench)
-    return race(Repository(given.root), given.chapters, own)
 
 
 def race(repository: Repository, names: list[str] | None, options: Options) -> int:
