@@ -41,12 +41,13 @@ def parser() -> argparse.ArgumentParser:
     _run_options(made)
     _test_options(commands, _test)
     text = "the benches beside their peers, on a quiet machine; their receipts are recorded"
-    _race_options(command("race", _race, text))
+    _race_options(command("race", _race, text), "+")
     studies.options(command("study", studies.study, studies.TEXT))
     text = "notebooks on a pretended GPU: what a card would refuse, and its work counted"
     _rehearse_options(command("rehearse", _rehearse, text))
     text = "measure on this machine's GPU, check the receipts, and say where to send them"
-    _receipt_options(command("receipt", _receipt, text))
+    _race_options(made := command("receipt", _race, text), "*")
+    made.add_argument("--page", action="store_true", help="the notebooks alone, without races")
     _check_options(command("check", _check, "the gates: what must hold before anything is published"))
     made = command("build", _build, "run what changed, then print the book into _build/html")
     made.add_argument("--no-run", action="store_true", help="use the executed copies as they are")
@@ -124,22 +125,11 @@ def _rehearse_options(made: argparse.ArgumentParser) -> None:
     made.add_argument("--predict", action="store_true", help=text)
 
 
-def _race_options(made: argparse.ArgumentParser) -> None:
-    made.add_argument("chapters", nargs="+", metavar="CHAPTER", help="part/chapter, part or stem")
-    text = "seconds for each bench (default: %(default)s)"
-    made.add_argument("--timeout", type=float, default=3600, metavar="S", help=text)
-    _racing(made)
-
-
-def _receipt_options(made: argparse.ArgumentParser) -> None:
-    made.add_argument("chapters", nargs="*", metavar="CHAPTER", help="part/chapter, part or stem (default: all)")
-    made.add_argument("--page", action="store_true", help="the notebooks alone, without races")
-    _racing(made)
-
-
-def _racing(made: argparse.ArgumentParser) -> None:
+def _race_options(made: argparse.ArgumentParser, chapters: str) -> None:
+    made.add_argument("chapters", nargs=chapters, metavar="CHAPTER", help="part/chapter, part or stem")
     made.add_argument("--rounds", type=int, metavar="N", help="interleaved (default: the bench's own, mostly 20)")
     made.add_argument("--threads", type=int, metavar="N", help="default: the bench's own choice")
+    made.add_argument("--timeout", type=float, default=3600, metavar="S", help="seconds each (default: %(default)s)")
     made.add_argument("--loaded", action="store_true", help="race although other work runs")
     made.add_argument("--bench", metavar="NAME", help="only this one, such as ctc for ctc/bench_ctc.py (default: all)")
 
@@ -182,18 +172,12 @@ def _rehearse(options: argparse.Namespace) -> int:
 
 
 def _race(options: argparse.Namespace) -> int:
-    from . import race
+    from . import incoming, race
 
     own = race.Options(options.rounds, options.threads, options.loaded, options.timeout, options.bench)
+    if "page" in options:
+        return incoming.receipt(Repository(options.root), options.chapters, None if options.page else own)
     return race.race(Repository(options.root), options.chapters, own)
-
-
-def _receipt(options: argparse.Namespace) -> int:
-    from .incoming import receipt
-    from .race import Options
-
-    own = Options(options.rounds, options.threads, options.loaded, bench=options.bench)
-    return receipt(Repository(options.root), options.chapters, None if options.page else own)
 
 
 def _check(options: argparse.Namespace) -> int:
