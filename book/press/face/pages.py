@@ -63,8 +63,8 @@ def _list(files: list[str], names: dict[str, str], page: str, css: str = "") -> 
     for name in files:
         here = name == page
         target = "#" if here else relpath(f"{name}.html", dirname(page) or ".")
-        about = {"class_": f"{'current ' * here}reference internal", "aria_current": "page" if here else None}
-        link = tag("a", names.get(name, name), href=target, **about)
+        about = {"href": target, "aria_current": "page" if here else None}
+        link = tag("a", names.get(name, name), class_=f"{'current ' * here}reference internal", **about)
         made.append(tag("li", link, class_=f"toctree-l1{' current active' * here}"))
     return tag("ul", joined(*made), class_=f"nav bd-sidenav{css}")
 
