@@ -31,8 +31,7 @@ class Run:
 
     def __init__(self, content: dict, origin: str, name: str, stale: bool, fastest: float | None):
         self.content, self.origin, self.name, self.stale = content, origin, name, stale
-        self.tier, self.date, machine = content["tier"], content["date"][:10], content["machine"]
-        self.machine = str((self.tier != "cpu" and machine.get("gpu")) or machine.get("cpu"))
+        self.tier, self.machine, self.date = content["tier"], _hardware(content), content["date"][:10]
         recorded = origin == "recorded"
         self.uncommitted = recorded and content.get("dirty") is not False  # no commit is known to hold its code
         # A GPU's run that was sent in, which nobody here can record again, decides nothing then.
@@ -42,6 +41,11 @@ class Run:
         own = slowness(content.get("calibration"))
         self.phase = own / fastest if own and fastest else 1.0  # times as slow as the machine's fastest
         self.disturbed = bool(self.unseen) or self.busy_cores >= BUSY_CORES or self.phase >= SLOW  # of its timings
+
+
+def _hardware(content: dict) -> str:
+    """The GPU, or the processor where the tier has none."""
+    return str((content["tier"] != "cpu" and content["machine"].get("gpu")) or content["machine"].get("cpu"))
 
 
 def unseen_in(content: dict) -> list[str]:
@@ -114,11 +118,11 @@ def gather(repository: Repository, chapters: list[Chapter] | None = None) -> Led
             fastest[_cpu(content)] = min(taken, fastest.get(_cpu(content), taken))
     entries = []
     for chapter in repository.chapters if chapters is None else chapters:
-        once = {}
-        for content, origin, name in found[chapter.name]:
-            run = Run(content, origin, name, receipts.stale(content, chapter.notebook), fastest.get(_cpu(content)))
-            once.setdefault((run.tier, run.machine, content["date"]), run)
-        runs = sorted(_newest_first(once.values()), key=lambda run: run.origin not in BEHIND)
+        runs = [
+            Run(content, origin, name, receipts.stale(content, chapter.notebook), fastest.get(_cpu(content)))
+            for content, origin, name in found[chapter.name]
+        ]
+        runs = sorted(_newest_first(runs), key=lambda run: run.origin not in BEHIND)
         claims = chapter.card.get("claims") or []
         entries.append(Entry(chapter, runs, [_finding(chapter, claim, runs) for claim in claims]))
     return Ledger(entries)
@@ -130,7 +134,7 @@ def _cpu(content: dict) -> str:
 
 
 def _receipts(chapter: Chapter) -> list[tuple[dict, str, str]]:
-    """(content, origin, name) of the chapter's receipts."""
+    """(content, origin, name) of the chapter's receipts, each once: the one behind the page first."""
     record = read_json(chapter.run_record) or {}
     origin = "cached" if record.get("cached") else "fresh"
     found = [(content, origin, "") for content in record.get("receipts", {}).values()]
@@ -140,10 +144,13 @@ def _receipts(chapter: Chapter) -> list[tuple[dict, str, str]]:
         content = _read(path)
         name = path.stem.removeprefix(f"{content['tier']}-").removeprefix(str(content["machine"].get("slug")))
         found.append((content, "recorded", name.strip("-")))
-    return found
+    once = {}
+    for one in found:
+        once.setdefault((one[0]["tier"], _hardware(one[0]), one[0]["date"]), one)
+    return [*once.values()]
 
 
-def _newest_first(runs) -> list[Run]:
+def _newest_first(runs: list[Run]) -> list[Run]:
     return sorted(runs, key=lambda run: run.content["date"], reverse=True)
 
 
