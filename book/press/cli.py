@@ -207,7 +207,9 @@ COMMANDS = {  # by name: words (the press's own have none, and no help shows the
     "receipt": (
         "measure on this machine's GPU, check the receipts, and say where to send them",
         "chapters --page --rounds --threads --bench --loaded",
-        recorded("incoming.collect", "receipt"),
+        lambda book, given: part("incoming").receipt(
+            book, given.chapters, None if given.page else own(part("race").Options, given)
+        ),
     ),
     "check": ("the gates: what must hold before anything is published", "gates --chapters --fix", _check),
     "build": (

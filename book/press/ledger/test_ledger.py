@@ -90,8 +90,8 @@ def test_a_benchmark_s_receipt_does_not_hide_the_page_s(small):
     small.write("_build/receipts/moving_mean.cpu.json", json.dumps(by_hand))
     ledger = gather(small.repository)
     (chapter,) = small.repository.chapters
-    assert [run.origin for run in ledger.of(chapter).runs] == ["fresh", "by hand"]
-    assert "12.3&nbsp;s" in generated.verified(ledger.of(chapter))
+    assert [run.origin for run in ledger.entries[0].runs] == ["fresh", "by hand"]
+    assert "12.3&nbsp;s" in generated.verified(ledger.entries[0])
 
 
 def test_a_metric_in_another_unit_is_refused(small):
@@ -152,7 +152,7 @@ def test_a_page_from_the_cache_names_machine_and_date_of_its_run_and_says_that_i
     (chapter,) = repository.chapters
     record = json.loads(chapter.run_record.read_text()) | {"cached": True, "date": "2026-11-11T00:00:00Z"}
     chapter.run_record.write_text(json.dumps(record))
-    said = generated.verified(gather(small.repository).of(chapter))
+    said = generated.verified(gather(small.repository).entries[0])
     assert '<time datetime="2026-01-02"' in said and "on Test CPU" in said and "The run was kept" in said
     assert "2026-11-11" not in said, "the day on which the copy was fetched is not the day of the run"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from .. import chromium
 from ..errors import PressError
-from ..face import contents, search
+from ..face import pages
 from ..files import lock, remove, swap_folder, write_json, write_text
 from ..lean.slim import slim
 from ..ledger import gather
@@ -46,7 +46,7 @@ def build(repository: Repository) -> Path:
         made = side / "_build" / "html"
         write_text(made / ".nojekyll", "")
         _menus(repository, made)
-        search.publish(repository, made)
+        pages.search(repository, made)
         for folder in ("_data", "_live"):
             if (source / folder).is_dir():
                 shutil.copytree(source / folder, made / folder)
@@ -79,12 +79,12 @@ def _jupyter_book(repository: Repository, source: Path, side: Path) -> None:
 
 def _menus(repository: Repository, made: Path) -> None:
     """Write the menus of all pages and the contents of chapters again."""
-    menu, chapters = contents.menu(repository), {chapter.document: chapter for chapter in repository.chapters}
+    menu, chapters = pages.menu(repository), {chapter.document: chapter for chapter in repository.chapters}
     for path in made.rglob("*.html"):
         name = path.relative_to(made).with_suffix("").as_posix()
         text = menu(name, path.read_text(encoding="utf-8"))
         text = text.replace('<summary aria-label="Toggle hidden content">', "<summary>")  # the label is its name
-        path.write_text(contents.sections(chapters[name], text) if name in chapters else text, encoding="utf-8")
+        path.write_text(pages.sections(chapters[name], text) if name in chapters else text, encoding="utf-8")
 
 
 def _with_browser(repository: Repository, made: Path) -> None:

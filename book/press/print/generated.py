@@ -13,7 +13,6 @@ from helpers.show import Markup, number, tag
 from .. import chromium
 from ..errors import PressError
 from ..face import gallery
-from ..face.hero import hero
 from ..face.opening import first_screen
 from ..ledger import TESTED, Entry, Ledger
 from ..ledger.pages import claims, status
@@ -35,7 +34,6 @@ def markers(repository: Repository, ledger: Ledger, live: dict | None = None) ->
     `live`: the elements of the chapters' live models, by the chapters' names.
     """
     entries, chapters = ledger.entries, [entry.chapter for entry in ledger.entries]
-    ordered = gallery.in_order(repository, entries)
     parts = [path.name for path in (repository.root / "notebooks").glob("*/")]  # those without a chapter, too
     interests = {}
     for chapter in chapters:
@@ -53,10 +51,10 @@ def markers(repository: Repository, ledger: Ledger, live: dict | None = None) ->
         "count": partial(block, "standing", chapters),
         "syllabi": partial(syllabi.syllabi, chapters),
         "by-audience": partial(syllabi.by_audience, chapters),
-        "hero": partial(hero, ordered, live or {}),
-        "numbers": lambda: gallery.three(gallery.numbers(Ledger(ordered))),
-        "gallery": partial(cards, repository, ordered),
-        **{f"gallery-{part}": partial(cards, repository, ordered, part) for part in parts},
+        "hero": partial(gallery.hero, entries, live or {}),
+        "numbers": lambda: gallery.three(gallery.numbers(ledger)),
+        "gallery": partial(cards, repository, entries),
+        **{f"gallery-{part}": partial(cards, repository, entries, part) for part in parts},
         "pdf": lambda: "" if why else block("pdf", pdf_name(repository)),
         "length": partial(block, "lengths", chapters),
         "page-weight": lambda: tag("p", f"Not measured: {why}.") if why else WEIGHTS,

@@ -17,7 +17,7 @@ from pathlib import Path
 from helpers import receipts as recorded
 
 from ...files import read_json
-from ...incoming.rules import problems
+from ...incoming import problems
 from ...ledger import BUSY_CORES, unseen_in
 from ...predict import kept as predicted
 from ...race import ROUNDS
