@@ -22,7 +22,7 @@ def barred(claim, content, stale=False, disturbed=False, name=""):
     `name`: which race or study it is, "" for the page's run; `stale`: of other code; `disturbed`: beside other work.
     """
     metric = content["metrics"].get(claim["metric"])
-    gpu = bool(metric) and (metric.get("device") or "").startswith("cuda")
+    gpu = ((metric or {}).get("device") or "").startswith("cuda")
     why = {
         "not measured": metric is None,
         f"{claim.get('run', 'page')} decides": (name or "page") != claim.get("run", "page"),
@@ -73,17 +73,12 @@ def finding(claim, metric):
 
 
 def undecided(metric):
-    """Why a metric's ends decide nothing, in words; "" where they do: 95 % intervals of three and more, exact values."""
+    """Why a metric decides nothing, in words; "" where it does: a 95 % interval of three and more, an exact value."""
     interval, repeats = metric.get("interval"), metric.get("repeats") or 1
     if interval == "exact" or (interval == "95 %" and repeats >= LEAST):
         return ""
-    return (
-        "one run"
-        if "low" not in metric
-        else f"n = {repeats}"
-        if interval == "95 %"
-        else f"{interval}, no 95 % interval"
-    )
+    few = f"n = {repeats}" if interval == "95 %" else f"no 95 % interval: {interval or 'ends not named'}"
+    return few if "low" in metric else "one run"
 
 
 def likeness(claim, content=None):
@@ -108,7 +103,7 @@ def says(claim, found):
 
 
 def _slack(claim, value):
-    """The least and the most that still count as the claim's value: `slack` in its unit, or a factor such as "1.05×"."""
+    """The least and the most that still count as the value: `slack` in its unit, or a factor such as "1.05×"."""
     slack = claim.get("slack", 0)
     if isinstance(slack, str) and slack.endswith("×"):
         return sorted((value / float(slack[:-1]), value * float(slack[:-1])))
