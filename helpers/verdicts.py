@@ -8,7 +8,7 @@ import re
 
 HOLDS, FAILS, UNDECIDED = "holds here", "does not hold here", "undecided"
 NOT_TESTABLE, NOT_MEASURED = "not testable here", "not measured"
-MET, MISSED = "goal met", "goal missed"
+MET, MISSED, FIGURE = "goal met", "goal missed", "stands beside"
 FINDINGS = (HOLDS, FAILS, UNDECIDED, NOT_TESTABLE, NOT_MEASURED)
 KINDS, BETTER = ("size", "direction", "fact", "goal", "figure"), ("higher", "lower", "equal")
 LIKENESS = {"product": "another product", "hardware": "other hardware", "data": "other data", "size": "smaller"}
