@@ -90,6 +90,10 @@ def test_a_fact_is_exact():
     assert verdicts.finding(fact, {"value": 420.7, "unit": "×"}) == HOLDS
     assert verdicts.finding(fact, {"value": 420.4, "unit": "×"}) == FAILS
 
+    most = claim("fact", "lower", 4)
+    found = [verdicts.finding(most, {"value": value, "unit": "×"}) for value in (3, 4, 5)]
+    assert found == [HOLDS, HOLDS, FAILS]
+
 
 def test_a_goal_is_met_by_its_worse_end():
     assert verdicts.finding(claim("goal"), metric(10, 12)) == MET

@@ -57,10 +57,14 @@ def finding(claim, metric):
         )
     low, high = metric.get("low", metric["value"]), metric.get("high", metric["value"])
     bottom, top = (claimed, claimed) if kind == "direction" else _slack(claim, claimed)
+
+    def within(least, most):
+        return (better == "lower" or least >= bottom) and (better == "higher" or most <= top)
+
     if kind == "goal":
-        return MET if (better == "lower" or low >= bottom) and (better == "higher" or high <= top) else MISSED
+        return MET if within(low, high) else MISSED
     if kind == "fact":
-        return HOLDS if bottom <= metric["value"] <= top else FAILS
+        return HOLDS if within(metric["value"], metric["value"]) else FAILS
     if undecided(metric):
         return UNDECIDED
     if better == "equal":
@@ -92,14 +96,12 @@ def says(claim, found):
     unless decided, silent for a size at another product, hardware or size; the card may be more careful, never less.
     """
     own = claim.get("says") or {}
+    because = own.get("because", "")
     if found not in (HOLDS, FAILS):
-        return "silent", own.get("because") if found is None else found and f"the claim is {found}"
-    far = {"product", "hardware", "size"} & {*claim.get("differs", ())}
-    if claim["kind"] == "size" and far:
-        return "silent", own.get("because") or f"a size does not travel to {likeness(claim)}"
-    if "silent" in own.get("word", ""):
-        return "silent", own["because"]
-    return ("supports" if found == HOLDS else "contradicts"), own.get("because", "")
+        return "silent", because if found in (None, MET, MISSED) else found
+    if claim["kind"] == "size" and {"product", "hardware", "size"} & {*claim.get("differs", ())}:
+        return "silent", because or f"a size does not travel to {likeness(claim)}"
+    return own.get("word") or ("supports" if found == HOLDS else "contradicts"), because
 
 
 def _slack(claim, value):
