@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from .errors import PressError
-from .race import command as races
+from .race import benches as races
 from .repository import HOME, Repository
 from .study import command as studies
 
@@ -42,7 +42,7 @@ def parser() -> argparse.ArgumentParser:
     _run_options(made)
     _test_options(commands, _test)
     text = "the benches beside their peers, on a quiet machine; their receipts are recorded"
-    races.options(command("race", races.race, text))
+    races.arguments(command("race", races.command, text))
     studies.options(command("study", studies.study, studies.TEXT))
     text = "notebooks on a pretended GPU: what a card would refuse, and its work counted"
     _rehearse_options(command("rehearse", _rehearse, text))
@@ -172,10 +172,10 @@ def _rehearse(options: argparse.Namespace) -> int:
 
 
 def _receipt(options: argparse.Namespace) -> int:
-    from .incoming import collect
+    from .incoming import receipt
 
-    own = collect.Options(options.page, options.rounds, options.loaded, options.threads, options.bench)
-    return collect.receipt(Repository(options.root), options.chapters, own)
+    own = races.Options(options.rounds, options.threads, options.loaded, bench=options.bench)
+    return receipt(Repository(options.root), options.chapters, None if options.page else own)
 
 
 def _check(options: argparse.Namespace) -> int:

@@ -28,7 +28,8 @@ def test_the_ledger_gives_every_verdict(small, value, tier, verdict):
     repository = executed(small, value=value, tier=tier)
     ledger = gather(repository)
     assert [finding.verdict for finding in ledger.findings] == [verdict]
-    assert ledger.totals()[verdict] == 1 and sum(ledger.totals().values()) == 1
+    (entry,) = ledger.entries
+    assert entry.totals[verdict] == 1 and sum(entry.totals.values()) == 1
     page = claims(ledger.entries)
     assert page.count("verdict not-measured") == 1, "every verdict has its row in the totals, also at zero"
     assert "points/s" in page and "one abacus" in page and "more than 2 thousand points per second" in page
@@ -89,9 +90,9 @@ def test_a_benchmark_s_receipt_does_not_hide_the_page_s(small):
     by_hand = receipt(small, 3000.0, date="2026-01-03T00:00:00Z", seconds=1.0)
     small.write("_build/receipts/moving_mean.cpu.json", json.dumps(by_hand))
     ledger = gather(small.repository)
-    (chapter,) = small.repository.chapters
-    assert [run.origin for run in ledger.of(chapter).runs] == ["fresh", "by hand"]
-    assert "12.3&nbsp;s" in masthead.verified(ledger.of(chapter))
+    (entry,) = ledger.entries
+    assert [run.origin for run in entry.runs] == ["fresh", "by hand"]
+    assert "12.3&nbsp;s" in masthead.verified(entry)
 
 
 def test_a_metric_in_another_unit_is_refused(small):
@@ -152,7 +153,7 @@ def test_a_page_from_the_cache_names_machine_and_date_of_its_run_and_says_that_i
     (chapter,) = repository.chapters
     record = json.loads(chapter.run_record.read_text()) | {"cached": True, "date": "2026-11-11T00:00:00Z"}
     chapter.run_record.write_text(json.dumps(record))
-    said = masthead.verified(gather(small.repository).of(chapter))
+    said = masthead.verified(gather(small.repository).entries[0])
     assert '<time datetime="2026-01-02"' in said and "on Test CPU" in said and "The run was kept" in said
     assert "2026-11-11" not in said, "the day on which the copy was fetched is not the day of the run"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from .. import chromium, lean
 from ..errors import PressError
-from ..face import contents, search
+from ..face import pages
 from ..files import lock, remove, swap_folder, write_text
 from ..ledger import gather
 from ..repository import Chapter, Repository
@@ -87,14 +87,14 @@ def _finish(repository: Repository, html: Path) -> None:
     they stop with an error), and make the search's index of what is then there."""
     for template in html.glob(TEMPLATES):
         template.unlink()
-    menu, chapters = contents.menu(repository), {chapter.document: chapter for chapter in repository.chapters}
+    menu, chapters = pages.menu(repository), {chapter.document: chapter for chapter in repository.chapters}
     for page in html.rglob("*.html"):
         name = page.relative_to(html).with_suffix("").as_posix()
         text = THEBE.sub("", page.read_text(encoding="utf-8"))
         text = text.replace('<summary aria-label="Toggle hidden content">', "<summary>")  # the label is its name
         text = menu(name, text)
-        page.write_text(contents.sections(chapters[name], text) if name in chapters else text, encoding="utf-8")
-    search.publish(repository, html)
+        page.write_text(pages.sections(chapters[name], text) if name in chapters else text, encoding="utf-8")
+    pages.search(repository, html)
 
 
 def _never_execute(repository: Repository) -> None:

@@ -11,7 +11,6 @@ from helpers.show import number, tag
 
 from .. import chromium
 from ..face import gallery
-from ..face.hero import hero
 from ..ledger import Entry, Ledger
 from ..ledger.pages import claims, status
 from ..ledger.tables import UP, joined, link, pdf_name, seconds
@@ -32,8 +31,8 @@ def markers(
     `live`: the elements of the chapters' live models, by the chapters' names.
     """
     entries, chapters = ledger.entries, [entry.chapter for entry in ledger.entries]
-    ordered, captions = gallery.in_order(repository, entries), gallery.captions(repository)
-    parts = {f"gallery-{part}": partial(cards, repository, ordered, captions, part) for part in _parts(repository)}
+    captions = gallery.captions(repository)
+    parts = {f"gallery-{part}": partial(cards, repository, entries, captions, part) for part in _parts(repository)}
     whole = bool(chromium.find()) and not isinstance(repository, Edition)
     return {
         "claims": partial(claims, entries),
@@ -45,9 +44,9 @@ def markers(
         "count": partial(standing, chapters),
         "syllabi": partial(syllabi.syllabi, chapters),
         "by-audience": partial(syllabi.by_audience, chapters),
-        "hero": partial(hero, ordered, live or {}),
-        "numbers": lambda: gallery.three(gallery.numbers(Ledger(ordered))),
-        "gallery": partial(cards, repository, ordered, captions),
+        "hero": partial(gallery.hero, entries, live or {}),
+        "numbers": lambda: gallery.three(gallery.numbers(ledger)),
+        "gallery": partial(cards, repository, entries, captions),
         **parts,
         "pdf": partial(pdf, pdf_name(repository) if whole else ""),
         "length": partial(lengths, chapters),

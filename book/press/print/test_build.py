@@ -91,12 +91,11 @@ def test_the_fit_card_prefers_a_run_of_today_s_code(small):
     executed(small)
     old = receipt(small, tier="big", date="2026-06-01T00:00:00Z", code="0" * 64, seconds=600)
     small.write("data/receipts/moving_mean/big-old.json", json.dumps(old))
-    (chapter,) = small.repository.chapters
-    stale = masthead.fit(gather(small.repository).of(chapter), [])
+    stale = masthead.fit(gather(small.repository).entries[0], [])
     assert "10.0&nbsp;min" in stale and stale.count("the code has changed since") == 1
     now = receipt(small, tier="big", date="2026-05-01T00:00:00Z", seconds=300)
     small.write("data/receipts/moving_mean/big-now.json", json.dumps(now))
-    fresh = masthead.fit(gather(small.repository).of(chapter), [])
+    fresh = masthead.fit(gather(small.repository).entries[0], [])
     assert "5.0&nbsp;min" in fresh and "changed" not in fresh
 
 

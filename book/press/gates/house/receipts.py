@@ -11,7 +11,7 @@ from pathlib import Path
 from helpers import receipts as recorded
 
 from ...files import read_json
-from ...incoming.rules import problems
+from ...incoming import problems
 from ...ledger import BUSY_CORES, unseen_in
 from ...race import ROUNDS
 from ...repository import Chapter, Repository, read_yaml
