@@ -99,11 +99,17 @@ def committed(stem, name=None):
     found = []
     for path in (root() or Path()).glob(f"data/receipts/{stem}/*{f'-{name}' if name else ''}.json"):
         content = read(path)
+        content["name"] = run_name(path, content)
         seen = _looked_at.setdefault(f"{stem}/{path.name}", {})
         for kind in content.keys() & {"metrics", "curves"}:
             content[kind] = Noted(content[kind], seen.setdefault(kind, set()).add)
         found.append(content)
     return sorted(found, key=lambda content: content["date"], reverse=True)
+
+
+def run_name(path, content):
+    """The name of the race or study of a committed receipt, "" for a notebook's own run: `…/cpu-amd-epyc-ctc.json`."""
+    return path.stem.removeprefix(f"{content['tier']}-").removeprefix(str(content["machine"].get("slug"))).strip("-")
 
 
 def looked_at():

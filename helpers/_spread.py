@@ -6,7 +6,7 @@ from collections import namedtuple
 
 from helpers.show import number
 
-ENDS = {"95 %": "95 % interval", "90 %": "90 % interval", "range": "range", "quartiles": "quartiles"}  # in words
+ENDS = {"95 %": "95 % interval", "90 %": "90 % interval", "range": "range", "quartiles": "quartiles", "exact": "exact"}
 Spread = namedtuple("Spread", "median low high repeats interval")  # `interval`, a key of ENDS, says what the ends are
 
 

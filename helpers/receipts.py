@@ -9,11 +9,10 @@ import sys
 import time
 from pathlib import Path
 
-from helpers import _records, bench, cards, device, root
+from helpers import _records, bench, cards, device, root, verdicts
 from helpers._records import committed, read, recorded  # noqa: F401  `read` is for others
 from helpers._spread import text
 from helpers.show import Table, number
-from helpers.verdicts import NOT_MEASURED, differences, verdict
 
 
 def start(stem, tier, threads=None):
@@ -31,13 +30,26 @@ class Receipt:
         self.card, self._began, self._load = cards.read(card), time.perf_counter(), _load()
 
     def record(
-        self, name, value, unit=None, low=None, high=None, repeats=None, note=None, count=None, device=None, interval=""
+        self,
+        name,
+        value,
+        unit=None,
+        low=None,
+        high=None,
+        repeats=None,
+        note=None,
+        count=None,
+        device=None,
+        interval="",
+        timing=False,
     ):
         """None; records a number: `receipt.record("rate", measurement, "alignments/s", count=N - M + 1)`.
         A Measurement brings seconds, its interval and its device (with `count`: the rate, count per second), a
-        `bench.spread` its own; ends by hand need a name, `interval`: "95 %", "90 %", "range" or "quartiles". Say
-        `device` where a GPU did the work. ValueError: NaN, infinity, outside its ends, no unit, ends without a name.
+        `bench.spread` its own; ends by hand need a name, `interval`: "95 %", "90 %", "range" or "quartiles"; "exact"
+        for what has no ends, a count or a sum. Say `device` where a GPU did the work, `timing` where a clock did and no
+        Measurement or Ratio says so. ValueError: NaN, infinity, outside its ends, no unit, ends without a name.
         """
+        timing = timing or isinstance(value, bench.Measurement | bench.Ratio)
         if isinstance(value, bench.Measurement):
             repeats, device, interval = len(value.times_s), device or value.device, value.interval
             value, low, high = value.median_s, value.low_s, value.high_s
@@ -47,11 +59,12 @@ class Receipt:
         elif isinstance(value, bench.Spread):
             unit = unit or ("×" if isinstance(value, bench.Ratio) else None)
             value, low, high, repeats, interval = value
-        ends = {} if None in (low, high) else {"low": float(low), "high": float(high), "interval": interval}
+        ends = {"interval": interval} if interval == "exact" else {}
+        ends = ends if None in (low, high) else {"low": float(low), "high": float(high), "interval": interval}
         if ends and interval not in bench.ENDS:
             raise ValueError(f"metric {name}: interval {interval!r} of ends {low} to {high}; allowed: {[*bench.ENDS]}")
         found = {"value": float(value), "unit": unit, **ends}
-        found |= {"repeats": repeats, "note": note, "device": device and str(device)}
+        found |= {"repeats": repeats, "note": note, "device": device and str(device), "timing": timing}
         self.metrics[name] = _records.metric(name, {key: item for key, item in found.items() if item is not None})
 
     def sizes(self, **sizes):
@@ -95,25 +108,28 @@ class Receipt:
         return path
 
     def claims(self):
-        """A Table of the chapter's claims: this run's value and verdict, then those of committed receipts."""
-        here, others, rows, told = self.content(), committed(self.path.stem), [], []
+        """A Table of the chapter's claims: what decides each, here or recorded, and what it found; the book's page has
+        the ledger's cards in its place.
+        """
+        notebook, rows, told = self.path.with_suffix(".ipynb"), [], []
+        runs = [("", self.content()), *((content["name"], content) for content in committed(self.path.stem))]
+        old = [bool(at) and stale(run, notebook) for at, (_, run) in enumerate(runs)]
         for claim in self.card.get("claims") or ():
-            value = "our goal: " * claim.get("goal", False) + number(float(claim["value"]), claim["unit"])
-            claimed = (f"“{claim['quote']}”", value, claim["hardware"])
-            for content in (here, *others):
-                metric = content["metrics"].get(claim["metric"])
-                if metric or content is here:
-                    found = verdict(claim, metric, content["tier"])
-                    told += [found] * (content is here)
-                    place = ("this run: " if content is here else "recorded: ") + _where(content)
-                    if content is not here and stale(content, self.path.with_suffix(".ipynb")):
-                        place += "; the code has changed since"
-                    other = ", ".join(differences(claim, metric, content["tier"]) if metric else ())
-                    judged = (f"{found} (other {other})" if other else found, claim.get("note"))
-                    rows.append((*claimed, text(metric), place, ": ".join(filter(None, judged))))
-        head = ("the article says", "claimed", "its hardware", "measured", "where", "verdict")
+            able = [
+                run
+                for (name, run), is_old in zip(runs, old, strict=True)
+                if not verdicts.barred(claim, run, is_old, name=name)
+            ]
+            known = [*able, *(run for _, run in runs if claim["metric"] in run["metrics"]), None]
+            metric = known[0] and known[0]["metrics"][claim["metric"]]
+            found = verdicts.finding(claim, metric if able else None) or verdicts.FIGURE
+            told.append(found)
+            like, value = verdicts.likeness(claim), number(float(claim["value"]), claim["unit"])
+            place = known[0] and ("this run" if known[0] is runs[0][1] else f"recorded: {_where(known[0])}")
+            rows.append((f"{found} ({like})", f"“{claim['quote']}”", value, text(metric), place))
         totals = ", ".join(f"{told.count(one)} {one}" for one in dict.fromkeys(told))
-        return Table("claims", head, rows, f"This run: {totals or 'no claims'}.")
+        head = ("found", "the article says", "claimed", "measured", "where")
+        return Table("claims", head, rows, f"{totals or 'no claims'}.".capitalize())
 
 
 def stale(content, notebook):
@@ -125,7 +141,7 @@ def replay(stem, metric=None, tier=None, threads=None, name=None):
     """A Table of the newest committed receipt, as `recorded` finds it; its `content` is that dict, or None."""
     content = recorded(stem, metric, tier=tier, threads=threads, name=name)
     asked = f"tier {tier or 'any'}" + (f" with {threads} thread{'s' * (threads != 1)}" if threads else "")
-    told, rows = f"No run of {stem} at {asked} has been recorded yet.", [(metric or "any", NOT_MEASURED)]
+    told, rows = f"No run of {stem} at {asked} has been recorded yet.", [(metric or "any", verdicts.NOT_MEASURED)]
     if content:
         told = f"Recorded, not measured here: {where(content)}."
         rows = [(key, text(found)) for key, found in content["metrics"].items() if metric in (None, key)]

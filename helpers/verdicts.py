@@ -1,38 +1,112 @@
-"""Six verdicts on a card's claim: what was measured beside what was claimed, judged only like for like."""
+"""Two answers on a card's claim: what the run that may decide it found, and how like the article's case that run is.
 
-REPRODUCED, PARTLY, NOT_REPRODUCED = "reproduced", "partly", "not reproduced"
-ANALOGUE, NOT_TESTABLE, NOT_MEASURED = "analogue", "not testable here", "not measured"
+A claim's `kind` is fixed before the run: `size` (a number is reached within `slack`), `direction` (which way: `null` is
+no difference), `fact` (exact), `goal` (a limit of our own), `figure` (stands beside ours, nothing is found).
+"""
+
+import re
+
+HOLDS, FAILS, UNDECIDED = "holds here", "does not hold here", "undecided"
+NOT_TESTABLE, NOT_MEASURED = "not testable here", "not measured"
+MET, MISSED, FIGURE = "goal met", "goal missed", "stands beside"
+FINDINGS = (HOLDS, FAILS, UNDECIDED, NOT_TESTABLE, NOT_MEASURED)
+KINDS, BETTER = ("size", "direction", "fact", "goal", "figure"), ("higher", "lower", "equal")
+LIKENESS = {"product": "another product", "hardware": "other hardware", "data": "other data", "size": "smaller"}
+SAME = "same kind"
+LEAST = 3  # repeats of a 95 % interval that decides
+TIMING = re.compile(r"(ns|µs|ms|s|min|h|×|times as (long|fast)|× real time)|.*(/s|per second)")  # of older receipts
 
 
-def verdict(claim, metric, tier):
-    """One of the six verdicts on a card's claim, given a receipt's metric (or None) and its tier's name.
-    Reproduced: as good as claimed, within `tolerance` (of 1 for a claim of zero); partly: within a factor of two;
-    analogue: what was measured is of another kind (see `differences`), so that neither success nor failure follows.
+def barred(claim, content, stale=False, disturbed=False, name=""):
+    """Why a receipt (a dict) may not decide a claim, in words, or "" where it may; how it came out is not looked at.
+    `name`: which race or study it is, "" for the page's run; `stale`: of other code; `disturbed`: beside other work.
     """
-    better, name = claim["better"], claim.get("id")
-    if metric and metric["unit"] != claim["unit"]:
-        raise ValueError(f"claim {name} has unit {claim['unit']!r}, its metric {metric['unit']!r}; make them equal")
-    if better not in ("higher", "lower", "equal"):
-        raise ValueError(f"claim {name}: better is {better!r}; allowed are higher, lower and equal")
-    if not metric:
-        return NOT_MEASURED if tier in claim["tiers"] else NOT_TESTABLE
-    if differences(claim, metric, tier):
-        return ANALOGUE
-    claimed, got = float(claim["value"]), metric["value"]
-    if "null" in claim:  # a direction: the interval's end that is nearest the null decides, or lies beyond it
-        got = metric.get({"higher": "low", "lower": "high"}.get(better), got)
-    slack = claim.get("tolerance", 0) * (abs(claimed) or 1)
-    bounds = (claimed - slack, claimed + slack, REPRODUCED), (*sorted((claimed / 2, claimed * 2)), PARTLY)
-    for low, high, found in bounds:
-        if (better == "lower" or got >= low) and (better == "higher" or got <= high):
-            return found
-    return NOT_REPRODUCED
+    metric = content["metrics"].get(claim["metric"])
+    gpu = ((metric or {}).get("device") or "").startswith("cuda")
+    why = {
+        "not measured": metric is None,
+        f"{claim.get('run', 'page')} decides": (name or "page") != claim.get("run", "page"),
+        "the code has changed since": stale,
+        "its code was not committed": name and content.get("dirty") is not False,
+        f"tier {content['tier']}": content["tier"] not in claim["tiers"],
+        f"not on a {str(claim.get('runs_on')).upper()}": {"gpu": not gpu, "cpu": gpu}.get(claim.get("runs_on"), False),
+        "the machine was disturbed": disturbed and bool(metric) and timing(metric),
+    }
+    return next((words for words, true in why.items() if true), "")
 
 
-def differences(claim, metric, tier):
-    """What a metric differs in from the claim, of "product", "hardware", "data" and "size": the card's `differs`,
-    the hardware of a claim `runs_on: gpu` unless the metric's device was one, the size at a tier that the claim lacks.
+def timing(metric):
+    """Whether a metric is of a clock: as it was recorded, in receipts older than that by its unit."""
+    return metric.get("timing", bool(TIMING.fullmatch(metric["unit"])))
+
+
+def finding(claim, metric):
+    """What is found: a word of FINDINGS, MET or MISSED; None for a figure. `metric` is of the run that decides, None
+    where none may: not testable where no run on a CPU could, else not measured. ValueError where units differ.
     """
-    slower = claim.get("runs_on") == "gpu" and not (metric.get("device") or "").startswith("cuda")
-    found = [*claim.get("differs", ()), *["hardware"] * slower, *["size"] * (tier not in claim["tiers"])]
-    return [name for name in ("product", "hardware", "data", "size") if name in found]
+    kind, better, claimed = claim["kind"], claim["better"], float(claim["value"])
+    if kind not in KINDS or better not in BETTER:
+        raise ValueError(f"claim {claim['id']}: kind {kind!r}, better {better!r}; allowed: {KINDS} and {BETTER}")
+    if kind == "figure":
+        return None
+    if metric is None:
+        return NOT_MEASURED if "cpu" in claim["tiers"] and claim.get("runs_on") != "gpu" else NOT_TESTABLE
+    if metric["unit"] != claim["unit"]:
+        raise ValueError(
+            f"claim {claim['id']} is in {claim['unit']!r}, its metric in {metric['unit']!r}; make them equal"
+        )
+    low, high = metric.get("low", metric["value"]), metric.get("high", metric["value"])
+    bottom, top = (claimed, claimed) if kind == "direction" else _slack(claim, claimed)
+
+    def within(least, most):
+        return (better == "lower" or least >= bottom) and (better == "higher" or most <= top)
+
+    if kind == "goal":
+        return MET if within(low, high) else MISSED
+    if kind == "fact":
+        return HOLDS if within(metric["value"], metric["value"]) else FAILS
+    if undecided(metric):
+        return UNDECIDED
+    if better == "equal":
+        return HOLDS if bottom <= low and high <= top else FAILS if high < bottom or low > top else UNDECIDED
+    sign = 1 if better == "higher" else -1
+    worse, best = sorted((sign * low, sign * high))
+    limit = sign * (float(claim["null"]) if kind == "direction" else bottom if better == "higher" else top)
+    beyond = worse > limit if kind == "direction" else worse >= limit
+    return HOLDS if beyond else FAILS if best < limit else UNDECIDED
+
+
+def undecided(metric):
+    """Why a metric decides nothing, in words; "" where it does: a 95 % interval of three and more, an exact value."""
+    interval, repeats = metric.get("interval"), metric.get("repeats") or 1
+    if interval == "exact" or (interval == "95 %" and repeats >= LEAST):
+        return ""
+    few = f"n = {repeats}" if interval == "95 %" else f"no 95 % interval: {interval or 'ends not named'}"
+    return few if "low" in metric else "one run"
+
+
+def likeness(claim, content=None):
+    """How like the article's case a run is: SAME, or the gravest word of LIKENESS, of the card's `differs`."""
+    differs = claim.get("differs", ())
+    return next((words for name, words in LIKENESS.items() if name in differs), SAME)
+
+
+def says(claim, found):
+    """("supports", "contradicts" or "silent", because): what a finding says about the article's claim itself. Silent
+    unless decided, silent for a size at another product, hardware or size; the card may be more careful, never less.
+    """
+    own = claim.get("says") or {}
+    because = own.get("because", "")
+    if found not in (HOLDS, FAILS):
+        return "silent", because if found in (None, MET, MISSED) else found
+    if claim["kind"] == "size" and {"product", "hardware", "size"} & {*claim.get("differs", ())}:
+        return "silent", because or f"a size does not travel to {likeness(claim)}"
+    return own.get("word") or ("supports" if found == HOLDS else "contradicts"), because
+
+
+def _slack(claim, value):
+    """The least and the most that still count as the value: `slack` in its unit, or a factor such as "1.05×"."""
+    slack = claim.get("slack", 0)
+    if isinstance(slack, str) and slack.endswith("×"):
+        return sorted((value / float(slack[:-1]), value * float(slack[:-1])))
+    return value - float(slack), value + float(slack)

@@ -1,7 +1,7 @@
 // Filters for the ledger's cards and the table of the runs. Without this script everything stands.
-// The state stands after the # of the address, so what is filtered can be linked: claims.html#verdict=partly
+// The state stands after the # of the address, so what is filtered can be linked: claims.html#finding=undecided
 const NAMES = {
-  part: "Part", verdict: "Verdict", hardware: "Machine", tier: "Tier", code: "Code", since: "Measured since", sort: "Order",
+  part: "Part", finding: "Found", hardware: "Machine", tier: "Tier", code: "Code", since: "Measured since", sort: "Order",
 };
 const ORDERS = { "": "by chapter", date: "newest first", seconds: "longest first", memory: "most memory first" };
 
@@ -95,12 +95,12 @@ function told(box, rows) {
 
 function linkTotals(box) { // a number in the totals leads to its claims
   document.querySelectorAll("td[data-count]").forEach((cell) => {
-    const [part, verdict] = cell.dataset.count.split("|");
+    const [part, finding] = cell.dataset.count.split("|");
     if (cell.textContent === "0") return;
     const link = Object.assign(document.createElement("button"), { type: "button", textContent: cell.textContent });
-    link.setAttribute("aria-label", `${cell.textContent} ${verdict}${part ? ` in ${part}` : ""}: show them`);
+    link.setAttribute("aria-label", `${cell.textContent} ${finding}${part ? ` in ${part}` : ""}: show them`);
     link.addEventListener("click", () => {
-      location.hash = new URLSearchParams(part ? { part, verdict } : { verdict });
+      location.hash = new URLSearchParams(part ? { part, finding } : { finding });
       box.scrollIntoView();
     });
     cell.replaceChildren(link);

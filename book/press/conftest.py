@@ -120,10 +120,13 @@ CARD = {
             "runs_on": "any",
             "metric": "mean_rate",
             "better": "higher",
-            "tolerance": 0.05,
+            "kind": "size",
+            "slack": "1.05×",
             "tiers": ["cpu"],
+            "says": {"because": "An abacus counts as any."},
         }
     ],
+    "hero": ["rate"],
     "exercises": [{"id": "median", "kind": "change", "minutes": 10, "title": "Take the median"}],
 }
 

@@ -7,10 +7,11 @@ import base64
 import io
 import re
 
+from helpers import verdicts
 from helpers.show import Markup, number, tag
 
 from ..errors import PressError
-from ..ledger import TESTED, VERDICTS, Entry, Finding, Ledger
+from ..ledger import DECIDED, FINDINGS, Entry, Finding, Ledger
 from ..ledger.tables import UP, badge, joined
 from ..repository import Chapter, Repository, documents, read_notebook
 
@@ -79,16 +80,20 @@ def dots(totals: dict[str, int]) -> Markup:
 
 def measured(findings: list[Finding]) -> list[Finding]:
     """Those with a number of a run that stands beside an article's."""
-    return [one for one in findings if one.metric(one.run) and not one.claim.get("goal")]
+    return [one for one in findings if one.metric(one.run) and one.claim["kind"] != "goal"]
 
 
 def decided(entry: Entry) -> Finding | None:
-    """The finding that stands for a chapter: its first claim with a verdict of like with like, else the first measured.
-
-    The order is the card's; how it came out does not matter. An equality is a check rather than a result.
+    """The finding that stands for a chapter: the first that its card names as `hero` and a run decided, else the first
+    decided, else the first measured. An equality is a check rather than a result.
     """
-    found = sorted(measured(entry.findings), key=lambda one: one.claim["better"] == "equal")
-    return next((one for one in found if one.verdict in TESTED), next(iter(found), None))
+    heroes = entry.chapter.card.get("hero") or []
+    places = {name: at for at, name in enumerate(heroes)}
+    found = sorted(
+        measured(entry.findings),
+        key=lambda one: (places.get(one.claim["id"], len(heroes)), one.claim["better"] == "equal"),
+    )
+    return next((one for one in found if one.found in DECIDED), next(iter(found), None))
 
 
 def _claimed_and_measured(finding: Finding) -> list[str]:
@@ -103,7 +108,7 @@ def tile(entry: Entry, caption: str, colab: str = "") -> Markup:
     result = tag("span", "no claim measured yet")
     if found:
         said, got = _claimed_and_measured(found)
-        result = joined(tag("strong", got), " measured, ", said, " claimed: ", badge(found.verdict))
+        result = joined(tag("strong", got), " measured, ", said, " claimed: ", badge(found.word, found.like))
     marks = [tag("span", f"{minutes} min"), tag("span", hardware(chapter))]
     marks += [tag("span", "live model", class_="live")] if chapter.card.get("live") else []
     marks += [tag("a", "Colab", href=colab, aria_label=f"{name} in Colab")] if colab else []
@@ -129,18 +134,16 @@ def gallery(tiles: list[Markup]) -> Markup:
 
 
 def numbers(ledger: Ledger) -> list[Finding]:
-    """Three findings for the welcome page: the first of each verdict in the book's order, a failure among them.
-
-    Of several, one of a chapter that is not shown yet comes first. Where a verdict of like with like is missing, the
-    first findings of the other verdicts fill its place, then any. How large a number is does not matter.
+    """Three findings for the welcome page, of three chapters, that their cards name as `hero`: one that did not come
+    true first, then what came true, then any. How large a number is does not matter.
     """
-    found, chosen = measured(ledger.findings), []
-    others = [verdict for verdict in VERDICTS if verdict not in TESTED]
-    for wanted in [*([one] for one in (*reversed(TESTED), *others)), *[VERDICTS] * 3]:
+    heroes = [one for one in measured(ledger.findings) if one.claim["id"] in (one.chapter.card.get("hero") or ())]
+    chosen: list[Finding] = []
+    for wanted in [(verdicts.FAILS,), (verdicts.HOLDS,), FINDINGS, FINDINGS, FINDINGS]:
         shown = {one.chapter for one in chosen}
-        own = [one for one in found if one.verdict in wanted and one not in chosen]
-        chosen += sorted(own, key=lambda one: one.chapter in shown)[: int(len(chosen) < 3)]
-    return sorted(chosen, key=lambda one: VERDICTS.index(one.verdict))
+        own = [one for one in heroes if one.found in wanted and one.chapter not in shown]
+        chosen += own[: int(len(chosen) < 3)]
+    return chosen
 
 
 def three(findings: list[Finding]) -> str:
@@ -155,7 +158,7 @@ def three(findings: list[Finding]) -> str:
         where = tag("a", short(one.chapter), href=f"{UP}{one.chapter.document}.html")
         quote = tag("p", joined(where, ": ", tag("q", one.claim["quote"])), class_="quote")
         head = tag("p", joined(*pair, between=" "), class_="pair")
-        made.append(tag("li", joined(head, tag("p", badge(one.verdict)), quote)))
+        made.append(tag("li", joined(head, tag("p", badge(one.word, one.like)), quote)))
     return tag("ul", joined(*made), class_="rebuilt-numbers") if made else ""
 
 

@@ -31,7 +31,7 @@ def _facts(entry: Entry) -> Markup:
     read = f"{time.core} min on the core path, {time.further} min further, " if time.further else f"{time.core} min, "
     live = ", a live model in the page" if entry.chapter.card.get("live") else ""
     told = {"Your time": f"{read}and {time.exercises} min of exercises", "Hardware": hardware(entry.chapter) + live}
-    judged = [joined(str(many), " ", badge(verdict)) for verdict, many in entry.totals.items() if many]
+    judged = [joined(str(many), " ", badge(word)) for word, many in entry.totals.items() if many]
     if judged:
         told["Claims"] = joined(dots(entry.totals), tag("p", joined(*judged, between=" "), class_="judged"))
     return defined(told)

@@ -15,9 +15,9 @@ from press import PressError
 from press.conftest import code, comes
 from press.face import gallery
 from press.face.gallery import decided, numbers, picture, three, tile
-from press.ledger import VERDICTS, Finding, Ledger, gather
+from press.ledger import FINDINGS, Finding, Ledger, gather
 from press.print import generated
-from press.print.conftest import executed, receipt
+from press.print.conftest import exact, executed, receipt
 from press.server import site
 
 STATIC = Path(__file__).resolve().parents[2] / "_static"
@@ -75,7 +75,7 @@ def test_a_card_shows_what_the_ledger_and_the_card_say(small):
         "GPU optional",
     ):
         assert words in shown
-    assert 'aria-label="Claims: 1 reproduced"' in shown and "live model" not in shown and "\n" not in shown
+    assert 'aria-label="Claims: 1 holds here"' in shown and "live model" not in shown and "\n" not in shown
 
 
 def test_the_page_of_a_part_has_the_cards_of_its_chapters_alone(small):
@@ -85,55 +85,61 @@ def test_the_page_of_a_part_has_the_cards_of_its_chapters_alone(small):
 
 def claims(small, **metrics):
     """The entry of a small book whose run measured these; a claim of 2,000 stands for each, in this order."""
-    found = {name: {"value": value, "unit": "points/s"} for name, value in metrics.items()}
+    found = {name: exact(value) for name, value in metrics.items()}
     repository = executed(small, metrics=found)
     entry = gather(repository).entries[0].chapter
     before = small.card["claims"][0]
-    small.write_card(claims=[before | {"id": name, "metric": name} for name in metrics])
+    small.write_card(
+        claims=[before | {"id": name, "metric": name} for name in metrics], hero=list(metrics)[:3] or ["rate"]
+    )
     content = receipt(small, metrics=found)
     small.write("_build/receipts/moving_mean.cpu.json", json.dumps(content))
     entry.run_record.write_text(json.dumps({"receipts": {"moving_mean.cpu.json": content}, "cached": False}))
     return gather(small.repository)
 
 
-def test_a_chapter_s_result_is_its_first_claim_however_that_came_out(small):
+def test_a_chapter_s_result_is_the_first_decided_claim_that_its_card_names(small):
     (entry,) = claims(small, bad=10.0, good=3000.0).entries
-    assert decided(entry).verdict == "not reproduced"
+    assert decided(entry).found == "does not hold here"
+    small.write_card(claims=entry.chapter.card["claims"], hero=["good"])
+    assert decided(gather(small.repository).entries[0]).claim["id"] == "good"
 
 
-def test_the_welcome_page_shows_one_of_each_verdict_a_failure_among_them(small):
-    ledger = claims(small, good=3000.0, better=4000.0, middling=1500.0, bad=10.0, worse=1.0)
-    assert [one.claim["id"] for one in numbers(ledger)] == ["good", "middling", "bad"]
+def in_chapters(small, **metrics):
+    """A ledger with each finding in a chapter of its own."""
+    (entry,) = claims(small, **metrics).entries
+    moved = [replace(one, chapter=replace(entry.chapter, stem=one.claim["id"])) for one in entry.findings]
+    for one in moved:
+        one.chapter.__dict__["card"] = {**entry.chapter.card, "hero": [one.claim["id"]]}
+    return Ledger([replace(entry, findings=moved)])
+
+
+def test_the_welcome_page_shows_what_did_not_come_true_first(small):
+    ledger = in_chapters(small, good=3000.0, better=4000.0, bad=10.0, worse=1.0)
+    assert [one.claim["id"] for one in numbers(ledger)] == ["bad", "good", "better"]
     shown = three(numbers(ledger))
-    assert shown.count("<li>") == 3 and "not reproduced" in shown and "10 points/s" in shown
+    assert shown.count("<li>") == 3 and "does not hold here" in shown and "10 points/s" in shown
 
 
-def test_where_a_verdict_is_missing_others_fill_its_place(small):
-    ledger = claims(small, good=3000.0, better=4000.0, bad=10.0)
-    assert [one.claim["id"] for one in numbers(ledger)] == ["good", "better", "bad"]
+def test_one_of_a_chapter_and_only_what_its_card_names(small):
+    assert len(numbers(claims(small, good=3000.0, better=4000.0, bad=10.0))) == 1
     assert three(numbers(claims(small))) == ""
-
-
-def test_of_one_verdict_each_chapter_is_shown_before_one_is_shown_twice(small):
-    (entry,) = claims(small, one=10.0, two=20.0, three=30.0).entries
-    chapters = [entry.chapter, entry.chapter, replace(entry.chapter, stem="other")]
-    pairs = zip(entry.findings, chapters, strict=True)
-    moved = [replace(one, verdict="analogue", chapter=chapter) for one, chapter in pairs]
-    shown = numbers(Ledger([replace(entry, findings=moved)]))
-    assert [one.claim["id"] for one in shown] == ["one", "three", "two"]
 
 
 def made_up(count):
     """Entries such as a book of that many chapters has: long words, all lengths, some live."""
-    found, claim = [], {"metric": "rate", "value": 10, "unit": "multiplications/s", "better": "higher"}
+    found, claim = (
+        [],
+        {"metric": "rate", "value": 10, "unit": "multiplications/s", "better": "higher", "id": "c", "kind": "size"},
+    )
     run = SimpleNamespace(content={"metrics": {"rate": {"value": 4.83e9, "unit": "multiplications/s"}}})
     for at in range(count):
-        totals = {verdict: (at + number) % 4 for number, verdict in enumerate(VERDICTS)}
+        totals = {verdict: (at + number) % 4 for number, verdict in enumerate(FINDINGS)}
         title = "Replace an extraordinarily long-winded simulator with something" if at % 5 == 0 else "Find a heartbeat"
         card = {"short": f"Chapter of number {at}", "title": title, "sections": [{"minutes": 30 + 17 * (at % 7)}]}
         card |= {"needs": {"gpu": ("none", "optional", "required")[at % 3]}, "live": at % 4 == 0}
         chapter = SimpleNamespace(card=card, document=f"#{at}")
-        finding = Finding(chapter, claim, "reproduced", run, [])
+        finding = Finding(chapter, claim, "holds here", "same kind", ("supports", ""), run, "", [])
         found.append(SimpleNamespace(chapter=chapter, findings=[finding], totals=totals))
     return found
 

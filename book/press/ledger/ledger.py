@@ -1,6 +1,5 @@
-"""Claims, receipts and verdicts of the book as plain data: `gather` reads all of it once, pages print what they get."""
+"""Claims, receipts and findings of the book as plain data: `gather` reads all of it once, pages print what they get."""
 
-import re
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -13,12 +12,11 @@ from ..files import read_json
 from ..repository import Chapter, Repository
 from ..run.calibration import slowness, slownesses
 
-TESTED = (verdicts.REPRODUCED, verdicts.PARTLY, verdicts.NOT_REPRODUCED)
-VERDICTS = (*TESTED, verdicts.ANALOGUE, verdicts.NOT_TESTABLE, verdicts.NOT_MEASURED)
+FINDINGS = (*verdicts.FINDINGS[:3], verdicts.MET, verdicts.MISSED, *verdicts.FINDINGS[3:])  # figures have none
+DECIDED = (verdicts.HOLDS, verdicts.FAILS)
 BEHIND = ("fresh", "cached")  # the origins of the runs that chapters' pages show
 BUSY_CORES = 0.5  # from here on a timing is one of the other work, too
 SLOW = 1.4  # times its machine's fastest calibration in the book's receipts: a timing of a slow phase
-TIMING = re.compile(r"(ns|µs|ms|s|min|h|×|times as (long|fast))|.*(/s|per second)")  # the units of what time decides
 
 
 class Run:
@@ -34,8 +32,6 @@ class Run:
         self.tier, self.machine, self.date = content["tier"], _hardware(content), content["date"][:10]
         recorded = origin == "recorded"
         self.uncommitted = recorded and content.get("dirty") is not False  # no commit is known to hold its code
-        # A GPU's run that was sent in, which nobody here can record again, decides nothing then.
-        self.barred = recorded and self.tier != "cpu" and (stale or self.uncommitted)
         self.busy_cores = max(_looks(content), default=0.0)  # that other work took beside it, at most
         self.unseen = unseen_in(content)  # not known is not quiet
         own = slowness(content.get("calibration"))
@@ -60,13 +56,30 @@ def _looks(content: dict) -> list[float]:
 
 @dataclass(frozen=True)
 class Finding:
-    """A claim with the one run that decides it and the others that measured the same."""
+    """What was found of a claim: one of FINDINGS, None for a figure that only stands beside.
+
+    `run`: the run whose number stands first, and `barred`, why it may not decide, "" where it decides; `others` measured
+    the same. `like`: how like the article's case it is; `says`: (supports, contradicts or silent, because).
+    """
 
     chapter: Chapter
     claim: dict
-    verdict: str
+    found: str | None
+    like: str
+    says: tuple[str, str]
     run: Run | None
+    barred: str
     others: list[Run]
+
+    @property
+    def word(self) -> str:
+        """What was found in words, of a figure too."""
+        return self.found or verdicts.FIGURE
+
+    @property
+    def undecided(self) -> str:
+        """Why a deciding run decides nothing, such as "one run"; else ""."""
+        return verdicts.undecided(self.metric(self.run)) if self.found == verdicts.UNDECIDED else ""
 
     def metric(self, run: Run | None) -> dict | None:
         """What a run measured for this claim."""
@@ -88,7 +101,7 @@ class Entry:
 
     @property
     def totals(self) -> dict[str, int]:
-        """How many of the chapter's claims have each verdict; every verdict is named."""
+        """How many of the chapter's claims came out in each way; every finding is named."""
         return count(self.findings)
 
 
@@ -100,13 +113,13 @@ class Ledger:
 
     @cached_property
     def findings(self) -> list[Finding]:
-        """Every claim of every card with its verdict."""
+        """Every claim of every card with what was found."""
         return [finding for entry in self.entries for finding in entry.findings]
 
 
 def count(findings: list[Finding]) -> dict[str, int]:
-    """How many findings have each verdict; every verdict is named."""
-    return {verdict: sum(finding.verdict == verdict for finding in findings) for verdict in VERDICTS}
+    """How many claims came out in each way; every finding is named, figures are not counted."""
+    return {word: sum(finding.found == word for finding in findings) for word in FINDINGS}
 
 
 def gather(repository: Repository, chapters: list[Chapter] | None = None) -> Ledger:
@@ -162,31 +175,21 @@ def _read(path: Path) -> dict:
 
 
 def _finding(chapter: Chapter, claim: dict, runs: list[Run]) -> Finding:
-    """The verdict comes from the newest run on hardware that can test the claim, of today's code if there is one, and
-    a timing's from a quiet machine if there is one.
-
-    Which run decides does not depend on how it came out.
-    """
-    measured = [run for run in runs if claim["metric"] in run.content["metrics"]]
-    allowed = [run for run in measured if not run.barred]
-    able = [run for run in allowed if run.tier in claim["tiers"]] or allowed
-    if not able:
-        tested = not runs or any(run.tier in claim["tiers"] for run in runs)
-        return Finding(chapter, claim, verdicts.NOT_MEASURED if tested else verdicts.NOT_TESTABLE, None, measured)
-    chosen = min(_newest_first(able), key=lambda run: (run.stale, _beside(run, claim)))
+    """The newest run that may decide does (see `verdicts.barred`); how it came out is not looked at."""
+    measured = _newest_first(run for run in runs if claim["metric"] in run.content["metrics"])
+    barred = {run: _barred(claim, run) for run in measured}
+    chosen = next((run for run in measured if not barred[run]), next(iter(measured), None))
+    decides = bool(chosen) and not barred[chosen]
     try:
-        verdict = judged(claim, chosen)
+        found = verdicts.finding(claim, chosen.content["metrics"][claim["metric"]] if decides else None)
     except ValueError as error:
         raise PressError(f"{chapter.card_path.relative_to(chapter.root)}: {error}") from None
-    return Finding(chapter, claim, verdict, chosen, [run for run in measured if run is not chosen])
+    others = [run for run in measured if run is not chosen]
+    why = barred[chosen] if chosen else ""
+    return Finding(chapter, claim, found, verdicts.likeness(claim), verdicts.says(claim, found), chosen, why, others)
 
 
-def _beside(run: Run, claim: dict) -> bool:
-    """Whether the run may have measured more than the code: a timing, beside other work, in a slow phase, or unseen."""
-    return run.disturbed and bool(TIMING.fullmatch(claim["unit"]))
-
-
-def judged(claim: dict, run: Run) -> str:
-    """The verdict that a run gives on a claim that it measured; none on a timing of a disturbed run, none if barred."""
-    verdict = verdicts.verdict(claim, run.content["metrics"][claim["metric"]], run.tier)
-    return verdicts.NOT_MEASURED if (run.barred or _beside(run, claim)) and verdict in TESTED else verdict
+def _barred(claim: dict, run: Run) -> str:
+    """Why a run may not decide a claim; one of uncommitted code may not either, wherever it came from."""
+    why = verdicts.barred(claim, run.content, run.stale, run.disturbed, run.name)
+    return why or "its code was not committed" * run.uncommitted

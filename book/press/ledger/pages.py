@@ -1,6 +1,6 @@
 """The pages of the ledger and of the runs: cards and a table that stand alone, with the facts a script filters by.
 
-A run's line carries `data-part`, `data-verdict`, `data-hardware`, `data-tier`, `data-date` and `data-code` from its
+A run's line carries `data-part`, `data-finding`, `data-hardware`, `data-tier`, `data-date` and `data-code` from its
 receipt; `book/_static/filter.js` makes labelled controls of them. Without the script everything stands.
 """
 
@@ -10,7 +10,7 @@ from helpers.show import number
 from ..predict.pages import ledger_lines
 from ..repository import Chapter
 from . import tables
-from .ledger import BEHIND, VERDICTS, Entry, Finding, Run, count, judged
+from .ledger import BEHIND, FINDINGS, Entry, Finding, Run, count
 from .tables import Markup, badge, beside, day, defined, joined, link, row, tag
 
 LOOKED = ("load", "busy_cores", "steal", "calibration")  # what the machine was like; told also where nobody looked
@@ -18,9 +18,9 @@ DETAILS = ("sizes", "command", "peers", "threads", *LOOKED)  # of how a race or 
 ORIGINS = {"fresh": "behind the page", "cached": "behind the page, kept from that day"}  # others are their own words
 
 
-def facts(chapter: Chapter, run: Run | None, verdict: str | None = None) -> dict[str, str | None]:
+def facts(chapter: Chapter, run: Run | None, finding: str | None = None) -> dict[str, str | None]:
     """The attributes of a row: what it is about, from the receipt alone."""
-    found = {"part": chapter.part, "verdict": verdict, "hardware": "none"}
+    found = {"part": chapter.part, "finding": finding, "hardware": "none"}
     if run:
         took, peak = (float(run.content.get(name) or 0) for name in ("seconds", "peak_memory_bytes"))
         found |= {"hardware": run.machine, "tier": run.tier, "date": run.date}
@@ -29,13 +29,13 @@ def facts(chapter: Chapter, run: Run | None, verdict: str | None = None) -> dict
 
 
 def claims(entries: list[Entry]) -> str:
-    """The totals by part and verdict, then every claim with its measurements."""
+    """The totals by part and finding, then every claim with its measurements."""
     claimed = [entry for entry in entries if entry.findings]
     sums = _totals(claimed)
     if not claimed:
         return sums
-    cards = joined(*map(_claims_of, claimed), between="\n")
-    asked = {"data_rebuilt_filter": "part verdict hardware tier since code", "data_noun": "claim"}
+    cards = joined(*map(_with_title, claimed), between="\n")
+    asked = {"data_rebuilt_filter": "part finding hardware tier since code", "data_noun": "claim"}
     return f"{sums}\n{tag('div', cards, class_='rebuilt-ledger', **asked)}"
 
 
@@ -46,44 +46,54 @@ def _totals(entries: list[Entry]) -> Markup:
         sums = [tag("td", many, data_count=f"{part}|{name}", data_label=name) for name, many in count(own).items()]
         rows.append(row(part or "whole book", tag("td", len(own), data_label="claims"), *sums))
     many = sum(len(entry.findings) for entry in entries)
-    caption = f"{many} claims in {len(entries)} chapter{'s' * (len(entries) != 1)}, by part and verdict"
-    return tables.html_table(caption, ["part", "claims", *map(badge, VERDICTS)], [rows], "rebuilt-claims totals")
+    caption = f"{many} claims in {len(entries)} chapter{'s' * (len(entries) != 1)}, by part and by what was found"
+    return tables.html_table(caption, ["part", "claims", *map(badge, FINDINGS)], [rows], "rebuilt-claims totals")
 
 
-def _claims_of(entry: Entry) -> Markup:
-    told = ", ".join(f"{many} {verdict}" for verdict, many in entry.totals.items() if many)
+def _with_title(entry: Entry) -> Markup:
+    told = ", ".join(f"{many} {word}" for word, many in entry.totals.items() if many)
     title = tag("p", joined(link(entry.chapter), tag("span", told, class_="note"), between=" "), class_="chapter")
-    return tag("div", joined(title, *map(_claim, entry.findings)), class_="rebuilt-chapter")
+    return tag("div", joined(title, claims_of(entry)), class_="rebuilt-chapter")
+
+
+def claims_of(entry: Entry) -> Markup:
+    """A chapter's claims as cards, what was found first: for the ledger and for the chapter's own page."""
+    return joined(*map(_claim, entry.findings))
 
 
 def _claim(finding: Finding) -> Markup:
-    """One claim: its verdict first, what the article says, then a line for each run that measured it."""
-    claim, metric = finding.claim, finding.metric(finding.run)
-    other = ", ".join(verdicts.differences(claim, metric, finding.run.tier)) if metric else ""
-    value = number(float(claim["value"]), claim["unit"])
-    value = f"our goal: {value}" if claim.get("goal") else f"claimed: {value}"
-    told = {"its hardware": claim["hardware"], "note": claim.get("note")}
+    """One claim: what was found, what that says about the article's, then a line for each run that measured it."""
+    claim, (word, because) = finding.claim, finding.says
+    like = "" if finding.like == verdicts.SAME else finding.like
+    first = joined(badge(finding.word, finding.like), tag("span", like, class_="like") if like else "", between=" ")
+    ends = {"higher": "at least ", "lower": "at most "}.get(claim["better"], "") * (claim["kind"] == "goal")
+    value = (
+        ("our goal: " if claim["kind"] == "goal" else "claimed: ") + ends + number(float(claim["value"]), claim["unit"])
+    )
+    said = {"supports": "This supports the claim", "contradicts": "This contradicts the claim"}.get(word, "")
+    why = finding.undecided or (finding.barred if finding.run else "")
+    told = {"so": f"{said or 'This says nothing about the claim'}: {because}" if because else said}
+    told |= {"why not": why, "its hardware": claim["hardware"], "note": claim.get("note")}
     runs = [run for run in (finding.run, *finding.others) if run] or [None]
     parts = [
-        tag("p", joined(badge(finding.verdict), f" other {other}" if other else ""), class_="judged"),
+        tag("p", first, class_="judged"),
         tag("p", joined(tag("q", claim["quote"]), " ", tag("span", value, class_="claimed"))),
         tag("ul", joined(*(_run_of(finding, run) for run in runs), *ledger_lines(finding))),
         defined({name: words for name, words in told.items() if words}),
     ]
-    about = {"class_": "rebuilt-claim", "role": "group", "aria_label": f"{claim['id']}, {finding.verdict}"}
+    about = {"class_": "rebuilt-claim", "role": "group", "aria_label": f"{claim['id']}, {finding.word}"}
     return tag("div", joined(*parts), **about)
 
 
 def _run_of(finding: Finding, run: Run | None) -> Markup:
-    """What one run measured, where and when; its own verdict where another run decides."""
-    about = facts(finding.chapter, run, finding.verdict)
+    """What one run measured, where and when, and whether it is the one that decides."""
+    about = facts(finding.chapter, run, finding.word)
     if run is None:
         return tag("li", "no run has measured it", **about)
-    own = finding.verdict if run is finding.run else judged(finding.claim, run)
     kind = f" ({_origin(run)})" if run.origin == "recorded" else ""
     told = [tag("strong", tables.measured(finding.metric(run))), f" {run.machine}, tier {run.tier}, ", day(run), kind]
     told += [beside(run), tables.stale(run, "stale: the code has changed since")]
-    return tag("li", joined("measured: ", *told, f": {own}" if own != finding.verdict else ""), **about)
+    return tag("li", joined("measured: ", *told), **about)
 
 
 def _origin(run: Run) -> str:

@@ -3,6 +3,7 @@
 import html
 import re
 
+from helpers import verdicts
 from helpers.receipts import text as measured
 from helpers.show import Markup, number, tag
 
@@ -30,25 +31,27 @@ def link(chapter: Chapter) -> Markup:
     return tag("a", str(chapter.card.get("title", chapter)), href=f"{UP}{chapter.document}.html")
 
 
-def badge(verdict: str) -> Markup:
-    """A verdict as a word with a colour of its own."""
-    return tag("span", verdict, class_=f"verdict {verdict.replace(' ', '-')}")
+def badge(word: str, like: str = verdicts.SAME) -> Markup:
+    """A finding as a word with a colour of its own, hollow where another case was measured than the article's."""
+    hollow = " hollow" * (like != verdicts.SAME)
+    return tag("span", word, class_=f"finding {word.replace(' ', '-')}{hollow}")
 
 
 def stale(run: Run, words: str) -> Markup:
     """The words as a mark for a run of other code than today's; another for code that was not committed."""
-    told = {words: run.stale, "its code was not committed": run.uncommitted, "decides nothing": run.barred}
+    old = run.stale or run.uncommitted
+    told = {words: run.stale, "its code was not committed": run.uncommitted, "decides nothing": old}
     return _mark("; ".join(one for one, holds in told.items() if holds))
 
 
 def beside(run: Run) -> Markup:
     """A mark for a run beside other work, in a slow phase of the machine or unseen; nothing for a quiet one."""
     if run.busy_cores >= BUSY_CORES:
-        return _mark(f"beside other work on {run.busy_cores:.1f} cores: its timings are of both")
+        cores = run.content["machine"].get("cores")
+        return _mark(f"timed while other work took {run.busy_cores:.1f} of {cores} cores: do not trust the timings")
     if run.unseen:
-        return _mark(f"{' and '.join(run.unseen)} recorded beside it: its timings may be of other work, too")
-    words = f"in a slow phase of the machine, {run.phase:.1f} times its fastest: its timings are of that, too"
-    return _mark(words * run.disturbed)
+        return _mark(f"{' and '.join(run.unseen)} recorded beside it: do not trust the timings")
+    return _mark(f"the machine ran {run.phase:.1f} times slower than usual" if run.disturbed else "")
 
 
 def _mark(words: str) -> Markup:

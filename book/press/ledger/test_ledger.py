@@ -11,27 +11,74 @@ from press.ledger import gather
 from press.ledger.pages import claims, status
 from press.ledger.tables import measured
 from press.print import generated
-from press.print.conftest import executed, receipt
+from press.print.conftest import exact, executed, receipt
 
 
 @pytest.mark.parametrize(
-    ("value", "tier", "verdict"),
+    ("value", "tier", "found"),
     [
-        (2100.0, "cpu", "reproduced"),
-        (1910.0, "cpu", "reproduced"),
-        (1500.0, "cpu", "partly"),
-        (900.0, "cpu", "not reproduced"),
-        (2100.0, "gpu", "analogue"),
+        (2100.0, "cpu", "holds here"),
+        (1910.0, "cpu", "holds here"),
+        (900.0, "cpu", "does not hold here"),
+        (2100.0, "gpu", "not measured"),
     ],
 )
-def test_the_ledger_gives_every_verdict(small, value, tier, verdict):
+def test_the_ledger_says_what_was_found_of_each_claim(small, value, tier, found):
     repository = executed(small, value=value, tier=tier)
     ledger = gather(repository)
-    assert [finding.verdict for finding in ledger.findings] == [verdict]
-    assert ledger.totals()[verdict] == 1 and sum(ledger.totals().values()) == 1
+    assert [finding.found for finding in ledger.findings] == [found]
+    (entry,) = ledger.entries
+    assert entry.totals[found] == 1 and sum(entry.totals.values()) == 1
     page = claims(ledger.entries)
-    assert page.count("verdict not-measured") == 1, "every verdict has its row in the totals, also at zero"
+    assert page.count("finding undecided") == 1, "every finding has its column in the totals, also at zero"
     assert "points/s" in page and "one abacus" in page and "more than 2 thousand points per second" in page
+
+
+def claimed(small, **changes):
+    """The ledger's only finding where the card's claim is changed."""
+    small.write_card(claims=[{**small.card["claims"][0], **changes}])
+    return gather(small.repository).findings[0]
+
+
+def test_one_run_is_undecided_and_the_card_says_why(small):
+    executed(small, metrics={"mean_rate": {"value": 2100.0, "unit": "points/s"}})
+    (entry,) = gather(small.repository).entries
+    assert entry.findings[0].found == "undecided" and "<dt>why not</dt><dd>one run</dd>" in claims([entry])
+
+
+def test_a_goal_has_marks_of_its_own_and_says_at_least(small):
+    executed(small, value=900.0)
+    finding = claimed(small, kind="goal")
+    assert finding.found == "goal missed"
+    assert "our goal: at least 2,000 points/s" in claims(gather(small.repository).entries)
+
+
+def test_a_figure_stands_beside_and_is_not_counted(small):
+    executed(small, value=900.0)
+    finding = claimed(small, kind="figure")
+    (entry,) = gather(small.repository).entries
+    assert finding.found is None and sum(entry.totals.values()) == 0
+    assert "stands beside" in claims([entry]) and "900 points/s" in claims([entry])
+
+
+def test_another_case_is_named_its_mark_is_hollow_and_it_says_nothing_of_a_size(small):
+    executed(small, value=2100.0)
+    finding = claimed(small, differs=["size", "product"])
+    page = claims(gather(small.repository).entries)
+    assert (finding.like, finding.says[0]) == ("another product", "silent")
+    assert 'class="finding holds-here hollow"' in page and "another product" in page
+    assert "This says nothing about the claim: An abacus counts as any." in page
+    assert claimed(small).says == ("supports", "An abacus counts as any.")
+    assert "This supports the claim: An abacus" in claims(gather(small.repository).entries)
+
+
+def test_the_run_that_the_card_names_decides_and_no_other(small):
+    executed(small, value=2100.0)
+    finding = claimed(small, run="race")
+    assert finding.found == "not measured" and finding.barred == "race decides" and finding.run.origin == "fresh"
+    small.write("data/receipts/moving_mean/cpu-test-cpu-race.json", json.dumps(receipt(small, 900.0)))
+    finding = gather(small.repository).findings[0]
+    assert (finding.found, finding.barred, finding.run.name) == ("does not hold here", "", "race")
 
 
 def test_a_spread_names_its_unit_once_and_says_what_its_ends_are(small):
@@ -45,25 +92,29 @@ def test_a_spread_names_its_unit_once_and_says_what_its_ends_are(small):
 
 
 def test_a_claim_without_its_metric_is_not_measured(small):
-    repository = executed(small, metrics={})
-    assert gather(repository).findings[0].verdict == "not measured"
+    executed(small, metrics={})
+    assert gather(small.repository).findings[0].found == "not measured"
+    assert claimed(small, tiers=["big"]).found == "not testable here"
 
 
-def test_the_newest_able_run_of_today_s_code_decides_however_it_came_out(small):
+def test_the_newest_run_that_may_decide_does_however_it_came_out(small):
     executed(small, value=2100.0)
-    worse = receipt(small, 900.0, date="2026-05-01T00:00:00Z")
-    small.write("data/receipts/moving_mean/cpu-newer.json", json.dumps(worse))
-    old = receipt(small, 4000.0, date="2026-06-01T00:00:00Z", code="0" * 64)
-    small.write("data/receipts/moving_mean/cpu-stale.json", json.dumps(old))
-    unable = receipt(small, 9000.0, tier="big", date="2026-07-01T00:00:00Z")
-    small.write("data/receipts/moving_mean/big-x.json", json.dumps(unable))
-    repository = small.repository
-    (finding,) = gather(repository).findings
-    assert finding.verdict == "not reproduced" and finding.run.date == "2026-05-01"
-    assert len(finding.others) == 3
-    page = claims(gather(repository).entries)
-    assert page.count("rebuilt-stale") == 1 and page.count("(recorded: ") == 3
-    assert status(gather(repository).entries).count("changed since") == 1
+    for name, value, more in [
+        ("cpu-test-cpu-race", 900.0, {"date": "2026-05-01T00:00:00Z"}),
+        ("cpu-a-race", 4000.0, {"date": "2026-04-01T00:00:00Z"}),
+        ("cpu-b-race", 4000.0, {"date": "2026-06-01T00:00:00Z", "code": "0" * 64}),
+        ("cpu-c-race", 4000.0, {"date": "2026-06-02T00:00:00Z", "dirty": True}),
+        ("big-test-cpu-race", 9000.0, {"date": "2026-07-01T00:00:00Z", "tier": "big"}),
+    ]:
+        machine = {"cpu": "Test CPU", "gpu": None, "slug": name.split("-race")[0].partition("-")[2]}
+        content = receipt(small, value, machine=machine, **more)
+        small.write(f"data/receipts/moving_mean/{name}.json", json.dumps(content))
+    finding = claimed(small, run="race")
+    assert finding.found == "does not hold here" and finding.run.date == "2026-05-01"
+    assert len(finding.others) == 5
+    page = claims(gather(small.repository).entries)
+    assert page.count("rebuilt-stale") == 2 and page.count("(recorded: ") == 5
+    assert status(gather(small.repository).entries).count("changed since") == 1
 
 
 def test_a_race_is_stale_when_its_bench_changed_and_not_when_the_page_did(small):
@@ -89,13 +140,13 @@ def test_a_benchmark_s_receipt_does_not_hide_the_page_s(small):
     by_hand = receipt(small, 3000.0, date="2026-01-03T00:00:00Z", seconds=1.0)
     small.write("_build/receipts/moving_mean.cpu.json", json.dumps(by_hand))
     ledger = gather(small.repository)
-    (chapter,) = small.repository.chapters
-    assert [run.origin for run in ledger.entries[0].runs] == ["fresh", "by hand"]
-    assert "12.3&nbsp;s" in generated.verified(ledger.entries[0])
+    (entry,) = ledger.entries
+    assert [run.origin for run in entry.runs] == ["fresh", "by hand"]
+    assert "12.3&nbsp;s" in generated.verified(entry)
 
 
 def test_a_metric_in_another_unit_is_refused(small):
-    repository = executed(small, metrics={"mean_rate": {"value": 1.0, "unit": "kg"}})
+    repository = executed(small, metrics={"mean_rate": exact(1.0, "kg")})
     with pytest.raises(PressError, match="moving_mean.yml.*kg"):
         gather(repository)
 
@@ -114,10 +165,10 @@ def test_rows_carry_the_facts_of_their_receipts(small):
     small.write("data/receipts/moving_mean/big-old.json", json.dumps(old))
     page = claims(gather(small.repository).entries)
     fresh, stale = re.findall(r"<li (data-part[^>]*)>", page)
-    assert 'data-part="signals" data-verdict="reproduced" data-hardware="Test CPU" data-tier="cpu"' in fresh
+    assert 'data-part="signals" data-finding="holds here" data-hardware="Test CPU" data-tier="cpu"' in fresh
     assert 'data-date="2026-01-02" data-code="the same"' in fresh
     assert "GPU &quot;X&quot;" in stale and 'data-date="2026-06-01" data-code="changed"' in stale
-    assert re.findall(r'data-count="([^"]+)" data-label="[a-z ]+">1<', page) == ["|reproduced", "signals|reproduced"]
+    assert re.findall(r'data-count="([^"]+)" data-label="[a-z ]+">1<', page) == ["|holds here", "signals|holds here"]
 
 
 def test_a_recorded_race_is_named_with_its_machine_and_date_and_tells_how_it_was_made(small):
@@ -168,13 +219,13 @@ def test_a_timing_in_a_slow_phase_of_its_machine_is_marked_like_one_beside_other
     record = json.loads(chapter.run_record.read_text())
     record["receipts"]["moving_mean.cpu.json"]["calibration"] = calibrated(0.6)
     chapter.run_record.write_text(json.dumps(record))
-    assert gather(small.repository).findings[0].verdict == "reproduced", "a slow machine is no slow phase"
+    assert gather(small.repository).findings[0].found == "holds here", "a slow machine is no slow phase"
     fast = receipt(small, 2100.0, date="2025-05-01T00:00:00Z", code="0" * 64, calibration=calibrated(0.4))
     small.write("data/receipts/moving_mean/cpu-fast.json", json.dumps(fast))
     (entry,) = gather(small.repository).entries
-    assert entry.findings[0].verdict == "not measured" and entry.behind.phase == pytest.approx(1.5)
+    assert entry.findings[0].found == "not measured" and entry.behind.phase == pytest.approx(1.5)
     for page in (claims([entry]), status([entry]), generated.verified(entry)):
-        assert "in a slow phase of the machine, 1.5 times its fastest" in page
+        assert "the machine ran 1.5 times slower than usual" in page
 
 
 def test_what_nobody_could_look_at_breaks_no_page(small):
@@ -185,31 +236,18 @@ def test_what_nobody_could_look_at_breaks_no_page(small):
     record["receipts"]["moving_mean.cpu.json"] |= own
     chapter.run_record.write_text(json.dumps(record))
     (entry,) = gather(small.repository).entries
-    assert "beside other work on 0.7 cores" in generated.verified(entry)
+    assert "timed while other work took 0.7 of" in generated.verified(entry)
 
 
-def test_a_timing_beside_other_work_is_marked_and_gives_no_verdict(small):
-    executed(small, value=2100.0)
-    (chapter,) = small.repository.chapters
-    record = json.loads(chapter.run_record.read_text())
-    record["receipts"]["moving_mean.cpu.json"]["busy_cores"] = {"during": 1.2}
-    chapter.run_record.write_text(json.dumps(record))
+def test_a_timing_beside_other_work_is_marked_and_decides_nothing(small):
+    executed(small, value=2100.0, busy_cores={"during": 1.2})
     (entry,) = gather(small.repository).entries
-    assert entry.findings[0].verdict == "not measured", "points/s is a timing"
+    assert entry.findings[0].found == "not measured", "points/s is a timing"
     for page in (claims([entry]), status([entry]), generated.verified(entry)):
-        assert "beside other work on 1.2 cores" in page
-    quiet = receipt(small, 900.0, date="2025-05-01T00:00:00Z", busy_cores={"before": 0.1, "after": 0.2})
-    small.write("data/receipts/moving_mean/cpu-quiet.json", json.dumps(quiet))
-    (finding,) = gather(small.repository).findings
-    assert (finding.verdict, finding.run.date) == ("not reproduced", "2025-05-01"), (
-        "a quiet one goes before a newer one"
-    )
-    small.write_card(claims=[{**small.card["claims"][0], "unit": "points"}])
-    for name in ("moving_mean/cpu-quiet.json",):
-        (small.root / "data/receipts" / name).unlink()
-    record["receipts"]["moving_mean.cpu.json"]["metrics"]["mean_rate"]["unit"] = "points"
-    chapter.run_record.write_text(json.dumps(record))
-    assert gather(small.repository).findings[0].verdict == "reproduced", "a count is one on any machine"
+        assert "timed while other work took 1.2 of" in page
+    counted = exact(2100.0) | {"timing": False}
+    executed(small, busy_cores={"during": 1.2}, metrics={"mean_rate": counted})
+    assert gather(small.repository).findings[0].found == "holds here", "a count is one on any machine"
 
 
 UNSEEN = {
@@ -224,42 +262,39 @@ UNSEEN = {
 def test_what_nobody_knows_of_the_page_s_own_run_is_not_quiet_either(small, kind):
     executed(small, value=2100.0, **UNSEEN[kind])
     (entry,) = gather(small.repository).entries
-    assert entry.findings[0].verdict == "not measured" and "recorded beside it" in generated.verified(entry)
+    assert entry.findings[0].found == "not measured" and "recorded beside it" in generated.verified(entry)
 
 
 @pytest.mark.parametrize("kind", UNSEEN)
 def test_what_nobody_knows_of_a_recorded_run_is_not_quiet(small, kind):
     executed(small, metrics={})
     race = receipt(small, 2100.0, date="2026-02-01T00:00:00Z", **UNSEEN[kind])
-    small.write("data/receipts/moving_mean/cpu-race.json", json.dumps(race))
+    small.write("data/receipts/moving_mean/cpu-test-cpu-race.json", json.dumps(race))
+    finding = claimed(small, run="race")
+    assert finding.found == "not measured" and finding.run.origin == "recorded"
     (entry,) = gather(small.repository).entries
-    assert entry.findings[0].verdict == "not measured" and entry.findings[0].run.origin == "recorded"
     assert f"{' '.join(kind.split()[:2])} recorded beside it".replace("no number", "no calibration") in claims([entry])
-    quiet = receipt(small, 900.0, date="2025-01-01T00:00:00Z")
-    small.write("data/receipts/moving_mean/cpu-quiet.json", json.dumps(quiet))
-    assert gather(small.repository).findings[0].verdict == "not reproduced", "an older one of a quiet machine decides"
-    (small.root / "data/receipts/moving_mean/cpu-quiet.json").unlink()
-    small.write_card(claims=[{**small.card["claims"][0], "unit": "points"}])
-    race["metrics"]["mean_rate"]["unit"] = "points"
-    small.write("data/receipts/moving_mean/cpu-race.json", json.dumps(race))
-    assert gather(small.repository).findings[0].verdict == "reproduced", "a count is one on any machine"
+    quiet = receipt(small, 900.0, date="2025-01-01T00:00:00Z", machine={"cpu": "Test CPU", "slug": "quiet"})
+    small.write("data/receipts/moving_mean/cpu-quiet-race.json", json.dumps(quiet))
+    found = gather(small.repository).findings[0].found
+    assert found == "does not hold here", "an older one of a quiet machine decides"
 
 
 @pytest.mark.parametrize("changed", [{"code": "0" * 64}, {"dirty": True}, {"dirty": None}])
 def test_a_gpu_s_recorded_run_of_other_or_uncommitted_code_decides_nothing_and_is_marked(small, changed):
     executed(small, metrics={})
-    small.write_card(claims=[{**small.card["claims"][0], "unit": "points", "tiers": ["gpu"]}])
-    metrics = {"mean_rate": {"value": 2100.0, "unit": "points"}}
+    small.write_card(claims=[{**small.card["claims"][0], "unit": "points", "tiers": ["gpu"], "runs_on": "gpu"}])
+    metrics = {"mean_rate": exact(2100.0, "points") | {"device": "cuda:0"}}
     sent = receipt(small, tier="gpu", metrics=metrics)
-    small.write("data/receipts/moving_mean/gpu-x.json", json.dumps(sent))
-    assert gather(small.repository).findings[0].verdict == "reproduced"
-    small.write("data/receipts/moving_mean/gpu-x.json", json.dumps(sent | changed))
+    small.write("data/receipts/moving_mean/gpu-test-cpu.json", json.dumps(sent))
+    assert gather(small.repository).findings[0].found == "holds here"
+    small.write("data/receipts/moving_mean/gpu-test-cpu.json", json.dumps(sent | changed))
     (entry,) = gather(small.repository).entries
     (finding,) = entry.findings
-    assert (finding.verdict, finding.run) == ("not measured", None) and len(finding.others) == 1
+    assert finding.found == "not testable here" and finding.barred and not finding.others
     page = claims([entry])
     assert "decides nothing" in page and "2,100 points" in page and "no run has measured it" not in page
-    assert "reproduced" not in re.sub("(?s)<table.*?</table>", "", page)
+    assert "holds here" not in re.sub("(?s)<table.*?</table>", "", page)
 
 
 def test_a_recorded_run_of_uncommitted_code_is_marked_and_the_page_s_own_is_not(small):

@@ -32,6 +32,11 @@ def executed(small, **metrics):
     return small.repository
 
 
+def exact(value, unit="points/s"):
+    """A metric without a doubt."""
+    return {"value": value, "unit": unit, "interval": "exact"}
+
+
 def receipt(small, value=2100.0, **changes):
     """A receipt of today's code that measured `value` on a quiet machine."""
     content = {
@@ -49,7 +54,7 @@ def receipt(small, value=2100.0, **changes):
         "peak_memory_bytes": 345e6,
         "busy_cores": {"before": 0.0, "after": 0.1},
         "calibration": {"before_s": 0.4, "after_s": 0.4, "unit_s": 0.2},
-        "metrics": {"mean_rate": {"value": value, "unit": "points/s"}},
+        "metrics": {"mean_rate": exact(value)},
     }
     return {**content, **changes}
 
