@@ -7,7 +7,7 @@ Commands: `cli` reads them · `run` notebooks and tests · `reuse` what need not
 peers · `study` what chapters declare · `rehearse` notebooks on a pretended GPU · `predict` their work counted ·
 `incoming` receipts from readers · `gates` what must hold · `scaffold` makes and removes chapters · `colab` a chapter
 there · `server` shows the book.
-Pages: `print` makes the book, `ledger` its verdicts, `face` what a reader meets first, `teach` what a class gets,
+Pages: `print` makes the book, `ledger` what came true, `face` what a reader meets first, `teach` what a class gets,
 `lean` what pages weigh.
 Beneath: `repository` is the model of chapters and settings · `markup` makes tables · `files` writes whole
 files or none · `chromium` is the browser, `npm` what runs in one · `errors` holds the one error that a user can mend.

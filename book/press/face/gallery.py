@@ -72,9 +72,9 @@ def _image(png: bytes, alt: str, width: int, own: str) -> Markup:
 
 
 def dots(totals: dict[str, int]) -> Markup:
-    """A dot for each claim, by its verdict, with the same in words for who does not see it."""
-    told = "Claims: " + (", ".join(f"{many} {verdict}" for verdict, many in totals.items() if many) or "none")
-    made = [tag("i", "", class_=verdict.replace(" ", "-")) for verdict, many in totals.items() for _ in range(many)]
+    """A dot for each claim, by what was found, with the same in words for who does not see it."""
+    told = "Claims: " + (", ".join(f"{many} {word}" for word, many in totals.items() if many) or "none")
+    made = [tag("i", "", class_=word.replace(" ", "-")) for word, many in totals.items() for _ in range(many)]
     return tag("p", joined(*made), class_="dots", role="img", aria_label=told, title=told)
 
 
@@ -147,7 +147,7 @@ def numbers(ledger: Ledger) -> list[Finding]:
 
 
 def three(findings: list[Finding]) -> str:
-    """Claimed, measured and verdict, in large; one line of HTML."""
+    """Claimed, measured and found, in large; one line of HTML."""
     made = []
     for one in findings:
         said, got = _claimed_and_measured(one)

@@ -58,8 +58,8 @@ def _looks(content: dict) -> list[float]:
 class Finding:
     """What was found of a claim: one of FINDINGS, None for a figure that only stands beside.
 
-    `run`: the run whose number stands first, and `barred`, why it may not decide, "" where it decides; `others` measured
-    the same. `like`: how like the article's case it is; `says`: (supports, contradicts or silent, because).
+    `run`: whose number stands first; `barred`: why it may not decide, "" where it does; `others` measured the same.
+    `like`: how like the article's case it is; `says`: (supports, contradicts or silent, because).
     """
 
     chapter: Chapter

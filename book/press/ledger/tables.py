@@ -1,4 +1,4 @@
-"""Pieces of the pages that the machine writes: links, verdicts, and the facts of a run, as cells of `html_table`."""
+"""Pieces of the pages that the machine writes: links, findings, and the facts of a run, as cells of `html_table`."""
 
 import html
 import re

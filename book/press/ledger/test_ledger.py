@@ -34,9 +34,11 @@ def test_the_ledger_says_what_was_found_of_each_claim(small, value, tier, found)
     assert "points/s" in page and "one abacus" in page and "more than 2 thousand points per second" in page
 
 
-def claimed(small, **changes):
-    """The ledger's only finding where the card's claim is changed."""
+def claimed(small, value=2100.0, run="", **changes):
+    """The ledger's only finding where the card's claim is changed, then the notebook run; `run`: what decides."""
+    changes |= {"run": run} if run else {}
     small.write_card(claims=[{**small.card["claims"][0], **changes}])
+    executed(small, value=value)
     return gather(small.repository).findings[0]
 
 
@@ -47,36 +49,38 @@ def test_one_run_is_undecided_and_the_card_says_why(small):
 
 
 def test_a_goal_has_marks_of_its_own_and_says_at_least(small):
-    executed(small, value=900.0)
-    finding = claimed(small, kind="goal")
+    finding = claimed(small, 900.0, kind="goal")
     assert finding.found == "goal missed"
     assert "our goal: at least 2,000 points/s" in claims(gather(small.repository).entries)
 
 
 def test_a_figure_stands_beside_and_is_not_counted(small):
-    executed(small, value=900.0)
-    finding = claimed(small, kind="figure")
+    finding = claimed(small, 900.0, kind="figure")
     (entry,) = gather(small.repository).entries
     assert finding.found is None and sum(entry.totals.values()) == 0
     assert "stands beside" in claims([entry]) and "900 points/s" in claims([entry])
 
 
 def test_another_case_is_named_its_mark_is_hollow_and_it_says_nothing_of_a_size(small):
-    executed(small, value=2100.0)
+    plain = small.card["claims"]
     finding = claimed(small, differs=["size", "product"])
     page = claims(gather(small.repository).entries)
     assert (finding.like, finding.says[0]) == ("another product", "silent")
     assert 'class="finding holds-here hollow"' in page and "another product" in page
     assert "This says nothing about the claim: An abacus counts as any." in page
-    assert claimed(small).says == ("supports", "An abacus counts as any.")
+    small.write_card(claims=plain)
+    executed(small)
+    assert gather(small.repository).findings[0].says == ("supports", "An abacus counts as any.")
     assert "This supports the claim: An abacus" in claims(gather(small.repository).entries)
 
 
 def test_the_run_that_the_card_names_decides_and_no_other(small):
-    executed(small, value=2100.0)
     finding = claimed(small, run="race")
     assert finding.found == "not measured" and finding.barred == "race decides" and finding.run.origin == "fresh"
-    small.write("data/receipts/moving_mean/cpu-test-cpu-race.json", json.dumps(receipt(small, 900.0)))
+    small.write(
+        "data/receipts/moving_mean/cpu-test-cpu-race.json",
+        json.dumps(receipt(small, 900.0, date="2026-02-01T00:00:00Z")),
+    )
     finding = gather(small.repository).findings[0]
     assert (finding.found, finding.barred, finding.run.name) == ("does not hold here", "", "race")
 
@@ -94,11 +98,12 @@ def test_a_spread_names_its_unit_once_and_says_what_its_ends_are(small):
 def test_a_claim_without_its_metric_is_not_measured(small):
     executed(small, metrics={})
     assert gather(small.repository).findings[0].found == "not measured"
-    assert claimed(small, tiers=["big"]).found == "not testable here"
+    small.write_card(claims=[{**small.card["claims"][0], "tiers": ["big"]}])
+    assert gather(small.repository).findings[0].found == "not testable here"
 
 
 def test_the_newest_run_that_may_decide_does_however_it_came_out(small):
-    executed(small, value=2100.0)
+    claimed(small, run="race")
     for name, value, more in [
         ("cpu-test-cpu-race", 900.0, {"date": "2026-05-01T00:00:00Z"}),
         ("cpu-a-race", 4000.0, {"date": "2026-04-01T00:00:00Z"}),
@@ -109,7 +114,7 @@ def test_the_newest_run_that_may_decide_does_however_it_came_out(small):
         machine = {"cpu": "Test CPU", "gpu": None, "slug": name.split("-race")[0].partition("-")[2]}
         content = receipt(small, value, machine=machine, **more)
         small.write(f"data/receipts/moving_mean/{name}.json", json.dumps(content))
-    finding = claimed(small, run="race")
+    (finding,) = gather(small.repository).findings
     assert finding.found == "does not hold here" and finding.run.date == "2026-05-01"
     assert len(finding.others) == 5
     page = claims(gather(small.repository).entries)
@@ -267,12 +272,11 @@ def test_what_nobody_knows_of_the_page_s_own_run_is_not_quiet_either(small, kind
 
 @pytest.mark.parametrize("kind", UNSEEN)
 def test_what_nobody_knows_of_a_recorded_run_is_not_quiet(small, kind):
-    executed(small, metrics={})
+    claimed(small, run="race")
     race = receipt(small, 2100.0, date="2026-02-01T00:00:00Z", **UNSEEN[kind])
     small.write("data/receipts/moving_mean/cpu-test-cpu-race.json", json.dumps(race))
-    finding = claimed(small, run="race")
-    assert finding.found == "not measured" and finding.run.origin == "recorded"
     (entry,) = gather(small.repository).entries
+    assert entry.findings[0].found == "not measured" and entry.findings[0].run.origin == "recorded"
     assert f"{' '.join(kind.split()[:2])} recorded beside it".replace("no number", "no calibration") in claims([entry])
     quiet = receipt(small, 900.0, date="2025-01-01T00:00:00Z", machine={"cpu": "Test CPU", "slug": "quiet"})
     small.write("data/receipts/moving_mean/cpu-quiet-race.json", json.dumps(quiet))
@@ -282,8 +286,8 @@ def test_what_nobody_knows_of_a_recorded_run_is_not_quiet(small, kind):
 
 @pytest.mark.parametrize("changed", [{"code": "0" * 64}, {"dirty": True}, {"dirty": None}])
 def test_a_gpu_s_recorded_run_of_other_or_uncommitted_code_decides_nothing_and_is_marked(small, changed):
-    executed(small, metrics={})
     small.write_card(claims=[{**small.card["claims"][0], "unit": "points", "tiers": ["gpu"], "runs_on": "gpu"}])
+    executed(small, metrics={})
     metrics = {"mean_rate": exact(2100.0, "points") | {"device": "cuda:0"}}
     sent = receipt(small, tier="gpu", metrics=metrics)
     small.write("data/receipts/moving_mean/gpu-test-cpu.json", json.dumps(sent))

@@ -14,7 +14,7 @@ from .. import chromium
 from ..errors import PressError
 from ..face import gallery
 from ..face.opening import first_screen
-from ..ledger import TESTED, Entry, Ledger
+from ..ledger import DECIDED, Entry, Ledger
 from ..ledger.pages import claims, status
 from ..ledger.tables import beside, day, link, memory, pdf_name, seconds, stale
 from ..predict import pages as predicted
@@ -116,8 +116,8 @@ def verified(entry: Entry) -> str:
     """The run behind this page and how the claims came out; PressError where there is no run."""
     if entry.behind is None:
         raise PressError(f"{entry.chapter} has no receipt; `.venv/bin/python book/press run {entry.chapter}` makes one")
-    told = [f"{many} {verdict}" for verdict, many in entry.totals.items() if many]
-    return block("verified", entry, entry.behind, told, sum(entry.totals[verdict] for verdict in TESTED))
+    told = [f"{many} {word}" for word, many in entry.totals.items() if many]
+    return block("verified", entry, entry.behind, told, sum(entry.totals[word] for word in DECIDED))
 
 
 def fit(entry: Entry, files: list[dict]) -> str:

@@ -16,6 +16,7 @@ from ..errors import PressError
 from ..face.opening import label
 from ..files import remove, write_text
 from ..ledger import Entry, Ledger
+from ..ledger.pages import claims_of
 from ..repository import Chapter, Repository, read_notebook, tags
 from ..run.figure_data import MIME
 from ..teach import variants
@@ -79,7 +80,7 @@ def _chapter(repository: Repository, entry: Entry, source: Path) -> str:
     folder = source / chapter.home.relative_to(chapter.root)
     for path in [chapter.card_path, *chapter.modules(proofs=True)]:  # what a page may link to
         write_text(folder / path.relative_to(chapter.home), path.read_text(encoding="utf-8"))
-    notebook = page(read_notebook(chapter.executed), masthead(repository, entry))
+    notebook = page(read_notebook(chapter.executed), masthead(repository, entry), claims_of(entry))
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             cell.source = elsewhere(repository, cell.source, chapter.document)
@@ -90,12 +91,12 @@ def _chapter(repository: Repository, entry: Entry, source: Path) -> str:
     return element
 
 
-def page(notebook: nbformat.NotebookNode, top: str) -> nbformat.NotebookNode:
+def page(notebook: nbformat.NotebookNode, top: str, claims: str = "") -> nbformat.NotebookNode:
     """The executed notebook as the book prints it, changed in place.
 
-    What the machine writes (`top`) stands under the title; setup, checkers, solutions and plumbing are folded under a
-    label that says what they hold; the cell that papermill adds for a chosen tier is left out, and so are the cells for
-    a class.
+    What the machine writes (`top`) stands under the title, the ledger's cards in the place of a table of `claims`;
+    setup, checkers, solutions and plumbing are folded under a label that says what they hold; the cell that papermill
+    adds for a chosen tier is left out, and so are the cells for a class.
     """
     first = notebook.cells[0]
     first.source = re.sub(r"\A(# .*)$", lambda match: f"{match[0]}\n\n{top}", first.source, flags=re.MULTILINE)
@@ -107,6 +108,9 @@ def page(notebook: nbformat.NotebookNode, top: str) -> nbformat.NotebookNode:
             cell.metadata.mystnb = {"code_prompt_show": told, "code_prompt_hide": told}
         if "injected-parameters" in tags(cell):
             cell.metadata.tags = [*tags(cell), "remove-cell"]
+        for output in cell.get("outputs", []):
+            if 'class="rebuilt-claims"' in "".join(output.get("data", {}).get("text/html", "")):
+                output.data["text/html"] = f'<div class="rebuilt-ledger">{claims}</div>'
     return notebook
 
 
