@@ -2,6 +2,11 @@
 
 import html
 import re
+from functools import cache
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader
+from markupsafe import Markup as Safe
 
 from helpers.receipts import text as measured
 from helpers.show import Markup, number, tag
@@ -16,13 +21,38 @@ UP = "../"  # the pages with markers lie in book/
 
 def joined(*parts: object, between: str = "") -> Markup:
     """Texts and markup in one piece, the texts escaped; a line break would end the block of HTML."""
-    told = (part if isinstance(part, Markup) else html.escape(re.sub(r"[ \t\n\r]+", " ", str(part))) for part in parts)
-    return Markup(between.join(told))
+    escaped = (
+        part if isinstance(part, Markup) else html.escape(re.sub(r"[ \t\n\r]+", " ", str(part))) for part in parts
+    )
+    return Markup(between.join(escaped))
 
 
-def defined(told: dict) -> Markup:
-    """Names with what is said of each, as a `<dl>`."""
-    return tag("dl", joined(*(tag("div", joined(tag("dt", name), tag("dd", one))) for name, one in told.items())))
+def block(template: str, name: str, *values: object, **names: object) -> Markup:
+    """What a macro of a template makes of the values, without empty lines, so that it is one block of Markdown.
+
+    Texts are escaped, Markup is not. `names`: what the template uses beside the pieces of this module.
+    """
+    made = getattr(_templates().get_template(template).make_module(names), name)(*values)
+    return Markup("\n".join(line for line in made.splitlines() if line.strip()))
+
+
+@cache
+def _templates() -> Environment:
+    folder, lines = FileSystemLoader(Path(__file__).resolve().parents[1]), {"trim_blocks": True, "lstrip_blocks": True}
+    made = Environment(loader=folder, autoescape=True, finalize=_safe, **lines)
+    made.globals |= {"measured": measured, "number": number}
+    made.globals |= {one.__name__: one for one in (badge, beside, day, link, memory, seconds, stale, told)}
+    made.filters["badge"] = badge
+    return made
+
+
+def _safe(value: object) -> object:
+    return Safe(value) if isinstance(value, Markup) else value
+
+
+def told(totals: dict[str, int]) -> str:
+    """How many claims came out how, in words."""
+    return ", ".join(f"{many} {verdict}" for verdict, many in totals.items() if many)
 
 
 def link(chapter: Chapter) -> Markup:
@@ -37,8 +67,8 @@ def badge(verdict: str) -> Markup:
 
 def stale(run: Run, words: str) -> Markup:
     """The words as a mark for a run of other code than today's; another for code that was not committed."""
-    told = {words: run.stale, "its code was not committed": run.uncommitted, "decides nothing": run.barred}
-    return _mark("; ".join(one for one, holds in told.items() if holds))
+    marks = {words: run.stale, "its code was not committed": run.uncommitted, "decides nothing": run.barred}
+    return _mark("; ".join(one for one, holds in marks.items() if holds))
 
 
 def beside(run: Run) -> Markup:
@@ -69,8 +99,8 @@ def day(run: Run) -> Markup:
 def memory(run: Run) -> str:
     """The peak memory of a run, the GPU's beside it where there is one."""
     peak, gpu = run.content.get("peak_memory_bytes"), run.content.get("gpu_peak_memory_bytes")
-    told = number(float(peak), "B") if peak else "–"
-    return f"{told}, GPU {number(float(gpu), 'B')}" if gpu else told
+    own = number(float(peak), "B") if peak else "–"
+    return f"{own}, GPU {number(float(gpu), 'B')}" if gpu else own
 
 
 def plain(value: object) -> str:
