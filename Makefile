@@ -3,8 +3,10 @@
 #
 #   PYTHON=/path/to/python   use this interpreter for .venv
 #   TORCH_INDEX=URL          take torch from this index (a CPU-only one saves gigabytes)
-#   CHAPTERS="signals/…"     only these (make run, race, rehearse, predict, receipt, colab, workshop)
+#   CHAPTERS="signals/…"     only these (all but make new, remove, serve, env)
 #   ARGS="-n0 --pdb"         what pytest is told (make test)
+#   PART=language            what make new makes: a part, a chapter or one notebook more in it; CHAPTER=part/name and
+#                            NOTEBOOK=part/chapter/name also say what make remove takes out
 #   ROUNDS=20 THREADS=2      of a race (make race, receipt); BENCH=ctc only that one
 #   STUDY=recovery           only this study (make study); TRIAL=--trial runs it small and records nothing
 #   LOADED=--loaded          race or study although other work runs
@@ -12,12 +14,12 @@
 #   HOLD="numpy==1.26.4"     with this version held (make colab)
 #   PORT=8000                where the book is shown (make serve)
 #   TIER=cpu|gpu|big         force a tier (make run, make book)
-#   FORCE=--force            run also what the cache holds (make run, make book)
+#   FORCE=--force            run also what the cache holds (make run, make book); remove also what is not committed
 #   MINUTES=90 START=09:00   length and beginning of a workshop; PROVE=--prove runs it offline
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help book test run race study rehearse predict receipt colab workshop check serve env clean distclean
+.PHONY: help book test run race study rehearse predict receipt colab workshop check new remove serve env clean distclean
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -37,11 +39,11 @@ endef
 help: ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
 
-book: env ## run every notebook and build the book into _build/html
-	@$(PRESS) build --tier $(TIER) $(FORCE)
+book: env ## run every notebook and build the book into _build/html; of CHAPTERS alone into _build/edition
+	@$(PRESS) build $(CHAPTERS) --tier $(TIER) $(FORCE)
 
-test: env ## run the tests, over two processes: make test ARGS="-n0 notebooks/signals"
-	@$(PRESS) test $(ARGS)
+test: env ## run the tests, over two processes: make test CHAPTERS="signals/compression" ARGS="-n0"
+	@$(PRESS) test $(CHAPTERS:%=notebooks/%) $(ARGS)
 
 run: env ## run notebooks only: make run CHAPTERS="signals/rolling_distance"
 	@$(PRESS) run $(CHAPTERS) --tier $(TIER) $(FORCE)
@@ -67,10 +69,15 @@ colab: env ## run notebooks alone beside what Colab preinstalls: make colab HOLD
 workshop: env ## one zip for a class, offline: make workshop CHAPTERS="signals/rolling_distance" MINUTES=90
 	@$(PRESS) workshop $(CHAPTERS) --minutes $(MINUTES) --start $(START) $(if $(TORCH_INDEX),--index $(TORCH_INDEX)) $(PROVE)
 
-check: env ## the gates: notebooks, cards, figures, numbers, links, spelling
-	@$(PRESS) check
-	@$(VENV)/bin/ruff check .
-	@$(VENV)/bin/ruff format --check .
+check: env ## the gates (cards, figures, numbers, links, spelling, …): make check CHAPTERS="signals/rolling_distance"
+	@$(PRESS) check $(if $(CHAPTERS),--chapters "$(CHAPTERS)")
+	@$(if $(CHAPTERS),:,$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check .)
+
+new: env ## begin what passes every gate: make new PART=language, CHAPTER=language/name or NOTEBOOK=language/name/more
+	@$(PRESS) new $(or $(if $(PART),part $(PART)),$(if $(CHAPTER),chapter $(CHAPTER)),$(if $(NOTEBOOK),notebook $(NOTEBOOK)))
+
+remove: env ## take a chapter or a notebook out of the book: make remove CHAPTER=language/name
+	@$(PRESS) remove $(or $(CHAPTER),$(NOTEBOOK)) $(FORCE)
 
 serve: env ## show the built book at http://localhost:8000 (PORT=…)
 	@$(PRESS) serve --port $(PORT)

@@ -1,4 +1,4 @@
-"""A notebook's card, the modules of its slice, and the hash of both."""
+"""A notebook's card, the modules of its chapter, and the hash of both."""
 
 import ast
 import functools
@@ -48,7 +48,7 @@ def installed(card, script=None):
 
 
 def modules(folder):
-    """The Paths of all Python files below a slice's folder, sorted; no tests, no hidden folders, no caches."""
+    """The Paths of all Python files below a chapter's folder, sorted; no tests, no hidden folders, no caches."""
     paths = {path: path.relative_to(folder).parts for path in Path(folder).rglob("*.py")}
     kept = {path for path, parts in paths.items() if not any(re.match(r"\.|__pycache__$", part) for part in parts)}
     return sorted(path for path in kept if not path.name.startswith("test_") and path.name != "conftest.py")

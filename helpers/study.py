@@ -1,6 +1,6 @@
 """Studies: arms compared over seeds, declared; what is run, recorded and tested comes from the declaration alone.
 
-An arm is handed what it declares and nothing else; CONTRIBUTING.md has an example and how a study is recorded.
+An arm is handed what it declares and nothing else; CONTRIBUTING.md names an example and says how a study is recorded.
 """
 
 import functools

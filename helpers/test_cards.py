@@ -96,7 +96,7 @@ def test_the_hash_changes_with_what_is_run(chapter, name, content, changes):
     ],
 )
 def test_a_package_counts_where_something_that_counts_asks_for_it(chapter, script, name, content):
-    """Another notebook that comes into a slice, with a package of its own, makes no receipt of the first one older."""
+    """Another notebook in a chapter, with a package of its own, makes no receipt of the first one older."""
     write(chapter, script or "sound/bench_demo.py", "x = 1")
     write(chapter, "demo.py", "import light")
     write(chapter, "demo.ipynb", '{"cells": [{"cell_type": "code", "source": "import demo"}]}')

@@ -1,4 +1,4 @@
-"""The press's browser and its server, with which a slice tries its live model."""
+"""The press's browser and its server, with which a chapter tries its live model."""
 
 import pytest
 from press import chromium, server

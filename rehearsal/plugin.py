@@ -10,7 +10,7 @@ from . import device
 device.install()
 MOST = 40  # finds of a process that the end of a session lists
 _helpers = []  # what processes beside this one counted
-_launched: Counter = Counter()  # operations by the folder of the tests, as a slice's
+_launched: Counter = Counter()  # operations by the folder of the tests, as a chapter's
 
 from .counts import ledger  # noqa: E402  after the device
 from .streams import StreamError, in_flight  # noqa: E402
@@ -68,7 +68,7 @@ def needs_gpu(item) -> bool:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item):
-    """Count a test's operations as its slice's, `notebooks/<part>/<chapter>`; it begins with an idle device."""
+    """Count a test's operations as its chapter's, `notebooks/<part>/<chapter>`; it begins with an idle device."""
     with contextlib.suppress(StreamError):
         in_flight.finish()
     before = ledger.counts.operations

@@ -1,4 +1,4 @@
-"""The slices' tests that ask for a GPU, on the pretended one, in a process of their own.
+"""The chapters' tests that ask for a GPU, on the pretended one, in a process of their own.
 
 They are parametrised over "cpu" and "cuda"; where there is no GPU, "cuda" is skipped in the suite's own processes and
 runs here, a few cases of each test. `make test ARGS="-p rehearsal.plugin --only-gpu notebooks"` runs all.
@@ -18,11 +18,11 @@ FEW = 3  # cases of each test
 LONG = {  # tests of half a minute; `--only-gpu` alone runs them
     "notebooks/signals/co2_storage": ["two_phase/test_simulator.py::test_a_batch_is_its_cases_one_by_one"],
 }
-NO_GPU = pytest.mark.skipif(torch.cuda.is_available(), reason="a real GPU is here: the slices' tests run on it")
+NO_GPU = pytest.mark.skipif(torch.cuda.is_available(), reason="a real GPU is here: the chapters' tests run on it")
 
 
 def slices():
-    """The slices with a test that is skipped for want of a GPU."""
+    """The chapters with a test that is skipped for want of a GPU."""
     paths = [
         path for path in (ROOT / "notebooks").glob("*/*/**/test_*.py") if "GPU" in path.read_text(encoding="utf-8")
     ]
@@ -31,7 +31,7 @@ def slices():
 
 @pytest.fixture(scope="module")
 def rehearsed():
-    """The finished process that ran those tests of all slices: one, for each spends seconds on importing torch."""
+    """The finished process that ran those tests of all chapters: one, for each spends seconds on importing torch."""
     homes = slices()
     options = ["-v", "-n0", "-p", "rehearsal.plugin", "--only-gpu", "--few", FEW, "-p", "no:cacheprovider", *homes]
     options += [word for home in homes for long in LONG.get(home, ()) for word in ("--deselect", f"{home}/{long}")]

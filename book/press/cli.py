@@ -1,20 +1,21 @@
-"""The command line of the press."""
+"""The command line of the press: one table of commands, at the end, with their words, functions and options."""
 
 import argparse
-import json
 import sys
+from importlib import import_module
 from pathlib import Path
 
 from .errors import PressError
+from .files import lock, read_json, remove
 from .repository import HOME, Repository
-from .study import command as studies
+from .run import Options
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; the exit status: 0 fine, 1 something failed, 2 wrong use, 130 interrupted."""
-    options = parser().parse_args(arguments)
+    given = parser().parse_args(arguments)
     try:
-        return options.do(options)
+        return given.do(Repository(given.root), given) or 0
     except PressError as error:
         print(f"press: {error}", file=sys.stderr)
         return 2
@@ -30,260 +31,213 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="press", description="Run, check, build and show the book.")
     top.add_argument("--root", type=Path, default=HOME, help="the book's root (default: where the press lives)")
     commands = top.add_subparsers(metavar="COMMAND", required=True)
-
-    def command(name: str, do, text: str, **how) -> argparse.ArgumentParser:
-        made = commands.add_parser(name, help=text, description=text, **how)
+    for name, (words, takes, do) in COMMANDS.items():
+        shown = {"help": words, "description": words} if words else {}
+        if takes == REST:  # so that options are another's, too
+            made = commands.add_parser(name, **shown, prefix_chars="\0", add_help=False)
+            made.add_argument(REST, nargs="*")
+        else:
+            made = commands.add_parser(name, **shown)
+            for option in takes.split():
+                made.add_argument(option.rstrip("+"), **OPTIONS[option])
         made.set_defaults(do=do)
-        return made
-
-    made = command("run", _run, "execute notebooks with papermill; unchanged ones come from the cache")
-    made.add_argument("chapters", nargs="*", metavar="CHAPTER", help="part/chapter, part or stem (default: all)")
-    _run_options(made)
-    _test_options(commands, _test)
-    text = "the benches beside their peers, on a quiet machine; their receipts are recorded"
-    _race_options(command("race", _race, text), "+")
-    studies.options(command("study", studies.study, studies.TEXT))
-    text = "notebooks on a pretended GPU: what a card would refuse, and its work counted"
-    _rehearse_options(command("rehearse", _rehearse, text))
-    text = "measure on this machine's GPU, check the receipts, and say where to send them"
-    _race_options(made := command("receipt", _race, text), "*")
-    made.add_argument("--page", action="store_true", help="the notebooks alone, without races")
-    _check_options(command("check", _check, "the gates: what must hold before anything is published"))
-    made = command("build", _build, "run what changed, then print the book into _build/html")
-    made.add_argument("--no-run", action="store_true", help="use the executed copies as they are")
-    _run_options(made)
-    made = command("serve", _serve, "show the built book on this machine")
-    made.add_argument("--port", type=int, default=8000, help="default: %(default)s; 0 takes a free one")
-    _new_options(command("new", _new, "scaffold a part, a chapter, or one more notebook in a slice, past every gate"))
-    made = command("variants", _variants, "student, solution and instructor notebooks, into _build/variants")
-    made.add_argument("chapters", nargs="*", metavar="CHAPTER", help="part/chapter, part or stem (default: all)")
-    _prove_options(command("prove", _prove, "prove exercises (only solutions pass) and checkpoints (they start alone)"))
-    _workshop_options(command("workshop", _workshop, "one zip for a class: notebooks, slides, run-sheet, wheels, data"))
-    text = "run notebooks alone in a bare environment that holds what Colab preinstalls"
-    _colab_options(command("colab", _colab, text))
-    made = command("clean", _clean, "forget executed notebooks and the built book; keep the data and the cache")
-    made.add_argument("--cache", action="store_true", help="also empty the cache that all clones share")
-    worker = commands.add_parser("worker")  # the process of one notebook; started by `run` only
-    worker.set_defaults(do=_worker)
-    studies.worker(commands)
     return top
 
 
-def _test_options(commands, do) -> None:
-    text = "pytest over two processes; what follows goes to pytest, such as -n0 or a path"
-    made = commands.add_parser("test", help=text, prefix_chars="\0", add_help=False)  # so that options are pytest's
-    made.add_argument("arguments", nargs="*")
-    made.set_defaults(do=do)
+def part(name: str):
+    """A module of the press, imported when a command needs it."""
+    return import_module(f".{name}", __package__)
 
 
-def _check_options(made: argparse.ArgumentParser) -> None:
-    made.add_argument("gates", nargs="*", metavar="GATE", help="only these (default: all)")
-    made.add_argument("--fix", action="store_true", help="first empty outputs and write the setup cells")
+def own(options: type, given: argparse.Namespace):
+    """What was given, as these options of a part of the press; it knows what holds for the rest."""
+    known = options.__annotations__
+    return options(**{name: value for name, value in vars(given).items() if name in known and value is not None})
 
 
-def _new_options(made: argparse.ArgumentParser) -> None:
-    made.add_argument("kind", choices=["part", "chapter", "notebook"])
-    made.add_argument("name", help="NAME of a part, PART/NAME of a chapter, PART/SLICE/NAME of a notebook")
+def recorded(module: str, name: str):
+    """The command that hands the chapters and its options to a function of a part of the press."""
+    return lambda book, given: getattr(part(module), name)(book, given.chapters, own(part(module).Options, given))
 
 
-def _prove_options(made: argparse.ArgumentParser) -> None:
-    made.add_argument("chapters", nargs="*", metavar="CHAPTER", help="part/chapter, part or stem (default: all)")
-    made.add_argument("--sections", action="store_true", help="also run each section after its checkpoint, alone")
+def handed(module: str, name: str, *options: str):
+    """The command that hands these options to a function of a part of the press."""
+    return lambda book, given: getattr(part(module), name)(book, *(getattr(given, option) for option in options))
 
 
-def _workshop_options(made: argparse.ArgumentParser) -> None:
-    made.add_argument("chapters", nargs="*", metavar="CHAPTER", help="part/chapter, part or stem (default: all)")
-    made.add_argument("--minutes", type=int, default=90, help="how long the workshop is (default: %(default)s)")
-    made.add_argument("--start", default="09:00", metavar="HH:MM", help="when it begins (default: %(default)s)")
-    made.add_argument(
-        "--index", default="", metavar="URL", help="where torch comes from; a CPU-only index saves gigabytes"
-    )
-    made.add_argument("--prove", action="store_true", help="unpack and run it in a network namespace without a route")
-    made.add_argument("--as-built", action="store_true", help="take the book as it is, without a build")
+def _run(book: Repository, given: argparse.Namespace) -> int:
+    return part("run").report(part("run").run(book, given.chapters, own(Options, given)))
 
 
-def _run_options(made: argparse.ArgumentParser) -> None:
-    from .run import TIMEOUT_SECONDS
-
-    made.add_argument("--tier", default="auto", choices=["auto", "cpu", "gpu", "big"], help="sizes to run at")
-    made.add_argument("--jobs", type=int, default=0, metavar="N", help="notebooks at once (default: one for two cores)")
-    made.add_argument(
-        "--timeout",
-        type=float,
-        default=TIMEOUT_SECONDS,
-        metavar="S",
-        help="seconds for each notebook (default: %(default)s)",
-    )
-    made.add_argument("--force", action="store_true", help="run again what is unchanged, too")
+def _rehearse(book: Repository, given: argparse.Namespace) -> int:
+    with lock(book.build / ".press.lock", "press rehearse"):  # a run would clear its folder away
+        if given.predict:
+            return part("predict").count(book, given.chapters)
+        return part("rehearse").rehearse(book, given.chapters, given.timeout or part("rehearse").TIMEOUT_SECONDS)
 
 
-def _rehearse_options(made: argparse.ArgumentParser) -> None:
-    made.add_argument("chapters", nargs="*", metavar="CHAPTER", help="part/chapter, part or stem (default: all)")
-    made.add_argument("--timeout", type=float, default=600, metavar="S", help="seconds each (default: %(default)s)")
-    made.add_argument("--until", type=int, metavar="CELL", help="the notebook's beginning, to this cell")
-    text = "count the parts in rehearsed_<stem>.py at each tier's sizes, into data/predictions/"
-    made.add_argument("--predict", action="store_true", help=text)
+def _check(book: Repository, given: argparse.Namespace) -> int:
+    for path in part("gates.chapters.notebooks").fix(book) if given.fix else ():
+        print(f"mended {path}")
+    return part("gates").check(Repository(given.root), given.gates, given.chapters)
 
 
-def _race_options(made: argparse.ArgumentParser, chapters: str) -> None:
-    made.add_argument("chapters", nargs=chapters, metavar="CHAPTER", help="part/chapter, part or stem")
-    made.add_argument("--rounds", type=int, metavar="N", help="interleaved (default: the bench's own, mostly 20)")
-    made.add_argument("--threads", type=int, metavar="N", help="default: the bench's own choice")
-    made.add_argument("--timeout", type=float, default=3600, metavar="S", help="seconds each (default: %(default)s)")
-    made.add_argument("--loaded", action="store_true", help="race although other work runs")
-    made.add_argument("--bench", metavar="NAME", help="only this one, such as ctc for ctc/bench_ctc.py (default: all)")
-
-
-def _colab_options(made: argparse.ArgumentParser) -> None:
-    made.add_argument("chapters", nargs="*", metavar="CHAPTER", help="part/chapter, part or stem (default: all)")
-    made.add_argument("--hold", action="append", default=[], metavar="NAME==VERSION", help="of a preinstalled package")
-    made.add_argument("--as-is", action="store_true", help="with the environment that runs the press")
-
-
-def _run(options: argparse.Namespace) -> int:
-    from . import run
-
-    outcomes = run.run(Repository(options.root), options.chapters, _chosen(options))
-    return run.report(outcomes)
-
-
-def _chosen(options: argparse.Namespace):
-    from .run import Options
-
-    return Options(tier=options.tier, jobs=options.jobs, timeout=options.timeout, force=options.force)
-
-
-def _test(options: argparse.Namespace) -> int:
-    from .run import suite
-
-    return suite.run(Repository(options.root), options.arguments)
-
-
-def _rehearse(options: argparse.Namespace) -> int:
-    from . import predict
-    from .files import lock
-    from .rehearse import rehearse
-
-    repository = Repository(options.root)
-    with lock(repository.build / ".press.lock", "press rehearse"):  # a run would clear its folder away
-        if options.predict:
-            return predict.count(repository, options.chapters)
-        return rehearse(repository, options.chapters, options.timeout, options.until)
-
-
-def _race(options: argparse.Namespace) -> int:
-    from . import incoming, race
-
-    own = race.Options(options.rounds, options.threads, options.loaded, options.timeout, options.bench)
-    if "page" in options:
-        return incoming.receipt(Repository(options.root), options.chapters, None if options.page else own)
-    return race.race(Repository(options.root), options.chapters, own)
-
-
-def _check(options: argparse.Namespace) -> int:
-    from . import gates
-    from .gates.chapters.notebooks import fix
-
-    if options.fix:
-        for path in fix(Repository(options.root)):
-            print(f"mended {path}")
-    return gates.check(Repository(options.root), options.gates)
-
-
-def _build(options: argparse.Namespace) -> int:
-    from .print.build import build
-
-    if not options.no_run:
-        options.chapters = []
-        status = _run(options)
-        if status:
-            print("press: the book was not built; a book holds only notebooks that ran to the end", file=sys.stderr)
-            return status
-    build(Repository(options.root))
-    return 0
-
-
-def _serve(options: argparse.Namespace) -> int:
-    from .server import serve
-
-    return serve(Repository(options.root), options.port)
-
-
-def _new(options: argparse.Namespace) -> int:
-    from .scaffold import new
-
-    repository = Repository(options.root)
-    make = {"part": new.new_part, "chapter": new.new_chapter, "notebook": new.new_notebook}[options.kind]
-    for path in make(repository, options.name):
-        print(f"wrote {repository.relative(path)}")
-    return 0
-
-
-def _workshop(options: argparse.Namespace) -> int:
-    from . import run
-    from .print.build import book_of
-    from .teach.workshop import bundle, offline
-
-    repository = Repository(options.root)
-    chapters = repository.select(options.chapters)
-    if not options.as_built:
-        status = run.report(run.run(repository, options.chapters, run.Options()))
-        if status:
-            return status
-    html = book_of(repository, chapters, as_built=options.as_built)
-    made = bundle.make(repository, chapters, bundle.Options(options.minutes, options.start, index=options.index), html)
-    print(f"{repository.relative(made)}: {made.stat().st_size / 1e6:.0f} MB")
-    for step, seconds in offline.prove(made) if options.prove else ():
-        print(f"offline: {step}: fine, {seconds:.0f} s")
-    return 0
-
-
-def _colab(options: argparse.Namespace) -> int:
-    from .colab.trial import colab
-
-    return colab(Repository(options.root), options.chapters, options.hold, options.as_is)
-
-
-def _clean(options: argparse.Namespace) -> int:
-    from .files import lock, remove
-    from .reuse import store
-
-    folder = Repository(options.root).build
-    with lock(folder / ".press.lock", "press clean"):
-        removed = [path.name for path in sorted(folder.glob("*")) if path.name != "data" and remove(path)]
-    print(f"removed {', '.join(removed)}" if removed else "nothing to remove")
-    if options.cache:
-        print(f"emptied {store.folder()}: {store.clear() / 1e6:,.0f} MB")
+def _build(book: Repository, given: argparse.Namespace) -> int:
+    if not given.no_run and _run(book, given):
+        print("press: the book was not built; a book holds only notebooks that ran to the end", file=sys.stderr)
+        return 1
+    printed, book = part("print.build"), Repository(given.root)  # read anew: it has run
+    if given.chapters:
+        printed.book_of(book, book.select(given.chapters))
     else:
-        print(f"{store.told()}; `.venv/bin/python book/press clean --cache` empties it")
+        printed.build(book)
     return 0
 
 
-def _variants(options: argparse.Namespace) -> int:
-    from .teach.variants import write
-
-    repository = Repository(options.root)
-    for chapter in repository.select(options.chapters):
-        for path in write(chapter, repository.build / "variants" / Path(chapter.document).parent):
-            print(f"wrote {repository.relative(path)}")
-    return 0
+def _new(book: Repository, given: argparse.Namespace) -> int:
+    for path in getattr(part("scaffold.new"), f"new_{given.kind}")(book, given.name):
+        print(f"wrote {book.relative(path)}")
+    given.chapters, given.predict = [given.name], True
+    return 0 if given.kind == "part" else _rehearse(Repository(given.root), given)
 
 
-def _prove(options: argparse.Namespace) -> int:
-    from .teach.proofs import prove, prove_sections
+def _remove(book: Repository, given: argparse.Namespace) -> None:
+    for line in part("scaffold.removal").remove_chapter(book, given.name, given.force):
+        print(line)
 
-    repository = Repository(options.root)
-    wrong = 0
-    for chapter in repository.select(options.chapters):
-        found = prove(repository, chapter) + prove_sections(repository, chapter, whole=options.sections)
-        for proof in found:
+
+def _variants(book: Repository, given: argparse.Namespace) -> None:
+    for chapter in book.select(given.chapters):
+        for path in part("teach.variants").write(chapter, book.build / "variants" / Path(chapter.document).parent):
+            print(f"wrote {book.relative(path)}")
+
+
+def _prove(book: Repository, given: argparse.Namespace) -> int:
+    proofs, wrong = part("teach.proofs"), 0
+    for chapter in book.select(given.chapters):
+        for proof in proofs.prove(book, chapter) + proofs.prove_sections(book, chapter, whole=given.sections):
             told = proof.problem or f"as it should be ({proof.seconds:.1f} s)"
             print(f"{chapter}: {proof.exercise}, {proof.attempt}: {told}", flush=True)
-        wrong += sum(bool(proof.problem) for proof in found)
+            wrong += bool(proof.problem)
     return int(wrong > 0)
 
 
-def _worker(options: argparse.Namespace) -> int:
-    from .run.worker import execute
+def _workshop(book: Repository, given: argparse.Namespace) -> int:
+    chapters, bundle = book.select(given.chapters), part("teach.workshop.bundle")
+    if _run(book, given):
+        return 1
+    html = part("print.build").book_of(book, chapters)
+    made = bundle.make(book, chapters, own(bundle.Options, given), html)
+    print(f"{book.relative(made)}: {made.stat().st_size / 1e6:.0f} MB")
+    for step, took in part("teach.workshop.offline").prove(made) if given.prove else ():
+        print(f"offline: {step}: fine, {took:.0f} s")
+    return 0
 
-    return execute(json.loads(Path("task.json").read_text(encoding="utf-8")))
+
+def _clean(book: Repository, given: argparse.Namespace) -> None:
+    store = part("reuse.store")
+    with lock(book.build / ".press.lock", "press clean"):
+        removed = [path.name for path in sorted(book.build.glob("*")) if path.name != "data" and remove(path)]
+    print(f"removed {', '.join(removed)}" if removed else "nothing to remove")
+    if given.cache:
+        print(f"emptied {store.folder()}: {store.clear() / 1e6:,.0f} MB")
+    else:
+        print(f"{store.told()}; `.venv/bin/python book/press clean --cache` empties it")
+
+
+def flag(words: str) -> dict:
+    """An option that is there or not."""
+    return {"action": "store_true", "help": words}
+
+
+OPTIONS = {  # what commands take, by its name; a sign behind the name of an argument says how it is read there
+    "chapters": {"nargs": "*", "metavar": "CHAPTER", "help": "part/chapter, part or stem (default: all)"},
+    "chapters+": {"nargs": "+", "metavar": "CHAPTER", "help": "part/chapter, part or stem"},
+    "gates": {"nargs": "*", "metavar": "GATE", "help": "only these (default: all)"},
+    "kind": {"choices": ["part", "chapter", "notebook"]},
+    "name": {"help": "NAME of a part, PART/NAME of a chapter, PART/CHAPTER/NAME of a notebook"},
+    "--chapters": {"type": str.split, "metavar": '"CHAPTER …"', "help": "only what lies in these (default: all)"},
+    "--as-is": flag("with the environment that runs the press"),
+    "--bench": {"metavar": "NAME", "help": "only this one, such as ctc for ctc/bench_ctc.py (default: all)"},
+    "--cache": flag("also empty the cache that all clones share"),
+    "--fix": flag("first empty outputs and write the setup cells"),
+    "--force": flag("run also what is unchanged, remove also what is not committed"),
+    "--hold": {"action": "append", "default": [], "metavar": "NAME==VERSION", "help": "of a preinstalled package"},
+    "--index": {"default": "", "metavar": "URL", "help": "where torch comes from; a CPU-only index saves gigabytes"},
+    "--jobs": {"type": int, "default": 0, "metavar": "N", "help": "notebooks at once (default: one for two cores)"},
+    "--loaded": flag("although other work runs"),
+    "--minutes": {"type": int, "default": 90, "help": "how long the workshop is (default: %(default)s)"},
+    "--no-run": flag("use the executed copies as they are"),
+    "--page": flag("the notebooks alone, without races"),
+    "--port": {"type": int, "default": 8000, "help": "default: %(default)s; 0 takes a free one"},
+    "--predict": flag("count what rehearsed_<stem>.py holds, into data/predictions/"),
+    "--prove": flag("unpack and run it in a network namespace without a route"),
+    "--rounds": {"type": int, "metavar": "N", "help": "of a race (default: the bench's own choice, mostly 20)"},
+    "--sections": flag("also run each section after its checkpoint, alone"),
+    "--start": {"default": "09:00", "metavar": "HH:MM", "help": "when it begins (default: %(default)s)"},
+    "--study": {"metavar": "NAME", "help": "only this one (default: all of the chapter)"},
+    "--threads": {"type": int, "metavar": "N", "help": "of a race (default: the bench's own choice)"},
+    "--tier": {"default": "auto", "choices": ["auto", "cpu", "gpu", "big"], "help": "sizes to run at"},
+    "--timeout": {"type": float, "metavar": "S", "help": "seconds each (default: what such a process may take)"},
+    "--trial": flag("two seeds at the sizes of `trial`; nothing is recorded"),
+}
+REST = "arguments"  # all that follows is another's
+COMMANDS = {  # by name: words (the press's own have none, and no help shows them), what it takes, what it does
+    "run": ("execute notebooks; unchanged ones come from the cache", "chapters --tier --jobs --timeout --force", _run),
+    "test": (
+        "pytest over two processes; what follows goes to pytest, such as -n0 or a path",
+        REST,
+        handed("run.suite", "run", REST),
+    ),
+    "race": (
+        "the benches beside their peers, on a quiet machine; their receipts are recorded",
+        "chapters+ --rounds --threads --bench --loaded --timeout",
+        recorded("race", "race"),
+    ),
+    "study": (
+        "what the chapters' study_*.py declare, alone on the machine, resumed after a kill; receipts are recorded",
+        "chapters+ --study --trial --loaded",
+        recorded("study.recording", "study"),
+    ),
+    "rehearse": (
+        "notebooks on a pretended GPU: finds, and the work counted",
+        "chapters --timeout --predict",
+        _rehearse,
+    ),
+    "receipt": (
+        "measure on this machine's GPU, check the receipts, and say where to send them",
+        "chapters --page --rounds --threads --bench --loaded",
+        lambda book, given: part("incoming").receipt(
+            book, given.chapters, None if given.page else own(part("race").Options, given)
+        ),
+    ),
+    "check": ("the gates: what must hold before anything is published", "gates --chapters --fix", _check),
+    "build": (
+        "run what changed, then print the book into _build/html",
+        "chapters --no-run --tier --jobs --timeout --force",
+        _build,
+    ),
+    "serve": ("show the built book on this machine", "--port", handed("server", "serve", "port")),
+    "new": ("scaffold a part, a chapter, or one more notebook in a chapter, past every gate", "kind name", _new),
+    "remove": (
+        "take a chapter or a notebook out of the book, and say what still speaks of it",
+        "name --force",
+        _remove,
+    ),
+    "variants": ("student, solution and instructor notebooks, into _build/variants", "chapters", _variants),
+    "prove": ("exercises (only solutions pass) and checkpoints (they start alone)", "chapters --sections", _prove),
+    "workshop": (
+        "one zip for a class: notebooks, slides, run-sheet, wheels, data",
+        "chapters --minutes --start --index --prove",
+        _workshop,
+    ),
+    "colab": (
+        "run notebooks alone in a bare environment that holds what Colab preinstalls",
+        "chapters --hold --as-is",
+        handed("colab.trial", "colab", "chapters", "hold", "as_is"),
+    ),
+    "clean": ("forget executed notebooks and the built book; keep the data and the cache", "--cache", _clean),
+    # the process of one notebook, and of one study
+    "worker": ("", "", lambda *_: part("run.worker").execute(read_json(Path("task.json")))),
+    "study-worker": ("", REST, lambda _, given: part("study.worker").main(given.arguments)),
+}

@@ -1,6 +1,7 @@
 """Files written whole or not at all, hashes, and the lock that keeps two presses apart."""
 
 import contextlib
+import fcntl
 import hashlib
 import json
 import os
@@ -72,11 +73,6 @@ def lock(path: Path, what: str) -> Iterator[None]:
 
     The operating system lets go of the lock when its holder dies, so none is ever left behind.
     """
-    try:
-        import fcntl
-    except ImportError:  # no such lock on Windows; the press still works there, one at a time
-        yield
-        return
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+", encoding="utf-8") as handle:
         try:

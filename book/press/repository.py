@@ -1,7 +1,7 @@
-"""The repository as the press sees it: configuration, parts, chapters, cards, registry.
+"""The repository as the press sees it: configuration, parts, chapters, notebooks, cards, registry.
 
-A *chapter* here is one notebook: `notebooks/<part>/<folder>/<stem>.ipynb` with its card `<stem>.yml`
-beside it. Its name is `<part>/<folder>/<stem>`; two notebooks may share a folder (a slice).
+A chapter is a folder, `notebooks/<part>/<folder>`, and holds a notebook or two. The class `Chapter` is *one notebook*
+of it, `<stem>.ipynb`, with its card `<stem>.yml` beside it.
 """
 
 import csv
@@ -12,6 +12,7 @@ from pathlib import Path
 
 import nbformat
 import yaml
+from packaging.utils import canonicalize_name as plain_name
 
 from .errors import PressError
 
@@ -30,49 +31,33 @@ def read_yaml(path: Path) -> object:
         raise PressError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
 
 
-@dataclass(frozen=True)
+def read_notebook(path: Path) -> nbformat.NotebookNode:
+    """The notebook in the current format; PressError when the file is none."""
+    try:
+        return nbformat.read(path, as_version=4)
+    except FileNotFoundError:
+        raise PressError(f"{path} is missing") from None
+    except Exception as error:  # nbformat raises many kinds; each means the same to the user
+        raise PressError(f"{path} is not a notebook: {error}") from None
+
+
+@dataclass(unsafe_hash=True)
 class Chapter:
-    """One notebook with its card and the slice that it belongs to."""
+    """One notebook with its card, in the folder of its chapter."""
 
     root: Path
     part: str
     folder: str
     stem: str
 
-    @property
-    def name(self) -> str:
-        """`part/folder/stem`, as in the setup cell and in the table of contents."""
-        return f"{self.part}/{self.folder}/{self.stem}"
-
-    @property
-    def home(self) -> Path:
-        """The slice's folder, where the notebook runs."""
-        return self.root / "notebooks" / self.part / self.folder
-
-    @property
-    def notebook(self) -> Path:
-        """The notebook as committed."""
-        return self.home / f"{self.stem}.ipynb"
-
-    @property
-    def card_path(self) -> Path:
-        """The card beside the notebook."""
-        return self.home / f"{self.stem}.yml"
-
-    @property
-    def document(self) -> str:
-        """The notebook's path in the repository, with no suffix: its name in the book."""
-        return f"notebooks/{self.name}"
-
-    @property
-    def executed(self) -> Path:
-        """Where the executed copy lies."""
-        return self.root / "_build" / "executed" / f"{self.document}.ipynb"
-
-    @property
-    def run_record(self) -> Path:
-        """Where the press notes how the executed copy came about."""
-        return self.executed.with_suffix(".run.json")
+    def __post_init__(self):
+        self.name = f"{self.part}/{self.folder}/{self.stem}"
+        self.document = f"notebooks/{self.name}"  # its name in the book, as in the table of contents
+        self.home = self.root / "notebooks" / self.part / self.folder  # where the notebook runs
+        self.notebook = self.home / f"{self.stem}.ipynb"  # as committed
+        self.card_path = self.home / f"{self.stem}.yml"
+        self.executed = self.root / "_build" / "executed" / f"{self.document}.ipynb"
+        self.run_record = self.executed.with_suffix(".run.json")  # how the executed copy came about
 
     @cached_property
     def card(self) -> dict:
@@ -91,30 +76,27 @@ class Chapter:
         return self.content.cells
 
     def modules(self, *, proofs: bool = False) -> list[Path]:
-        """The slice's Python files, its packages' too, sorted; with `proofs` also its tests."""
-        own = python_files(self.home)
-        return own if proofs else [path for path in own if not is_proof(path)]
+        """The folder's Python files, its packages' too, sorted; with `proofs` also its tests."""
+        return [path for path in python_files(self.home) if proofs or not is_proof(path)]
 
     def files(self) -> list[Path]:
-        """What lies in the slice beside code, notebooks, cards and the map, such as weights and data, sorted."""
-        found = {path: path.relative_to(self.home).parts for path in self.home.rglob("*") if path.is_file()}
-        own = {path for path, parts in found.items() if len(parts) == 1 and path.suffix in (".yml", ".md")}
-        written = {path for path in found if path.suffix in (".py", ".ipynb")}
-        return sorted(path for path in found.keys() - own - written if not _generated(found[path]))
+        """What lies in the folder beside code, notebooks, cards and the map, such as weights and data, sorted."""
+        found = [path for path in _authored(self.home, "*") if path.suffix not in (".py", ".ipynb")]
+        return [path for path in found if path.parent != self.home or path.suffix not in (".yml", ".md")]
 
     def __str__(self) -> str:
         return f"{self.part}/{self.folder}" if self.folder == self.stem else self.name
 
 
 def python_files(folder: Path) -> list[Path]:
-    """The Python files of a slice, at any depth, sorted; nothing from hidden and generated folders."""
-    found = {path: path.relative_to(folder).parts for path in folder.rglob("*.py")}
-    return sorted(path for path, parts in found.items() if not _generated(parts))
+    """The Python files of a chapter, at any depth, sorted; nothing from hidden and generated folders."""
+    return _authored(folder, "*.py")
 
 
-def _generated(parts: tuple[str, ...]) -> bool:
-    """Whether a path of these parts is a tool's, not the author's."""
-    return any(part[0] == "." or part == "__pycache__" for part in parts)
+def _authored(folder: Path, pattern: str) -> list[Path]:
+    """The files that are the author's: nothing hidden, nothing that Python wrote."""
+    found = {path: path.relative_to(folder).parts for path in folder.rglob(pattern) if path.is_file()}
+    return sorted(path for path, parts in found.items() if not any(p[0] == "." or p == "__pycache__" for p in parts))
 
 
 def is_proof(path: Path) -> bool:
@@ -123,27 +105,8 @@ def is_proof(path: Path) -> bool:
 
 
 def top_name(path: Path, home: Path) -> str:
-    """The name by which a notebook imports a slice's file: its package's, or its own where it lies in no package."""
+    """The name by which a notebook imports a chapter's file: its package's, or its own where it lies in no package."""
     return path.relative_to(home).parts[0].removesuffix(".py")
-
-
-def plain_name(package: str) -> str:
-    """A package's name as the index compares it: lower case, parted by hyphens.
-
-    >>> plain_name("Prometheus_Client")
-    'prometheus-client'
-    """
-    return re.sub(r"[-_.]+", "-", package).lower()
-
-
-def read_notebook(path: Path) -> nbformat.NotebookNode:
-    """The notebook in the current format; PressError when the file is none."""
-    try:
-        return nbformat.read(path, as_version=4)
-    except FileNotFoundError:
-        raise PressError(f"{path} is missing") from None
-    except Exception as error:  # nbformat raises many kinds; each means the same to the user
-        raise PressError(f"{path} is not a notebook: {error}") from None
 
 
 def tags(cell: dict) -> list[str]:
@@ -171,13 +134,9 @@ class Repository:
 
     def __init__(self, root: Path | str = HOME):
         self.root = Path(root).resolve()
+        self.build = self.root / "_build"  # the folder of everything generated
         if not (self.root / "_config.yml").is_file():
             raise PressError(f"{self.root} holds no _config.yml: it is not the root of the book")
-
-    @property
-    def build(self) -> Path:
-        """The folder of everything generated."""
-        return self.root / "_build"
 
     @cached_property
     def config(self) -> dict:
@@ -200,9 +159,7 @@ class Repository:
     @cached_property
     def version(self) -> str:
         """The book's version, as `helpers/__init__.py` says it; read, not imported."""
-        path = self.root / "helpers" / "__init__.py"
-        text = path.read_text(encoding="utf-8") if path.is_file() else ""
-        found = re.search(r'^__version__ = "([^"]+)"$', text, re.MULTILINE)
+        found = re.search(r'^__version__ = "([^"]+)"$', self.text("helpers/__init__.py"), re.MULTILINE)
         if not found:
             raise PressError('helpers/__init__.py lacks `__version__ = "…"`')
         return found.group(1)
@@ -221,18 +178,18 @@ class Repository:
         return sorted(found, key=lambda chapter: order.get(chapter.document, len(order)))
 
     def select(self, names: list[str] | None) -> list[Chapter]:
-        """The chapters that the names mean (part, part/folder, part/folder/stem, stem or a path); all for none."""
+        """The notebooks that the names mean (part, part/folder, part/folder/stem, stem or a path); all for none."""
         if not names:
             return self.chapters
-        chosen = []
+        chosen = {}
         for name in names:
             short = re.sub(r"^.*notebooks/|\.ipynb$|/$", "", name)
             hits = [c for c in self.chapters if short in (c.name, f"{c.part}/{c.folder}", c.part, c.stem)]
             if not hits:
                 known = ", ".join(map(str, self.chapters)) or "none"
                 raise PressError(f"no chapter is called {name!r}; there are: {known}")
-            chosen += [chapter for chapter in hits if chapter not in chosen]
-        return chosen
+            chosen |= dict.fromkeys(hits)
+        return list(chosen)
 
     @cached_property
     def toc_files(self) -> list[str]:
@@ -247,26 +204,24 @@ class Repository:
     @cached_property
     def registry(self) -> list[dict]:
         """The rows of `data/registry.tsv` as mappings; rows of a wrong width keep what they have."""
-        path = self.root / "data" / "registry.tsv"
-        if not path.is_file():
-            return []
-        with path.open(encoding="utf-8", newline="") as handle:
-            return list(csv.DictReader(handle, delimiter="\t", quoting=csv.QUOTE_NONE))
+        rows = self.text("data/registry.tsv").split("\n")
+        return list(csv.DictReader(rows, delimiter="\t", quoting=csv.QUOTE_NONE))
 
     @cached_property
     def pins(self) -> dict[str, str]:
         """The version of every package that `requirements.txt` pins, by its name in lower case with hyphens."""
-        path = self.root / "requirements.txt"
-        text = path.read_text(encoding="utf-8") if path.is_file() else ""
-        found = [REQUIREMENT.match(row.strip()) for row in text.splitlines()]
+        found = [REQUIREMENT.match(row.strip()) for row in self.text("requirements.txt").splitlines()]
         return {plain_name(match.group(1)): match.group(2) for match in found if match}
 
     @cached_property
     def references(self) -> set[str]:
         """The keys of `book/references.bib`."""
-        path = self.root / "book" / "references.bib"
-        text = path.read_text(encoding="utf-8") if path.is_file() else ""
-        return set(re.findall(r"^\s*@\w+\s*\{\s*([^,\s]+)\s*,", text, re.MULTILINE))
+        return set(re.findall(r"^\s*@\w+\s*\{\s*([^,\s]+)\s*,", self.text("book/references.bib"), re.MULTILINE))
+
+    def text(self, name: str) -> str:
+        """What a file below the root holds; empty where it is missing."""
+        path = self.root / name
+        return path.read_text(encoding="utf-8") if path.is_file() else ""
 
     def relative(self, path: Path) -> str:
         """The path below the root, with forward slashes."""

@@ -12,7 +12,7 @@ import nbformat
 import pytest
 
 from press import PressError, Repository, files
-from press.cli import main
+from press.cli import COMMANDS, main
 from press.repository import HOME
 from press.run import processes
 from press.run.outputs import tidy
@@ -121,7 +121,7 @@ def test_available_memory_is_some():
     assert 0 < processes.available_bytes() < 2**50
 
 
-def test_tidy_joins_streams_and_drops_widgets():
+def test_tidy_joins_streams_and_drops_widgets_and_bars():
     output = nbformat.v4.new_output
     widget = {"application/vnd.jupyter.widget-view+json": {}, "text/plain": "HBox"}
     cell = nbformat.v4.new_code_cell("x", outputs=[output("stream", text="a\n"), output("stream", text="b\n")])
@@ -134,7 +134,7 @@ def test_tidy_joins_streams_and_drops_widgets():
 def test_the_commands_as_a_user_starts_them():
     done = subprocess.run([sys.executable, str(PRESS), "--help"], capture_output=True, text=True, cwd="/")
     assert done.returncode == 0
-    assert all(name in done.stdout for name in ("run", "check", "build", "serve", "new", "clean"))
+    assert all(name in done.stdout for name in ("run", "check", "build", "serve", "new", "remove", "clean"))
     assert "worker" not in done.stdout
 
 
@@ -152,6 +152,19 @@ def test_every_setting_of_make_is_explained_at_its_top():
     used = set(re.findall(r"\$\(([A-Z_]+)\)", rest)) - {"MAKEFILE_LIST", "RECIPE"}
     own = set(re.findall(r"^([A-Z_]+) :=", rest, re.MULTILINE))
     assert used - own == set(re.findall(r"\b([A-Z_]+)=", header)) - {"TORCH"}
+
+
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "README.md", "book/how_to_read.md", "book/teaching.md"])
+def test_every_command_and_path_that_a_document_names_is_there(page):
+    text = (HOME / page).read_text(encoding="utf-8")
+    fences, rest = re.findall(r"```sh\n(.*?)```", text, re.DOTALL), re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    code = "\n".join([*fences, *re.findall(r"`([^`\n]+)`", rest)])
+    targets = set(re.findall(r"^([a-z]+):", (HOME / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    asked = set(re.findall(r"\bmake (?:[A-Z_]+=\S+ )*([a-z]+)\b", code))
+    assert asked and asked <= targets
+    assert set(re.findall(r"\bpress ([a-z]+)\b", code)) <= set(COMMANDS)
+    paths = re.findall(r"`((?:book|notebooks|data|helpers|rehearsal|signals|\.ci|\.github)/[\w./-]*)`", text)
+    assert [path for path in paths if not (HOME / path).exists() and not (HOME / "notebooks" / path).exists()] == []
 
 
 def test_the_press_imports_no_torch():

@@ -19,8 +19,8 @@ from ..ledger.tables import plain
 from ..repository import Chapter, Repository
 from ..reuse import store
 from ..run import child, conditions
+from ..run.processes import environment
 from ..run.suite import slices_of
-from ..run.threads import environment
 from . import peers
 
 ROUNDS = 20  # of a race, by the house rules; a bench has them as its default

@@ -1,1 +1,2 @@
-"""`press new`: a part, a chapter or a notebook (`new`), entered in `_toc.yml` (`contents`); templates end in `.txt`."""
+"""`press new` makes parts, chapters and notebooks (`new`; templates end in `.txt`), `press remove` ends them
+(`removal`)."""

@@ -14,8 +14,9 @@ from press import PressError, Repository, gates, run
 from press.cli import main
 from press.gates.house.code import FLAT, own_modules
 from press.gates.house.links import links
+from press.predict import counting, rules
 from press.repository import HOME
-from press.scaffold.new import new_chapter, new_notebook, new_part
+from press.scaffold.new import landing, new_chapter, new_notebook, new_part
 
 
 def problems(repository):
@@ -40,20 +41,21 @@ def copied(tmp_path):
 
 
 def test_what_is_new_passes_every_gate_and_test_of_the_real_book(copied):
-    """A part with a chapter, one notebook more there and in each slice that has room, a chapter in an old part."""
+    """A part with a chapter, one notebook more there and in each folder that has room, a chapter in an old part."""
     old = Repository(copied)
-    slices = {chapter.home for chapter in old.chapters}
-    homes = sorted(old.relative(home) for home in slices if not any(home.glob("*.py")) or len(own_modules(home)) < FLAT)
-    assert homes, "no slice has room"
-    wanted = [("part", "astronomy"), ("chapter", "astronomy/zz_new"), ("notebook", "astronomy/zz_new/zz_new_two")]
-    wanted += [("chapter", "signals/a_first_one_with_a_name_as_long_as_any")]
-    wanted += [("notebook", f"{home.partition('/')[2]}/more_{number}") for number, home in enumerate(homes)]
-    for kind, name in wanted:
+    homes = {chapter.home for chapter in old.chapters}
+    homes = sorted(old.relative(home) for home in homes if not any(home.glob("*.py")) or len(own_modules(home)) < FLAT)
+    assert homes, "no chapter has room"
+    for kind, name in [("part", "astronomy"), ("chapter", "astronomy/zz_new"), ("notebook", "astronomy/zz_new/zz_two")]:
         assert main(["--root", str(copied), "new", kind, name]) == 0, name
+    new_chapter(Repository(copied), "signals/a_first_one_with_a_name_as_long_as_any")
+    for number, home in enumerate(homes):
+        new_notebook(Repository(copied), f"{home.partition('/')[2]}/more_{number}")
     found = problems(Repository(copied))
     assert not found or set(found) - set(problems(Repository(HOME))) == set()
     tests = [f"book/press/teach/{name}" for name in ("test_proofs.py", "test_variants.py", "workshop/test_schedule.py")]
-    options = ["-q", "-p", "no:cacheprovider", "-k", "zz_new", "--rootdir", str(copied), "-c", "pyproject.toml"]
+    tests += ["book/press/predict/test_predict.py"]
+    options = ["-q", "-p", "no:cacheprovider", "-k", "zz", "--rootdir", str(copied), "-c", "pyproject.toml"]
     command = [sys.executable, "-m", "pytest", *options, *tests, "notebooks/astronomy"]
     done = subprocess.run(command, cwd=copied, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
@@ -64,12 +66,28 @@ def test_a_new_chapter_runs_and_its_bench_writes_a_receipt(small, capsys):
     shutil.rmtree(small.root / "helpers")
     shutil.copytree(HOME / "helpers", small.root / "helpers", ignore=shutil.ignore_patterns("test_*", "__pycache__"))
     assert main(["--root", str(small.root), "new", "chapter", "signals/loud_words"]) == 0
-    assert "wrote notebooks/signals/loud_words/test_loud_words.py" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "wrote notebooks/signals/loud_words/test_loud_words.py" in said
+    assert "signals/loud_words: data/predictions/loud_words.json" in said
     (outcome,) = run.run(small.repository, ["loud_words"])
     assert outcome.state == "fresh", outcome.message
     assert list(gates.load()["alt"].problems(small.repository)) == [], "the executed figures have alt text, too"
     receipt = json.loads((small.root / "_build/receipts/loud_words.cpu.json").read_text())
     assert receipt["metrics"]["sums_rate"]["value"] > 0
+
+
+@pytest.mark.parametrize("name", ["signals/loud_words", "signals/moving_mean/loud_words"])
+def test_the_versions_that_are_counted_do_the_same_task(small, name):
+    """Also in the book's `test_same_work`, which runs those of all chapters."""
+    (new_chapter if name.count("/") == 1 else new_notebook)(small.repository, name)
+    chapter = small.repository.select(["loud_words"])[0]
+    module = ".".join(counting.source_of(chapter).relative_to(chapter.home).with_suffix("").parts)
+    told = f"import {module} as it; made = [getattr(it, name)({{'points': 99}}, 'cpu')() for name in {rules.ROLES}]; "
+    told += (
+        "print([len(one) for one in made], bool((made[0] == made[2]).all()), float((made[0] - made[1]).abs().max()))"
+    )
+    done = subprocess.run([sys.executable, "-c", told], cwd=chapter.home, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("[36, 36, 36] True") and float(done.stdout.split()[-1]) < 1e-12
 
 
 @pytest.mark.parametrize(
@@ -80,7 +98,7 @@ def test_a_new_chapter_runs_and_its_bench_writes_a_receipt(small, capsys):
     ],
 )
 def test_the_bench_checks_races_and_records(small, kind, name, module, home):
-    main(["--root", str(small.root), "new", kind, name])
+    {"chapter": new_chapter, "notebook": new_notebook}[kind](small.repository, name)
     environment = {**os.environ, "PYTHONPATH": str(HOME), "REBUILT_RECEIPTS": str(small.root / "here")}
     bench = [sys.executable, "-m", module, "--rounds", "2", "--points", "2000", "--threads", "1"]
     folder = small.root / "notebooks" / home
@@ -136,14 +154,14 @@ def test_an_empty_part_stands_after_the_last_part_of_notebooks_and_takes_a_chapt
     new_part(small.repository, "speech_and_sound")
     captions = [part["caption"] for part in small.repository.toc["parts"]]
     assert captions == ["Signals", "Speech and sound", "Ledger"]
-    assert list(links(small.repository)) == []
+    assert list(links(small.repository)) == [] and main(["--root", str(small.root), "check", "card", "links"]) == 0
+    new_part(small.repository, "speech")
+    assert [part["caption"] for part in small.repository.toc["parts"]][2] == "Speech"
     new_chapter(small.repository, "speech_and_sound/loud_words")
     part = small.repository.toc["parts"][1]
-    landing, chapter = (entry["file"] for entry in part["chapters"])
-    assert chapter == "notebooks/speech_and_sound/loud_words/loud_words"
-    page = (small.root / f"{landing}.md").read_text()
-    assert landing == "book/part_speech_and_sound" and "<!-- press:gallery-speech_and_sound -->" in page
-    assert not (small.root / "notebooks/speech_and_sound/.gitkeep").exists()
+    page, chapter = (entry["file"] for entry in part["chapters"])
+    assert chapter == "notebooks/speech_and_sound/loud_words/loud_words" and page == landing("speech_and_sound")
+    assert "<!-- press:gallery-speech_and_sound -->" in (small.root / f"{page}.md").read_text()
 
 
 @pytest.mark.parametrize("name", ["Speech", "a-b", "a b", "../x", "", "1a", "a__b", "a/b"])
@@ -157,7 +175,7 @@ def test_a_name_that_is_none_is_refused(small, name):
     [
         ("signals", "is no chapter; PART/NAME"),
         ("signals/Loud", "is no name for a chapter"),
-        ("speech/loud", "there is no part speech; `new part speech` makes it"),
+        ("speech/loud", "_toc.yml has no part speech; `make new PART=speech` makes it"),
         ("signals/moving_mean", "the chapter signals/moving_mean is there already"),
         ("signals/statistics", "hides the standard library's module statistics"),
         ("signals/nbformat", "hides the installed package nbformat"),
@@ -188,19 +206,22 @@ def test_a_part_that_is_there_is_refused(small):
 
 def test_contents_without_a_place_are_not_guessed(small):
     (small.root / "notebooks/speech").mkdir()
-    with pytest.raises(PressError, match="_toc.yml has no part for speech"):
+    with pytest.raises(PressError, match="_toc.yml has no part speech"):
         new_chapter(Repository(small.root), "speech/loud_words")
     assert not (small.root / "notebooks/speech/loud_words").exists()
+    small.write("_toc.yml", "format: jb-book\nroot: book/welcome\n")
+    with pytest.raises(PressError, match="add the part by hand"):
+        new_part(small.repository, "speech")
 
 
-def test_a_notebook_s_card_names_the_data_that_its_slice_fetches(small):
+def test_a_notebook_s_card_names_the_data_that_its_chapter_fetches(small):
     small.write("notebooks/signals/moving_mean/loading.py", 'from helpers import data\n\ndata.fetch("beats")\n')
     new_notebook(small.repository, "signals/moving_mean/loud_words")
     assert small.repository.select(["loud_words"])[0].card["data"] == ["beats"]
     assert list(gates.load()["data"].problems(small.repository)) == []
 
 
-def test_a_notebook_stands_after_those_of_its_slice_in_contents_and_map(small):
+def test_a_notebook_stands_after_those_of_its_chapter_in_contents_and_map(small):
     new_chapter(small.repository, "signals/loud_words")
     before = (small.root / "notebooks/signals/moving_mean/README.md").read_text()
     new_notebook(small.repository, "signals/moving_mean/moving_mean_two")
@@ -214,8 +235,8 @@ def test_a_notebook_stands_after_those_of_its_slice_in_contents_and_map(small):
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("signals/moving_mean", "is no notebook; PART/SLICE/NAME"),
-        ("signals/nothing/loud", "there is no slice signals/nothing"),
+        ("signals/moving_mean", "is no notebook; PART/CHAPTER/NAME"),
+        ("signals/nothing/loud", "there is no chapter signals/nothing; `make new CHAPTER=signals/nothing`"),
         ("signals/moving_mean/moving_mean", "has the name of notebooks/signals/moving_mean/moving_mean.ipynb"),
         ("signals/moving_mean/json", "hides the standard library's module json"),
         ("signals/moving_mean/Loud", "is no name for a notebook"),

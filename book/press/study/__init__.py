@@ -1,5 +1,5 @@
-"""Studies: `running` runs what a slice declares and records it, `worker` is its process, `recording` what surrounds it,
-`command` what is typed.
+"""Studies: `running` runs what a slice declares and records it, `worker` is its process, `recording` what surrounds
+it.
 
 The declaration is `helpers.study`. A slice's test takes `hold` from here, and nothing else of the press.
 """

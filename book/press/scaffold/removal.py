@@ -1,0 +1,105 @@
+"""`press remove`: a chapter, or one notebook of it, with what the book keeps of it; what still speaks of it is told."""
+
+import importlib.metadata
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..errors import PressError
+from ..files import remove, write_text
+from ..predict.counting import path_of, source_of
+from ..repository import REQUIREMENT, Chapter, Repository, plain_name, read_notebook
+from ..reuse.packages import imported
+from .new import landing
+
+CODE = ("book", "helpers", "notebooks", "rehearsal")
+WIDTH = 150  # of a line that is shown
+
+
+def remove_chapter(repository: Repository, name: str, force: bool = False) -> Iterator[str]:
+    """What is removed for PART/CHAPTER or PART/CHAPTER/NOTEBOOK, then what remains and speaks of it, a line each.
+
+    PressError for a name that is none, and, without `force`, where git lacks something of what would go.
+    """
+    gone = [one for one in repository.chapters if name in (one.name, f"{one.part}/{one.folder}")]
+    left = [one for one in repository.chapters if one not in gone]
+    if not gone:
+        known = ", ".join(one.name for one in left)
+        raise PressError(f"{name!r} is no chapter and no notebook of one; there are: {known}")
+    whole = gone[0].home not in {one.home for one in left}
+    paths = [gone[0].home] if whole else [gone[0].notebook, gone[0].card_path, source_of(gone[0])]
+    paths += [path for one in gone for path in (repository.root / "data" / "receipts" / one.stem, path_of(one))]
+    paths = [path for path in paths if path and path.exists()]
+    if not force:
+        _check_committed(repository, paths)
+    data = {one for chapter in gone for one in chapter.card.get("data") or []}
+    data -= {one for chapter in left for one in chapter.card.get("data") or []}
+    words, alone = _words(gone, data, whole), _alone(repository, paths)
+    for path in paths:
+        remove(path)
+        yield f"removed {repository.relative(path)}"
+    for one in gone:
+        yield from _cut(repository, "_toc.yml", rf"[ \t]*- file: {one.document}(\.ipynb)?[ \t]*\n")
+        yield from _cut(repository, "data/receipts/stale.yml", rf"{one.stem}/.+:\n(?:[ \t].*\n)*")
+    for one in sorted(data):
+        yield from _cut(repository, "data/registry.tsv", rf"{one}\t.*\n")
+    for number, row in enumerate(repository.text("requirements.txt").splitlines(), start=1):
+        match = REQUIREMENT.match(row.strip())
+        if match and plain_name(match.group(1)) in alone:
+            yield f"remains requirements.txt:{number}: {match.group()}, which nothing else imports"
+    if gone[0].part not in {one.part for one in left}:
+        yield f"remains {landing(gone[0].part)}.md, and its entry in _toc.yml: a part without a chapter"
+    yield from _mentions(repository, words)
+
+
+def _check_committed(repository: Repository, paths: list[Path]) -> None:
+    names = [repository.relative(path) for path in paths]
+    done = _git(repository, "status", "--porcelain", "--", *names)
+    if done.returncode or done.stdout:
+        what = done.stdout.rstrip() or done.stderr.strip()
+        raise PressError(
+            f"not all of it is committed, and it would be lost; `--force` removes it all the same:\n{what}"
+        )
+
+
+def _alone(repository: Repository, paths: list[Path]) -> set[str]:
+    """The packages that code at these paths imports and no other code of the repository."""
+    here, elsewhere = set(), set()
+    for path in sorted(path for folder in CODE for path in (repository.root / folder).rglob("*.*")):
+        names = here if any(path.is_relative_to(one) for one in paths) else elsewhere
+        if path.suffix == ".py":
+            names |= imported(path.read_text(encoding="utf-8"))
+        elif path.suffix == ".ipynb":
+            cells = [cell.source for cell in read_notebook(path).cells if cell.cell_type == "code"]
+            names |= {name for source in cells for name in imported(source)}
+    tops = {name.partition(".")[0] for name in here} - {name.partition(".")[0] for name in elsewhere}
+    known = importlib.metadata.packages_distributions()
+    return {plain_name(package) for top in tops for package in known.get(top, [top])}
+
+
+def _words(gone: list[Chapter], data: set[str], whole: bool) -> str:
+    """The expression of git that finds what speaks of these notebooks, their article and their data."""
+    found = [f"{one.part}/{one.folder}{'' if whole else f'/{one.stem}'}([^a-z0-9_]|$)" for one in gone]
+    found += [f"[\"'`/=]{one.stem}([\"'`/. ]|$)" for one in gone]
+    keys = {str((one.card.get("article") or {}).get("key", one.stem)) for one in gone}
+    found += [f"(^|[^A-Za-z0-9_]){key}([^A-Za-z0-9_]|$)" for key in sorted(keys)]
+    return "|".join([*dict.fromkeys(found), *(f"^#+ (.*[^a-z0-9_-])?{name}([^a-z0-9_-]|$)" for name in sorted(data))])
+
+
+def _cut(repository: Repository, name: str, pattern: str) -> Iterator[str]:
+    """What was cut from a file, if anything: the lines that the pattern finds."""
+    text, many = re.subn(rf"^{pattern}", "", repository.text(name), flags=re.MULTILINE)
+    if many:
+        write_text(repository.root / name, text)
+        yield f"removed {many} entr{'y' if many == 1 else 'ies'} of {name}"
+
+
+def _mentions(repository: Repository, words: str) -> Iterator[str]:
+    found = _git(repository, "grep", "--no-index", "--exclude-standard", "-nIE", words, "--", ".")
+    for line in found.stdout.splitlines():
+        yield f"remains {line[:WIDTH]}"
+
+
+def _git(repository: Repository, *command: str) -> subprocess.CompletedProcess:
+    return subprocess.run(["git", *command], cwd=repository.root, capture_output=True, text=True)
