@@ -1,6 +1,5 @@
-"""Pieces of the pages that the machine writes: links, verdicts, and the facts of a run, as cells of `html_table`."""
+"""Pieces of the pages that the machine writes: links, verdicts, and the facts of a run, and the templates that hold them."""
 
-import html
 import re
 from functools import cache
 from pathlib import Path
@@ -11,20 +10,10 @@ from markupsafe import Markup as Safe
 from helpers.receipts import text as measured
 from helpers.show import Markup, number, tag
 
-from ..markup import html_table, row
 from ..repository import Chapter, Repository
 from .ledger import BUSY_CORES, Run
 
-__all__ = ["Markup", "html_table", "measured", "row", "tag"]
 UP = "../"  # the pages with markers lie in book/
-
-
-def joined(*parts: object, between: str = "") -> Markup:
-    """Texts and markup in one piece, the texts escaped; a line break would end the block of HTML."""
-    escaped = (
-        part if isinstance(part, Markup) else html.escape(re.sub(r"[ \t\n\r]+", " ", str(part))) for part in parts
-    )
-    return Markup(between.join(escaped))
 
 
 def block(template: str, name: str, *values: object, **names: object) -> Markup:
@@ -48,6 +37,11 @@ def _templates() -> Environment:
 
 def _safe(value: object) -> object:
     return Safe(value) if isinstance(value, Markup) else value
+
+
+def html_table(caption: str, head: list, rows: list) -> Markup:
+    """A table of rows of cells, the first of each its header."""
+    return block("ledger/table.html", "rows", caption, head, rows)
 
 
 def told(totals: dict[str, int]) -> str:

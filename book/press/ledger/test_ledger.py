@@ -28,7 +28,8 @@ def test_the_ledger_gives_every_verdict(small, value, tier, verdict):
     repository = executed(small, value=value, tier=tier)
     ledger = gather(repository)
     assert [finding.verdict for finding in ledger.findings] == [verdict]
-    assert ledger.totals()[verdict] == 1 and sum(ledger.totals().values()) == 1
+    (entry,) = ledger.entries
+    assert entry.totals[verdict] == 1 and sum(entry.totals.values()) == 1
     page = claims(ledger.entries)
     assert page.count("verdict not-measured") == 1, "every verdict has its row in the totals, also at zero"
     assert "points/s" in page and "one abacus" in page and "more than 2 thousand points per second" in page
