@@ -33,7 +33,7 @@ def markers(repository: Repository, ledger: Ledger, live: dict | None = None) ->
     `live`: the elements of the chapters' live models, by the chapters' names.
     """
     entries, chapters = ledger.entries, [entry.chapter for entry in ledger.entries]
-    parts = [page.stem.removeprefix("part_") for page in repository.pages]  # those without a chapter, too
+    parts = [page.stem[5:] for page in repository.pages if page.stem.startswith("part_")]
     interests = {}
     for chapter in chapters:
         for name in chapter.card.get("interests") or []:
