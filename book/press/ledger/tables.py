@@ -1,4 +1,4 @@
-"""Pieces of the pages that the machine writes: links, verdicts, the facts of a run, and the templates that hold them."""
+"""Pieces of the pages that the machine writes: links, verdicts, the facts of a run; and the templates they stand in."""
 
 import re
 from functools import cache
