@@ -1,5 +1,6 @@
 """Start of `python book/press`: put `book/` and the root on the path instead of this folder, then run the command."""
 
+import signal
 import sys
 from pathlib import Path
 
@@ -11,4 +12,5 @@ sys.path[:] = [str(HERE.parent), str(HERE.parents[1])] + [
 from press.cli import main  # noqa: E402  the path has to be right first
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # whatever it started is ended, as after Ctrl-C
     sys.exit(main())

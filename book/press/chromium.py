@@ -4,11 +4,11 @@ import contextlib
 import os
 import shutil
 from collections.abc import Iterator
+from importlib.util import find_spec
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 WANTED = "no Chromium was found (on Debian and Ubuntu: apt-get install chromium)"
 OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-dev-shm-usage"]
-
 OPEN: list[object] = []  # the browser of this process; a start takes a second
 
 
@@ -17,13 +17,9 @@ def find() -> str | None:
 
     `REBUILT_CHROMIUM` names another one, or none at all when it is empty.
     """
-    try:
-        import playwright  # noqa: F401  only asked whether it is there
-    except ImportError:
-        return None
-    if "REBUILT_CHROMIUM" in os.environ:
-        return shutil.which(os.environ["REBUILT_CHROMIUM"])
-    return next(filter(None, map(shutil.which, NAMES)), None)
+    named = os.environ.get("REBUILT_CHROMIUM")
+    names = NAMES if named is None else (named,)
+    return next(filter(None, map(shutil.which, names)), None) if find_spec("playwright") else None
 
 
 @contextlib.contextmanager
@@ -35,13 +31,11 @@ def browser() -> Iterator[object]:
         yield OPEN[-1]
         return
     with sync_playwright() as playwright:
-        made = playwright.chromium.launch(executable_path=find(), args=OPTIONS)
-        OPEN.append(made)
+        OPEN.append(playwright.chromium.launch(executable_path=find(), args=OPTIONS))
         try:
-            yield made
+            yield OPEN[-1]
         finally:
-            OPEN.remove(made)
-            made.close()
+            OPEN.pop().close()
 
 
 def page(window: object, address: str) -> object:

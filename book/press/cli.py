@@ -79,15 +79,18 @@ def _rehearse(book: Repository, given: argparse.Namespace) -> int:
 def _check(book: Repository, given: argparse.Namespace) -> int:
     for path in part("gates.chapters.notebooks").fix(book) if given.fix else ():
         print(f"mended {path}")
-    return part("gates").check(Repository(given.root), given.gates)
+    return part("gates").check(Repository(given.root), given.gates, given.chapters)
 
 
 def _build(book: Repository, given: argparse.Namespace) -> int:
-    given.chapters = []
     if not given.no_run and _run(book, given):
         print("press: the book was not built; a book holds only notebooks that ran to the end", file=sys.stderr)
         return 1
-    part("print.build").build(Repository(given.root))
+    printed, book = part("print.build"), Repository(given.root)  # read anew: it has run
+    if given.chapters:
+        printed.book_of(book, book.select(given.chapters))
+    else:
+        printed.build(book)
     return 0
 
 
@@ -153,6 +156,7 @@ OPTIONS = {  # what commands take, by its name; a sign behind the name of an arg
     "gates": {"nargs": "*", "metavar": "GATE", "help": "only these (default: all)"},
     "kind": {"choices": ["part", "chapter", "notebook"]},
     "name": {"help": "NAME of a part, PART/NAME of a chapter, PART/CHAPTER/NAME of a notebook"},
+    "--chapters": {"type": str.split, "metavar": '"CHAPTER …"', "help": "only what lies in these (default: all)"},
     "--as-is": flag("with the environment that runs the press"),
     "--bench": {"metavar": "NAME", "help": "only this one, such as ctc for ctc/bench_ctc.py (default: all)"},
     "--cache": flag("also empty the cache that all clones share"),
@@ -203,12 +207,14 @@ COMMANDS = {  # by name: words (the press's own have none, and no help shows the
     "receipt": (
         "measure on this machine's GPU, check the receipts, and say where to send them",
         "chapters --page --rounds --threads --bench --loaded",
-        recorded("incoming.collect", "receipt"),
+        lambda book, given: part("incoming").receipt(
+            book, given.chapters, None if given.page else own(part("race").Options, given)
+        ),
     ),
-    "check": ("the gates: what must hold before anything is published", "gates --fix", _check),
+    "check": ("the gates: what must hold before anything is published", "gates --chapters --fix", _check),
     "build": (
         "run what changed, then print the book into _build/html",
-        "--no-run --tier --jobs --timeout --force",
+        "chapters --no-run --tier --jobs --timeout --force",
         _build,
     ),
     "serve": ("show the built book on this machine", "--port", handed("server", "serve", "port")),

@@ -316,7 +316,7 @@ def make(root: Path) -> Small:
     columns = "dataset\tfile\turl\tsha256\tbytes\tlicence\tcitation\tused_for\n"
     row = "\t".join(["beats", "a/b.bin", "https://example.org/b.bin", "a" * 64, "12", "CC0", "Someone 2020", "beats"])
     made.write("data/registry.tsv", columns + row + "\n")
-    made.write("data/README.md", "# Data\n\n## `beats`\n\nBeats of a heart.\n")
+    made.write("data/README.md", "# Data\n\n## `beats`\n\nBeats of a heart.\n\n| Licence | CC0. |\n")
     made.write("notebooks/signals/moving_mean/moving_mean.py", SLICE)
     made.write("notebooks/signals/moving_mean/README.md", "# A moving mean\n\n`moving_mean.py` has it all.\n")
     made.write_card()

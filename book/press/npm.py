@@ -5,7 +5,6 @@ A package comes from where it already lies, from the mirror, or through npm, whi
 
 import csv
 import http.client
-import io
 import os
 import shutil
 import subprocess
@@ -21,7 +20,6 @@ from .repository import Repository
 RUNTIMES = Path(__file__).with_name("print") / "runtimes.tsv"
 COLUMNS = ("package", "version", "sha256", "licence", "citation", "used_for")
 SECONDS = 600  # for a package, at most
-PACK = "npm pack "
 
 
 def pinned() -> dict[str, dict[str, str]]:
@@ -33,12 +31,11 @@ def pinned() -> dict[str, dict[str, str]]:
 def taken(repository: Repository, name: str, wanted: tuple[str, ...]) -> dict[str, bytes]:
     """The files `wanted` of a pinned package, by their last names; raises PressError when it cannot be had."""
     archive = package(repository, name)
-    with tarfile.open(fileobj=io.BytesIO(archive.read_bytes()), mode="r:gz") as packed:
-        found = {entry.name.removeprefix("package/"): entry for entry in packed if entry.isreg()}
-        missing = [file for file in wanted if file not in found]
+    with tarfile.open(archive) as packed:
+        missing = {f"package/{file}" for file in wanted} - set(packed.getnames())
         if missing:
-            raise PressError(f"{archive.name} has no {', '.join(missing)}")
-        return {file.rpartition("/")[2]: packed.extractfile(found[file]).read() for file in wanted}
+            raise PressError(f"{archive.name} has no {', '.join(one.removeprefix('package/') for one in missing)}")
+        return {Path(file).name: packed.extractfile(f"package/{file}").read() for file in wanted}
 
 
 def package(repository: Repository, name: str) -> Path:
@@ -46,8 +43,8 @@ def package(repository: Repository, name: str) -> Path:
     row, mirror = pinned()[name], os.environ.get("REBUILT_DATA_MIRROR", "").rstrip("/")
     file = f"{name}-{row['version']}.tgz"
     target = repository.root / "_build" / "data" / name / file
-    places = [str(target), *[f"{mirror}/{name}/{file}"] * bool(mirror), f"{PACK}{name}@{row['version']}"]
-    said = []
+    places, said = [str(target), f"npm pack {name}@{row['version']}"], []
+    places[1:1] = [f"{mirror}/{name}/{file}"] if mirror else []
     for place in places:
         try:
             content = _read(place, file)
@@ -62,7 +59,7 @@ def package(repository: Repository, name: str) -> Path:
 
 def _read(place: str, file: str) -> bytes:
     """What lies at a path or an address, or what `npm pack …` brings, unchanged."""
-    if not place.startswith(PACK) and "://" not in place:
+    if not place.startswith("npm ") and "://" not in place:
         return Path(place).expanduser().read_bytes()
     if os.environ.get("REBUILT_OFFLINE", "0") not in ("", "0"):
         raise OSError("not asked, because REBUILT_OFFLINE is set")
@@ -73,10 +70,9 @@ def _read(place: str, file: str) -> bytes:
     if not client:
         raise OSError("npm is not installed")
     command = [client, *place.split()[1:], "--ignore-scripts"]
+    how = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "timeout": SECONDS}
     with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run(
-            command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SECONDS
-        )
+        done = subprocess.run(command, cwd=folder, **how)
         if done.returncode:
             raise OSError(done.stderr.strip()[-300:] or f"npm ended with status {done.returncode}")
         return Path(folder, file).read_bytes()

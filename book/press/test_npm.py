@@ -9,7 +9,7 @@ import tarfile
 import pytest
 
 from press import PressError, npm
-from press.teach.workshop.slides import REVEAL, put_reveal
+from press.teach.workshop.paper import REVEAL, put_reveal
 
 CLIENT = """#!/bin/sh
 test "$1 $2 $3" = "pack reveal.js@9.9.9 --ignore-scripts" && cp "{package}" reveal.js-9.9.9.tgz

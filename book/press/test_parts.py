@@ -121,7 +121,7 @@ def test_available_memory_is_some():
     assert 0 < processes.available_bytes() < 2**50
 
 
-def test_tidy_joins_streams_and_drops_widgets():
+def test_tidy_joins_streams_and_drops_widgets_and_bars():
     output = nbformat.v4.new_output
     widget = {"application/vnd.jupyter.widget-view+json": {}, "text/plain": "HBox"}
     cell = nbformat.v4.new_code_cell("x", outputs=[output("stream", text="a\n"), output("stream", text="b\n")])

@@ -75,7 +75,14 @@ def test_the_gates_come_after_the_runs_whose_seconds_they_hold():
 def test_the_programs_are_installed_by_the_one_script():
     run = (HOME / ".ci/run").read_text()
     assert "\n.ci/programs\n" in run and "apt-get" not in run + "".join(path.read_text() for path in FILES)
-    assert os.access(HOME / ".ci/programs", os.X_OK)
+    assert os.access(HOME / ".ci/programs", os.X_OK) and os.access(HOME / ".ci/weekly", os.X_OK)
+
+
+def test_peers_and_gates_come_after_the_tests_here_as_in_the_workflow():
+    (lines,) = [commands(job) for path, name, job in JOBS if (path.name, name) == ("book.yml", "book")]
+    for text in (" ".join(lines), (HOME / ".ci/run").read_text()):
+        assert 0 < text.index("make test") < text.index(".ci/peers --few") < text.index("make check")
+    assert "REBUILT_CALIBRATED=1 make check" in (HOME / ".ci/run").read_text()
 
 
 @each_job

@@ -48,28 +48,6 @@ def install(packages: list[str], pins: Path) -> None:
     importlib.invalidate_caches()  # so that this process sees them without a restart
 
 
-def forget(home: Path) -> list[str]:
-    """The names of modules that this process imported from another copy of the book, now forgotten.
-
-    A runtime that is still warm from another release would go on with its `helpers` otherwise.
-    """
-    helpers = sys.modules.get("helpers")
-    other = Path(helpers.__file__).resolve().parents[1] if getattr(helpers, "__file__", None) else home
-    if other == home.resolve():
-        return []
-
-    def below(path: str) -> bool:
-        where = Path(path).resolve()
-        return other in (where, *where.parents) and "site-packages" not in where.parts
-
-    files = {name: getattr(module, "__file__", None) for name, module in list(sys.modules.items())}
-    stale = [name for name, file in files.items() if file and below(file)]
-    for name in stale:
-        del sys.modules[name]
-    sys.path[:] = [path for path in sys.path if not path or not below(path)]
-    return stale
-
-
 def prepare(home: Path, chapter: str) -> None:
     """Make `helpers` importable here and in worker processes, add missing packages, enter the chapter's folder."""
     import yaml
@@ -77,7 +55,6 @@ def prepare(home: Path, chapter: str) -> None:
     home = Path(home).resolve()
     card_path = home / "notebooks" / f"{chapter}.yml"
     card = yaml.safe_load(card_path.read_text(encoding="utf-8"))
-    forget(home)
     for path in (str(card_path.parent), str(home)):
         if path not in sys.path:
             sys.path.insert(0, path)

@@ -1,9 +1,8 @@
 """The setup cell: one text for every notebook, written by the press.
 
-Only its first line differs between notebooks: it names the chapter, because in Colab a notebook knows
-neither its file name nor its folder. The repository's address comes from `_config.yml`, the release tag from
-`helpers/__init__.py`. The folder carries the release's name, so that a runtime which held another one gets its own
-copy; REBUILT_HOME moves it. What happens after the clone is in `prepare.py`, so that it is tested like other code.
+Only its first line differs: it names the chapter, because in Colab a notebook knows neither its file nor its folder.
+The clone's folder carries the release's name, so that a runtime which held another one gets its own copy; REBUILT_HOME
+moves it. What happens after the clone is in `prepare.py`, so that it is tested like other code.
 """
 
 from ..repository import Chapter, Repository
@@ -29,10 +28,5 @@ if {{"COLAB_RELEASE_TAG", "KAGGLE_KERNEL_RUN_TYPE"}} & set(os.environ):  # fetch
 
 def text(repository: Repository, chapter: Chapter) -> str:
     """The setup cell of the chapter, with no line break at its end."""
-    filled = TEMPLATE.format(
-        chapter=chapter.name,
-        name=repository.url.rsplit("/", 1)[-1],
-        release=repository.release,
-        url=repository.url,
-    )
-    return filled.rstrip("\n")
+    name, place = repository.url.rsplit("/", 1)[-1], {"release": repository.release, "url": repository.url}
+    return TEMPLATE.format(chapter=chapter.name, name=name, **place).rstrip("\n")

@@ -9,7 +9,6 @@ from pathlib import Path
 import nbformat
 import pytest
 
-import helpers  # noqa: F401  what may be forgotten
 from press import PressError, Repository
 from press.cli import main
 from press.colab import prepare as colab
@@ -188,28 +187,6 @@ def test_torch_is_the_pinned_one_unless_another_is_held(small):
     small.write("requirements.txt", "numpy==1\ntorch==2.13.0\n")
     assert colab_trial._torch(small.repository, ["numpy==1.26.4"]) == ["torch==2.13.0", "numpy==1.26.4"]
     assert colab_trial._torch(small.repository, ["torch==2.6.0"]) == ["torch==2.6.0"]
-
-
-# A runtime that is still warm from another release
-
-
-def test_modules_of_another_copy_of_the_book_are_forgotten(published):
-    small, content = published
-    old = content / "old"
-    for name, text in (("helpers/__init__.py", ""), ("helpers/data.py", "old = 1\n"), ("slice/moving_mean.py", "")):
-        (old / name).parent.mkdir(parents=True, exist_ok=True)
-        (old / name).write_text(text)
-    warm = f"import sys; sys.path[:0] = [{str(old)!r}, {str(old / 'slice')!r}]\nimport moving_mean\n"
-    warm += "from helpers import data\nassert data.old\n"
-    done = run_cell(
-        warm + cell(small, content) + CHECK + f"\nassert not [p for p in sys.path if {str(old)!r} in p]", content
-    )
-    assert done.returncode == 0, done.stderr
-
-
-def test_where_nothing_is_stale_nothing_is_forgotten(tmp_path, monkeypatch):
-    home = Path(sys.modules["helpers"].__file__).resolve().parents[1]
-    assert colab.forget(home) == [] and "helpers" in sys.modules
 
 
 def test_in_kaggle_too(published, monkeypatch):

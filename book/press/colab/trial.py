@@ -6,13 +6,11 @@ and after it stands the list of installed packages: none of them may change.
 """
 
 import os
-import shutil
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 
 import nbclient
 import nbformat
@@ -26,11 +24,11 @@ from ..repository import Chapter, Repository, read_notebook
 # what Colab has, as far as a chapter may count on it
 PREINSTALLED = ["torch", "numpy", "scipy", "matplotlib", "pandas", "tqdm", "PyYAML", "ipykernel", "ipython", "requests"]
 LISTED = "import importlib.metadata as m; print(*(f'{d.name}=={d.version}' for d in m.distributions()), sep='\\n')"
+MIRROR = "REBUILT_DATA_MIRROR"
 KERNEL = '{{"argv": ["{python}", "-m", "ipykernel_launcher", "-f", "{{connection_file}}"], "display_name": "bare"}}'
 
 
-@dataclass(frozen=True)
-class Trial:
+class Trial(NamedTuple):
     """What came of one run: its seconds, the packages before it, those added and those changed by it."""
 
     seconds: float
@@ -40,47 +38,52 @@ class Trial:
     notebook: nbformat.NotebookNode
 
 
-def bare(folder: Path, held: list[str], python: str = sys.executable) -> Path:
+def finished(problem: str, *command: object, **options: object) -> str:
+    """What a command printed; PressError with the problem and its last words unless it ended well, and in time."""
+    try:
+        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, **options)
+    except subprocess.TimeoutExpired as error:
+        raise PressError(f"{problem}: not done after {error.timeout:.0f} s") from None
+    if done.returncode:
+        raise PressError(f"{problem}:\n{(done.stderr or done.stdout).strip()[-3000:]}")
+    return done.stdout
+
+
+def bare(folder: Path, held: list[str]) -> Path:
     """The Python of a new environment in `folder` with what Colab preinstalls, `held` at its versions."""
     remove(folder)
-    subprocess.run([python, "-m", "venv", str(folder)], check=True)
+    problem, own = f"no environment of {', '.join(held)} and the rest", folder / "bin" / "python"
+    finished(problem, sys.executable, "-m", "venv", folder)
     names = [requirement.partition("==")[0].lower() for requirement in held]
-    wanted = [name for name in PREINSTALLED if name.lower() not in names]
-    own = folder / "bin" / "python"
-    pip = [str(own), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *held, *wanted]
-    done = subprocess.run(pip, capture_output=True, text=True)
-    if done.returncode:
-        raise PressError(f"no environment of {', '.join(held)} and the rest:\n{done.stderr.strip()[-2000:]}")
+    wanted = [*held, *(name for name in PREINSTALLED if name.lower() not in names)]
+    finished(problem, own, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *wanted)
     return own
 
 
 def trial(repository: Repository, chapter: Chapter, folder: Path, python: Path, timeout: float = 900) -> Trial:
     """The Trial of one chapter in `folder`, which is made anew; PressError with the cell that stopped."""
     remove(folder)
-    alone = folder / "alone"
-    alone.mkdir(parents=True)
-    shutil.copyfile(chapter.notebook, alone / chapter.notebook.name)
+    alone = folder / "alone" / chapter.notebook.name
+    write_text(alone, chapter.notebook.read_text(encoding="utf-8"))
     write_text(folder / "kernels" / "bare" / "kernel.json", KERNEL.format(python=python))
-    environment = _colab(repository, _published(repository, folder / "published.git"), folder / "content" / "book")
-    notebook = read_notebook(alone / chapter.notebook.name)
     specs = KernelSpecManager(kernel_dirs=[str(folder / "kernels")], ensure_native_kernel=False)
     manager = AsyncKernelManager(kernel_name="bare", kernel_spec_manager=specs)
+    client = nbclient.NotebookClient(read_notebook(alone), km=manager, timeout=timeout)
+    environment = _colab(repository, _published(repository, folder / "published.git"), folder / "content" / "book")
     before, began = freeze(python), time.perf_counter()
-    client = nbclient.NotebookClient(notebook, km=manager, timeout=timeout)
     try:
-        client.execute(env=environment, cwd=str(alone))
+        client.execute(env=environment, cwd=str(alone.parent))
     except (nbclient.exceptions.CellExecutionError, nbclient.exceptions.CellTimeoutError) as error:
         raise PressError(f"{chapter} does not run alone: {error}") from None
     seconds, after = time.perf_counter() - began, freeze(python)
     added = {name: version for name, version in after.items() if name not in before}
     changed = {name: f"{was} to {after.get(name)}" for name, was in before.items() if after.get(name) != was}
-    return Trial(seconds, before, added, changed, notebook)
+    return Trial(seconds, before, added, changed, client.nb)
 
 
 def freeze(python: Path) -> dict[str, str]:
     """The version of every package that the environment of this Python holds."""
-    asked = subprocess.run([str(python), "-c", LISTED], check=True, capture_output=True, text=True)
-    return dict(row.split("==", 1) for row in asked.stdout.split())
+    return dict(row.split("==", 1) for row in finished("no list of packages", python, "-c", LISTED).split())
 
 
 def colab(repository: Repository, names: list[str] | None, held: list[str], as_is: bool = False) -> int:
@@ -98,52 +101,35 @@ def colab(repository: Repository, names: list[str] | None, held: list[str], as_i
             bad, told = bad + 1, str(error)
         else:
             bad += bool(found.changed)
-            had = ", ".join(f"{name} {found.before.get(name, 'absent')}" for name in ("torch", "numpy"))
-            told = f"{chapter} ran in {found.seconds:.0f} s beside {had}; added: {_list(found.added)}"
-            told += f"; slowest cells: {_slowest(found.notebook)}"
-            told += f"; CHANGED: {_list(found.changed)}" if found.changed else "; nothing preinstalled changed"
+            had = _list({name: found.before.get(name, "absent") for name in ("torch", "numpy")})
+            told = f"{chapter} ran in {found.seconds:.0f} s beside {had}; added: {_list(found.added)}; "
+            told += f"CHANGED: {_list(found.changed)}" if found.changed else "nothing preinstalled changed"
         print(told, flush=True)
-    return 1 if bad else 0
+    return int(bad > 0)
 
 
 def _torch(repository: Repository, held: list[str]) -> list[str]:
     """The packages to hold, and torch as in `requirements.txt` unless it is among them: the newest may be gigabytes."""
-    rows = (repository.root / "requirements.txt").read_text(encoding="utf-8").splitlines()
-    own = [row for row in rows if row.startswith("torch==")]
-    return held if any(name.startswith("torch==") for name in held) else [*own, *held]
+    given = any(name.startswith("torch==") for name in held)
+    return held if given else [f"torch=={repository.pins['torch']}", *held]
 
 
 def _list(packages: dict[str, str]) -> str:
     return ", ".join(f"{name} {version}" for name, version in packages.items()) or "nothing"
 
 
-def _slowest(notebook: nbformat.NotebookNode) -> str:
-    """The three cells that took longest, with their seconds."""
-    took = []
-    for index, cell in enumerate(notebook.cells):
-        stamps = cell.metadata.get("execution", {})
-        ends = [stamps.get(key) for key in ("iopub.execute_input", "shell.execute_reply")]
-        if all(ends):
-            began, ended = (datetime.fromisoformat(end.replace("Z", "+00:00")) for end in ends)
-            took.append(((ended - began).total_seconds(), index))
-    return ", ".join(f"{index} ({seconds:.0f} s)" for seconds, index in sorted(took, reverse=True)[:3]) or "unknown"
-
-
 def _published(repository: Repository, folder: Path) -> Path:
     """A bare copy of the repository whose release tag is the last commit."""
-    clone = ["git", "clone", "--quiet", "--bare", "--no-hardlinks", str(repository.root), str(folder)]
-    for command in (clone, ["git", "-C", str(folder), "tag", "--force", repository.release, "HEAD"]):
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode:
-            raise PressError(f"{' '.join(command[:3])} failed: {done.stderr.strip()}")
+    problem = "the repository cannot be copied"
+    finished(problem, "git", "clone", "--quiet", "--bare", "--no-hardlinks", repository.root, folder)
+    finished(problem, "git", "-C", folder, "tag", "--force", repository.release, "HEAD")
     return folder
 
 
 def _colab(repository: Repository, published: Path, home: Path) -> dict[str, str]:
     """The environment of a fresh Colab: its own variable, the address of the book, nothing of ours."""
     ours = ("PYTHON", "REBUILT_", "VIRTUAL_ENV", "GIT_")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
-    mirror = os.environ.get("REBUILT_DATA_MIRROR")
+    kept = {name: text for name, text in os.environ.items() if name == MIRROR or not name.startswith(ours)}
     rewrite = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": f"url.{published.as_uri()}.insteadOf"}
     rewrite |= {"GIT_CONFIG_VALUE_0": repository.url, "COLAB_RELEASE_TAG": "bare", "REBUILT_HOME": str(home)}
-    return kept | rewrite | ({"REBUILT_DATA_MIRROR": mirror} if mirror else {})
+    return kept | rewrite

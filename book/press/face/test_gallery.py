@@ -5,6 +5,7 @@ import io
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import nbformat
 import pytest
@@ -13,9 +14,8 @@ from helpers.show import Markup
 from press import PressError
 from press.conftest import code, comes
 from press.face import gallery
-from press.face.gallery import Tile, decided, in_order, numbers, three, tile
-from press.face.pictures import picture
-from press.ledger import VERDICTS, Ledger, gather
+from press.face.gallery import decided, numbers, picture, three, tile
+from press.ledger import VERDICTS, Finding, Ledger, gather
 from press.print import generated
 from press.print.conftest import executed, receipt
 from press.server import site
@@ -49,16 +49,16 @@ def with_figures(small):
 
 def test_the_picture_is_the_first_figure_of_the_section_that_the_card_names(small):
     repository = with_figures(small)
-    assert picture(repository.chapters[0]).alt == 'The first "mean"'
+    assert 'alt="The first &quot;mean&quot;"' in picture(repository.chapters[0], "card")
     small.write_card(picture="Exercises")
-    assert picture(small.repository.chapters[0]).alt == "The second"
+    assert 'alt="The second"' in picture(small.repository.chapters[0], "card")
     small.write_card(picture="Nowhere")
     with pytest.raises(PressError, match="'Nowhere', which the card names as `picture`, has drawn no figure"):
-        picture(small.repository.chapters[0])
+        picture(small.repository.chapters[0], "card")
 
 
 def test_a_card_s_picture_is_small_and_lies_in_the_page(small):
-    image = picture(with_figures(small).chapters[0]).image("card")
+    image = picture(with_figures(small).chapters[0], "card")
     assert 'src="data:image/webp;base64,' in image and 'width="480" height="240"' in image and len(image) < 20_000
     assert 'alt="The first &quot;mean&quot;"' in image
 
@@ -123,24 +123,31 @@ def test_of_one_verdict_each_chapter_is_shown_before_one_is_shown_twice(small):
     assert [one.claim["id"] for one in shown] == ["one", "three", "two"]
 
 
-def test_the_order_is_that_of_the_contents(small):
-    entries = gather(executed(small)).entries
-    assert in_order(small.repository, entries) == entries
-
-
 def made_up(count):
-    """Cards such as a book of that many chapters has: long words, all lengths, some live."""
-    image = '<img width="480" height="270" alt="A made-up picture" src="data:image/svg+xml,%3Csvg xmlns=%22http://www.w3.org/2000/svg%22/%3E">'
-    parts = ["Signals", "Speech", "Recommendation", "Vision", "Training", "Language", "Network"]
-    found = []
+    """Entries such as a book of that many chapters has: long words, all lengths, some live."""
+    found, claim = [], {"metric": "rate", "value": 10, "unit": "multiplications/s", "better": "higher"}
+    run = SimpleNamespace(content={"metrics": {"rate": {"value": 4.83e9, "unit": "multiplications/s"}}})
     for at in range(count):
         totals = {verdict: (at + number) % 4 for number, verdict in enumerate(VERDICTS)}
         title = "Replace an extraordinarily long-winded simulator with something" if at % 5 == 0 else "Find a heartbeat"
-        result = Markup("<strong>4.83 billion multiplications/s</strong> measured, 10 claimed")
-        hardware = ("no GPU", "GPU optional", "GPU required")[at % 3]
-        own = (parts[at % len(parts)], f"Chapter of number {at}", title, f"#{at}", 30 + 17 * (at % 7), hardware)
-        found.append(Tile(*own, at % 4 == 0, result, totals, Markup(image), "https://example.org"))
+        card = {"short": f"Chapter of number {at}", "title": title, "sections": [{"minutes": 30 + 17 * (at % 7)}]}
+        card |= {"needs": {"gpu": ("none", "optional", "required")[at % 3]}, "live": at % 4 == 0}
+        chapter = SimpleNamespace(card=card, document=f"#{at}")
+        finding = Finding(chapter, claim, "reproduced", run, [])
+        found.append(SimpleNamespace(chapter=chapter, findings=[finding], totals=totals))
     return found
+
+
+PARTS = ["Signals", "Speech", "Recommendation", "Vision", "Training", "Language", "Network"]
+IMAGE = '<img width="480" height="270" alt="A made-up picture" src="data:image/svg+xml,%3Csvg xmlns=%22http://www.w3.org/2000/svg%22/%3E">'
+
+
+def cards_of(count):
+    """The gallery of so many made-up chapters."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gallery, "picture", lambda *_: Markup(IMAGE))
+        found = enumerate(made_up(count))
+        return gallery.gallery([tile(entry, PARTS[at % len(PARTS)], "https://example.org") for at, entry in found])
 
 
 @pytest.fixture(scope="module", params=[6, 30])
@@ -150,7 +157,7 @@ def page_of(request, browser, tmp_path_factory):
     for name in ("custom.css", "face.css", "gallery.js"):
         (folder / name).write_text((STATIC / name).read_text())
     styles = "".join(f'<link rel="stylesheet" href="{name}">' for name in ("custom.css", "face.css"))
-    shown = f'<main class="bd-article"><h1>Book</h1>{gallery.gallery(made_up(request.param))}</main>'
+    shown = f'<main class="bd-article"><h1>Book</h1>{cards_of(request.param)}</main>'
     head = f'<!doctype html><html lang="en" data-theme="light"><head><title>Book</title>{styles}'
     head += '<script src="gallery.js"></script>'
     (folder / "index.html").write_text(f'{head}<meta name="viewport" content="width=device-width"></head><body>{shown}')
@@ -204,7 +211,8 @@ def test_chips_filter_and_the_address_keeps_them(page_of):
     assert comes(lambda: seen(page), count) == count and comes(lambda: "#" not in page.url)
     page.get_by_role("button", name="live model").click()
     page.get_by_role("button", name="GPU required").click()
-    live = [one for one in made_up(count) if one.live and one.hardware == "GPU required"]
+    cards = [one.chapter.card for one in made_up(count)]
+    live = [card for card in cards if card["live"] and card["needs"]["gpu"] == "required"]
     assert comes(lambda: seen(page), len(live)) == len(live)
 
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from press.conftest import code, markdown
-from press.face import contents, opening, search
+from press.face import opening, pages
 from press.ledger import gather
 from press.print.conftest import executed
 
@@ -14,7 +14,7 @@ CHAPTER = "notebooks/signals/moving_mean/moving_mean"
 
 
 def test_the_menu_folds_its_parts_and_opens_the_one_of_the_page(small):
-    written = contents.menu(small.repository)
+    written = pages.menu(small.repository)
     text = written(CHAPTER, THEME)
     assert "the theme's" not in text and text.endswith("</nav><p>after</p>")
     opened = re.findall(r'<details class="rebuilt-part"( open="")?><summary>(.*?)</summary>', text)
@@ -32,10 +32,10 @@ ENTRY = '<li class="toc-h2 nav-item"><a class="nav-link" href="#a">The idea</a><
 
 def test_a_chapter_s_contents_are_numbered_with_minutes(small):
     (chapter,) = small.repository.chapters
-    shown = contents.sections(chapter, ENTRY + ENTRY.replace("The idea", "Exercises"))
+    shown = pages.sections(chapter, ENTRY + ENTRY.replace("The idea", "Exercises"))
     plain = re.sub(r"<[^>]+>", "", shown)
     assert plain == "1 The idea 5 min2 Exercises 10 min"
-    assert contents.sections(chapter, ENTRY) == ENTRY, "a page with other sections stays as it is"
+    assert pages.sections(chapter, ENTRY) == ENTRY, "a page with other sections stays as it is"
 
 
 PAGE = (
@@ -48,8 +48,8 @@ def test_what_lies_beyond_the_core_path_is_marked_in_contents_headings_and_first
     sections = [{"title": "The idea", "minutes": 5, "further": True}, {"title": "Exercises", "minutes": 10}]
     small.write_card(sections=sections)
     (chapter,) = small.repository.chapters
-    shown = contents.sections(chapter, PAGE + ENTRY + ENTRY.replace("The idea", "Exercises"))
-    mark = contents.FURTHER
+    shown = pages.sections(chapter, PAGE + ENTRY + ENTRY.replace("The idea", "Exercises"))
+    mark = pages.FURTHER
     assert shown.count(mark) == 2 and f"The idea {mark}<a class" in shown
     assert f"5 min</span> {mark}" in shown and "core 0 of 15 min" in shown
     first = opening.first_screen(gather(executed(small)).entries[0])
@@ -57,14 +57,14 @@ def test_what_lies_beyond_the_core_path_is_marked_in_contents_headings_and_first
 
 
 def test_a_further_section_is_found_under_its_own_heading():
-    article = f'<h2>More {contents.FURTHER}<a class="headerlink" href="#m">#</a></h2>words'
-    assert search.sections(article) == [["m", "More", "words"]]
+    article = f'<h2>More {pages.FURTHER}<a class="headerlink" href="#m">#</a></h2>words'
+    assert pages.indexed(article) == [["m", "More", "words"]]
 
 
 def test_the_search_shows_prose_before_code():
     heading = '<h2>Idea<a class="headerlink" href="#i">#</a></h2>'
     article = f"{heading}<div><pre><span>beat</span> = <span>1</span></pre></div><p>A beat is found.</p>"
-    assert search.sections(article) == [["i", "Idea", "A beat is found. beat = 1"]]
+    assert pages.indexed(article) == [["i", "Idea", "A beat is found. beat = 1"]]
 
 
 @pytest.mark.parametrize(
@@ -114,4 +114,4 @@ ARTICLE = """<h1>Title<a class="headerlink" href="#title" title="Link">#</a></h1
 
 
 def test_the_index_holds_sections_without_what_is_folded():
-    assert search.sections(ARTICLE) == [["title", "Title", "A heartbeat."], ["more", "A wer & more", "one two"]]
+    assert pages.indexed(ARTICLE) == [["title", "Title", "A heartbeat."], ["more", "A wer & more", "one two"]]

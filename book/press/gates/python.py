@@ -6,6 +6,8 @@ import re
 from functools import lru_cache
 from pathlib import Path
 
+from ..repository import Chapter
+
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -27,66 +29,55 @@ def parse_file(path: Path) -> ast.Module:
     return parse(path.read_text(encoding="utf-8"))
 
 
+def trees(chapter: Chapter) -> list[ast.Module]:
+    """The trees of a chapter: its code cells, its slice's modules."""
+    found = [parse(cell.source) for cell in chapter.cells if cell.cell_type == "code"]
+    return found + [parse_file(path) for path in chapter.modules()]
+
+
 def imports(tree: ast.AST) -> list[tuple[int, str]]:
     """(line, top-level name) of every absolute import, wherever it stands."""
     found = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found += [(node.lineno, alias.name.split(".")[0]) for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+        elif isinstance(node, ast.ImportFrom) and not node.level:
             found.append((node.lineno, node.module.split(".")[0]))
     return found
 
 
-def definitions(tree: ast.Module) -> dict[str, int]:
-    """The names that the top level defines as functions or classes, with their lines."""
-    kinds = (*FUNCTIONS, ast.ClassDef)
-    return {node.name: node.lineno for node in tree.body if isinstance(node, kinds)}
+def definitions(tree: ast.Module) -> set[str]:
+    """The names that the top level defines as functions or classes."""
+    return {node.name for node in tree.body if isinstance(node, (*FUNCTIONS, ast.ClassDef))}
 
 
 def function_lengths(tree: ast.AST) -> list[tuple[str, int, int]]:
     """(name, line, lines) of every function, its docstring not counted."""
     found = []
-    for node in ast.walk(tree):
-        if isinstance(node, FUNCTIONS):
-            first = node.body[0]
-            told = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
-            told = told and isinstance(first.value.value, str)
-            docstring = first.end_lineno - first.lineno + 1 if told else 0
-            found.append((node.name, node.lineno, node.end_lineno - node.lineno + 1 - docstring))
+    for node in [node for node in ast.walk(tree) if isinstance(node, FUNCTIONS)]:
+        first = node.body[0]
+        docstring = first.end_lineno - first.lineno + 1 if ast.get_docstring(node) is not None else 0
+        found.append((node.name, node.lineno, node.end_lineno - node.lineno + 1 - docstring))
     return found
 
 
 def calls(tree: ast.AST, *names: str) -> list[tuple[str, ast.Call]]:
     """(dotted name, call) of every call whose dotted name, or its last part, is among `names`."""
-    found = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
-            dotted = dotted_name(node.func)
-            if dotted in names or dotted.rpartition(".")[2] in names:
-                found.append((dotted, node))
-    return found
-
-
-def dotted_name(node: ast.AST) -> str:
-    """`a.b.c` of a name or an attribute; "" of anything else but a method, whose object becomes `_`."""
-    if isinstance(node, ast.Attribute):
-        return f"{dotted_name(node.value) or '_'}.{node.attr}"
-    return node.id if isinstance(node, ast.Name) else ""
+    last = {name.rpartition(".")[2] for name in names}
+    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    own = [node for node in nodes if last & {getattr(node.func, "attr", ""), getattr(node.func, "id", "")}]
+    found = [(ast.unparse(node.func), node) for node in own]
+    return [(dotted, node) for dotted, node in found if {dotted, dotted.rpartition(".")[2]} & set(names)]
 
 
 def literal_text(node: ast.AST | None) -> str | None:
-    """The text of a string or an f-string, its values left out; None of anything else."""
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return node.value
+    """The text of a string or an f-string, `…` for its values; None of anything else."""
     if isinstance(node, ast.JoinedStr):
-        pieces = [part.value if isinstance(part, ast.Constant) else "…" for part in node.values]
-        return "".join(map(str, pieces))
-    return None
+        return "".join(str(part.value) if isinstance(part, ast.Constant) else "…" for part in node.values)
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
 
 
 def argument(call: ast.Call, position: int, name: str) -> ast.AST | None:
     """The argument of a call by its place or its name; None when it is not given."""
-    if len(call.args) > position:
-        return call.args[position]
-    return next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
+    named = {keyword.arg: keyword.value for keyword in call.keywords}
+    return call.args[position] if len(call.args) > position else named.get(name)

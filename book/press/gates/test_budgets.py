@@ -4,14 +4,14 @@ import json
 
 import pytest
 
-from press.gates.house import budgets
+from press import gates
 
 TESTS = "_build/tests/signals-moving_mean.json"
 
 
 def problems(small):
     """What the gate says of the small repository."""
-    return [str(problem) for problem in budgets.budgets(small.repository)]
+    return [str(problem) for problem in gates.load()["budgets"].problems(small.repository)]
 
 
 def took(seconds, slow=1.0, **more):

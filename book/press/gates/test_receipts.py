@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from press import gates
-from press.gates.house.receipts import WAITING
+from press.gates.house.recorded import WAITING
 from press.print.conftest import executed, receipt
 from press.repository import HOME, Repository
 

@@ -9,9 +9,8 @@ import yaml
 
 from helpers import _spread as spreads
 from helpers import cards
-from press import PressError, gates, race, run
+from press import PressError, gates, incoming, race, run
 from press.cli import main
-from press.incoming import collect, rules
 from press.repository import HOME, Repository
 
 T4 = {"cpu": "Intel Xeon", "gpu": "Tesla T4", "gpus": 1, "gpu_memory_bytes": 15_835_660_288, "slug": "tesla-t4"}
@@ -31,7 +30,7 @@ def content_of(small, **changed):
 def found_in(small, content, name=NAME, folder="moving_mean"):
     """What is wrong with a receipt, put into its place."""
     path = small.write(f"data/receipts/{folder}/{name}", json.dumps(content))
-    return rules.problems(small.repository, path)
+    return incoming.problems(small.repository, path)
 
 
 def metric(**changed):
@@ -62,7 +61,7 @@ BAD = {
     "another notebook": ({"notebook": "other"}, "notebook other, and lies with moving_mean"),
     "a date to come": ({"date": "2098-05-01T10:00:00Z"}, "which is to come"),
     "no date": ({"date": "2026-13-32T10:00:00Z"}, "which is no date"),
-    "not a number": ({"metrics": metric(value=float("nan"))}, "numbers are finite"),
+    "not a number": ({"metrics": metric(value=float("nan"))}, "not JSON compliant"),
     "a value outside its spread": ({"metrics": metric(low=3e9, high=4e9)}, "in order"),
     "no time": ({"metrics": metric(value=0.0)}, "a time or a rate is above zero"),
     "another unit": ({"metrics": metric(unit="s")}, "its claim is in 'points/s'"),
@@ -78,7 +77,8 @@ BAD = {
     "a path among versions": ({"versions": {"torch": "2.13 @ /home/ada/torch"}}, "a path of somebody's machine"),
     "mail among peers": ({"peers": {"stumpy": "1 by ada@example.org"}}, "an address of mail"),
     "another card's name": ({"machine": T4 | {"gpu": "NVIDIA A10"}}, "called tesla-t4, and its GPU is NVIDIA A10"),
-    "no name of the machine": ({"machine": {key: T4[key] for key in T4 if key != "slug"}}, "has no slug"),
+    "no name of the machine": ({"machine": {key: T4[key] for key in T4 if key != "slug"}}, "'slug' is a required"),
+    "no name of a commit": ({"code": "1" * 64, "commit": "HEAD", "dirty": False}, "commit: 'HEAD' does not match"),
     "an address of the network": ({"command": "run --host 10.1.2.3"}, "an address of the network"),
     "code that nobody has": ({"code": "1" * 64, "commit": "a" * 40, "dirty": False}, "neither today's nor"),
     "code not committed": ({"code": "1" * 64, "commit": "a" * 40, "dirty": True}, "changed and not committed"),
@@ -100,7 +100,7 @@ def test_a_bad_receipt_is_refused_with_its_reason(history, kind):
     tier = changed.get("tier", "gpu") if isinstance(changed, dict) else "gpu"
     name = f"{tier}-tesla-t4.json"
     if isinstance(changed, str):
-        wrong = rules.problems(history.repository, history.write(f"data/receipts/moving_mean/{name}", changed))
+        wrong = incoming.problems(history.repository, history.write(f"data/receipts/moving_mean/{name}", changed))
     else:
         wrong = found_in(history, content | changed, name)
     assert [line for line in wrong if says in line], wrong
@@ -128,13 +128,13 @@ def test_a_file_of_megabytes_is_refused(small):
     ("text", "why"),
     [
         ("[" * 100_000, "nested deeper"),
-        ('{"seconds": NaN}', "holds NaN"),
-        ('{"seconds": -Infinity}', "holds -Infinity"),
+        ('{"seconds": NaN}', "not JSON compliant"),
+        ('{"seconds": -Infinity}', "not JSON compliant"),
     ],
 )
 def test_what_is_no_sound_json_is_refused_and_stops_nothing(small, text, why):
     path = small.write(f"data/receipts/moving_mean/{NAME}", text)
-    (told,) = rules.problems(small.repository, path)
+    (told,) = incoming.problems(small.repository, path)
     assert why in told
 
 
@@ -167,7 +167,7 @@ def test_a_claim_about_gpus_is_not_answered_by_a_cpu(small):
 
 
 def test_sizes_are_those_of_the_tier(small, monkeypatch):
-    monkeypatch.setattr(rules, "sizes_of", lambda chapter: {"gpu": {"points": 9}})
+    monkeypatch.setattr(incoming, "sizes_of", lambda chapter: {"gpu": {"points": 9}})
     assert found_in(small, content_of(small)) == ["size points is 7; tier gpu has 9"]
 
 
@@ -176,7 +176,7 @@ def test_what_the_datasheet_does_not_allow_is_questioned(small, monkeypatch):
         def metric(self, name, unit, tier):
             return [(type("", (), {"card": "Tesla T4"}), 1e9)]
 
-    monkeypatch.setattr(rules.kept, "read", lambda chapter: Counts())
+    monkeypatch.setattr(incoming.kept, "read", lambda chapter: Counts())
     assert found_in(small, content_of(small)) == []
     (wrong,) = found_in(small, content_of(small, metrics=metric(value=4e9)))
     assert "4.0 times as good as was predicted for Tesla T4" in wrong and "waited for" in wrong
@@ -212,8 +212,8 @@ def test_a_race_of_few_rounds_or_beside_other_work_is_told_and_no_problem(small,
 
 
 def test_without_a_gpu_a_reader_is_told_so(small, monkeypatch, capsys):
-    monkeypatch.setattr(collect, "machine_here", lambda repository: {"gpu": None})
-    assert collect.receipt(small.repository, None) == 2
+    monkeypatch.setattr(incoming, "machine_here", lambda repository: {"gpu": None})
+    assert incoming.receipt(small.repository, None, race.Options()) == 2
     assert "torch sees no GPU here" in capsys.readouterr().out
 
 
@@ -227,17 +227,17 @@ def test_a_reader_with_a_card_is_told_what_to_send_and_where(small, monkeypatch,
         record = {"receipts": {"moving_mean.gpu.json": content_of(small), "x": content_of(small, tier="cpu")}}
         small.write(chapter.run_record.relative_to(small.root).as_posix(), json.dumps(record))
 
-    monkeypatch.setattr(collect, "machine_here", lambda repository: T4)
+    monkeypatch.setattr(incoming, "machine_here", lambda repository: T4)
     monkeypatch.setattr(run, "run", notebooks)
     monkeypatch.setattr(run, "report", lambda outcomes: 0)
-    monkeypatch.setattr(collect.race, "race", lambda *_: done.append("races") or 0)
-    assert collect.receipt(small.repository, None) == 0
+    monkeypatch.setattr(incoming.race, "race", lambda *_: done.append("races") or 0)
+    assert incoming.receipt(small.repository, None, race.Options()) == 0
     said = capsys.readouterr().out
     assert done == ["notebooks", "races"] and "data/receipts/moving_mean/gpu-tesla-t4.json: may be sent" in said
     assert "https://github.com/example/small/issues/new?template=receipt.yml" in said
     small.write(f"data/receipts/moving_mean/{NAME}", json.dumps(content_of(small, user="me")))
     small.write("data/receipts/moving_mean/gpu-tesla-t4-odd.json", json.dumps(content_of(small, user="me")))
-    assert collect.receipt(small.repository, None, collect.Options(page=True)) == 1, "one of them may not be sent"
+    assert incoming.receipt(small.repository, None, None) == 1, "one of them may not be sent"
     assert done == ["notebooks", "races", "notebooks"] and "'user' was unexpected" in capsys.readouterr().out
 
 
@@ -250,27 +250,27 @@ def test_a_busy_machine_is_no_failure_and_a_peer_that_cannot_be_installed_is(
     def races(*_):
         raise error
 
-    monkeypatch.setattr(collect.race, "race", races)
-    assert collect.raced(small.repository, None, collect.Options()) == status and says in capsys.readouterr().out
+    monkeypatch.setattr(incoming.race, "race", races)
+    assert incoming.raced(small.repository, None, race.Options()) == status and says in capsys.readouterr().out
 
 
 def test_what_is_said_of_a_race_reaches_it(small, monkeypatch):
     said = []
-    monkeypatch.setattr(collect, "machine_here", lambda repository: T4)
+    monkeypatch.setattr(incoming, "machine_here", lambda repository: T4)
     monkeypatch.setattr(run, "run", lambda *_: [])
     monkeypatch.setattr(run, "report", lambda outcomes: 0)
-    monkeypatch.setattr(collect.race, "race", lambda repository, names, options: said.append(options) or 0)
+    monkeypatch.setattr(incoming.race, "race", lambda repository, names, options: said.append(options) or 0)
     told = ["--rounds", "30", "--threads", "4", "--bench", "ctc", "--loaded"]
     main(["--root", str(small.root), "receipt", "moving_mean", *told])
     assert said == [race.Options(rounds=30, threads=4, loaded=True, bench="ctc")]
 
 
 def test_this_machine_can_be_asked():
-    assert {"gpu", "slug"} <= collect.machine_here(Repository(HOME)).keys()
+    assert {"gpu", "slug"} <= incoming.machine_here(Repository(HOME)).keys()
 
 
 def test_the_form_is_there_and_asks_for_the_receipt():
-    form = yaml.safe_load((HOME / ".github/ISSUE_TEMPLATE" / collect.FORM).read_text())
+    form = yaml.safe_load((HOME / ".github/ISSUE_TEMPLATE" / incoming.FORM).read_text())
     fields = {field["id"]: field for field in form["body"] if "id" in field}
     assert fields["receipt"]["attributes"]["render"] == "json" and fields["receipt"]["validations"]["required"]
     assert all(option["required"] for option in fields["looked"]["attributes"]["options"])

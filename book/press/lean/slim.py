@@ -1,23 +1,48 @@
-"""The whole cut: built pages in, light pages out."""
+"""The whole cut: built pages in, light pages out. One sheet, and one script that is read when the page stands; pictures
+and sounds as files, which a browser fetches when a reader comes near; formulas set when the book is built.
 
+MathJax runs once, in a Chromium. What a page then holds needs no script: elements whose letters come from one sheet,
+`_static/maths.css`, with the few letters of MathJax's fonts in it, and beside each formula its MathML, for who listens.
+"""
+
+import base64
+import html
+import io
+import mimetypes
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from posixpath import normpath
 
-from ..files import remove, sha256, write_text
-from . import icons, images, maths, scripts, styles
+from .. import chromium
+from ..errors import PressError
+from ..files import remove, sha256, write_bytes, write_text
+from . import styles
 
-SHEET, SCRIPT = "_static/book.css", "_static/book.js"
+SHEET, SCRIPT, MATHS = "_static/book.css", "_static/book.js", "_static/maths.css"
 LINK = re.compile(r'\s*<link\b[^>]*\bhref="([^"?]*?)(_static/[^"?]*\.css)(?:\?[^"]*)?"[^>]*/?>')
-PRELOAD = re.compile(r'\s*<link rel="preload"[^>]*/?>')
-COMMENT = re.compile(r"<!--(?!\[if).*?-->", re.DOTALL)
+ASKED = re.compile(r'\s*<script[^>]*\ssrc="([^"?]*?)(_static/[^"?]*)(?:\?[^"]*)?"[^>]*></script>')
+APART = ("_static/mathjax/", "_static/search.js", "_static/search-index.js")  # what only some pages need, or none
+# Icons as a script and the theme's live code, which nothing uses, and what asks for a script that is not read yet.
+UNUSED = re.compile(r"_static/vendor/fontawesome/|_static/sphinx-thebe\.js")
+DROPPED = re.compile(
+    r'<!--(?!\[if).*?-->|\s*<link rel="preload"[^>]*/?>|\s*<script type="text/x-thebe-config">.*?</script>'
+    r"|\s*<script>\s*(?:kernelName = |const THEBE_JS_URL|DOCUMENTATION_OPTIONS\.pagename)[^<]*</script>",
+    re.DOTALL,
+)
 UNSTYLED = re.compile(r'<span class="(?:n|p|w|x)">([^<]*)</span>')  # code in the colour of the text around it
-RELATIVE = re.compile(r"url\(\s*([\"']?)(?!data:|#|https?:|/)([^\"')]+)\1\s*\)")
-STYLE = re.compile(r'style="[^"]*"|<style[^>]*>.*?</style>', re.DOTALL)
-FONT_AWESOME = "_static/vendor/fontawesome"
-KEPT_STATIC = ("_static/fonts/", "_static/mathjax/")  # what slides of a workshop load by themselves
+ICON = re.compile(r'(<i class="[^"]*\bfa[^"]*")></i>')
+TEMPLATES = "_static/*webpack-macros.html"  # of the theme, which copies them into the book
 SMALL = 200_000  # bytes; a longer script is a runtime or a model and names no class
+PICTURE = re.compile(r'<img([^>]*?) src="data:image/png;base64,([^"]+)"([^>]*)>')
+SOUND = re.compile(r'<(audio|source)([^>]*?) src="data:audio/([a-z0-9]+);base64,([^"]+)"([^>]*)>')
+LOGO = re.compile(r'src="(?:[^":]*/)?(_static/(?:images/)?(?:logo[\w-]*)\.(?:svg|png))(?:\?[^"]*)?"')
+WIDEST = 1400  # pixels: figures are at most 7 inches wide on screens of two dots a pixel
+FORMULA = re.compile(
+    r'(<(span|div) class="math notranslate nohighlight"[^>]*>)\s*(\\[(\[].*?\\[)\]])\s*(</\2>)', re.DOTALL
+)
+MATHJAX = re.compile(r"\s*<script>window\.MathJax = [^<]*</script>|\s*<script[^>]*tex-mml-chtml\.js[^>]*></script>")
+BENCH = "_maths.html"
+PAGE = Path(__file__).with_name("maths.html")
 
 
 def slim(made: Path, address: str = "", browser: object = None, also: Iterable[str] = ()) -> None:
@@ -25,96 +50,163 @@ def slim(made: Path, address: str = "", browser: object = None, also: Iterable[s
 
     Without one the pages with formulas keep MathJax. `also` names classes that a page made later has.
     """
-    pages = {path.relative_to(made).as_posix(): path.read_text(encoding="utf-8") for path in _pages(made)}
+    pages = _pages(made)
     if browser is not None:
-        pages = maths.typeset(pages, made, address, browser)
-    sheets, shared, settings = _asked(pages)
-    texts = [path.read_text(encoding="utf-8") for path in _scripts(made)]
-    pages = {name: _page(made, name, page) for name, page in pages.items()}
-    sheet = _sheet(made, sheets, styles.used(pages.values(), texts) | set(also))
-    own = [path.read_text(encoding="utf-8") for path in made.glob("_live/**/*.css")]
-    sheet = styles.without_unused_variables(sheet, [*texts, *own, *map(_inline, pages.values())])
-    script = scripts.joined(made, shared, settings)
-    marks = {SHEET: sha256(sheet)[:8], SCRIPT: sha256(script)[:8]}
-    write_text(made / SHEET, sheet)
-    write_text(made / SCRIPT, script)
-    for name, page in pages.items():
-        write_text(made / name, _linked(page, marks))
-    _forget(made, [*sheets, *shared])
+        pages = typeset(pages, made, address, browser)
+    sheets, scripts = _asked(LINK, pages), _asked(ASKED, pages)
+    pages = {name: _lighter(page, made, "../" * name.count("/")) for name, page in pages.items()}
+    sheet = _sheet(made, sheets, list(pages.values()), also)
+    script = joined(made, [one for one in scripts if not UNUSED.match(one)])
+    marked = [f"{name}?v={sha256(text)[:8]}" for name, text in ((SHEET, sheet), (SCRIPT, script))]
+    pages = {name: _linked(page, *marked) for name, page in pages.items()}
+    for name, text in {**pages, SHEET: sheet, SCRIPT: script}.items():
+        write_text(made / name, text)
+    for name in [*sheets, *scripts]:
+        if not name.startswith("_static/fonts/"):  # which slides of a workshop load by themselves
+            (made / name).unlink(missing_ok=True)
+    for path in [made / "_static" / name for name in ("vendor", "scripts", "styles")] + [*made.glob(TEMPLATES)]:
+        remove(path)
 
 
-def _pages(made: Path) -> list[Path]:
-    """The pages; not the theme's templates, which Sphinx copies, and not what lies in `_data` for downloads."""
-    found = [
-        path for path in sorted(made.rglob("*.html")) if path.relative_to(made).parts[0] not in ("_static", "_data")
-    ]
-    return [path for path in found if "_static/" in path.read_text(encoding="utf-8")]
+def _pages(made: Path) -> dict[str, str]:
+    """The pages by their names; not the theme's templates, which Sphinx copies, and not what lies in `_data`."""
+    names = [path.relative_to(made).as_posix() for path in sorted(made.rglob("*.html"))]
+    texts = {name: _text(made / name) for name in names if not name.startswith(("_static/", "_data/"))}
+    return {name: text for name, text in texts.items() if "_static/" in text}
 
 
-def _scripts(made: Path) -> list[Path]:
-    """The scripts that may write an element with a class."""
-    found = [*made.glob("_static/**/*.js"), *made.glob("_live/**/*.js")]
-    return [path for path in found if path.stat().st_size < SMALL and "mathjax" not in path.parts]
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
 
 
-def _asked(pages: dict[str, str]) -> tuple[list[str], list[str], list[str]]:
-    """The sheets, scripts and settings that the pages ask for, each once, in their order."""
-    sheets, shared, settings = {}, {}, {}
-    for page in pages.values():
-        sheets.update((found[2], None) for found in LINK.finditer(page))
-        shared.update((f"_static/{one.partition('_static/')[2]}", None) for one in scripts.common(page))
-        settings.update((one, None) for one in scripts.constants(page))
-    return list(sheets), list(shared), list(settings)
+def _asked(pattern: re.Pattern, pages: dict[str, str]) -> list[str]:
+    """The sheets or scripts that all pages share, each once, in their order."""
+    found = dict.fromkeys(one[2] for page in pages.values() for one in pattern.finditer(page))
+    return [name for name in found if not name.startswith(APART)]
 
 
-def _page(made: Path, name: str, page: str) -> str:
+def _lighter(page: str, made: Path, up: str) -> str:
     """One page with its pictures outside, its logos inside, and nothing that nobody reads."""
-    page = PRELOAD.sub("", COMMENT.sub("", page))
-    page = re.sub(r"\n\s*\n+", "\n", page) if "<pre" not in page else page
-    page = UNSTYLED.sub(r"\1", page)
-    page = re.sub(r'<i class="([^"]*\bfa[^"]*)"></i>', r'<i class="\1" aria-hidden="true"></i>', page)
-    return images.inside(images.outside(page, made, "../" * name.count("/")), made)
+    page = ICON.sub(r'\1 aria-hidden="true"></i>', UNSTYLED.sub(r"\1", DROPPED.sub("", page)))
+    return inside(outside(page, made, up), made)
 
 
-def _inline(page: str) -> str:
-    """What the elements of a page say of their own styles."""
-    return " ".join(STYLE.findall(page))
+def _sheet(made: Path, sheets: list[str], pages: list[str], also: Iterable[str]) -> str:
+    """The rules of all sheets that the pages or the scripts may use, with the icons in them."""
+    home, files = made / "_static", [*made.glob("_static/**/*.js"), *made.glob("_live/**/*.js")]
+    scripts = [_text(path) for path in files if path.stat().st_size < SMALL]
+    own = map(_text, made.glob("_live/**/*.css"))
+    names = styles.used(pages, scripts) | set(also)
+    sheet = "".join(styles.trimmed(styles.read(made / one, home), names) for one in sheets)
+    return styles.without_unused_variables(styles.with_letters(sheet, home), [*scripts, *own, *pages])
 
 
-def _sheet(made: Path, sheets: list[str], names: set[str]) -> str:
-    """The rules of all sheets that the pages use, with the icons in them."""
-    trimmed = []
-    for one in sheets:
-        text, folder = styles.read(made / one), one.rpartition("/")[0].removeprefix("_static").strip("/")
-        if not one.startswith(FONT_AWESOME):  # its fonts are found by their names
-            text = RELATIVE.sub(lambda found, at=folder: f"url({found[1]}{_below(at, found[2])}{found[1]})", text)
-        trimmed.append(styles.trimmed(text, names))
-    sheet = styles.without_unused_letters("".join(trimmed))
-    folder = next((made / FONT_AWESOME).glob("*/webfonts"), None)
-    return icons.embedded(sheet, folder, icons.letters(sheet)) if folder else sheet
+def joined(made: Path, names: list[str]) -> str:
+    """One script of the files `names` below `made`.
+
+    It begins with an empty statement, so that a `"use strict"` of the first file holds for no other.
+    """
+    parts = [f"/* {name} */\n{_text(made / name).strip()}" for name in names]
+    return ";\n" + "\n;\n".join(parts) + "\n"
 
 
-def _below(folder: str, address: str) -> str:
-    return normpath(f"{folder}/{address}").removeprefix("/")
-
-
-def _linked(page: str, marks: dict[str, str]) -> str:
+def _linked(page: str, sheet: str, script: str) -> str:
     """The page with the one sheet and the one script in place of the many."""
     first = LINK.search(page)
     if first is None:
         return page
-    up = first[1]
-    own = f'\n<link rel="stylesheet" href="{up}{SHEET}?v={marks[SHEET]}">'
-    own += f'\n<link rel="stylesheet" href="{up}{maths.SHEET}">' * ("<mjx-container" in page)
-    page = f"{page[: first.start()]}\0{page[first.end() :]}"
-    page = LINK.sub("", page).replace("\0", own, 1)
-    return scripts.replaced(page, f"{up}{SCRIPT}?v={marks[SCRIPT]}")
+    before, page, up = page[: first.start()], page[first.start() :], first[1]
+    linked = [sheet, MATHS] if "<mjx-container" in page else [sheet]
+    own = "".join(f'\n<link rel="stylesheet" href="{up}{name}">' for name in linked)
+    own += f'\n<script defer data-sd-tabs-storage-prefix="sphinx-design-tab-id-" src="{up}{script}"></script>'
+    page = ASKED.sub(lambda found: found[0] if found[2].startswith(APART) else "", LINK.sub("", page))
+    return f"{before}{own}{page}"
 
 
-def _forget(made: Path, joined: list[str]) -> None:
-    """Take away the files that are joined now, and the icons' fonts."""
-    for name in joined:
-        if not name.startswith(KEPT_STATIC):
-            (made / name).unlink(missing_ok=True)
-    for name in ("vendor", "scripts", "styles"):
-        remove(made / "_static" / name)
+def outside(page: str, made: Path, up: str) -> str:
+    """The page with its PNGs as WebP files and its sounds as files, below `made/_images`; `up` leads there."""
+
+    def picture(found: re.Match) -> str:
+        before, data, after = found.groups()
+        content, width, height = _webp(base64.b64decode(data))
+        size = "" if "width=" in before + after else f' width="{width}" height="{height}"'
+        address = f"{up}{_kept(made, content, 'webp')}"
+        return f'<img{before} src="{address}"{after.rstrip("/ ")}{size} loading="lazy" decoding="async">'
+
+    def sound(found: re.Match) -> str:
+        tag, before, kind, data, after = found.groups()
+        return f'<{tag}{before} src="{up}{_kept(made, base64.b64decode(data), kind)}"{after.replace("/", "")}>'
+
+    page = SOUND.sub(sound, PICTURE.sub(picture, page))
+    return re.sub(r"<audio(?![^>]*preload=)", '<audio preload="none"', page)
+
+
+def inside(page: str, made: Path) -> str:
+    """The page with its logos, a kilobyte or a few each, in its own text: no request for any of them."""
+
+    def logo(found: re.Match) -> str:
+        path = made / found[1]
+        if not path.is_file():
+            return found[0]
+        return f'src="data:{mimetypes.guess_type(path)[0]};base64,{base64.b64encode(path.read_bytes()).decode()}"'
+
+    return LOGO.sub(logo, page)
+
+
+def _kept(made: Path, content: bytes, kind: str) -> str:
+    name = f"_images/{sha256(content)[:16]}.{kind}"
+    if not (made / name).is_file():
+        write_bytes(made / name, content)
+    return name
+
+
+def _webp(png: bytes) -> tuple[bytes, int, int]:
+    """The smaller of a lossless and a fine lossy WebP, and the size at which a page shows it."""
+    from PIL import Image
+
+    with Image.open(io.BytesIO(png)) as drawn:
+        picture = drawn.convert("RGBA" if "A" in drawn.getbands() or "transparency" in drawn.info else "RGB")
+    width, height = picture.size
+    if width > WIDEST:
+        picture = picture.resize((WIDEST, round(height * WIDEST / width)), Image.Resampling.LANCZOS)
+    forms = []
+    for options in ({"lossless": True, "quality": 60}, {"quality": 82}):
+        file = io.BytesIO()
+        picture.save(file, "WEBP", method=3, **options)
+        forms.append(file.getvalue())
+    return min(forms, key=len), *picture.size
+
+
+def typeset(pages: dict[str, str], made: Path, address: str, browser: object) -> dict[str, str]:
+    """The pages by their names with all formulas drawn, and MathJax taken out; writes the sheet of their letters.
+
+    `browser` reads the folder `made` at `address`, with the book's styles. Raises PressError for TeX that MathJax
+    refuses.
+    """
+    known = dict.fromkeys(sorted({found[3] for page in pages.values() for found in FORMULA.finditer(page)}))
+    if known:
+        drawn, sheet = _drawn(list(known), made, address, browser)
+        known = dict(zip(known, drawn, strict=True))
+        own = styles.trimmed(sheet.replace(f"{address}_static/", ""), styles.used(drawn, []))
+        write_text(made / MATHS, styles.with_letters(own, made / "_static"))
+
+    def put(page: str) -> str:
+        return MATHJAX.sub("", FORMULA.sub(lambda found: f"{found[1]}{known[found[3]]}{found[4]}", page))
+
+    return {name: put(page) for name, page in pages.items()}
+
+
+def _drawn(wanted: list[str], made: Path, address: str, browser: object) -> tuple[list[str], str]:
+    """What MathJax draws for each formula, and its style sheet."""
+    rows = "".join(f'<p data-formula="{html.escape(one, quote=True)}">{one}</p>' for one in wanted)
+    path = write_text(made / BENCH, _text(PAGE).replace("FORMULAS", rows))
+    window = browser.new_context(viewport={"width": 1400, "height": 900})
+    try:
+        tab = chromium.page(window, address)
+        tab.goto(address + BENCH, wait_until="load")
+        return tab.evaluate("drawn()")
+    except Exception as error:  # playwright's own kinds, which the press does not import
+        raise PressError(f"the formulas cannot be set: {str(error).splitlines()[0]}") from None
+    finally:
+        window.close()
+        path.unlink()

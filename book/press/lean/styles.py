@@ -1,19 +1,38 @@
-"""One style sheet for the book, with the rules that its pages use."""
+"""One style sheet for the book: the rules that its pages use, with the letters that they draw of large fonts."""
 
+import base64
+import io
 import re
 from collections.abc import Iterable
+from itertools import groupby
 from pathlib import Path
+from posixpath import relpath
 
 import tinycss2
 
-NAME = re.compile(r"[.#]((?:\\.|[\w-])+)")
-INSIDE = re.compile(r":(?:not|is|where|has|host|host-context|nth-[\w-]+)\((?:[^()]|\([^()]*\))*\)")
-QUOTED = re.compile(r"\[[^\]]*\]|\"[^\"]*\"")
-TAG = re.compile(r"(?:^|[\s>+~])([a-z][\w-]*)")
-IMPORT = re.compile(r"@import\s+(?:url\()?[\"']([^\"']+)[\"']\)?;")
+NESTED = {"media", "supports", "layer"}
+ADDRESS = re.compile(
+    r"@import\s+(?:url\()?[\"']([^\"']+)[\"']\)?;|url\(\s*([\"']?)(?!data:|#|https?:|/)([^\"')]+)\2\s*\)"
+)
 # a custom property of plain words: values with quotes or addresses stay
 DECLARED = re.compile(r"(?<=[{;])(\s*)(--[\w-]+)\s*:[^;{}\"'()]*(?:\([^;{}\"'()]*\)[^;{}\"'()]*)*(?:;|(?=\}))")
-NESTED = {"media", "supports", "layer"}
+FACE = re.compile(r"@font-face[^{}]*\{([^{}]*)\}")
+FAMILY = re.compile(r"font-family:\s*[\"']?([^;\"'}]+)")
+SOURCE = re.compile(r"url\([\"']?([^)\"'?#]+)\.(?:woff2|ttf|woff)[^)]*\)")
+CONTENT = re.compile(r"(?:content|--fa|--pst-icon-[\w-]+):\s*\"((?:\\[0-9a-f]+\s?|[^\"\\])+)\"")
+
+ESCAPED = re.compile(r"\\([0-9a-f]{1,6})\s?")
+
+
+def read(path: Path, home: Path) -> str:
+    """The text of a sheet as it would stand in the folder `home`, with the sheets that it imports in their places."""
+
+    def seen(found: re.Match) -> str:
+        if found[1]:
+            return read(path.parent / found[1], home)
+        return f"url({found[2]}{relpath((path.parent / found[3]).as_posix(), home.as_posix())}{found[2]})"
+
+    return ADDRESS.sub(seen, path.read_text(encoding="utf-8"))
 
 
 def used(pages: Iterable[str], scripts: Iterable[str]) -> set[str]:
@@ -28,40 +47,27 @@ def used(pages: Iterable[str], scripts: Iterable[str]) -> set[str]:
     return found
 
 
-def trimmed(sheet: str, names: set[str]) -> str:
+def trimmed(sheet: str | list, names: set[str]) -> str:
     """The rules of a sheet that can apply where only `names` occur; comments and empty rules go."""
-    return "".join(_rule(node, names) for node in tinycss2.parse_stylesheet(sheet, True, True))
+    return "".join(_rule(node, names) for node in tinycss2.parse_rule_list(sheet, True, True))
 
 
 def _rule(node: tinycss2.ast.Node, names: set[str]) -> str:
     if node.type == "at-rule" and node.content is not None and node.lower_at_keyword in NESTED:
-        inside = tinycss2.parse_rule_list(node.content, True, True)
-        kept = "".join(_rule(one, names) for one in inside)
+        kept = trimmed(node.content, names)
         return f"@{node.at_keyword}{tinycss2.serialize(node.prelude)}{{{kept}}}" if kept else ""
     if node.type != "qualified-rule":
         return node.serialize() if node.type == "at-rule" and node.lower_at_keyword != "charset" else ""
-    kept = [one for one in selectors(tinycss2.serialize(node.prelude)) if applies(one, names)]
+    selectors = [list(tokens) for comma, tokens in groupby(node.prelude, lambda token: token == ",") if not comma]
+    kept = [" ".join(tinycss2.serialize(one).split()) for one in selectors if _demanded(one) <= names]
     body = re.sub(r"/\*.*?\*/|(?<=[;{])\s+|\s+$", "", tinycss2.serialize(node.content).strip(), flags=re.DOTALL)
     return f"{','.join(kept)}{{{body}}}\n" if kept and body else ""
 
 
-def selectors(prelude: str) -> list[str]:
-    """The selectors of a rule, parted at the commas that stand in no brackets."""
-    parts, depth, start = [], 0, 0
-    for at, letter in enumerate(prelude):
-        depth += (letter in "([") - (letter in ")]")
-        if letter == "," and not depth:
-            parts.append(prelude[start:at])
-            start = at + 1
-    return [" ".join(part.split()) for part in [*parts, prelude[start:]]]
-
-
-def applies(selector: str, names: set[str]) -> bool:
-    """Whether all classes, ids and elements that a selector demands occur; what stands in `:not(…)` is not demanded."""
-    plain = QUOTED.sub("", INSIDE.sub("", selector))
-    wanted = {name.replace("\\", "") for name in NAME.findall(plain)}
-    wanted |= set(TAG.findall(NAME.sub("", re.sub(r"::?[\w-]+(\([^)]*\))?", "", plain))))
-    return wanted <= names
+def _demanded(selector: list[tinycss2.ast.Node]) -> set[str]:
+    """All classes, ids and elements that must occur; not what stands in brackets, such as those of `:not(…)`."""
+    pairs = zip(["", *selector], selector, strict=False)
+    return {one.value for before, one in pairs if one.type == "hash" or one.type == "ident" and before != ":"}
 
 
 def without_unused_variables(sheet: str, others: Iterable[str]) -> str:
@@ -75,19 +81,45 @@ def without_unused_variables(sheet: str, others: Iterable[str]) -> str:
         sheet = less
 
 
-def without_unused_letters(sheet: str) -> str:
-    """The sheet without the fonts that no rule of it names."""
-    faces = re.compile(r"@font-face[^{}]*\{[^{}]*\}")
-    rest = faces.sub("", sheet)
+def with_letters(sheet: str, home: Path) -> str:
+    """The sheet that stands in `home` with its fonts in it, cut to the letters that it draws by `content`.
 
-    def named(face: re.Match) -> str:
-        family = re.search(r"font-family:\s*[\"']?([^;\"'}]+)", face.group())[1].replace("\\", "").strip()
-        return face.group() if family in rest else ""
+    Fonts that no rule names or that draw nothing go; those that are not there as TTF or WOFF, which can be read
+    without Brotli, stay where they are.
+    """
+    rules = FACE.sub("", sheet)
+    drawn = "".join(ESCAPED.sub(lambda code: chr(int(code[1], 16)), text) for text in CONTENT.findall(rules))
 
-    return faces.sub(named, sheet)
+    def face(rule: re.Match) -> str:
+        if FAMILY.search(rule[1])[1].replace("\\", "").strip() not in rules:
+            return ""
+        source = SOURCE.search(rule[1])
+        paths = [home / f"{source[1]}{kind}" for kind in (".ttf", ".woff")] if source else []
+        found = next(filter(Path.is_file, paths), None)
+        if found is None:
+            return rule[0]
+        font, about = subset(found, drawn), re.sub(r"\s*(?:src|font-display):[^;]*;?", "", rule[1]).strip().rstrip(";")
+        data = f'src:url("data:font/woff;base64,{base64.b64encode(font).decode()}") format("woff")'
+        return f"@font-face{{{about};{data}}}" if font else ""
+
+    return FACE.sub(face, sheet)
 
 
-def read(path: Path) -> str:
-    """The text of a sheet, with the sheets that it imports in their places."""
-    text = path.read_text(encoding="utf-8")
-    return IMPORT.sub(lambda found: read((path.parent / found[1]).resolve()), text)
+def subset(path: Path, letters: str) -> bytes:
+    """The font with these letters alone, as WOFF; empty where it has none of them."""
+    from fontTools import subset as tools
+    from fontTools.ttLib import TTFont
+
+    font = TTFont(path)
+    have = set(map(ord, letters)) & set(font.getBestCmap())
+    if not have:
+        return b""
+    options = tools.Options(layout_features=[], hinting=False, notdef_outline=False, name_IDs=[0, 13, 14])
+    options.drop_tables += ["FFTM"]
+    cutter = tools.Subsetter(options)
+    cutter.populate(unicodes=have)
+    cutter.subset(font)
+    font.flavor = "woff"
+    file = io.BytesIO()
+    font.save(file)
+    return file.getvalue()

@@ -10,7 +10,7 @@ from PIL import Image
 from press import chromium
 from press.errors import PressError
 from press.files import read_json
-from press.lean import icons, images, maths, scripts, slim, styles
+from press.lean import slim, styles
 from press.repository import HOME, Repository
 from press.server import site
 
@@ -46,8 +46,9 @@ def test_only_rules_that_can_apply_are_kept():
     ],
 )
 def test_a_selector_demands_its_classes_ids_and_elements(selector, wanted):
-    assert styles.applies(selector, wanted)
-    assert not any(styles.applies(selector, wanted - {one}) for one in wanted)
+    rule = f"{selector}{{top:0}}"
+    assert styles.trimmed(rule, wanted)
+    assert not any(styles.trimmed(rule, wanted - {one}) for one in wanted)
 
 
 def test_what_a_script_names_is_kept():
@@ -61,9 +62,11 @@ def test_unread_variables_go_with_those_that_only_they_read():
 
 def test_a_sheet_stands_in_the_place_of_its_import(tmp_path):
     (tmp_path / "b").mkdir()
-    (tmp_path / "a.css").write_text("a{top:0}")
-    (tmp_path / "b" / "b.css").write_text('@import "../a.css";b{top:0}')
-    assert styles.read(tmp_path / "b" / "b.css") == "a{top:0}b{top:0}"
+    (tmp_path / "a.css").write_text("a{background:url(a.svg)}")
+    (tmp_path / "b" / "b.css").write_text('@import "../a.css";b{background:url("../c/b.svg"),url(data:b)}')
+    assert styles.read(tmp_path / "b" / "b.css", tmp_path) == (
+        'a{background:url(a.svg)}b{background:url("c/b.svg"),url(data:b)}'
+    )
 
 
 def font_folder(tmp_path):
@@ -77,14 +80,15 @@ def font_folder(tmp_path):
 def test_of_an_icon_font_only_drawn_letters_remain(tmp_path):
     from fontTools.ttLib import TTFont
 
-    sheet = (
-        '@font-face {font-family:I;font-weight:900;src:url(../w/icons.woff2) format("woff2")} a:before{content:"\\41"}'
-    )
-    made = icons.embedded(sheet, font_folder(tmp_path), icons.letters(sheet))
+    face = '@font-face {font-family:I;font-weight:900;src:url(icons.woff2) format("woff2")}'
+    rule = 'a:before{font-family:I;content:"\\41"}'
+    made = styles.with_letters(face + rule, font_folder(tmp_path))
     data = base64.b64decode(made.split("base64,")[1].split('"')[0])
     assert list(TTFont(io.BytesIO(data)).getBestCmap()) == [0x41] and "font-weight:900" in made and "icons" not in made
-    assert "@font-face" not in icons.embedded(sheet, tmp_path, "\ue0ff"), "a font that draws nothing goes"
-    assert icons.embedded(sheet.replace("icons", "other"), tmp_path, "A") == sheet.replace("icons", "other")
+    other, unknown = rule.replace("41", "e0ff"), face.replace("icons", "other")
+    assert styles.with_letters(face + other, tmp_path) == other, "a font that draws nothing goes"
+    assert styles.with_letters(face + "b{top:0}", tmp_path) == "b{top:0}", "and one that no rule names"
+    assert styles.with_letters(unknown + rule, tmp_path) == unknown + rule
 
 
 def png(width=20, height=10):
@@ -95,19 +99,19 @@ def png(width=20, height=10):
 
 
 def test_a_picture_becomes_a_lazy_webp_file_of_the_same_size(tmp_path):
-    page = images.outside(f'<img src="data:image/png;base64,{png()}" alt="x"/>', tmp_path, "../")
+    page = slim.outside(f'<img src="data:image/png;base64,{png()}" alt="x"/>', tmp_path, "../")
     (file,) = (tmp_path / "_images").iterdir()
     assert page == f'<img src="../_images/{file.name}" alt="x" width="20" height="10" loading="lazy" decoding="async">'
     with Image.open(file) as made:
         assert made.format == "WEBP" and made.size == (20, 10) and made.getpixel((0, 0)) == (255, 255, 255)
-    images.outside(f'<img src="data:image/png;base64,{png()}">', tmp_path, "")
+    slim.outside(f'<img src="data:image/png;base64,{png()}">', tmp_path, "")
     assert len(list((tmp_path / "_images").iterdir())) == 1, "the same picture is one file"
 
 
 def test_a_sound_becomes_a_file_that_waits_for_its_listener(tmp_path):
     sound = base64.b64encode(b"RIFF").decode()
     page = f'<audio  controls="controls" ><source src="data:audio/wav;base64,{sound}" type="audio/wav" /></audio>'
-    made = images.outside(page, tmp_path, "")
+    made = slim.outside(page, tmp_path, "")
     (file,) = (tmp_path / "_images").iterdir()
     assert file.read_bytes() == b"RIFF" and '<audio preload="none"' in made and f'src="_images/{file.name}"' in made
 
@@ -115,8 +119,8 @@ def test_a_sound_becomes_a_file_that_waits_for_its_listener(tmp_path):
 def test_a_strict_first_script_makes_no_other_strict(tmp_path):
     (tmp_path / "a.js").write_text('"use strict";\nlet a = 1')
     (tmp_path / "b.js").write_text("c = a + 1")
-    made = scripts.joined(tmp_path, ["a.js", "b.js"], ["let d = 1;", "let d = 1;"])
-    assert made.startswith(";\n") and made.count("let d") == 1 and made.index("a = 1") < made.index("c = a")
+    made = slim.joined(tmp_path, ["a.js", "b.js"])
+    assert made.startswith(";\n") and made.index("a = 1") < made.index("c = a")
 
 
 PAGE = """<html><head>
@@ -125,6 +129,7 @@ PAGE = """<html><head>
 <script src="{up}_static/vendor/fontawesome/6/js/all.min.js?digest=1"></script>
 <script src="{up}_static/a.js?v=1"></script>
 <script>let toggleHintShow = 'Show';</script>
+<script>DOCUMENTATION_OPTIONS.pagename = 'b';</script>
 {more}</head><body><p class="red">a <i class="fa-solid fa-x"></i></p><span class="n">name</span>{body}</body></html>"""
 TEX = r'<span class="math notranslate nohighlight">\(a &lt; \sqrt{b}\)</span>'
 
@@ -149,12 +154,12 @@ def small_site(tmp_path):
 
 
 def test_a_site_has_one_sheet_and_one_script_and_no_icon_fonts_of_a_megabyte(small_site):
-    slim(small_site, also=["blue"])
+    slim.slim(small_site, also=["blue"])
     page = (small_site / "book" / "b.html").read_text()
     assert page.count("<link") == 1 and 'href="../_static/book.css?v=' in page
-    assert page.count("<script") == 2 and 'src="../_static/book.js?v=' in page
+    assert page.count("<script") == 3 and 'src="../_static/book.js?v=' in page
     assert "tex-mml-chtml" in page, "without a browser the page sets its formulas itself"
-    assert "fontawesome" not in page and "toggleHintShow" in (small_site / "_static" / "book.js").read_text()
+    assert "fontawesome" not in page and "toggleHintShow" in page and "pagename" not in page
     sheet = (small_site / "_static" / "book.css").read_text()
     assert ".blue" in sheet and "url(x.svg)" in sheet
     assert not (small_site / "_static" / "vendor").exists() and not (small_site / "_static" / "a.js").exists()
@@ -168,7 +173,7 @@ def with_mathjax(folder):
 def test_formulas_are_set_once_and_pages_load_no_mathjax(small_site, browser):
     with_mathjax(small_site)
     with site(small_site) as address:
-        slim(small_site, address, browser)
+        slim.slim(small_site, address, browser)
         page = (small_site / "book" / "b.html").read_text()
         assert "tex-mml-chtml" not in page and "_static/maths.css" in page and r"\sqrt" not in page
         assert "maths.css" not in (small_site / "index.html").read_text()
@@ -182,7 +187,7 @@ def test_formulas_are_set_once_and_pages_load_no_mathjax(small_site, browser):
         window.close()
     assert drawn["width"] > 20 and 10 < drawn["height"] < 60 and "MJX" in family
     assert "<msqrt>" in heard and heard.count("<mi") == 2
-    assert not [one for one in asked if "mathjax" in one.lower()] and not (small_site / maths.BENCH).exists()
+    assert not [one for one in asked if "mathjax" in one.lower()] and not (small_site / slim.BENCH).exists()
 
 
 def test_tex_that_mathjax_refuses_stops_the_build(small_site, browser):
@@ -190,7 +195,7 @@ def test_tex_that_mathjax_refuses_stops_the_build(small_site, browser):
     page = small_site / "book" / "b.html"
     page.write_text(page.read_text().replace(r"\sqrt{b}", r"\sqrt{b"))
     with site(small_site) as address, pytest.raises(PressError, match="formulas cannot be set.*sqrt"):
-        slim(small_site, address, browser)
+        slim.slim(small_site, address, browser)
 
 
 def light_pages():

@@ -9,38 +9,22 @@ from helpers.show import number
 
 from ..predict.pages import ledger_lines
 from ..repository import Chapter
-from .ledger import VERDICTS, Entry, Finding, Run, count, judged
-from .tables import (
-    Markup,
-    badge,
-    beside,
-    day,
-    html_table,
-    joined,
-    link,
-    measured,
-    memory,
-    note,
-    row,
-    seconds,
-    stale,
-    tag,
-)
+from . import tables
+from .ledger import BEHIND, VERDICTS, Entry, Finding, Run, count, judged
+from .tables import Markup, badge, beside, day, defined, joined, link, row, tag
 
 LOOKED = ("load", "busy_cores", "steal", "calibration")  # what the machine was like; told also where nobody looked
 DETAILS = ("sizes", "command", "peers", "threads", *LOOKED)  # of how a race or a study was run
+ORIGINS = {"fresh": "behind the page", "cached": "behind the page, kept from that day"}  # others are their own words
 
 
 def facts(chapter: Chapter, run: Run | None, verdict: str | None = None) -> dict[str, str | None]:
     """The attributes of a row: what it is about, from the receipt alone."""
     found = {"part": chapter.part, "verdict": verdict, "hardware": "none"}
     if run:
+        took, peak = (float(run.content.get(name) or 0) for name in ("seconds", "peak_memory_bytes"))
         found |= {"hardware": run.machine, "tier": run.tier, "date": run.date}
-        found["code"] = "changed" if run.stale else "the same"
-        found |= {
-            "seconds": f"{float(run.content.get('seconds') or 0):.3f}",
-            "memory": f"{float(run.content.get('peak_memory_bytes') or 0):.0f}",
-        }
+        found |= {"code": "changed" if run.stale else "the same", "seconds": f"{took:.3f}", "memory": f"{peak:.0f}"}
     return {f"data_{name}": value for name, value in found.items()}
 
 
@@ -50,53 +34,44 @@ def claims(entries: list[Entry]) -> str:
     sums = _totals(claimed)
     if not claimed:
         return sums
-    cards = joined(*(_claims_of(entry) for entry in claimed), between="\n")
+    cards = joined(*map(_claims_of, claimed), between="\n")
     asked = {"data_rebuilt_filter": "part verdict hardware tier since code", "data_noun": "claim"}
     return f"{sums}\n{tag('div', cards, class_='rebuilt-ledger', **asked)}"
 
 
 def _totals(entries: list[Entry]) -> Markup:
-    """How many claims have each verdict, in the book and in each part."""
     rows = []
     for part in ["", *dict.fromkeys(entry.chapter.part for entry in entries)]:
         own = [finding for entry in entries if part in ("", entry.chapter.part) for finding in entry.findings]
-        sums = [
-            tag("td", many, data_count=f"{part}|{verdict}", data_label=verdict) for verdict, many in count(own).items()
-        ]
+        sums = [tag("td", many, data_count=f"{part}|{name}", data_label=name) for name, many in count(own).items()]
         rows.append(row(part or "whole book", tag("td", len(own), data_label="claims"), *sums))
     many = sum(len(entry.findings) for entry in entries)
     caption = f"{many} claims in {len(entries)} chapter{'s' * (len(entries) != 1)}, by part and verdict"
-    return html_table(caption, ["part", "claims", *map(badge, VERDICTS)], [rows], "rebuilt-claims totals")
+    return tables.html_table(caption, ["part", "claims", *map(badge, VERDICTS)], [rows], "rebuilt-claims totals")
 
 
 def _claims_of(entry: Entry) -> Markup:
-    """The cards of a chapter's claims under its name."""
     told = ", ".join(f"{many} {verdict}" for verdict, many in entry.totals.items() if many)
-    title = tag("p", joined(link(entry.chapter), note(told), between=" "), class_="chapter")
+    title = tag("p", joined(link(entry.chapter), tag("span", told, class_="note"), between=" "), class_="chapter")
     return tag("div", joined(title, *map(_claim, entry.findings)), class_="rebuilt-chapter")
 
 
 def _claim(finding: Finding) -> Markup:
     """One claim: its verdict first, what the article says, then a line for each run that measured it."""
     claim, metric = finding.claim, finding.metric(finding.run)
-    other = verdicts.differences(claim, metric, finding.run.tier) if metric else []
-    first = joined(badge(finding.verdict), f" other {', '.join(other)}" * bool(other))
-    said = [tag("q", claim["quote"]), " ", tag("span", claim_value(claim), class_="claimed")]
+    other = ", ".join(verdicts.differences(claim, metric, finding.run.tier)) if metric else ""
+    value = number(float(claim["value"]), claim["unit"])
+    value = f"our goal: {value}" if claim.get("goal") else f"claimed: {value}"
     told = {"its hardware": claim["hardware"], "note": claim.get("note")}
-    rest = [tag("div", joined(tag("dt", name), tag("dd", words))) for name, words in told.items() if words]
     runs = [run for run in (finding.run, *finding.others) if run] or [None]
-    lines = [_run_of(finding, run) for run in runs] + ledger_lines(finding)
-    parts = [tag("p", first, class_="judged"), tag("p", joined(*said))]
-    parts += [tag("ul", joined(*lines)), tag("dl", joined(*rest))]
-    return tag(
-        "div", joined(*parts), class_="rebuilt-claim", role="group", aria_label=f"{claim['id']}, {finding.verdict}"
-    )
-
-
-def claim_value(claim: dict) -> str:
-    """What the article says as a number; a limit that the book has set itself is called its goal."""
-    told = number(float(claim["value"]), claim["unit"])
-    return f"our goal: {told}" if claim.get("goal") else f"claimed: {told}"
+    parts = [
+        tag("p", joined(badge(finding.verdict), f" other {other}" if other else ""), class_="judged"),
+        tag("p", joined(tag("q", claim["quote"]), " ", tag("span", value, class_="claimed"))),
+        tag("ul", joined(*(_run_of(finding, run) for run in runs), *ledger_lines(finding))),
+        defined({name: words for name, words in told.items() if words}),
+    ]
+    about = {"class_": "rebuilt-claim", "role": "group", "aria_label": f"{claim['id']}, {finding.verdict}"}
+    return tag("div", joined(*parts), **about)
 
 
 def _run_of(finding: Finding, run: Run | None) -> Markup:
@@ -104,23 +79,15 @@ def _run_of(finding: Finding, run: Run | None) -> Markup:
     about = facts(finding.chapter, run, finding.verdict)
     if run is None:
         return tag("li", "no run has measured it", **about)
-    told = [tag("strong", measured(finding.metric(run))), f" {run.machine}, tier {run.tier}, ", _when(run)]
-    if run is not finding.run:
-        own = judged(finding.claim, run)
-        told += [f": {own}"] * (own != finding.verdict)
-    return tag("li", joined("measured: ", *told), **about)
-
-
-def _when(run: Run) -> Markup:
-    """The day of a run; which recorded one it is; a mark when the code has changed since."""
+    own = finding.verdict if run is finding.run else judged(finding.claim, run)
     kind = f" ({_origin(run)})" if run.origin == "recorded" else ""
-    return joined(day(run), kind, beside(run), stale(run, "stale: the code has changed since"))
+    told = [tag("strong", tables.measured(finding.metric(run))), f" {run.machine}, tier {run.tier}, ", day(run), kind]
+    told += [beside(run), tables.stale(run, "stale: the code has changed since")]
+    return tag("li", joined("measured: ", *told, f": {own}" if own != finding.verdict else ""), **about)
 
 
 def _origin(run: Run) -> str:
-    """Where a run came from, in words; a race or a study by its name."""
-    words = {"fresh": "behind the page", "cached": "behind the page, kept from that day"}
-    return words.get(run.origin, run.origin) + (f": {run.name}" if run.name else "")
+    return ORIGINS.get(run.origin, run.origin) + (f": {run.name}" if run.name else "")
 
 
 def status(entries: list[Entry]) -> str:
@@ -129,21 +96,14 @@ def status(entries: list[Entry]) -> str:
     for entry in entries:
         chapter = entry.chapter
         for run in entry.runs:
-            code = stale(run, "changed since") or "the same"
-            cells = (
-                run.tier,
-                run.machine,
-                day(run),
-                seconds(run),
-                memory(run),
-                joined(_origin(run), beside(run), _how(run)),
-                code,
-            )
+            took = tables.seconds(run), tables.memory(run), joined(_origin(run), beside(run), _how(run))
+            code = tables.stale(run, "changed since") or "the same"
+            cells = (run.tier, run.machine, day(run), *took, code)
             rows.append(row(link(chapter), *cells, **facts(chapter, run)))
         if not entry.runs:
-            rows.append(row(link(chapter), "–", "–", "not run", "–", "–", "–", "–", **facts(chapter, None)))
+            rows.append(row(link(chapter), "–", "–", "not run", *["–"] * 4, **facts(chapter, None)))
     head = ["notebook", "tier", "machine", "date", "time", "peak memory", "run", "code"]
-    whole = html_table("Runs of the notebooks", head, [rows], "rebuilt-table rebuilt-runs")
+    whole = tables.html_table("Runs of the notebooks", head, [rows], "rebuilt-table rebuilt-runs")
     return tag("div", whole, data_rebuilt_filter="part hardware tier since code sort", data_noun="run")
 
 
@@ -151,19 +111,7 @@ def _how(run: Run) -> Markup:
     """How a race or a study was run and what the machine was like, folded; nothing where a receipt says nothing."""
     found = {name: run.content.get(name) for name in DETAILS}
     found["seeds added after a look"] = (run.content.get("study") or {}).get("added")
-    if run.origin in ("fresh", "cached") or not any(found.values()):
+    if run.origin in BEHIND or not any(found.values()):
         return Markup()
-    known = {name.replace("_", " "): value or None for name, value in found.items() if value or name in LOOKED}
-    told = [joined(tag("dt", name), tag("dd", _plain(value))) for name, value in known.items()]
-    return tag("details", joined(tag("summary", "how"), tag("dl", joined(*told))))
-
-
-def _plain(value: object) -> str:
-    """A value of a receipt in words: names with their values, lists with commas, numbers with separators."""
-    if isinstance(value, dict):
-        return ", ".join(f"{name} {_plain(one)}" for name, one in value.items())
-    if isinstance(value, list):
-        return ", ".join(map(_plain, value))
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return f"{value:,}"
-    return "not known" if value is None else str(value)
+    known = {name.replace("_", " "): tables.plain(one or None) for name, one in found.items() if one or name in LOOKED}
+    return tag("details", joined(tag("summary", "how"), defined(known)))

@@ -15,13 +15,14 @@ UP = "../"  # the pages with markers lie in book/
 
 
 def joined(*parts: object, between: str = "") -> Markup:
-    """Texts and markup in one piece, the texts escaped."""
-    return Markup(between.join(part if isinstance(part, Markup) else text(part) for part in parts))
+    """Texts and markup in one piece, the texts escaped; a line break would end the block of HTML."""
+    told = (part if isinstance(part, Markup) else html.escape(re.sub(r"[ \t\n\r]+", " ", str(part))) for part in parts)
+    return Markup(between.join(told))
 
 
-def text(value: object) -> Markup:
-    """The value as a text of the page, escaped; a line break would end the block of HTML."""
-    return Markup(html.escape(re.sub(r"[ \t\n\r]+", " ", str(value))))
+def defined(told: dict) -> Markup:
+    """Names with what is said of each, as a `<dl>`."""
+    return tag("dl", joined(*(tag("div", joined(tag("dt", name), tag("dd", one))) for name, one in told.items())))
 
 
 def link(chapter: Chapter) -> Markup:
@@ -34,15 +35,10 @@ def badge(verdict: str) -> Markup:
     return tag("span", verdict, class_=f"verdict {verdict.replace(' ', '-')}")
 
 
-def note(words: object) -> Markup:
-    """Words in small beside the others."""
-    return tag("span", words, class_="note")
-
-
 def stale(run: Run, words: str) -> Markup:
     """The words as a mark for a run of other code than today's; another for code that was not committed."""
-    told = [words] * run.stale + ["its code was not committed"] * run.uncommitted + ["decides nothing"] * run.barred
-    return _mark("; ".join(told))
+    told = {words: run.stale, "its code was not committed": run.uncommitted, "decides nothing": run.barred}
+    return _mark("; ".join(one for one, holds in told.items() if holds))
 
 
 def beside(run: Run) -> Markup:
@@ -56,7 +52,6 @@ def beside(run: Run) -> Markup:
 
 
 def _mark(words: str) -> Markup:
-    """The words as a mark; nothing where there are none."""
     return Markup(f" {tag('span', words, class_='rebuilt-stale')}" if words else "")
 
 
@@ -78,7 +73,17 @@ def memory(run: Run) -> str:
     return f"{told}, GPU {number(float(gpu), 'B')}" if gpu else told
 
 
+def plain(value: object) -> str:
+    """A value of a receipt in words: names with their values, lists with commas, numbers with separators."""
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {plain(one)}" for name, one in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(plain, value))
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return f"{value:,}"
+    return "not known" if value is None else str(value)
+
+
 def pdf_name(repository: Repository) -> str:
     """The file name of the printed book, from its title: `accelerated-systems-rebuilt.pdf`."""
-    words = re.findall(r"[a-z0-9]+", str(repository.config.get("title", "book")).lower())
-    return f"{'-'.join(words)}.pdf"
+    return "-".join(re.findall(r"[a-z0-9]+", str(repository.config.get("title", "book")).lower())) + ".pdf"

@@ -10,7 +10,7 @@ from press import PressError
 from press.ledger import gather
 from press.ledger.pages import claims, status
 from press.ledger.tables import measured
-from press.print import masthead
+from press.print import generated
 from press.print.conftest import executed, receipt
 
 
@@ -90,8 +90,8 @@ def test_a_benchmark_s_receipt_does_not_hide_the_page_s(small):
     small.write("_build/receipts/moving_mean.cpu.json", json.dumps(by_hand))
     ledger = gather(small.repository)
     (chapter,) = small.repository.chapters
-    assert [run.origin for run in ledger.of(chapter).runs] == ["fresh", "by hand"]
-    assert "12.3&nbsp;s" in masthead.verified(ledger.of(chapter))
+    assert [run.origin for run in ledger.entries[0].runs] == ["fresh", "by hand"]
+    assert "12.3&nbsp;s" in generated.verified(ledger.entries[0])
 
 
 def test_a_metric_in_another_unit_is_refused(small):
@@ -152,7 +152,7 @@ def test_a_page_from_the_cache_names_machine_and_date_of_its_run_and_says_that_i
     (chapter,) = repository.chapters
     record = json.loads(chapter.run_record.read_text()) | {"cached": True, "date": "2026-11-11T00:00:00Z"}
     chapter.run_record.write_text(json.dumps(record))
-    said = masthead.verified(gather(small.repository).of(chapter))
+    said = generated.verified(gather(small.repository).entries[0])
     assert '<time datetime="2026-01-02"' in said and "on Test CPU" in said and "The run was kept" in said
     assert "2026-11-11" not in said, "the day on which the copy was fetched is not the day of the run"
 
@@ -173,7 +173,7 @@ def test_a_timing_in_a_slow_phase_of_its_machine_is_marked_like_one_beside_other
     small.write("data/receipts/moving_mean/cpu-fast.json", json.dumps(fast))
     (entry,) = gather(small.repository).entries
     assert entry.findings[0].verdict == "not measured" and entry.behind.phase == pytest.approx(1.5)
-    for page in (claims([entry]), status([entry]), masthead.verified(entry)):
+    for page in (claims([entry]), status([entry]), generated.verified(entry)):
         assert "in a slow phase of the machine, 1.5 times its fastest" in page
 
 
@@ -185,7 +185,7 @@ def test_what_nobody_could_look_at_breaks_no_page(small):
     record["receipts"]["moving_mean.cpu.json"] |= own
     chapter.run_record.write_text(json.dumps(record))
     (entry,) = gather(small.repository).entries
-    assert "beside other work on 0.7 cores" in masthead.verified(entry)
+    assert "beside other work on 0.7 cores" in generated.verified(entry)
 
 
 def test_a_timing_beside_other_work_is_marked_and_gives_no_verdict(small):
@@ -196,7 +196,7 @@ def test_a_timing_beside_other_work_is_marked_and_gives_no_verdict(small):
     chapter.run_record.write_text(json.dumps(record))
     (entry,) = gather(small.repository).entries
     assert entry.findings[0].verdict == "not measured", "points/s is a timing"
-    for page in (claims([entry]), status([entry]), masthead.verified(entry)):
+    for page in (claims([entry]), status([entry]), generated.verified(entry)):
         assert "beside other work on 1.2 cores" in page
     quiet = receipt(small, 900.0, date="2025-05-01T00:00:00Z", busy_cores={"before": 0.1, "after": 0.2})
     small.write("data/receipts/moving_mean/cpu-quiet.json", json.dumps(quiet))
@@ -224,7 +224,7 @@ UNSEEN = {
 def test_what_nobody_knows_of_the_page_s_own_run_is_not_quiet_either(small, kind):
     executed(small, value=2100.0, **UNSEEN[kind])
     (entry,) = gather(small.repository).entries
-    assert entry.findings[0].verdict == "not measured" and "recorded beside it" in masthead.verified(entry)
+    assert entry.findings[0].verdict == "not measured" and "recorded beside it" in generated.verified(entry)
 
 
 @pytest.mark.parametrize("kind", UNSEEN)

@@ -3,21 +3,25 @@
 import ast
 import json
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 from helpers.cards import executed
+from rehearsal.predict import real
 
 from ..errors import PressError
 from ..files import read_json, remove, sha256, write_json, write_text
+from ..gates.python import parse, parse_file
 from ..rehearse import run_module
 from ..repository import Chapter, Repository
 from ..reuse.packages import reached
-from .limits import impossible
 
-TIERS = ("cpu", "gpu", "big")
 CHECKED = "check"  # sizes that the suite counts again: those of tier cpu, nothing above LARGEST
 LARGEST = 100_000
 SECONDS = 1800.0
+SENTENCES = ("ahead", "left_out", "too_much")
+BYTES = {"float64": 8, "int64": 8, "float16": 2, "bfloat16": 2, "int16": 2, "bool": 1, "uint8": 1, "int8": 1}
+WINDOW = 27  # places of a dense convolution's window: 3 × 3 × 3
 
 
 def source_of(chapter: Chapter) -> Path | None:
@@ -32,37 +36,27 @@ def path_of(chapter: Chapter) -> Path:
 
 def sizes_of(chapter: Chapter) -> dict[str, dict]:
     """The sizes that the notebook picks, by tier: those that stand under a name, as in `x = tier.pick(…)`."""
-    found: dict[str, dict] = {tier: {} for tier in TIERS}
-    for cell in chapter.cells:
-        if cell.cell_type == "code":
-            for name, call in _picks(cell.source):
-                for keyword in call.keywords:
+    found: dict[str, dict] = {"cpu": {}, "gpu": {}, "big": {}}
+    for tree in [parse(cell.source) for cell in chapter.cells if cell.cell_type == "code"]:
+        for name, value in _named(tree):
+            if isinstance(value, ast.Call) and ast.unparse(value.func) == "tier.pick":
+                for keyword in value.keywords:
                     found[keyword.arg].setdefault(name, _value(keyword.value, found[keyword.arg]))
     checked = {name: min(size, LARGEST) if isinstance(size, int) else size for name, size in found["cpu"].items()}
     return {CHECKED: checked, "gpu": found["gpu"], "big": found["big"]}
 
 
-def _picks(source: str):
-    """(name, call) of each `tier.pick(…)` in a cell that stands under a name."""
-    try:
-        tree = ast.parse(source)
-    except SyntaxError:  # a cell with a magic
-        return
+def _named(tree: ast.Module) -> list[tuple[str, ast.AST]]:
+    """(name, value) of what is bound, kept in a dict, or handed on by keyword."""
+    found = []
     for node in ast.walk(tree):
-        pairs = []
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            pairs = [(node.targets[0].id, node.value)]
+        if isinstance(node, ast.Assign):
+            found.append((getattr(node.targets[0], "id", None), node.value))
         elif isinstance(node, ast.Dict):
-            pairs = [(key.value, value) for key, value in zip(node.keys, node.values, strict=True) if _text(key)]
+            found += [(getattr(key, "value", None), node.values[at]) for at, key in enumerate(node.keys)]
         elif isinstance(node, ast.Call):
-            pairs = [(keyword.arg, keyword.value) for keyword in node.keywords]
-        for name, value in pairs:
-            if isinstance(value, ast.Call) and ast.unparse(value.func) == "tier.pick":
-                yield name, value
-
-
-def _text(node) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+            found += [(keyword.arg, keyword.value) for keyword in node.keywords]
+    return [(name, value) for name, value in found if isinstance(name, str)]
 
 
 def _value(node: ast.AST, known: dict):
@@ -75,20 +69,21 @@ def _value(node: ast.AST, known: dict):
 
 def sentences(source: Path) -> dict[str, dict[str, str]]:
     """`ahead`, `left_out` and `too_much`: a module's constants of these names, a sentence by part; empty without."""
-    found = {"ahead": {}, "left_out": {}, "too_much": {}}
-    for node in ast.parse(source.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            name = node.targets[0].id
-            if name.isupper() and name.lower() in found:
-                found[name.lower()] = ast.literal_eval(node.value)
+    found = {name: {} for name in SENTENCES}
+    for name, value in _named(parse_file(source)):
+        if name.isupper() and name.lower() in found:
+            found[name.lower()] = ast.literal_eval(value)
     return found
 
 
 def code_of(source: Path, home: Path) -> str:
     """The SHA-256 of the module and all of its slice that it reaches, as they run: no comments, no docstrings."""
-    name = ".".join(source.relative_to(home).with_suffix("").parts)
-    texts = {path: path.read_text(encoding="utf-8") for path in sorted(reached([name], home))}
+    texts = {path: path.read_text(encoding="utf-8") for path in sorted(reached([_module(source, home)], home))}
     return sha256(json.dumps([(path.relative_to(home).as_posix(), executed(text)) for path, text in texts.items()]))
+
+
+def _module(source: Path, home: Path) -> str:
+    return ".".join(source.relative_to(home).with_suffix("").parts)
 
 
 def counted(
@@ -99,16 +94,11 @@ def counted(
     PressError says what went wrong.
     """
     scratch = repository.build / "running" / f"predict-{uuid.uuid4().hex[:12]}"
-    scratch.mkdir(parents=True)
-    tasks = []
+    report, tasks = scratch / "report.json", []
     for chapter in chapters:
-        source, sizes = source_of(chapter), sizes_of(chapter)
-        module = ".".join(source.relative_to(chapter.home).with_suffix("").parts)
-        chosen = {tier: sizes[tier] for tier in sizes if not tiers or tier in tiers}
-        tasks.append(
-            {"stem": chapter.stem, "home": str(chapter.home), "module": module, "sizes": chosen, "parts": parts}
-        )
-    report = scratch / "report.json"
+        sizes = {tier: sizes for tier, sizes in sizes_of(chapter).items() if not tiers or tier in tiers}
+        task = {"stem": chapter.stem, "home": str(chapter.home), "module": _module(source_of(chapter), chapter.home)}
+        tasks.append(task | {"sizes": sizes, "parts": parts})
     write_json(scratch / "task.json", {"tasks": tasks, "report": str(report)})
     try:
         problem = run_module(repository, repository.root, scratch, "rehearsal.parts", SECONDS)
@@ -122,22 +112,18 @@ def counted(
 def count(repository: Repository, names: list[str] | None) -> int:
     """Write `data/predictions/<stem>.json` of the chosen chapters that have parts; the exit status."""
     for chapter in repository.select(names):
-        source = source_of(chapter)
+        source, path = source_of(chapter), path_of(chapter)
         if source is None:
             print(f"{chapter}: has no rehearsed_{chapter.stem}.py", flush=True)
             continue
         found = counted(repository, [chapter])[chapter.stem]
         odd = sorted(set(found["metrics"]) - {claim["metric"] for claim in chapter.card.get("claims") or []})
         if odd:
-            raise PressError(
-                f"{source.name} predicts {', '.join(odd)}; no claim of {chapter.stem}.yml has such a metric"
-            )
+            raise PressError(f"{source.name} predicts {', '.join(odd)}; {chapter.stem}.yml claims no such metric")
+        for wrong in impossible(found):
+            raise PressError(f"{source.name}: {wrong}")
         head = {"schema": 1, "notebook": chapter.stem, "source": source.relative_to(chapter.root).as_posix()}
         head |= {"code": code_of(source, chapter.home), "sizes": sizes_of(chapter)} | sentences(source)
-        wrong = next(impossible(found), None)
-        if wrong:
-            raise PressError(f"{source.name}: {wrong}")
-        path = path_of(chapter)
         write_text(path, written(head | found))
         print(f"{chapter}: {path.relative_to(chapter.root)}, {path.stat().st_size / 1e3:.0f} kB", flush=True)
     return 0
@@ -145,10 +131,33 @@ def count(repository: Repository, names: list[str] | None) -> int:
 
 def written(content: dict) -> str:
     """The counts as JSON: a line for each part and tier, so that a change shows where it is."""
-    parts, lines = content["parts"], []
-    for name, part in parts.items():
+    lines = []
+    for name, part in content["parts"].items():
         tiers = [f"   {json.dumps(tier)}: {json.dumps(entry)}" for tier, entry in part["tiers"].items()]
         own = json.dumps({key: value for key, value in part.items() if key != "tiers"})[1:-1]
         lines.append(f'  {json.dumps(name)}: {{{own}, "tiers": {{\n' + ",\n".join(tiers) + "\n  }}")
     rest = [f" {json.dumps(key)}: {json.dumps(value)}" for key, value in content.items() if key != "parts"]
     return "{\n" + ",\n".join([*rest, ' "parts": {\n' + ",\n".join(lines) + "\n }"]) + "\n}\n"
+
+
+def impossible(content: dict) -> Iterator[str]:
+    """Rows with more FLOPs than products of what they read and wrote can have: a mistake, whatever made them."""
+    tiers = [(name, *pair) for name, part in content["parts"].items() for pair in part["tiers"].items()]
+    for name, tier, kind, size, flops, _ in [
+        (name, tier, *row) for name, tier, entry in tiers for row in entry["work"]
+    ]:
+        if flops > (most := most_flops(kind, size)):
+            what = f"{name}, tier {tier}: an operation on {kind} has {flops:,} FLOPs with {size:,} bytes, which allow"
+            yield f"{what} {most:,.0f}: its formula is wrong, or it counts zeros that nobody multiplies"
+
+
+def most_flops(kind: str, size: int) -> float:
+    """The most FLOPs that one operation with so many bytes of operands and results can do.
+
+    A product takes 2 FLOPs for each triple of an entry of one factor, of the other and of the result. Of S numbers in
+    all there are at most (S / 3)^1.5 such triples, when all three are squares (Loomis and Whitney 1949). A convolution
+    uses each number of its input up to √window times more often, and its backward pass is two products. Attention over
+    more than some thousand places a head, whose matrix nobody lays out, could do more; no chapter has such a one.
+    """
+    numbers = size / BYTES.get(real(kind), 4)
+    return 2 * 2 * WINDOW**0.5 * (numbers / 3) ** 1.5

@@ -3,13 +3,10 @@
 That a chapter's versions answer with the same is tested in `test_same_work`, in another process, which imports torch.
 """
 
-from types import SimpleNamespace
-
 import pytest
 
-from press import PressError, Repository
-from press.gates.house.predictions import predictions
-from press.predict import counting, kept, limits, rules
+from press import PressError, Repository, gates
+from press.predict import counting, kept
 from press.repository import HOME
 
 BOOK = [chapter for chapter in Repository(HOME).chapters if counting.source_of(chapter)]
@@ -35,7 +32,7 @@ def counts(old=False, **changed):
 
 
 def told(**changed):
-    return "; ".join(rules.problems(counts(**changed)))
+    return "; ".join(kept.problems(counts(**changed)))
 
 
 def test_counts_of_equal_work_with_a_broken_version_that_is_slower_pass():
@@ -78,12 +75,12 @@ def test_a_naive_version_with_less_arithmetic_and_fewer_bytes_has_another_task()
 
 def test_bytes_allow_the_arithmetic_of_products_and_convolutions():
     for n in (1, 2, 100, 5000):  # square matrices need most
-        assert 2 * n**3 <= limits.most_flops("float32", 3 * n * n * 4)
-        assert 8 * n**3 <= 4 * limits.most_flops("complex64", 3 * n * n * 8)
+        assert 2 * n**3 <= counting.most_flops("float32", 3 * n * n * 4)
+        assert 8 * n**3 <= 4 * counting.most_flops("complex64", 3 * n * n * 8)
     for batch, channels, side, window in ((1, 64, 8, 27), (32, 256, 32, 9), (1, 512, 4, 27)):
         sizes = 2 * batch * channels * side**2 + window * channels**2
         forward = 2 * batch * side**2 * channels**2 * window
-        assert forward <= limits.most_flops("tf32", 4 * sizes)
+        assert forward <= counting.most_flops("tf32", 4 * sizes)
 
 
 @pytest.mark.parametrize(
@@ -111,19 +108,24 @@ def test_sentences_are_read_from_the_module_without_running_it(tmp_path):
     assert counting.sentences(source) == {"ahead": {"naive": "one two"}, "left_out": {}, "too_much": {}}
 
 
+def problems(repository):
+    return gates.load()["predictions"].problems(repository)
+
+
 def test_the_gate_names_the_file_and_the_chapters_without_a_broken_version(monkeypatch, small):
-    chapter = small.repository.chapters[0]
+    repository, (chapter,) = small.repository, small.repository.chapters
     monkeypatch.setattr(kept, "read", lambda _: counts(naive=part(0.5)))
-    (problem,) = predictions(small.repository)
+    (problem,) = problems(repository)
     assert problem.where == f"data/predictions/{chapter.stem}.json" and "naive is predicted ahead" in problem.what
-    four = SimpleNamespace(chapters=[chapter] * 4, relative=str)
     monkeypatch.setattr(kept, "read", lambda _: counts(broken=None, left_out={"broken": "why"}))
-    (problem,) = predictions(four)
+    repository.__dict__["chapters"] = [chapter] * 4
+    (problem,) = problems(repository)
     assert "4 chapters leave the broken version out" in problem.what
-    assert list(predictions(SimpleNamespace(chapters=[chapter] * 3, relative=str))) == []
+    repository.__dict__["chapters"] = [chapter] * 3
+    assert problems(repository) == []
 
 
 def test_the_gate_refuses_counts_of_code_that_has_changed_since(monkeypatch, small):
     monkeypatch.setattr(kept, "read", lambda _: counts(old=True))
-    (problem,) = predictions(small.repository)
+    (problem,) = problems(small.repository)
     assert problem.what == "its code has changed since it was counted"

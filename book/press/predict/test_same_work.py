@@ -12,7 +12,7 @@ import sys
 import pytest
 
 from press import Repository
-from press.predict import counting, rules
+from press.predict import counting, kept
 from press.repository import HOME
 
 BOOK = [chapter for chapter in Repository(HOME).chapters if counting.source_of(chapter)]
@@ -51,7 +51,7 @@ def answers():
         few = {name: size // FEW if isinstance(size, int) and size >= LARGE else size for name, size in sizes}
         module = ".".join(counting.source_of(chapter).relative_to(chapter.home).with_suffix("").parts)
         tasks.append((chapter.stem, str(chapter.home), module, few))
-    command = [sys.executable, "-W", "ignore", "-c", ANSWERS, json.dumps(rules.ROLES), json.dumps(tasks)]
+    command = [sys.executable, "-W", "ignore", "-c", ANSWERS, json.dumps(kept.ROLES), json.dumps(tasks)]
     own = {**os.environ, "PYTHONPATH": str(HOME), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, env=own, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr[-2000:]

@@ -1,6 +1,6 @@
-"""The book printed: `build` gathers the ledger, has `source` assemble what Jupyter Book reads, prints it, and has a
-browser measure it (`weights`) and make one document of it (`pdf`), with `answers` at its end and `page_numbers`.
+"""The book printed: `build` has `source` assemble what Jupyter Book reads, prints it, has a browser weigh its pages,
+and has `pdf` make one document of them.
 
-`generated` writes at the pages' markers · `masthead` under a chapter's title · `launch` its buttons · `figure_pages`
-links the data of figures · `live` packs the models that run in a page · `edition` is a book of some chapters.
+`generated` writes at the pages' markers and under a chapter's title · `live` packs the models that run in a page ·
+`edition` is a book of some chapters.
 """

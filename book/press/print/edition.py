@@ -4,11 +4,9 @@ import re
 from pathlib import Path, PurePosixPath
 from posixpath import normpath
 
-from ..files import read_json, sha256, write_json
 from ..repository import Chapter, Repository
 
 LINK = re.compile(r"\]\(([^)\s#]+)\.ipynb(#[^)\s]*)?\)")
-CARD = re.compile(r"^:link: (\S+)\n:link-type: doc$", re.MULTILINE)
 
 
 class Edition(Repository):
@@ -21,18 +19,22 @@ class Edition(Repository):
         super().__init__(whole.root)
         self.chapters = list(chapters)
         self.left_out = {chapter.document for chapter in whole.chapters} - {one.document for one in chapters}
-        self.toc = _pruned(dict(whole.toc), self.left_out | self._empty(whole))
-        self._name = "-".join(chapter.stem for chapter in chapters)
-
-    def _empty(self, whole: Repository) -> set[str]:
-        """The pages of parts that hold none of the chapters."""
-        parts = {chapter.part for chapter in whole.chapters} - {chapter.part for chapter in self.chapters}
-        return {f"book/part_{part}" for part in parts}
+        parts = {chapter.part for chapter in whole.chapters} - {chapter.part for chapter in chapters}
+        self.toc = _pruned(whole.toc, self.left_out | {f"book/part_{part}" for part in parts})
 
     @property
     def build(self) -> Path:
         """The folder of what is generated for this edition; executed notebooks lie with those of the whole book."""
-        return self.root / "_build" / "editions" / self._name
+        return self.root / "_build" / "editions" / "-".join(chapter.stem for chapter in self.chapters)
+
+
+def _pruned(contents: dict, left_out: set[str]) -> dict:
+    """The contents without the documents that are left out."""
+
+    def kept(entries: list[dict]) -> list[dict]:
+        return [_pruned(one, left_out) for one in entries if one.get("file", "").split(".")[0] not in left_out]
+
+    return {key: kept(value) if isinstance(value, list) else value for key, value in contents.items()}
 
 
 def elsewhere(repository: Repository, text: str, document: str) -> str:
@@ -43,48 +45,8 @@ def elsewhere(repository: Repository, text: str, document: str) -> str:
     left_out = repository.left_out if isinstance(repository, Edition) else ()
     base = str((repository.config.get("html") or {}).get("baseurl") or repository.url).rstrip("/")
 
-    def target(path: str) -> str | None:
-        name = normpath(PurePosixPath(document).parent / path)
-        return f"{base}/{name}.html" if name in left_out else None
-
     def link(match: re.Match) -> str:
-        found = target(match.group(1))
-        return f"]({found}{match.group(2) or ''})" if found else match.group()
+        name = normpath(PurePosixPath(document).parent / match[1])
+        return f"]({base}/{name}.html{match[2] or ''})" if name in left_out else match[0]
 
-    def card(match: re.Match) -> str:
-        found = target(match.group(1))
-        return f":link: {found}\n:link-type: url" if found else match.group()
-
-    return CARD.sub(card, LINK.sub(link, text)) if left_out else text
-
-
-def _pruned(node: object, left_out: set[str]) -> object:
-    """The contents without the documents that are left out, and without what then holds nothing."""
-    if isinstance(node, dict):
-        return {key: _pruned(value, left_out) for key, value in node.items()}
-    if isinstance(node, list):
-        kept = [one for one in node if not (isinstance(one, dict) and one.get("file", "").split(".")[0] in left_out)]
-        return [_pruned(one, left_out) for one in kept]
-    return node
-
-
-def made_of(repository: Repository) -> str:
-    """A hash of what a book is printed from: pages, press, executed notebooks, receipts, cards, modules."""
-    root = repository.root
-    folders = [root / "book", root / "data", root / "_build" / "receipts"]
-    paths = [path for folder in folders for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc"]
-    paths += [root / "_config.yml", root / "_toc.yml", root / "helpers" / "show.py"]
-    for chapter in repository.chapters:
-        paths += [chapter.executed, chapter.run_record, chapter.card_path, *chapter.modules(proofs=True)]
-    told = [(str(path.relative_to(root)), sha256(path.read_bytes())) for path in sorted(paths) if path.is_file()]
-    return sha256(repr(told))
-
-
-def is_current(repository: Repository) -> bool:
-    """Whether the built book is what would be printed now."""
-    return read_json(repository.build / "html.json") == {"made_of": made_of(repository)}
-
-
-def note(repository: Repository) -> None:
-    """Keep what the book that was just printed is made of."""
-    write_json(repository.build / "html.json", {"made_of": made_of(repository)})
+    return LINK.sub(link, text)

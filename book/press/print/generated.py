@@ -1,57 +1,63 @@
-"""What the machine writes at the markers of the book's pages: the ledger, the runs, where to start, the data sets.
+"""What the machine writes into the book: at the markers of its pages, and under a chapter's title.
 
-Every function gives HTML without empty lines, so that it is one block of Markdown; each number in it comes
-from a card, a receipt or the registry.
+Its HTML stands in `pages.html`; each number in it comes from a card, a receipt or the registry.
 """
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
+from pathlib import Path
+from urllib.parse import quote
 
-from helpers.show import number, tag
+from helpers.show import Markup, number, tag
 
 from .. import chromium
+from ..errors import PressError
 from ..face import gallery
-from ..face.hero import hero
-from ..ledger import Entry, Ledger
+from ..face.opening import first_screen
+from ..ledger import TESTED, Entry, Ledger
 from ..ledger.pages import claims, status
-from ..ledger.tables import UP, joined, link, pdf_name, seconds
-from ..markup import html_table, row
+from ..ledger.tables import beside, day, link, memory, pdf_name, seconds, stale
+from ..predict import pages as predicted
 from ..repository import Chapter, Repository
-from ..teach import length, syllabi
-from . import launch, weights
+from ..teach import kit, length, syllabi
+from ..teach.variants import KINDS
 from .edition import Edition
 
+TIERS = {"cpu": "cpu: processor cores", "gpu": "gpu: one 16 GB GPU", "big": "big: one data-centre GPU"}
 NEEDS = {"none": "no GPU", "optional": "a GPU is optional", "required": "a GPU is required"}
+WEIGHTS = '<div id="rebuilt-page-weight"></div>'  # where they stand once the pages are there to be measured
 
 
-def markers(
-    repository: Repository, ledger: Ledger, live: dict[str, str] | None = None
-) -> dict[str, Callable[..., str]]:
+def markers(repository: Repository, ledger: Ledger, live: dict | None = None) -> dict[str, Callable[..., str]]:
     """What stands at each marker, by its name; it is written when it is asked for.
 
     `live`: the elements of the chapters' live models, by the chapters' names.
     """
     entries, chapters = ledger.entries, [entry.chapter for entry in ledger.entries]
-    ordered, captions = gallery.in_order(repository, entries), gallery.captions(repository)
-    parts = {f"gallery-{part}": partial(cards, repository, ordered, captions, part) for part in _parts(repository)}
-    whole = bool(chromium.find()) and not isinstance(repository, Edition)
+    parts = [path.name for path in (repository.root / "notebooks").glob("*/")]  # those without a chapter, too
+    interests = {}
+    for chapter in chapters:
+        for name in chapter.card.get("interests") or []:
+            interests.setdefault(name, []).append(chapter)
+    why = "this is a book of some chapters" if isinstance(repository, Edition) else ""
+    why = why or ("" if chromium.find() else chromium.WANTED)
     return {
         "claims": partial(claims, entries),
         "status": partial(status, entries),
-        "start-by-interest": partial(start_by_interest, chapters),
-        "start-by-hardware": partial(start_by_hardware, entries),
-        "datasets": partial(datasets, repository.registry, chapters),
+        "start-by-interest": partial(block, "start_by_interest", interests),
+        "start-by-hardware": partial(block, "start_by_hardware", entries),
+        "datasets": partial(block, "datasets", repository.registry, chapters),
         "chapter": partial(named, chapters),
-        "count": partial(standing, chapters),
+        "count": partial(block, "standing", chapters),
         "syllabi": partial(syllabi.syllabi, chapters),
         "by-audience": partial(syllabi.by_audience, chapters),
-        "hero": partial(hero, ordered, live or {}),
-        "numbers": lambda: gallery.three(gallery.numbers(Ledger(ordered))),
-        "gallery": partial(cards, repository, ordered, captions),
-        **parts,
-        "pdf": partial(pdf, pdf_name(repository) if whole else ""),
-        "length": partial(lengths, chapters),
-        "page-weight": partial(weight, repository, whole),
+        "hero": partial(gallery.hero, entries, live or {}),
+        "numbers": lambda: gallery.three(gallery.numbers(ledger)),
+        "gallery": partial(cards, repository, entries),
+        **{f"gallery-{part}": partial(cards, repository, entries, part) for part in parts},
+        "pdf": lambda: "" if why else block("pdf", pdf_name(repository)),
+        "length": partial(block, "lengths", chapters),
+        "page-weight": lambda: tag("p", f"Not measured: {why}.") if why else WEIGHTS,
     }
 
 
@@ -63,86 +69,87 @@ def named(chapters: list[Chapter], words: str = "") -> str:
     return link(found) if found else f"*{name or stem.replace('_', ' ')}* ({part}, planned)"
 
 
-def standing(chapters: list[Chapter]) -> str:
-    """How many chapters the book has, with links."""
-    many = f"{len(chapters)} chapter{'s stand' if len(chapters) != 1 else ' stands'} today"
-    return joined(f"{many}: ", joined(*map(link, chapters), between=", "), ".")
-
-
-def _parts(repository: Repository) -> list[str]:
-    """The folders of `notebooks/`: the parts, those without a chapter too."""
-    return sorted(path.name for path in (repository.root / "notebooks").glob("*") if path.is_dir())
-
-
-def cards(repository: Repository, entries: list[Entry], captions: dict[str, str], part: str = "") -> str:
+def cards(repository: Repository, entries: list[Entry], part: str = "") -> str:
     """The gallery of the book, or of one part."""
-    tiles = []
-    for entry in entries:
-        chapter = entry.chapter
-        if part in ("", chapter.part):
-            colab = launch.addresses(repository, chapter).get("Colab", "")
-            tiles.append(gallery.tile(entry, captions.get(chapter.part, chapter.part.capitalize()), colab))
+    captions, tiles = gallery.captions(repository), []
+    for chapter, entry in [(entry.chapter, entry) for entry in entries if part in ("", entry.chapter.part)]:
+        colab = addresses(repository, chapter).get("Colab", "")
+        tiles.append(gallery.tile(entry, captions.get(chapter.part, chapter.part.capitalize()), colab))
     return gallery.gallery(tiles)
 
 
-def start_by_interest(chapters: list[Chapter]) -> str:
-    """The chapters under each interest that their cards name."""
-    interests: dict[str, list[Chapter]] = {}
-    for chapter in chapters:
-        for name in chapter.card.get("interests") or []:
-            interests.setdefault(name, []).append(chapter)
-    links = {name: joined(*map(link, interests[name]), between=", ") for name in sorted(interests)}
-    return tag("ul", joined(*(tag("li", joined(name, ": ", found)) for name, found in links.items()), between="\n"))
+def masthead(repository: Repository, entry: Entry) -> str:
+    """All lines under the title of one chapter."""
+    chapter = entry.chapter
+    files = [line for line in repository.registry if line["dataset"] in (chapter.card.get("data") or [])]
+    found = kit.downloads(chapter, not isinstance(repository, Edition))
+    own, more = (
+        {name: f"../../../{at}" for name, at in found.items() if (name in KINDS) is mine} for mine in (True, False)
+    )
+    lines = (
+        first_screen(entry, block("launch", "Run it in", addresses(repository, chapter))),
+        verified(entry),
+        block("launch", "Notebooks for a class", own, True),
+        block("launch", "For the teacher", more, True),
+        fit(entry, files),
+        *predicted.block(entry),
+        kit.cite(repository, chapter),
+    )
+    return "\n".join(filter(None, lines))
 
 
-def start_by_hardware(entries: list[Entry]) -> str:
-    """What each chapter needs, and how long it took at each tier."""
-    rows = []
-    for entry in entries:
-        needs = entry.chapter.card.get("needs") or {}
-        asked = f"{needs.get('memory_gb', '?')} GB memory, {needs.get('disk_mb', '?')} MB disk"
-        fastest = [next((run for run in entry.runs if run.tier == tier), None) for tier in ("cpu", "gpu", "big")]
-        times = [joined(seconds(run), f" on {run.machine}") if run else "not measured" for run in fastest]
-        rows.append(row(link(entry.chapter), asked, NEEDS.get(needs.get("gpu"), "?"), *times))
-    head = ["chapter", "needs", "GPU", "two processor cores", "one 16 GB GPU", "one data-centre GPU"]
-    return html_table("Chapters by the hardware you have", head, [rows])
+def addresses(repository: Repository, chapter: Chapter) -> dict[str, str]:
+    """The address at which each service that `_config.yml` names opens the chapter's notebook of the release."""
+    services = {**(repository.config.get("launch_buttons") or {}), **(repository.config.get("rebuilt") or {})}
+    release, name = repository.release, "/".join(repository.url.split("/")[-2:])
+    path = f"{chapter.document}.ipynb"
+    raw = quote(f"https://raw.githubusercontent.com/{name}/{release}/{path}", safe=":/")
+    found = {
+        "Colab": ("colab_url", f"github/{name}/blob/{release}/{path}"),
+        "Kaggle": ("kaggle_url", f"kernels/welcome?src={raw}"),
+        "Binder": ("binderhub_url", f"v2/gh/{name}/{release}?urlpath=tree/{path}"),
+    }
+    return {name: f"{services[key].rstrip('/')}/{at}" for name, (key, at) in found.items() if services.get(key)}
 
 
-def datasets(registry: list[dict], chapters: list[Chapter]) -> str:
-    """The data sets of the registry with their licences and the chapters that use them."""
-    sets: dict[str, list[dict]] = {}
-    for line in registry:
-        sets.setdefault(line["dataset"], []).append(line)
-    rows = []
-    for name, lines in sorted(sets.items()):
-        size = number(float(sum(int(line["bytes"]) for line in lines)), "B")
-        told = ["; ".join(dict.fromkeys(line[key] for line in lines)) for key in ("licence", "citation")]
-        users = [link(chapter) for chapter in chapters if name in (chapter.card.get("data") or [])]
-        rows.append(row(tag("code", name), len(lines), size, *told, joined(*users, between=", ") or "no chapter"))
-    head = ["data set", "files", "size", "licence", "citation", "used by"]
-    return html_table("Data sets in the registry", head, [rows])
+def verified(entry: Entry) -> str:
+    """The run behind this page and how the claims came out; PressError where there is no run."""
+    if entry.behind is None:
+        raise PressError(f"{entry.chapter} has no receipt; `.venv/bin/python book/press run {entry.chapter}` makes one")
+    told = [f"{many} {verdict}" for verdict, many in entry.totals.items() if many]
+    return block("verified", entry, entry.behind, told, sum(entry.totals[verdict] for verdict in TESTED))
 
 
-def lengths(chapters: list[Chapter]) -> str:
-    """What each page asks of a reader: words, cells, minutes of the core path and of all; why a long one is long."""
-    rows = []
-    for chapter in chapters:
-        own = length.of(chapter)
-        why = chapter.card.get("length", "")
-        rows.append(row(link(chapter), f"{own.words:,}", own.cells, f"{own.core} min", f"{own.whole} min", why))
-    head = ["chapter", "words", "cells", "core path", "with all exercises", "why it is long"]
-    return html_table("What the pages ask of a reader", head, [rows], "rebuilt-table rebuilt-weights")
+def fit(entry: Entry, files: list[dict]) -> str:
+    """What the chapter took at each tier and what it asks for; `files` are its rows of the registry."""
+    needs, time = entry.chapter.card.get("needs") or {}, length.of(entry.chapter)
+    return block("fit", entry, files, needs, time, predicted.fit_rows(entry))
 
 
-def weight(repository: Repository, whole: bool) -> str:
-    """The place on the status page that is filled once the pages are there to be measured, or why they are not."""
-    why = "this is a book of some chapters" if isinstance(repository, Edition) else chromium.WANTED
-    return weights.PLACE if whole else tag("p", f"Not measured: {why}.")
+def block(name: str, *values: object) -> str:
+    """What the macro `name` of `pages.html` makes of the values; texts are escaped, Markup is not.
+
+    It has no empty line, so that it is one block of Markdown.
+    """
+    text = getattr(_pages(), name)(*values)
+    return "\n".join(line for line in text.splitlines() if line.strip())
 
 
-def pdf(name: str) -> str:
-    """The link to the printed book of that name; nothing where no browser can print it."""
-    if not name:
-        return ""
-    link = tag("a", "one PDF", href=f"{UP}{name}", download="")
-    return tag("p", joined("The whole book is also ", link, ", to read or print away from a screen."))
+@cache
+def _pages():
+    from jinja2 import Environment, FileSystemLoader
+    from markupsafe import Markup as Safe
+
+    def size(files: list[dict]) -> str:
+        return number(float(sum(int(line["bytes"]) for line in files)), "B")
+
+    pages = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: Safe(value) if isinstance(value, Markup) else value,
+    )
+    pages.globals |= {"TIERS": TIERS, "NEEDS": NEEDS, "length_of": length.of, "size": size, "number": number}
+    pages.globals |= {made.__name__: made for made in (beside, day, link, memory, seconds, stale)}
+    return pages.get_template("pages.html").module

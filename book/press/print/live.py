@@ -11,7 +11,6 @@ import base64
 import gzip
 import json
 import re
-import shutil
 from pathlib import Path
 
 import nbformat
@@ -23,23 +22,9 @@ from ..repository import Chapter, Repository
 
 MIME = "application/vnd.rebuilt.live+json"
 LOADER = Path(__file__).with_name("live.js")
-# What pages need of a package, and the notice that goes with it.
-TAKEN = {
-    "onnxruntime-web": (
-        ("dist/ort.wasm.min.js", "dist/ort-wasm-simd-threaded.mjs", "dist/ort-wasm-simd-threaded.wasm"),
-        "Copyright (c) Microsoft Corporation. MIT License: Permission is hereby granted, free of charge, to any person "
-        "obtaining a copy of this software and associated documentation files (the Software), to deal in the Software "
-        "without restriction, including without limitation the rights to use, copy, modify, merge, publish, "
-        "distribute, sublicense, and/or sell copies of the Software, and to permit persons to whom the Software is "
-        "furnished to do so, subject to the following conditions: The above copyright notice and this permission "
-        "notice shall be included in all copies or substantial portions of the Software. THE SOFTWARE IS PROVIDED AS "
-        "IS, WITHOUT WARRANTY OF ANY KIND, EXPRESS OR IMPLIED, INCLUDING BUT NOT LIMITED TO THE WARRANTIES OF "
-        "MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR "
-        "COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, "
-        "TORT OR OTHERWISE, ARISING FROM, OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN "
-        "THE SOFTWARE.",
-    )
-}
+RUNTIME = "onnxruntime-web"
+FILES = ("dist/ort.wasm.min.js", "dist/ort-wasm-simd-threaded.mjs", "dist/ort-wasm-simd-threaded.wasm")
+NOTICE = Path(__file__).with_name("onnxruntime_notice.txt")  # its package holds none
 
 
 def publish(notebook: nbformat.NotebookNode, chapter: Chapter, repository: Repository, source: Path) -> str:
@@ -58,24 +43,22 @@ def publish(notebook: nbformat.NotebookNode, chapter: Chapter, repository: Repos
         raise PressError(f"{chapter}: {len(shown)} outputs are live models, and the card's `live` {promised}")
     if not card:
         return ""
-    found = shown[0].data.pop(MIME)
-    if found.get("name") != card["name"]:
-        raise PressError(f"{chapter}: the live model is called {found.get('name')!r}, in the card {card['name']!r}")
-    folder, model = f"_live/{chapter.name}", pack(card["name"], checked(found["files"], chapter))
-    packs = {
-        "runtime": _runtime(card["runtime"], repository, source),
-        "model": _write(source, f"{folder}/{card['name']}.js", model),
+    data, name = shown[0].data, card["name"]
+    found = data.pop(MIME)
+    if found.get("name") != name:
+        raise PressError(f"{chapter}: the live model is called {found.get('name')!r}, in the card {name!r}")
+    texts = {
+        "model": (f"{name}.js", pack(name, checked(found["files"], chapter))),
+        **{kind: (card[kind], (chapter.home / card[kind]).read_text(encoding="utf-8")) for kind in ("script", "style")},
     }
-    for kind in ("script", "style"):
-        packs[kind] = _write(source, f"{folder}/{card[kind]}", (chapter.home / card[kind]).read_text(encoding="utf-8"))
-    loader = _write(source, f"_live/{LOADER.name}", LOADER.read_text(encoding="utf-8"))
-    where = " ".join(f'data-{kind}="../../../{address}"' for kind, address in packs.items())
-    sizes = [(source / address.partition("?")[0]).read_bytes() for address in packs.values()]
-    where += " data-wait" * bool(card.get("wait"))
-    where += f' data-megabytes="{sum(len(gzip.compress(size, 6)) for size in sizes) / 1e6:.1f}"'
-    element = f'<div class="rebuilt-live" data-live="{card["name"]}" {where}>\0</div>'
-    begin = f'<script defer src="../../../{loader}"></script>'
-    shown[0].data["text/html"] = element.replace("\0", shown[0].data["text/html"]) + f"\n{begin}"
+    texts = {kind: (f"{chapter.name}/{file}", text) for kind, (file, text) in texts.items()}
+    texts["runtime"] = f"{card['runtime'].replace('==', '-')}.js", runtime(card["runtime"], repository)
+    size = sum(len(gzip.compress(text.encode("utf-8"), 6)) for _, text in texts.values())
+    places = " ".join(f'data-{kind}="{_write(source, *text)}"' for kind, text in texts.items())
+    places += f'{" data-wait" * bool(card.get("wait"))} data-megabytes="{size / 1e6:.1f}"'
+    element = f'<div class="rebuilt-live" data-live="{name}" {places}>\0</div>'
+    begin = f'<script defer src="{_write(source, LOADER.name, LOADER.read_text(encoding="utf-8"))}"></script>'
+    data["text/html"] = element.replace("\0", data["text/html"]) + f"\n{begin}"
     return element + begin
 
 
@@ -100,28 +83,23 @@ def pack(name: str, files: dict[str, bytes], notice: str = "") -> str:
     return f"{head}rebuiltLive.add({json.dumps(name)}, {json.dumps(packed)});\n"
 
 
-def _write(source: Path, name: str, text: str) -> str:
-    """The address of a file now written, with its hash, so that no browser keeps an old one beside a new one."""
-    write_text(source / name, text)
-    return f"{name}?v={sha256(text)[:12]}"
-
-
-def _runtime(asked: str, repository: Repository, source: Path) -> str:
-    """The address of the runtime's pack, made from the pinned package; one for all chapters."""
-    name, _, version = asked.partition("==")
+def runtime(asked: str, repository: Repository) -> str:
+    """The runtime's pack, made from the pinned package; one for all chapters."""
     if asked not in runtimes():
         raise PressError(f"no runtime is called {asked!r}; {npm.RUNTIMES.name} pins {', '.join(runtimes())}")
-    wanted, notice = TAKEN[name]
-    files = npm.taken(repository, name, wanted)
-    return _write(source, f"_live/{name}-{version}.js", pack(name, files, f"{name} {version}. {notice}"))
+    notice = f"{asked.replace('==', ' ')}. {' '.join(NOTICE.read_text(encoding='utf-8').split())}"
+    return pack(RUNTIME, npm.taken(repository, RUNTIME, FILES), notice)
 
 
 def runtimes() -> list[str]:
     """The pinned runtimes as `package==version`."""
-    return [f"{name}=={row['version']}" for name, row in npm.pinned().items() if name in TAKEN]
+    return [f"{RUNTIME}=={npm.pinned()[RUNTIME]['version']}"]
 
 
-def copy(source: Path, html: Path) -> None:
-    """Put the packs beside the built pages."""
-    if (source / "_live").is_dir():
-        shutil.copytree(source / "_live", html / "_live")
+def _write(source: Path, name: str, text: str) -> str:
+    """The address, as a chapter's page sees it, of a file now written below `_live`.
+
+    It has the text's hash, so that no browser keeps an old file beside a new one.
+    """
+    write_text(source / "_live" / name, text)
+    return f"../../../_live/{name}?v={sha256(text)[:12]}"

@@ -6,7 +6,6 @@ points at the original file.
 
 import re
 import shutil
-import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -15,14 +14,14 @@ import yaml
 
 from ..errors import PressError
 from ..face.opening import label
-from ..files import remove, swap_folder, write_text
+from ..files import remove, write_text
 from ..ledger import Entry, Ledger
-from ..repository import Repository, read_notebook, tags
+from ..repository import Chapter, Repository, read_notebook, tags
+from ..run.figure_data import MIME
 from ..teach import variants
-from . import figure_pages, live
+from . import live
 from .edition import elsewhere
-from .generated import markers
-from .masthead import masthead
+from .generated import block, markers, masthead
 
 MARKER = re.compile(r"<!--\s*press:([\w-]+)(?:\s+([^<>]+?))?\s*-->")
 FOR_CLASS = {"instructor", "talk"}  # notes of an instructor and the words on slides: no page shows them
@@ -35,34 +34,28 @@ def assemble(repository: Repository, ledger: Ledger) -> Path:
             command = f"`.venv/bin/python book/press run {entry.chapter}`"
             raise PressError(f"{entry.chapter} has not been executed; {command} does it")
     source = repository.build / "source"
-    new = repository.build / f".source.{uuid.uuid4().hex[:8]}.part"
-    try:
-        shutil.copytree(repository.root / "book", new / "book", ignore=shutil.ignore_patterns("press", "__pycache__"))
-        write_text(new / "_config.yml", configuration(repository))
-        write_text(new / "_toc.yml", contents(repository))
-        live = {entry.chapter.name: _chapter(repository, entry, new) for entry in ledger.entries}
-        written = markers(repository, ledger, {name: element for name, element in live.items() if element})
-        for page in sorted((new / "book").rglob("*.md")):
-            filled = fill(page.read_text(encoding="utf-8"), written)
-            page.write_text(elsewhere(repository, filled, page.relative_to(new).as_posix()), encoding="utf-8")
-        swap_folder(new, source)
-    finally:
-        remove(new)
+    remove(source)
+    shutil.copytree(repository.root / "book", source / "book", ignore=shutil.ignore_patterns("press", "__pycache__"))
+    _settings(repository, source)
+    live = {entry.chapter.name: _chapter(repository, entry, source) for entry in ledger.entries}
+    written = markers(repository, ledger, {name: element for name, element in live.items() if element})
+    for path in sorted((source / "book").rglob("*.md")):
+        filled = fill(path.read_text(encoding="utf-8"), written)
+        path.write_text(elsewhere(repository, filled, path.relative_to(source).as_posix()), encoding="utf-8")
     return source
 
 
-def configuration(repository: Repository) -> str:
-    """`_config.yml` with the release for a branch, so that every link of a page leads to what its setup cell clones."""
-    own = {**repository.config["repository"], "branch": repository.release}
-    return yaml.safe_dump({**repository.config, "repository": own}, sort_keys=False, allow_unicode=True)
-
-
-def contents(repository: Repository) -> str:
-    """`_toc.yml` without the parts that hold no chapter yet: Jupyter Book does not take them."""
+def _settings(repository: Repository, source: Path) -> None:
+    """Write `_config.yml` and `_toc.yml` as Jupyter Book gets them: it runs nothing, its links lead to the release that
+    setup cells clone, and parts that hold no chapter yet, which it does not take, are left out.
+    """
+    branch = {**repository.config["repository"], "branch": repository.release}
+    config = {**repository.config, "repository": branch, "execute": {"execute_notebooks": "off"}}
     toc = dict(repository.toc)
     if "parts" in toc:
         toc["parts"] = [part for part in toc["parts"] if part.get("chapters")]
-    return yaml.safe_dump(toc, sort_keys=False, allow_unicode=True)
+    for name, content in (("_config.yml", config), ("_toc.yml", toc)):
+        write_text(source / name, yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
 
 
 def fill(page: str, written: Mapping[str, Callable[..., str]]) -> str:
@@ -72,27 +65,27 @@ def fill(page: str, written: Mapping[str, Callable[..., str]]) -> str:
     """
 
     def text(match: re.Match) -> str:
-        name = match.group(1)
+        name = match[1]
         if name not in written:
             raise PressError(f"no marker is called press:{name}; there are: {', '.join(written)}")
-        return written[name](*filter(None, [match.group(2)]))
+        return written[name](*filter(None, [match[2]]))
 
     return MARKER.sub(text, page)
 
 
-def _chapter(repository: Repository, entry: Entry, new: Path) -> str:
+def _chapter(repository: Repository, entry: Entry, source: Path) -> str:
     """Write one chapter; its live model's element, for another page."""
     chapter = entry.chapter
-    folder = new / chapter.home.relative_to(chapter.root)
+    folder = source / chapter.home.relative_to(chapter.root)
     for path in [chapter.card_path, *chapter.modules(proofs=True)]:  # what a page may link to
         write_text(folder / path.relative_to(chapter.home), path.read_text(encoding="utf-8"))
     notebook = page(read_notebook(chapter.executed), masthead(repository, entry))
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             cell.source = elsewhere(repository, cell.source, chapter.document)
-    figure_pages.publish(notebook, chapter, new)
-    variants.write(chapter, (new / "_data" / chapter.name).parent)
-    element = live.publish(notebook, chapter, repository, new)
+    figure_data(notebook, chapter, source)
+    variants.write(chapter, (source / "_data" / chapter.name).parent)
+    element = live.publish(notebook, chapter, repository, source)
     nbformat.write(notebook, folder / f"{chapter.stem}.ipynb")
     return element
 
@@ -105,14 +98,25 @@ def page(notebook: nbformat.NotebookNode, top: str) -> nbformat.NotebookNode:
     a class.
     """
     first = notebook.cells[0]
-    first.source = re.sub(r"\A(# .*)$", lambda match: f"{match.group()}\n\n{top}", first.source, flags=re.MULTILINE)
+    first.source = re.sub(r"\A(# .*)$", lambda match: f"{match[0]}\n\n{top}", first.source, flags=re.MULTILINE)
     notebook.cells = [cell for cell in notebook.cells if not FOR_CLASS & set(tags(cell))]
     for cell in notebook.cells:
-        found = tags(cell)
         told = label(cell)
         if told:
-            cell.metadata.tags = [*found, "hide-input"]
+            cell.metadata.tags = [*tags(cell), "hide-input"]
             cell.metadata.mystnb = {"code_prompt_show": told, "code_prompt_hide": told}
-        if "injected-parameters" in found:
-            cell.metadata.tags = [*found, "remove-cell"]
+        if "injected-parameters" in tags(cell):
+            cell.metadata.tags = [*tags(cell), "remove-cell"]
     return notebook
+
+
+def figure_data(notebook: nbformat.NotebookNode, chapter: Chapter, source: Path) -> None:
+    """Write each figure's CSV below `source/_data` and a link into its output; the notebook is changed in place."""
+    count = 0
+    for output in [output for cell in notebook.cells for output in cell.get("outputs", [])]:
+        found = output.get("data", {}).pop(MIME, None)
+        if found and found["rows"]:
+            count += 1
+            name = f"_data/{chapter.name}-figure-{count}.csv"
+            write_text(source / name, found["csv"])
+            output.data["text/html"] += "\n" + block("figure_data", f"../../../{name}", found)

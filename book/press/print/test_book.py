@@ -13,7 +13,8 @@ from helpers.show import number
 from press import chromium
 from press.conftest import comes
 from press.ledger.tables import pdf_name
-from press.print import answers, page_numbers, pdf
+from press.print import pdf
+from press.print.generated import addresses
 from press.repository import HOME, Repository
 from press.server import site
 
@@ -255,6 +256,9 @@ def test_launch_buttons_point_at_files_of_the_repository():
         text = (HTML / f"{chapter.document}.html").read_text(encoding="utf-8")
         paths = re.findall(rf"/blob/{repository.release}/([^\"?#]+\.ipynb)", text)
         assert paths and all((HOME / path).is_file() for path in paths)
+        original = f"{repository.url}/blob/{repository.release}/{chapter.document}.ipynb"
+        for address in (original, *addresses(repository, chapter).values()):
+            assert re.search(rf'href="{re.escape(address)}["?]', text), f"{chapter} has no link to {address}"
 
 
 LIVE = [chapter for chapter in Repository(HOME).chapters if chapter.card.get("live") and READ]
@@ -398,7 +402,7 @@ def test_the_pdf_s_outline_is_the_book_s_headings_each_as_often_as_it_stands_the
         for mark in article.select(".headerlink, :is(h1, h2, h3) .rebuilt-further"):
             mark.decompose()
         wanted += [pdf.plain(one.get_text()) for one in article.find_all(re.compile("^h[1-6]$"))]
-    wanted.append(answers.TITLE)
+    wanted.append(pdf.ANSWERS["title"])
     for chapter in Repository(HOME).chapters:
         wanted += [pdf.plain(one["title"]) for one in (chapter.card, *chapter.card["exercises"])]
     assert sorted(pdf.outline(printed)) == sorted(wanted)
@@ -407,14 +411,14 @@ def test_the_pdf_s_outline_is_the_book_s_headings_each_as_often_as_it_stands_the
 def test_the_pdf_s_contents_have_parts_and_right_page_numbers_and_the_cover_a_date(printed):
     repository = Repository(HOME)
     assert re.search(r"Release \S+, 20\d\d-\d\d-\d\d", printed.pages[0].extract_text())
-    starts = page_numbers.targets(printed)
-    first = min(starts[pdf._id(name)] for name in repository.toc_files) - 1
+    starts = pdf.targets(printed)
+    first = min(starts[pdf.anchor(name)] for name in repository.toc_files) - 1
     lines = [line for page in printed.pages[1:first] for line in page.extract_text().splitlines()]
     assert {part["caption"] for part in repository.toc["parts"]} <= set(lines)
-    wanted = [starts[pdf._id(name)] for name in repository.toc_files] + [starts[answers.ANCHOR]]
+    wanted = [starts[pdf.anchor(name)] for name in repository.toc_files] + [starts[pdf.ANSWERS["anchor"]]]
     assert [int(line) for line in lines if line.isdigit()] == wanted == sorted(wanted)
     for name, start in [(repository.toc_files[-1], wanted[-2]), (repository.chapters[0].document, None)]:
-        start = start or starts[pdf._id(name)]
+        start = start or starts[pdf.anchor(name)]
         title = outline_title(name)
         assert title in " ".join(printed.pages[start - 1].extract_text().split())
 
@@ -426,7 +430,7 @@ def outline_title(name):
 
 
 def test_no_hint_and_no_solution_stands_before_the_end_of_the_pdf(printed):
-    last = page_numbers.targets(printed)[answers.ANCHOR] - 1
+    last = pdf.targets(printed)[pdf.ANSWERS["anchor"]] - 1
     texts = [" ".join(page.extract_text().split()) for page in printed.pages]
     before, after = " ".join(texts[:last]), " ".join(texts[last:])
     exercises = sum(len(chapter.card["exercises"]) for chapter in Repository(HOME).chapters)
@@ -443,7 +447,7 @@ def test_the_pdf_is_set_in_the_letters_that_the_book_brings(printed):
 
 def test_the_pdf_keeps_alt_texts_and_solutions_and_leaves_the_buttons_out(printed):
     repository = Repository(HOME)
-    last = page_numbers.targets(printed)[pdf._id(repository.chapters[1].document)]  # where the first chapter has ended
+    last = pdf.targets(printed)[pdf.anchor(repository.chapters[1].document)]  # where the first chapter has ended
     read = " ".join(page.extract_text() for page in printed.pages[:last])
     text = unicodedata.normalize("NFKC", " ".join(read.split()))
     alts = {str(one.get_object().get("/Alt")) for one in printed_objects(printed) if "/Alt" in one.get_object()}
@@ -478,10 +482,6 @@ def test_the_status_page_shows_every_page_s_weight_and_first_paint():
     assert set(found["pages"]) == set(Repository(HOME).toc_files)
     for name, page in found["pages"].items():
         own = (HTML / f"{name}.html").stat().st_size
-        assert (
-            page["visits"] in (1, 3)
-            and page["bytes"] > own * 0.9
-            and 0 < page["paint_low_ms"] <= page["paint_ms"] <= page["paint_high_ms"]
-        )
+        assert page["bytes"] > own * 0.9 and page["paint_ms"] > 0
         assert f"<td>{number(float(page['bytes']), 'B')}</td>" in text
     assert found["machine"]["cpu"] in text and found["date"][:10] in text

@@ -5,10 +5,12 @@ import shutil
 
 import pytest
 
+from press import run
+from press.cli import main
 from press.print import build as build_module
 from press.print.build import book_of
 from press.print.conftest import executed
-from press.print.edition import Edition, elsewhere, is_current
+from press.print.edition import Edition, elsewhere
 from press.repository import HOME, Repository
 from press.teach.workshop import paper
 
@@ -39,36 +41,46 @@ def test_an_edition_holds_its_chapters_and_every_page_of_prose(two):
 def test_links_to_what_an_edition_leaves_out_lead_to_the_published_book(two):
     edition = Edition(two.repository, two.repository.select(["moving_mean"]))
     text = "[a](../notebooks/signals/other/other.ipynb#x) [b](../notebooks/signals/moving_mean/moving_mean.ipynb)\n"
-    card = ":link: ../notebooks/signals/other/other\n:link-type: doc\n"
-    said = elsewhere(edition, text + card, "book/welcome.md")
+    said = elsewhere(edition, text, "book/welcome.md")
     base = "https://github.com/example/small/notebooks/signals/other/other.html"
-    assert said == (
-        f"[a]({base}#x) [b](../notebooks/signals/moving_mean/moving_mean.ipynb)\n:link: {base}\n:link-type: url\n"
-    )
+    assert said == f"[a]({base}#x) [b](../notebooks/signals/moving_mean/moving_mean.ipynb)\n"
     assert elsewhere(two.repository, text, "book/welcome.md") == text
 
 
-def test_what_is_built_and_current_is_taken_and_only_the_chosen_chapters_are_built(two, built, monkeypatch):
-    printed = []
+@pytest.fixture
+def printed(built, monkeypatch):
+    """The names of the chapters in each source that Jupyter Book is handed; it makes the pages of `built`."""
+    handed = []
 
     def copied(repository, source, side):
-        printed.append(sorted(path.stem for path in source.glob("notebooks/*/*/*.ipynb")))
+        handed.append(sorted(path.stem for path in source.glob("notebooks/*/*/*.ipynb")))
         shutil.copytree(built[1], side / "_build" / "html", ignore=shutil.ignore_patterns("_data", "_live", "*.pdf"))
 
     monkeypatch.setattr(build_module, "_jupyter_book", copied)
     monkeypatch.setenv("REBUILT_CHROMIUM", "")
+    return handed
+
+
+def test_a_book_of_some_chapters_lies_apart_and_the_whole_book_stays(two, printed, capsys):
+    two.write("_build/html/index.html", "the whole book")
+    assert main(["--root", str(two.root), "build", "--no-run", "moving_mean"]) == 0
+    assert printed == [["moving_mean"]] and "_build/editions/moving_mean/html/index.html" in capsys.readouterr().out
+    assert (two.root / "_build/editions/moving_mean/html/book/welcome.html").is_file()
+    assert (two.root / "_build/html/index.html").read_text() == "the whole book"
+
+
+def test_only_the_chosen_chapters_run_before_their_book_is_printed(two, printed, monkeypatch):
+    asked = []
+    monkeypatch.setattr(run, "run", lambda repository, names, options: asked.append(names) or [])
+    assert main(["--root", str(two.root), "build", "moving_mean"]) == 0
+    assert asked == [["moving_mean"]] and printed == [["moving_mean"]]
+
+
+def test_a_workshop_s_book_is_of_its_chapters_or_the_book_as_it_is(two, printed):
     chosen = two.repository.select(["moving_mean"])
-    html = book_of(two.repository, chosen)
-    assert "editions" in html.parts and printed == [["moving_mean"]]
-    assert book_of(two.repository, chosen) == html and len(printed) == 1, "nothing has changed since"
-    (two.root / "book/welcome.md").write_text("# Welcome again\n")
-    assert book_of(two.repository, chosen) == html and len(printed) == 2
-
-
-def test_a_whole_book_that_is_current_is_taken(built, tmp_path):
-    small, html = built
-    repository = small.repository
-    assert is_current(repository) and book_of(repository, repository.chapters) == html
+    assert book_of(two.repository, chosen, as_built=True) == two.root / "_build/html" and printed == []
+    assert book_of(two.repository, chosen) == two.root / "_build/editions/moving_mean/html"
+    assert printed == [["moving_mean"]]
 
 
 def test_the_fonts_are_small_have_their_licence_and_are_all_that_the_styles_name():

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from helpers import plot
-from press.print import figure_pages
+from press.print import source
+from press.print.generated import block
 from press.run import figure_data
 
 ALT = "Two lines: one rises steadily, the other stays flat."
@@ -92,7 +93,7 @@ def test_a_large_figure_is_thinned_evenly_and_says_so():
     rows, found = rows_of(fig)
     assert found["rows"] == len(rows) - 1 <= figure_data.MOST_ROWS and found["of"] == 25_000
     assert rows[1:4] == [["0", "0"], ["3", "3"], ["6", "6"]]
-    assert "8,334 rows, evenly taken from 25,000" in figure_pages.link("a.csv", found)
+    assert "8,334 rows, evenly taken from 25,000" in block("figure_data", "a.csv", found)
 
 
 def test_show_adds_the_data_only_where_the_press_runs_it(monkeypatch):
@@ -114,7 +115,7 @@ def test_the_page_has_a_link_and_the_file_lies_beside_the_book(small, tmp_path):
     data = {"text/html": "<figure></figure>", figure_data.MIME: {"csv": "x\n1\n", "rows": 1, "of": 1}}
     cell = nbformat.v4.new_code_cell("", outputs=[nbformat.v4.new_output("display_data", data=data)])
     (chapter,) = small.repository.chapters
-    figure_pages.publish(nbformat.v4.new_notebook(cells=[cell]), chapter, tmp_path)
+    source.figure_data(nbformat.v4.new_notebook(cells=[cell]), chapter, tmp_path)
     name = "_data/signals/moving_mean/moving_mean-figure-1.csv"
     assert (tmp_path / name).read_text() == "x\n1\n"
     assert f'<a href="../../../{name}" download>Data (CSV, 1 row)</a>' in cell.outputs[0].data["text/html"]

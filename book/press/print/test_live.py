@@ -22,7 +22,7 @@ from press.server import site
 from press.teach.workshop import bundle
 
 CARD = {"name": "mean", "runtime": "onnxruntime-web==9.9.9", "script": "mean_live.js", "style": "mean_live.css"}
-PACKAGE = {f"package/{name}": f"the text of {name}".encode() for name in live.TAKEN["onnxruntime-web"][0]}
+PACKAGE = {f"package/{name}": f"the text of {name}".encode() for name in live.FILES}
 REAL = HOME / "_build/data/onnxruntime-web/onnxruntime-web-1.30.0.tgz"
 
 
@@ -170,8 +170,7 @@ def test_the_book_s_source_gets_the_packs(with_live):
     nbformat.write(notebook, path)
     folder = source.assemble(small.repository, gather(small.repository))
     assert (folder / "_live/signals/moving_mean/moving_mean/mean_live.css").is_file()
-    live.copy(folder, small.root / "html")
-    assert (small.root / "html/_live/live.js").is_file()
+    assert (folder / "_live/live.js").is_file()
 
 
 def test_a_workshop_s_book_holds_the_packs(small, tmp_path):
@@ -269,10 +268,9 @@ def folder(tmp_path_factory):
     vector = [helper.make_tensor_value_info(name, 1, [3]) for name in "xy"]
     graph = helper.make_graph([helper.make_node("Add", ["x", "x"], ["y"])], "double", vector[:1], vector[1:])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
-    names, notice = live.TAKEN["onnxruntime-web"]
-    runtime = npm.taken(Repository(HOME), "onnxruntime-web", names)
+    runtime = live.runtime("onnxruntime-web==1.30.0", Repository(HOME))
     for name, text in {
-        "onnxruntime-web-1.30.0.js": live.pack("onnxruntime-web", runtime, notice),
+        "onnxruntime-web-1.30.0.js": runtime,
         "model.js": live.pack("double", {"model.onnx": model}),
         "script.js": SCRIPT,
         "style.css": "",

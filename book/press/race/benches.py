@@ -1,12 +1,10 @@
 """`press race`: the benches of a slice beside their peers, on a quiet machine; their receipts are recorded.
 
-Each `bench_*.py` runs as a module from the slice's folder, with the environment of its peers. What it writes comes to
-`data/receipts/<stem>/<tier>-<machine>-<name>.json`, with what the machine was like before, after and meanwhile. A race
-of two threads on a machine whose second core is not there measures nothing: it is refused before, and what was measured
-goes to `_build/races/` with the reason where that shows afterwards.
+Each `bench_*.py` runs as a module from the slice's folder, with the environment of its peers. Its receipts come to
+`data/receipts/`, with what the machine was like before, after and meanwhile. A race beside other work, or of two
+threads on one core, is refused before; where that shows afterwards, its receipts go to `_build/races/` with the reason.
 """
 
-import re
 import subprocess
 import time
 import uuid
@@ -17,18 +15,18 @@ from helpers import cards
 
 from ..errors import PressError
 from ..files import lock, read_json, remove, write_json
+from ..ledger.tables import plain
 from ..repository import Chapter, Repository
 from ..reuse import store
 from ..run import child, conditions
+from ..run.processes import environment
 from ..run.suite import slices_of
-from ..run.threads import environment
 from . import peers
 
 ROUNDS = 20  # of a race, by the house rules; a bench has them as its default
 QUIET_CORES = 0.3  # the part of one core that may be busy before a race
 MOST_STEAL = 0.05  # the share of the cores' time that the host may take while it runs
 LEAST_GAIN = 1.5  # of the calibration's own work on two threads over one: else the second core is not ours
-TIMEOUT_SECONDS = 3600.0
 CHANGED = "the code was changed while it ran, and a receipt names the code that made it"
 
 
@@ -43,34 +41,30 @@ class Options:
     rounds: int | None = None
     threads: int | None = None
     loaded: bool = False
-    timeout: float = TIMEOUT_SECONDS
+    timeout: float = 3600.0
     bench: str | None = None
 
 
-def race(repository: Repository, names: list[str] | None, options: Options = Options()) -> int:  # noqa: B008
+def race(repository: Repository, names: list[str] | None, options: Options) -> int:
     """Race the slices of the chosen notebooks; the exit status: 1 when a bench failed."""
     chosen = {chapter.home for chapter in repository.select(names)}
-    slices = {home: chapters for home, chapters in slices_of(repository).items() if home in chosen}
     failed = []
     alone = lock(store.folder() / "recording.lock", "press race")  # one race or study at a time on a machine
     with lock(repository.build / ".press.lock", "press race"), alone:
-        for home, chapters in slices.items():
-            found = [name for name in benches(home) if options.bench in (None, short(name))]
+        for home, chapters in slices_of(repository).items():
+            if home not in chosen:
+                continue
+            there = {name: name.rpartition(".")[2].removeprefix("bench_") for name in benches(home)}
+            found = [name for name, short in there.items() if options.bench in (None, short)]
             if not found:
-                there = ", ".join(map(short, benches(home)))
-                what = f"no bench {options.bench}; there are {there}" if there else "no bench_*.py"
-                print(f"{repository.relative(home)}: has {what}", flush=True)
+                known = f"no bench {options.bench}; there are {', '.join(there.values())}"
+                print(f"{repository.relative(home)}: has {known if there else 'no bench_*.py'}", flush=True)
                 failed += [options.bench] if there else []
                 continue
             python = peers.python(peers.pins(chapters))
-            failed += [name for name in found if not _one(repository, chapters, python, name, options)]
+            failed += [name for name in found if not _one(repository, chapters[0], python, name, options)]
     print(f"failed: {', '.join(failed)}" if failed else "every race came to its end", flush=True)
     return int(bool(failed))
-
-
-def short(name: str) -> str:
-    """`ctc` of `ctc.bench_ctc`."""
-    return name.rpartition(".")[2].removeprefix("bench_")
 
 
 def benches(home: Path) -> list[str]:
@@ -79,43 +73,56 @@ def benches(home: Path) -> list[str]:
     return sorted(".".join(path.parts) for path in found if not any(part[0] in "._" for part in path.parts[:-1]))
 
 
-def _one(repository: Repository, chapters: list[Chapter], python: Path, name: str, options: Options) -> bool:
-    """Whether one bench came to its end and left a receipt that may be kept."""
-    before = conditions.look(repository.root)
-    if not options.loaded:
-        _refuse(name, before, options)
-    scratch = repository.build / "running" / f"race-{uuid.uuid4().hex[:12]}"
+def _one(repository: Repository, chapter: Chapter, python: Path, name: str, options: Options) -> bool:
+    """Whether one bench came to its end and left receipts that may be kept."""
+    before, code = conditions.look(repository.root), state(chapter, name)
+    threads, gain = options.threads or conditions.cores(), conditions.gain(before["calibration"])
+    why = crowded("before", before["busy_cores"]) or (lonely("before", gain) if threads > 1 else "")
+    if why and not options.loaded:
+        raise Busy(f"{name}: {why}. Wait until it is over, or say --loaded, and the receipt will say so")
+    command = [str(python), "-m", name]
+    command += ["--rounds", str(options.rounds)] if options.rounds else []
+    command += ["--threads", str(options.threads)] if options.threads else []
+    print(f"{name}: {' '.join([python.name, *command[1:]])}", flush=True)
+    own = environment(threads) | {"PYTHONPATH": str(repository.root)}  # the shell's threads are not the race's
+    scratch, began = repository.build / "running" / f"race-{uuid.uuid4().hex[:12]}", time.monotonic()
     scratch.mkdir(parents=True)
-    code, began = state(chapters[0], name), time.monotonic()
     try:
-        problem, busiest = _run(repository, chapters[0].home, python, name, scratch, options)
+        ended = child.run(command, chapter.home, own, scratch, options.timeout)
         took = round(time.monotonic() - began, 3)  # of the whole process: a bench may open its receipt late
-        during = {} if busiest is None else {"busy_cores": busiest}
+        during = {} if ended.busiest is None else {"busy_cores": ended.busiest}
         seen = {"seconds": took} | conditions.joined(before, conditions.look(repository.root), during)
-        changed = CHANGED if state(chapters[0], name) != code else ""
-        kept, why = ([], "") if problem else _keep(repository, name, scratch, seen, options, changed)
+        changed = CHANGED if state(chapter, name) != code else ""
+        kept = _kept(repository, name, scratch, seen, options, changed) if ended.status == 0 else {}
     finally:
         remove(scratch)
-    problem = problem or why or ("" if kept else "it wrote no receipt")
-    print(f"{name}: {problem or 'done'} after {time.monotonic() - began:.0f} s", flush=True)
-    for path in kept:
-        print(f"  {repository.relative(path)}", flush=True)
-    _tell(seen)
+    reasons = "; ".join(dict.fromkeys(filter(None, kept.values())))
+    problem = f"not recorded: {reasons}" if reasons else "" if kept else "it wrote no receipt"
+    if ended.status != 0:
+        late = f"not finished after {options.timeout:.0f} s"
+        problem = late if ended.status is None else f"ended with status {ended.status}"
+    told = [*map(repository.relative, kept), *(f"ended what it left running: {one}" for one in ended.left)]
+    print(f"{name}: {problem or 'done'} after {took:.0f} s", *told, sep="\n  ", flush=True)
+    print(f"  {plain({name: seen[name] for name in ('busy_cores', 'steal', 'calibration')})}", flush=True)
     return not problem
 
 
-def _refuse(name: str, before: dict, options: Options) -> None:
-    """Raise Busy where a race would measure other work, or two threads that share one core."""
-    cure = "Wait until it is over, or say --loaded, and the receipt will say so"
-    busy, gain = before["busy_cores"], conditions.gain(before["calibration"])
-    if busy is None or busy > QUIET_CORES:
-        told = "nobody knows how many" if busy is None else f"{busy:.1f}"
-        raise Busy(
-            f"{told} cores are busy before {name}, at most {QUIET_CORES} may be: a race beside other work "
-            f"measures that work. {cure}"
-        )
-    if (options.threads or conditions.cores()) > 1 and (gain is None or gain < LEAST_GAIN):
-        raise Busy(f"{lonely('before', gain)}. {cure}; --threads 1 needs one core only")
+def crowded(when: str, busy: float | None) -> str:
+    """That other work had cores `when` a race ran, or that nobody knows; empty where it was quiet."""
+    if busy is not None and busy <= QUIET_CORES:
+        return ""
+    told = "nobody knows how many" if busy is None else f"{busy:.1f}"
+    rule = f"at most {QUIET_CORES} may be: a race beside other work measures that work"
+    return f"{told} cores were busy {when} the race, {rule}"
+
+
+def lonely(when: str, gain: float | None) -> str:
+    """That a second core was not there, `when` before or after a race, or that nobody knows; empty where it was."""
+    if gain is None:
+        return f"nobody knows what a second thread gained {when} the race"
+    told = f"two threads did the calibration's work {gain:.2f} times as fast as one {when} the race"
+    rule = f"at least {LEAST_GAIN} is needed: a race of several threads measures who else has the second core"
+    return f"{told}, {rule}" if gain < LEAST_GAIN else ""
 
 
 def state(chapter: Chapter, name: str) -> tuple[str, str]:
@@ -128,95 +135,37 @@ def state(chapter: Chapter, name: str) -> tuple[str, str]:
     return done.stdout.strip(), cards.code_hash(chapter.notebook, name.replace(".", "/") + ".py")
 
 
-def lonely(when: str, gain: float | None) -> str:
-    """That a second core was not there, `when` before or after a race; None: nobody knows."""
-    if gain is None:
-        return f"nobody knows what a second thread gained {when} the race"
-    return (
-        f"two threads did the calibration's work {gain:.2f} times as fast as one {when} the race, at least "
-        f"{LEAST_GAIN} is needed: a race of several threads measures who else has the second core"
-    )
-
-
-def _tell(seen: dict) -> None:
-    """Say what was not quiet, and what nobody knows: that is not the same."""
-    busy, stolen = seen["busy_cores"]["after"], seen["steal"]["during"]
-    if busy is not None and busy > QUIET_CORES:
-        print(f"  {busy:.1f} cores were busy afterwards: was the machine quiet all along?", flush=True)
-    if stolen:
-        print(f"  the host took {stolen:.1%} of the cores' time meanwhile", flush=True)
-    gains = [seen["calibration"][f"gain_{when}"] for when in ("before", "after")]
-    known = {
-        "busy cores": seen["busy_cores"].values(),
-        "steal": seen["steal"].values(),
-        "a second thread's gain": gains,
-    }
-    missing = [what for what, values in known.items() if None in values]
-    if missing:
-        print(f"  not known here: {', '.join(missing)}", flush=True)
-
-
-def _run(
-    repository: Repository, home: Path, python: Path, name: str, scratch: Path, options: Options
-) -> tuple[str, float | None]:
-    """What went wrong with a bench, empty if nothing, and how many cores others took at the most meanwhile.
-
-    It and all that it started are gone afterwards.
-    """
-    command = [str(python), "-m", name]
-    command += ["--rounds", str(options.rounds)] if options.rounds else []
-    command += ["--threads", str(options.threads)] if options.threads else []
-    print(f"{name}: {' '.join([Path(command[0]).name, *command[1:]])}", flush=True)
-    own = environment(options.threads or conditions.cores())  # the shell's threads are not the race's
-    ended = child.run(command, home, own | {"PYTHONPATH": str(repository.root)}, scratch, options.timeout)
-    if ended.status is None:
-        return f"not finished after {options.timeout:.0f} s", ended.busiest
-    if ended.left:
-        print(f"{name}: ended what it left running: {', '.join(ended.left)}", flush=True)
-    return (f"ended with status {ended.status}" if ended.status else ""), ended.busiest
-
-
-def _keep(
+def _kept(
     repository: Repository, name: str, scratch: Path, seen: dict, options: Options, changed: str
-) -> tuple[list[Path], str]:
-    """Where the receipts went that a bench left, with what the machine was like, and why some are not recorded."""
-    kept, reasons = [], []
+) -> dict[Path, str]:
+    """Where the receipts of a bench went, with what the machine was like, and why one is not recorded, or ""."""
+    kept, recorded = {}, repository.root / "data" / "receipts"
     for path in sorted(scratch.glob("*.json")):
-        content = read_json(path)
-        if isinstance(content, dict) and "metrics" in content:
-            where, content = place(repository, path, content, name), {**content, **seen}
-            if why := changed or _why_not(content, options):
-                where = repository.build / "races" / where.relative_to(repository.root / "data" / "receipts")
-                content["not_recorded"] = why
-                reasons.append(why)
-            write_json(where, content)
-            kept.append(where)
-    return kept, f"not recorded: {'; '.join(dict.fromkeys(reasons))}" if reasons else ""
+        content = read_json(path) | seen
+        where = place(repository, path, content, name)
+        if why := changed or _why_not(content, options):
+            where = repository.build / "races" / where.relative_to(recorded)
+            content["not_recorded"] = why
+        kept[write_json(where, content)] = why
+    return kept
 
 
 def _why_not(content: dict, options: Options) -> str:
     """Why a receipt must not be recorded: a core that went, or a bench that did not do what it was told; or empty."""
-    threads, gain = content.get("threads"), content["calibration"]["gain_after"]
-    if not options.loaded and (threads or 1) > 1 and (gain is None or gain < LEAST_GAIN):
-        return lonely("after", gain)
-    busy, stolen = content["busy_cores"], content["steal"]["during"]
-    if not options.loaded and (busy["after"] is None or busy["after"] > QUIET_CORES):
-        told = "nobody knows how many" if busy["after"] is None else f"{busy['after']:.1f}"
-        return f"{told} cores were busy right after it, at most {QUIET_CORES} may be: other work had come meanwhile"
-    if not options.loaded and busy.get("during", 0.0) > QUIET_CORES:
-        return f"{busy['during']:.1f} cores were busy with other work while it ran, at most {QUIET_CORES} may be"
-    if not options.loaded and stolen is None:
-        return "nobody knows what the host took of the cores' time; say --loaded, and the receipt will say so"
-    if not options.loaded and stolen > MOST_STEAL:
-        return f"the host took {stolen:.1%} of the cores' time while it ran, at most {MOST_STEAL:.0%} may be"
+    threads, busy, stolen = content.get("threads") or 0, content["busy_cores"], content["steal"]["during"]
+    if not options.loaded:
+        why = lonely("after", content["calibration"]["gain_after"]) if threads > 1 else ""
+        if why := why or crowded("right after", busy["after"]) or crowded("during", busy.get("during", 0.0)):
+            return why
+        if stolen is None or stolen > MOST_STEAL:
+            told = "nobody knows how much" if stolen is None else f"{stolen:.1%}"
+            return f"{told} of the cores' time was the host's during the race, at most {MOST_STEAL:.0%} may be"
     if options.threads and threads != options.threads:
         return f"--threads {options.threads} was asked for, the receipt says {threads}"
-    took = content.get("threads_by_library") or {}
-    if threads and took.get("torch", threads) != threads:
-        return f"the receipt says {threads} threads, and torch took {took['torch']} at its end"
-    if threads and (more := {name: count for name, count in took.items() if (count or 0) > threads}):
-        others = ", ".join(f"{name} {count}" for name, count in more.items())
-        return f"the receipt says {threads} threads, and others had more ({others}): say --threads {threads}"
+    took = {name: count or 0 for name, count in (content.get("threads_by_library") or {}).items()}
+    odd = [f"{name} {n}" for name, n in took.items() if n > threads or (name == "torch" and n != threads)]
+    if threads and odd:
+        return f"the receipt says {threads} threads, at its end there were: {', '.join(odd)}; say --threads {threads}"
     repeats = {metric.get("repeats") for metric in content["metrics"].values()} - {None}
     if options.rounds and options.rounds not in repeats:
         found = ", ".join(map(str, sorted(repeats))) or "none"
@@ -227,9 +176,5 @@ def _why_not(content: dict, options: Options) -> str:
 def place(repository: Repository, path: Path, content: dict, bench: str) -> Path:
     """Where a receipt `<stem>.<tier>[.<name>].json` is committed; without a name the bench's is taken."""
     stem, tier, *own = path.name.removesuffix(".json").split(".")
-    name = own[0] if own else short(bench)
-    machine = content.get("machine") or {}
-    model = machine.get("slug") or machine.get("gpu" if tier != "cpu" else "cpu") or "unknown"
-    slug = re.sub(r"[^a-z0-9]+", "-", str(model).lower()).strip("-")
-    name = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
-    return repository.root / "data" / "receipts" / stem / f"{tier}-{slug}-{name}.json"
+    name = (own[0] if own else bench.rpartition(".")[2].removeprefix("bench_")).replace("_", "-").lower()
+    return repository.root / "data" / "receipts" / stem / f"{tier}-{content['machine']['slug']}-{name}.json"

@@ -1,8 +1,7 @@
 """The environment of a slice's peers: the book's own packages, and over them what the cards pin under `peers`.
 
-It lies in the cache, named by the hash of pins and Python. A stamp written last makes it whole: what has none is
-removed and made anew. The book's packages are not copied; a `.pth` file adds their folder after the environment's own,
-so that a peer's version of a package comes first. pip removes nothing outside of the environment that it installs into.
+It lies in the cache, named by the hash of pins and Python; a stamp written last makes it whole. The book's packages are
+not copied: a `.pth` file adds their folder after the environment's own, so that a peer's version comes first.
 """
 
 import os
@@ -44,45 +43,27 @@ def python(lines: list[str]) -> Path:
             size = sum(path.lstat().st_size for path in home.rglob("*"))
             write_json(stamp, {"peers": lines, "bytes": size, "python": sys.version})
         os.utime(stamp)
-    return _python_of(home)
-
-
-def _python_of(home: Path) -> Path:
-    return home / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    return home / "bin/python"
 
 
 def _make(home: Path, lines: list[str]) -> None:
     _done([sys.executable, "-m", "venv", "--without-pip", str(home)])
-    paths = {"base": str(home), "platbase": str(home)}
-    own = Path(sysconfig.get_path("purelib", "venv", vars=paths))
     folders = dict.fromkeys((sysconfig.get_path("purelib"), sysconfig.get_path("platlib")))
     added = "; ".join(f"site.addsitedir({folder!r})" for folder in folders)
+    (own,) = home.glob("lib/python*/site-packages")
     write_text(own / "zz_book.pth", f"import site; {added}\n")
-    pip = [
-        sys.executable,
-        "-m",
-        "pip",
-        "--python",
-        str(_python_of(home)),
-        "install",
-        "-q",
-        "--disable-pip-version-check",
-    ]
+    pip = [sys.executable, "-m", "pip", "--python", str(home / "bin/python"), "install", "-q"]
     whole = [line for line in lines if "--no-deps" not in line]
-    if whole:
-        _done([*pip, *whole])
-    for line in lines:
-        if "--no-deps" in line:
-            _done([*pip, *shlex.split(line)])
+    alone = [shlex.split(line) for line in lines if "--no-deps" in line]
+    for words in filter(None, [whole, *alone]):
+        _done([*pip, "--disable-pip-version-check", *words])
 
 
 def _done(command: list[str]) -> None:
     """Run a command to its good end; PressError with its last words otherwise."""
-    environment = {**os.environ, "PYTHONPATH": ""}
+    how = {"capture_output": True, "text": True, "timeout": INSTALL_SECONDS, "stdin": subprocess.DEVNULL}
     try:
-        done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=INSTALL_SECONDS, stdin=subprocess.DEVNULL
-        )
+        done = subprocess.run(command, env={**os.environ, "PYTHONPATH": ""}, **how)
     except subprocess.TimeoutExpired:
         raise PressError(f"not done after {INSTALL_SECONDS:.0f} s: {shlex.join(command)}") from None
     if done.returncode:

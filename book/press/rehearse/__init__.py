@@ -5,17 +5,15 @@ The press imports no torch: it writes the task, starts the process, and tells wh
 
 import os
 import sys
-import uuid
 from pathlib import Path
 
 from rehearsal.predict import CARDS, predict
 
-from ..files import read_json, remove, write_json
+from ..files import read_json, write_json
 from ..repository import Chapter, Repository, tags
 from ..run import child
 
 TIMEOUT_SECONDS = 600.0
-LEFT_OUT = {"wrong"}  # tags of cells that no run executes
 
 
 def rehearse(
@@ -34,24 +32,16 @@ def rehearse(
 
 
 def one(
-    repository: Repository,
-    chapter: Chapter,
-    timeout: float = TIMEOUT_SECONDS,
-    until: int | None = None,
-    share: int = 1,
+    repository: Repository, chapter: Chapter, timeout: float = TIMEOUT_SECONDS, until: int | None = None, share: int = 1
 ) -> dict:
     """The report of one chapter, also kept as `_build/rehearsal/<stem>.json`; {"findings": …} where none came."""
-    scratch = repository.build / "running" / f"rehearsal-{uuid.uuid4().hex[:12]}"
-    scratch.mkdir(parents=True)
-    report = scratch / "report.json"
     chosen = [cell for cell in cells(chapter) if until is None or cell["index"] <= until]
-    task = {"cells": chosen, "report": str(report), "seconds": timeout, "share": share}
-    write_json(scratch / "task.json", task)
-    try:
+    with child.scratch(repository, "rehearsal") as scratch:
+        report = scratch / "report.json"
+        task = {"cells": chosen, "report": str(report), "seconds": timeout, "share": share}
+        write_json(scratch / "task.json", task)
         problem = run_module(repository, chapter.home, scratch, "rehearsal.chapter", 2 * timeout)
         told = read_json(report) or {"findings": []}
-    finally:
-        remove(scratch)
     told["findings"] += [problem] if problem else []
     told["complete"] = not problem
     if "cells" in told:
@@ -60,13 +50,14 @@ def one(
 
 
 def cells(chapter: Chapter) -> list[dict]:
-    """The code cells with their places in the notebook, tier gpu chosen after the parameters."""
-    found = []
-    for index, cell in enumerate(chapter.cells):
-        if cell.cell_type == "code" and not LEFT_OUT & set(tags(cell)):
-            own = '\nTIER = "gpu"' if "parameters" in tags(cell) else ""
-            found.append({"index": index, "source": cell.source + own})
-    return found
+    """The code cells with their places in the notebook, tier gpu chosen after the parameters; no `wrong` answers."""
+    found = [(index, cell) for index, cell in enumerate(chapter.cells) if cell.cell_type == "code"]
+    chosen = {True: '\nTIER = "gpu"', False: ""}
+    return [
+        {"index": index, "source": cell.source + chosen["parameters" in tags(cell)]}
+        for index, cell in found
+        if "wrong" not in tags(cell)
+    ]
 
 
 def lines(told: dict) -> list[str]:

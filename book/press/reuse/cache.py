@@ -11,80 +11,104 @@ import functools
 import json
 import os
 import platform
+import subprocess
+from collections.abc import Iterable
 from pathlib import Path
-
-import nbformat
 
 from helpers import cards
 
 from .. import chromium
-from ..files import sha256, write_bytes, write_json
+from ..files import sha256, write_json, write_text
 from ..repository import Chapter, Repository, is_proof, top_name
 from . import packages, store
 from .machine import hardware, program
-from .packages import pinned as versions
 
-__all__ = ["hardware", "key", "parts", "proof_parts", "restore", "store_run", "versions", "why"]
 RUNNER = Path(__file__).resolve().parents[1] / "run"  # the press's code that decides what a page and its receipt hold
 STUDIES = RUNNER.parent / "study"  # the press's code that a test of a study takes
 KERNEL = ("ipykernel", "ipython")
 TEST_TOOLS = ("pytest", "hypothesis", "xdist")
 TOLD = ("REBUILT_TIER", "CUDA_VISIBLE_DEVICES")  # what the environment may tell a notebook
+TOLD_TESTS = (*TOLD, "REBUILT_SLOW", "REBUILT_COLAB", "REBUILT_WORKSHOP", "REBUILT_CHROMIUM")
+HOUSE_PROGRAMS = ("npm", "git")
 
 
 def parts(repository: Repository, chapter: Chapter, tier: str, threads: int) -> dict[str, str]:
     """One hash for each thing that an execution depends on, so that a new run can say what changed."""
-    cells = [(cell.cell_type, cell.source, _kept(cell)) for cell in chapter.cells]
-    code = [source for kind, source, _ in cells if kind == "code"]
+    code = [cell.source for cell in chapter.cells if cell.cell_type == "code"]
     written = [chapter.home / name for name in cards.counted(chapter.notebook)]
     names = {name for source in code for name in packages.imported_by_cell(source)}
-    own = {
-        "notebook": cells,
+    runners = (path for path in RUNNER.glob("*.py") if path.name != "suite.py")
+    own = {  # of a cell also what the executed copy takes over
+        "notebook": [(c.cell_type, c.source, dict(c.metadata), c.get("attachments", {})) for c in chapter.cells],
         "card": chapter.card_path.read_text(encoding="utf-8"),
-        "recorded": _recorded(repository, [chapter]),
-        "data registry": _rows(repository, [chapter]),
-        "programs": _programs([chapter]),
-        "parameters": {"tier": tier, **{name: os.environ.get(name, "") for name in TOLD}},
+        "parameters": {"tier": tier} | _told(TOLD),
         "threads": threads,
-        "press": {"code": _output_code(), **{name: packages.version(name) for name in KERNEL}},
+        "press": {"code": _executed(runners), **{name: packages.version(name) for name in KERNEL}},
     }
     reached = _reached(repository, chapter, names, written)
     shown = cards.shown(code, reached["slice"] | reached["helpers"])
     for kind in ("slice", "helpers"):
         reached[kind] = {name: text if name in shown else cards.executed(text) for name, text in reached[kind].items()}
-    return _hashed(own | reached)
+    return _hashed(own | _asked(repository, [chapter]) | reached)
 
 
 def proof_parts(repository: Repository, chapters: list[Chapter]) -> dict[str, str]:
     """The same for the tests of one slice: all its notebooks, cards and modules, its tests and benches too."""
-    home = chapters[0]
-    everything = home.modules(proofs=True)
+    everything = chapters[0].modules(proofs=True)
     settings = [repository.root / "pyproject.toml", repository.root / "notebooks" / "conftest.py"]
     own = {
         "notebooks": [(cell.cell_type, cell.source) for chapter in chapters for cell in chapter.cells],
         "cards": [chapter.card_path.read_text(encoding="utf-8") for chapter in chapters],
-        "recorded": _recorded(repository, chapters),
-        "data registry": _rows(repository, chapters),
-        "programs": _programs(chapters),
-        "parameters": {name: os.environ.get(name, "") for name in (*TOLD, "REBUILT_SLOW")},
-        "settings": [path.read_text(encoding="utf-8") for path in settings if path.is_file()],
+        "parameters": _told((*TOLD, "REBUILT_SLOW")),
+        "settings": _digests(repository, settings),
         "page": _page(repository, chapters),
-        "press": _study_code() if any(path.name.startswith("study_") for path in everything) else {},
+        "press": _executed(STUDIES.glob("*.py")) if any(path.name.startswith("study_") for path in everything) else {},
     }
-    reached = _reached(repository, home, set(TEST_TOOLS), everything)  # tests may read their slice's text, none another
+    reached = _reached(repository, chapters[0], set(TEST_TOOLS), everything)  # they may read their slice's text
     reached["helpers"] = {name: cards.executed(text) for name, text in reached["helpers"].items()}
-    return _hashed(own | reached)
+    return _hashed(own | _asked(repository, chapters) | reached)
 
 
-def _study_code() -> dict[str, str]:
-    """What runs a declared study, without comments and docstrings; its own tests do not count."""
-    own = [path for path in sorted(STUDIES.glob("*.py")) if not is_proof(path)]
-    return {path.name: cards.executed(path.read_text(encoding="utf-8")) for path in own}
+def house_parts(repository: Repository) -> dict[str, str]:
+    """The same for the tests of helpers, rehearsal and press: every file that git knows or would take, executed pages,
+    and the tools. Empty outside of git."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    try:
+        done = subprocess.run(command, cwd=repository.root, capture_output=True, text=True, timeout=60, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return {}
+    pages = [(one.executed, repository.build / "html" / f"{one.document}.html") for one in repository.chapters]
+    tools = {name: program(name) for name in (*HOUSE_PROGRAMS, chromium.find() or "chromium")}
+    own = {
+        "files": _digests(repository, (repository.root / name for name in done.stdout.split("\0"))),
+        "pages": [_digests(repository, (executed for executed, _ in pages)), [html.is_file() for _, html in pages]],
+        "programs": _asked(repository, repository.chapters)["programs"] | tools,
+        "parameters": _told(TOLD_TESTS),
+        "packages": {"python": platform.python_version(), **{name: packages.version(name) for name in repository.pins}},
+        "machine": hardware(),
+    }
+    return _hashed(own)
 
 
-def _kept(cell: nbformat.NotebookNode) -> dict:
-    """What the executed copy takes over of a cell beside its source."""
-    return {"metadata": dict(cell.metadata), "attachments": cell.get("attachments", {})}
+def _told(names: Iterable[str]) -> dict[str, str]:
+    return {name: os.environ.get(name, "") for name in names}
+
+
+def _executed(paths: Iterable[Path]) -> dict[str, str]:
+    """The press's own code without comments and docstrings; its tests do not count."""
+    return {path.name: cards.executed(path.read_text(encoding="utf-8")) for path in paths if not is_proof(path)}
+
+
+def _asked(repository: Repository, chapters: list[Chapter]) -> dict:
+    """The recorded receipts of some chapters, and what their cards ask for: rows of the registry, programs."""
+    folders = [repository.root / "data" / "receipts" / chapter.stem for chapter in chapters]
+    data = {name for chapter in chapters for name in chapter.card.get("data") or ()}
+    programs = {str(name) for chapter in chapters for name in chapter.card.get("programs") or ()}
+    return {
+        "recorded": [path.read_text(encoding="utf-8") for one in folders for path in sorted(one.glob("*.json"))],
+        "data registry": [row for row in repository.registry if row.get("dataset") in data],
+        "programs": {name: program(name) for name in programs},
+    }
 
 
 def _reached(repository: Repository, chapter: Chapter, names: set[str], written: list[Path]) -> dict:
@@ -98,26 +122,11 @@ def _reached(repository: Repository, chapter: Chapter, names: set[str], written:
     own = {top_name(path, home) for path in chapter.modules(proofs=True)} | {"helpers"}
     return {
         "slice": {path.relative_to(home).as_posix(): path.read_text(encoding="utf-8") for path in modules},
-        "files": {repository.relative(path): _digest(path, *_state(path)) for path in chapter.files()},
+        "files": _digests(repository, chapter.files()),
         "helpers": {repository.relative(path): path.read_text(encoding="utf-8") for path in helpers},
         "packages": {"python": platform.python_version(), **packages.versions(names, own)},
         "machine": hardware(),
     }
-
-
-def _recorded(repository: Repository, chapters: list[Chapter]) -> list[str]:
-    folders = [repository.root / "data" / "receipts" / chapter.stem for chapter in chapters]
-    return [path.read_text(encoding="utf-8") for folder in folders for path in sorted(folder.glob("*.json"))]
-
-
-def _rows(repository: Repository, chapters: list[Chapter]) -> list[dict]:
-    data = {name for chapter in chapters for name in chapter.card.get("data") or ()}
-    return [row for row in repository.registry if row.get("dataset") in data]
-
-
-def _programs(chapters: list[Chapter]) -> dict[str, str]:
-    """The programs that the cards name, with what they say of their versions."""
-    return {str(name): program(str(name)) for chapter in chapters for name in chapter.card.get("programs") or ()}
 
 
 def _page(repository: Repository, chapters: list[Chapter]) -> dict:
@@ -125,22 +134,18 @@ def _page(repository: Repository, chapters: list[Chapter]) -> dict:
     if not any(chapter.card.get("live") for chapter in chapters):
         return {}
     folders = (repository.root / "book" / "press" / "print", repository.root / "book" / "_static")
-    files = [path for folder in folders for path in folder.glob("*.*") if path.is_file() and not is_proof(path)]
     return {
-        "code": {repository.relative(path): _digest(path, *_state(path)) for path in files},
+        "code": _digests(repository, (path for one in folders for path in one.glob("*.*") if not is_proof(path))),
         "built": [(repository.build / "html" / f"{chapter.document}.html").is_file() for chapter in chapters],
         "browser": program(chromium.find() or "chromium"),
     }
 
 
-def _output_code() -> dict[str, str]:
-    paths = [path for path in sorted(RUNNER.glob("*.py")) if not is_proof(path) and path.name != "suite.py"]
-    return {path.name: cards.executed(path.read_text(encoding="utf-8")) for path in paths}
-
-
-def _state(path: Path) -> tuple[int, int]:
-    facts = path.stat()
-    return facts.st_size, facts.st_mtime_ns
+def _digests(repository: Repository, paths: Iterable[Path]) -> dict[str, str]:
+    """The hashes of those that are files, by their names in the repository."""
+    facts = {path: path.stat() for path in paths if path.is_file()}
+    found = {path: _digest(path, one.st_size, one.st_mtime_ns) for path, one in facts.items()}
+    return {path.relative_to(repository.root).as_posix(): digest for path, digest in found.items()}
 
 
 @functools.lru_cache(maxsize=4096)
@@ -167,17 +172,15 @@ def why(made_of: dict[str, str], record: object) -> str:
 
 def store_run(name: str, notebook: Path, receipts: dict[str, dict]) -> None:
     """Keep an executed notebook and its receipts (content by file name) under the key `name`."""
-    files = {f"receipts/{file}": json.dumps(content).encode() for file, content in receipts.items()}
-    store.put("notebooks", name, {"notebook.ipynb": notebook.read_bytes(), **files})
+    store.put("notebooks", name, {"notebook": notebook.read_text(encoding="utf-8"), "receipts": receipts})
 
 
 def restore(repository: Repository, name: str, chapter: Chapter) -> dict[str, dict] | None:
     """Put a kept execution in its place; its receipts by file name, or None when none is kept whole."""
-    files = store.get("notebooks", name)
-    if files is None:
+    kept = store.get("notebooks", name)
+    if kept is None:
         return None
-    receipts = {Path(file).name: json.loads(text) for file, text in files.items() if file.startswith("receipts/")}
-    for file, content in receipts.items():
+    for file, content in kept["receipts"].items():
         write_json(repository.build / "receipts" / file, content)
-    write_bytes(chapter.executed, files["notebook.ipynb"])
-    return receipts
+    write_text(chapter.executed, kept["notebook"])
+    return kept["receipts"]

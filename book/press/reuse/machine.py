@@ -10,19 +10,15 @@ from pathlib import Path
 from helpers.device import cores
 
 CPUINFO = Path("/proc/cpuinfo")
-VERSION = {"java": ("java", "-version")}  # how a program is asked; others by `--version`
 
 
 @functools.cache
 def hardware() -> dict[str, str | int]:
     """The models of this machine's processor and GPUs and its cores, asked of the operating system, without torch."""
-    cpu = platform.processor() or platform.machine()
-    if CPUINFO.is_file():
-        found = re.search(r"^model name\s*:\s*(.+)$", CPUINFO.read_text(encoding="utf-8"), re.MULTILINE)
-        cpu = found.group(1).strip() if found else cpu
-    gpu = ""
-    if shutil.which("nvidia-smi"):
-        gpu = _said(("nvidia-smi", "--query-gpu=name", "--format=csv,noheader"), "not answering")
+    text = CPUINFO.read_text(encoding="utf-8") if CPUINFO.is_file() else ""
+    found = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
+    cpu = found.group(1).strip() if found else platform.processor() or platform.machine()
+    gpu = _said("", "nvidia-smi", "--query-gpu=name", "--format=csv,noheader")
     return {"cpu": cpu, "gpu": ", ".join(gpu.splitlines()), "cores": cores()}
 
 
@@ -33,16 +29,15 @@ def program(name: str) -> str:
     >>> program("java")
     'openjdk version "17.0.17" 2025-10-21'
     """
-    if not shutil.which(name):
-        return "absent"
-    return _said(VERSION.get(name, (name, "--version")), "not answering").partition("\n")[0].strip()
+    return _said("absent", name, "-version" if name == "java" else "--version").partition("\n")[0].strip()
 
 
-def _said(command: tuple[str, ...], otherwise: str) -> str:
-    """What the command prints, on either stream."""
+def _said(absent: str, *command: str) -> str:
+    """What the command prints, on either stream; `absent` where there is none."""
+    if not shutil.which(command[0]):
+        return absent
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=20, stdin=subprocess.DEVNULL)
-    except (OSError, subprocess.TimeoutExpired):
-        return otherwise
-    text = (done.stdout.strip() or done.stderr.strip()) if done.returncode == 0 else ""
-    return text or otherwise
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, stdin=subprocess.DEVNULL, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return "not answering"
+    return done.stdout.strip() or done.stderr.strip() or "not answering"

@@ -7,10 +7,11 @@ It reads the code and never runs it. Imports inside functions count, and names g
 import ast
 import functools
 import importlib.metadata
-import re
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+
+from ..repository import plain_name
 
 TOOLS = {"pytest", "hypothesis", "ruff", "playwright", "sphinx", "setuptools"}  # count only where code imports them
 FRONTS = {"ipython"}  # what these need (an editor's completion, colours) reaches no page
@@ -66,28 +67,20 @@ def _imports_of(path: Path, modified: int, package: str) -> frozenset[str]:
 
 def imports_of(path: Path, home: Path) -> frozenset[str]:
     """The names that a module imports; `home` is the folder from which its own dotted name counts."""
-    package = ".".join(path.relative_to(home).parts[:-1])
-    return _imports_of(path, path.stat().st_mtime_ns, package)
-
-
-def module(home: Path, name: str) -> Path | None:
-    """The file of the module `name` below `home`; None where there is none."""
-    below = home.joinpath(*name.split("."))
-    return next((path for path in (below.with_suffix(".py"), below / "__init__.py") if path.is_file()), None)
+    return _imports_of(path, path.stat().st_mtime_ns, ".".join(path.relative_to(home).parts[:-1]))
 
 
 def reached(names: Iterable[str], home: Path) -> set[Path]:
     """The modules below `home` that these imports reach, by their own imports too, with the packages they lie in."""
-    found: set[Path] = set()
-    todo = set(names)
+    found, seen, todo = set(), set(), set(names)
     while todo:
-        name = todo.pop()
-        parents = [name.rpartition(".")[0]] if "." in name else []
-        path = module(home, name)
-        if path is not None and path not in found:
+        seen.add(name := todo.pop())
+        stem = home.joinpath(*name.split("."))
+        path = next((path for path in (stem.with_suffix(".py"), stem / "__init__.py") if path.is_file()), None)
+        if path:
             found.add(path)
-            todo |= imports_of(path, home)
-        todo.update(parent for parent in parents if module(home, parent) not in found | {None})
+            todo |= imports_of(path, home) - seen
+        todo |= {name.rpartition(".")[0]} - seen - {""}
     return found
 
 
@@ -111,17 +104,8 @@ def needs(package: str) -> frozenset[str]:
     """The names of the packages that an installed one asks for on this machine, without its extras."""
     from packaging.requirements import Requirement
 
-    try:
-        asked = [Requirement(line) for line in importlib.metadata.requires(package) or ()]
-    except importlib.metadata.PackageNotFoundError:
-        return frozenset()
-    wanted = (one for one in asked if one.marker is None or one.marker.evaluate({"extra": ""}))
-    return frozenset(canonical(one.name) for one in wanted)
-
-
-def canonical(name: str) -> str:
-    """The one spelling of a package's name."""
-    return re.sub(r"[-_.]+", "-", name).lower()
+    asked = map(Requirement, importlib.metadata.requires(package) or () if version(package) != "absent" else ())
+    return frozenset(plain_name(one.name) for one in asked if not one.marker or one.marker.evaluate({"extra": ""}))
 
 
 def versions(names: Iterable[str], own: Iterable[str] = ()) -> dict[str, str]:
@@ -131,18 +115,10 @@ def versions(names: Iterable[str], own: Iterable[str] = ()) -> dict[str, str]:
     of the repository, which no package brings.
     """
     tops = {name.partition(".")[0] for name in names} - set(own) - sys.stdlib_module_names
-    todo = {canonical(package) for top in tops for package in _distributions().get(top, [top])}
+    todo = {plain_name(package) for top in tops for package in _distributions().get(top, [top])}
     found: dict[str, str] = {}
     while todo:
         package = todo.pop()
         found[package] = version(package)
         todo |= (needs(package) if package not in FRONTS else set()) - TOOLS - found.keys()
     return dict(sorted(found.items()))
-
-
-def pinned(root: Path) -> dict[str, str]:
-    """The installed versions of the packages that `requirements.txt` names."""
-    path = root / "requirements.txt"
-    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
-    named = (re.match(r"\s*(?:# no-deps: )?([A-Za-z0-9][\w.-]*)", line) for line in lines)
-    return {found.group(1).lower(): version(found.group(1)) for found in named if found}

@@ -1,66 +1,57 @@
 """What this machine keeps between clones: entries by kind and key, checked when read, bounded, outside the clone.
 
 The folder is `$REBUILT_CACHE`, else `rebuilt` in the user's cache folder. An entry is one file, so that it appears
-whole and goes whole, also with two presses at work: its first line is the SHA-256 of the rest, a zip archive.
+whole and goes whole, also with two presses at work: its first line is the SHA-256 of the rest, JSON.
 """
 
-import hashlib
-import io
+import contextlib
+import json
 import os
-import sys
 import time
-import zipfile
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
-from ..files import read_json, remove, write_bytes
+from ..files import read_json, remove, sha256, write_text
 
 DAYS = 60.0  # an entry that nobody read for so long goes
 MOST_BYTES = 5e9  # of all entries together; the longest unused go first
 STAMP = "made.json"  # stands in a whole environment (see `race`) and says how many `bytes` it takes
+KINDS = {"notebooks": "executed notebooks", "tests": "results of tests", "peers": "environments of peers"}
 
 
 def folder() -> Path:
     """Where entries lie; it need not exist yet."""
+    import platformdirs
+
     named = os.environ.get("REBUILT_CACHE")
-    if named:
-        return Path(named).expanduser().resolve()
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "rebuilt" / "Cache"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "rebuilt"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rebuilt"
+    return Path(named).expanduser().resolve() if named else platformdirs.user_cache_path("rebuilt", appauthor=False)
 
 
-def put(kind: str, key: str, files: dict[str, bytes]) -> Path:
-    """The path of the entry that now holds `files` (content by name); old entries may go for it."""
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=4) as archive:
-        for name, content in files.items():
-            archive.writestr(name, content)
-    body = packed.getvalue()
-    path = write_bytes(_entry(kind, key), hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+def put(kind: str, key: str, content: object) -> Path:
+    """The path of the entry that now holds the content; old entries may go for it."""
+    body = json.dumps(content)
+    path = write_text(_entry(kind, key), f"{sha256(body)}\n{body}")
     prune()
     return path
 
 
-def get(kind: str, key: str) -> dict[str, bytes] | None:
-    """The files of an entry; None where there is none, or where it is damaged: then it is removed."""
+def get(kind: str, key: str) -> object | None:
+    """The content of an entry; None where there is none, or where it is damaged: then it is removed."""
     path = _entry(kind, key)
     try:
         digest, _, body = path.read_bytes().partition(b"\n")
-    except OSError:
-        return None
-    if hashlib.sha256(body).hexdigest().encode() != digest:
+        content = json.loads(body) if sha256(body).encode() == digest else None
+    except (OSError, ValueError):
+        content = None
+    if content is None:
         path.unlink(missing_ok=True)
         return None
-    _touch(path)
-    with zipfile.ZipFile(io.BytesIO(body)) as archive:
-        return {name: archive.read(name) for name in archive.namelist()}
+    with contextlib.suppress(OSError):  # a cache that may only be read keeps its old times
+        os.utime(path)
+    return content
 
 
-@dataclass(frozen=True)
-class Kept:
+class Kept(NamedTuple):
     """One thing in the cache: a file, or an environment of peers."""
 
     path: Path
@@ -73,19 +64,16 @@ def contents() -> list[Kept]:
     """All that is kept, the longest unused first. What is half made, by now or by one that died, is not listed."""
     found = []
     for path in (*folder().glob("*/*.entry"), *folder().glob(f"peers/*/{STAMP}")):
-        try:
-            facts = path.stat()
-        except FileNotFoundError:  # another press was quicker
-            continue
-        whole = path.name == STAMP
-        size = (read_json(path) or {}).get("bytes", 0) if whole else facts.st_size
-        kept = path.parent if whole else path
-        found.append(Kept(kept, kept.parent.name, size, facts.st_mtime))
+        with contextlib.suppress(FileNotFoundError):  # another press was quicker
+            facts, entry = path.stat(), path.suffix == ".entry"
+            kept = path if entry else path.parent
+            size = facts.st_size if entry else (read_json(path) or {}).get("bytes", 0)
+            found.append(Kept(kept, kept.parent.name, size, facts.st_mtime))
     return sorted(found, key=lambda kept: kept.used)
 
 
 def prune(days: float = DAYS, most_bytes: float = MOST_BYTES) -> list[Path]:
-    """What went: entries unused for `days`, then the longest unused until the rest fits; and old remains of writes."""
+    """What went: entries unused for `days`, then the longest unused until the rest fits."""
     now, gone, kept = time.time(), [], contents()
     total = sum(one.bytes for one in kept)
     for one in kept:
@@ -93,16 +81,13 @@ def prune(days: float = DAYS, most_bytes: float = MOST_BYTES) -> list[Path]:
             remove(one.path)
             gone.append(one.path)
             total -= one.bytes
-    for part in folder().glob("*/.*.part"):
-        if part.exists() and now - part.stat().st_mtime > 86400:
-            remove(part)
     return gone
 
 
 def clear() -> float:
     """The bytes that were kept; all is gone now."""
     total = sum(one.bytes for one in contents())
-    for kind in ("notebooks", "tests", "peers"):
+    for kind in KINDS:
         remove(folder() / kind)
     return total
 
@@ -110,20 +95,14 @@ def clear() -> float:
 def told() -> str:
     """One sentence on what is kept here."""
     kept = contents()
-    count = {kind: sum(one.kind == kind for one in kept) for kind in ("notebooks", "tests", "peers")}
-    names = {"notebooks": "executed notebooks", "tests": "results of tests", "peers": "environments of peers"}
-    parts = [f"{names[kind]}: {number}" for kind, number in count.items() if number]
-    size = sum(one.bytes for one in kept) / 1e6
-    return f"{folder()} keeps {', '.join(parts)}; {size:,.0f} MB" if parts else f"{folder()} keeps nothing"
+    count = {words: sum(one.kind == kind for one in kept) for kind, words in KINDS.items()}
+    parts = ", ".join(f"{words}: {number}" for words, number in count.items() if number)
+    return (
+        f"{folder()} keeps {parts}; {sum(one.bytes for one in kept) / 1e6:,.0f} MB"
+        if parts
+        else f"{folder()} keeps nothing"
+    )
 
 
 def _entry(kind: str, key: str) -> Path:
     return folder() / kind / f"{key}.entry"
-
-
-def _touch(path: Path) -> None:
-    """Note that the entry was used now; a cache that may only be read keeps its old times."""
-    try:
-        os.utime(path)
-    except OSError:
-        return

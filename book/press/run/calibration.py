@@ -1,62 +1,24 @@
-"""How fast the machine is beside a run: `fixed_work` in a process of its own, so that budgets hold anywhere.
+"""How fast the machine is beside a run, so that budgets hold anywhere: about a second of fixed work as notebooks do it.
 
-Machines differ threefold, and one machine at two times of the day. A budget of 60 s therefore means 60 s where the
-calibration takes its unit, and twice that where it takes twice the unit.
+This file is the script that `conditions` starts. Machines differ threefold, and one machine at two times of the day. A
+budget of 60 s therefore means 60 s where the calibration takes its unit, and twice that where it takes twice the unit.
+With `--gain` it prints what part of that work takes on one thread and on two, in place of a round's seconds.
 """
 
 import json
-import os
-import subprocess
+import statistics
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from .threads import ASLEEP, THREADS
-
-LIMIT_SECONDS = 60.0
-SCRIPT = Path("book/press/run/fixed_work.py")
-
-
-def measure(root: Path) -> dict[str, float]:
-    """`seconds` and `unit_s` of one calibration with the threads that the environment names; empty without one.
-
-    A repository without the press's own folder is run without.
-    """
-    found = _script(root, [], {})
-    return {"seconds": round(found[0], 4), "unit_s": found[1]} if found else {}
-
-
-def on_threads(root: Path) -> dict[str, float]:
-    """`one_thread_s` and `two_threads_s` of the same part of that work; empty without a calibration."""
-    found = _script(root, ["--gain"], dict.fromkeys(THREADS, "1"))
-    return {"one_thread_s": round(found[0], 4), "two_threads_s": round(found[1], 4)} if found else {}
-
-
-def _script(root: Path, arguments: list[str], environment: dict[str, str]) -> list[float]:
-    """The two numbers that the script prints; empty where it is not there or prints anything else."""
-    if not (root / SCRIPT).is_file():
-        return []
-    try:
-        done = subprocess.run(
-            [sys.executable, "-P", str(root / SCRIPT), *arguments],
-            env={**ASLEEP, **os.environ, **environment},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=LIMIT_SECONDS,
-        )
-        first, second = json.loads(done.stdout)
-        return [float(first), float(second)]
-    except (OSError, TypeError, ValueError, subprocess.TimeoutExpired):
-        return []
-
-
-def named(event: dict) -> dict[str, float]:
-    """The part of a receipt's `calibration` that one measurement gives: `before_s` or `after_s`, and `unit_s`."""
-    return {f"{event['when']}_s": event["seconds"], "unit_s": event["unit_s"]} if "seconds" in event else {}
+SCRIPT = Path("book/press/run/calibration.py")
+UNIT_S = 0.23  # a round, with nothing beside it, on the faster kind of machine that the book was measured on
+SIDE, SAMPLES = 640, 2**18
 
 
 def slownesses(calibration: dict[str, float] | None) -> list[float]:
-    """How many times as long as its unit the calibration took, before and after, as far as they are known."""
+    """How many times as long as its unit a receipt's calibration took, before and after, as far as they are known."""
     if not calibration or not calibration.get("unit_s"):
         return []
     return [calibration[name] / calibration["unit_s"] for name in ("before_s", "after_s") if calibration.get(name)]
@@ -66,3 +28,58 @@ def slowness(calibration: dict[str, float] | None) -> float | None:
     """The mean of both; None without one."""
     found = slownesses(calibration)
     return sum(found) / len(found) if found else None
+
+
+def _arrays():
+    import numpy as np
+
+    random = np.random.default_rng(0)
+    return random, random.random((SIDE, SIDE), "float32"), random.random(SAMPLES)
+
+
+def _products(square_NN, signal_T, products: int, transforms: int) -> None:
+    import numpy as np
+
+    for _ in range(products):
+        square_NN @ square_NN
+    for _ in range(transforms):
+        np.fft.irfft(np.fft.rfft(signal_T))
+
+
+def seconds(rounds: int = 3) -> float:
+    """The wall seconds of one round, the median of `rounds`: `seconds() / UNIT_S` is 1 there. A quarter each goes to
+    products of matrices (as NumPy's library threads them), Fourier transforms, passes over much memory, a plain loop.
+    """
+    random, square_NN, signal_T = _arrays()
+    block_K, took = random.random(2**21), []
+    square_NN @ square_NN  # its threads start now
+    for _ in range(rounds):
+        began = time.perf_counter()
+        _products(square_NN, signal_T, 20, 10)
+        for _ in range(5):
+            (block_K + 1).cumsum()
+        sum(number % 7 for number in range(1_500_000))
+        took.append(time.perf_counter() - began)
+    return statistics.median(took)
+
+
+def on_threads(rounds: int = 5) -> tuple[float, float]:
+    """The wall seconds of the products and transforms of a round on one thread and on two, the medians of `rounds`.
+
+    NumPy's library must have one thread of its own; turn about, so that a machine that slows down slows both.
+    """
+    _, *arrays = _arrays()
+    took = {1: [], 2: []}
+    with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(2) as two:
+        for turn in range(rounds + 1):
+            for threads, pool in ((1, one), (2, two)):
+                began = time.perf_counter()
+                for half in [pool.submit(_products, *arrays, 10, 5) for _ in range(2)]:
+                    half.result()
+                if turn:  # the first is a warm-up
+                    took[threads].append(time.perf_counter() - began)
+    return statistics.median(took[1]), statistics.median(took[2])
+
+
+if __name__ == "__main__":
+    print(json.dumps(on_threads() if "--gain" in sys.argv else [seconds(), UNIT_S]))

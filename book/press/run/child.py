@@ -3,10 +3,13 @@
 import contextlib
 import subprocess
 import sys
-from collections.abc import Sequence
+import uuid
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from ..files import remove
+from ..repository import Repository
 from . import conditions, processes
 
 
@@ -18,27 +21,38 @@ class Ended(NamedTuple):
     left: list[str]
 
 
+@contextlib.contextmanager
+def scratch(repository: Repository, what: str) -> Iterator[Path]:
+    """A folder of a run's own below `_build/running`; gone afterwards."""
+    folder = repository.build / "running" / f"{what}-{uuid.uuid4().hex[:12]}"
+    folder.mkdir(parents=True)
+    try:
+        yield folder
+    finally:
+        remove(folder)
+
+
 def run(
-    command: Sequence[str], home: Path, environment: dict, scratch: Path, seconds: float, log: BinaryIO | None = None
+    command: Sequence[str],
+    home: Path,
+    environment: dict,
+    scratch: Path,
+    seconds: float,
+    log: BinaryIO | None = None,
+    held: bool = False,
 ) -> Ended:
     """Run a command from the folder `home` for so many seconds at most; it and all that it started are gone afterwards.
 
     Its receipts come to `scratch`, whose name marks what belongs to it; what it says to `log`, else to the terminal.
+    Where it is `held`, its stdin closes when this process dies.
     """
     marker, status = ("REBUILT_RUN", scratch.name), None
-    process = subprocess.Popen(
-        command,
-        cwd=home,
-        env=environment | {"REBUILT_RECEIPTS": str(scratch), marker[0]: marker[1]},
-        stdin=subprocess.DEVNULL,
-        stdout=log,
-        stderr=log,
-        start_new_session=sys.platform != "win32",
-    )
-    try:
-        with conditions.Watch(process.pid, marker) as watch, contextlib.suppress(subprocess.TimeoutExpired):
-            status = process.wait(seconds)
-    finally:
-        left = processes.end_tree(process.pid, marker)
-        process.wait()
+    own = {**environment, "REBUILT_RECEIPTS": str(scratch), marker[0]: marker[1]}
+    how = {"stdin": subprocess.PIPE if held else subprocess.DEVNULL, "stdout": log, "stderr": log}
+    with subprocess.Popen(command, cwd=home, env=own, **how, start_new_session=sys.platform != "win32") as process:
+        try:
+            with conditions.Watch(process.pid, marker) as watch, contextlib.suppress(subprocess.TimeoutExpired):
+                status = process.wait(seconds)
+        finally:
+            left = processes.end_tree(process.pid, marker)
     return Ended(status, watch.busiest, left)

@@ -9,6 +9,7 @@ import io
 
 MIME = "application/vnd.rebuilt.figure-data+json"
 MOST_ROWS = 10_000  # a figure; what has more is thinned evenly, and the page says so
+ASIDE = ("panel", "series")  # columns that are left out when they say one thing only
 
 Columns = dict[str, list]  # the name of a column to its values, all of one length
 
@@ -24,21 +25,17 @@ def install() -> None:
 
 def bundle(found: list[Columns]) -> dict:
     """`{"csv": text, "rows": kept, "of": plotted}` of blocks of columns; empty cells where a block lacks a column."""
-    sizes = [len(next(iter(block.values()), [])) for block in found]
-    step = max(1, -(-sum(sizes) // MOST_ROWS))
-    names = list(dict.fromkeys(name for block in found for name in block))
-    names = [name for name in names if len({str(v) for b in found for v in b.get(name, [""])}) > 1 or name not in ASIDE]
-    text, kept = io.StringIO(), 0
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(names)
-    for block, size in zip(found, sizes, strict=True):
-        for at in range(0, size, step):
-            writer.writerow([told(block[name][at]) if name in block else "" for name in names])
-            kept += 1
-    return {"csv": text.getvalue(), "rows": kept, "of": sum(sizes)}
-
-
-ASIDE = ("panel", "series")  # columns that are left out when they say one thing only
+    plotted = [[dict(zip(block, row, strict=True)) for row in zip(*block.values(), strict=True)] for block in found]
+    count = sum(map(len, plotted))
+    rows = [row for block in plotted for row in block[:: max(1, -(-count // MOST_ROWS))]]
+    rows = [{name: told(value) for name, value in row.items()} for row in rows]
+    names = dict.fromkeys(name for row in rows for name in row)
+    names = [name for name in names if name not in ASIDE or len({row.get(name) for row in rows}) > 1]
+    text = io.StringIO()
+    writer = csv.DictWriter(text, names, restval="", extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return {"csv": text.getvalue(), "rows": len(rows), "of": count}
 
 
 def told(value: object) -> str:
@@ -58,9 +55,7 @@ def blocks(fig, roles: dict) -> list[Columns]:
         bars = [one for one in ax.containers if type(one).__name__ == "BarContainer"]
         for count, artist in enumerate([*ax.lines, *bars, *ax.collections, *ax.images], start=1):
             columns = _columns(ax, artist, x, y if y != x else f"{y} (y)")
-            columns = {name: list(values) for name, values in columns.items()}
-            size = len(next(iter(columns.values()), []))
-            if size:
+            if size := len(next(iter(columns.values()), ())):
                 series = _series(ax, artist, roles) or f"series {count}"
                 found.append({"panel": [panel] * size, "series": [series] * size} | columns)
     return found
@@ -80,17 +75,15 @@ def _series(ax, artist, roles: dict) -> str:
     one = artist[0] if isinstance(artist, tuple) else artist
     read = getattr(one, "get_color", None) or getattr(one, "get_facecolor", None)
     colour = _hex(read()) if read else None
-    beside = {text.get_text() for text in ax.texts if _hex(text.get_color()) == colour}
-    if len(beside) == 1:
-        return " ".join(beside.pop().split())
-    return next((role for role, style in roles.items() if _hex(style["color"]) == colour), "")
+    beside = {" ".join(text.get_text().split()) for text in ax.texts if _hex(text.get_color()) == colour}
+    own = [role for role, style in roles.items() if _hex(style["color"]) == colour]
+    return beside.pop() if len(beside) == 1 else next(iter(own), "")
 
 
 def _hex(colour: object) -> str | None:
     from matplotlib.colors import to_hex, to_rgba_array
 
-    shades = to_rgba_array(colour)
-    return to_hex(shades[0]) if len(shades) else None
+    return next(map(to_hex, to_rgba_array(colour)), None)
 
 
 def _columns(ax, artist, x: str, y: str) -> Columns:
@@ -107,43 +100,34 @@ def _columns(ax, artist, x: str, y: str) -> Columns:
     values = artist.get_array()
     if kind == "PathCollection":
         return dict(zip((x, y), artist.get_offsets().T, strict=True)) | ({} if values is None else {"value": values})
-    if kind in ("LineCollection", "FillBetweenPolyCollection") and artist.get_paths():
-        paths = [path.vertices for path in artist.get_paths()]
-        if kind == "LineCollection":
-            return dict(zip((x, y), np.concatenate(paths).T, strict=True))
+    paths = [path.vertices for path in artist.get_paths()] if hasattr(artist, "get_paths") else []
+    if kind == "LineCollection" and paths:
+        return dict(zip((x, y), np.concatenate(paths).T, strict=True))
+    if kind == "FillBetweenPolyCollection" and paths:
         edges = [np.split(path[:-1], 2) for path in paths]  # out along one, back along the other
         low, high = np.concatenate([out[1:] for out, _ in edges]), np.concatenate([back[:0:-1] for _, back in edges])
         return {x: low[:, 0], f"{y}, from": low[:, 1], f"{y}, to": high[:, 1]}
     if kind not in ("QuadMesh", "AxesImage") or values.ndim > 2:  # colour channels are no data
         return {}
-    corners = artist.get_coordinates() if kind == "QuadMesh" else _corners(artist)
-    middles = (corners[1:, 1:] + corners[:-1, :-1]) / 2
-    places = middles if middles[..., 0].size == values.size else corners
-    return {
-        x: places[..., 0].ravel(),
-        y: places[..., 1].ravel(),
-        "value": np.ma.filled(values.astype(float), np.nan).ravel(),
-    }
-
-
-def _corners(image):
-    """The corners of an image's pixels, (rows + 1, columns + 1, 2)."""
-    import numpy as np
-
-    (rows, columns), (left, right, bottom, top) = image.get_array().shape, image.get_extent()
-    ends = (bottom, top) if image.origin == "lower" else (top, bottom)
-    return np.stack(np.meshgrid(np.linspace(left, right, columns + 1), np.linspace(*ends, rows + 1)), axis=-1)
+    if kind == "QuadMesh":
+        corners = artist.get_coordinates()
+    else:
+        (rows, columns), (left, right, bottom, top) = values.shape, artist.get_extent()
+        ends = (bottom, top) if artist.origin == "lower" else (top, bottom)
+        corners = np.dstack(np.meshgrid(np.linspace(left, right, columns + 1), np.linspace(*ends, rows + 1)))
+    places = ((corners[1:, 1:] + corners[:-1, :-1]) / 2).reshape(-1, 2)
+    return {x: places[:, 0], y: places[:, 1], "value": np.ma.filled(values.astype(float), np.nan).ravel()}
 
 
 def _bars(ax, bars, x: str, y: str) -> Columns:
     """The bars' sizes at their middles, or at the words under them."""
-    upright = bars.orientation != "horizontal"
-    axis, boxes = (ax.xaxis if upright else ax.yaxis), [bar.get_bbox() for bar in bars]
-    middles = [(box.x0 + box.x1) / 2 if upright else (box.y0 + box.y1) / 2 for box in boxes]
-    ticks = zip(axis.get_ticklocs(), axis.get_ticklabels(), strict=False)
-    words = {round(float(at), 6): text.get_text() for at, text in ticks}
-    named = [words.get(round(float(at), 6), "") for at in middles]
-    if all(name and not name.replace("−", "").replace(".", "").isdigit() for name in named):
-        middles = named
-    sizes = [box.height if upright else box.width for box in boxes]
-    return {x if upright else y: middles, y if upright else x: sizes}
+    import numpy as np
+
+    lying = int(bars.orientation == "horizontal")
+    axis, corners = (ax.yaxis if lying else ax.xaxis), np.array([bar.get_bbox().get_points() for bar in bars])
+    middles, sizes = corners[:, :, lying].mean(axis=1), np.diff(corners[:, :, 1 - lying])[:, 0]
+    texts = [text.get_text() for text in axis.get_ticklabels()]
+    words = dict(zip(np.round(axis.get_ticklocs(), 6), texts, strict=False))
+    named = [words.get(at, "") for at in np.round(middles, 6)]
+    numbers = not all(name and not name.replace("−", "").replace(".", "").isdigit() for name in named)
+    return {(x, y)[lying]: middles if numbers else named, (y, x)[lying]: sizes}

@@ -1,21 +1,33 @@
-"""A process with all its descendants: their memory, their end."""
+"""A process with all its descendants: the environment that it gets, their memory, their end."""
 
 import contextlib
+import os
 import re
 import time
 from pathlib import Path
 
 import psutil
 
-GONE = (psutil.NoSuchProcess, psutil.AccessDenied, FileNotFoundError, ProcessLookupError)
+GONE = (psutil.Error, OSError)
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
+ASLEEP = {"OPENBLAS_THREAD_TIMEOUT": "4"}  # else its threads spin on after a product, on what is timed next
+SHELL = re.compile("OMP_|GOMP_|OPENBLAS_|.*_THREADS$|.*_DYNAMIC$")  # OMP_THREAD_LIMIT, MKL_DYNAMIC and the like
+
+
+def environment(threads: int) -> dict[str, str]:
+    """The environment of a process whose libraries take so many threads each.
+
+    The number wins over the shell's, of which nothing is left that tells libraries about threads.
+    """
+    others = {name: value for name, value in os.environ.items() if not SHELL.match(name)}
+    return others | dict.fromkeys(THREADS, str(threads)) | ASLEEP
 
 
 def descendants(pid: int) -> list[psutil.Process]:
     """The living descendants of a process, without itself."""
-    try:
+    with contextlib.suppress(*GONE):
         return psutil.Process(pid).children(recursive=True)
-    except GONE:
-        return []
+    return []
 
 
 def memory_bytes(pid: int) -> int:
@@ -23,57 +35,29 @@ def memory_bytes(pid: int) -> int:
 
     The operating system keeps each process's own peak, so that a short one between two samples is seen too.
     """
-    held, highest = 0, 0
+    held, peaks = 0, [0]
     for process in descendants(pid):
         with contextlib.suppress(*GONE):
             held += process.memory_info().rss
-            highest = max(highest, _own_peak(process.pid))
-    return max(held, highest)
-
-
-class Taken:
-    """The processor time that the descendants of `pid` took, by looking now and then: `seconds`, at least.
-
-    What a process took after the last look at it is missing, and one that came and went between two looks.
-    """
-
-    def __init__(self, pid: int):
-        self.pid = pid
-        self._seen: dict[tuple[int, float], float] = {}
-
-    def look(self) -> None:
-        """Take in what each of them says now."""
-        for process in descendants(self.pid):
-            with contextlib.suppress(*GONE, psutil.ZombieProcess, OSError):
-                times = process.cpu_times()
-                self._seen[process.pid, process.create_time()] = times.user + times.system
-
-    @property
-    def seconds(self) -> float:
-        """Of all that were seen, the ended ones included."""
-        return sum(self._seen.values())
-
-
-def _own_peak(pid: int) -> int:
-    status = Path(f"/proc/{pid}/status")
-    found = re.search(r"^VmHWM:\s+(\d+) kB", status.read_text(), re.MULTILINE) if status.exists() else None
-    return int(found.group(1)) * 1024 if found else 0
+            status = Path(f"/proc/{process.pid}/status").read_text()
+            peaks += [1024 * int(found) for found in re.findall(r"^VmHWM:\s+(\d+) kB", status, re.MULTILINE)]
+    return max(held, *peaks)
 
 
 def available_bytes() -> int:
     """The memory that a new process may take: what the machine has free, or its container has left."""
-    free = psutil.virtual_memory().available
-    try:
-        limit = Path("/sys/fs/cgroup/memory.max").read_text().strip()
-        used = int(Path("/sys/fs/cgroup/memory.current").read_text())
-    except (OSError, ValueError):
-        return free
-    return free if limit == "max" else max(0, min(free, int(limit) - used))
+    free, group = psutil.virtual_memory().available, Path("/sys/fs/cgroup")
+    with contextlib.suppress(OSError, ValueError):  # no such group, or "max"
+        limit, used = (int((group / name).read_text()) for name in ("memory.max", "memory.current"))
+        return max(0, min(free, limit - used))
+    return free
 
 
 def marked(process: psutil.Process, marker: tuple[str, str]) -> bool:
-    """Whether a process inherited the environment variable of a run, with its value; psutil's errors pass."""
-    return process.environ().get(marker[0]) == marker[1]
+    """Whether a process inherited the environment variable of a run, with its value; another user's did not."""
+    with contextlib.suppress(*GONE):
+        return process.environ().get(marker[0]) == marker[1]
+    return False
 
 
 def end_tree(pid: int, marker: tuple[str, str], *, own: bool = True) -> list[str]:
@@ -82,29 +66,22 @@ def end_tree(pid: int, marker: tuple[str, str], *, own: bool = True) -> list[str
     `marker` is an environment variable and its value: whoever inherited it belongs to the run, also when
     its parent is gone. With `own` False only those end, not the process `pid` and its descendants.
     """
-    try:
-        victims = [*descendants(pid), psutil.Process(pid)] if own else []
-    except GONE:
-        victims = []
-    known = {process.pid for process in victims}
-    for process in psutil.process_iter():
-        with contextlib.suppress(*GONE, psutil.ZombieProcess, OSError):
-            if process.pid not in known and marked(process, marker):
-                victims.append(process)
-    names = []
-    for process in victims:
+    victims, names = {}, []
+    with contextlib.suppress(*GONE):
+        victims = {process.pid: process for process in [*descendants(pid), psutil.Process(pid)] if own}
+    victims |= {one.pid: one for one in psutil.process_iter() if one.pid not in victims and marked(one, marker)}
+    for process in victims.values():
         with contextlib.suppress(*GONE):
             names.append(process.name())
             process.kill()
     deadline = time.monotonic() + 5
-    while any(map(alive, victims)) and time.monotonic() < deadline:
+    while any(map(alive, victims.values())) and time.monotonic() < deadline:
         time.sleep(0.01)
     return names
 
 
 def alive(process: psutil.Process) -> bool:
     """Whether the process still runs; one that only waits to be collected by its parent does not."""
-    try:
+    with contextlib.suppress(*GONE):
         return process.status() != psutil.STATUS_ZOMBIE
-    except GONE:
-        return False
+    return False

@@ -1,8 +1,10 @@
 """`press run`: every notebook through papermill, as many at once as cores and memory allow."""
 
-import signal
+import contextlib
+import os
 import sys
 import time
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
 from helpers.device import cores
@@ -12,10 +14,11 @@ from ..files import lock, read_json, remove
 from ..repository import Chapter, Repository
 from ..reuse import cache
 from . import processes
-from .job import Job, Outcome, record
+from .job import Outcome, execute, place, record
 
 UNKNOWN_SECONDS = 90.0  # what a notebook may take on two cores; assumed where no receipt says better
 TIMEOUT_SECONDS = 1200.0
+TELL_SECONDS = 15.0  # between two words on how far a notebook is
 CORES_EACH = 2  # what tier `cpu` promises a notebook; with less, its timings are those of a busy machine
 
 
@@ -36,21 +39,18 @@ def run(repository: Repository, names: list[str] | None = None, options: Options
         raise PressError("there is no notebook under notebooks/; `new chapter PART/NAME` makes one")
     with lock(repository.build / ".press.lock", "press run"):
         remove(repository.build / "running")
-        outcomes, pending = [], []
-        for chapter in chapters:
-            hit = None if options.force else reuse(repository, chapter, options.tier, threads_each(options))
-            outcomes.append(hit) if hit else pending.append(chapter)
-        pending.sort(key=lambda chapter: -expected_seconds(chapter))
+        found = {one: None if options.force else reuse(repository, one, options) for one in chapters}
+        pending = sorted((one for one in chapters if not found[one]), key=expected_seconds, reverse=True)
         try:
-            outcomes += Schedule(repository, pending, options).work()
+            found |= _executed(repository, pending, options)
         finally:
             remove(repository.build / "running")
-    return sorted(outcomes, key=lambda outcome: chapters.index(outcome.chapter))
+    return [found[chapter] for chapter in chapters]
 
 
-def reuse(repository: Repository, chapter: Chapter, tier: str, threads: int) -> Outcome | None:
+def reuse(repository: Repository, chapter: Chapter, options: Options) -> Outcome | None:
     """The outcome of taking the chapter from the cache; None when it has to run, and then it says why."""
-    made_of = cache.parts(repository, chapter, tier, threads)
+    made_of = cache.parts(repository, chapter, options.tier, threads_each(options))
     receipts = cache.restore(repository, cache.key(made_of), chapter)
     if receipts:
         record(chapter, made_of, receipts, cached=True)
@@ -78,85 +78,43 @@ def threads_each(options: Options) -> int:
     return max(1, cores() // at_once(options))
 
 
-class Schedule:
-    """Starts notebooks as they fit, the longest first, and tells how far they are."""
-
-    def __init__(self, repository: Repository, pending: list[Chapter], options: Options):
-        self.repository, self.options = repository, options
-        self.pending = list(pending)
-        self.running: list[Job] = []
-        self.outcomes: list[Outcome] = []
-        self.jobs = min(at_once(options), max(1, len(pending)))
-        self.threads = threads_each(options)
-        self.memory_bytes = processes.available_bytes()
-        self.expected = {chapter: expected_seconds(chapter) for chapter in pending}
-        self._told: dict[Chapter, tuple[int, float]] = {}
-
-    def work(self) -> list[Outcome]:
-        """The outcome of each notebook, when all are through; no child survives it."""
-        before = signal.signal(signal.SIGTERM, _interrupt) if _in_main_thread() else None
+def _executed(repository: Repository, pending: list[Chapter], options: Options) -> dict[Chapter, Outcome]:
+    """The outcome of each notebook, when all are through; no child survives it."""
+    jobs, outcomes = fitting(pending, at_once(options), processes.available_bytes()), {}
+    expected = {chapter: expected_seconds(chapter) for chapter in pending}
+    with ThreadPoolExecutor(jobs) as pool:
+        found = {pool.submit(_execute, repository, chapter, options): chapter for chapter in pending}
+        left = set(found)
         try:
-            while self.pending or self.running:
-                self._start_what_fits()
-                time.sleep(0.1)
-                for job in list(self.running):
-                    self._look_at(job)
+            while left:
+                ended, left = wait(left, TELL_SECONDS, FIRST_COMPLETED)
+                outcomes |= {found[future]: future.result() for future in ended}
+                seconds = sum(expected[found[future]] for future in left) / jobs
+                for future in ended:
+                    _tell(outcomes[found[future]], f"{len(left)} left, about {seconds / 60:.1f} min")
+                for future in left if not ended else ():
+                    if future.running():
+                        _say(f"{found[future]}: at cell {place(repository, found[future])}")
         finally:
-            for job in self.running:
-                job.stop()
-            if before is not None:
-                signal.signal(signal.SIGTERM, before)
-        return self.outcomes
-
-    def _start_what_fits(self) -> None:
-        for chapter in list(self.pending):
-            if len(self.running) >= self.jobs:
-                return
-            taken = sum(map(needed_bytes, (job.chapter for job in self.running)))
-            if self.running and taken + needed_bytes(chapter) > self.memory_bytes:
-                continue  # a smaller one may fit; alone, each gets its try
-            self.pending.remove(chapter)
-            options = self.options
-            job = Job(self.repository, chapter, tier=options.tier, timeout=options.timeout, threads=self.threads)
-            self.running.append(job.start())
-            _say(f"{chapter}: started, {self._left()}")
-
-    def _look_at(self, job: Job) -> None:
-        outcome = job.poll()
-        if outcome is None:
-            self._tell(job)
-            return
-        self.running.remove(job)
-        self.outcomes.append(outcome)
-        verb = "FAILED" if outcome.state == "failed" else "done"
-        size = f"peak {outcome.peak_bytes / 1e6:,.0f} MB"
-        _say(f"{job.chapter}: {verb} in {outcome.seconds:.0f} s, {size}, {self._left()}")
-        for note in outcome.notes:
-            _say(f"{job.chapter}: note: {note}")
-
-    def _tell(self, job: Job) -> None:
-        """One line when a notebook reached another cell, at most every two seconds, at least every fifteen."""
-        cell, when = self._told.get(job.chapter, (-1, job.began))
-        now = time.monotonic()
-        if (job.cell != cell and now - when >= 2) or now - when >= 15:
-            self._told[job.chapter] = (job.cell, now)
-            place = f"cell {job.cell + 1}/{job.count}"
-            _say(f"{job.chapter}: {place}, {job.elapsed:.0f} s so far, {self._left()}")
-
-    def _left(self) -> str:
-        going = [max(self.expected[job.chapter] - job.elapsed, 0) for job in self.running]
-        seconds = (sum(going) + sum(self.expected[chapter] for chapter in self.pending)) / self.jobs
-        seconds = max([seconds, *going])
-        count = len(self.running) + len(self.pending)
-        if not count:
-            return "none left"
-        return f"about {seconds / 60:.1f} min left for {count}" if seconds >= 3 else "longer than expected by now"
+            pool.shutdown(wait=False, cancel_futures=True)
+            while not all(future.done() for future in found):  # interrupted, or one went wrong
+                for process in processes.descendants(os.getpid()):
+                    with contextlib.suppress(*processes.GONE):
+                        process.kill()
+                time.sleep(0.1)
+    return outcomes
 
 
-def needed_bytes(chapter: Chapter) -> float:
-    """The memory that the card asks for; 1 GB where it says nothing usable."""
-    asked = (chapter.card.get("needs") or {}).get("memory_gb", 1)
-    return float(asked if isinstance(asked, int | float) else 1) * 1e9
+def _execute(repository: Repository, chapter: Chapter, options: Options) -> Outcome:
+    _say(f"{chapter}: started")
+    return execute(repository, chapter, options.tier, options.timeout, threads_each(options))
+
+
+def fitting(pending: list[Chapter], jobs: int, memory_bytes: float) -> int:
+    """How many of these may run at once, of so many, whichever of them come together; one always may."""
+    asked = ((chapter.card.get("needs") or {}).get("memory_gb", 1) for chapter in pending)
+    most = max((gb for gb in asked if isinstance(gb, int | float)), default=1) or 1
+    return max(1, min(jobs, len(pending), int(memory_bytes / 1e9 / most)))
 
 
 def report(outcomes: list[Outcome]) -> int:
@@ -169,15 +127,12 @@ def report(outcomes: list[Outcome]) -> int:
     return 1 if failed else 0
 
 
+def _tell(outcome: Outcome, left: str) -> None:
+    verb = "FAILED" if outcome.state == "failed" else "done"
+    _say(f"{outcome.chapter}: {verb} in {outcome.seconds:.0f} s, peak {outcome.peak_bytes / 1e6:,.0f} MB; {left}")
+    for note in outcome.notes:
+        _say(f"{outcome.chapter}: note: {note}")
+
+
 def _say(line: str) -> None:
     print(f"{time.strftime('%H:%M:%S')} {line}", flush=True)
-
-
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
-
-
-def _in_main_thread() -> bool:
-    import threading
-
-    return threading.current_thread() is threading.main_thread()

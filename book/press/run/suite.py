@@ -1,29 +1,29 @@
-"""`press test`: pytest over two processes; what each slice's tests took is kept, and what passed may be left out.
+"""`press test`: pytest over two processes; what each group's tests took is kept, and what passed may be left out.
 
-A slice's tests are left out only on request (`REBUILT_REUSE_TESTS=1`) and only when the same key passed on this
-machine; what is left out is told, with its date. Tests of the press and of the helpers always run: they look at the
-whole repository, so that hardly any change leaves them alone.
+A group is a slice, or what belongs to the house: the helpers, the rehearsal, the press. Its tests are left out only on
+request (`REBUILT_REUSE_TESTS=1`) and only when the same key passed on this machine; what is left out is told, with its
+date. The house's tests look at the whole repository, so that every change of a file makes them run.
 """
 
 import os
 import time
 from collections import defaultdict
 from pathlib import Path
+from xml.etree import ElementTree
 
 from helpers.device import cores
 
-from ..files import read_json, write_json
+from ..files import read_json, remove, write_json
 from ..repository import Chapter, Repository
 from ..reuse import cache, store
-from . import calibration, processes
-from .threads import THREADS
+from . import conditions
+from .processes import THREADS
 
 MOST_PROCESSES = 2
 TEST_SECONDS = 900  # of one test with its fixtures: what hangs is ended, named and traced
-LOOK_SECONDS = 1.0  # at least, between two looks at the processor time of the tests' processes
-QUICK = "not slow"  # as in pyproject.toml: what runs unless more is asked for
-REHEARSAL = "rehearsal.plugin"
-NARROWING = ("keyword", "lf", "stepwise", "deselect", "maxfail", "collectonly", "ignore_glob")
+HOUSE = ("helpers", "rehearsal", "book/press")
+PASSED, FAILED, NOTHING_COLLECTED = 0, 1, 5  # pytest's exit status
+HARMLESS = ("-n", "-v", "-q", "-r", "--durations", "--timeout")  # options that leave no test out
 
 
 def run(repository: Repository, arguments: list[str]) -> int:
@@ -34,15 +34,23 @@ def run(repository: Repository, arguments: list[str]) -> int:
     count = min(MOST_PROCESSES, cores())
     for name in THREADS:
         os.environ.setdefault(name, str(max(1, cores() // count)))
-    slices = slices_of(repository)
-    made_of = {home: cache.proof_parts(repository, chapters) for home, chapters in slices.items()}
+    made_of, report = groups(repository), repository.build / "tests" / "junit.xml"
     reusing = os.environ.get("REBUILT_REUSE_TESTS") == "1" and not arguments
-    left_out = [home for home in slices if reusing and passed_before(repository, home, made_of[home])]
+    passed = {home: passed_before(repository, home, made_of[home]) for home in made_of if reusing}
+    left_out = [home for home, tests in passed.items() if tests]
     chosen = [f"-n{count if count > 1 else 0}", "--dist=loadscope", f"--timeout={TEST_SECONDS}"]
-    chosen += [f"--ignore={repository.relative(home)}" for home in left_out]
+    chosen += [f"--junitxml={report}", "-ojunit_family=xunit1"]  # with each test's file
+    chosen += [f"--ignore={path}" for home in left_out for path in home.iterdir()]  # home itself may be asked for
     chosen += ["-m", ""] if os.environ.get("REBUILT_SLOW") == "1" else []
-    measured = Measured(repository, {home: made for home, made in made_of.items() if home not in left_out})
-    return int(pytest.main([*chosen, *arguments], plugins=[measured]))
+    measured = Measured(repository, {home: made for home, made in made_of.items() if home not in left_out}, arguments)
+    remove(report)
+    status = int(pytest.main([*chosen, *arguments], plugins=[measured]))
+    if status in (PASSED, FAILED):  # else it was interrupted, or wrongly used: nothing was tested as a whole
+        measured.keep(report)
+    if status != NOTHING_COLLECTED or not left_out:
+        return status
+    print(f"{sum(passed.values())} passed before with the same keys, none had to run in 0.0s", flush=True)
+    return PASSED
 
 
 def slices_of(repository: Repository) -> dict[Path, list[Chapter]]:
@@ -53,94 +61,75 @@ def slices_of(repository: Repository) -> dict[Path, list[Chapter]]:
     return dict(found)
 
 
+def groups(repository: Repository) -> dict[Path, dict[str, str]]:
+    """What the tests of each group depend on, by its folder; without what cannot be known outside of git."""
+    slices = {home: cache.proof_parts(repository, chapters) for home, chapters in slices_of(repository).items()}
+    house = cache.house_parts(repository)
+    return slices | {repository.root / name: house | {"folder": name} for name in HOUSE if house}
+
+
 def record_of(repository: Repository, home: Path) -> Path:
-    """Where it is noted how a slice's tests came out."""
-    return repository.build / "tests" / f"{home.parent.name}-{home.name}.json"
+    """Where it is noted how a group's tests came out."""
+    return repository.build / "tests" / f"{_name(repository, home).replace('/', '-')}.json"
 
 
-def passed_before(repository: Repository, home: Path, made_of: dict[str, str]) -> bool:
-    """Whether the slice's tests passed on this machine with the same key; tells either since when or why not."""
-    where, name = record_of(repository, home), f"tests of {home.parent.name}/{home.name}"
+def _name(repository: Repository, home: Path) -> str:
+    return repository.relative(home).removeprefix("notebooks/")
+
+
+def passed_before(repository: Repository, home: Path, made_of: dict[str, str]) -> int:
+    """How many of the group's tests passed on this machine with the same key; tells either since when or why none."""
+    where, name = record_of(repository, home), f"tests of {_name(repository, home)}"
     kept = store.get("tests", cache.key(made_of))
     if kept is None:
         print(f"{name}: to run ({cache.why(made_of, read_json(where))})", flush=True)
-        return False
-    where.parent.mkdir(parents=True, exist_ok=True)
-    where.write_bytes(kept["record.json"])
-    told = read_json(where)
-    print(f"{name}: left out, {told['tests']} passed here with the same key on {told['date']}", flush=True)
-    return True
+        return 0
+    write_json(where, kept)
+    print(f"{name}: left out, {kept['tests']} passed here with the same key on {kept['date']}", flush=True)
+    return kept["tests"]
 
 
 class Measured:
-    """A plugin of the process that leads: sums each slice's seconds and notes how its tests came out."""
+    """What the tests of each group that is tested as a whole took, and how they came out; a plugin of pytest's."""
 
-    def __init__(self, repository: Repository, made_of: dict[Path, dict[str, str]]):
-        self.repository, self.made_of = repository, made_of
-        self.seconds: dict[Path, float] = defaultdict(float)
-        self.tests: dict[Path, int] = defaultdict(int)
-        self.failed: set[Path] = set()
-        self.covered: set[Path] = set()
-        self.calibration: dict[str, float] = {}
-        self.processes = 1
-        self._taken, self._looked = processes.Taken(os.getpid()), 0.0
+    def __init__(self, repository: Repository, made_of: dict[Path, dict[str, str]], arguments: list[str]):
+        self.repository, self.made_of, self.processes = repository, made_of, 1
+        folders = {Path(argument).resolve() for argument in arguments if Path(argument).is_dir()}
+        narrow = [one for one in arguments if not Path(one).is_dir() and not one.startswith(HARMLESS)]
+        whole = folders or {repository.root}
+        self.covered = [home for home in made_of if {home, *home.parents} & whole and not narrow]
+        self.calibration = self._calibrated("before_s")
+        self.began = sum(os.times()[2:4])
+
+    def _calibrated(self, when: str) -> dict[str, float]:
+        found = conditions.calibrated(self.repository.root) if self.covered else {}
+        return {when: found["seconds"], "unit_s": found["unit_s"]} if found else {}
 
     def pytest_sessionstart(self, session) -> None:
-        """Which slices are tested as a whole, and how fast the machine is now."""
-        option = session.config.option
-        narrow = any(getattr(option, name, None) for name in NARROWING) or option.markexpr not in ("", QUICK)
-        narrow |= REHEARSAL in (getattr(option, "plugins", None) or ())  # a pretended GPU is another machine
-        asked = [Path(session.config.invocation_params.dir, argument) for argument in session.config.args]
-        whole = [path.resolve() for path in asked if "::" not in path.name]
-        if not narrow:
-            self.covered = {home for home in self.made_of if {home, *home.parents} & set(whole)}
-        self.processes = max(1, getattr(option, "numprocesses", None) or 1)
-        self._calibrate("before")
+        """How many processes share the tests."""
+        self.processes = max(1, getattr(session.config.option, "numprocesses", None) or 1)
 
-    def _calibrate(self, when: str) -> None:
-        if self.covered:
-            self.calibration |= calibration.named({"when": when, **calibration.measure(self.repository.root)})
-
-    def pytest_runtest_logreport(self, report) -> None:
-        """Add one phase of one test to its slice."""
-        home = self._home(report.nodeid)
-        if time.monotonic() - self._looked > LOOK_SECONDS:
-            self._taken.look()
-            self._looked = time.monotonic()
-        self.seconds[home] += report.duration
-        self.tests[home] += report.when == "call"
-        if report.failed:
-            self.failed.add(home)
-
-    def pytest_collectreport(self, report) -> None:
-        """A file that cannot be imported is a failure of its slice."""
-        if report.failed:
-            self.failed.add(self._home(report.nodeid))
-
-    def _home(self, nodeid: str) -> Path:
-        path = self.repository.root / nodeid.partition("::")[0]
-        return next((home for home in (path, *path.parents) if home in self.made_of), path)
-
-    def pytest_sessionfinish(self, exitstatus) -> None:
+    def keep(self, report: Path) -> None:
         """Write the records of what was tested as a whole, and keep what passed."""
-        if int(exitstatus) not in (0, 1):  # interrupted, or wrongly used: nothing was tested as a whole
-            return
-        self._taken.look()
-        self._calibrate("after")
-        now = Repository(self.repository.root)
-        chapters = slices_of(now)
-        for home in sorted(self.covered & chapters.keys()):
-            if self.tests[home] or home in self.failed:
-                self._note(home, cache.proof_parts(now, chapters[home]))
+        taken = sum(os.times()[2:4]) - self.began  # of the tests' processes, which are all gone
+        self.calibration |= self._calibrated("after_s")
+        cases, now = defaultdict(list), groups(Repository(self.repository.root))
+        for case in ElementTree.parse(report).iter("testcase"):
+            path = self.repository.root / case.get("file", "")
+            cases[next((home for home in (path, *path.parents) if home in self.made_of), path)].append(case)
+        seconds = {home: sum(float(case.get("time", 0)) for case in found) for home, found in cases.items()}
+        for home in (home for home in self.covered if cases[home] and home in now):
+            shared = seconds[home] / self.processes
+            processor = round(taken * shared / sum(seconds.values()), 2) if self.processes > 1 else None
+            self._note(home, now[home], cases[home], {"seconds": round(shared, 2), "processor_seconds": processor})
 
-    def _note(self, home: Path, made_of: dict[str, str]) -> None:
-        where, passed = record_of(self.repository, home), home not in self.failed
-        record = {
-            "slice": f"{home.parent.name}/{home.name}",
-            "seconds": round(self.seconds[home] / self.processes, 2),
-            "processor_seconds": self._processor_seconds(home),
+    def _note(self, home: Path, made_of: dict[str, str], cases: list[ElementTree.Element], took: dict) -> None:
+        where, outcomes = record_of(self.repository, home), [{one.tag for one in case} for case in cases]
+        passed = not any({"failure", "error"} & tags for tags in outcomes)
+        record = took | {
+            "slice": _name(self.repository, home),
             "processes": self.processes,
-            "tests": self.tests[home],
+            "tests": sum("skipped" not in tags for tags in outcomes),
             "outcome": "passed" if passed else "failed",
             "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "calibration": self.calibration,
@@ -148,11 +137,5 @@ class Measured:
             "made_of": self.made_of[home],
         }
         write_json(where, record)
-        if passed and made_of == self.made_of[home]:  # nobody edited the slice meanwhile
-            store.put("tests", cache.key(made_of), {"record.json": where.read_bytes()})
-
-    def _processor_seconds(self, home: Path) -> float | None:
-        """The slice's share, by its tests' seconds, of what the processes took; None without processes of their own."""
-        if self.processes == 1:
-            return None
-        return round(self._taken.seconds * self.seconds[home] / sum(self.seconds.values()) / self.processes, 2)
+        if passed and made_of == self.made_of[home]:  # nobody edited the group meanwhile
+            store.put("tests", cache.key(made_of), record)

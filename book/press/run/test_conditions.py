@@ -29,7 +29,7 @@ def cores(monkeypatch, *readings, affinity=(0, 1)):
         return [SimpleNamespace(_asdict=lambda own=own: own) for own in found]
 
     monkeypatch.setattr(psutil, "cpu_times", cpu_times)
-    monkeypatch.setattr(psutil.Process, "cpu_affinity", lambda process: list(affinity), raising=False)
+    monkeypatch.setattr(conditions.os, "sched_getaffinity", lambda pid: set(affinity), raising=False)
 
 
 def core(user=0.0, idle=0.0, **more):
@@ -69,19 +69,18 @@ def test_steal_is_its_share_of_the_time_of_the_cores_that_are_ours(small, monkey
     assert conditions.look(small.root, seconds=0)["steal"] == 0.3
 
 
-def test_busy_cores_are_those_of_the_interval(monkeypatch):
+def test_busy_cores_are_those_of_the_interval(small, monkeypatch):
     clock = iter((10.0, 12.0))
-    monkeypatch.setattr(conditions.time, "monotonic", lambda: next(clock))
-    monkeypatch.setattr(conditions.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(conditions, "time", SimpleNamespace(monotonic=lambda: next(clock), sleep=lambda seconds: None))
     cores(monkeypatch, [core(5, 5, iowait=0), core(0, 0)], [core(6, 6, iowait=9), core(1.5, 0)])
-    assert conditions.busy_cores(2.0) == 1.25
+    assert conditions.look(small.root, 2.0)["busy_cores"] == 1.25
 
 
-def test_the_load_is_that_of_the_cores():
+def test_the_load_is_that_of_the_cores(small):
     spinning = [sys.executable, "-c", "import time\nend = time.time() + 20\nwhile time.time() < end: pass"]
     process = subprocess.Popen(spinning)
     try:
-        assert conditions.busy_cores(1.0) > 0.3
+        assert conditions.look(small.root, 1.0)["busy_cores"] > 0.3
     finally:
         process.kill()
         process.wait()

@@ -1,4 +1,4 @@
-"""`press test`: what is measured of a slice's tests, what is left out when it passed, and what never is."""
+"""`press test`: what is measured of a slice's tests, what is left out when it passed, and what is not."""
 
 import json
 import os
@@ -100,57 +100,79 @@ def test_slow_tests_run_when_asked(proved):
     assert status == 1 and "test_slow" in said and record(proved)["tests"] == 2
 
 
-def session(proved, *args, **changed):
-    """What a plugin sees of a session that was started with these arguments."""
-    option = {"markexpr": suite.QUICK, "numprocesses": 2, **dict.fromkeys(suite.NARROWING), **changed}
-    params = SimpleNamespace(dir=proved.root)
-    config = SimpleNamespace(option=SimpleNamespace(**option), args=list(args), invocation_params=params)
-    return SimpleNamespace(config=config)
-
-
 @pytest.mark.parametrize(
-    ("args", "changed", "whole"),
+    ("arguments", "whole"),
     [
-        (["checks", "notebooks"], {}, True),
-        ([HOME], {}, True),
-        (["checks", "notebooks"], {"markexpr": ""}, True),
-        (["checks"], {}, False),
-        ([f"{HOME}/test_moving_mean.py"], {}, False),
-        ([f"{HOME}/test_moving_mean.py::test_mean"], {}, False),
-        ([HOME], {"keyword": "mean"}, False),
-        ([HOME], {"plugins": [suite.REHEARSAL]}, False),
-        ([HOME], {"markexpr": "slow"}, False),
-        ([HOME], {"lf": True}, False),
-        ([HOME], {"maxfail": 1}, False),
-        ([HOME], {"deselect": ["x"]}, False),
-        ([HOME], {"collectonly": True}, False),
+        ([], True),
+        ([HOME], True),
+        (["checks", "notebooks", "-n0", "-v", "--durations=9"], True),
+        (["checks"], False),
+        ([f"{HOME}/test_moving_mean.py"], False),
+        ([f"{HOME}/test_moving_mean.py::test_mean"], False),
+        ([HOME, "-k", "mean"], False),
+        ([HOME, "-p", "rehearsal.plugin"], False),
+        ([HOME, "-m", "slow"], False),
+        ([HOME, "--lf"], False),
+        ([HOME, "--maxfail=1"], False),
+        ([HOME, "--deselect=x"], False),
+        ([HOME, "--collect-only"], False),
     ],
 )
-def test_only_a_slice_tested_as_a_whole_leaves_a_record(proved, args, changed, whole):
-    measured = suite.Measured(proved.repository, {proved.home: {}})
-    measured._calibrate = lambda when: None
-    measured.pytest_sessionstart(session(proved, *args, **changed))
-    phase = {"duration": 1.0, "failed": False, "nodeid": f"{HOME}/test_moving_mean.py::test_mean"}
-    for when in ("setup", "call", "teardown"):
-        measured.pytest_runtest_logreport(SimpleNamespace(when=when, **phase))
-    measured.pytest_sessionfinish(2)
-    assert record(proved) is None, "an interrupted session notes nothing"
-    measured.pytest_sessionfinish(0)
+def test_only_a_slice_tested_as_a_whole_leaves_a_record(proved, monkeypatch, arguments, whole):
+    monkeypatch.chdir(proved.root)
+    measured = suite.Measured(proved.repository, {proved.home: {}}, arguments)
+    measured.pytest_sessionstart(SimpleNamespace(config=SimpleNamespace(option=SimpleNamespace(numprocesses=2))))
+    measured.keep(report(proved, '<testcase file="{file}" time="3.0"/>'))
     found = record(proved)
     assert (found is not None) == whole
     assert not whole or (found["seconds"], found["tests"], found["outcome"]) == (1.5, 1, "passed")
 
 
+def report(small, *cases):
+    """What pytest tells of some tests of the slice."""
+    found = "".join(cases).replace("{file}", f"{HOME}/test_moving_mean.py")
+    return small.write("_build/tests/junit.xml", f"<testsuites><testsuite>{found}</testsuite></testsuites>")
+
+
 def test_a_file_that_cannot_be_imported_fails_its_slice(proved):
-    measured = suite.Measured(proved.repository, {proved.home: {}})
-    measured.pytest_collectreport(SimpleNamespace(failed=True, nodeid=f"{HOME}/test_moving_mean.py"))
-    assert measured.failed == {proved.home}
+    measured = suite.Measured(proved.repository, {proved.home: {}}, [])
+    measured.keep(report(proved, '<testcase file="{file}"/>', '<testcase file="{file}"><error/></testcase>'))
+    assert record(proved)["outcome"] == "failed"
+
+
+def test_what_was_skipped_is_no_test_that_passed(proved):
+    measured = suite.Measured(proved.repository, {proved.home: {}}, [])
+    measured.keep(report(proved, '<testcase file="{file}"/>', '<testcase file="{file}"><skipped/></testcase>'))
+    assert record(proved)["outcome"] == "passed" and record(proved)["tests"] == 1
 
 
 def test_a_slice_edited_while_its_tests_ran_is_not_taken_for_tested(proved):
-    measured = suite.Measured(proved.repository, {proved.home: {"slice": "as it was"}})
-    measured.seconds[proved.home] = 1.0
-    measured._note(proved.home, {"slice": "as it is"})
+    measured = suite.Measured(proved.repository, {proved.home: {"slice": "as it was"}}, [])
+    (case,) = suite.ElementTree.parse(report(proved, '<testcase file="{file}"/>')).iter("testcase")
+    measured._note(proved.home, {"slice": "as it is"}, [case], {})
     assert record(proved)["outcome"] == "passed" and not store.contents()
-    measured._note(proved.home, {"slice": "as it was"})
+    measured._note(proved.home, {"slice": "as it was"}, [case], {})
     assert store.get("tests", cache.key({"slice": "as it was"}))
+
+
+def test_an_interrupted_session_notes_nothing(proved):
+    proved.write(f"{HOME}/test_more.py", "def test_stops():\n    raise KeyboardInterrupt\n")
+    status, _ = pressed(proved, "-n0")
+    assert status == 2 and record(proved) is None
+
+
+def test_the_house_s_tests_are_left_out_too_when_nothing_changed(proved):
+    proved.write("helpers/test_data.py", "def test_house():\n    assert True\n")
+    proved.write("pyproject.toml", SETTINGS.replace('"checks"', '"helpers"'))
+    proved.write(".gitignore", "_build/\n__pycache__/\n")
+    subprocess.run(["git", "init", "-q"], cwd=proved.root, check=True)
+    status, said = pressed(proved)
+    assert status == 0 and "2 passed" in said
+    status, said = pressed(proved, reuse=True)
+    assert status == 0 and "tests of helpers: left out, 1 passed here with the same key" in said
+    assert "2 passed before with the same keys, none had to run in 0.0s" in said.splitlines()[-1]
+    proved.write("book/welcome.md", "# Welcome\n")
+    status, said = pressed(proved, reuse=True)
+    assert (
+        "tests of helpers: to run (changed since the last run: files)" in said and "1 passed" in said.splitlines()[-1]
+    )

@@ -1,10 +1,9 @@
-"""The process that executes one notebook with papermill and reports to the press.
+"""The process that executes one notebook with papermill and tells the press how that goes.
 
-It is told what to do by a JSON file and tells what happens by lines of JSON in an events file; its parent
-holds its stdin, and when that closes (the parent died) it ends its kernel and itself.
+It is told what to do by a JSON file and keeps another, with what is known so far; its parent holds its stdin, and
+when that closes (the parent died) it ends its kernel and itself.
 """
 
-import json
 import os
 import re
 import sys
@@ -12,42 +11,54 @@ import threading
 import time
 from pathlib import Path
 
-import nbformat
-
-from . import conditions
+from ..files import write_json
+from . import conditions, processes
 
 LOOK_SECONDS = 1.0  # at how busy the machine is, before and after; what is busy meanwhile is measured all along
+WEIGH_SECONDS = 0.4  # between two looks at the memory; the system keeps each process's own peak meanwhile
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def execute(task: dict) -> int:
-    """Run the task's notebook from the scratch folder that holds it; the exit status.
+    """Run the notebook of this folder, `input.ipynb` into `output.ipynb`; the exit status.
 
-    `task`: `root`, `cwd`, `parameters`, `cell_timeout`, `start_timeout`; the scratch folder holds `input.ipynb` and
-    receives `output.ipynb` and `events.jsonl`. Events: looked (before; see `conditions`), kernel, cell …, done or
-    failed, looked (after); `done` says how long the notebook took, its kernel's start included, on the clock
-    and on the processors, and how many cores other work kept busy meanwhile.
+    `task`: the book's `root`, the `seconds` that it may take, and what papermill is told. `told.json` gets what the
+    machine was like `before` and `after` (see `conditions`), the `cell`, and in between how long the notebook took, its
+    kernel's start included, on the clock and on the processors, its memory, and how many cores other work kept busy; or
+    the `error`.
     """
-    with Path("events.jsonl").open("a", encoding="utf-8") as events:
+    told: dict[str, object] = {}
+    root, limit, held, over = Path(task.pop("root")), task.pop("seconds"), {}, threading.Event()
 
-        def tell(event: str, **facts: object) -> None:
-            events.write(json.dumps({"event": event, **facts}) + "\n")
-            events.flush()
+    def tell(**facts: object) -> None:
+        told.update(facts)
+        write_json(Path("told.json"), told)
 
-        threading.Thread(target=_die_with_parent, daemon=True).start()
-        tell("looked", when="before", look=conditions.look(Path(task["root"]), LOOK_SECONDS))
-        tell("kernel")
-        began, others, own = time.monotonic(), _other_seconds(), _own_seconds()
-        try:
-            _papermill(task, tell)
-        except Exception as error:  # whatever went wrong, the press has to hear it
-            tell("failed", **_facts(error))
-            return 1
-        seconds = time.monotonic() - began
-        busy, own = max(0.0, (_other_seconds() - others) / seconds), _own_seconds() - own
-        tell("done", seconds=seconds, busy_cores=busy, processor_seconds=own)
-        tell("looked", when="after", look=conditions.look(Path(task["root"]), LOOK_SECONDS))
+    threading.Thread(target=_die_with_parent, daemon=True).start()
+    tell(before=conditions.look(root, LOOK_SECONDS))
+    weighing = threading.Thread(target=_weigh, args=(held, over), daemon=True)
+    weighing.start()
+    began, others, own = time.monotonic(), _other_seconds(), _own_seconds()
+    try:
+        _papermill(task, limit, tell)
+    except Exception as error:  # whatever went wrong, the press has to hear it
+        tell(**_facts(error))
+        return 1
+    seconds = time.monotonic() - began
+    busy, own = max(0.0, (_other_seconds() - others) / seconds), _own_seconds() - own
+    over.set()
+    weighing.join()
+    own -= held.get("seconds", 0.0)
+    tell(seconds=seconds, busy_cores=busy, processor_seconds=own, peak_bytes=held.get("bytes", 0))
+    tell(after=conditions.look(root, LOOK_SECONDS))
     return 0
+
+
+def _weigh(held: dict, over: threading.Event) -> None:
+    """Keep the most `bytes` that this process's children held, and the `seconds` of processor that looking took."""
+    while not over.wait(WEIGH_SECONDS):
+        held["bytes"] = max(held.get("bytes", 0), processes.memory_bytes(os.getpid()))
+        held["seconds"] = time.thread_time()
 
 
 def _other_seconds() -> float:
@@ -63,20 +74,26 @@ def _own_seconds() -> float:
     return sum(os.times()[:4])
 
 
-def _papermill(task: dict, tell) -> None:
+def _papermill(task: dict, limit: float, tell) -> None:
+    """Execute the notebook; who takes longer than the limit, from its first cell on, is left to the press to end."""
     import papermill
 
-    notebook = papermill.execute_notebook(
-        "input.ipynb",
-        "output.ipynb",
-        parameters=task["parameters"],
-        cwd=task["cwd"],
-        progress_bar=False,
-        autosave_cell_every=0,
-        start_timeout=task["start_timeout"],
-        execution_timeout=task["cell_timeout"],
-        on_cell_start=lambda cell, cell_index: tell("cell", id=cell.get("id")),
-    )
+    def late() -> None:
+        tell(error="Timeout", traceback=f"not finished after {limit:.0f} s")
+        os._exit(1)
+
+    def start(cell, cell_index: int) -> None:
+        if timer.ident is None:
+            timer.start()
+        tell(cell=cell.get("id"), place=cell_index + 1)
+
+    timer = threading.Timer(limit, late)
+    timer.daemon = True
+    how = {"progress_bar": False, "autosave_cell_every": 0, "on_cell_start": start}
+    try:
+        notebook = papermill.execute_notebook("input.ipynb", "output.ipynb", **task, **how)
+    finally:
+        timer.cancel()
     for cell in notebook.cells:  # exit() ends a kernel quietly; a page needs every cell
         if cell.cell_type == "code" and cell.source.strip() and cell.execution_count is None:
             raise RuntimeError("the run ended here with cells left over: did a cell call exit()?")
@@ -84,11 +101,8 @@ def _papermill(task: dict, tell) -> None:
 
 def _facts(error: Exception) -> dict:
     """What the press prints: the error's name and the traceback, without colours."""
-    lines = [ANSI.sub("", line) for line in getattr(error, "traceback", None) or []]
-    if not lines:
-        lines = [f"{type(error).__name__}: {ANSI.sub('', str(error))}"]
-    name = getattr(error, "ename", type(error).__name__)
-    return {"error": name, "traceback": "\n".join(lines)}
+    lines = getattr(error, "traceback", None) or [f"{type(error).__name__}: {error}"]
+    return {"error": getattr(error, "ename", type(error).__name__), "traceback": ANSI.sub("", "\n".join(lines))}
 
 
 def _die_with_parent() -> None:
@@ -99,9 +113,3 @@ def _die_with_parent() -> None:
     for child in psutil.Process().children(recursive=True):
         child.kill()
     os._exit(1)
-
-
-def prepare(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
-    """The notebook to execute: without its `wrong` answers; changed in place. Papermill empties old outputs."""
-    notebook.cells = [cell for cell in notebook.cells if "wrong" not in cell.metadata.get("tags", [])]
-    return notebook

@@ -1,39 +1,31 @@
 """A declared study, run and recorded: the same code for what is recorded, for a trial, and for a test's stand-ins."""
 
-import contextlib
 import copy
 import functools
-import io
 import math
-import pickle
-import sys
-import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from helpers import device
-from helpers.study import Arm, Job, Part, Study, StudyError
+from helpers.study import Job, Part, Study, StudyError
 
 Found = dict[str, dict[int, dict[str, dict[str, Any]]]]  # {arm: {seed: {part: {metric: value}}}}
 Keep = Callable[[str, str, int, Callable[[], Any]], Any]
 
 
-def computed(kind: str, name: str, seed: int, compute: Callable[[], Any]) -> Any:
-    """What `compute` returns: a `keep` that keeps nothing."""
-    return compute()
-
-
-def run(study: Study, keep: Keep = computed, watched: bool = True) -> Found:
+def run(
+    study: Study, keep: Keep = lambda kind, name, seed, compute: compute(), hand: Callable = copy.deepcopy
+) -> Found:
     """The scores of every arm and seed; `keep(kind, arm, seed, compute)` computes, or has what was "made" or "scored".
 
-    StudyError for a declaration that contradicts itself, parts that share what they may not and, where they are
-    `watched`, an arm that writes into them.
+    `hand` makes what an arm is handed of a part's data: a copy, so that none writes into what the next one gets.
+    StudyError for a declaration that contradicts itself, and for parts that share what they may not.
     """
     study.check()
     found: Found = {name: {} for name in study.arms}
     for seed in study.seeds:
-        one = _Seed(study, seed, keep, watched)
+        one = _Seed(study, seed, keep, hand)
         for name in study.order():
             if seed in tuple(study.seeds)[: study.arms[name].seeds]:
                 found[name][seed] = keep("scored", name, seed, functools.partial(one.scores, name))
@@ -43,8 +35,8 @@ def run(study: Study, keep: Keep = computed, watched: bool = True) -> Found:
 class _Seed:
     """One seed of a study: its parts, drawn once and held apart, and what its arms made."""
 
-    def __init__(self, study: Study, seed: int, keep: Keep, watched: bool):
-        self.study, self.seed, self.keep, self.watched = study, seed, keep, watched
+    def __init__(self, study: Study, seed: int, keep: Keep, hand: Callable):
+        self.study, self.seed, self.keep, self.hand = study, seed, keep, hand
         self.ends: dict[str, Any] = {}
 
     @functools.cached_property
@@ -56,9 +48,9 @@ class _Seed:
         return parts
 
     def job(self, name: str) -> Job:
-        """What the arm is handed: copies of the ends that it goes on from, and its own parts."""
+        """What the arm is handed: its parts, and copies of the ends that it goes on from."""
         arm = self.study.arms[name]
-        train, choice = (self.parts[part].data if part else None for part in (arm.train, arm.choice))
+        train, choice = (self.hand(self.parts[part].data) if part else None for part in (arm.train, arm.choice))
         job = Job(name, arm, self.seed, self.study.sizes, None, train, choice)
         starts = tuple(self._start(word, job) for word in arm.starts)
         return job._replace(start=starts[0] if isinstance(arm.start, str) else starts)
@@ -78,8 +70,7 @@ class _Seed:
     def _fit(self, name: str) -> Any:
         job, arm = self.job(name), self.study.arms[name]
         device.seed(self.seed)
-        with self._unchanged(name, arm.train, arm.choice):
-            return self.study.fit(job) if _fits(arm) else job.start
+        return self.study.fit(job) if arm.train or arm.choice or arm.loss is not None else job.start
 
     def scores(self, name: str) -> dict[str, dict[str, Any]]:
         """{part: {metric: value}} of one arm."""
@@ -87,65 +78,10 @@ class _Seed:
         if any(name in other.starts for other in self.study.arms.values()):
             made = copy.deepcopy(made)  # what others go on from is not the judge's to change
         for test in arm.test:
+            data = self.hand(self.parts[test].data)
             device.seed(self.seed)
-            job = Job(name, arm, self.seed, self.study.sizes, test=test)
-            with self._unchanged(name, test):
-                found[test] = self.study.judge(made, self.parts[test].data, job)
+            found[test] = self.study.judge(made, data, Job(name, arm, self.seed, self.study.sizes, test=test))
         return found
-
-    @contextlib.contextmanager
-    def _unchanged(self, name: str, *parts: str | None) -> Iterator[None]:
-        """StudyError where an arm wrote into the arrays of a part, which the next arm is handed as well."""
-        before = {part: _arrays(self.parts[part].data) for part in parts if part and self.watched}
-        yield
-        for part, arrays in before.items():
-            if any(_sum(array) != known for array, known in arrays):
-                raise StudyError(f"arm {name} wrote into the part {part!r}, which other arms are handed too: copy it")
-
-
-class _Collector(pickle.Pickler):
-    """Meets every array and tensor of an object on its way into nothing."""
-
-    def __init__(self):
-        super().__init__(io.BytesIO())
-        self.found: list[Any] = []
-
-    def persistent_id(self, value: Any) -> str | None:
-        if _numbers(value) or _dense(value):
-            self.found.append(value)
-            return "array"
-        return None
-
-
-def _numbers(value: Any) -> bool:
-    numpy = sys.modules.get("numpy")  # the press imports none; where nobody did there is no array, nor a tensor below
-    return numpy is not None and isinstance(value, numpy.ndarray) and value.dtype != object
-
-
-def _dense(value: Any) -> bool:
-    torch = sys.modules.get("torch")
-    if torch is None or not isinstance(value, torch.Tensor):
-        return False
-    return value.layout == torch.strided and value.device.type == "cpu"
-
-
-def _arrays(data: Any) -> list[tuple[Any, int]]:
-    """Each array and tensor of some data with its checksum; what cannot be pickled ends the search."""
-    collector = _Collector()
-    with contextlib.suppress(Exception):
-        collector.dump(data)
-    return [(array, _sum(array)) for array in collector.found]
-
-
-def _sum(array: Any) -> int:
-    if _dense(array):
-        array = array.detach().resolve_conj().resolve_neg().contiguous().reshape(-1)
-        array = array.view(sys.modules["torch"].uint8).numpy()
-    return zlib.crc32(sys.modules["numpy"].ascontiguousarray(array).reshape(-1).view("u1"))
-
-
-def _fits(arm: Arm) -> bool:
-    return bool(arm.train or arm.choice or arm.loss is not None)
 
 
 def record(study: Study, receipt, found: Found) -> None:
@@ -199,21 +135,17 @@ def hold(study: Study, parts: Callable | None = None) -> dict[tuple[str, int], S
     A start that is no arm is its word, and what an arm made is ("made", arm, seed). `parts(seed, sizes)` may stand in
     for the study's own. StudyError as `run` raises it.
     """
-    jobs: dict[tuple[str, int], Job] = {}
     seen: dict[tuple[str, int], Seen] = {}
 
     def fit(job: Job):
-        made = "made", job.name, job.seed
-        jobs[job.name, job.seed] = job
-        seen[job.name, job.seed] = Seen(job, made, {})
-        return made
+        seen[job.name, job.seed] = Seen(job, ("made", job.name, job.seed), {})
+        return seen[job.name, job.seed].made
 
     def judge(made, data, job: Job) -> dict:
-        at = job.name, job.seed
-        known = seen.get(at) or Seen(jobs.get(at, job), made, {})
-        seen[at] = known._replace(tests={**known.tests, job.test: data})
+        known = seen.get((job.name, job.seed)) or Seen(job, made, {})
+        seen[job.name, job.seed] = known._replace(tests={**known.tests, job.test: data})
         return {}
 
     own = {"fit": fit, "judge": judge, "begin": lambda word, job: word, "parts": parts or study.parts}
-    run(replace(study.small(), **own), watched=False)
+    run(replace(study.small(), **own), hand=lambda data: data)
     return seen

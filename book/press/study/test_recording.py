@@ -185,7 +185,7 @@ OTHERS = {"busy_cores": 0.6, "calibration": {"one_thread_s": 0.4, "two_threads_s
 @pytest.mark.parametrize(
     ("threads", "after", "told"),
     [
-        (1, {"busy_cores": OTHERS["busy_cores"]}, "0.6 cores were busy with other work while it ran"),
+        (1, {"busy_cores": OTHERS["busy_cores"]}, "0.6 cores were busy with other work"),
         (1, {"busy_cores": None}, "nobody knows how many cores were busy"),
         (2, {"calibration": OTHERS["calibration"]}, "1.03 times as fast as one after"),
         (1, {"calibration": OTHERS["calibration"]}, ""),
@@ -317,7 +317,9 @@ def test_three_hours_are_the_most(toy, monkeypatch, capsys):
     assert "4.0 hours, and 3 are allowed" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("busy", "told"), [(0.9, "0.9 cores are busy"), (None, "not known how many cores are busy")])
+@pytest.mark.parametrize(
+    ("busy", "told"), [(0.9, "0.9 cores were busy"), (None, "nobody knows how many cores were busy")]
+)
 def test_it_runs_alone(toy, looks, capsys, busy, told):
     looks += [LOOK | {"busy_cores": busy}]
     assert recorded(toy) == (2, None, [])

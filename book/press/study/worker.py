@@ -3,7 +3,6 @@
 What was made and scored is kept in files, each written whole, so that a process that was ended loses one arm at most.
 """
 
-import argparse
 import importlib
 import json
 import os
@@ -39,9 +38,11 @@ class Kept:
 
     def __call__(self, kind: str, name: str, seed: int, compute: Callable[[], Any]) -> Any:
         path = self.folder / f"{kind}-{quote(name, safe=' ')}-{seed}.json"
-        known = read_json(path)
-        if known is not None and (kind != "made" or _packed(path).is_file()):
-            return _read(path) if kind == "made" else known["value"]
+        packed, known = path.with_name(f"{path.name}.pickle"), read_json(path)
+        if known is not None and kind != "made":
+            return known["value"]
+        if packed.is_file() and known is not None:
+            return pickle.loads(packed.read_bytes())  # this code's own: the folder, the user's, is named by its hash
         if kind == "made" and time.monotonic() > self.until:  # each scoring asks for what was made first
             raise Later
         self._inner.append(0.0)
@@ -51,30 +52,21 @@ class Kept:
         own = took - self._inner.pop()
         self._inner[-1] += took
         print(f"{name or kind}, seed {seed}: {kind} in {own:.0f} s", flush=True)
-        return self._write(path, kind, value, own + (known or {"seconds": 0.0})["seconds"])
-
-    def _write(self, path: Path, kind: str, value: Any, seconds: float) -> Any:
-        if kind == "made":
-            try:
-                packed = pickle.dumps(value)
-            except Exception:  # what holds a process or a function cannot be kept, and is made anew
-                packed = None
-            write_json(path, {"value": None, "seconds": seconds})
-            if packed is None or len(packed) > MOST_BYTES:
-                return value
-            write_bytes(_packed(path), packed)
-            return _read(path)
-        write_json(path, {"value": value, "seconds": seconds})
-        return read_json(path)["value"]
+        seconds = own + (known or {"seconds": 0.0})["seconds"]
+        write_json(path, {"value": None if kind == "made" else value, "seconds": seconds})
+        return _kept(packed, value) if kind == "made" else read_json(path)["value"]
 
 
-def _packed(path: Path) -> Path:
-    return path.with_name(f"{path.name}.pickle")
-
-
-def _read(path: Path) -> Any:
-    """An end that this code's own process kept: the folder is named by the code's hash, in the user's own cache."""
-    return pickle.loads(_packed(path).read_bytes())
+def _kept(packed: Path, value: Any) -> Any:
+    """An arm's end as the next process will read it, or as it is where it cannot be kept and is made anew."""
+    try:
+        content = pickle.dumps(value)
+    except Exception:  # it holds a process or a function
+        return value
+    if len(content) > MOST_BYTES:
+        return value
+    write_bytes(packed, content)
+    return pickle.loads(content)
 
 
 def studies_of(module: str) -> dict[str, Study]:
@@ -86,10 +78,8 @@ def studies_of(module: str) -> dict[str, Study]:
 
 def measured(study: Study, kept: Kept, command: str, script: str) -> Path:
     """The receipt's path, once every arm and seed is there."""
-    tier = device.tier("auto")
-    receipt = receipts.start(study.notebook, tier, threads=study.threads)
-    found = run(study, kept)
-    record(study, receipt, found)
+    receipt = receipts.start(study.notebook, device.tier("auto"), threads=study.threads)
+    record(study, receipt, run(study, kept))
     counted = kept("counted", "", study.seeds[0], dict)  # written by the run, or empty
     numbers = {name: size for name, size in study.sizes.items() if isinstance(size, int | float)}
     receipt.sizes(**numbers, **{f"units_{name}": count for name, count in counted.items()}, seeds=len(study.seeds))
@@ -99,25 +89,16 @@ def measured(study: Study, kept: Kept, command: str, script: str) -> Path:
 
 
 def main(arguments: list[str]) -> int:
-    """The exit status: 0 with a receipt, or `LATER`."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("module")
-    parser.add_argument("--study")
-    parser.add_argument("--folder", type=Path)
-    parser.add_argument("--seconds", type=float, default=float("inf"))
-    parser.add_argument("--command", default="")
-    parser.add_argument("--trial", action="store_true")
-    given = parser.parse_args(arguments)
-    studies = studies_of(given.module)
-    if not given.study:
+    """The exit status: 0 with a receipt, or `LATER`; without a study, it prints what the module declares."""
+    task = json.loads(arguments[0])
+    module, name, studies = task["module"], task.get("study"), studies_of(task["module"])
+    if not name:
         print(json.dumps({name: [one.notebook, one.threads] for name, one in studies.items()}))
         return 0
-    study = studies[given.study]
-    study = replace(study.small(), name=f"{study.name}-trial") if given.trial else study
-    kept = Kept(given.folder, time.monotonic() + given.seconds)
-    script = given.module.replace(".", "/") + ".py"
+    study = replace(studies[name].small(), name=f"{name}-trial") if task["trial"] else studies[name]
     try:
-        print(measured(study, kept, given.command, script))
+        kept = Kept(Path(task["folder"]), time.monotonic() + task["seconds"])
+        print(measured(study, kept, task["command"], module.replace(".", "/") + ".py"))
     except Later:
         return LATER
     return 0

@@ -1,85 +1,137 @@
-"""Checkpoints: a learner who comes late, or restarts, begins at any section.
+"""Checkpoints: a learner who comes late, or restarts, begins at any section of a notebook for a class.
 
-Under each section's heading the notebooks for a class carry a folded cell with the earlier cells that the
-section needs, and no others. It does nothing where their names are there already, so a run from the top
-loses nothing. The page does not have it: its reader has run everything, or nothing.
+Under each heading stands a folded cell with the earlier cells that the section needs. It does nothing where their names
+are there already. Going backwards, a cell is needed when it binds or changes a name that what follows reads before it
+binds it. Not seen: a change made by calling a method (`rows.append(…)` in a later cell than `rows = []`). So bind and
+change in one cell; `press prove --sections` shows that each section starts from the cells found here.
 """
 
 import ast
+import builtins
+import dis
+import re
 import textwrap
+from collections.abc import Iterator
+from functools import cache
+from itertools import pairwise
+from types import CodeType
 from typing import NamedTuple
 
 import nbformat
 
 from ..errors import PressError
 from ..repository import Chapter, tags
-from .dependencies import needed, wanted
 
-TAG = "checkpoint"
 LEFT_OUT = {"setup", "parameters", "injected-parameters"}
-NOTE = "*Starting here? Run the cells down to `TIER`, then the folded cell below: it makes what this section needs.*"
+DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+BRANCHES = (ast.If, ast.While, ast.Try, ast.TryStar, ast.Match)
 CELL = """\
 # Starting here: the earlier cells that this section needs. It does nothing where they have run.
-if not {names} <= set(globals()):
+if not {{{names}}} <= set(globals()):
 {body}"""
 
 
 class Section(NamedTuple):
-    """A section: its title, the index of its heading's cell, what it needs, the names it wants, its own code."""
+    """A section: title, id of its heading's cell, names that it lacks, the code that makes them, its own code."""
 
     title: str
-    index: int
-    cells: list[str]
+    heading: str
     names: set[str]
-    own: list[str]
+    start: str
+    own: str
 
 
 def sections(chapter: Chapter) -> list[Section]:
-    """The chapter's sections in order, by their `## ` headings; a cell with two headings counts as its first."""
-    cells = chapter.cells
-    starts = [(i, cell) for i, cell in enumerate(cells) if cell.cell_type == "markdown" and _heading(cell.source)]
-    ends = [index for index, _ in starts[1:]] + [len(cells)]
+    """The sections that need earlier cells, in order, by their `## ` headings; a cell with two counts as its first."""
+    starts = [index for index, cell in enumerate(chapter.cells) if heading(cell)]
     found = []
-    for (index, cell), end in zip(starts, ends, strict=True):
-        plain = [c.source for c in cells[:index] if _code(c) and not c.metadata.get("exercise")]
-        own = [c.source for c in cells[index:end] if _code(c) and not {"wrong", "stub"} & set(tags(c))]
-        found.append(Section(_heading(cell.source), index, needed(plain, own), wanted(plain, own), own))
+    for start, end in pairwise([*starts[1:], None]):  # the first begins after the first cells anyway
+        before = [c.source for c in chapter.cells[:start] if _runs(c) and not c.metadata.get("exercise")]
+        own = [c.source for c in chapter.cells[start:end] if _runs(c) and not {"wrong", "stub"} & set(tags(c))]
+        title, made_before = heading(chapter.cells[start]), [made(cell, surely=True) for cell in before]
+        if names := lacking(own).intersection(set().union(*made_before)):
+            code = _guarded(title, names, "\n".join(needed(before, own)))
+            found.append(Section(title, chapter.cells[start]["id"], names, code, "\n".join(own)))
     return found
 
 
-def _heading(source: str) -> str:
-    return next((line[3:].strip() for line in source.splitlines() if line.startswith("## ")), "")
+def heading(cell: nbformat.NotebookNode) -> str:
+    """The title of the section that begins in a cell; "" where none does."""
+    lines = cell.source.splitlines() if cell.cell_type == "markdown" else []
+    return next((line[3:].strip() for line in lines if line.startswith("## ")), "")
 
 
-def _code(cell: nbformat.NotebookNode) -> bool:
+def _runs(cell: nbformat.NotebookNode) -> bool:
     return cell.cell_type == "code" and not LEFT_OUT & set(tags(cell))
 
 
-def cells(chapter: Chapter) -> dict[str, list[nbformat.NotebookNode]]:
-    """The cells to put under each heading, by the id of the heading's cell: a line that says so, and the code."""
-    made = {}
-    for section in sections(chapter)[1:]:  # the first begins after the first cells anyway
-        if not section.names:
-            continue
-        heading = chapter.cells[section.index]["id"]
-        note = nbformat.v4.new_markdown_cell(NOTE, metadata={"tags": [TAG]})
-        code = nbformat.v4.new_code_cell(
-            source(section), metadata={"tags": [TAG], "jupyter": {"source_hidden": True}, "cellView": "form"}
-        )
-        note["id"], code["id"] = f"{heading}-late", f"{heading}-start"
-        made[heading] = [note, code]
-    return made
-
-
-def source(section: Section) -> str:
+def _guarded(title: str, names: set[str], body: str) -> str:
     """The code of a checkpoint; PressError when a cell cannot be indented without changing it."""
-    body = "\n".join(section.cells)
     indented = textwrap.indent(body, "    ")
-    inside = ast.parse(f"if True:\n{indented}").body[0].body
-    if ast.dump(ast.Module(inside, [])) != ast.dump(ast.Module(ast.parse(body).body, [])):
+    inside = ast.Module(ast.parse(f"if True:\n{indented}").body[0].body, [])
+    if ast.dump(inside) != ast.dump(ast.parse(body)):
         raise PressError(
-            f"section {section.title!r}: a cell that it needs holds a string over several lines, "
+            f"section {title!r}: a cell that it needs holds a string over several lines, "
             "which a checkpoint would indent; join the lines or move the string into the slice"
         )
-    names = ", ".join(f'"{name}"' for name in sorted(section.names))
-    return CELL.format(names=f"{{{names}}}", body=indented)
+    ordered = ", ".join(f'"{name}"' for name in sorted(names))
+    return CELL.format(names=ordered, body=indented)
+
+
+def needed(cells: list[str], uses: list[str]) -> list[str]:
+    """The cells, in order, that `uses` needs, directly or through one another.
+
+    >>> needed(["import math", "a = 1", "b = math.pi + a", "c = 2"], ["c = 3", "print(b, c)"])
+    ['import math', 'a = 1', 'b = math.pi + a']
+    """
+    kept: dict[int, str] = {}
+    before, missing = None, lacking(uses)
+    while missing != before:  # again: what a kept function reads may be made in a later cell
+        before = missing
+        for index in reversed(range(len(cells))):
+            if index not in kept and made(cells[index]) & missing:
+                kept[index] = cells[index]
+                missing = lacking([*(kept[i] for i in sorted(kept)), *uses])
+    return [kept[index] for index in sorted(kept)]
+
+
+def lacking(cells: list[str]) -> set[str]:
+    """The names that the cells read before they bind them; what a function reads counts where it is defined."""
+    found, bound = set(), set(dir(builtins))
+    for cell in cells:
+        found |= _reads(cell) - bound
+        bound |= made(cell, surely=True)
+    return found
+
+
+@cache
+def made(cell: str, *, surely: bool = False) -> set[str]:
+    """The names that a cell binds or changes (`name.a[i] = …`); `surely`: whatever an `if` or a `try` decides."""
+    body = [node for node in ast.parse(cell).body if not (surely and isinstance(node, BRANCHES))]
+    bound = {step.argval for step in _steps(ast.Module(body, [])) if step.opname == "STORE_NAME"}
+    inner = [one for node in body if not isinstance(node, DEFINITIONS) for one in ast.walk(node)]
+    parts = [one for one in inner if isinstance(one, ast.Attribute | ast.Subscript) and isinstance(one.ctx, ast.Store)]
+    return bound | {re.match(r"\w*", ast.unparse(part)).group() for part in parts}
+
+
+@cache
+def _reads(cell: str) -> set[str]:
+    """The names that a cell reads before it surely binds them, in the compiler's order."""
+    unsure = made(cell) - made(cell, surely=True)
+
+    def read(steps: Iterator[dis.Instruction], bound: set[str]) -> set[str]:
+        found = set()
+        for step in steps:
+            if isinstance(step.argval, CodeType):  # of a function, a class or a comprehension
+                found |= read(dis.get_instructions(step.argval), set(bound))
+            elif step.opname in ("LOAD_NAME", "LOAD_GLOBAL") and step.argval not in bound:
+                found.add(step.argval)
+            elif step.opname == "STORE_NAME" and step.argval not in unsure:
+                bound.add(step.argval)
+        return found
+
+    return read(_steps(ast.parse(cell)), set())
+
+
+def _steps(tree: ast.Module) -> Iterator[dis.Instruction]:
+    return dis.get_instructions(compile(tree, "a cell", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT))

@@ -4,8 +4,6 @@ The three notebooks for a class lie beside them (see `variants`). Handout and zi
 recap has no handout, so it has no kit.
 """
 
-import html
-import re
 import shutil
 from pathlib import Path
 
@@ -14,58 +12,37 @@ from ..files import remove, write_text
 from ..repository import Chapter, Repository, read_notebook
 from .variants import KINDS
 from .workshop import bundle
-from .workshop.slides import put_reveal, slides
+from .workshop.paper import put_reveal, recap, render, slides
 
 NAMES = {"slides": "slides.html", "handout": "handout.pdf", "run-sheet": "run-sheet.html", "zip": "zip"}
 REVEAL = "_data/reveal"
 UP = "../../../"  # from a chapter's folder in `_data` to the book's root
 
 
-def citation(repository: Repository, chapter: Chapter) -> str:
-    """BibTeX of the chapter in this release of the book."""
-    config, year = repository.config, str(repository.config.get("copyright") or "")
-    entry = {
-        "title": chapter.card["title"],
-        "author": f"{{{config.get('author', '')}}}",
-        "booktitle": config.get("title", ""),
-        "year": year,
-        "edition": repository.release,
-        "url": f"{bundle.address(repository)}/{chapter.document}.html",
-    }
-    lines = ",\n".join(f"  {name} = {{{value}}}" for name, value in entry.items() if value not in ("", "{}"))
-    return f"@incollection{{{chapter.stem}_{repository.version.replace('.', '_')},\n{lines}\n}}"
-
-
 def cite(repository: Repository, chapter: Chapter) -> str:
-    """The citation folded under its name; one block of HTML."""
-    text = html.escape(citation(repository, chapter))
-    return f'<details class="rebuilt-cite"><summary>Cite this chapter</summary><pre>{text}</pre></details>'
-
-
-def complete(chapter: Chapter) -> bool:
-    """Whether the chapter has what a kit shows: a recap, and cells for slides."""
-    cells = [cell for cell in chapter.cells if cell.cell_type == "markdown"]
-    return any(re.search(r"^## Recap$", cell.source, re.MULTILINE) for cell in cells)
+    """BibTeX of the chapter in this release of the book, folded under its name; one block of HTML."""
+    own = {"config": repository.config, "release": repository.release, "address": bundle.address(repository)}
+    return render("cite.html", chapter=chapter, key=f"{chapter.stem}_{repository.version.replace('.', '_')}", **own)
 
 
 def downloads(chapter: Chapter, whole: bool = True) -> dict[str, str]:
     """What a page offers by its name: the address below the book's root. `whole`: the kit, not the notebooks alone."""
-    found = {kind: f"_data/{chapter.name}.{kind}.ipynb" for kind in KINDS}
-    if whole and chromium.find() and complete(chapter):
-        found |= {name: f"_data/{chapter.name}.{ending}" for name, ending in NAMES.items()}
-    return found
+    found = {kind: f"{kind}.ipynb" for kind in KINDS}
+    if whole and chromium.find() and recap(chapter):
+        found |= NAMES
+    return {name: f"_data/{chapter.name}.{ending}" for name, ending in found.items()}
 
 
 def publish(repository: Repository, made: Path) -> None:
     """Write the kits of all chapters below `made/_data`, where `made` is the built book."""
-    chapters = [chapter for chapter in repository.chapters if complete(chapter)]
+    chapters = [chapter for chapter in repository.chapters if recap(chapter)]
     if chapters:
         put_reveal(repository, made / REVEAL)
     for chapter in chapters:
         found = {name: made / "_data" / f"{chapter.name}.{ending}" for name, ending in NAMES.items()}
         shown = slides(chapter, read_notebook(chapter.executed), f"{UP}_static", f"{UP}{REVEAL}")
         write_text(found["slides"], shown)
-        folder = bundle.light(repository, chapter, made, found["zip"])
+        folder = bundle.fill(repository, [chapter], made, found["zip"])
         shutil.copyfile(folder / "handout" / f"{chapter.stem}.pdf", found["handout"])
         shutil.copyfile(folder / "instructor" / "run-sheet.html", found["run-sheet"])
         remove(folder)

@@ -4,7 +4,7 @@ A card marks the sections beyond the core path with `further: true`.
 """
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..repository import Chapter, tags
 from .workshop.schedule import EXERCISES
@@ -14,33 +14,26 @@ NO_WORD = re.compile(r"```.*?```|<[^>]*>|\$[^$]*\$|\]\([^)]*\)|\{[\w:]+\}(?=`)",
 WORD = re.compile(r"[^\W_][\w'’.-]*")
 
 
-@dataclass(frozen=True)
-class Length:
-    """Words of the text, cells of the page, and minutes: core, further, exercises."""
+class Length(NamedTuple):
+    """Words of the text, cells of the page, and minutes: core, further, exercises, whole."""
 
     words: int
     cells: int
     core: int
     further: int
     exercises: int
-
-    @property
-    def whole(self) -> int:
-        """All minutes."""
-        return self.core + self.further + self.exercises
+    whole: int
 
 
 def of(chapter: Chapter) -> Length:
     """The length of a chapter, from its card and its notebook."""
-    sections = chapter.card.get("sections") or []
-    minutes = {False: 0, True: 0}
-    for section in sections:
-        if section["title"] != EXERCISES:
-            minutes[bool(section.get("further"))] += section["minutes"]
-    exercises = sum(section["minutes"] for section in sections if section["title"] == EXERCISES)
+    minutes = {"core": 0, "further": 0, "exercises": 0}
+    for section, beyond in zip(chapter.card.get("sections") or [], further(chapter), strict=True):
+        kind = "exercises" if section["title"] == EXERCISES else "further" if beyond else "core"
+        minutes[kind] += section["minutes"]
     read = [cell for cell in chapter.cells if not NOT_READ & set(tags(cell))]
     words = sum(len(words_of(cell.source)) for cell in read if cell.cell_type == "markdown")
-    return Length(words, len(read), minutes[False], minutes[True], exercises)
+    return Length(words, len(read), **minutes, whole=sum(minutes.values()))
 
 
 def words_of(text: str) -> list[str]:

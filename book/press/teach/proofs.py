@@ -1,14 +1,11 @@
 """Exercises proved both ways: the stub and every plausible wrong answer fail their checker, the solution passes.
 And checkpoints proved: each section starts from its own, in an empty namespace.
 
-An exercise is run with what it needs and no more: the earlier cells that define the names it uses, found by
-reading the code. So a proof takes seconds where the chapter takes a minute.
+An exercise runs with the earlier cells that it needs alone, so it takes seconds where the chapter takes a minute.
 """
 
-import ast
 import json
 import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -17,34 +14,29 @@ from typing import NamedTuple
 
 from ..errors import PressError
 from ..repository import Chapter, Repository, tags
-from ..run import processes
+from ..run import child
 from . import checkpoints
-from .dependencies import needed
+from .variants import defined
 
 TIMEOUT_SECONDS = 300
-ROLES = ("checker", "stub", "solution", "wrong")
 RUNNER = """
-import ast, asyncio, inspect, json, sys, time
+import ast, asyncio, json, sys, time
 loop = asyncio.new_event_loop()
 asyncio.set_event_loop(loop)
 state = {"__name__": "__main__"}
-for attempt in json.load(open(sys.argv[1])):
-    if attempt.get("fresh"):
+for fresh, source in json.load(open(sys.argv[1])):
+    if fresh:
         state.clear()
         state["__name__"] = "__main__"
     begun = time.monotonic()
     try:
-        for source in attempt["sources"]:
-            code = compile(source, attempt["what"], "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)  # as in a notebook
-            if code.co_flags & inspect.CO_COROUTINE:
-                loop.run_until_complete(eval(code, state))
-            else:
-                exec(code, state)
+        waits = eval(compile(source, "cell", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), state)  # as in a notebook
+        if waits:
+            loop.run_until_complete(waits)
         said = None
     except Exception as error:
-        kind = "AssertionError" if isinstance(error, AssertionError) else "error"
-        said = [kind, type(error).__name__, str(error)]
-    print("\\n::proof " + json.dumps([attempt["what"], said, time.monotonic() - begun]), flush=True)
+        said = [isinstance(error, AssertionError), type(error).__name__, str(error)]
+    print("\\n::proof " + json.dumps([said, time.monotonic() - begun]), flush=True)
 """
 
 
@@ -63,18 +55,15 @@ def prove(repository: Repository, chapter: Chapter) -> list[Proof]:
     Raises PressError when the cells that the exercises need cannot run, or take longer than five minutes.
     """
     attempts = list(_attempts(chapter))
-    if not attempts:
-        return []
-    sources = [source for attempt in attempts for source in attempt["sources"]]
-    plain = [cell for cell in chapter.cells if cell.cell_type == "code" and not cell.metadata.get("exercise")]
-    before = {"what": "before", "sources": needed([cell.source for cell in plain], sources)}
-    tries = [{"what": f"{one['exercise']}, {one['role']}", "sources": one["sources"]} for one in attempts]
-    (first, _), *said = _run(repository, chapter, [before, *tries])
-    if first is not None:
+    plain = [cell.source for cell in chapter.cells if cell.cell_type == "code" and not cell.metadata.get("exercise")]
+    sources = [source for *_, source in attempts]
+    before = "\n".join(checkpoints.needed(plain, sources))
+    (first, _), *heard = _run(repository, chapter, [(True, before), *((False, source) for source in sources)])
+    if first:
         raise PressError(f"{chapter}: what the exercises need does not run: {first[1]}: {first[2]}")
     return [
-        Proof(attempt["exercise"], attempt["role"], _problem(attempt, heard), seconds)
-        for attempt, (heard, seconds) in zip(attempts, said, strict=True)
+        Proof(exercise, role, _problem(role, message, said), seconds)
+        for (exercise, role, message, _), (said, seconds) in zip(attempts, heard, strict=True)
     ]
 
 
@@ -84,72 +73,54 @@ def prove_sections(repository: Repository, chapter: Chapter, *, whole: bool = Fa
     The seconds are those of the checkpoint alone: how long a late learner waits.
     """
     parameters = [cell.source for cell in chapter.cells if "parameters" in tags(cell)]
-    tries, about = [], []
-    for section in checkpoints.sections(chapter)[1:]:
-        if not section.names:
-            continue
-        there = f"missing = set({sorted(section.names)!r}) - globals().keys()"
-        start = [*parameters, checkpoints.source(section), there, "assert not missing, f'without {missing}'"]
-        tries.append({"what": section.title, "sources": start, "fresh": True})
-        if whole:
-            tries.append({"what": section.title, "sources": section.own})
-        about += [(section.title, "start")] + [(section.title, "the section")] * whole
-    heard = _run(repository, chapter, tries) if tries else []
+    steps = []
+    for section in checkpoints.sections(chapter):
+        start = "\n".join([*parameters, section.start, ", ".join(section.names)])  # a NameError where one is missing
+        both = [(section.title, "start", (True, start)), (section.title, "the section", (False, section.own))]
+        steps += both if whole else both[:1]
+    heard = _run(repository, chapter, [source for *_, source in steps])
     return [
         Proof(title, part, f"{said[1]}: {said[2]}" if said else "", seconds)
-        for (title, part), (said, seconds) in zip(about, heard, strict=True)
+        for (title, part, _), (said, seconds) in zip(steps, heard, strict=True)
     ]
 
 
-def _attempts(chapter: Chapter) -> Iterator[dict]:
-    """What to try, in the notebook's order: a stub, wrong answers with the words they must meet, the solution."""
-    cells = chapter.cells
-    checkers = {cell.metadata["exercise"]["id"]: cell.source for cell in cells if "checker" in tags(cell)}
-    for cell in cells:
-        role = next((role for role in ROLES if role in tags(cell)), None)
-        about = cell.metadata.get("exercise", {})
-        if role and role != "checker":
-            source = cell.source
-            if role != "solution":  # a solution calls its checker itself
-                source += f"\n{defined(checkers[about['id']])}({defined(cell.source)})"
-            facts = {"exercise": about["id"], "role": role, "message": about.get("message", "")}
-            yield facts | {"sources": [checkers[about["id"]], source]}
+def _attempts(chapter: Chapter) -> Iterator[tuple[str, str, str, str]]:
+    """Exercise, role, the words that a wrong answer must meet, and the source, in the notebook's order."""
+    checkers = {cell.metadata["exercise"]["id"]: cell.source for cell in chapter.cells if "checker" in tags(cell)}
+    for cell in chapter.cells:
+        for role in {"stub", "solution", "wrong"} & set(tags(cell)):
+            about = cell.metadata["exercise"]
+            checker = checkers[about["id"]]
+            call = "" if role == "solution" else f"{defined(checker)}({defined(cell.source)})"  # which calls it itself
+            yield about["id"], role, about.get("message", ""), f"{checker}\n{cell.source}\n{call}"
 
 
-def defined(source: str) -> str:
-    """The name of the last function that a cell defines."""
-    return [node.name for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)][-1]
-
-
-def _problem(attempt: dict, heard: list | None) -> str:
-    if attempt["role"] == "solution":
-        return f"the solution fails: {heard[1]}: {heard[2]}" if heard else ""
-    if heard is None:
+def _problem(role: str, message: str, said: list | None) -> str:
+    """What is wrong with what an attempt was told: whether by an assertion, the error's name, its words."""
+    if role == "solution":
+        return f"the solution fails: {said[1]}: {said[2]}" if said else ""
+    if said is None:
         return "the checker lets it pass"
-    if heard[0] != "AssertionError":
-        return f"it stops with {heard[1]} instead of the checker's words: {heard[2]}"
-    if attempt["message"] not in heard[2]:
-        return f"the checker says {heard[2]!r}, not {attempt['message']!r}"
-    return ""
+    if not said[0]:
+        return f"it stops with {said[1]} instead of the checker's words: {said[2]}"
+    return "" if message in said[2] else f"the checker says {said[2]!r}, not {message!r}"
 
 
-def _run(repository: Repository, chapter: Chapter, attempts: list[dict]) -> list[tuple]:
-    """What each attempt was told, None where nothing was wrong, and its seconds."""
-    path = [str(repository.root), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(chapter.home), *path]), "REBUILT_TIER": "cpu"}
-    with tempfile.TemporaryDirectory(prefix="press-proof-") as scratch:
-        todo = Path(scratch) / "attempts.json"
-        todo.write_text(json.dumps(attempts), encoding="utf-8")
-        command = [sys.executable, "-c", RUNNER, str(todo)]
-        environment |= {"REBUILT_RECEIPTS": scratch, "REBUILT_RUN": Path(scratch).name}
-        limits = {"timeout": TIMEOUT_SECONDS, "cwd": chapter.home, "env": environment}
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, **limits)
-        except subprocess.TimeoutExpired:
-            raise PressError(f"{chapter}: the proofs took longer than {TIMEOUT_SECONDS} s") from None
-        finally:  # servers that a section started for those after it
-            processes.end_tree(os.getpid(), ("REBUILT_RUN", Path(scratch).name), own=False)
-    heard = [line.removeprefix("::proof ") for line in done.stdout.splitlines() if line.startswith("::proof ")]
-    if len(heard) != len(attempts):
-        raise PressError(f"{chapter}: the proof ended early:\n{done.stderr.strip()[-2000:]}")
-    return [tuple(json.loads(line)[1:]) for line in heard]
+def _run(repository: Repository, chapter: Chapter, sources: list[tuple[bool, str]]) -> list[tuple[list | None, float]]:
+    """What each source was told, None where nothing was wrong, and its seconds; True: in an empty namespace."""
+    path = [str(chapter.home), str(repository.root), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path), "REBUILT_TIER": "cpu"}
+    with tempfile.TemporaryDirectory(prefix="press-proof-") as folder:
+        todo, log = Path(folder, "sources.json"), Path(folder, "log")
+        todo.write_text(json.dumps(sources), encoding="utf-8")
+        with log.open("wb") as out:  # servers that a section started for those after it end with it
+            command = [sys.executable, "-c", RUNNER, str(todo)]
+            ended = child.run(command, chapter.home, environment, Path(folder), TIMEOUT_SECONDS, out)
+        said = log.read_text(encoding="utf-8", errors="replace")
+    if ended.status is None:
+        raise PressError(f"{chapter}: the proofs took longer than {TIMEOUT_SECONDS} s")
+    heard = [json.loads(line.removeprefix("::proof ")) for line in said.splitlines() if line.startswith("::proof ")]
+    if len(heard) != len(sources):
+        raise PressError(f"{chapter}: the proof ended early:\n{said.strip()[-2000:]}")
+    return heard

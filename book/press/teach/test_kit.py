@@ -20,11 +20,11 @@ needs_kits = pytest.mark.skipif(not KITS, reason="the book is not built with a C
 
 def test_the_citation_names_chapter_book_release_and_address(small):
     (chapter,) = small.repository.chapters
-    said = kit.citation(small.repository, chapter)
-    assert said.startswith("@incollection{moving_mean_9_9_9,") and said.count("{") == said.count("}")
+    said = kit.cite(small.repository, chapter)
+    assert "\n@incollection{moving_mean_9_9_9,\n" in said and said.count("{") == said.count("}")
     assert "title = {Smooth a stream}" in said and "booktitle = {A small book}" in said
     assert "edition = {v9.9.9}" in said and "/notebooks/signals/moving_mean/moving_mean.html}" in said
-    assert "\n\n" not in kit.cite(small.repository, chapter), "an empty line would end the block of HTML"
+    assert "\n\n" not in said, "an empty line would end the block of HTML"
 
 
 def test_a_chapter_without_a_recap_offers_its_notebooks_alone(small):
@@ -56,7 +56,7 @@ def test_the_kit_of_a_built_chapter_is_whole_and_light(chapter):
     assert path.stat().st_size <= bundle.LIGHT_BYTES and not [name for name in names if name.endswith(".whl")]
     own = f"{chapter.home.relative_to(chapter.root)}/{chapter.stem}"
     wanted = {f"{own}.student.ipynb", f"slides/{chapter.stem}.html", f"handout/{chapter.stem}.pdf", "START_HERE.html"}
-    assert wanted | {"instructor/run-sheet.html", "room/requirements.txt"} <= set(names)
+    assert wanted | {"instructor/run-sheet.html", "requirements.txt", "room.py"} <= set(names)
 
 
 @needs_kits
@@ -74,14 +74,13 @@ def test_a_kit_s_slides_show_in_the_published_book(browser):
 
 
 @needs_kits
-def test_the_scripts_of_a_light_zip_know_that_it_has_no_wheels(tmp_path):
+def test_the_script_of_a_light_zip_knows_that_it_has_no_wheels(tmp_path):
     with zipfile.ZipFile(BOOK / kit.downloads(KITS[0])["zip"]) as packed:
         packed.extractall(tmp_path)
     (folder,) = tmp_path.iterdir()
     start = (folder / "START_HERE.html").read_text(encoding="utf-8")
-    assert "package index" in start and "room_check" not in re.sub(
-        r"<h2>For the instructor.*", "", start, flags=re.DOTALL
-    )
-    ask = "import sys; sys.path.insert(0, 'room'); import install; print(install.asked())"
+    learners = re.sub(r"<h2>For the instructor.*", "", start, flags=re.DOTALL)
+    assert "package index" in start and "room.py check" not in learners
+    ask = "import room; print(room.asked())"
     said = subprocess.run(["python3", "-c", ask], cwd=folder, capture_output=True, text=True, check=True).stdout
     assert "--no-index" not in said and "requirements.txt" in said

@@ -52,8 +52,3 @@ def test_the_same_source_gives_the_same_bytes(small, tmp_path):
     chapter = small.repository.chapters[0]
     first = [path.read_bytes() for path in write(chapter, tmp_path)]
     assert len(first) == len(KINDS) and first == [path.read_bytes() for path in write(chapter, tmp_path)]
-
-
-def test_an_unknown_kind_is_refused(small):
-    with pytest.raises(ValueError, match="student, solution, instructor"):
-        variant(small.repository.chapters[0], "teacher")

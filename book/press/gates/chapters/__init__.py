@@ -1,4 +1,3 @@
-"""Gates on what chapters and pages say: `notebooks` (outputs, first cells, length, tags), `cards` (schema, exercises),
-`teaching` (a reader's time), `figures` (alt texts), `numbers` (typed measurements), `results` (typed comparisons),
-`words` (spelling, style).
+"""Gates on what chapters and pages say: `notebooks` (the file and its cells), `cards`, `said` (alt texts, numbers,
+comparisons).
 """

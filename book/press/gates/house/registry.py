@@ -1,45 +1,51 @@
-"""The gate on data: what is used is registered, what is registered is whole and explained."""
+"""Gates on what is registered and pinned: data sets, packages, the release, and what live models run."""
 
+import ast
 import re
 from collections.abc import Iterator
-from pathlib import PurePosixPath
-from urllib.parse import urlsplit
+from pathlib import Path
 
-from ...repository import REGISTRY_COLUMNS, Chapter, Repository
-from .. import Problem, gate
-from ..python import argument, calls, literal_text, parse
+from ... import npm
+from ...print import live as packs
+from ...repository import REGISTRY_COLUMNS, REQUIREMENT, Chapter, Repository, plain_name, read_yaml
+from .. import gate
+from ..python import argument, calls, literal_text, parse, trees
 
-REGISTRY, CARDS = "data/registry.tsv", "data/README.md"
+REGISTRY, CARDS, RUNTIMES = "data/registry.tsv", "data/README.md", "book/press/print/runtimes.tsv"
+TEXT = (r".*\S.*", "a text is needed, if only that it is unknown")
+FIELDS = {
+    "dataset": (r"[a-z0-9][a-z0-9_-]*", "lower-case letters, digits, _ and - are allowed"),
+    "sha256": (r"[0-9a-f]{64}", "64 hexadecimal digits in lower case are allowed"),
+    "bytes": (r"[1-9]\d*", "a whole number above zero is allowed"),
+    "url": (r"https?://[^\s/]\S*", "an http or https address is allowed"),
+    **dict.fromkeys(("licence", "citation", "used_for"), TEXT),
+}
+FETCH = ("fetch", "data.fetch", "helpers.data.fetch")
+ADDRESS = re.compile(r"""(?:https?:)?//(?!www\.w3\.org/)[a-z0-9-]+\.[a-z0-9.-]+|@import|importScripts""", re.IGNORECASE)
+COMMENT = re.compile(r"/\*.*?\*/|(?<![:'\"`])//[^\n]*", re.DOTALL)
 
 
-@gate(
-    "data",
-    "every data set used is in the registry, its row whole, its card written",
-    why="a file that is not registered is not verified, and nobody knows its licence",
-    mend=f"add the rows to {REGISTRY}, a card to {CARDS}, and the name to the chapter's card",
-)
-def data(repository: Repository) -> Iterator[Problem]:
-    """Rows that are wrong, data sets without a card, and fetches of what nobody registered."""
-    header = _header(repository)
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.is_file() else ""
+
+
+@gate
+def data(repository: Repository) -> Iterator[tuple]:
+    """Every data set used is in the registry, its row whole, its card written."""
+    header = tuple(_text(repository.root / REGISTRY).partition("\n")[0].rstrip("\r").split("\t"))
     if header != REGISTRY_COLUMNS:
-        yield Problem(REGISTRY, f"the columns are {header}; they must be {REGISTRY_COLUMNS}", line=1)
+        yield REGISTRY, f"the columns are {header}; they must be {REGISTRY_COLUMNS}", None, 1
         return
-    seen: set[tuple] = set()
+    seen = set()
     for line, row in enumerate(repository.registry, start=2):
-        yield from (Problem(REGISTRY, what, line=line) for what in row_problems(row))
-        name = (row.get("dataset"), row.get("file"))
+        yield from ((REGISTRY, what, None, line) for what in row_problems(row))
+        name = f"{row['dataset']}/{row['file']}"
         if name in seen:
-            yield Problem(REGISTRY, f"{name[0]}/{name[1]} stands there twice", line=line)
+            yield REGISTRY, f"{name} stands there twice", None, line
         seen.add(name)
-    yield from _cards(repository)
+    yield from ((CARDS, what) for what in _described(repository))
     for chapter in repository.chapters:
         yield from _used(repository, chapter)
-
-
-def _header(repository: Repository) -> tuple:
-    path = repository.root / REGISTRY
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
-    return tuple(text.split("\n", 1)[0].rstrip("\r").split("\t"))
 
 
 def row_problems(row: dict) -> Iterator[str]:
@@ -47,58 +53,103 @@ def row_problems(row: dict) -> Iterator[str]:
     if None in row or None in row.values():
         yield f"the row has not {len(REGISTRY_COLUMNS)} fields, parted by tabs"
         return
-    if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", row["dataset"]):
-        yield f"dataset {row['dataset']!r}: lower-case letters, digits, _ and - are allowed"
+    for name, (pattern, allowed) in FIELDS.items():
+        if not re.fullmatch(pattern, row[name]):
+            yield f"{name} {row[name]!r}: {allowed}"
     if not safe_name(row["file"]):
         yield f"file {row['file']!r}: a relative path inside the data set's folder is allowed"
-    if not re.fullmatch(r"[0-9a-f]{64}", row["sha256"]):
-        yield f"sha256 {row['sha256']!r}: 64 hexadecimal digits in lower case are allowed"
-    if not re.fullmatch(r"[1-9]\d*", row["bytes"]):
-        yield f"bytes {row['bytes']!r}: a whole number above zero is allowed"
-    address = urlsplit(row["url"])
-    if address.scheme not in ("http", "https") or not address.netloc or re.search(r"\s", row["url"]):
-        yield f"url {row['url']!r}: an http or https address is allowed"
-    for name in ("licence", "citation", "used_for"):
-        if not row[name].strip():
-            yield f"{name} is empty; say at least that it is unknown"
 
 
 def safe_name(name: str) -> bool:
-    """Whether a file name stays inside its folder on every system."""
-    path = PurePosixPath(name)
-    odd = not name or path.is_absolute() or "\\" in name or ":" in name or not name.isprintable()
-    return not odd and path.as_posix() == name and not {".", ".."} & set(path.parts)
+    """Whether a file name stays inside its folder on every system: no empty part, no `.` or `..`, no drive."""
+    return name.isprintable() and not re.search(r"[\\:]|(^|/)\.{0,2}(/|$)", name)
 
 
-def _cards(repository: Repository) -> Iterator[Problem]:
-    path = repository.root / CARDS
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
-    titles = " ".join(re.findall(r"^#+ (.*)$", text, re.MULTILINE))
-    for name in sorted({row["dataset"] for row in repository.registry if row.get("dataset")}):
-        if not re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", titles):
-            yield Problem(CARDS, f"no heading names the data set {name}; each has its card there")
+def _described(repository: Repository) -> Iterator[str]:
+    """Data sets without a card, or whose card names another licence than the registry."""
+    cards = re.split(r"^#+ ", _text(repository.root / CARDS), flags=re.MULTILINE)
+    for name, licence in sorted({(row["dataset"], row["licence"] or "") for row in repository.registry}):
+        card = next((card for card in cards if re.match(rf".*(?<![\w-]){re.escape(name)}(?![\w-])", card)), None)
+        said = re.search(r"^\| Licence \| (.*?)[ |]*$", card or "", re.MULTILINE)
+        if card is None:
+            yield f"no heading names the data set {name}; each has its card there"
+        elif not said or _squeezed(licence.partition(" ")[0]) not in _squeezed(said[1]):
+            yield f"{name}: the licence is {said[1] if said else 'not said'}; the registry says {licence}"
 
 
-def _used(repository: Repository, chapter: Chapter) -> Iterator[Problem]:
-    known = {row["dataset"] for row in repository.registry if row.get("dataset")}
-    listed = set(chapter.card.get("data") or []) if chapter.card_path.exists() else set()
+def _squeezed(licence: str) -> str:
+    """Letters and digits alone: CC-BY-4.0 is "CC BY 4.0" to a reader."""
+    return re.sub(r"[^a-z0-9]", "", licence.lower())
+
+
+def _used(repository: Repository, chapter: Chapter) -> Iterator[tuple]:
+    places = {REGISTRY: {row["dataset"] for row in repository.registry}}
+    places["the chapter's card"] = listed = set(chapter.card.get("data") or ())
     sources = [(chapter.notebook, cell.source) for cell in chapter.cells if cell.cell_type == "code"]
     sources += [(path, path.read_text(encoding="utf-8")) for path in chapter.modules(proofs=True)]
-    fetched = set()
-    for path, tree in [(path, parse(text)) for path, text in sources if "fetch" in text]:
-        for dotted, call in calls(tree, "fetch"):
-            if dotted not in ("fetch", "data.fetch", "helpers.data.fetch"):
-                continue
-            name = literal_text(argument(call, 0, "dataset"))
-            fetched.add(name)
-            if name is None:
-                yield Problem(repository.relative(path), "fetch needs the data set's name as a literal text")
-            elif name not in known or name not in listed:
-                lacks = [
-                    place for place, names in ((REGISTRY, known), ("the chapter's card", listed)) if name not in names
-                ]
-                yield Problem(
-                    repository.relative(path), f"fetches {name}, which is not in {' and not in '.join(lacks)}"
-                )
-    for name in sorted(listed & known - fetched):
-        yield Problem(repository.relative(chapter.card_path), f"data: {name} is listed and nothing fetches it")
+    found = [(path, *pair) for path, text in sources if "fetch" in text for pair in calls(parse(text), *FETCH)]
+    fetched = [(path, literal_text(argument(call, 0, "dataset"))) for path, dotted, call in found if dotted in FETCH]
+    for path, name in fetched:
+        lacks = [place for place, names in places.items() if name not in names]
+        if name is None:
+            yield path, "fetch needs the data set's name as a literal text"
+        elif lacks:
+            yield path, f"fetches {name}, which is not in {' and not in '.join(lacks)}"
+    for name in sorted(listed & places[REGISTRY] - {name for _, name in fetched}):
+        yield chapter.card_path, f"data: {name} is listed and nothing fetches it"
+
+
+@gate
+def live(repository: Repository) -> Iterator[tuple]:
+    """Live models have their script, style, pinned runtime and output; no other server."""
+    for line, row in enumerate(npm.pinned().values(), start=2):
+        if tuple(row) != npm.COLUMNS or not all(row.values()) or not re.fullmatch("[0-9a-f]{64}", row["sha256"]):
+            what = f"each of {', '.join(npm.COLUMNS)} is needed, sha256 with 64 hexadecimal digits"
+            yield RUNTIMES, what, None, line
+    for chapter in [chapter for chapter in repository.chapters if isinstance(chapter.card.get("live"), dict)]:
+        yield from _live(chapter)
+
+
+def _live(chapter: Chapter) -> Iterator[tuple]:
+    card, where = chapter.card["live"], chapter.card_path
+    if card.get("runtime") not in packs.runtimes():
+        yield where, f"live.runtime: {card.get('runtime')!r}; pinned are {', '.join(packs.runtimes())}"
+    for kind in ("script", "style"):
+        path = chapter.home / str(card.get(kind))
+        if not path.is_file():
+            yield where, f"live.{kind}: {card.get(kind)!r} is no file of the slice"
+        text = COMMENT.sub(lambda match: "\n" * match[0].count("\n"), _text(path))
+        for found in ADDRESS.finditer(text):
+            what = f"{found[0]!r}: a live model asks no other server; what it needs comes in its packs"
+            yield path, what, None, text.count("\n", 0, found.start()) + 1
+    if not any(getattr(node, "value", None) == packs.MIME for tree in trees(chapter) for node in ast.walk(tree)):
+        yield where, f"live: neither a cell nor a module shows an output of the kind {packs.MIME!r}"
+
+
+@gate
+def pins(repository: Repository) -> Iterator[tuple]:
+    """Cards pin what requirements.txt pins."""
+    for chapter in repository.chapters:
+        rows = _text(chapter.card_path).splitlines()
+        for kind in ("packages", "peers"):
+            for requirement in map(str, chapter.card.get(kind) or ()):
+                line, row = next(((line, row) for line, row in enumerate(rows, 1) if requirement in row), (None, ""))
+                match = REQUIREMENT.match(requirement)  # the card's schema says that it does
+                own = match and repository.pins.get(plain_name(match[1]), match[2])
+                if match and match[2] != own and not (kind == "peers" and "  # " in row):
+                    what = f"{kind}: {requirement}; requirements.txt pins {own}, which is allowed"
+                    yield chapter.card_path, what, None, line
+
+
+@gate
+def release(repository: Repository) -> Iterator[tuple]:
+    """The version stands in helpers/__init__.py, and nothing contradicts it."""
+    version, citation = repository.version, repository.root / "CITATION.cff"
+    cited = (read_yaml(citation) or {}).get("version") if citation.is_file() else version
+    if str(cited) != version:
+        yield citation, f"version: {cited}; helpers/__init__.py says {version}"
+    if "release" in (repository.config.get("rebuilt") or {}):
+        yield "_config.yml", f"rebuilt.release is written; it is derived, and is v{version}"
+    for line, row in enumerate(_text(repository.root / "pyproject.toml").splitlines(), start=1):
+        if re.match(r"version\s*=\s*[\"']", row):
+            yield "pyproject.toml", f"{row}: it is read from helpers, as `dynamic` says", None, line

@@ -1,31 +1,30 @@
 """One zip for a workshop: notebooks, slides, run-sheet, handouts, the book, wheels, data, checks of the room."""
 
-import json
 import os
+import re
 import shutil
 import sys
 import zipfile
-from collections.abc import Sequence
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from helpers.data import DataError
+from helpers import data
 
 from ... import chromium
+from ...colab.trial import PREINSTALLED, finished
 from ...errors import PressError
-from ...files import lock, remove, write_text
+from ...files import lock, remove, write_json, write_text
 from ...ledger import gather
-from ...repository import Chapter, Repository, read_notebook
+from ...repository import Chapter, Repository, plain_name, read_notebook
 from .. import variants
-from . import datasets, handout, runsheet, wheels
-from .paper import page
-from .room.room_check import digest
-from .schedule import LENGTHS, plan
-from .slides import put_reveal, slides
+from .paper import SIZES, handout, print_pdf, put_reveal, render, run_sheet, slides
+from .room import digest, machine
+from .schedule import LENGTHS, Plan, plan
 
-HERE = Path(__file__).parent
-EPOCH = (2026, 1, 1, 0, 0, 0)  # of every entry, so that the same content gives the same zip
+EPOCH = 1767225600  # the time of every file, so that the same content gives the same zip
 LIGHT_BYTES = 30e6  # of a zip that is downloaded from the book
+LIGHT_DATA_BYTES = 24e6  # of the data in it; what else is in it takes up to 6 MB
 SPARE_BYTES = 0.5e9  # disk beside what the packages unpack to
 UNPACKED = 3.2  # times the size of the wheels: what torch, SciPy and JupyterLab were seen to need
 
@@ -39,106 +38,72 @@ class Options(NamedTuple):
 
 
 def make(repository: Repository, chapters: list[Chapter], options: Options, html: Path) -> Path:
-    """The path of the zip in `_build/workshop`, with the built book that lies in `html`.
-
-    Raises PressError when the minutes do not suffice, a chapter lacks what the bundle shows, or Chromium is missing.
-    """
-    plans = [plan(chapters, minutes) for minutes in _lengths(chapters, options.minutes)]
-    name = f"rebuilt-workshop-{'-'.join(chapter.stem for chapter in chapters)}-{options.minutes}min"
-    home = repository.build / "workshop"
+    """The path of the zip in `_build/workshop`, with the built book that lies in `html`; PressError as `fill`."""
+    name = f"rebuilt-workshop-{'-'.join(chapter.stem for chapter in chapters)}-{options.minutes}min.zip"
+    target = repository.build / "workshop" / name
     with lock(repository.build / ".press.lock", "press workshop"):
-        folder = home / name
-        remove(folder)
-        folder.mkdir(parents=True)
-        _notebooks(repository, chapters, folder)
-        _paper(repository, chapters, plans, options, folder)
-        _book(html, folder)
-        datasets.put(repository, chapters, folder)
-        asked = wheels.requirements(repository, chapters)
-        write_text(folder / "room" / "requirements.txt", "\n".join(asked) + "\n")
-        found = wheels.download(repository, asked, options.index)
-        shutil.copytree(found, folder / "wheels", ignore=shutil.ignore_patterns(".*"), copy_function=datasets.link)
-        _room(repository, chapters, options, folder)
-        target = home / f"{name}.zip"
-        pack(folder, target)
-        remove(folder)
+        remove(fill(repository, chapters, html, target, options))
     return target
 
 
-def light(repository: Repository, chapter: Chapter, html: Path, target: Path) -> Path:
-    """The folder of one chapter's bundle without wheels and book, packed as `target`; the caller removes it.
+def fill(
+    repository: Repository, chapters: list[Chapter], html: Path, target: Path, options: Options | None = None
+) -> Path:
+    """The folder of what is now packed as `target`; the caller removes it. Without options it is a light one: no
+    wheels, of the built book in `html` only what slides borrow, no data that cannot be had now or has no place.
 
-    `html` is the built book, whose letters the slides borrow. Data that cannot be had now, and what is too large, is
-    left to the first run.
-    Raises PressError as `make` does, and when the zip is larger than `LIGHT_BYTES`.
+    Raises PressError when the minutes do not suffice, a chapter lacks what the bundle shows, Chromium is missing, or a
+    light one is larger than `LIGHT_BYTES`.
     """
-    options = Options()
-    folder = repository.build / "workshop" / target.stem
-    remove(folder)
-    folder.mkdir(parents=True)
-    _notebooks(repository, [chapter], folder)
-    plans = [plan([chapter], minutes) for minutes in _lengths([chapter], options.minutes)]
-    _paper(repository, [chapter], plans, options, folder)
-    for name in ("fonts", "mathjax"):
+    folder, asked = repository.build / "workshop" / target.stem, requirements(repository, chapters)
+    _taught(repository, chapters, options or Options(), folder)
+    write_text(folder / "requirements.txt", "\n".join(asked) + "\n")
+    if options:
+        _book(html, folder)
+        _wheels(asked, options.index, folder / "wheels")
+    for name in [] if options else ["fonts", "mathjax"]:
         if (html / "_static" / name).is_dir():
             shutil.copytree(html / "_static" / name, folder / "book" / "_static" / name)
-    first_run = datasets.too_large(repository, chapter)
-    try:
-        datasets.put(repository, [chapter], folder, first_run)
-    except DataError:
-        remove(folder / "data" / "files")
-        first_run = sorted(chapter.card.get("data") or [])
-    write_text(folder / "room" / "requirements.txt", "\n".join(wheels.requirements(repository, [chapter])) + "\n")
-    _room(repository, [chapter], options, folder, START_LIGHT, first_run)
-    target.parent.mkdir(parents=True, exist_ok=True)
+    left = put_data(repository, chapters, folder, whole=bool(options))
+    _room(repository, chapters, folder, {"first_run": left, "minutes": (options or Options()).minutes})
     pack(folder, target)
-    if target.stat().st_size > LIGHT_BYTES:
-        told = f"{target.stat().st_size / 1e6:.0f} MB, and {LIGHT_BYTES / 1e6:.0f} are allowed"
-        raise PressError(f"{target.name} has {told}")
+    size = target.stat().st_size
+    if not options and size > LIGHT_BYTES:
+        raise PressError(f"{target.name} has {size / 1e6:.0f} MB, and {LIGHT_BYTES / 1e6:.0f} are allowed")
     return folder
 
 
-def _lengths(chapters: list[Chapter], minutes: int) -> list[int]:
-    """The lengths of the run-sheets: the chosen one first, then the usual ones that the chapters can be cut to."""
-    plan(chapters, minutes)  # the chosen length must do
-    lengths = [minutes]
-    for other in LENGTHS:
-        try:
-            plan(chapters, other)
-        except PressError:
-            continue
-        if other != minutes:
-            lengths.append(other)
-    return lengths
-
-
-def _notebooks(repository: Repository, chapters: list[Chapter], folder: Path) -> None:
-    """The slices with the three notebooks of each chapter, and what `helpers` needs around them."""
-    unwanted = shutil.ignore_patterns("__pycache__", "test_*", "*.ipynb", ".*", "_build")
-    for chapter in chapters:
-        target = folder / chapter.home.relative_to(repository.root)
-        if not target.exists():
-            shutil.copytree(chapter.home, target, ignore=unwanted)
-        variants.write(chapter, target)
-    shutil.copytree(repository.root / "helpers", folder / "helpers", ignore=unwanted)
-    for name in ("_config.yml", "LICENSE"):
-        shutil.copyfile(repository.root / name, folder / name)
-
-
-def _paper(repository: Repository, chapters: list[Chapter], plans: list, options: Options, folder: Path) -> None:
-    """Slides, run-sheet and handouts."""
-    put_reveal(repository, folder / "slides" / "reveal")
-    write_text(folder / "instructor" / "run-sheet.html", runsheet.run_sheet(chapters, plans, options.start))
+def _taught(repository: Repository, chapters: list[Chapter], options: Options, folder: Path) -> None:
+    """A new folder with slices, the three notebooks of each chapter, `helpers`, slides, run-sheet and handouts."""
+    sheet = run_sheet(chapters, _plans(chapters, options.minutes), options.start)
     if not chromium.find():
         raise PressError(f"the handouts cannot be printed: {chromium.WANTED}")
-    base = address(repository)
+    remove(folder)
+    unwanted = shutil.ignore_patterns("__pycache__", "test_*", "*.ipynb", ".*", "_build")
+    for home in {repository.root / "helpers", *(chapter.home for chapter in chapters)}:
+        shutil.copytree(home, folder / home.relative_to(repository.root), ignore=unwanted)
+    for name in ("_config.yml", "LICENSE"):
+        shutil.copyfile(repository.root / name, folder / name)
+    put_reveal(repository, folder / "slides" / "reveal")
+    write_text(folder / "instructor" / "run-sheet.html", sheet)
     with chromium.browser() as browser:
         for entry in gather(repository, chapters).entries:
             chapter = entry.chapter
+            variants.write(chapter, folder / chapter.home.relative_to(repository.root))
             shown = slides(chapter, read_notebook(chapter.executed), "../book/_static")
             write_text(folder / "slides" / f"{chapter.stem}.html", shown)
-            pages = [handout.handout(entry, f"{base}/{chapter.document}.html", size) for size in handout.SIZES]
-            handout.print_pdf(pages, folder / "handout" / f"{chapter.stem}.pdf", browser)
+            web = f"{address(repository)}/{chapter.document}.html"
+            pages = [handout(entry, web, size) for size in SIZES]
+            print_pdf(pages, folder / "handout" / f"{chapter.stem}.pdf", browser)
+
+
+def _plans(chapters: list[Chapter], minutes: int) -> list[Plan]:
+    """The plans of the run-sheets: the chosen length first, then the usual ones that the chapters can be cut to."""
+    plans = [plan(chapters, minutes)]
+    for other in (length for length in LENGTHS if length != minutes):
+        with suppress(PressError):
+            plans.append(plan(chapters, other))
+    return plans
 
 
 def address(repository: Repository) -> str:
@@ -153,39 +118,62 @@ def _book(html: Path, folder: Path) -> None:
     shutil.copytree(html, folder / "book", ignore=shutil.ignore_patterns("_sources", "*.pdf", "*.zip", ".nojekyll"))
 
 
-def _room(
-    repository: Repository,
-    chapters: list[Chapter],
-    options: Options,
-    folder: Path,
-    start: str = "",
-    first_run: Sequence[str] = (),
-) -> None:
-    """The scripts for the room, what they know about the bundle, where to start, and the checksums.
+def put_data(repository: Repository, chapters: list[Chapter], folder: Path, *, whole: bool) -> list[str]:
+    """Put the registry and the verified files of the chapters' data sets into the folder, the smallest set first.
 
-    `first_run`: the data sets that are fetched when a notebook first asks for them.
+    The names of those that are left to the first run: unless `whole`, what cannot be had now or has no place.
     """
-    for path in sorted((HERE / "room").glob("*.py")):
-        if path.name != "__init__.py":
-            shutil.copyfile(path, folder / "room" / path.name)
-    packed = _bytes(folder)
-    memory = max(float(chapter.card["needs"]["memory_gb"]) for chapter in chapters) * 1e9
-    facts = {
+    shutil.copytree(repository.root / "data", folder / "data")
+    sizes = {name: 0 for chapter in chapters for name in chapter.card.get("data") or []}
+    for row in repository.registry:
+        if row["dataset"] in sizes:
+            sizes[row["dataset"]] += int(row["bytes"])
+    taken, files, registry = 0, folder / "data" / "files", repository.root / "data" / "registry.tsv"
+    for name in sorted(sizes, key=lambda name: (sizes[name], name)):
+        taken += sizes[name]
+        if whole or taken <= LIGHT_DATA_BYTES:
+            with nullcontext() if whole else suppress(data.DataError):
+                found = data.fetch(name, folder=repository.build / "data" / name, registry=registry)
+                shutil.copytree(found, files / name, ignore=shutil.ignore_patterns(".*"))
+    return sorted(name for name in sizes if not (files / name).is_dir())
+
+
+def requirements(repository: Repository, chapters: list[Chapter]) -> list[str]:
+    """What a seat installs: what Colab has, JupyterLab and the chapters' extras; pinned where requirements.txt pins."""
+    extras = [package for chapter in chapters for package in chapter.card.get("packages") or []]
+    named = {plain_name(re.match(r"[\w.-]+", extra).group()) for extra in extras}
+    usual = {name: repository.pins.get(plain_name(name)) for name in (*PREINSTALLED, "jupyterlab")}
+    pinned = [f"{name}=={pin}" if pin else name for name, pin in usual.items() if plain_name(name) not in named]
+    return sorted({*pinned, *extras}, key=str.lower)
+
+
+def _wheels(wanted: list[str], index: str, folder: Path) -> None:
+    """Put wheels of the packages and of all that they need into the folder; PressError with pip's own words.
+
+    `index` is where torch comes from, if it is given (a CPU-only index saves gigabytes). pip's cache keeps all of it.
+    """
+    torch = [one for one in wanted if one.startswith("torch==")]
+    pip = [sys.executable, "-m", "pip", "wheel", "--disable-pip-version-check", "--quiet", "--wheel-dir", folder]
+    for asked in [["--index-url", index, *torch]] * bool(index and torch) + [["--find-links", folder, *wanted]]:
+        finished("the packages of the bundle cannot be had", *pip, *asked)
+
+
+def _room(repository: Repository, chapters: list[Chapter], folder: Path, facts: dict) -> None:
+    """The script for the room, what it knows about the bundle, where to start, and the checksums."""
+    shutil.copyfile(Path(__file__).with_name("room.py"), folder / "room.py")
+    packed, wheels = _bytes(folder), _bytes(folder / "wheels")
+    facts |= {
         "title": str(repository.config.get("title", "")),
-        "but": datasets.but(first_run),
         "release": repository.release,
         "chapters": [chapter.name for chapter in chapters],
-        "minutes": options.minutes,
-        "python": ".".join(map(str, sys.version_info[:2])),
-        "platform": wheels.platform(),
-        "memory_bytes": memory,
-        "wheels_bytes": _bytes(folder / "wheels"),
-        "data_bytes": _bytes(folder / "data"),
+        "machine": machine(),
+        "memory_bytes": max(float(chapter.card["needs"]["memory_gb"]) for chapter in chapters) * 1e9,
+        "wheels_bytes": wheels,
         "zip_bytes": packed,
-        "installed_bytes": packed + UNPACKED * _bytes(folder / "wheels") + SPARE_BYTES,
+        "installed_bytes": packed + UNPACKED * wheels + SPARE_BYTES,
     }
-    write_text(folder / "room" / "bundle.json", json.dumps(facts, indent=1) + "\n")
-    write_text(folder / "START_HERE.html", start_here(repository, chapters, facts, start or START))
+    write_json(folder / "room.json", facts)
+    write_text(folder / "START_HERE.html", start_here(repository, chapters, facts))
     lines = [f"{digest(path)}  {path.relative_to(folder).as_posix()}" for path in _files(folder)]
     write_text(folder / "SHA256SUMS", "\n".join(lines) + "\n")
 
@@ -198,66 +186,18 @@ def _bytes(folder: Path) -> int:
     return sum(path.stat().st_size for path in _files(folder))
 
 
-def start_here(repository: Repository, chapters: list[Chapter], facts: dict, start: str) -> str:
-    """The first page that anyone opens; it begins with `start`. Without a book it links the published one."""
-    lines = [start.format(**facts)]
-    book = "book" if start is START else address(repository)
-    for chapter in chapters:
-        stem, title = chapter.stem, chapter.card["title"]
-        lines.append(
-            f'<li>{title}: <a href="slides/{stem}.html">slides</a>, <a href="handout/{stem}.pdf">handout</a>, '
-            f'<a href="{book}/{chapter.document}.html">the chapter as run</a>; notebooks in '
-            f"<code>{chapter.home.relative_to(repository.root).as_posix()}</code></li>"
-        )
-    return page("Start here", "\n".join([*lines, "</ul>", END]))
-
-
-START = """\
-<h1>A workshop from {title}</h1>
-<p>{minutes} minutes, release {release}. Nothing here needs a network: not the installation, not the notebooks,
-not the slides.</p>
-<h2>On every machine</h2>
-<p>You need Python {python} on {platform}. In this folder:</p>
-<pre><code>python3 room/room_check.py    # is this machine ready?
-python3 room/install.py       # makes .venv from the wheels, a minute or two
-python3 room/start.py         # opens JupyterLab</code></pre>
-<p>Open <code>….student.ipynb</code> of the chapter.</p>
-<h2>Chapters</h2>
-<ul>"""
-START_LIGHT = """\
-<h1>{title}: one chapter for a class</h1>
-<p>Release {release}. Notebooks, code, slides, handout and run-sheet, with the data that it needs{but}. The packages
-come from the package index when you install them.</p>
-<h2>On every machine</h2>
-<p>You need Python {python}. In this folder:</p>
-<pre><code>python3 room/install.py       # makes .venv; several minutes, most of them for torch
-python3 room/start.py         # opens JupyterLab</code></pre>
-<p>Open <code>….student.ipynb</code> of the chapter.</p>
-<h2>Chapter</h2>
-<ul>"""
-END = """\
-<h2>For the instructor</h2>
-<p><a href="instructor/run-sheet.html">Run-sheet</a> with clock times and what to skip when late.
-<code>….instructor.ipynb</code> holds your notes, the minutes and the common wrong answers;
-<code>….solution.ipynb</code> the solutions. Take both out before you hand the folder on, if learners should not see
-them.</p>
-<p><code>python3 room/planner.py --seats 24 --memory-gb 8</code> says how many machines a class needs, and
-how much network it takes to copy this folder to all of them. <code>SHA256SUMS</code> lists every file;
-<code>room_check.py</code> compares.</p>"""
+def start_here(repository: Repository, chapters: list[Chapter], facts: dict) -> str:
+    """The first page that anyone opens. Where there are no wheels there is no book, and it links the published one."""
+    return render("start.html", taught=chapters, address=address(repository), **facts)
 
 
 def pack(folder: Path, target: Path) -> None:
     """Write the folder as a zip, whole or not at all; the same files give the same bytes."""
+    target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_suffix(".part")
-    try:
-        with zipfile.ZipFile(part, "w", allowZip64=True) as archive:
-            for path in _files(folder):
-                info = zipfile.ZipInfo(f"{folder.name}/{path.relative_to(folder).as_posix()}", EPOCH)
-                info.external_attr = 0o644 << 16
-                packed = path.suffix in (".whl", ".png", ".pdf", ".zip", ".woff2")
-                info.compress_type = zipfile.ZIP_STORED if packed else zipfile.ZIP_DEFLATED
-                with path.open("rb") as source, archive.open(info, "w", force_zip64=True) as entry:
-                    shutil.copyfileobj(source, entry, 1 << 20)
-        os.replace(part, target)
-    finally:
-        part.unlink(missing_ok=True)
+    with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in _files(folder):
+            os.utime(path, (EPOCH, EPOCH))
+            packed = path.suffix in (".whl", ".png", ".pdf", ".zip", ".woff2")
+            archive.write(path, path.relative_to(folder.parent), zipfile.ZIP_STORED if packed else None)
+    os.replace(part, target)

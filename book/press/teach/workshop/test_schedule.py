@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from press.errors import PressError
 from press.repository import HOME, Repository
-from press.teach.workshop.runsheet import cut_lines
+from press.teach.workshop.paper import cut_lines
 from press.teach.workshop.schedule import Block, clock, content, plan, skips
 
 CHAPTERS = Repository(HOME).chapters
@@ -63,4 +63,4 @@ def test_what_is_already_taught_cannot_be_skipped():
     blocks = [Block("section", "a", 10, cut=1), Block("section", "b", 10)]
     assert [block.title for block in skips(blocks, 0, 5)] == ["a"]
     assert skips(blocks, 1, 5) is None
-    assert "nothing left to skip" in cut_lines(blocks, 1)
+    assert "nothing left to skip" in cut_lines(blocks, 1)[0]

@@ -1,0 +1,129 @@
+"""Built pages: parts that fold in the menu, a chapter's sections with their minutes, and the search's index.
+
+The theme writes menus from the titles of pages, and a search of stems that fetches; both are written again here.
+"""
+
+import html
+import json
+import re
+from collections.abc import Callable
+from itertools import cycle
+from pathlib import Path
+from posixpath import dirname, relpath
+
+from helpers.show import Markup, tag
+
+from ..files import remove, sha256, write_text
+from ..ledger.tables import joined
+from ..repository import Chapter, Repository, documents
+from ..teach import length
+from .gallery import short
+
+MENU = re.compile(r'(<nav class="bd-links bd-docs-nav"[^>]*>).*?(</nav>)', re.DOTALL)
+FURTHER = '<span class="rebuilt-further">Further</span>'
+HEADING = re.compile(r'<h2>(?:(?!</h2>).)*?(?=<a class="headerlink")', re.DOTALL)
+ENTRY = re.compile(r'(<li class="toc-h2 [^"]*"><a class="[^"]*" href="#[^"]*">)(.*?)(?=</a>)', re.DOTALL)
+ARTICLE = re.compile(r'<article class="bd-article">(.*?)</article>', re.DOTALL)
+TITLE = re.compile(
+    r'<h([1-3])[^>]*>((?:(?!</h\1>).)*?)<a class="headerlink" href="#([^"]*)"[^>]*>[^<]*</a></h\1>', re.DOTALL
+)
+LEFT_OUT = re.compile(
+    r'<details class="admonition hide above-input">.*?</details>|<script.*?</script>|<style.*?</style>'
+    r'|<svg.*?</svg>|<span class="rebuilt-further">.*?</span>'
+    r'|<(?:span|div) class="math [^>]*>.*?</(?:span|div)>|<div class="rebuilt-first">.*?</dl>',
+    re.DOTALL,
+)
+CODE = re.compile(r"<pre\b.*?</pre>", re.DOTALL)
+OLD = re.compile(r'\s*<script[^>]*src="[^"]*(?:searchtools|language_data|searchindex)\.js[^"]*"[^>]*></script>')
+
+
+def menu(repository: Repository) -> Callable[[str, str], str]:
+    """A function from a page's name and its HTML to the HTML with the book's own menu."""
+    names = {chapter.document: short(chapter) for chapter in repository.chapters}
+    for page in repository.pages:
+        heading, *_ = re.findall(r"^# (.+?)\s*$", page.read_text(encoding="utf-8"), re.MULTILINE) or [page.stem]
+        names[f"book/{page.stem}"] = "Overview" if page.stem.startswith("part_") else heading
+    home, *_ = repository.toc_files
+    names[home], parts = "Welcome", repository.toc.get("parts") or []
+
+    def written(page: str, text: str) -> str:
+        made = [_list([home], names, page, " bd-sidenav__home-link")]
+        for part in parts:
+            files = documents(part)
+            inside = joined(tag("summary", part.get("caption", "")), _list(files, names, page))
+            made.append(tag("details", inside, class_="rebuilt-part", open="" if page in files else None))
+        whole = tag("div", joined(*made), class_="bd-toc-item navbar-nav active")
+        return MENU.sub(lambda found: f"{found[1]}{whole}{found[2]}", text, count=1)
+
+    return written
+
+
+def _list(files: list[str], names: dict[str, str], page: str, css: str = "") -> Markup:
+    made = []
+    for name in files:
+        here = name == page
+        target = "#" if here else relpath(f"{name}.html", dirname(page) or ".")
+        about = {"href": target, "aria_current": "page" if here else None}
+        link = tag("a", names.get(name, name), class_=f"{'current ' * here}reference internal", **about)
+        made.append(tag("li", link, class_=f"toctree-l1{' current active' * here}"))
+    return tag("ul", joined(*made), class_=f"nav bd-sidenav{css}")
+
+
+def sections(chapter: Chapter, text: str) -> str:
+    """The chapter's page with its contents numbered, each section with its minutes; a mark beyond the core path."""
+    listed, marks = chapter.card.get("sections") or [], [f" {FURTHER}" * beyond for beyond in length.further(chapter)]
+    lists, rest = divmod(len(ENTRY.findall(text)), max(1, len(listed)))  # the theme writes one more for print
+    if rest or not lists or not listed:
+        return text
+    numbered = cycle(enumerate(zip(listed, marks, strict=True), 1))
+
+    def entry(found: re.Match) -> str:
+        number, (section, mark) = next(numbered)
+        minutes = f'<span class="minutes">{section["minutes"]} min</span>'
+        return f'{found[1]}<span class="number">{number}</span> {found[2]} {minutes}{mark}'
+
+    time = length.of(chapter)
+    core = f"core {time.core} of {time.whole} min" if time.further else f"{time.whole} min"
+    text, head = ENTRY.sub(entry, text), "</i> Contents"
+    text = text.replace(f"{head}\n", f'{head} <span class="minutes">{core}</span>\n', 1)
+    beside = iter(marks if len(HEADING.findall(text)) == len(marks) else ())
+    return HEADING.sub(lambda found: found[0] + next(beside, ""), text)
+
+
+def search(repository: Repository, made: Path) -> None:
+    """Index all sections in whole words, without what is folded, and let the page of the search read that.
+
+    The index is a classic script, because a page opened from a folder may not fetch; `search.js` reads it.
+    """
+    pages, found = [], []  # (address, title); (number of its page, anchor, heading, words)
+    for name in repository.toc_files:
+        article = ARTICLE.search((made / f"{name}.html").read_text(encoding="utf-8"))
+        if parts := indexed(article[1]) if article else []:
+            found += [[len(pages), *part] for part in parts]
+            pages.append([f"{name}.html", parts[0][1]])
+    index = json.dumps({"pages": pages, "sections": found}, ensure_ascii=False, separators=(",", ":"))
+    scripts = {"search.js": Path(__file__).with_name("search.js").read_text(encoding="utf-8")}
+    scripts["search-index.js"], own = f"rebuiltSearch({index});\n", ""
+    for name, script in scripts.items():
+        write_text(made / "_static" / name, script)
+        own += f'<script defer src="_static/{name}?v={sha256(script)[:8]}"></script>'
+    text = OLD.sub("", (made / "search.html").read_text(encoding="utf-8"))
+    write_text(made / "search.html", text.replace("</head>", f"{own}</head>", 1))
+    for name in ("searchindex.js", "_static/searchtools.js", "_static/language_data.js"):
+        remove(made / name)
+
+
+def indexed(article: str) -> list[list[str]]:
+    """(anchor, heading, words) of each section of an article, in order; code last, so that prose is shown first."""
+    article = LEFT_OUT.sub(" ", article)
+    headings = list(TITLE.finditer(article))
+    ends = [one.start() for one in headings[1:]] + [len(article)]
+    bodies = [article[one.end() : end] for one, end in zip(headings, ends, strict=True)]
+    said = [_plain(CODE.sub(" ", body) + " ".join(CODE.findall(body))) for body in bodies]
+    return [[one[3], _plain(one[2]), words] for one, words in zip(headings, said, strict=True)]
+
+
+def _plain(text: str) -> str:
+    """The words of some HTML. Inline marks part no word, everything else does."""
+    text = re.sub(r"</?(?:span|em|strong|b|i|a|code|sub|sup|q|wbr)\b[^>]*>", "", text)
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", text)).split())

@@ -1,0 +1,224 @@
+"""Gates on what pages say: figures in words, numbers that are not typed, no comparison without a check.
+
+What looks measured: a number with a unit of time below a minute, of throughput, of ratio or of share, and a score with
+decimals. Inputs (360 Hz, 421 samples, 30 minutes of ECG, 10 s of speech) do not. What is meant as an input all the same
+says so: `<!-- typed: reason -->` at the end of its line, or of its paragraph.
+
+A comparison in the indicative ("ours is faster", "the FFT wins") is a result. It stands beside a check (`check.that`,
+`check.close`) in the code cell before or after it, or a cell writes it from its values (`show.md`). What is known
+without a run, by counting or from a source, says so: `<!-- known: reason -->` in its paragraph.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from ...repository import Chapter, Repository, read_notebook
+from .. import cells, gate, markdown
+from ..python import argument, calls, literal_text, parse
+
+SHORTEST, SHORTEST_IMAGE = 20, 12  # letters of an alt text
+EMPTY_PHRASES = re.compile(r"(a |an |the )?(figure|plot|chart|image|picture|graph|alt( text)?)\b.{0,16}", re.I)
+BARE = ("plt.show", "pyplot.show", "matplotlib.pyplot.show", "fig.show", "figure.show")
+MAKERS = ("figure", "subplots", "gcf")
+
+NUMBER = r"(?<![\w.,#/=])[~≈]?\d+(?:[.,]\d+)*(?:\s?[–-]\s?\d+(?:[.,]\d+)*)?(?:e[+-]?\d+)?"
+WORD = r"\b(?:two|three|four|five|six|seven|eight|nine|ten|twelve|twenty|thirty|fifty|(?:a )?hundred|(?:a )?thousand)"
+SIZE = r"(?:\s?(?:thousand|million|billion|trillion))?"
+GAP = r"[\s\u00a0\u202f]?"
+INPUTS = r"ECG|EEG|audio|speech|sound|music|signal|video|data|recordings?|stream|silence|samples|film|history"
+INPUT_NOUNS = r"windows?|clips?|segments?|excerpts?|frames?|hops?|recordings?|strips?|streams?"
+TIME_INPUT = rf"(?!\s+of\s+(?:an? |the |its |each )?(?:{INPUTS})\b)(?!\s+(?:{INPUT_NOUNS})\b)"
+SECONDS = r"(?:ns|µs|μs|us|ms|s|secs?|(?:milli|micro|nano)?seconds?)\b"
+PER_SECOND = r"(?:/\s?s\b|/\s?second\b|\s?(?:per|a|each|every)\ssecond\b|\s?s⁻¹)"
+INPUT_RATES = r"(?:samples?|frames?|beats?|cycles?|points?|hops?|times|degrees?|revolutions?)\b"
+FASTER = r"(?:faster|slower|quicker|as fast|as slow|as quick|the speed|the throughput|less time|more time)"
+SCORES = r"(?:precision|recall|accuracy|F1|AUC|WER|CER|PSNR|BLEU|RMSE|word error rate|error rate|speed-?up)"
+NOT_SHARES = r"(?!\s?(?:confidence|quantile|percentile|interval|overlap))"
+
+MEASURED = {
+    "a time": re.compile(rf"(?!(?:1[5-9]|20)\d0s\b){NUMBER}{SIZE}{GAP}{SECONDS}{TIME_INPUT}"),
+    "a throughput": re.compile(
+        rf"{NUMBER}{SIZE}{GAP}(?:[kMGTPE]i?)?(?:B|[Bb]ytes?|bits?|FLOPS?|FLOPs?|OPS?){GAP}(?:{PER_SECOND}|ps\b)"
+        rf"|{NUMBER}{GAP}[kMGTPE]?(?:FLOPS|flops)\b"
+    ),
+    "a rate": re.compile(
+        rf"{NUMBER}(?:{GAP}[kMG])?(?:\s(?:thousand|million|billion|trillion)\s[\w-]+|\s(?!{INPUT_RATES})[A-Za-z-]+"
+        rf"(?:\s(?!{INPUT_RATES})[a-z]+)?)\s?{PER_SECOND}|{NUMBER}{SIZE}{PER_SECOND}"
+    ),
+    "a ratio": re.compile(
+        rf"{NUMBER}{GAP}(?:×|x\b)(?!{GAP}\d)(?!\s?[A-Z]\b)|(?:{NUMBER}|{WORD})\s+times\s+{FASTER}"
+        rf"|\b(?:twice|thrice)\s+(?:as (?:fast|slow|quick)|the (?:speed|throughput))",
+        re.IGNORECASE,
+    ),
+    "a share": re.compile(rf"{NUMBER}{GAP}(?:%|percent\b|per cent\b){NOT_SHARES}"),
+    "a score": re.compile(
+        rf"\b{SCORES}\b(?:[ -](?:score|rate|of|is|was|reaches|at|about|around|near|to|=|:))*\s?[≈~=:]?\s?\d*\.\d+", re.I
+    ),
+}
+ESCAPE = re.compile(r"(?P<begins>^[ \t]*)?<!--\s*typed:\s*(?P<reason>.*?)\s*-->[ \t]*$", re.MULTILINE)
+SPLITS = re.compile(r"(?<=\S)\n<!--(?:[^\n]|\n(?!\n))*?-->(?:[ \t]*\n)?[ \t]*\S")
+QUOTED = re.compile(r"[\"“„]([^\"“”]+)[\"”]")
+MORE = r"(?:faster|slower|quicker|better|worse|cheaper|leaner|higher|lower|fewer|(?:more|less) accurate)"
+VERB = r"(?:is|are|was|were|comes?|came|runs?|ran|takes?|took|needs?|finds?|found|learns?|gets?|got|does|do|did|stays?)"
+RESULT = re.compile(
+    r"\b(?:wins|won|outperforms?|overtakes?|improves?|worsens?|halves|doubles)\b"
+    r"|\b(?:loses?|lost) (?:to|most|least|more|less)\b"
+    rf"|\bbeats? (?:the|a|an|one|every|all|both|it|its|them|ours|each)\b"
+    rf"|\b{VERB}\b(?:\s+[\w-]+){{0,3}}?\s+{MORE}\b",
+    re.IGNORECASE,
+)
+OPEN = re.compile(  # a question, a wish, a condition or a task says no result
+    r"\?\s*$|:\s*$|\b(?:if|may|might|can|could|would|should|must|need not|whether|which|once|unless|until)\b"
+    r"|\b(?:predict|ask|copy|draw|articles?)\b|[\"“]",
+    re.IGNORECASE,
+)
+SENTENCE = re.compile(r"(?<=[.!?:;])\s+(?=[A-Z0-9(*_])")
+KNOWN = re.compile(r"<!--\s*known:\s*(.{8,}?)\s*-->")
+
+
+@gate
+def alt(repository: Repository) -> Iterator[tuple]:
+    """Every figure and image has alt text that states the finding."""
+    for chapter, index, cell in cells(repository):
+        found = _figures(parse(cell.source)) if cell.cell_type == "code" else _images(cell.source)
+        yield from ((chapter.notebook, what, index) for what in found)
+    for chapter in [chapter for chapter in repository.chapters if chapter.executed.exists()]:
+        for index, cell in enumerate(read_notebook(chapter.executed).cells):
+            found = (what for output in cell.get("outputs", []) for what in _output(output.get("data", {})))
+            yield from ((chapter.executed, what, index) for what in found)
+    for page in repository.pages:
+        yield from ((page, what) for what in _images(page.read_text(encoding="utf-8")))
+
+
+def trivial(text: str, shortest: int = SHORTEST) -> bool:
+    """Whether an alt text says nothing: absent, short, or only naming what kind of thing it is."""
+    plain = " ".join(text.split())
+    return len(plain) < shortest or " " not in plain or bool(EMPTY_PHRASES.fullmatch(plain))
+
+
+def _figures(tree: ast.Module) -> Iterator[str]:
+    instead = "shows a figure without words; only plot.show(fig, alt=…) is allowed"
+    for name, call in calls(tree, "plot.show", *BARE):
+        text = literal_text(argument(call, 1, "alt"))
+        if name in BARE:
+            yield f"`{name}()` {instead}"
+        elif text is None:
+            yield "plot.show needs alt= as a literal text or f-string, so that a reviewer reads it in its place"
+        elif trivial(text):
+            yield f"alt={text!r}: at least {SHORTEST} letters that state the finding are needed"
+    for name, _ in calls(tree, "savefig"):
+        yield f"`{name}` writes a figure past plot.show; only plot.show(fig, alt=…) is allowed"
+    made = [node for node in ast.walk(tree) if isinstance(node, ast.Assign) and calls(node.value, *MAKERS)]
+    bound = {name.id for node in made for name in ast.walk(node.targets[0]) if isinstance(name, ast.Name)} | {"fig"}
+    if any(getattr(node, "id", "") in bound for _, call in calls(tree, "display") for node in call.args):
+        yield f"display(fig) {instead}"
+
+
+def _images(text: str) -> Iterator[str]:
+    for line, words in markdown.images(text):
+        if trivial(words, SHORTEST_IMAGE):
+            yield f"line {line}: an image with the alt text {words!r}; {SHORTEST_IMAGE} letters or more are needed"
+
+
+def _output(data: dict) -> Iterator[str]:
+    page, pictures = str(data.get("text/html", "")), [kind for kind in data if kind.startswith("image/")]
+    if pictures and "<img" not in page and "<svg" not in page:
+        yield f"a bare {pictures[0]} output has no alt text"
+    for words in map(markdown.alt_of, re.findall(r"<img\b[^>]*>", page + str(data.get("text/markdown", "")))):
+        if trivial(words):
+            yield f"an <img> of the output has the alt text {words!r}"
+    for tag in re.findall(r"<svg\b[^>]*>(?:\s*<title)?", page):
+        if not re.search(r"<title|aria-label|aria-hidden", tag):
+            yield "an <svg> of the output has neither <title> nor aria-label"
+
+
+@gate
+def numbers(repository: Repository) -> Iterator[tuple]:
+    """No measured number is typed outside a quoted claim."""
+    quotes = {}
+    for chapter in repository.chapters:
+        claims = [claim for claim in chapter.card.get("claims") or () if isinstance(claim, dict)]
+        quotes[chapter] = [str(claim.get("quote", "")) for claim in claims]
+    for chapter, index, cell in cells(repository, "markdown", "code"):
+        for text in [cell.source] if cell.cell_type == "markdown" else _texts_in_code(cell.source):
+            yield from ((chapter.notebook, what, index, line) for line, what in typed(text, quotes[chapter]))
+    for page in repository.pages:
+        found = typed(page.read_text(encoding="utf-8"), sum(quotes.values(), []))
+        yield from ((page, what, None, line) for line, what in found)
+
+
+def _texts_in_code(source: str) -> Iterator[str]:
+    """The prose that a cell shows: alt texts, captions, Markdown."""
+    for name, call in calls(parse(source), "plot.show", "show.md", "md", "Markdown"):
+        for place in [(1, "alt"), (2, "caption")] if name == "plot.show" else [(0, "template")]:
+            yield literal_text(argument(call, *place)) or ""
+
+
+def typed(text: str, quotes: list[str]) -> list[tuple[int, str]]:
+    """(line, what is wrong) of each typed number in the text that is neither quoted nor explained.
+
+    An escape covers its line; at the end of a block, such as a paragraph, list item or cell, it covers all of it.
+    """
+    escapes = {_line(text, match): match["reason"] for match in ESCAPE.finditer(text)}
+    bare = "an escape without a reason: <!-- typed: why this is no measurement -->"
+    split = "a comment that begins a line splits its paragraph in two; let it stand behind its sentence"
+    problems = [(line, bare) for line, reason in escapes.items() if len(reason) < 8]
+    problems += [(text.count("\n", 0, match.start()) + 2, split) for match in SPLITS.finditer(text)]
+    for first, words in markdown.prose(text):
+        plain, last = _without_quotes(words, quotes), first + words.rstrip().count("\n")
+        excused = range(first, last + 1) if last in escapes else escapes
+        for what, match in [(what, match) for what, pattern in MEASURED.items() for match in pattern.finditer(plain)]:
+            line = first + plain.count("\n", 0, match.start())
+            if line not in excused:
+                problems.append((line, f"“{' '.join(match[0].split())}” looks like {what} that was measured"))
+    return sorted(set(problems))
+
+
+def _line(text: str, escape: re.Match) -> int:
+    """The line to which an escape belongs: where it begins a line, the one before."""
+    return text.count("\n", 0, escape.start()) + (escape["begins"] is None)
+
+
+def _without_quotes(plain: str, quotes: list[str]) -> str:
+    """The text with the words of a claim blanked where they stand in quotation marks."""
+    known = [_letters(quote) for quote in quotes]
+
+    def blanked(match: re.Match) -> str:
+        said = _letters(match[1])
+        return re.sub(r"[^\n]", " ", match[0]) if said and any(said in quote for quote in known) else match[0]
+
+    return QUOTED.sub(blanked, plain)
+
+
+def _letters(text: str) -> str:
+    return " ".join(re.findall(r"\w+", text.lower()))
+
+
+@gate
+def results(repository: Repository) -> Iterator[tuple]:
+    """A sentence that compares results stands beside a check or is written by a cell."""
+    for chapter, index, cell in cells(repository, "markdown"):
+        if not cell.metadata.get("exercise") and not _checked(chapter, index):
+            for line, sentence in told(cell.source):
+                what = f"“{sentence[:90]}” tells a result that no check beside it holds"
+                yield chapter.notebook, what, index, line
+
+
+def told(text: str) -> list[tuple[int, str]]:
+    """(line, sentence) of each comparison of results that gives no reason of its own."""
+    excused = {text.count("\n", 0, found.start()) + 1 for found in KNOWN.finditer(text)}
+    found = []
+    for line, words in markdown.prose(text):
+        if not excused & {*range(line, line + words.count("\n") + 1)}:
+            sentences = SENTENCE.split(" ".join(words.split()))
+            found += [(line, one) for one in sentences if RESULT.search(one) and not OPEN.search(one)]
+    return found
+
+
+def _checked(chapter: Chapter, index: int) -> bool:
+    """Whether the nearest code cell before or after this Markdown cell checks something."""
+    code = [(number, cell.source) for number, cell in enumerate(chapter.cells) if cell.cell_type == "code"]
+    beside = [source for number, source in code if number < index][-1:]
+    beside += [source for number, source in code if number > index][:1]
+    return any(calls(parse(source), "check.that", "check.close") for source in beside)

@@ -1,0 +1,110 @@
+"""The script of a room: the plan's arithmetic, and what the check of a machine sees."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from press.teach.workshop import room as script
+
+BUNDLE = {"memory_bytes": 3e9, "zip_bytes": 4e8, "installed_bytes": 2e9}
+
+
+def test_seats_share_a_server_until_memory_or_cores_run_out():
+    assert "12 machines, 2 seats each" in script.planned(BUNDLE, 24, 8, 4, 15)  # (8 - 2) / 3 of memory, 4 / 2 of cores
+    by_memory = script.planned(BUNDLE, 24, 32, 64, 15)
+    assert "3 machines, 10 seats each" in by_memory and "memory set the limit" in by_memory
+    by_cores = script.planned(BUNDLE, 24, 512, 16, 15)
+    assert "3 machines, 8 seats each" in by_cores and "cores set the limit" in by_cores
+
+
+def test_the_network_carries_one_copy_a_machine():
+    total, rate = 12 * 4e8, 12 * 4e8 * 8 / 1e6 / 900
+    said = f"{total / 1e9:.1f} GB in all; {rate:.0f} Mbit/s copy it in 15 minutes"
+    assert said in script.planned(BUNDLE, 24, 8, 4, 15)
+
+
+@pytest.mark.parametrize(("seats", "memory", "said"), [(0, 8, "seats is 0"), (3, 4, "5.0 GB are needed")])
+def test_impossible_rooms_are_refused(seats, memory, said):
+    with pytest.raises(ValueError, match=said):
+        script.planned(BUNDLE, seats, memory, 4, 15)
+
+
+@pytest.fixture
+def room(tmp_path):
+    """A small bundle's folder with the script and one file."""
+    (tmp_path / "room.py").write_bytes(Path(script.__file__).read_bytes())
+    facts = {**BUNDLE, "machine": script.machine(), "memory_bytes": 1e6, "installed_bytes": 1e6}
+    (tmp_path / "room.json").write_text(json.dumps(facts))
+    (tmp_path / "one.txt").write_text("one")
+    digest = script.digest(tmp_path / "one.txt")
+    (tmp_path / "SHA256SUMS").write_text(f"{digest}  one.txt\n")
+    return tmp_path
+
+
+def asked(room, *command):
+    """How the script's command ends in the bundle's folder."""
+    command = [sys.executable, "room.py", *command]
+    return subprocess.run(command, cwd=room, capture_output=True, text=True, timeout=60)
+
+
+def check(room):
+    done = asked(room, "check")
+    return done.returncode, done.stdout
+
+
+def facts(room, **changed):
+    path = room / "room.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changed}))
+
+
+def test_a_good_machine_is_ready(room):
+    status, said = check(room)
+    assert status == 0 and "MEND" not in said and "1 files are whole" in said
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"machine": "Python 2.7 on Linux x86_64"}, "the wheels are for Python 2.7 on Linux x86_64"),
+        ({"machine": "Python 3.11 on Windows AMD64"}, "on Windows AMD64"),
+        ({"memory_bytes": 1e15}, "1000000.0 GB needed"),
+        ({"installed_bytes": 1e18}, "1000000000.0 GB needed"),
+    ],
+)
+def test_what_a_machine_lacks_is_told(room, change, said):
+    facts(room, **change)
+    status, told = check(room)
+    assert status == 1 and said in told and told.count("MEND") == 1
+
+
+@pytest.mark.parametrize(("spoil", "said"), [("write_text", "has changed"), ("unlink", "is missing")])
+def test_a_spoiled_file_is_seen(room, spoil, said):
+    path = room / "one.txt"
+    path.write_text("two") if spoil == "write_text" else path.unlink()
+    status, told = check(room)
+    assert status == 1 and f"one.txt {said}" in told
+
+
+def test_install_refuses_another_python_before_it_makes_anything(room):
+    facts(room, machine="Python 2.7 on Linux x86_64")
+    done = asked(room, "install")
+    assert done.returncode == 1 and "does not fit" in done.stderr and not (room / ".venv").exists()
+
+
+def test_start_asks_for_the_installation_first(room):
+    done = asked(room, "start")
+    assert done.returncode == 1 and "room.py install makes it" in done.stderr
+
+
+def test_plan_tells_or_says_what_is_wrong(room):
+    assert "24 seats: " in asked(room, "plan", "--seats", "24").stdout
+    done = asked(room, "plan", "--seats", "0")
+    assert done.returncode == 2 and "seats is 0; it must be above 0" in done.stderr
+
+
+def test_an_unknown_command_gets_the_list(room):
+    done = asked(room, "instal")
+    assert done.returncode == 2 and "check | install | start | plan" in done.stdout
