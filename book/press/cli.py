@@ -49,11 +49,7 @@ def parser() -> argparse.ArgumentParser:
     text = "measure on this machine's GPU, check the receipts, and say where to send them"
     _receipt_options(command("receipt", _receipt, text))
     _check_options(command("check", _check, "the gates: what must hold before anything is published"))
-    text = "run what changed, then print the book into _build/html; a book of some chapters into _build/editions"
-    made = command("build", _build, text)
-    made.add_argument("chapters", nargs="*", metavar="CHAPTER", help="a book of only these (default: the whole book)")
-    made.add_argument("--no-run", action="store_true", help="use the executed copies as they are")
-    _run_options(made)
+    _build_options(command("build", _build, "run what changed, then print the book into _build/html"))
     made = command("serve", _serve, "show the built book on this machine")
     made.add_argument("--port", type=int, default=8000, help="default: %(default)s; 0 takes a free one")
     _new_options(command("new", _new, "scaffold a part, a chapter, or one more notebook in a slice, past every gate"))
@@ -76,6 +72,13 @@ def _test_options(commands, do) -> None:
     made = commands.add_parser("test", help=text, prefix_chars="\0", add_help=False)  # so that options are pytest's
     made.add_argument("arguments", nargs="*")
     made.set_defaults(do=do)
+
+
+def _build_options(made: argparse.ArgumentParser) -> None:
+    text = "a book of only these, into _build/editions (default: the whole book)"
+    made.add_argument("chapters", nargs="*", metavar="CHAPTER", help=text)
+    made.add_argument("--no-run", action="store_true", help="use the executed copies as they are")
+    _run_options(made)
 
 
 def _check_options(made: argparse.ArgumentParser) -> None:
