@@ -20,7 +20,6 @@ FACE = re.compile(r"@font-face[^{}]*\{([^{}]*)\}")
 FAMILY = re.compile(r"font-family:\s*[\"']?([^;\"'}]+)")
 SOURCE = re.compile(r"url\([\"']?([^)\"'?#]+)\.(?:woff2|ttf|woff)[^)]*\)")
 CONTENT = re.compile(r"(?:content|--fa|--pst-icon-[\w-]+):\s*\"((?:\\[0-9a-f]+\s?|[^\"\\])+)\"")
-
 ESCAPED = re.compile(r"\\([0-9a-f]{1,6})\s?")
 
 

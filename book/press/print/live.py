@@ -28,8 +28,8 @@ NOTICE = Path(__file__).with_name("onnxruntime_notice.txt")  # its package holds
 
 
 def publish(notebook: nbformat.NotebookNode, chapter: Chapter, repository: Repository, source: Path) -> str:
-    """The element of the chapter's live model, for another page too, "\\0" in place of what stands where no script runs;
-    "" where there is none. Writes its packs below `source/_live` and puts the element around the output's own HTML.
+    """The element of the chapter's live model, for another page too; "" where there is none. It has "\\0" in place of what
+    stands where no script runs. Writes its packs below `source/_live`, and puts it around the output's own HTML.
 
     Raises PressError where card and output disagree or a hash is wrong.
     """
