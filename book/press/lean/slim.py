@@ -1,8 +1,7 @@
-"""The whole cut: built pages in, light pages out. One sheet, and one script that is read when the page stands; pictures
-and sounds as files, which a browser fetches when a reader comes near; formulas set when the book is built.
+"""Built pages in, light pages out: one sheet, one script that is read when the page stands, pictures and sounds as
+files, which a browser fetches when a reader comes near, and formulas that MathJax sets once, in the build.
 
-MathJax runs once, in a Chromium. What a page then holds needs no script: elements whose letters come from one sheet,
-`_static/maths.css`, with the few letters of MathJax's fonts in it, and beside each formula its MathML, for who listens.
+A page's formulas need no script: their letters come from `_static/maths.css`, and beside each stands its MathML.
 """
 
 import base64

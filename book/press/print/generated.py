@@ -84,10 +84,9 @@ def masthead(repository: Repository, entry: Entry) -> str:
     """All lines under the title of one chapter."""
     chapter = entry.chapter
     files = [line for line in repository.registry if line["dataset"] in (chapter.card.get("data") or [])]
-    found = kit.downloads(chapter, not isinstance(repository, Edition))
-    own, more = (
-        {name: f"../../../{at}" for name, at in found.items() if (name in KINDS) is mine} for mine in (True, False)
-    )
+    downloads = kit.downloads(chapter, not isinstance(repository, Edition))
+    more = {name: f"../../../{at}" for name, at in downloads.items()}
+    own = {name: more.pop(name) for name in KINDS}
     lines = (
         first_screen(entry, block("launch", "Run it in", addresses(repository, chapter))),
         verified(entry),

@@ -1,10 +1,8 @@
 """Live models: a page in which a model of the chapter runs in the reader's browser, with no server and no network.
 
-A chapter has one when its card says `live`. A cell of its notebook then shows an output of the kind `MIME`,
-`{"name": …, "files": {file: {"sha256": …, "base64": …}}}`: the model as the run exported it. The press checks its
-hashes and packs three things for the page into `_live/`: the runtime, from its npm package as pinned in
-`runtimes.tsv`; the model; the slice's script and style. A pack is a classic script that holds gzipped files as
-base64, because a page opened from a folder may neither fetch a file nor import a module.
+A chapter has one when its card says `live` and a cell shows an output of the kind `MIME`: the model as the run exported
+it. Model, runtime, script and style are packed into `_live/`. A pack is a classic script of gzipped files in base64,
+because a page opened from a folder may neither fetch a file nor import a module.
 """
 
 import base64
@@ -28,9 +26,9 @@ NOTICE = Path(__file__).with_name("onnxruntime_notice.txt")  # its package holds
 
 
 def publish(notebook: nbformat.NotebookNode, chapter: Chapter, repository: Repository, source: Path) -> str:
-    """The element of the chapter's live model, for another page too; "" where there is none. It has "\\0" in place of what
-    stands where no script runs. Writes its packs below `source/_live`, and puts it around the output's own HTML.
+    """The element of the chapter's live model, for another page too, with "\\0" where its own words go; "" for none.
 
+    Writes its packs below `source/_live`, and puts it around the output's own HTML, which stands where no script runs.
     Raises PressError where card and output disagree or a hash is wrong.
     """
     card = chapter.card.get("live")
