@@ -141,16 +141,11 @@ def _pages():
     from jinja2 import Environment, FileSystemLoader
     from markupsafe import Markup as Safe
 
-    def size(files: list[dict]) -> str:
-        return number(float(sum(int(line["bytes"]) for line in files)), "B")
+    def kept(value: object) -> object:
+        return Safe(value) if isinstance(value, Markup) else value
 
-    pages = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=lambda value: Safe(value) if isinstance(value, Markup) else value,
-    )
-    pages.globals |= {"TIERS": TIERS, "NEEDS": NEEDS, "length_of": length.of, "size": size, "number": number}
+    here = FileSystemLoader(Path(__file__).parent)
+    pages = Environment(loader=here, autoescape=True, trim_blocks=True, lstrip_blocks=True, finalize=kept)
+    pages.globals |= {"TIERS": TIERS, "NEEDS": NEEDS, "length_of": length.of, "number": number}
     pages.globals |= {made.__name__: made for made in (beside, day, link, memory, seconds, stale)}
     return pages.get_template("pages.html").module
