@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from urllib.parse import quote
 
-from helpers.show import Markup, number, tag
+from helpers.show import Markup, tag
 
 from .. import chromium
 from ..errors import PressError
@@ -81,10 +81,9 @@ def masthead(repository: Repository, entry: Entry) -> str:
     """All lines under the title of one chapter."""
     chapter = entry.chapter
     files = [line for line in repository.registry if line["dataset"] in (chapter.card.get("data") or [])]
-    found = kit.downloads(chapter, not isinstance(repository, Edition))
-    own, more = (
-        {name: f"../../../{at}" for name, at in found.items() if (name in KINDS) is mine} for mine in (True, False)
-    )
+    downloads = kit.downloads(chapter, not isinstance(repository, Edition))
+    more = {name: f"../../../{at}" for name, at in downloads.items()}
+    own = {name: more.pop(name) for name in KINDS}
     lines = (
         first_screen(entry, block("launch", "Run it in", addresses(repository, chapter))),
         verified(entry),
@@ -127,9 +126,5 @@ def fit(entry: Entry, files: list[dict]) -> str:
 
 def block(name: str, *values: object) -> Markup:
     """What the macro `name` of `pages.html` makes of the values."""
-
-    def size(files: list[dict]) -> str:
-        return number(float(sum(int(line["bytes"]) for line in files)), "B")
-
-    names = {"TIERS": TIERS, "NEEDS": NEEDS, "length_of": length.of, "size": size}
+    names = {"TIERS": TIERS, "NEEDS": NEEDS, "length_of": length.of}
     return tables.block("print/pages.html", name, *values, **names)
