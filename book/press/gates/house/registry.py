@@ -133,7 +133,8 @@ def pins(repository: Repository) -> Iterator[tuple]:
     for chapter in repository.chapters:
         rows = _text(chapter.card_path).splitlines()
         for kind in ("packages", "peers"):
-            for requirement in map(str, chapter.card.get(kind) or ()):
+            listed = chapter.card.get(kind)
+            for requirement in map(str, listed if isinstance(listed, list) else ()):
                 line, row = next(((line, row) for line, row in enumerate(rows, 1) if requirement in row), (None, ""))
                 match = REQUIREMENT.match(requirement)  # the card's schema says that it does
                 own = match and repository.pins.get(plain_name(match[1]), match[2])
