@@ -27,12 +27,12 @@ def execute(task: dict) -> int:
     kernel's start included, on the clock and on the processors, its memory, and how many cores other work kept busy; or
     the `error`.
     """
-    told: dict[str, object] = {}
+    told, where = {}, Path("told.json").resolve()  # papermill changes the folder
     root, limit, held, over = Path(task.pop("root")), task.pop("seconds"), {}, threading.Event()
 
     def tell(**facts: object) -> None:
         told.update(facts)
-        write_json(Path("told.json"), told)
+        write_json(where, told)
 
     threading.Thread(target=_die_with_parent, daemon=True).start()
     tell(before=conditions.look(root, LOOK_SECONDS))
