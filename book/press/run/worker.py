@@ -85,7 +85,7 @@ def _papermill(task: dict, limit: float, tell) -> None:
     def start(cell, cell_index: int) -> None:
         if timer.ident is None:
             timer.start()
-        tell(cell=cell.get("id"), place=cell_index + 1)
+        tell(cell=cell.get("id"))
 
     timer = threading.Timer(limit, late)
     timer.daemon = True
