@@ -123,7 +123,7 @@ def _reads(cell: str) -> tuple[set[str], set[str]]:
     for node in ast.parse(cell).body:
         inside = set(bound)
         read = _read(_steps(ast.Module([node], [])), inside)
-        found, later = (found, later | read) if isinstance(node, DEFINITIONS) else (found | read, later)
+        (later if isinstance(node, DEFINITIONS) else found).update(read)
         bound = bound if isinstance(node, BRANCHES) else inside
     return found, later - bound
 
