@@ -39,7 +39,7 @@ endef
 help: ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
 
-book: env ## run every notebook and build the book into _build/html; of CHAPTERS alone into _build/edition
+book: env ## run every notebook and build the book into _build/html; of CHAPTERS alone into _build/editions
 	@$(PRESS) build $(CHAPTERS) --tier $(TIER) $(FORCE)
 
 test: env ## run the tests, over two processes: make test CHAPTERS="signals/compression" ARGS="-n0"

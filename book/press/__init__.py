@@ -9,7 +9,7 @@ peers · `study` what chapters declare · `rehearse` notebooks on a pretended GP
 there · `server` shows the book.
 Pages: `print` makes the book, `ledger` what came true, `face` what a reader meets first, `teach` what a class gets,
 `lean` what pages weigh.
-Beneath: `repository` is the model of chapters and settings · `markup` makes tables · `files` writes whole
+Beneath: `repository` is the model of chapters and settings · `files` writes whole
 files or none · `chromium` is the browser, `npm` what runs in one · `errors` holds the one error that a user can mend.
 """
 

@@ -102,8 +102,7 @@ def _new(book: Repository, given: argparse.Namespace) -> int:
 
 
 def _remove(book: Repository, given: argparse.Namespace) -> None:
-    for line in part("scaffold.removal").remove_chapter(book, given.name, given.force):
-        print(line)
+    print(*part("scaffold.removal").remove_chapter(book, given.name, given.force), sep="\n")  # all of it, then told
 
 
 def _variants(book: Repository, given: argparse.Namespace) -> None:

@@ -134,9 +134,13 @@ class Repository:
 
     def __init__(self, root: Path | str = HOME):
         self.root = Path(root).resolve()
-        self.build = self.root / "_build"  # the folder of everything generated
         if not (self.root / "_config.yml").is_file():
             raise PressError(f"{self.root} holds no _config.yml: it is not the root of the book")
+
+    @property
+    def build(self) -> Path:
+        """The folder of everything generated."""
+        return self.root / "_build"
 
     @cached_property
     def config(self) -> dict:

@@ -1,7 +1,6 @@
 """The press's one web server: `press serve` shows the built book, `site` serves a folder to a browser for a while."""
 
 import contextlib
-import errno
 import functools
 import http.server
 import threading
@@ -47,10 +46,8 @@ def server(repository: Repository, port: int) -> http.server.ThreadingHTTPServer
     try:
         return _bound(html, port)
     except (OSError, OverflowError) as error:
-        told = (
-            "is taken by another program" if getattr(error, "errno", 0) == errno.EADDRINUSE else f"is refused ({error})"
-        )
-        raise PressError(f"port {port} {told}; choose another of 0 to 65535, such as: serve --port 8001") from None
+        told = f"port {port} is taken or not allowed ({error}); choose another of 0 to 65535: serve --port 8001"
+        raise PressError(told) from None
 
 
 def serve(repository: Repository, port: int) -> int:

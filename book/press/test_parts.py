@@ -15,7 +15,7 @@ from press import PressError, Repository, files
 from press.cli import COMMANDS, main
 from press.repository import HOME
 from press.run import processes
-from press.run.outputs import tidy
+from press.run.job import tidy
 
 PRESS = Path(__file__).resolve().parent
 PACKAGES = sorted(path.parent for folder in (PRESS, HOME / "rehearsal") for path in folder.rglob("__init__.py"))

@@ -8,11 +8,11 @@ import io
 import re
 
 from helpers import verdicts
-from helpers.show import Markup, number, tag
+from helpers.show import Markup, number
 
 from ..errors import PressError
 from ..ledger import DECIDED, FINDINGS, Entry, Finding, Ledger
-from ..ledger.tables import UP, badge, joined
+from ..ledger.tables import UP, block
 from ..repository import Chapter, Repository, documents, read_notebook
 
 LENGTHS = ((60, "up to 1 hour"), (120, "up to 2 hours"))
@@ -71,13 +71,6 @@ def _image(png: bytes, alt: str, width: int, own: str) -> Markup:
     return Markup(f'<img src="data:image/webp;base64,{source}" {about}>')
 
 
-def dots(totals: dict[str, int]) -> Markup:
-    """A dot for each claim, by what was found, with the same in words for who does not see it."""
-    told = "Claims: " + (", ".join(f"{many} {word}" for word, many in totals.items() if many) or "none")
-    made = [tag("i", "", class_=word.replace(" ", "-")) for word, many in totals.items() for _ in range(many)]
-    return tag("p", joined(*made), class_="dots", role="img", aria_label=told, title=told)
-
-
 def measured(findings: list[Finding]) -> list[Finding]:
     """Those with a number of a run that stands beside an article's."""
     return [one for one in findings if one.metric(one.run) and one.claim["kind"] != "goal"]
@@ -88,49 +81,31 @@ def decided(entry: Entry) -> Finding | None:
     decided, else the first measured. An equality is a check rather than a result.
     """
     heroes = entry.chapter.card.get("hero") or []
-    places = {name: at for at, name in enumerate(heroes)}
-    found = sorted(
-        measured(entry.findings),
-        key=lambda one: (places.get(one.claim["id"], len(heroes)), one.claim["better"] == "equal"),
-    )
+    found = sorted(measured(entry.findings), key=lambda one: one.claim["better"] == "equal")
+    found.sort(key=lambda one: [*heroes, one.claim["id"]].index(one.claim["id"]))
     return next((one for one in found if one.found in DECIDED), next(iter(found), None))
 
 
-def _claimed_and_measured(finding: Finding) -> list[str]:
+def pair(finding: Finding) -> list[str]:
+    """What was claimed, and what was measured."""
     return [number(float(one["value"]), one["unit"]) for one in (finding.claim, finding.metric(finding.run))]
+
+
+def written(name: str, *values: object) -> Markup:
+    """What a macro of `pages.html` makes of the values."""
+    return block("face/pages.html", name, *values, hardware=hardware, pair=pair, short=short)
 
 
 def tile(entry: Entry, caption: str, colab: str = "") -> Markup:
     """The card of one chapter that has run, with the facts that the chips go by."""
-    chapter, found = entry.chapter, decided(entry)
-    name, href = short(chapter), f"{UP}{chapter.document}.html"
-    minutes = sum(section["minutes"] for section in chapter.card.get("sections") or [])
-    result = tag("span", "no claim measured yet")
-    if found:
-        said, got = _claimed_and_measured(found)
-        result = joined(tag("strong", got), " measured, ", said, " claimed: ", badge(found.word, found.like))
-    marks = [tag("span", f"{minutes} min"), tag("span", hardware(chapter))]
-    marks += [tag("span", "live model", class_="live")] if chapter.card.get("live") else []
-    marks += [tag("a", "Colab", href=colab, aria_label=f"{name} in Colab")] if colab else []
-    parts = [
-        tag("a", picture(chapter, "card"), class_="picture", href=href, tabindex="-1", aria_hidden="true"),
-        tag("p", tag("a", name, href=href), class_="name"),
-        tag("p", chapter.card["title"], class_="what"),
-        tag("p", result, class_="result"),
-        dots(entry.totals),
-        tag("p", joined(*marks, between=" "), class_="facts"),
-    ]
-    about = {"data_part": caption, "data_hardware": hardware(chapter)}
-    about["data_time"] = next((words for most, words in LENGTHS if minutes <= most), "longer")
-    return tag("li", joined(*parts), **about, data_model="live" if chapter.card.get("live") else None)
+    minutes = sum(section["minutes"] for section in entry.chapter.card.get("sections") or [])
+    length = next((words for most, words in LENGTHS if minutes <= most), "longer")
+    return written("tile", entry, caption, colab, minutes, length, picture(entry.chapter, "card"), decided(entry))
 
 
 def gallery(tiles: list[Markup]) -> Markup:
-    """The cards as one list; one line of HTML."""
-    if not tiles:
-        return tag("p", "No chapter yet.")
-    about = {"class_": "rebuilt-gallery", "data_rebuilt_gallery": "part time hardware model"}
-    return tag("div", tag("ul", joined(*tiles)), **about)
+    """The cards as one list."""
+    return written("gallery", tiles)
 
 
 def numbers(ledger: Ledger) -> list[Finding]:
@@ -146,24 +121,13 @@ def numbers(ledger: Ledger) -> list[Finding]:
     return chosen
 
 
-def three(findings: list[Finding]) -> str:
-    """Claimed, measured and found, in large; one line of HTML."""
-    made = []
-    for one in findings:
-        said, got = _claimed_and_measured(one)
-        pair = [
-            tag("span", joined(tag("strong", said), " claimed")),
-            tag("span", joined(tag("strong", got), " measured")),
-        ]
-        where = tag("a", short(one.chapter), href=f"{UP}{one.chapter.document}.html")
-        quote = tag("p", joined(where, ": ", tag("q", one.claim["quote"])), class_="quote")
-        head = tag("p", joined(*pair, between=" "), class_="pair")
-        made.append(tag("li", joined(head, tag("p", badge(one.word, one.like)), quote)))
-    return tag("ul", joined(*made), class_="rebuilt-numbers") if made else ""
+def three(findings: list[Finding]) -> Markup:
+    """Claimed, measured and found, in large."""
+    return written("numbers", findings)
 
 
 def hero(entries: list[Entry], live: dict[str, str]) -> str:
-    """The book's first live model behind the picture that its run drew, loaded when a reader asks; one line of HTML.
+    """The book's first live model behind the picture that its run drew, loaded when a reader asks.
 
     `live` is the element that `print.live` made for each chapter, by the chapter's name. Without a live model the
     first chapter's picture stands alone.
@@ -172,13 +136,7 @@ def hero(entries: list[Entry], live: dict[str, str]) -> str:
     image = picture(entry.chapter, "page") if entry else ""
     if not image:
         return ""
-    chapter = entry.chapter
-    link = tag("a", short(chapter), href=f"{UP}{chapter.document}.html")
-    if chapter.name not in live:
-        told = tag("figcaption", joined("From the chapter ", link, "."))
-        return tag("figure", joined(image, told), class_="rebuilt-hero")
-    asked = str(chapter.card.get("question") or chapter.card["title"])
-    told = tag("figcaption", joined(asked, " The model of the chapter ", link, " answers in your browser."))
-    still = tag("div", joined(tag("div", image, class_="still"), told), class_="rebuilt-live-fallback")
-    waiting = live[chapter.name].replace('class="rebuilt-live"', 'class="rebuilt-live rebuilt-hero" data-wait', 1)
-    return Markup(waiting.replace("\x00", still).replace("../../../", UP))
+    element = live.get(entry.chapter.name, "")
+    shown = written("hero", entry.chapter, image, element)
+    waiting = element.replace('class="rebuilt-live"', 'class="rebuilt-live rebuilt-hero" data-wait', 1)
+    return Markup(waiting.replace("\x00", shown).replace("../../../", UP)) if element else shown

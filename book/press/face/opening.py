@@ -4,13 +4,12 @@ import ast
 import re
 from collections import Counter
 
-from helpers.show import Markup, tag
+from helpers.show import Markup
 
 from ..ledger import Entry
-from ..ledger.tables import badge, defined, joined
 from ..repository import tags
 from ..teach import length
-from .gallery import dots, hardware, picture
+from .gallery import picture, written
 
 FOLDED = {"setup": "Setup", "checker": "Checker", "solution": "Solution"}
 SHOWN = {"parameters", "stub", "wrong"}  # a reader writes here
@@ -18,23 +17,10 @@ DRAWS = re.compile(r"plot|plt|fig|ax.*")  # names in the code of figures
 MOSTLY = 0.6  # of its lines: a cell that draws more than it computes is a figure's
 
 
-def first_screen(entry: Entry, inside: str = "") -> str:
+def first_screen(entry: Entry, inside: str = "") -> Markup:
     """What will be built as a picture, the question, and what it asks of a reader; `inside` follows."""
-    card, image = entry.chapter.card, picture(entry.chapter, "page")
-    asked = tag("p", str(card.get("question") or card.get("summary", "")), class_="question")
-    told = tag("div", joined(asked, _facts(entry), Markup(inside)), class_="told")
-    return tag("div", joined(tag("figure", image) if image else "", told), class_="rebuilt-first")
-
-
-def _facts(entry: Entry) -> Markup:
-    time = length.of(entry.chapter)
-    read = f"{time.core} min on the core path, {time.further} min further, " if time.further else f"{time.core} min, "
-    live = ", a live model in the page" if entry.chapter.card.get("live") else ""
-    told = {"Your time": f"{read}and {time.exercises} min of exercises", "Hardware": hardware(entry.chapter) + live}
-    judged = [joined(str(many), " ", badge(word)) for word, many in entry.totals.items() if many]
-    if judged:
-        told["Claims"] = joined(dots(entry.totals), tag("p", joined(*judged, between=" "), class_="judged"))
-    return defined(told)
+    image, time = picture(entry.chapter, "page"), length.of(entry.chapter)
+    return written("first_screen", entry, image, time, Markup(inside))
 
 
 def label(cell: dict) -> str:

@@ -11,13 +11,10 @@ from itertools import cycle
 from pathlib import Path
 from posixpath import dirname, relpath
 
-from helpers.show import Markup, tag
-
 from ..files import remove, sha256, write_text
-from ..ledger.tables import joined
 from ..repository import Chapter, Repository, documents
 from ..teach import length
-from .gallery import short
+from .gallery import short, written
 
 MENU = re.compile(r'(<nav class="bd-links bd-docs-nav"[^>]*>).*?(</nav>)', re.DOTALL)
 FURTHER = '<span class="rebuilt-further">Further</span>'
@@ -44,29 +41,17 @@ def menu(repository: Repository) -> Callable[[str, str], str]:
         heading, *_ = re.findall(r"^# (.+?)\s*$", page.read_text(encoding="utf-8"), re.MULTILINE) or [page.stem]
         names[f"book/{page.stem}"] = "Overview" if page.stem.startswith("part_") else heading
     home, *_ = repository.toc_files
-    names[home], parts = "Welcome", repository.toc.get("parts") or []
+    names[home] = "Welcome"
+    parts = [(part.get("caption", ""), documents(part)) for part in repository.toc.get("parts") or []]
 
-    def written(page: str, text: str) -> str:
-        made = [_list([home], names, page, " bd-sidenav__home-link")]
-        for part in parts:
-            files = documents(part)
-            inside = joined(tag("summary", part.get("caption", "")), _list(files, names, page))
-            made.append(tag("details", inside, class_="rebuilt-part", open="" if page in files else None))
-        whole = tag("div", joined(*made), class_="bd-toc-item navbar-nav active")
-        return MENU.sub(lambda found: f"{found[1]}{whole}{found[2]}", text, count=1)
+    def shown(page: str, text: str) -> str:
+        def address(file: str) -> str:
+            return "#" if file == page else relpath(f"{file}.html", dirname(page) or ".")
 
-    return written
+        made = written("menu", home, parts, names, page, address)
+        return MENU.sub(lambda found: f"{found[1]}{made}{found[2]}", text, count=1)
 
-
-def _list(files: list[str], names: dict[str, str], page: str, css: str = "") -> Markup:
-    made = []
-    for name in files:
-        here = name == page
-        target = "#" if here else relpath(f"{name}.html", dirname(page) or ".")
-        about = {"href": target, "aria_current": "page" if here else None}
-        link = tag("a", names.get(name, name), class_=f"{'current ' * here}reference internal", **about)
-        made.append(tag("li", link, class_=f"toctree-l1{' current active' * here}"))
-    return tag("ul", joined(*made), class_=f"nav bd-sidenav{css}")
+    return shown
 
 
 def sections(chapter: Chapter, text: str) -> str:

@@ -75,7 +75,7 @@ def test_a_card_shows_what_the_ledger_and_the_card_say(small):
         "GPU optional",
     ):
         assert words in shown
-    assert 'aria-label="Claims: 1 holds here"' in shown and "live model" not in shown and "\n" not in shown
+    assert 'aria-label="Claims: 1 holds here"' in shown and "live model" not in shown and "\n\n" not in shown
 
 
 def test_the_page_of_a_part_has_the_cards_of_its_chapters_alone(small):

@@ -466,7 +466,7 @@ def test_an_input_a_quote_or_an_explained_number_is_not(text):
 
 def test_an_escape_covers_its_paragraph_or_row_and_needs_a_reason():
     assert typed("12 ms\n\n13 ms <!-- typed: a setting -->", []) == [(1, "“12 ms” looks like a time that was measured")]
-    assert [line for line, _ in typed("| 12 ms |\n| 13 ms | <!-- typed: a setting -->", [])] == [1]
+    assert [line for line, _ in typed("| a |\n|---|\n| 12 ms |\n| 13 ms | <!-- typed: a setting -->", [])] == [3]
     assert [line for line, _ in typed("- 12 ms\n- 13 ms <!-- typed: a setting -->", [])] == [1]
     assert "without a reason" in typed("12 ms <!-- typed: x -->", [])[0][1]
 
@@ -817,6 +817,7 @@ def test_the_command_shows_what_lies_in_some_chapters_alone(small, capsys):
 
 def test_what_keeps_a_gate_from_looking_is_a_problem_of_every_chapter(small, capsys):
     small.write("notebooks/signals/other/other.ipynb", "{")
+    small.write("notebooks/signals/other/other.yml", "{}")
     assert gates.check(small.repository, ["numbers"], ["moving_mean"]) == 1
     assert "other.ipynb is not a notebook" in capsys.readouterr().out
 

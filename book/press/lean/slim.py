@@ -1,8 +1,7 @@
-"""The whole cut: built pages in, light pages out. One sheet, and one script that is read when the page stands; pictures
-and sounds as files, which a browser fetches when a reader comes near; formulas set when the book is built.
+"""Built pages in, light pages out: one sheet, one script that is read when the page stands, pictures and sounds as
+files, which a browser fetches when a reader comes near, and formulas that MathJax sets once, in the build.
 
-MathJax runs once, in a Chromium. What a page then holds needs no script: elements whose letters come from one sheet,
-`_static/maths.css`, with the few letters of MathJax's fonts in it, and beside each formula its MathML, for who listens.
+A page's formulas need no script: their letters come from `_static/maths.css`, and beside each stands its MathML.
 """
 
 import base64
@@ -11,6 +10,7 @@ import io
 import mimetypes
 import re
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 from .. import chromium
@@ -61,10 +61,9 @@ def slim(made: Path, address: str = "", browser: object = None, also: Iterable[s
     pages = {name: _linked(page, *marked) for name, page in pages.items()}
     for name, text in {**pages, SHEET: sheet, SCRIPT: script}.items():
         write_text(made / name, text)
-    for name in [*sheets, *scripts]:
-        if not name.startswith("_static/fonts/"):  # which slides of a workshop load by themselves
-            (made / name).unlink(missing_ok=True)
-    for path in [made / "_static" / name for name in ("vendor", "scripts", "styles")] + [*made.glob(TEMPLATES)]:
+    gone = [name for name in [*sheets, *scripts] if not name.startswith("_static/fonts/")]  # these slides load, too
+    gone += ["_static/vendor", "_static/scripts", "_static/styles"]
+    for path in [*map(made.joinpath, gone), *made.glob(TEMPLATES)]:
         remove(path)
 
 
@@ -88,7 +87,8 @@ def _asked(pattern: re.Pattern, pages: dict[str, str]) -> list[str]:
 def _lighter(page: str, made: Path, up: str) -> str:
     """One page with its pictures outside, its logos inside, and nothing that nobody reads."""
     page = ICON.sub(r'\1 aria-hidden="true"></i>', UNSTYLED.sub(r"\1", DROPPED.sub("", page)))
-    return inside(outside(page, made, up), made)
+    before, code, after = page.partition("<pre")
+    return inside(outside(re.sub(r"\n\s*\n", "\n", before) + code + after, made, up), made)
 
 
 def _sheet(made: Path, sheets: list[str], pages: list[str], also: Iterable[str]) -> str:
@@ -189,11 +189,8 @@ def typeset(pages: dict[str, str], made: Path, address: str, browser: object) ->
         known = dict(zip(known, drawn, strict=True))
         own = styles.trimmed(sheet.replace(f"{address}_static/", ""), styles.used(drawn, []))
         write_text(made / MATHS, styles.with_letters(own, made / "_static"))
-
-    def put(page: str) -> str:
-        return MATHJAX.sub("", FORMULA.sub(lambda found: f"{found[1]}{known[found[3]]}{found[4]}", page))
-
-    return {name: put(page) for name, page in pages.items()}
+    put = partial(FORMULA.sub, lambda found: f"{found[1]}{known[found[3]]}{found[4]}")
+    return {name: MATHJAX.sub("", put(page)) for name, page in pages.items()}
 
 
 def _drawn(wanted: list[str], made: Path, address: str, browser: object) -> tuple[list[str], str]:

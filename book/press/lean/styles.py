@@ -20,7 +20,6 @@ FACE = re.compile(r"@font-face[^{}]*\{([^{}]*)\}")
 FAMILY = re.compile(r"font-family:\s*[\"']?([^;\"'}]+)")
 SOURCE = re.compile(r"url\([\"']?([^)\"'?#]+)\.(?:woff2|ttf|woff)[^)]*\)")
 CONTENT = re.compile(r"(?:content|--fa|--pst-icon-[\w-]+):\s*\"((?:\\[0-9a-f]+\s?|[^\"\\])+)\"")
-
 ESCAPED = re.compile(r"\\([0-9a-f]{1,6})\s?")
 
 
@@ -84,8 +83,7 @@ def without_unused_variables(sheet: str, others: Iterable[str]) -> str:
 def with_letters(sheet: str, home: Path) -> str:
     """The sheet that stands in `home` with its fonts in it, cut to the letters that it draws by `content`.
 
-    Fonts that no rule names or that draw nothing go; those that are not there as TTF or WOFF, which can be read
-    without Brotli, stay where they are.
+    Fonts that no rule names or that draw nothing go; those not there as TTF or WOFF (WOFF2 needs Brotli) are left.
     """
     rules = FACE.sub("", sheet)
     drawn = "".join(ESCAPED.sub(lambda code: chr(int(code[1], 16)), text) for text in CONTENT.findall(rules))

@@ -5,17 +5,39 @@ receipt; `book/_static/filter.js` makes labelled controls of them. Without the s
 """
 
 from helpers import verdicts
-from helpers.show import number
 
 from ..predict.pages import ledger_lines
 from ..repository import Chapter
-from . import tables
 from .ledger import BEHIND, FINDINGS, Entry, Finding, Run, count
-from .tables import Markup, badge, beside, day, defined, joined, link, row, tag
+from .tables import block, plain
 
 LOOKED = ("load", "busy_cores", "steal", "calibration")  # what the machine was like; told also where nobody looked
 DETAILS = ("sizes", "command", "peers", "threads", *LOOKED)  # of how a race or a study was run
 ORIGINS = {"fresh": "behind the page", "cached": "behind the page, kept from that day"}  # others are their own words
+
+
+def claims(entries: list[Entry]) -> str:
+    """The totals by part and finding, then every claim with its measurements."""
+    claimed = [entry for entry in entries if entry.findings]
+    parts: dict[str, list[Finding]] = {"": [finding for entry in claimed for finding in entry.findings]}
+    for entry in claimed:
+        parts.setdefault(entry.chapter.part, []).extend(entry.findings)
+    return _block("claims", claimed, parts)
+
+
+def claims_of(entry: Entry) -> str:
+    """A chapter's claims as cards, what was found first: for the chapter's own page."""
+    return _block("cards", entry)
+
+
+def status(entries: list[Entry]) -> str:
+    """Every run of every notebook, each with its machine and date; how a recorded one was made, folded."""
+    return _block("status", entries)
+
+
+def _block(name: str, *values: object) -> str:
+    own = {one.__name__: one for one in (facts, origin, how, count, reasons, ledger_lines)}
+    return block("ledger/pages.html", name, *values, FINDINGS=FINDINGS, SAME=verdicts.SAME, **own)
 
 
 def facts(chapter: Chapter, run: Run | None, finding: str | None = None) -> dict[str, str | None]:
@@ -25,103 +47,27 @@ def facts(chapter: Chapter, run: Run | None, finding: str | None = None) -> dict
         took, peak = (float(run.content.get(name) or 0) for name in ("seconds", "peak_memory_bytes"))
         found |= {"hardware": run.machine, "tier": run.tier, "date": run.date}
         found |= {"code": "changed" if run.stale else "the same", "seconds": f"{took:.3f}", "memory": f"{peak:.0f}"}
-    return {f"data_{name}": value for name, value in found.items()}
+    return {f"data-{name}": value for name, value in found.items()}
 
 
-def claims(entries: list[Entry]) -> str:
-    """The totals by part and finding, then every claim with its measurements."""
-    claimed = [entry for entry in entries if entry.findings]
-    sums = _totals(claimed)
-    if not claimed:
-        return sums
-    cards = joined(*map(_with_title, claimed), between="\n")
-    asked = {"data_rebuilt_filter": "part finding hardware tier since code", "data_noun": "claim"}
-    return f"{sums}\n{tag('div', cards, class_='rebuilt-ledger', **asked)}"
-
-
-def _totals(entries: list[Entry]) -> Markup:
-    rows = []
-    for part in ["", *dict.fromkeys(entry.chapter.part for entry in entries)]:
-        own = [finding for entry in entries if part in ("", entry.chapter.part) for finding in entry.findings]
-        sums = [tag("td", many, data_count=f"{part}|{name}", data_label=name) for name, many in count(own).items()]
-        rows.append(row(part or "whole book", tag("td", len(own), data_label="claims"), *sums))
-    many = sum(len(entry.findings) for entry in entries)
-    caption = f"{many} claims in {len(entries)} chapter{'s' * (len(entries) != 1)}, by part and by what was found"
-    return tables.html_table(caption, ["part", "claims", *map(badge, FINDINGS)], [rows], "rebuilt-claims totals")
-
-
-def _with_title(entry: Entry) -> Markup:
-    told = ", ".join(f"{many} {word}" for word, many in entry.totals.items() if many)
-    title = tag("p", joined(link(entry.chapter), tag("span", told, class_="note"), between=" "), class_="chapter")
-    return tag("div", joined(title, claims_of(entry)), class_="rebuilt-chapter")
-
-
-def claims_of(entry: Entry) -> Markup:
-    """A chapter's claims as cards, what was found first: for the ledger and for the chapter's own page."""
-    return joined(*map(_claim, entry.findings))
-
-
-def _claim(finding: Finding) -> Markup:
-    """One claim: what was found, what that says about the article's, then a line for each run that measured it."""
-    claim, (word, because) = finding.claim, finding.says
-    like = "" if finding.like == verdicts.SAME else finding.like
-    first = joined(badge(finding.word, finding.like), tag("span", like, class_="like") if like else "", between=" ")
-    ends = {"higher": "at least ", "lower": "at most "}.get(claim["better"], "") * (claim["kind"] == "goal")
-    value = (
-        ("our goal: " if claim["kind"] == "goal" else "claimed: ") + ends + number(float(claim["value"]), claim["unit"])
-    )
-    said = {"supports": "This supports the claim", "contradicts": "This contradicts the claim"}.get(word, "")
+def reasons(finding: Finding) -> dict[str, str]:
+    """What the finding says about the article's claim, and why nothing was decided; else nothing."""
+    word, because = finding.says
+    told = {"supports": "This supports the claim", "contradicts": "This contradicts the claim"}
+    so = told.get(word, "This says nothing about the claim" if because else "")
     why = finding.undecided or (finding.barred if finding.run else "")
-    told = {"so": f"{said or 'This says nothing about the claim'}: {because}" if because else said}
-    told |= {"why not": why, "its hardware": claim["hardware"], "note": claim.get("note")}
-    runs = [run for run in (finding.run, *finding.others) if run] or [None]
-    parts = [
-        tag("p", first, class_="judged"),
-        tag("p", joined(tag("q", claim["quote"]), " ", tag("span", value, class_="claimed"))),
-        tag("ul", joined(*(_run_of(finding, run) for run in runs), *ledger_lines(finding))),
-        defined({name: words for name, words in told.items() if words}),
-    ]
-    about = {"class_": "rebuilt-claim", "role": "group", "aria_label": f"{claim['id']}, {finding.word}"}
-    return tag("div", joined(*parts), **about)
+    return {"so": ": ".join(filter(None, [so, because])), "why not": why}
 
 
-def _run_of(finding: Finding, run: Run | None) -> Markup:
-    """What one run measured, where and when, and whether it is the one that decides."""
-    about = facts(finding.chapter, run, finding.word)
-    if run is None:
-        return tag("li", "no run has measured it", **about)
-    kind = f" ({_origin(run)})" if run.origin == "recorded" else ""
-    told = [tag("strong", tables.measured(finding.metric(run))), f" {run.machine}, tier {run.tier}, ", day(run), kind]
-    told += [beside(run), tables.stale(run, "stale: the code has changed since")]
-    return tag("li", joined("measured: ", *told), **about)
-
-
-def _origin(run: Run) -> str:
+def origin(run: Run) -> str:
+    """Where a run came from, in words; a race or a study by its name."""
     return ORIGINS.get(run.origin, run.origin) + (f": {run.name}" if run.name else "")
 
 
-def status(entries: list[Entry]) -> str:
-    """Every run of every notebook, each with its machine and date; how a recorded one was made, folded."""
-    rows = []
-    for entry in entries:
-        chapter = entry.chapter
-        for run in entry.runs:
-            took = tables.seconds(run), tables.memory(run), joined(_origin(run), beside(run), _how(run))
-            code = tables.stale(run, "changed since") or "the same"
-            cells = (run.tier, run.machine, day(run), *took, code)
-            rows.append(row(link(chapter), *cells, **facts(chapter, run)))
-        if not entry.runs:
-            rows.append(row(link(chapter), "–", "–", "not run", *["–"] * 4, **facts(chapter, None)))
-    head = ["notebook", "tier", "machine", "date", "time", "peak memory", "run", "code"]
-    whole = tables.html_table("Runs of the notebooks", head, [rows], "rebuilt-table rebuilt-runs")
-    return tag("div", whole, data_rebuilt_filter="part hardware tier since code sort", data_noun="run")
-
-
-def _how(run: Run) -> Markup:
-    """How a race or a study was run and what the machine was like, folded; nothing where a receipt says nothing."""
+def how(run: Run) -> dict[str, str]:
+    """How a race or a study was run and what the machine was like; empty where a receipt says nothing."""
     found = {name: run.content.get(name) for name in DETAILS}
     found["seeds added after a look"] = (run.content.get("study") or {}).get("added")
     if run.origin in BEHIND or not any(found.values()):
-        return Markup()
-    known = {name.replace("_", " "): tables.plain(one or None) for name, one in found.items() if one or name in LOOKED}
-    return tag("details", joined(tag("summary", "how"), defined(known)))
+        return {}
+    return {name.replace("_", " "): plain(one or None) for name, one in found.items() if one or name in LOOKED}

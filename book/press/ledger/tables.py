@@ -1,29 +1,53 @@
-"""Pieces of the pages that the machine writes: links, findings, and the facts of a run, as cells of `html_table`."""
+"""Pieces of the pages that the machine writes: links, findings, the facts of a run; and the templates they stand in."""
 
-import html
 import re
+from functools import cache
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader
+from markupsafe import Markup as Safe
 
 from helpers import verdicts
 from helpers.receipts import text as measured
 from helpers.show import Markup, number, tag
 
-from ..markup import html_table, row
 from ..repository import Chapter, Repository
 from .ledger import BUSY_CORES, Run
 
-__all__ = ["Markup", "html_table", "measured", "row", "tag"]
 UP = "../"  # the pages with markers lie in book/
 
 
-def joined(*parts: object, between: str = "") -> Markup:
-    """Texts and markup in one piece, the texts escaped; a line break would end the block of HTML."""
-    told = (part if isinstance(part, Markup) else html.escape(re.sub(r"[ \t\n\r]+", " ", str(part))) for part in parts)
-    return Markup(between.join(told))
+def block(template: str, name: str, *values: object, **names: object) -> Markup:
+    """What a macro of a template makes of the values, without empty lines, so that it is one block of Markdown.
+
+    Texts are escaped, Markup is not. `names`: what the template uses beside the pieces of this module.
+    """
+    made = getattr(_templates().get_template(template).make_module(names), name)(*values)
+    return Markup("\n".join(line for line in made.splitlines() if line.strip()))
 
 
-def defined(told: dict) -> Markup:
-    """Names with what is said of each, as a `<dl>`."""
-    return tag("dl", joined(*(tag("div", joined(tag("dt", name), tag("dd", one))) for name, one in told.items())))
+@cache
+def _templates() -> Environment:
+    folder, lines = FileSystemLoader(Path(__file__).resolve().parents[1]), {"trim_blocks": True, "lstrip_blocks": True}
+    made = Environment(loader=folder, autoescape=True, finalize=_safe, **lines)
+    made.globals |= {"measured": measured, "number": number}
+    made.globals |= {one.__name__: one for one in (badge, beside, day, link, memory, seconds, stale, told)}
+    made.filters["badge"] = badge
+    return made
+
+
+def _safe(value: object) -> object:
+    return Safe(value) if isinstance(value, Markup) else value
+
+
+def html_table(caption: str, head: list, rows: list) -> Markup:
+    """A table of rows of cells, the first of each its header."""
+    return block("ledger/table.html", "rows", caption, head, rows)
+
+
+def told(totals: dict[str, int]) -> str:
+    """How many claims came out how, in words."""
+    return ", ".join(f"{many} {word}" for word, many in totals.items() if many)
 
 
 def link(chapter: Chapter) -> Markup:
@@ -39,9 +63,9 @@ def badge(word: str, like: str = verdicts.SAME) -> Markup:
 
 def stale(run: Run, words: str) -> Markup:
     """The words as a mark for a run of other code than today's; another for code that was not committed."""
-    old = run.stale or run.uncommitted
-    told = {words: run.stale, "its code was not committed": run.uncommitted, "decides nothing": old}
-    return _mark("; ".join(one for one, holds in told.items() if holds))
+    marks = {words: run.stale, "its code was not committed": run.uncommitted}
+    marks |= {"decides nothing": run.stale or run.uncommitted}
+    return _mark("; ".join(one for one, holds in marks.items() if holds))
 
 
 def beside(run: Run) -> Markup:
@@ -72,8 +96,8 @@ def day(run: Run) -> Markup:
 def memory(run: Run) -> str:
     """The peak memory of a run, the GPU's beside it where there is one."""
     peak, gpu = run.content.get("peak_memory_bytes"), run.content.get("gpu_peak_memory_bytes")
-    told = number(float(peak), "B") if peak else "–"
-    return f"{told}, GPU {number(float(gpu), 'B')}" if gpu else told
+    own = number(float(peak), "B") if peak else "–"
+    return f"{own}, GPU {number(float(gpu), 'B')}" if gpu else own
 
 
 def plain(value: object) -> str:

@@ -172,7 +172,7 @@ def test_rows_carry_the_facts_of_their_receipts(small):
     fresh, stale = re.findall(r"<li (data-part[^>]*)>", page)
     assert 'data-part="signals" data-finding="holds here" data-hardware="Test CPU" data-tier="cpu"' in fresh
     assert 'data-date="2026-01-02" data-code="the same"' in fresh
-    assert "GPU &quot;X&quot;" in stale and 'data-date="2026-06-01" data-code="changed"' in stale
+    assert "GPU &#34;X&#34;" in stale and 'data-date="2026-06-01" data-code="changed"' in stale
     assert re.findall(r'data-count="([^"]+)" data-label="[a-z ]+">1<', page) == ["|holds here", "signals|holds here"]
 
 

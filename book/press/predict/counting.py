@@ -69,11 +69,8 @@ def _value(node: ast.AST, known: dict):
 
 def sentences(source: Path) -> dict[str, dict[str, str]]:
     """`ahead`, `left_out` and `too_much`: a module's constants of these names, a sentence by part; empty without."""
-    found = {name: {} for name in SENTENCES}
-    for name, value in _named(parse_file(source)):
-        if name.isupper() and name.lower() in found:
-            found[name.lower()] = ast.literal_eval(value)
-    return found
+    named = [(name.lower(), value) for name, value in _named(parse_file(source)) if name.isupper()]
+    return dict.fromkeys(SENTENCES, {}) | {name: ast.literal_eval(value) for name, value in named if name in SENTENCES}
 
 
 def code_of(source: Path, home: Path) -> str:

@@ -28,13 +28,11 @@ class Edition(Repository):
         return self.root / "_build" / "editions" / "-".join(chapter.stem for chapter in self.chapters)
 
 
-def _pruned(contents: dict, left_out: set[str]) -> dict:
+def _pruned(contents: dict | list, left_out: set[str]) -> dict | list:
     """The contents without the documents that are left out."""
-
-    def kept(entries: list[dict]) -> list[dict]:
-        return [_pruned(one, left_out) for one in entries if one.get("file", "").split(".")[0] not in left_out]
-
-    return {key: kept(value) if isinstance(value, list) else value for key, value in contents.items()}
+    if isinstance(contents, list):
+        return [_pruned(one, left_out) for one in contents if one.get("file", "").split(".")[0] not in left_out]
+    return {key: _pruned(one, left_out) if isinstance(one, list) else one for key, one in contents.items()}
 
 
 def elsewhere(repository: Repository, text: str, document: str) -> str:

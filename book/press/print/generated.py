@@ -4,19 +4,18 @@ Its HTML stands in `pages.html`; each number in it comes from a card, a receipt 
 """
 
 from collections.abc import Callable
-from functools import cache, partial
-from pathlib import Path
+from functools import partial
 from urllib.parse import quote
 
-from helpers.show import Markup, number, tag
+from helpers.show import Markup, tag
 
 from .. import chromium
 from ..errors import PressError
 from ..face import gallery
 from ..face.opening import first_screen
-from ..ledger import DECIDED, Entry, Ledger
+from ..ledger import DECIDED, Entry, Ledger, tables
 from ..ledger.pages import claims, status
-from ..ledger.tables import beside, day, link, memory, pdf_name, seconds, stale
+from ..ledger.tables import link, pdf_name
 from ..predict import pages as predicted
 from ..repository import Chapter, Repository
 from ..teach import kit, length, syllabi
@@ -34,7 +33,7 @@ def markers(repository: Repository, ledger: Ledger, live: dict | None = None) ->
     `live`: the elements of the chapters' live models, by the chapters' names.
     """
     entries, chapters = ledger.entries, [entry.chapter for entry in ledger.entries]
-    parts = [path.name for path in (repository.root / "notebooks").glob("*/")]  # those without a chapter, too
+    parts = [page.stem[5:] for page in repository.pages if page.stem.startswith("part_")]
     interests = {}
     for chapter in chapters:
         for name in chapter.card.get("interests") or []:
@@ -82,10 +81,9 @@ def masthead(repository: Repository, entry: Entry) -> str:
     """All lines under the title of one chapter."""
     chapter = entry.chapter
     files = [line for line in repository.registry if line["dataset"] in (chapter.card.get("data") or [])]
-    found = kit.downloads(chapter, not isinstance(repository, Edition))
-    own, more = (
-        {name: f"../../../{at}" for name, at in found.items() if (name in KINDS) is mine} for mine in (True, False)
-    )
+    downloads = kit.downloads(chapter, not isinstance(repository, Edition))
+    more = {name: f"../../../{at}" for name, at in downloads.items()}
+    own = {name: more.pop(name) for name in KINDS}
     lines = (
         first_screen(entry, block("launch", "Run it in", addresses(repository, chapter))),
         verified(entry),
@@ -126,30 +124,7 @@ def fit(entry: Entry, files: list[dict]) -> str:
     return block("fit", entry, files, needs, time, predicted.fit_rows(entry))
 
 
-def block(name: str, *values: object) -> str:
-    """What the macro `name` of `pages.html` makes of the values; texts are escaped, Markup is not.
-
-    It has no empty line, so that it is one block of Markdown.
-    """
-    text = getattr(_pages(), name)(*values)
-    return "\n".join(line for line in text.splitlines() if line.strip())
-
-
-@cache
-def _pages():
-    from jinja2 import Environment, FileSystemLoader
-    from markupsafe import Markup as Safe
-
-    def size(files: list[dict]) -> str:
-        return number(float(sum(int(line["bytes"]) for line in files)), "B")
-
-    pages = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=lambda value: Safe(value) if isinstance(value, Markup) else value,
-    )
-    pages.globals |= {"TIERS": TIERS, "NEEDS": NEEDS, "length_of": length.of, "size": size, "number": number}
-    pages.globals |= {made.__name__: made for made in (beside, day, link, memory, seconds, stale)}
-    return pages.get_template("pages.html").module
+def block(name: str, *values: object) -> Markup:
+    """What the macro `name` of `pages.html` makes of the values."""
+    names = {"TIERS": TIERS, "NEEDS": NEEDS, "length_of": length.of}
+    return tables.block("print/pages.html", name, *values, **names)

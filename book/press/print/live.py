@@ -1,10 +1,8 @@
 """Live models: a page in which a model of the chapter runs in the reader's browser, with no server and no network.
 
-A chapter has one when its card says `live`. A cell of its notebook then shows an output of the kind `MIME`,
-`{"name": …, "files": {file: {"sha256": …, "base64": …}}}`: the model as the run exported it. The press checks its
-hashes and packs three things for the page into `_live/`: the runtime, from its npm package as pinned in
-`runtimes.tsv`; the model; the slice's script and style. A pack is a classic script that holds gzipped files as
-base64, because a page opened from a folder may neither fetch a file nor import a module.
+A chapter has one when its card says `live` and a cell shows an output of the kind `MIME`: the model as the run exported
+it. Model, runtime, script and style are packed into `_live/`. A pack is a classic script of gzipped files in base64,
+because a page opened from a folder may neither fetch a file nor import a module.
 """
 
 import base64
@@ -28,13 +26,10 @@ NOTICE = Path(__file__).with_name("onnxruntime_notice.txt")  # its package holds
 
 
 def publish(notebook: nbformat.NotebookNode, chapter: Chapter, repository: Repository, source: Path) -> str:
-    """Write the packs of the chapter's live model below `source/_live`; the notebook is changed in place.
+    """The element of the chapter's live model, for another page too, with "\\0" where its own words go; "" for none.
 
-    What comes back is the element that another page may show, "\\0" in place of what stands where no script runs, or ""
-    where there is no live model.
-
-    The output keeps its HTML as what stands where no script runs. Raises PressError where card and output disagree
-    or a hash is wrong.
+    Writes its packs below `source/_live`, and puts it around the output's own HTML, which stands where no script runs.
+    Raises PressError where card and output disagree or a hash is wrong.
     """
     card = chapter.card.get("live")
     shown = [out for cell in notebook.cells for out in cell.get("outputs", []) if MIME in out.get("data", {})]
@@ -47,12 +42,10 @@ def publish(notebook: nbformat.NotebookNode, chapter: Chapter, repository: Repos
     found = data.pop(MIME)
     if found.get("name") != name:
         raise PressError(f"{chapter}: the live model is called {found.get('name')!r}, in the card {name!r}")
-    texts = {
-        "model": (f"{name}.js", pack(name, checked(found["files"], chapter))),
-        **{kind: (card[kind], (chapter.home / card[kind]).read_text(encoding="utf-8")) for kind in ("script", "style")},
-    }
-    texts = {kind: (f"{chapter.name}/{file}", text) for kind, (file, text) in texts.items()}
+    texts = {"model": (f"{chapter.name}/{name}.js", pack(name, checked(found["files"], chapter)))}
     texts["runtime"] = f"{card['runtime'].replace('==', '-')}.js", runtime(card["runtime"], repository)
+    for kind in ("script", "style"):
+        texts[kind] = f"{chapter.name}/{card[kind]}", (chapter.home / card[kind]).read_text(encoding="utf-8")
     size = sum(len(gzip.compress(text.encode("utf-8"), 6)) for _, text in texts.values())
     places = " ".join(f'data-{kind}="{_write(source, *text)}"' for kind, text in texts.items())
     places += f'{" data-wait" * bool(card.get("wait"))} data-megabytes="{size / 1e6:.1f}"'
@@ -76,9 +69,7 @@ def checked(files: dict[str, dict], chapter: object) -> dict[str, bytes]:
 
 def pack(name: str, files: dict[str, bytes], notice: str = "") -> str:
     """A classic script that hands files to the loader; the same files give the same text."""
-    packed = {
-        file: base64.b64encode(gzip.compress(content, 9, mtime=0)).decode() for file, content in sorted(files.items())
-    }
+    packed = {file: base64.b64encode(gzip.compress(files[file], 9, mtime=0)).decode() for file in sorted(files)}
     head = f"/* {notice} */\n" if notice else ""
     return f"{head}rebuiltLive.add({json.dumps(name)}, {json.dumps(packed)});\n"
 

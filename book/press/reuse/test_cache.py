@@ -214,7 +214,7 @@ def test_the_model_of_a_gpu_is_in_the_key(small, tmp_path, monkeypatch, anew):
     assert changed(small, act) == ["machine"]
 
 
-RUNNERS = ["job.py", "worker.py", "outputs.py", "figure_data.py", "schedule.py", "processes.py", "calibration.py"]
+RUNNERS = ["job.py", "worker.py", "child.py", "figure_data.py", "schedule.py", "processes.py", "calibration.py"]
 
 
 @pytest.mark.parametrize("name", RUNNERS)

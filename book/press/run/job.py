@@ -1,6 +1,7 @@
 """One notebook on its way through papermill, in a process of its own; its results are put in their place."""
 
 import os
+import re
 import sys
 import time
 from dataclasses import dataclass, field
@@ -13,7 +14,6 @@ from ..files import read_json, remove, write_bytes, write_json, write_text
 from ..repository import Chapter, Repository, read_notebook, tags
 from ..reuse import cache
 from . import calibration, child, conditions
-from .outputs import stderr_lines, tidy
 from .processes import environment
 
 HERE = Path(__file__).resolve().parent
@@ -24,6 +24,9 @@ QUIET = ("JUPYTER_PREFER_ENV_PATH", "JUPYTER_PLATFORM_DIRS", "PYDEVD_DISABLE_FIL
 NO_RECEIPT = (
     "the notebook wrote no receipt. Mend: receipts.start(…) at the beginning and .write() at the end of the notebook."
 )
+BAR = re.compile(r"\d+%\|.*\|\s*\S+/\S+ \[|\d+(\.\d+)?\w*\s?(it|B) \[\d+:\d+")
+CELL_FILE = re.compile(r"[^\s'\"]*/ipykernel_\d+/\d+\.py")
+TOOL_METADATA = ("papermill", "execution", "collapsed", "scrolled", "widgets")
 
 
 @dataclass(frozen=True)
@@ -64,12 +67,6 @@ def execute(repository: Repository, chapter: Chapter, tier: str, timeout: float,
         notebook = nbformat.read(inside / "output.ipynb", as_version=4)
         names = {f"{scratch}/": "_build/receipts/", f"{repository.root}/": ""}
         return _succeeded(repository, chapter, made_of, told, receipts, tidy(notebook, names), ended.left)
-
-
-def place(repository: Repository, chapter: Chapter) -> str:
-    """At which of its cells a running notebook is."""
-    found = map(read_json, (repository.build / "running").glob(f"{chapter.stem}-*/inside/told.json"))
-    return f"{max(((told or {}).get('place', 0) for told in found), default=0)} of {len(chapter.cells)}"
 
 
 def _kernel(repository: Repository, inside: Path) -> dict[str, str]:
@@ -123,7 +120,9 @@ def _succeeded(
     notes = [f"ended what the notebook left running: {', '.join(left)}"] if left else []
     if not any(look["calibration"] for look in looks) and (repository.root / calibration.SCRIPT).is_file():
         notes.append("the calibration gave no number, so no budget can be held")
-    notes += [f"cell {index} wrote to stderr: {line[:160]}" for index, line in stderr_lines(notebook)]
+    for index, cell in enumerate(notebook.cells):  # warnings that readers would see
+        said = [one.text.strip() for one in cell.get("outputs", ()) if one.get("name") == "stderr" and one.text.strip()]
+        notes += [f"cell {index} wrote to stderr: {text.splitlines()[0][:160]}" for text in said]
     return Outcome(chapter, "fresh", told["seconds"], peak, notes=notes)
 
 
@@ -134,3 +133,40 @@ def record(chapter: Chapter, made_of: dict[str, str], receipts: dict[str, dict],
     """
     when = datetime.now(UTC).isoformat(timespec="seconds")
     write_json(chapter.run_record, {"made_of": made_of, "receipts": receipts, "cached": cached, "date": when})
+
+
+def tidy(notebook: nbformat.NotebookNode, names: dict[str, str]) -> nbformat.NotebookNode:
+    """The notebook without progress bars, widget states, traces of papermill and folders of this machine.
+
+    `names` says what stands for each folder in what the page prints; the longest has to come first. The
+    notebook is changed in place.
+    """
+    from nbconvert.preprocessors.coalescestreams import CoalesceStreamsPreprocessor
+
+    for owner in (notebook, *notebook.cells):
+        for name in set(TOOL_METADATA) & set(owner.metadata):
+            del owner.metadata[name]
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs = [output for output in cell.outputs if _cleaned(output, names)]
+    return CoalesceStreamsPreprocessor().preprocess(notebook, {})[0]  # so that a page shows one block of each
+
+
+def _cleaned(output: nbformat.NotebookNode, names: dict[str, str]) -> bool:
+    """Whether anything is left of an output; what is left names no folder of this machine."""
+    data = output.get("data", {})
+    for kind, content in data.items():
+        if kind.startswith("text/") and isinstance(content, str):
+            data[kind] = _renamed(content, names)
+    if output.output_type == "stream":
+        kept = "".join(line for line in output.text.splitlines(keepends=True) if not BAR.search(line))
+        output.text = _renamed(kept, names)
+    return bool(output.get("text", "more")) and not any("jupyter.widget" in kind for kind in data)
+
+
+def _renamed(text: str, names: dict[str, str]) -> str:
+    if "/ipykernel_" in text:  # the search is slow on the long lines of an embedded image
+        text = CELL_FILE.sub("this cell", text)
+    for folder, name in names.items():
+        text = text.replace(folder, name)
+    return text

@@ -14,11 +14,10 @@ from ..files import lock, read_json, remove
 from ..repository import Chapter, Repository
 from ..reuse import cache
 from . import processes
-from .job import Outcome, execute, place, record
+from .job import Outcome, execute, record
 
 UNKNOWN_SECONDS = 90.0  # what a notebook may take on two cores; assumed where no receipt says better
 TIMEOUT_SECONDS = 1200.0
-TELL_SECONDS = 15.0  # between two words on how far a notebook is
 CORES_EACH = 2  # what tier `cpu` promises a notebook; with less, its timings are those of a busy machine
 
 
@@ -87,14 +86,11 @@ def _executed(repository: Repository, pending: list[Chapter], options: Options) 
         left = set(found)
         try:
             while left:
-                ended, left = wait(left, TELL_SECONDS, FIRST_COMPLETED)
+                ended, left = wait(left, return_when=FIRST_COMPLETED)
                 outcomes |= {found[future]: future.result() for future in ended}
                 seconds = sum(expected[found[future]] for future in left) / jobs
                 for future in ended:
                     _tell(outcomes[found[future]], f"{len(left)} left, about {seconds / 60:.1f} min")
-                for future in left if not ended else ():
-                    if future.running():
-                        _say(f"{found[future]}: at cell {place(repository, found[future])}")
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
             while not all(future.done() for future in found):  # interrupted, or one went wrong

@@ -350,7 +350,7 @@ def test_a_killed_press_takes_its_workers_with_it(small):
 
 
 @pytest.mark.parametrize(
-    ("needs", "at_once"), [([1, 1, 1, 1], 4), ([1, 1], 2), ([1, 2, 1, 1], 2), ([64, 1], 1), (["?"], 1), ([], 1)]
+    ("needs", "at_once"), [([1, 1, 1, 1], 4), ([1, 1], 2), ([1, 2, 1, 1], 2), ([64, 1], 1), (["'?'"], 1), ([], 1)]
 )
 def test_as_many_run_at_once_as_have_cores_and_memory_and_one_always(small, needs, at_once):
     for number, need in enumerate(needs):

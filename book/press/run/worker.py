@@ -27,12 +27,12 @@ def execute(task: dict) -> int:
     kernel's start included, on the clock and on the processors, its memory, and how many cores other work kept busy; or
     the `error`.
     """
-    told: dict[str, object] = {}
+    told, where = {}, Path("told.json").resolve()  # papermill changes the folder
     root, limit, held, over = Path(task.pop("root")), task.pop("seconds"), {}, threading.Event()
 
     def tell(**facts: object) -> None:
         told.update(facts)
-        write_json(Path("told.json"), told)
+        write_json(where, told)
 
     threading.Thread(target=_die_with_parent, daemon=True).start()
     tell(before=conditions.look(root, LOOK_SECONDS))
@@ -85,7 +85,7 @@ def _papermill(task: dict, limit: float, tell) -> None:
     def start(cell, cell_index: int) -> None:
         if timer.ident is None:
             timer.start()
-        tell(cell=cell.get("id"), place=cell_index + 1)
+        tell(cell=cell.get("id"))
 
     timer = threading.Timer(limit, late)
     timer.daemon = True

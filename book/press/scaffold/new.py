@@ -20,6 +20,7 @@ NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 BESIDE = {"bench": "bench_{0}", "bench_test": "test_bench_{0}", "rehearsed": "rehearsed_{0}"}
 FLAT_FILES = {"module": "{0}", "test": "test_{0}", **BESIDE}
 PACKAGE_FILES = {"face": "{0}/__init__", "module": "{0}/sums", "test": "{0}/test_sums"}
+ROOM = FLAT - 2  # modules beside which a notebook more, with its two, leaves a chapter flat
 PACKAGE_FILES |= {name: f"{{0}}/{place}" for name, place in BESIDE.items()}
 
 
@@ -56,9 +57,9 @@ def new_notebook(repository: Repository, name: str) -> list[Path]:
     if not beside:
         where = f"{chapter.part}/{chapter.folder}"
         raise PressError(f"there is no chapter {where}; `make new CHAPTER={where}` makes it")
-    if any(chapter.home.glob("*.py")) and len(own_modules(chapter.home)) >= FLAT:
+    if any(chapter.home.glob("*.py")) and len(own_modules(chapter.home)) > ROOM:
         where = repository.relative(chapter.home)
-        raise PressError(f"{where} is flat and has {FLAT} modules or more; move them into packages first")
+        raise PressError(f"{where} is flat and has more than {ROOM} modules; move them into packages first")
     modules = "".join(path.read_text(encoding="utf-8") for path in chapter.modules(proofs=True))
     listed = {data for other in beside for data in other.card.get("data") or []}
     return _write(repository, chapter, PACKAGE_FILES, sorted(one for one in listed if f'fetch("{one}"' in modules))

@@ -39,11 +39,11 @@ def remove_chapter(repository: Repository, name: str, force: bool = False) -> It
     for path in paths:
         remove(path)
         yield f"removed {repository.relative(path)}"
-    for one in gone:
-        yield from _cut(repository, "_toc.yml", rf"[ \t]*- file: {one.document}(\.ipynb)?[ \t]*\n")
-        yield from _cut(repository, "data/receipts/stale.yml", rf"{one.stem}/.+:\n(?:[ \t].*\n)*")
-    for one in sorted(data):
-        yield from _cut(repository, "data/registry.tsv", rf"{one}\t.*\n")
+    entries = {"_toc.yml": (r"[ \t]*- file: ({})(\.ipynb)?[ \t]*\n", [one.document for one in gone])}
+    entries["data/receipts/stale.yml"] = (r"({})/.+:\n(?:[ \t].*\n)*", [one.stem for one in gone])
+    entries["data/registry.tsv"] = (r"({})\t.*\n", sorted(data))
+    for name, (pattern, which) in entries.items():
+        yield from _cut(repository, name, pattern.format("|".join(which))) if which else ()
     for number, row in enumerate(repository.text("requirements.txt").splitlines(), start=1):
         match = REQUIREMENT.match(row.strip())
         if match and plain_name(match.group(1)) in alone:

@@ -12,11 +12,11 @@ import yaml
 
 from press import PressError, Repository, gates, run
 from press.cli import main
-from press.gates.house.code import FLAT, own_modules
+from press.gates.house.code import own_modules
 from press.gates.house.links import links
 from press.predict import counting, rules
 from press.repository import HOME
-from press.scaffold.new import landing, new_chapter, new_notebook, new_part
+from press.scaffold.new import ROOM, landing, new_chapter, new_notebook, new_part
 
 
 def problems(repository):
@@ -44,7 +44,7 @@ def test_what_is_new_passes_every_gate_and_test_of_the_real_book(copied):
     """A part with a chapter, one notebook more there and in each folder that has room, a chapter in an old part."""
     old = Repository(copied)
     homes = {chapter.home for chapter in old.chapters}
-    homes = sorted(old.relative(home) for home in homes if not any(home.glob("*.py")) or len(own_modules(home)) < FLAT)
+    homes = sorted(old.relative(home) for home in homes if not any(home.glob("*.py")) or len(own_modules(home)) <= ROOM)
     assert homes, "no chapter has room"
     for kind, name in [("part", "astronomy"), ("chapter", "astronomy/zz_new"), ("notebook", "astronomy/zz_new/zz_two")]:
         assert main(["--root", str(copied), "new", kind, name]) == 0, name
@@ -240,7 +240,7 @@ def test_a_notebook_stands_after_those_of_its_chapter_in_contents_and_map(small)
         ("signals/moving_mean/moving_mean", "has the name of notebooks/signals/moving_mean/moving_mean.ipynb"),
         ("signals/moving_mean/json", "hides the standard library's module json"),
         ("signals/moving_mean/Loud", "is no name for a notebook"),
-        ("signals/full/loud", "is flat and has 10 modules or more"),
+        ("signals/full/loud", "is flat and has more than 8 modules"),
     ],
 )
 def test_a_notebook_in_the_way_of_something_is_refused_and_nothing_is_made(small, name, why):

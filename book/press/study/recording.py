@@ -24,9 +24,8 @@ from ..reuse import packages, store
 from ..run import child, conditions
 from ..run.processes import environment
 from ..run.suite import slices_of
-from .worker import LATER
 
-PIECE_SECONDS = 3600.0  # of one process; it begins no new arm in its second half
+PIECE_SECONDS = 3600.0  # of one process; what it had not finished is begun again by the next
 MOST_SECONDS = 3 * 3600.0  # of one study, resumptions included
 LEAST_SECONDS = 60.0  # of a process near that end
 PIECES = "conditions.json"  # of each piece, beside its results
@@ -125,7 +124,7 @@ class One:
             if status == 0 and receipt and _seconds(folder) <= MOST_SECONDS:
                 self._keep(folder, receipt, pieces, options.trial)
                 return ""
-            if status not in (LATER, None) and not (status == 0 and receipt):
+            if status is not None and not (status == 0 and receipt):
                 return f"ended with status {status}; what it has measured is kept"
             if status is None and begun == _results(folder):
                 return f"nothing came to its end within {PIECE_SECONDS / 60:.0f} minutes: take smaller sizes"
@@ -144,7 +143,7 @@ class One:
     def _piece(self, folder: Path, options: Options) -> tuple[int | None, dict | None, float | None]:
         """(exit status, the receipt if it wrote one, cores that others took); None where the hour was over."""
         task = {"module": self.module, "study": self.name, "trial": options.trial, "command": self.command}
-        command = _command(self.python, **task, folder=str(folder), seconds=PIECE_SECONDS / 2)
+        command = _command(self.python, **task, folder=str(folder))
         own = environment(self.threads) | {"PYTHONPATH": str(self.repository.root)}
         left = max(LEAST_SECONDS, min(PIECE_SECONDS, MOST_SECONDS - _seconds(folder)))
         with child.scratch(self.repository, "study") as scratch:

@@ -21,19 +21,14 @@ from helpers.study import Study
 from ..files import read_json, write_bytes, write_json
 from .running import record, run
 
-LATER = 75  # the exit status when there is more to do in another process
 MOST_BYTES = 1 << 30  # of one arm's end that is kept
 
 
-class Later(Exception):
-    """This process has worked long enough; another one goes on."""
-
-
 class Kept:
-    """A `keep` of `running.run` with files: `<folder>/<kind>-<arm>-<seed>`; begins nothing new after `until`."""
+    """A `keep` of `running.run` with files: `<folder>/<kind>-<arm>-<seed>`."""
 
-    def __init__(self, folder: Path, until: float = float("inf")):
-        self.folder, self.until = folder, until
+    def __init__(self, folder: Path):
+        self.folder = folder
         self._inner = [0.0]  # seconds that are counted already, of what is computed inside of what
 
     def __call__(self, kind: str, name: str, seed: int, compute: Callable[[], Any]) -> Any:
@@ -43,8 +38,6 @@ class Kept:
             return known["value"]
         if packed.is_file() and known is not None:
             return pickle.loads(packed.read_bytes())  # this code's own: the folder, the user's, is named by its hash
-        if kind == "made" and time.monotonic() > self.until:  # each scoring asks for what was made first
-            raise Later
         self._inner.append(0.0)
         began = time.monotonic()
         value = compute()
@@ -89,16 +82,12 @@ def measured(study: Study, kept: Kept, command: str, script: str) -> Path:
 
 
 def main(arguments: list[str]) -> int:
-    """The exit status: 0 with a receipt, or `LATER`; without a study, it prints what the module declares."""
+    """The exit status; prints the receipt's path or, without a study, what the module declares."""
     task = json.loads(arguments[0])
     module, name, studies = task["module"], task.get("study"), studies_of(task["module"])
     if not name:
         print(json.dumps({name: [one.notebook, one.threads] for name, one in studies.items()}))
         return 0
     study = replace(studies[name].small(), name=f"{name}-trial") if task["trial"] else studies[name]
-    try:
-        kept = Kept(Path(task["folder"]), time.monotonic() + task["seconds"])
-        print(measured(study, kept, task["command"], module.replace(".", "/") + ".py"))
-    except Later:
-        return LATER
+    print(measured(study, Kept(Path(task["folder"])), task["command"], module.replace(".", "/") + ".py"))
     return 0

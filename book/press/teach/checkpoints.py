@@ -96,12 +96,14 @@ def needed(cells: list[str], uses: list[str]) -> list[str]:
 
 
 def lacking(cells: list[str]) -> set[str]:
-    """The names that the cells read before they bind them; what a function reads counts where it is defined."""
-    found, bound = set(), set(dir(builtins))
+    """The names that the cells read before they bind them; what a function reads may be bound after it."""
+    found, later, bound = set(), set(), set(dir(builtins))
     for cell in cells:
-        found |= _reads(cell) - bound
+        now, in_functions = _reads(cell)
+        found |= now - bound
+        later |= in_functions - bound
         bound |= made(cell, surely=True)
-    return found
+    return found | later - bound
 
 
 @cache
@@ -115,22 +117,28 @@ def made(cell: str, *, surely: bool = False) -> set[str]:
 
 
 @cache
-def _reads(cell: str) -> set[str]:
-    """The names that a cell reads before it surely binds them, in the compiler's order."""
-    unsure = made(cell) - made(cell, surely=True)
+def _reads(cell: str) -> tuple[set[str], set[str]]:
+    """The names that a cell reads before it binds them, and those that its functions read."""
+    found, later, bound = set(), set(), set()
+    for node in ast.parse(cell).body:
+        inside = set(bound)
+        read = _read(_steps(ast.Module([node], [])), inside)
+        (later if isinstance(node, DEFINITIONS) else found).update(read)
+        bound = bound if isinstance(node, BRANCHES) else inside
+    return found, later - bound
 
-    def read(steps: Iterator[dis.Instruction], bound: set[str]) -> set[str]:
-        found = set()
-        for step in steps:
-            if isinstance(step.argval, CodeType):  # of a function, a class or a comprehension
-                found |= read(dis.get_instructions(step.argval), set(bound))
-            elif step.opname in ("LOAD_NAME", "LOAD_GLOBAL") and step.argval not in bound:
-                found.add(step.argval)
-            elif step.opname == "STORE_NAME" and step.argval not in unsure:
-                bound.add(step.argval)
-        return found
 
-    return read(_steps(ast.parse(cell)), set())
+def _read(steps: Iterator[dis.Instruction], bound: set[str]) -> set[str]:
+    """The names that code reads before it binds them, in the compiler's order; `bound` grows."""
+    found = set()
+    for step in steps:
+        if isinstance(step.argval, CodeType):  # of a function, a class or a comprehension
+            found |= _read(dis.get_instructions(step.argval), set(bound))
+        elif step.opname in ("LOAD_NAME", "LOAD_GLOBAL") and step.argval not in bound:
+            found.add(step.argval)
+        elif step.opname == "STORE_NAME":
+            bound.add(step.argval)
+    return found
 
 
 def _steps(tree: ast.Module) -> Iterator[dis.Instruction]:

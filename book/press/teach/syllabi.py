@@ -3,8 +3,10 @@
 from contextlib import suppress
 from itertools import groupby
 
+from helpers.show import tag
+
 from ..errors import PressError
-from ..ledger.tables import html_table, link, row, tag
+from ..ledger.tables import html_table, link
 from ..repository import Chapter
 from .workshop.schedule import content, plan
 
@@ -32,10 +34,10 @@ def _syllabus(chapters: list[Chapter], hours: int) -> list[str]:
         took = sum(block.minutes for block in blocks)
         told = [f"exercise: {block.title}" if block.kind == "exercise" else block.title for block in blocks]
         when = f"{int(at) // 60}:{int(at) % 60:02d}"
-        rows.append(row(when, f"{took:g} min", links.get(name, name), "; ".join(told) if name in links else ""))
+        rows.append((when, f"{took:g} min", links.get(name, name), "; ".join(told) if name in links else ""))
         at += took
     caption = f"{hours} hours, {len(taken)} chapter{'s' * (len(taken) != 1)}"
-    shown = [html_table(caption, ["at", "takes", "what", "of it"], [rows])]
+    shown = [html_table(caption, ["at", "takes", "what", "of it"], rows)]
     left = ", ".join(f"{block.title} ({block.minutes:g} min)" for block in timetable.left_out)
     return [*shown, tag("p", f"Left out of the {hours} hours: {left}.")] if left else shown
 
@@ -47,6 +49,6 @@ def by_audience(chapters: list[Chapter]) -> str:
         card, blocks = chapter.card, content(chapter)
         least = sum(block.minutes for block in blocks if not block.cut)
         took = f"{least:g} to {sum(block.minutes for block in blocks):g} min"
-        rows.append(row(link(chapter), ", ".join(card["prerequisites"]), "; ".join(card["objectives"]), took))
+        rows.append((link(chapter), ", ".join(card["prerequisites"]), "; ".join(card["objectives"]), took))
     head = ["chapter", "they should know", "afterwards they can", "takes"]
-    return html_table("Chapters for a class", head, [rows])
+    return html_table("Chapters for a class", head, rows)

@@ -2,13 +2,15 @@
 
 import re
 import subprocess
+import sys
 import zipfile
 
+import nbformat
 import pytest
 
 from press import chromium
 from press.conftest import code, markdown
-from press.repository import HOME, Repository
+from press.repository import HOME, Repository, tags
 from press.server import site
 from press.teach import kit, length
 from press.teach.workshop import bundle
@@ -41,6 +43,30 @@ def test_the_length_counts_words_that_are_read_and_minutes_by_path(small):
     own = length.of(small.repository.chapters[0])
     assert (own.core, own.further, own.exercises, own.whole) == (5, 7, 10, 22)
     assert length.words_of(text) == ["More", "Two", "words", "code", "and", "a", "link"]
+
+
+@pytest.mark.skipif(not chromium.find(), reason=chromium.WANTED)
+def test_a_small_book_s_kit_is_written_and_its_zip_finds_itself_whole(small, tmp_path, monkeypatch):
+    small.write_notebook([*small.cells(), markdown("## Recap\n\n- smooth")])
+    small.write_card(sections=[*small.card["sections"], {"title": "Recap", "minutes": 2}], data=[])
+    small.write("LICENSE", "A licence")
+    (chapter,) = small.repository.chapters
+    executed = nbformat.read(chapter.notebook, as_version=4)
+    for cell in executed.cells:
+        if "slide" in tags(cell):
+            cell.outputs = [nbformat.v4.new_output("display_data", {"text/html": "<b>means</b>"})]
+    small.write(str(chapter.executed.relative_to(small.root)), nbformat.writes(executed))
+    for module in (kit, bundle):
+        monkeypatch.setattr(module, "put_reveal", lambda repository, folder: folder.mkdir(parents=True))
+    kit.publish(small.repository, tmp_path)
+    found = kit.downloads(chapter)
+    assert all((tmp_path / found[name]).is_file() for name in kit.NAMES)
+    with zipfile.ZipFile(tmp_path / found["zip"]) as packed:
+        packed.extractall(tmp_path / "seat")
+    seat = tmp_path / "seat" / "moving_mean"
+    done = subprocess.run([sys.executable, "room.py", "check"], cwd=seat, capture_output=True, text=True)
+    assert "files are whole" in done.stdout and not list(seat.parent.glob("*.part"))
+    assert "<b>means</b>" in (seat / "slides/moving_mean.html").read_text(encoding="utf-8")
 
 
 @needs_kits

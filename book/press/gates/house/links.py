@@ -19,12 +19,10 @@ def links(repository: Repository) -> Iterator[tuple]:
     book = _Book(repository)
     yield from (("_toc.yml", what) for what in _contents(repository))
     for path, cell, text in book.texts:
-        for line, target in markdown.links(text):
-            if wrong := book.problem(path, target):
-                yield path, f"{target!r}: {wrong}", cell, line
-        for line, role, content in markdown.roles(text):
-            if ROLE.fullmatch(role) and (wrong := book.role_problem(path, role, content)):
-                yield path, f"{{{role}}}`{content}`: {wrong}", cell, line
+        found = [(line, repr(target), book.problem(path, target)) for line, target in markdown.links(text)]
+        roles = markdown.roles(text)
+        found += [(line, f"{{{role}}}`{to}`", book.role_problem(path, role, to)) for line, role, to in roles]
+        yield from ((path, f"{what}: {wrong}", cell, line) for line, what, wrong in found if wrong)
 
 
 def _contents(repository: Repository) -> Iterator[str]:
@@ -60,10 +58,8 @@ class _Book:
         path = self._file(page, name) if name else page
         if path is None:
             return None if name in self.labels and not anchor else "there is no such file or label"
-        known = self.anchors.get(path, {anchor}) | (set() if name else self.labels)  # MyST finds a label on any page
-        return (
-            f"{self.repository.relative(path)} has no such heading or label" if anchor and anchor not in known else None
-        )
+        known = self.anchors.get(path, {anchor}) | {"", *(() if name else self.labels)}  # MyST finds labels on any page
+        return None if anchor in known else f"{self.repository.relative(path)} has no such heading or label"
 
     def _file(self, page: Path, name: str) -> Path | None:
         base = self.repository.root / name.lstrip("/") if name.startswith("/") else page.parent / name
@@ -72,6 +68,8 @@ class _Book:
 
     def role_problem(self, page: Path, role: str, content: str) -> str | None:
         """Why a `{doc}`, `{ref}`, `{download}` or `{cite}` leads nowhere; None when it does not."""
+        if not ROLE.fullmatch(role):
+            return None
         inside = re.search(r"<([^>]+)>\s*$", content)
         target = (inside[1] if inside else content).strip()
         if role.startswith("cite"):

@@ -41,10 +41,12 @@ LEFT_OUT = 3  # chapters without a broken version, at most
 @gate
 def budgets(repository: Repository) -> Iterator[tuple]:
     """A notebook takes {NOTEBOOK_SECONDS:.0f} s, a slice's tests {TESTS_SECONDS:.0f} s, on the machine of the unit."""
-    runs = {str(chapter): (chapter, newest(chapter, _at_cpu), NOTEBOOK_SECONDS) for chapter in repository.chapters}
+    runs = {}
     for chapter in repository.chapters:
-        record = read_json(record_of(repository, chapter.home)) or {}
-        runs[f"tests of {chapter.part}/{chapter.folder}"] = (chapter, record, TESTS_SECONDS)
+        notebook = newest(chapter, lambda one: one.get("tier") == "cpu" and one.get("seconds"))
+        tests = read_json(record_of(repository, chapter.home)) or {}
+        runs[str(chapter)] = (chapter, notebook, NOTEBOOK_SECONDS)
+        runs[f"tests of {chapter.part}/{chapter.folder}"] = (chapter, tests, TESTS_SECONDS)
     untold = []
     for name, (chapter, run, allowed) in runs.items():
         if slowness(run.get("calibration")) is None:
@@ -61,10 +63,6 @@ def newest(chapter: Chapter, fits: Callable[[dict], object]) -> dict:
     """The newest fitting receipt of the chapter's executed copy; empty where there is none."""
     found = ((read_json(chapter.run_record) or {}).get("receipts") or {}).values()
     return max(filter(fits, found), key=lambda one: str(one.get("date")), default={})
-
-
-def _at_cpu(receipt: dict) -> bool:
-    return receipt.get("tier") == "cpu" and bool(receipt.get("seconds"))
 
 
 def busiest(run: dict) -> float:

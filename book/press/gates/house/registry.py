@@ -103,9 +103,10 @@ def _used(repository: Repository, chapter: Chapter) -> Iterator[tuple]:
 def live(repository: Repository) -> Iterator[tuple]:
     """Live models have their script, style, pinned runtime and output; no other server."""
     for line, row in enumerate(npm.pinned().values(), start=2):
-        if tuple(row) != npm.COLUMNS or not all(row.values()) or not re.fullmatch("[0-9a-f]{64}", row["sha256"]):
-            what = f"each of {', '.join(npm.COLUMNS)} is needed, sha256 with 64 hexadecimal digits"
-            yield RUNTIMES, what, None, line
+        if tuple(row) != npm.COLUMNS or not all(row.values()):
+            yield RUNTIMES, f"each of {', '.join(npm.COLUMNS)} is needed", None, line
+        elif not re.fullmatch("[0-9a-f]{64}", row["sha256"]):
+            yield RUNTIMES, f"sha256 {row['sha256']!r}: 64 hexadecimal digits are allowed", None, line
     for chapter in [chapter for chapter in repository.chapters if isinstance(chapter.card.get("live"), dict)]:
         yield from _live(chapter)
 
@@ -132,7 +133,8 @@ def pins(repository: Repository) -> Iterator[tuple]:
     for chapter in repository.chapters:
         rows = _text(chapter.card_path).splitlines()
         for kind in ("packages", "peers"):
-            for requirement in map(str, chapter.card.get(kind) or ()):
+            listed = chapter.card.get(kind)
+            for requirement in map(str, listed if isinstance(listed, list) else ()):
                 line, row = next(((line, row) for line, row in enumerate(rows, 1) if requirement in row), (None, ""))
                 match = REQUIREMENT.match(requirement)  # the card's schema says that it does
                 own = match and repository.pins.get(plain_name(match[1]), match[2])

@@ -106,5 +106,5 @@ def test_plan_tells_or_says_what_is_wrong(room):
 
 
 def test_an_unknown_command_gets_the_list(room):
-    done = asked(room, "instal")
+    done = asked(room, "begin")
     assert done.returncode == 2 and "check | install | start | plan" in done.stdout
