@@ -121,7 +121,7 @@ CARD = {
             "metric": "mean_rate",
             "better": "higher",
             "kind": "size",
-            "slack": "1.05×",
+            "slack": 100,
             "tiers": ["cpu"],
             "says": {"because": "An abacus counts as any."},
         }

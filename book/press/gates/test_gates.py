@@ -251,8 +251,8 @@ def test_a_metric_recorded_by_an_f_string_counts(small):
 )
 def test_a_number_that_yaml_reads_otherwise_is_refused_with_its_line(small, written, said):
     card = small.home / "moving_mean.yml"
-    edit(card, "tolerance: 0.05", f"tolerance: {written}")
-    line = next(number for number, row in enumerate(card.read_text().splitlines(), 1) if "tolerance" in row)
+    edit(card, "slack: 100", f"slack: {written}")
+    line = next(number for number, row in enumerate(card.read_text().splitlines(), 1) if "slack" in row)
     found = problems(small, "card")
     assert said.format(line=line) in found if said else found == ""
 

@@ -13,13 +13,12 @@ from pathlib import Path
 
 import jsonschema
 
-from helpers import receipts
+from helpers import receipts, verdicts
 from rehearsal.predict import CARDS
 
 from .. import race, run
 from ..errors import PressError
 from ..files import read_json, write_json
-from ..ledger.ledger import TIMING
 from ..predict import kept
 from ..predict.counting import sizes_of
 from ..predict.pages import model
@@ -212,7 +211,7 @@ def _page(chapter: Chapter, content: dict) -> Iterator[str]:
 def _metrics(chapter: Chapter, content: dict) -> Iterator[str]:
     """Units are the card's, times and rates are above zero, and within what the card's datasheet allows."""
     for name, metric in content["metrics"].items():
-        if TIMING.fullmatch(metric["unit"]) and metric["value"] <= 0:
+        if verdicts.timing(metric) and metric["value"] <= 0:
             yield f"metric {name} is {metric['value']} {metric['unit']}; a time or a rate is above zero"
     counts, gpu = kept.read(chapter), (content["machine"].get("gpu") or "").upper().replace("-", " ").split()
     for claim in chapter.card.get("claims") or []:
