@@ -76,6 +76,16 @@ def ledger_lines(finding: Finding) -> list[Markup]:
     return lines
 
 
+def of_the_named_card(finding: Finding) -> float | None:
+    """What is predicted of the card that the claim's hardware names, at the largest tier; None where nothing is."""
+    claim, found = finding.claim, read(finding.chapter)
+    words, value = claim["hardware"].upper().replace("-", " ").replace(",", " ").split(), None
+    for tier in [tier for tier in CARDS if tier in claim["tiers"]] if found else []:
+        for one, predicted in found.metric(claim["metric"], claim["unit"], tier):
+            value = predicted if model(one.card) in words else value
+    return value
+
+
 def model(card: str) -> str:
     """The model in a card's name.
 

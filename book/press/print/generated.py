@@ -11,7 +11,7 @@ from helpers.show import Markup, tag
 
 from .. import chromium
 from ..errors import PressError
-from ..face import gallery
+from ..face import chart, gallery
 from ..face.opening import first_screen
 from ..ledger import DECIDED, Entry, Ledger, tables
 from ..ledger.pages import claims, status
@@ -52,6 +52,7 @@ def markers(repository: Repository, ledger: Ledger, live: dict | None = None) ->
         "by-audience": partial(syllabi.by_audience, chapters),
         "hero": partial(gallery.hero, entries, live or {}),
         "numbers": lambda: gallery.three(gallery.numbers(ledger)),
+        "chart": partial(chart.chart, ledger),
         "gallery": partial(cards, repository, entries),
         **{f"gallery-{part}": partial(cards, repository, entries, part) for part in parts},
         "pdf": lambda: "" if why else block("pdf", pdf_name(repository)),
