@@ -113,7 +113,7 @@ def test_generated_links_and_anchors_exist(built):
         assert "press:" not in page
         for target in re.findall(r'href="(\.\./[^"#?]+)', page):
             assert (html / "book" / target).exists(), target
-    assert "verdict reproduced" in (html / "book/claims.html").read_text(encoding="utf-8")
+    assert "finding holds-here" in (html / "book/claims.html").read_text(encoding="utf-8")
     assert (html / ".nojekyll").exists()
 
 
@@ -122,7 +122,7 @@ def test_the_verified_line_is_the_machine_s(built):
     page = re.sub(r"</?time[^>]*>", "", page)
     assert "Verified 2026-01-02 on Test CPU, tier cpu" in page
     assert re.search(r"in 12.3(&nbsp;|\u00a0)s", page) and "345 MB" in page
-    assert "Claims tested: 1 of 1 (1 reproduced)" in page and "kept" not in page
+    assert "Claims decided: 1 of 1 (1 holds here)" in page and "kept" not in page
 
 
 def test_jupyter_book_executes_nothing_whatever_the_configuration_says(small, built):
@@ -156,12 +156,13 @@ def test_a_failing_notebook_stops_the_build(small, capsys, monkeypatch):
     assert not (small.root / "_build/html").exists()
 
 
-def test_a_part_without_chapters_is_left_out_of_the_book(small):
+def test_a_part_without_chapters_has_its_page_which_says_so(small):
     repository = executed(small)
     new_part(repository, "speech")
     folder = source.assemble(small.repository, gather(small.repository))
     captions = [part["caption"] for part in yaml.safe_load((folder / "_toc.yml").read_text())["parts"]]
-    assert captions == ["Signals", "Ledger"]
+    assert captions == ["Signals", "Speech", "Ledger"]
+    assert "No chapter yet." in (folder / "book/part_speech.md").read_text()
 
 
 def test_an_unknown_marker_is_refused(small):

@@ -120,7 +120,7 @@ class Measured:
         seconds = {home: sum(float(case.get("time", 0)) for case in found) for home, found in cases.items()}
         for home in (home for home in self.covered if cases[home] and home in now):
             shared = seconds[home] / self.processes
-            processor = round(taken * shared / sum(seconds.values()), 2) if self.processes > 1 else None
+            processor = round(taken * shared / (sum(seconds.values()) or 1.0), 2) if self.processes > 1 else None
             self._note(home, now[home], cases[home], {"seconds": round(shared, 2), "processor_seconds": processor})
 
     def _note(self, home: Path, made_of: dict[str, str], cases: list[ElementTree.Element], took: dict) -> None:
