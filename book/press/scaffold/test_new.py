@@ -14,11 +14,7 @@ from press import PressError, Repository, gates, run
 from press.cli import main
 from press.gates.house.code import own_modules
 from press.gates.house.links import links
-<<<<<<< .merge_file_Q15Wcj
-from press.predict import counting, kept
-=======
 from press.predict import counting
->>>>>>> .merge_file_cGqznO
 from press.repository import HOME
 from press.scaffold.new import ROOM, landing, new_chapter, new_notebook, new_part
 
@@ -86,11 +82,7 @@ def test_the_versions_that_are_counted_do_the_same_task(small, name):
     (new_chapter if name.count("/") == 1 else new_notebook)(small.repository, name)
     chapter = small.repository.select(["loud_words"])[0]
     module = ".".join(counting.source_of(chapter).relative_to(chapter.home).with_suffix("").parts)
-<<<<<<< .merge_file_Q15Wcj
-    told = f"import {module} as it; made = [getattr(it, name)({{'points': 99}}, 'cpu')() for name in {kept.ROLES}]; "
-=======
     told = f"import {module} as it; made = [getattr(it, name)({{'points': 99}}, 'cpu')() for name in ('ours', 'naive', 'broken')]; "
->>>>>>> .merge_file_cGqznO
     told += (
         "print([len(one) for one in made], bool((made[0] == made[2]).all()), float((made[0] - made[1]).abs().max()))"
     )
