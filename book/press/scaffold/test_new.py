@@ -82,7 +82,9 @@ def test_the_versions_that_are_counted_do_the_same_task(small, name):
     (new_chapter if name.count("/") == 1 else new_notebook)(small.repository, name)
     chapter = small.repository.select(["loud_words"])[0]
     module = ".".join(counting.source_of(chapter).relative_to(chapter.home).with_suffix("").parts)
-    told = f"import {module} as it; made = [getattr(it, name)({{'points': 99}}, 'cpu')() for name in ('ours', 'naive', 'broken')]; "
+    told = (
+        f"import {module} as it; made = [made({{'points': 99}}, 'cpu')() for made in (it.ours, it.naive, it.broken)]; "
+    )
     told += (
         "print([len(one) for one in made], bool((made[0] == made[2]).all()), float((made[0] - made[1]).abs().max()))"
     )
