@@ -56,9 +56,10 @@ def test_a_goal_has_marks_of_its_own_and_says_at_least(small):
 
 def test_a_direction_says_which_way_and_a_number_only_where_the_article_prints_one(small):
     for value, null, better, told in [(0, 0, "higher", "above 0"), (5, 1, "lower", "5 points/s, below 1")]:
-        claimed(small, kind="direction", null=null, value=value, better=better)
-        page = claims(gather(small.repository).entries).replace("\N{NO-BREAK SPACE}", " ")
-        assert f'<span class="claimed">claimed: {told} points/s</span>' in page
+        changes = {"kind": "direction", "null": null, "value": value, "better": better}
+        small.write_card(claims=[small.card["claims"][0] | changes])
+        executed(small)
+        assert f'<span class="claimed">claimed: {told} points/s</span>' in claims(gather(small.repository).entries)
 
 
 def test_a_figure_stands_beside_and_is_not_counted(small):
