@@ -315,23 +315,23 @@ def test_without_a_script_the_whole_table_stands(browser, address, name, noun):
 
 
 @pytest.mark.parametrize("mode, width", [("light", 1400), ("dark", 390)])
-def test_the_ledger_is_filtered_by_verdict_and_the_address_keeps_it(visit, mode, width):
+def test_the_ledger_is_filtered_by_what_was_found_and_the_address_keeps_it(visit, mode, width):
     page, wrong = visit("book/claims.html", mode=mode, width=width)
     everything = shown_rows(page)
-    verdict = everything[0]["verdict"]
-    page.get_by_role("combobox", name="Verdict").select_option(verdict)
-    wanted = [row for row in everything if row["verdict"] == verdict]
+    finding = everything[0]["finding"]
+    page.get_by_role("combobox", name="Found").select_option(finding)
+    wanted = [row for row in everything if row["finding"] == finding]
     assert 0 < len(wanted) < len(everything) and comes(lambda: shown_rows(page), wanted) == wanted
     claims = page.locator(".rebuilt-claim").count()  # one with several runs has several lines
     assert f" of {claims} claims shown" in page.get_by_role("status").inner_text()
-    assert comes(lambda: page.url.endswith(f"#verdict={verdict.replace(' ', '+')}"))
+    assert comes(lambda: page.url.endswith(f"#finding={finding.replace(' ', '+')}"))
     assert wrong == []  # axe itself asks for styles that are not there
     assert inaccessible(page) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.reload()
     assert (
         comes(lambda: shown_rows(page), wanted) == wanted
-        and page.get_by_role("combobox", name="Verdict").input_value() == verdict
+        and page.get_by_role("combobox", name="Found").input_value() == finding
     )
     page.get_by_role("button", name="Show all").press("Enter")
     assert comes(lambda: shown_rows(page), everything) == everything and comes(lambda: "#" not in page.url)
@@ -340,16 +340,46 @@ def test_the_ledger_is_filtered_by_verdict_and_the_address_keeps_it(visit, mode,
 def test_a_number_in_the_totals_leads_to_its_claims(visit):
     page, wrong = visit("book/claims.html")
     button = page.locator("td[data-count] button").last
-    count, verdict = int(button.inner_text()), button.locator("..").get_attribute("data-count").split("|")[1]
+    count, finding = int(button.inner_text()), button.locator("..").get_attribute("data-count").split("|")[1]
     button.click()
     assert comes(lambda: page.get_by_role("status").inner_text().startswith(f"{count} of "))
-    assert {row["verdict"] for row in shown_rows(page)} == {verdict} and wrong == []
+    assert {row["finding"] for row in shown_rows(page)} == {finding} and wrong == []
+
+
+BEYOND = """() => [...document.querySelectorAll(".rebuilt-claim .finding, .rebuilt-claim .claimed")].filter((one) => {
+  const own = one.getBoundingClientRect(), card = one.closest(".rebuilt-claim").getBoundingClientRect();
+  const page = document.querySelector("article").getBoundingClientRect();
+  return own.width === 0 || own.right > Math.min(card.right, page.right) + 0.5 || own.left < card.left - 0.5;
+}).map((one) => one.textContent)"""
+
+
+@pytest.mark.parametrize("name", [name for name in READ if name.startswith("notebooks/")])
+def test_no_finding_of_a_chapter_is_cut_off_wide_on_a_phone_or_in_print(visit, name):
+    page, _ = visit(name)
+    cards = page.locator(".cell_output .rebuilt-claim")
+    assert cards.count() == len(page.locator(".cell_output .rebuilt-claim > p.judged > .finding:first-child").all()) > 0
+    for width, media in [(1400, "screen"), (320, "screen"), (700, "print")]:
+        page.set_viewport_size({"width": width, "height": 900})
+        page.emulate_media(media=media)
+        page.evaluate(DRAWN)
+        assert page.evaluate(BEYOND) == [], (width, media)
+
+
+def test_the_front_page_s_chart_is_reached_by_keyboard_and_its_table_has_all_its_marks(visit):
+    page, wrong = visit("book/welcome.html")
+    marks = page.locator(".rebuilt-chart svg a")
+    assert marks.count() > 5 and wrong == []
+    marks.first.focus()
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == marks.first.get_attribute("aria-label")
+    rows = page.locator(".rebuilt-chart tbody tr")
+    assert rows.count() == marks.count() + page.locator(".rebuilt-chart .signs a").count()
+    assert page.locator(".rebuilt-chart circle").count() >= 1
 
 
 def test_a_filter_that_nothing_meets_says_so_and_a_strange_one_is_ignored(visit):
     page, _ = visit("book/claims.html#since=2999-01-01")
     assert comes(lambda: shown_rows(page), []) == [] and page.get_by_role("status").inner_text().startswith("0 of ")
-    page, wrong = visit("book/claims.html#verdict=nonsense&x=%3Cb%3E")
+    page, wrong = visit("book/claims.html#finding=nonsense&x=%3Cb%3E")
     assert shown_rows(page) and wrong == []
 
 
