@@ -262,6 +262,7 @@ def test_other_code_begins_anew(toy):
 
 def test_a_piece_that_takes_too_long_is_ended_and_the_next_goes_on(toy, monkeypatch):
     monkeypatch.setattr(recording, "PIECE_SECONDS", 15.0)
+    monkeypatch.setattr(recording, "LEAST_SECONDS", 1.0)
     toy.write("notebooks/signals/moving_mean/study_widths.py", STUDY.replace("raise SystemExit(3)", "time.sleep(100)"))
     commit(toy)
     (toy.home / "crash.txt").write_text("narrow 4")
@@ -272,6 +273,7 @@ def test_a_piece_that_takes_too_long_is_ended_and_the_next_goes_on(toy, monkeypa
 
 def test_an_arm_that_takes_longer_than_a_piece_is_ended_and_told(toy, monkeypatch, capsys):
     monkeypatch.setattr(recording, "PIECE_SECONDS", 6.0)
+    monkeypatch.setattr(recording, "LEAST_SECONDS", 1.0)
     text = STUDY.replace("return moving_mean", "time.sleep(100)\n    return moving_mean")
     toy.write("notebooks/signals/moving_mean/study_widths.py", text)
     commit(toy)
