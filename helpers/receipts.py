@@ -41,15 +41,16 @@ class Receipt:
         count=None,
         device=None,
         interval="",
-        timing=False,
+        timing=None,
     ):
         """None; records a number: `receipt.record("rate", measurement, "alignments/s", count=N - M + 1)`.
         A Measurement brings seconds, its interval and its device (with `count`: the rate, count per second), a
         `bench.spread` its own; ends by hand need a name, `interval`: "95 %", "90 %", "range" or "quartiles"; "exact"
-        for what has no ends, a count or a sum. Say `device` where a GPU did the work, `timing` where a clock did and no
-        Measurement or Ratio says so. ValueError: NaN, infinity, outside its ends, no unit, ends without a name.
+        for what has no ends, a count or a sum. Say `device` where a GPU did the work; `timing` is whether a clock did:
+        a Measurement and a Ratio bring it, and where nobody says, the unit tells. ValueError: NaN, infinity, outside
+        its ends, no unit, ends without a name.
         """
-        timing = timing or isinstance(value, bench.Measurement | bench.Ratio)
+        timing = isinstance(value, bench.Measurement | bench.Ratio) or timing
         if isinstance(value, bench.Measurement):
             repeats, device, interval = len(value.times_s), device or value.device, value.interval
             value, low, high = value.median_s, value.low_s, value.high_s

@@ -11,7 +11,7 @@ import pytest
 import torch
 import yaml
 
-from helpers import bench, cards, receipts
+from helpers import bench, cards, receipts, verdicts
 
 CLAIM = {"id": "rate", "quote": "fast", "value": 100.0, "unit": "x/s", "hardware": "one A100", "metric": "rate"}
 CLAIM |= {"kind": "size", "better": "higher", "slack": 5, "tiers": ["cpu", "big"], "says": {"because": "so"}}
@@ -83,9 +83,7 @@ def test_no_card_or_several_are_an_error(chapter, monkeypatch):
 def test_a_number_is_recorded_with_its_unit(receipt, value):
     receipt.record("rate", value, "x/s", low=2, high=4, repeats=5, note="warm", interval="90 %")
     ends = {"low": 2.0, "high": 4.0, "interval": "90 %"}
-    assert (
-        receipt.metrics["rate"] == {"value": 3.0, "unit": "x/s", "repeats": 5, "note": "warm", "timing": False} | ends
-    )
+    assert receipt.metrics["rate"] == {"value": 3.0, "unit": "x/s", "repeats": 5, "note": "warm"} | ends
 
 
 @pytest.mark.parametrize("interval", [None, "95", "mean ± 2 s"])
@@ -93,9 +91,7 @@ def test_ends_need_a_name_that_says_what_they_are(receipt, interval):
     with pytest.raises(ValueError, match="metric rate: interval .* of ends 2 to 4; allowed: ..95 %"):
         receipt.record("rate", 3.0, "x/s", low=2, high=4, interval=interval)
     receipt.record("rate", 3.0, "x/s", interval="95 %")
-    assert receipt.metrics["rate"] == {"value": 3.0, "unit": "x/s", "timing": False}, (
-        "where there are no ends no name is kept"
-    )
+    assert receipt.metrics["rate"] == {"value": 3.0, "unit": "x/s"}, "where there are no ends no name is kept"
 
 
 def test_a_measurement_brings_its_spread(receipt):
@@ -113,9 +109,16 @@ def test_a_measurement_brings_its_spread(receipt):
 
 def test_a_count_is_exact_and_a_clock_may_be_named(receipt):
     receipt.record("parts", 26, "tables", interval="exact")
-    assert receipt.metrics["parts"] == {"value": 26.0, "unit": "tables", "interval": "exact", "timing": False}
+    assert receipt.metrics["parts"] == {"value": 26.0, "unit": "tables", "interval": "exact"}
     receipt.record("took", 2.0, "loops", timing=True)
-    assert receipt.metrics["took"]["timing"]
+    receipt.record("smaller", 2.0, "×", timing=False)
+    assert receipt.metrics["took"]["timing"] and receipt.metrics["smaller"]["timing"] is False
+
+
+@pytest.mark.parametrize(("unit", "clock"), [("ms", True), ("× real time", True), ("links/s", True), ("recall", False)])
+def test_a_time_that_is_recorded_as_a_bare_number_is_one_of_a_clock_by_its_unit(receipt, unit, clock):
+    receipt.record("found", 2.0, unit)
+    assert verdicts.timing(receipt.metrics["found"]) == clock
 
 
 def test_a_rate_needs_its_unit(receipt):
@@ -129,10 +132,7 @@ def test_a_ratio_brings_its_spread(receipt):
     assert receipt.metrics["gain"] == {"value": 3.0, "unit": "×", "repeats": 20, "timing": True} | ends
     receipt.record("share", bench.spread([1, 3, 2]), "%", note="of three")
     ends = {"low": 1.0, "high": 3.0, "interval": "range"}
-    assert (
-        receipt.metrics["share"]
-        == {"value": 2.0, "unit": "%", "repeats": 3, "note": "of three", "timing": False} | ends
-    )
+    assert receipt.metrics["share"] == {"value": 2.0, "unit": "%", "repeats": 3, "note": "of three"} | ends
     with pytest.raises(ValueError, match="unit None"):
         receipt.record("share", bench.spread([1, 3, 2]))
 

@@ -124,22 +124,22 @@ def test_other_units_kinds_and_ways_are_refused():
 def test_which_run_may_decide():
     fine = receipt()
     assert verdicts.barred(claim(), fine) == ""
-    assert verdicts.barred(claim(run="study"), fine) == "study decides"
+    assert verdicts.barred(claim(run="study"), fine) == "only the recorded run “study” may decide"
     assert verdicts.barred(claim(run="study"), fine, name="study") == ""
-    assert verdicts.barred(claim(), fine, name="race") == "page decides"
+    assert verdicts.barred(claim(), fine, name="race") == "only the page's run may decide"
     assert verdicts.barred(claim(), fine, stale=True) == "the code has changed since"
     for dirty in (True, None):
         told = verdicts.barred(claim(run="study"), receipt(dirty=dirty), name="study")
         assert told == "its code was not committed"
-    assert verdicts.barred(claim(tiers=["big"]), fine) == "tier cpu"
+    assert verdicts.barred(claim(tiers=["big"]), fine) == "only a run at tier big may decide"
     assert verdicts.barred(claim(), receipt(metrics={})) == "not measured"
 
 
 def test_a_claim_about_a_card_is_decided_on_one():
     on_card = receipt(metrics={"m": metric(11, 12, device="cuda:0")})
-    assert verdicts.barred(claim(runs_on="gpu"), receipt()) == "not on a GPU"
+    assert verdicts.barred(claim(runs_on="gpu"), receipt()) == "only a run on a GPU may decide"
     assert verdicts.barred(claim(runs_on="gpu"), on_card) == ""
-    assert verdicts.barred(claim(runs_on="cpu"), on_card) == "not on a CPU"
+    assert verdicts.barred(claim(runs_on="cpu"), on_card) == "only a run on a CPU may decide"
 
 
 def test_a_disturbed_run_decides_no_timing():

@@ -14,7 +14,7 @@ KINDS, BETTER = ("size", "direction", "fact", "goal", "figure"), ("higher", "low
 LIKENESS = {"product": "another product", "hardware": "other hardware", "data": "other data", "size": "smaller"}
 SAME = "same kind"
 LEAST = 3  # repeats of a 95 % interval that decides
-TIMING = re.compile(r"(ns|µs|ms|s|min|h|×|times as (long|fast)|× real time)|.*(/s|per second)")  # of older receipts
+TIMING = re.compile(r"(ns|µs|ms|s|min|h|×|times as (long|fast)|× real time)|.*(/s|per second)")  # units that say so
 
 
 def barred(claim, content, stale=False, disturbed=False, name=""):
@@ -23,20 +23,22 @@ def barred(claim, content, stale=False, disturbed=False, name=""):
     """
     metric = content["metrics"].get(claim["metric"])
     gpu = ((metric or {}).get("device") or "").startswith("cuda")
+    asked, hardware = claim.get("run"), claim.get("runs_on", "any").upper()
     why = {
         "not measured": metric is None,
-        f"{claim.get('run', 'page')} decides": (name or "page") != claim.get("run", "page"),
+        f"only a run on a {hardware} may decide": {"GPU": not gpu, "CPU": gpu}.get(hardware, False),
+        f"only a run at tier {' or '.join(claim['tiers'])} may decide": content["tier"] not in claim["tiers"],
+        f"only the recorded run “{asked}” may decide" if asked else "only the page's run may decide": name
+        != (asked or ""),
         "the code has changed since": stale,
         "its code was not committed": name and content.get("dirty") is not False,
-        f"tier {content['tier']}": content["tier"] not in claim["tiers"],
-        f"not on a {str(claim.get('runs_on')).upper()}": {"gpu": not gpu, "cpu": gpu}.get(claim.get("runs_on"), False),
         "the machine was disturbed": disturbed and bool(metric) and timing(metric),
     }
     return next((words for words, true in why.items() if true), "")
 
 
 def timing(metric):
-    """Whether a metric is of a clock: as it was recorded, in receipts older than that by its unit."""
+    """Whether a metric is of a clock: as it was recorded, by its unit where nobody said."""
     return metric.get("timing", bool(TIMING.fullmatch(metric["unit"])))
 
 
@@ -85,8 +87,8 @@ def undecided(metric):
     return few if "low" in metric else "one run"
 
 
-def likeness(claim, content=None):
-    """How like the article's case a run is: SAME, or the gravest word of LIKENESS, of the card's `differs`."""
+def likeness(claim):
+    """How like the article's case ours is: SAME, or the gravest word of LIKENESS, of the card's `differs`."""
     differs = claim.get("differs", ())
     return next((words for name, words in LIKENESS.items() if name in differs), SAME)
 

@@ -32,11 +32,6 @@ class Mark:
     y: float = 0.0
 
     @property
-    def css(self) -> str:
-        """The classes of its mark."""
-        return css(self.finding)
-
-    @property
     def end(self) -> float | None:
         """Where the prediction lies."""
         return across(self.bound) if self.bound else None

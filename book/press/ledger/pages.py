@@ -13,6 +13,7 @@ from .tables import block, plain
 
 LOOKED = ("load", "busy_cores", "steal", "calibration")  # what the machine was like; told also where nobody looked
 DETAILS = ("sizes", "command", "peers", "threads", *LOOKED)  # of how a race or a study was run
+OPEN = (verdicts.UNDECIDED, verdicts.NOT_TESTABLE, verdicts.NOT_MEASURED)
 ORIGINS = {"fresh": "behind the page", "cached": "behind the page, kept from that day"}  # others are their own words
 
 
@@ -36,7 +37,7 @@ def status(entries: list[Entry]) -> str:
 
 
 def _block(name: str, *values: object) -> str:
-    own = {one.__name__: one for one in (facts, origin, how, count, reasons, ledger_lines)}
+    own = {one.__name__: one for one in (facts, origin, how, count, reasons, ledger_lines, verdicts.timing)}
     return block("ledger/pages.html", name, *values, FINDINGS=FINDINGS, SAME=verdicts.SAME, **own)
 
 
@@ -54,9 +55,9 @@ def reasons(finding: Finding) -> dict[str, str]:
     """What the finding says about the article's claim, and why nothing was decided; else nothing."""
     word, because = finding.says
     told = {"supports": "This supports the claim", "contradicts": "This contradicts the claim"}
-    so = told.get(word, "This says nothing about the claim" if because else "")
+    so = told.get(word, "This says nothing about the claim")
     why = finding.undecided or (finding.barred if finding.run else "")
-    return {"so": ": ".join(filter(None, [so, because])), "why not": why}
+    return {"why not": why} if finding.found in OPEN else {"so": f"{so}: {because}" if because else ""}
 
 
 def origin(run: Run) -> str:

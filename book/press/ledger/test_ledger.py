@@ -84,7 +84,11 @@ def test_another_case_is_named_its_mark_is_hollow_and_it_says_nothing_of_a_size(
 
 def test_the_run_that_the_card_names_decides_and_no_other(small):
     finding = claimed(small, run="race")
-    assert finding.found == "not measured" and finding.barred == "race decides" and finding.run.origin == "fresh"
+    assert (
+        finding.found == "not measured"
+        and finding.barred == "only the recorded run “race” may decide"
+        and finding.run.origin == "fresh"
+    )
     small.write(
         "data/receipts/moving_mean/cpu-test-cpu-race.json",
         json.dumps(receipt(small, 900.0, date="2026-02-01T00:00:00Z")),

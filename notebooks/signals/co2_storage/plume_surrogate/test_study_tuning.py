@@ -280,7 +280,7 @@ def test_trials_are_recorded_with_their_setting_and_errors_by_kind_and_budget(to
     assert trial == {
         "value": 15.0, "unit": "%", "low": pytest.approx(15 - half), "repeats": 3,
         "high": pytest.approx(15 + half), "interval": "95 %",
-        "note": "width 37, modes (3, 5); rate 0.01; batch 16", "timing": False,
+        "note": "width 37, modes (3, 5); rate 0.01; batch 16",
     }  # fmt: skip
     best = told.metrics["equal_seconds_cnn_pressure"]
     assert (best["value"], best["unit"], best["repeats"]) == (209, "%", 3)
