@@ -176,3 +176,23 @@ def test_signs_travel_and_sizes_do_not():
 def test_a_card_may_be_more_careful_than_the_rules():
     drawn = {"word": "silent", "because": "our data were drawn to this rate"}
     assert verdicts.says(claim(says=drawn), HOLDS) == ("silent", "our data were drawn to this rate")
+
+
+def test_three_repeats_are_enough_and_an_end_on_the_null_is_not():
+    assert verdicts.finding(claim(), metric(11, 12, repeats=3)) == HOLDS
+    assert verdicts.finding(claim("direction", value=0, null=0), metric(-3, 0)) == UNDECIDED
+    assert verdicts.finding(claim(slack=1), metric(5, 9)) == UNDECIDED
+
+
+def test_other_hardware_is_graver_than_other_data():
+    assert verdicts.likeness(claim(differs=["data", "hardware"])) == "other hardware"
+
+
+def test_a_goal_of_equality_has_slack_on_both_sides_and_says_what_its_card_says():
+    near = claim("goal", "equal", 1, slack=0.3, says={"because": "the limit is ours"})
+    assert [verdicts.finding(near, metric(one, one)) for one in (0.6, 0.8, 1.2, 1.4)] == [MISSED, MET, MET, MISSED]
+    assert verdicts.says(near, MET) == verdicts.says(near, MISSED) == ("silent", "the limit is ours")
+
+
+def test_a_fact_is_its_value_whatever_its_ends():
+    assert verdicts.finding(claim("fact", "equal", 10), metric(5, 15)) == HOLDS

@@ -81,10 +81,11 @@ def across(share: float) -> float:
 
 
 def css(finding: Finding) -> str:
-    """The classes of a finding's mark."""
-    return finding.word.replace(" ", "-") + " hollow" * (finding.like != verdicts.SAME)
+    """The classes of a finding's mark: hollow unless a run that may decide measured the article's own case."""
+    return finding.word.replace(" ", "-") + " hollow" * (finding.like != verdicts.SAME or bool(finding.barred))
 
 
 def told(finding: Finding) -> str:
     """What was found, and of what it is another."""
-    return finding.word if finding.like == verdicts.SAME else f"{finding.word}, {finding.like}"
+    like = "" if finding.like == verdicts.SAME else f", {finding.like}"
+    return f"{finding.word}{like}" + (f" ({finding.barred})" if finding.barred and finding.run else "")

@@ -6,6 +6,7 @@ import pytest
 
 from press.face import chart
 from press.ledger import gather
+from press.predict import pages
 from press.print.conftest import executed
 
 
@@ -53,12 +54,63 @@ def test_a_direction_is_a_sign_and_a_row(small):
     executed(small)
     page = chart.chart(gather(small.repository))
     assert (
-        ">✓</a>" in page
-        and "which way" in page
-        and "Of 1 claims about which way it goes, 1 hold here and 0 do not" in page
+        ">✓</a>" in page and "which way" in page and "which way it goes: 1, of which 1 held here and 0 did not" in page
     )
 
 
 def test_another_case_is_hollow_and_named(small):
     page = drawn(small, differs=["hardware"])
     assert 'class="holds-here hollow"' in page and "holds here, other hardware" in page
+
+
+def test_a_run_that_may_not_decide_is_hollow_and_says_why(small):
+    page = drawn(small, runs_on="gpu")
+    assert 'class="not-testable-here hollow"' in page
+    assert "not testable here (only a run on a GPU may decide)" in page
+
+
+def test_a_prediction_is_a_line_to_its_share(small, monkeypatch):
+    monkeypatch.setattr(chart, "of_the_named_card", lambda _: 20_000.0)
+    page = drawn(small)
+    assert f'class="bound" d="M{264 - 264 % chart.STEP:.1f}' in page and f"H{chart.across(10.0):.1f}m0-4v8" in page
+    assert "predicted 10 of it" in page and "<td>10</td>" in page
+
+
+@pytest.mark.parametrize(
+    ("hardware", "one"),
+    [
+        ("one A100 of a DGX A100, float64, 20,140,000 points", True),
+        ("A100 with 80 GB", False),
+        ("one A100-80GB, Tiny with its 55 tables", False),
+        ("DGX-1 and 8 A100 against CPUs", False),
+        ("not named in the article; an A100 elsewhere", False),
+        ("two CPUs", False),
+    ],
+)
+def test_only_the_one_card_that_a_claim_names_bounds_it(hardware, one):
+    assert pages.names(hardware, "A100 SXM 40 GB") == one
+
+
+@pytest.mark.parametrize(("value", "sign"), [(2100.0, "✓"), (-5.0, "✗")])
+def test_a_sign_says_how_a_direction_came_out(small, value, sign):
+    claim = small.card["claims"][0]
+    way = claim | {"id": "way", "kind": "direction", "null": 0, "value": 0}
+    small.write_card(claims=[claim | {"value": 1}, way])
+    executed(small, value=value)
+    ledger = gather(small.repository)
+    page = chart.chart(ledger) or chart.block(
+        "face/chart.html",
+        "chart",
+        [],
+        ledger.findings[1:],
+        [0, 0],
+        [],
+        9,
+        css=chart.css,
+        told=chart.told,
+        short=chart.short,
+        SIGNS=chart.SIGNS,
+        WIDTH=9,
+        TOP=1,
+    )
+    assert f">{sign}</a>" in page

@@ -20,9 +20,10 @@ ORIGINS = {"fresh": "behind the page", "cached": "behind the page, kept from tha
 def claims(entries: list[Entry]) -> str:
     """The totals by part and finding, then every claim with its measurements."""
     claimed = [entry for entry in entries if entry.findings]
-    parts: dict[str, list[Finding]] = {"": [finding for entry in claimed for finding in entry.findings]}
+    parts: dict[str, list[Finding]] = {"": []}
     for entry in claimed:
-        parts.setdefault(entry.chapter.part, []).extend(entry.findings)
+        for part in ("", entry.chapter.part):
+            parts.setdefault(part, []).extend(finding for finding in entry.findings if finding.found)
     return _block("claims", claimed, parts)
 
 
@@ -56,7 +57,7 @@ def reasons(finding: Finding) -> dict[str, str]:
     word, because = finding.says
     told = {"supports": "This supports the claim", "contradicts": "This contradicts the claim"}
     so = told.get(word, "This says nothing about the claim")
-    why = finding.undecided or (finding.barred if finding.run else "")
+    why = finding.undecided or finding.barred
     return {"why not": why} if finding.found in OPEN else {"so": f"{so}: {because}" if because else ""}
 
 

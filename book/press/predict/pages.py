@@ -3,6 +3,8 @@
 Everywhere it says that this is predicted and not measured.
 """
 
+import re
+
 from helpers.show import Markup, number
 from rehearsal.predict import CARDS
 
@@ -77,13 +79,24 @@ def ledger_lines(finding: Finding) -> list[Markup]:
 
 
 def of_the_named_card(finding: Finding) -> float | None:
-    """What is predicted of the card that the claim's hardware names, at the largest tier; None where nothing is."""
-    claim, found = finding.claim, read(finding.chapter)
-    words, value = claim["hardware"].upper().replace("-", " ").replace(",", " ").split(), None
+    """What is predicted of the one card that the claim's hardware names, memory and all; None where nothing is."""
+    claim, found, value = finding.claim, read(finding.chapter), None
     for tier in [tier for tier in CARDS if tier in claim["tiers"]] if found else []:
         for one, predicted in found.metric(claim["metric"], claim["unit"], tier):
-            value = predicted if model(one.card) in words else value
+            value = predicted if names(claim["hardware"], one.card) else value
     return value
+
+
+def names(hardware: str, card: str) -> bool:
+    """Whether words about hardware name this card: one of it, and no other memory than its own.
+
+    >>> names("one A100, float64", "A100 SXM 40 GB"), names("8 A100", "A100 SXM 40 GB"), names("T4, 80 GB", "T4 16 GB")
+    (True, False, False)
+    """
+    many = re.search(rf"\b([2-9]|\d\d+) {model(card)}", hardware)
+    sizes = re.compile(r"(\d+) ?GB\b")
+    other = set(sizes.findall(hardware)) - set(sizes.findall(card))
+    return bool(re.search(rf"\b{model(card)}\b", hardware)) and not many and not other and "not named" not in hardware
 
 
 def model(card: str) -> str:
