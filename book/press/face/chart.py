@@ -32,11 +32,6 @@ class Mark:
     y: float = 0.0
 
     @property
-    def end(self) -> float | None:
-        """Where the prediction lies."""
-        return across(self.bound) if self.bound else None
-
-    @property
     def words(self) -> str:
         """The mark in words."""
         got = f"measured {self.got:.3g} of what is claimed" if self.got else "not measured"
@@ -52,7 +47,7 @@ def chart(ledger: Ledger) -> Markup:
         return Markup()
     directions = [one for one in ledger.findings if one.claim["kind"] == "direction"]
     ticks = [(across(10.0**at), LABELS.get(at, ""), at == 0) for at in range(LOW, HIGH + 1)]
-    names = {one.__name__: one for one in (css, told, short)} | {"SIGNS": SIGNS, "WIDTH": WIDTH, "TOP": TOP}
+    names = {one.__name__: one for one in (across, css, told, short)} | {"SIGNS": SIGNS, "WIDTH": WIDTH, "TOP": TOP}
     height = max(mark.y for mark in marks) + STEP
     held = [sum(one.found == found for one in directions) for found in (verdicts.HOLDS, verdicts.FAILS)]
     return block("face/chart.html", "chart", marks, directions, held, ticks, height, **names)

@@ -5,7 +5,7 @@ from functools import cached_property
 from itertools import chain
 from pathlib import Path
 
-from helpers import receipts, verdicts
+from helpers import _records, receipts, verdicts
 
 from ..errors import PressError
 from ..files import read_json
@@ -155,8 +155,7 @@ def _receipts(chapter: Chapter) -> list[tuple[dict, str, str]]:
         found.append((_read(path), "by hand", ".".join(path.name.split(".")[2:-1])))
     for path in sorted((chapter.root / "data" / "receipts" / chapter.stem).glob("*.json")):
         content = _read(path)
-        name = path.stem.removeprefix(f"{content['tier']}-").removeprefix(str(content["machine"].get("slug")))
-        found.append((content, "recorded", name.strip("-")))
+        found.append((content, "recorded", _records.run_name(path, content)))
     once = {}
     for one in found:
         once.setdefault((one[0]["tier"], _hardware(one[0]), one[0]["date"]), one)
@@ -177,19 +176,16 @@ def _read(path: Path) -> dict:
 def _finding(chapter: Chapter, claim: dict, runs: list[Run]) -> Finding:
     """The newest run that may decide does (see `verdicts.barred`); how it came out is not looked at."""
     measured = _newest_first(run for run in runs if claim["metric"] in run.content["metrics"])
-    barred = {run: _barred(claim, run) for run in measured}
+    barred = {
+        run: verdicts.barred(claim, run.content, run.stale, run.disturbed, run.name)
+        or "its code was not committed" * run.uncommitted  # of a page's own recorded run, too
+        for run in measured
+    }
     chosen = next((run for run in measured if not barred[run]), next(iter(measured), None))
-    decides = bool(chosen) and not barred[chosen]
+    why = barred.get(chosen, "")
     try:
-        found = verdicts.finding(claim, chosen.content["metrics"][claim["metric"]] if decides else None)
+        found = verdicts.finding(claim, chosen.content["metrics"][claim["metric"]] if chosen and not why else None)
     except ValueError as error:
         raise PressError(f"{chapter.card_path.relative_to(chapter.root)}: {error}") from None
     others = [run for run in measured if run is not chosen]
-    why = barred[chosen] if chosen else ""
     return Finding(chapter, claim, found, verdicts.likeness(claim), verdicts.says(claim, found), chosen, why, others)
-
-
-def _barred(claim: dict, run: Run) -> str:
-    """Why a run may not decide a claim; one of uncommitted code may not either, wherever it came from."""
-    why = verdicts.barred(claim, run.content, run.stale, run.disturbed, run.name)
-    return why or "its code was not committed" * run.uncommitted

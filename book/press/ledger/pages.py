@@ -13,7 +13,6 @@ from .tables import block, plain
 
 LOOKED = ("load", "busy_cores", "steal", "calibration")  # what the machine was like; told also where nobody looked
 DETAILS = ("sizes", "command", "peers", "threads", *LOOKED)  # of how a race or a study was run
-OPEN = (verdicts.UNDECIDED, verdicts.NOT_TESTABLE, verdicts.NOT_MEASURED)
 ORIGINS = {"fresh": "behind the page", "cached": "behind the page, kept from that day"}  # others are their own words
 
 
@@ -58,7 +57,7 @@ def reasons(finding: Finding) -> dict[str, str]:
     told = {"supports": "This supports the claim", "contradicts": "This contradicts the claim"}
     so = told.get(word, "This says nothing about the claim")
     why = finding.undecided or finding.barred
-    return {"why not": why} if finding.found in OPEN else {"so": f"{so}: {because}" if because else ""}
+    return {"why not": why} if finding.found in verdicts.FINDINGS[2:] else {"so": f"{so}: {because}" if because else ""}
 
 
 def origin(run: Run) -> str:

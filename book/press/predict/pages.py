@@ -88,14 +88,9 @@ def of_the_named_card(finding: Finding) -> float | None:
 
 
 def names(hardware: str, card: str) -> bool:
-    """Whether words about hardware name this card: one of it, and no other memory than its own.
-
-    >>> names("one A100, float64", "A100 SXM 40 GB"), names("8 A100", "A100 SXM 40 GB"), names("T4, 80 GB", "T4 16 GB")
-    (True, False, False)
-    """
+    """Whether words about hardware name this card: one of it, and no other memory than its own."""
     many = re.search(rf"\b([2-9]|\d\d+) {model(card)}", hardware)
-    sizes = re.compile(r"(\d+) ?GB\b")
-    other = set(sizes.findall(hardware)) - set(sizes.findall(card))
+    other = set(re.findall(r"(\d+) ?GB\b", hardware)) - set(re.findall(r"(\d+) ?GB\b", card))
     return bool(re.search(rf"\b{model(card)}\b", hardware)) and not many and not other and "not named" not in hardware
 
 
