@@ -43,7 +43,7 @@
       return chip;
     });
     const app = make("section", {}, [
-      make("label", {}, ["Start from the planner's ", choose]), words, ...rows.map(({ box }) => box),
+      make("label", {}, ["Start with the tables dealt out ", choose]), words, ...rows.map(({ box }) => box),
     ]);
     let places = [], picked = null, moves = 0;
     function size(gib) { return gib < 0.05 ? "under 0.05" : gib.toFixed(1); }

@@ -11,7 +11,8 @@ our own code. Sizes and thresholds count elements (rows x width):
 Where we differ: tables of one width merge whatever their combiner, since here the layer divides
 the sums of means itself; `device_limit` counts copies and row slices, too, and may move row
 slices to the host; what lies there is merged as well. Theirs limits and moves whole tables and
-column slices alone, merges none of those on the host, and deals in turn on one device.
+column slices alone, merges none of those on the host, and deals in turn on one device. Theirs
+refuses a plan that leaves a device without a piece; here that device stays idle.
 """
 
 import heapq
