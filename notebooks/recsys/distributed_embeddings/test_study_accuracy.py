@@ -5,10 +5,13 @@ import pytest
 import study_accuracy as study
 import torch
 from crew import Crew
+from exchange import world
 from helpers import receipts
 from helpers.study import Job, StudyError
+from hybrid import sharded
 from press.study import hold, record
 
+STEPS = 100  # of the whole network
 SEEDS, TRIAL = (101, 102), {"samples": 256, "held_out": 100}
 ROWS = click_logs.shrunk_rows(study.DLRM_TERABYTE, 20_000)
 
@@ -140,3 +143,52 @@ def test_differences_are_the_hybrids_less_one_process_s_and_the_truth_s_less_the
     }
     over = receipt.metrics["auc_hybrid_over_one_process"]
     assert over["high"] == pytest.approx(0.02 + 12.7062 * 0.01, rel=1e-4)  # 95 %, two worlds
+
+
+def undivided(model):
+    """None; gradients averaged, but those of tables left as the sum over processes."""
+    study.average_gradients(model)
+    for weight in sharded(model).values():
+        weight.grad *= world()[1]
+
+
+def trained_in_float64(state, steps, average):
+    """(whole tables, the network's other weights) after so many steps of Adagrad in float64."""
+    rank, size = world()
+    tables = study.DistributedEmbedding(
+        study.plan(study.SHAPES, size, "memory_balanced"), dtype=torch.float64, check=False
+    )
+    model = study.model_on(tables).double()
+    tables.set_weights([table.double() / 20 for table in study.start_tables(ROWS)])
+    adagrad = torch.optim.Adagrad(model.parameters(), 0.05, initial_accumulator_value=1e-4)
+    clicks, share = study.world_of(101).draw(128 * steps), 128 // size
+    clicks = clicks._replace(labels=clicks.labels.double(), numbers=clicks.numbers.double())
+    for first in range(rank * share, 128 * steps, 128):
+        study.train_step(model, clicks.part(first, first + share), adagrad, average)
+    return tables.get_weights(), [one.detach() for one in model.top.parameters()]
+
+
+@pytest.fixture(scope="module")
+def after_training():
+    """The weights after training the whole network, by how it was trained."""
+    with Crew(1, 100, 100) as single, Crew(2, 100, 100) as pair:
+        runs = {
+            "one": (single, study.average_gradients),
+            "two": (pair, study.average_gradients),
+            "undivided": (pair, undivided),
+        }
+        job = f"{__name__}:trained_in_float64", STEPS
+        made = {name: crew.run(*job, average)[0] for name, (crew, average) in runs.items()}
+    return {name: [*tables, *dense] for name, (tables, dense) in made.items()}
+
+
+def apart(some, others):
+    return max((a - b).abs().max().item() for a, b in zip(some, others, strict=True))
+
+
+def test_two_processes_train_the_whole_network_as_one_does(after_training):
+    assert apart(after_training["two"], after_training["one"]) < 1e-9
+
+
+def test_tables_whose_gradients_are_not_divided_end_elsewhere(after_training):
+    assert apart(after_training["undivided"], after_training["one"]) > 1e-3
