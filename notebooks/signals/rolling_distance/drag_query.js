@@ -103,6 +103,9 @@
         found.forEach(({ at }, rank) => mark(at, "#e8871e", String(rank + 1)));
         mark(from, "#3b7dd8", "query");
         line(ecg.subarray(row * perRow, (row + 1) * perRow), row * perRow, x, y, ink, 1);
+        const here = beats.filter(([at]) => at >= row * perRow && at < (row + 1) * perRow);
+        paint.fillStyle = ink;
+        here.forEach(([at, name]) => paint.fillText(name, x(at) - 4, (row + 1) * (high / ROWS) - 3));
       }
       const below = surface(overlay);
       const shapes = [...found.map(({ at }) => windows()[at]), windows()[from]];

@@ -16,17 +16,17 @@ METRICS = {  # of the card: the function that it times, and how many windows one
 
 
 def ours(sizes, device):
-    """One `zdist` in blocks, float64; the stream is on the card already"""
+    """One zdist in blocks, float64; the stream is on the card already"""
     return partial(rd.zdist, *_beats(sizes["points"], device))
 
 
 def ours_mdist(sizes, device):
-    """One `mdist` in blocks"""
+    """One mdist in blocks"""
     return partial(rd.mdist, *_beats(sizes["points"], device))
 
 
 def ours_sdist(sizes, device):
-    """One `sdist` in blocks"""
+    """One sdist in blocks"""
     return partial(rd.sdist, *_beats(sizes["points"], device))
 
 
@@ -44,7 +44,7 @@ def naive(sizes, device):
 
 
 def broken(sizes, device):
-    """The same `zdist`, but the stream goes up and all distances come down in each call"""
+    """The same zdist, but the stream goes up and all distances come down in each call"""
     query, stream = _beats(sizes["points"], "cpu")
     return lambda: rd.zdist(query.to(device), stream.to(device)).cpu()
 

@@ -75,6 +75,20 @@ def test_the_controls_and_the_matches_share_a_phone_s_screen(browser):
     page.close()
 
 
+def test_each_beat_wears_the_cardiologists_letter(browser):
+    page = visit(browser, COUNTS)
+    page.evaluate(
+        """() => {
+          window.letters = [];
+          CanvasRenderingContext2D.prototype.fillText = (text) => window.letters.push(text);
+        }"""
+    )
+    page.locator("input").press("ArrowRight")
+    letters = page.evaluate("window.letters")
+    assert [one for one in letters if one in ("N", "V")] == ["V", "N"]  # in the rows' order
+    page.close()
+
+
 def test_what_goes_wrong_is_told(browser):
     page = visit(browser, COUNTS[:50])
     assert "cannot run here: the recording did not come" in page.inner_text("body")
