@@ -33,9 +33,8 @@ def read(path):
 
 
 def installed(card, script=None):
-    """The installed versions of what the card's `packages` and `peers` name ("stumpy==1.14.1"), as a dict.
-
-    With the Path of a `script`: and of what it has imported, a contestant from the book's own packages such as SciPy.
+    """The installed versions of what the card's `packages` and `peers` name ("stumpy==1.14.1"), as a dict; with the
+    Path of a `script` also of what it has imported, a contestant from the book's own packages such as SciPy.
     """
     names = [re.match(r"[\w.-]+", one)[0] for key in ("packages", "peers") for one in card.get(key) or ()]
     if script:

@@ -14,6 +14,8 @@ from helpers._records import committed, read, recorded  # noqa: F401  `read` is 
 from helpers._spread import text
 from helpers.show import Table, number
 
+_load = getattr(os, "getloadavg", lambda: [None])  # of the last minute first; None where the system counts none
+
 
 def start(stem, tier, threads=None):
     """The Receipt of this run, its clock running; `threads`: what the engines were given, default torch's number."""
@@ -27,30 +29,21 @@ class Receipt:
         self.path, self.tier, self.threads = card, tier, threads
         self.metrics, self.curves, self._sizes = {}, {}, {}
         self.script, self.command, self.study = None, None, None  # of a study; else as this process was started
-        self.card, self._began, self._load = cards.read(card), time.perf_counter(), _load()
+        self.card, self._began, self._load = cards.read(card), time.perf_counter(), _load()[0]
 
     def record(
-        self,
-        name,
-        value,
-        unit=None,
-        low=None,
-        high=None,
-        repeats=None,
-        note=None,
-        count=None,
-        device=None,
-        interval="",
-        timing=None,
+        self, name, value, unit=None, low=None, high=None, repeats=None, note=None, device=None, interval="", **more
     ):
         """None; records a number: `receipt.record("rate", measurement, "alignments/s", count=N - M + 1)`.
-        A Measurement brings seconds, its interval and its device (with `count`: the rate, count per second), a
-        `bench.spread` its own; ends by hand need a name, `interval`: "95 %", "90 %", "range" or "quartiles"; "exact"
-        for what has no ends, a count or a sum. Say `device` where a GPU did the work; `timing` is whether a clock did:
-        a Measurement and a Ratio bring it, and where nobody says, the unit tells. ValueError: NaN, infinity, outside
-        its ends, no unit, ends without a name.
+        A Measurement brings seconds, interval and device (with `count`: the rate, count per second), a `bench.spread`
+        its interval; ends by hand need its name, "95 %", "90 %", "range" or "quartiles"; "exact" has none: a count, a
+        sum. Say `device` where a GPU did the work, `timing` (True, False) whether a clock did, where a unit does not
+        tell. ValueError: NaN, infinity, outside its ends, no unit, ends without a name, other words.
         """
-        timing = isinstance(value, bench.Measurement | bench.Ratio) or timing
+        if more.keys() - {"count", "timing"}:
+            raise ValueError(f"metric {name}: the words {sorted(more)}; only count and timing are allowed beside")
+        count = more.pop("count", None)
+        more |= {"timing": True} if isinstance(value, bench.Measurement | bench.Ratio) else {}
         if isinstance(value, bench.Measurement):
             repeats, device, interval = len(value.times_s), device or value.device, value.interval
             value, low, high = value.median_s, value.low_s, value.high_s
@@ -65,7 +58,7 @@ class Receipt:
         if ends and interval not in bench.ENDS:
             raise ValueError(f"metric {name}: interval {interval!r} of ends {low} to {high}; allowed: {[*bench.ENDS]}")
         found = {"value": float(value), "unit": unit, **ends}
-        found |= {"repeats": repeats, "note": note, "device": device and str(device), "timing": timing}
+        found |= {"repeats": repeats, "note": note, "device": device and str(device), **more}
         self.metrics[name] = _records.metric(name, {key: item for key, item in found.items() if item is not None})
 
     def sizes(self, **sizes):
@@ -89,7 +82,7 @@ class Receipt:
         found |= {"command": self.command or _command(self.path)} | ({"study": self.study} if self.study else {})
         found |= {"threads": self.threads or next(iter(threads.values()), None), "threads_by_library": threads}
         found |= {"peers": cards.installed(self.card, script and folder / script)}
-        found |= {"load": {"before": self._load, "after": _load()}}
+        found |= {"load": {"before": self._load, "after": _load()[0]}}
         found |= {"sizes": self._sizes, "curves": self.curves, "metrics": self.metrics, "read": _records.looked_at()}
         found |= {"peak_memory_bytes": bench.peak_memory("cpu" if self.tier == "cpu" else "cuda")}
         return found | {"seconds": round(time.perf_counter() - self._began, 3)}
@@ -109,24 +102,18 @@ class Receipt:
         return path
 
     def claims(self):
-        """A Table of the chapter's claims: what decides each, here or recorded, and what it found; the book's page has
-        the ledger's cards in its place.
-        """
-        notebook, rows, told = self.path.with_suffix(".ipynb"), [], []
-        runs = [("", self.content()), *((content["name"], content) for content in committed(self.path.stem))]
-        old = [bool(at) and stale(run, notebook) for at, (_, run) in enumerate(runs)]
+        """A Table of the chapter's claims, what decides each and what it found; in the book the ledger's cards."""
+        rows, told, book, notebook = [], [], committed("*"), self.path.with_suffix(".ipynb")
+        runs = [(self.content(), False, "")]  # nobody has looked at the machine beside this run yet
+        runs += [(run, stale(run, notebook), verdicts.disturbed(run, book)) for run in committed(self.path.stem)]
         for claim in self.card.get("claims") or ():
-            able = [
-                run
-                for (name, run), is_old in zip(runs, old, strict=True)
-                if not verdicts.barred(claim, run, is_old, name=name)
-            ]
-            known = [*able, *(run for _, run in runs if claim["metric"] in run["metrics"]), None]
-            metric = known[0] and known[0]["metrics"][claim["metric"]]
+            able = [run for run, *bars in runs if not verdicts.barred(claim, run, *bars)]
+            known = [*able, *(run for run, *_ in runs if claim["metric"] in run["metrics"]), None][0]
+            metric = known and known["metrics"][claim["metric"]]
             found = verdicts.finding(claim, metric if able else None) or verdicts.FIGURE
             told.append(found)
             like, value = verdicts.likeness(claim), number(float(claim["value"]), claim["unit"])
-            place = known[0] and ("this run" if known[0] is runs[0][1] else f"recorded: {_where(known[0])}")
+            place = known and ("this run" if known is runs[0][0] else f"recorded: {_where(known)}")
             rows.append((f"{found} ({like})", f"“{claim['quote']}”", value, text(metric), place))
         totals = ", ".join(f"{told.count(one)} {one}" for one in dict.fromkeys(told))
         head = ("found", "the article says", "claimed", "measured", "where")
@@ -153,20 +140,14 @@ def replay(stem, metric=None, tier=None, threads=None, name=None):
 
 def where(content):
     """Where and how a receipt was measured: "AMD EPYC, tier cpu, 2026-01-02, 2 threads, other work on 0.1 cores"."""
-    looked = [cores for cores in (content.get("busy_cores") or {}).values() if cores is not None]
-    busy = f"other work on {max(looked):.1f} cores" if looked else "other work not known"
-    count = content.get("threads")
-    return ", ".join([_where(content), *[f"{count} thread{'s' * (count != 1)}"] * bool(count), busy])
+    busy, count = verdicts.busiest(content), content.get("threads")
+    told = [f"{count} thread{'s' * (count != 1)}"] * bool(count)
+    return ", ".join([_where(content), *told, f"other work {'not known' if busy is None else f'on {busy:.1f} cores'}"])
 
 
 def _where(content):
     machine, tier = content["machine"], content["tier"]
     return f"{machine.get('cpu' if tier == 'cpu' else 'gpu')}, tier {tier}, {content['date'][:10]}"
-
-
-def _load():
-    """How many processes wanted a core in the last minute; None where the system does not count them."""
-    return round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
 
 
 def _commit(folder):

@@ -115,9 +115,7 @@ class Study:
         while ready := [name for name in todo if not set(self.arms[name].starts) & set(todo)]:
             done, todo = done + ready, [name for name in todo if name not in ready]
         if todo:
-            raise StudyError(
-                f"arms {todo} begin with themselves or one another; allowed: other arms, words for `begin`"
-            )
+            raise StudyError(f"arms {todo} begin with themselves or one another; allowed: others, words for `begin`")
         return done
 
     def check(self):

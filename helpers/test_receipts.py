@@ -17,6 +17,11 @@ CLAIM = {"id": "rate", "quote": "fast", "value": 100.0, "unit": "x/s", "hardware
 CLAIM |= {"kind": "size", "better": "higher", "slack": 5, "tiers": ["cpu", "big"], "says": {"because": "so"}}
 
 
+QUIET = {"calibration": {"before_s": 0.25, "after_s": 0.25, "unit_s": 0.25}, "busy_cores": {"before": 0.0}}
+QUIET |= {"machine": {"gpu": "NVIDIA H200", "cpu": "AMD EPYC", "slug": "h200"}, "dirty": False}
+QUIET |= {"date": "2026-01-02T03:04:05Z"}  # a recorded run that may decide
+
+
 def claim(**changes):
     return CLAIM | changes
 
@@ -113,6 +118,8 @@ def test_a_count_is_exact_and_a_clock_may_be_named(receipt):
     receipt.record("took", 2.0, "loops", timing=True)
     receipt.record("smaller", 2.0, "×", timing=False)
     assert receipt.metrics["took"]["timing"] and receipt.metrics["smaller"]["timing"] is False
+    with pytest.raises(ValueError, match="metric took: the words ..clock..; only count and timing"):
+        receipt.record("took", 2.0, "loops", clock=True)
 
 
 @pytest.mark.parametrize(("unit", "clock"), [("ms", True), ("× real time", True), ("links/s", True), ("recall", False)])
@@ -133,6 +140,8 @@ def test_a_ratio_brings_its_spread(receipt):
     receipt.record("share", bench.spread([1, 3, 2]), "%", note="of three")
     ends = {"low": 1.0, "high": 3.0, "interval": "range"}
     assert receipt.metrics["share"] == {"value": 2.0, "unit": "%", "repeats": 3, "note": "of three"} | ends
+    receipt.record("again", 2, "%", 1, 3, 3, "of three", interval="range")  # as studies do
+    assert receipt.metrics["again"] == receipt.metrics["share"]
     with pytest.raises(ValueError, match="unit None"):
         receipt.record("share", bench.spread([1, 3, 2]))
 
@@ -526,21 +535,38 @@ def test_a_card_without_claims_makes_an_empty_table(receipt):
 
 def test_a_recorded_run_that_the_card_names_decides_until_the_code_changes(receipt, chapter):
     ends = {"low": 110.0, "high": 130.0, "interval": "95 %", "repeats": 20}
-    machine = {"gpu": "NVIDIA H200", "cpu": "AMD EPYC", "slug": "h200"}
-    keep(
-        chapter,
-        name="big-h200-race.json",
-        date="2026-01-02T03:04:05Z",
-        metrics={"rate": metric(120.0) | ends},
-        machine=machine,
-        dirty=False,
-    )
+    keep(chapter, name="big-h200-race.json", metrics={"rate": metric(120.0) | ends}, **QUIET)
     receipt.card["claims"] = [claim(run="race")]
     receipt.record("rate", 1.0, "x/s")
     (row,) = receipt.claims().table()[2]
     assert row[0] == "holds here (same kind)" and row[4] == "recorded: NVIDIA H200, tier big, 2026-01-02"
     (chapter / "demo.py").write_text("x = 2\n")
     assert receipt.claims().table()[2][0][0] == "not measured (same kind)"
+
+
+@pytest.mark.parametrize(
+    "disturbed", [{"busy_cores": {"during": 0.9}}, {"busy_cores": {}}, {"calibration": {}}, {"dirty": True}]
+)
+def test_a_recorded_race_that_was_disturbed_decides_no_claim_in_a_notebook_either(receipt, chapter, disturbed):
+    ends = {"low": 110.0, "high": 130.0, "interval": "95 %", "repeats": 20}
+    keep(chapter, name="big-h200-race.json", metrics={"rate": metric(120.0) | ends}, **QUIET | disturbed)
+    receipt.card["claims"] = [claim(run="race")]
+    (row,) = receipt.claims().table()[2]
+    assert row[0] == "not measured (same kind)" and row[3].startswith("120 x/s")
+
+
+def test_a_recorded_race_in_a_slow_phase_of_its_machine_decides_none_either(receipt, chapter):
+    ends = {"low": 110.0, "high": 130.0, "interval": "95 %", "repeats": 20}
+    keep(chapter, name="big-h200-race.json", metrics={"rate": metric(120.0) | ends}, **QUIET)
+    other = keep(chapter, **QUIET | {"calibration": {"before_s": 0.1, "after_s": 0.1, "unit_s": 0.25}})
+    receipt.card["claims"] = [claim(run="race")]
+    assert receipt.claims().table()[2][0][0] == "not measured (same kind)"
+    home = other.parent.with_name("another_chapter")
+    home.mkdir()
+    other.rename(home / other.name)
+    assert receipt.claims().table()[2][0][0] == "not measured (same kind)", "whatever chapter ran it faster"
+    (home / other.name).unlink()
+    assert receipt.claims().table()[2][0][0] == "holds here (same kind)"
 
 
 def test_a_cpu_tier_on_a_gpu_machine_names_the_cpu(chapter):

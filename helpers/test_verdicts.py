@@ -100,7 +100,19 @@ def test_a_goal_is_met_by_its_worse_end():
     assert verdicts.finding(claim("goal"), metric(9, 12)) == MISSED
     assert verdicts.finding(claim("goal", "lower"), metric(9, 10)) == MET
     assert verdicts.finding(claim("goal", "lower"), metric(9, 11)) == MISSED
-    assert verdicts.finding(claim("goal"), {"value": 10, "unit": "×"}) == MET
+    assert verdicts.finding(claim("goal"), {"value": 10, "unit": "×", "interval": "exact"}) == MET
+
+
+@pytest.mark.parametrize("more", [{"interval": "range"}, {"repeats": 2}, {"interval": "quartiles"}])
+def test_one_run_or_a_range_decides_no_goal_either(more):
+    assert verdicts.finding(claim("goal"), {"value": 12, "unit": "×"}) == UNDECIDED
+    assert verdicts.finding(claim("goal"), metric(11, 12, **more)) == UNDECIDED
+
+
+def test_how_often_is_told_only_where_it_was_recorded():
+    unknown = {key: value for key, value in metric(11, 12).items() if key != "repeats"}
+    assert verdicts.undecided(unknown) == "n is not recorded"
+    assert verdicts.undecided(metric(11, 12, repeats=1)) == "n = 1"
 
 
 def test_a_figure_has_no_finding():
@@ -125,12 +137,14 @@ def test_which_run_may_decide():
     fine = receipt()
     assert verdicts.barred(claim(), fine) == ""
     assert verdicts.barred(claim(run="study"), fine) == "only the recorded run “study” may decide"
-    assert verdicts.barred(claim(run="study"), fine, name="study") == ""
-    assert verdicts.barred(claim(), fine, name="race") == "only the page's run may decide"
+    assert verdicts.barred(claim(run="study"), receipt(name="study")) == ""
+    assert verdicts.barred(claim(), receipt(name="race")) == "only the page's run may decide"
     assert verdicts.barred(claim(), fine, stale=True) == "the code has changed since"
     for dirty in (True, None):
-        told = verdicts.barred(claim(run="study"), receipt(dirty=dirty), name="study")
+        told = verdicts.barred(claim(run="study"), receipt(dirty=dirty, name="study"))
         assert told == "its code was not committed"
+        assert verdicts.barred(claim(), receipt(dirty=dirty, name="")) == told, "a page's recorded run, too"
+        assert verdicts.barred(claim(), receipt(dirty=dirty)) == "", "the page's run at hand"
     assert verdicts.barred(claim(tiers=["big"]), fine) == "only a run at tier big may decide"
     assert verdicts.barred(claim(), receipt(metrics={})) == "not measured"
 
@@ -148,6 +162,35 @@ def test_a_disturbed_run_decides_no_timing():
     assert verdicts.barred(claim(), counted, disturbed=True) == ""
     timed = receipt(metrics={"m": metric(11, 12, timing=True, unit="loops")})
     assert verdicts.barred(claim(), timed, disturbed=True) == "the machine was disturbed"
+
+
+def test_a_card_may_say_that_a_share_is_one_of_times():
+    share = receipt(metrics={"m": metric(11, 12, unit="%")})
+    assert verdicts.barred(claim(unit="%"), share, disturbed="busy") == ""
+    assert verdicts.barred(claim(unit="%", timing=True), share, disturbed="busy") == "the machine was disturbed"
+
+
+def seen(speed=0.25, busy=0.1, **machine):
+    """A receipt whose machine somebody looked at."""
+    calibration = {"before_s": speed, "after_s": speed, "unit_s": 0.25}
+    return receipt(calibration=calibration, busy_cores={"before": 0.0, "after": busy}, machine={"cpu": "X"} | machine)
+
+
+def test_a_quiet_run_at_its_machine_s_usual_speed_is_not_disturbed():
+    assert verdicts.disturbed(seen(1.0)) == "", "a slow machine is no slow phase"
+    assert verdicts.disturbed(seen(0.34), [seen(0.25)]) == ""
+    assert verdicts.disturbed(seen(1.0), [seen(0.25, cores=8), seen(0.25, cpu="Y")]) == "", "of other machines"
+
+
+def test_other_work_a_slow_phase_or_that_nobody_looked_is_a_disturbance():
+    assert "other work took 0.5 of 2 cores" in verdicts.disturbed(seen(busy=0.5, cores=2))
+    assert verdicts.disturbed(seen(0.375), [seen(0.25)]) == "the machine ran 1.5 times slower than usual"
+    for unknown, told in [
+        ({"busy_cores": {"before": None}}, "no load recorded"),
+        ({"calibration": {"before_s": None, "after_s": None, "unit_s": 0.25}}, "no calibration recorded"),
+        ({"calibration": None, "busy_cores": None}, "no calibration and no load recorded"),
+    ]:
+        assert verdicts.disturbed(seen() | unknown).startswith(told)
 
 
 @pytest.mark.parametrize("unit", ["s", "ms", "×", "× real time", "links/s", "times as long", "rows per second"])
@@ -176,6 +219,15 @@ def test_signs_travel_and_sizes_do_not():
 def test_a_card_may_be_more_careful_than_the_rules():
     drawn = {"word": "silent", "because": "our data were drawn to this rate"}
     assert verdicts.says(claim(says=drawn), HOLDS) == ("silent", "our data were drawn to this rate")
+
+
+def test_a_card_is_never_less_careful_than_the_rules():
+    for word in ("supports", "contradicts"):
+        bold = {"word": word, "because": "we say so"}
+        assert (
+            verdicts.says(claim(says=bold), HOLDS) == verdicts.says(claim(says=bold), FAILS) == ("silent", "we say so")
+        )
+        assert verdicts.says(claim(says=bold, differs=["product"]), HOLDS)[0] == "silent"
 
 
 def test_three_repeats_are_enough_and_an_end_on_the_null_is_not():

@@ -13,26 +13,57 @@ FINDINGS = (HOLDS, FAILS, UNDECIDED, NOT_TESTABLE, NOT_MEASURED)
 KINDS, BETTER = ("size", "direction", "fact", "goal", "figure"), ("higher", "lower", "equal")
 LIKENESS = {"product": "another product", "hardware": "other hardware", "data": "other data", "size": "smaller"}
 SAME = "same kind"
+MACHINE = ("cpu", "cores", "memory_bytes", "os")  # processors share a name
 LEAST = 3  # repeats of a 95 % interval that decides
+BUSY_CORES, SLOW = 0.5, 1.4  # from here on a timing is one of other work, or of a slow phase of the machine
 TIMING = re.compile(r"(ns|µs|ms|s|min|h|×|times as (long|fast)|× real time)|.*(/s|per second)")  # units that say so
 
 
-def barred(claim, content, stale=False, disturbed=False, name=""):
+def slownesses(calibration):
+    """How many times as long as its unit a receipt's calibration took, before and after, as far as they are known."""
+    unit = (calibration or {}).get("unit_s")
+    return [calibration[side] / unit for side in ("before_s", "after_s") if unit and calibration.get(side)]
+
+
+def busiest(content):
+    """The most cores that others were seen to use beside a run; None where nobody looked."""
+    return max((cores for cores in (content.get("busy_cores") or {}).values() if cores is not None), default=None)
+
+
+def unseen(content):
+    """What a receipt does not say of the machine beside its run: "no calibration", "no load"."""
+    return ["no calibration"] * (not slownesses(content.get("calibration"))) + ["no load"] * (busiest(content) is None)
+
+
+def disturbed(content, others=()):
+    """Why a receipt's timings decide nothing, or "": other work, nobody looked, a phase slow against `others`."""
+    machine = content["machine"]
+    if (busy := busiest(content) or 0) >= BUSY_CORES:
+        return f"timed while other work took {busy:.1f} of {machine.get('cores')} cores: do not trust the timings"
+    if unknown := " and ".join(unseen(content)):
+        return f"{unknown} recorded beside it: do not trust the timings"
+    alike = [one for one in others if all(one["machine"].get(key) == machine.get(key) for key in MACHINE)]
+    own, *rest = (slownesses(one.get("calibration")) for one in (content, *alike))
+    phase = sum(own) / len(own) / min(sum(rest, own))
+    return f"the machine ran {phase:.1f} times slower than usual" if phase >= SLOW else ""
+
+
+def barred(claim, content, stale=False, disturbed=""):
     """Why a receipt (a dict) may not decide a claim, in words, or "" where it may; how it came out is not looked at.
-    `name`: which race or study it is, "" for the page's run; `stale`: of other code; `disturbed`: beside other work.
+    Its `name`: which recorded race or study it is, none of the page's own run; `stale`: of other code.
     """
     metric = content["metrics"].get(claim["metric"])
     gpu = ((metric or {}).get("device") or "").startswith("cuda")
-    asked, hardware = claim.get("run"), claim.get("runs_on", "any").upper()
+    asked = f"recorded run “{claim['run']}”" if claim.get("run") else "page's run"
+    hardware = claim.get("runs_on", "any").upper()
     why = {
         "not measured": metric is None,
         f"only a run on a {hardware} may decide": {"GPU": not gpu, "CPU": gpu}.get(hardware, False),
         f"only a run at tier {' or '.join(claim['tiers'])} may decide": content["tier"] not in claim["tiers"],
-        f"only the recorded run “{asked}” may decide" if asked else "only the page's run may decide": name
-        != (asked or ""),
+        f"only the {asked} may decide": content.get("name", "") != claim.get("run", ""),
         "the code has changed since": stale,
-        "its code was not committed": name and content.get("dirty") is not False,
-        "the machine was disturbed": disturbed and bool(metric) and timing(metric),
+        "its code was not committed": "name" in content and content.get("dirty") is not False,
+        "the machine was disturbed": disturbed and metric and (claim.get("timing") or timing(metric)),
     }
     return next((words for words, true in why.items() if true), "")
 
@@ -54,23 +85,16 @@ def finding(claim, metric):
     if metric is None:
         return NOT_MEASURED if "cpu" in claim["tiers"] and claim.get("runs_on") != "gpu" else NOT_TESTABLE
     if metric["unit"] != claim["unit"]:
-        raise ValueError(
-            f"claim {claim['id']} is in {claim['unit']!r}, its metric in {metric['unit']!r}; make them equal"
-        )
-    low, high = metric.get("low", metric["value"]), metric.get("high", metric["value"])
+        raise ValueError(f"claim {claim['id']} is in {claim['unit']!r}, its metric in {metric['unit']!r}")
+    low, high = (metric["value"] if kind == "fact" else metric.get(end, metric["value"]) for end in ("low", "high"))
     bottom, top = (claimed, claimed) if kind == "direction" else _slack(claim, claimed)
-
-    def within(least, most):
-        return (better == "lower" or least >= bottom) and (better == "higher" or most <= top)
-
-    if kind == "goal":
-        return MET if within(low, high) else MISSED
-    if kind == "fact":
-        return HOLDS if within(metric["value"], metric["value"]) else FAILS
-    if undecided(metric):
+    within = (better == "lower" or low >= bottom) and (better == "higher" or high <= top)
+    if kind != "fact" and undecided(metric):
         return UNDECIDED
+    if kind in ("fact", "goal"):
+        return {"fact": (FAILS, HOLDS), "goal": (MISSED, MET)}[kind][within]
     if better == "equal":
-        return HOLDS if bottom <= low and high <= top else FAILS if high < bottom or low > top else UNDECIDED
+        return HOLDS if within else FAILS if high < bottom or low > top else UNDECIDED
     sign = 1 if better == "higher" else -1
     worse, best = sorted((sign * low, sign * high))
     limit = sign * (float(claim["null"]) if kind == "direction" else bottom if better == "higher" else top)
@@ -80,11 +104,11 @@ def finding(claim, metric):
 
 def undecided(metric):
     """Why a metric decides nothing, in words; "" where it does: a 95 % interval of three and more, an exact value."""
-    interval, repeats = metric.get("interval"), metric.get("repeats") or 1
+    interval, repeats = metric.get("interval"), metric.get("repeats") or 0
     if interval == "exact" or (interval == "95 %" and repeats >= LEAST):
         return ""
-    few = f"n = {repeats}" if interval == "95 %" else f"no 95 % interval: {interval or 'ends not named'}"
-    return few if "low" in metric else "one run"
+    few = {"95 %": f"n = {repeats}" if repeats else "n is not recorded"}
+    return few.get(interval, f"no 95 % interval: {interval or 'ends not named'}") if "low" in metric else "one run"
 
 
 def likeness(claim):
@@ -103,12 +127,11 @@ def says(claim, found):
         return "silent", because if found in (None, MET, MISSED) else found
     if claim["kind"] == "size" and {"product", "hardware", "size"} & {*claim.get("differs", ())}:
         return "silent", because or f"a size does not travel to {likeness(claim)}"
-    return own.get("word") or ("supports" if found == HOLDS else "contradicts"), because
+    return "silent" if own.get("word") else "supports" if found == HOLDS else "contradicts", because
 
 
 def _slack(claim, value):
     """The least and the most that still count as the value: `slack` in its unit, or a factor such as "1.05×"."""
-    slack = claim.get("slack", 0)
-    if isinstance(slack, str) and slack.endswith("×"):
-        return sorted((value / float(slack[:-1]), value * float(slack[:-1])))
-    return value - float(slack), value + float(slack)
+    slack = str(claim.get("slack", 0))
+    by = float(slack.rstrip("×"))
+    return sorted((value / by, value * by)) if slack.endswith("×") else (value - by, value + by)

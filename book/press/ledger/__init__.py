@@ -1,5 +1,5 @@
 """Claims beside what was measured: `ledger` gathers runs and judges, `pages` prints them, `tables` writes the HTML."""
 
-from .ledger import BUSY_CORES, DECIDED, FINDINGS, Entry, Finding, Ledger, Run, gather, unseen_in
+from .ledger import DECIDED, FINDINGS, Entry, Finding, Ledger, Run, gather
 
-__all__ = ["BUSY_CORES", "DECIDED", "FINDINGS", "Entry", "Finding", "Ledger", "Run", "gather", "unseen_in"]
+__all__ = ["DECIDED", "FINDINGS", "Entry", "Finding", "Ledger", "Run", "gather"]

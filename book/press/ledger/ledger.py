@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 
 from helpers import _records, receipts, verdicts
@@ -10,48 +9,31 @@ from helpers import _records, receipts, verdicts
 from ..errors import PressError
 from ..files import read_json
 from ..repository import Chapter, Repository
-from ..run.calibration import slowness, slownesses
 
 FINDINGS = (*verdicts.FINDINGS[:3], verdicts.MET, verdicts.MISSED, *verdicts.FINDINGS[3:])  # figures have none
 DECIDED = (verdicts.HOLDS, verdicts.FAILS)
 BEHIND = ("fresh", "cached")  # the origins of the runs that chapters' pages show
-BUSY_CORES = 0.5  # from here on a timing is one of the other work, too
-SLOW = 1.4  # times its machine's fastest calibration in the book's receipts: a timing of a slow phase
 
 
 class Run:
     """One receipt with what follows from it, and whether the code is another now (`stale`).
 
     `origin`: fresh or cached (behind the page), by hand (a benchmark on this machine), or recorded (committed).
-    `name`: which of the chapter's races or studies it is, "" for the notebook's own run. `fastest`: the fastest
-    calibration of its machine in the book's receipts, in units; None where there is none.
+    `name`: which of the chapter's races or studies it is, "" for the notebook's own run. `disturbed`: why its timings
+    decide nothing, beside all receipts of the book.
     """
 
-    def __init__(self, content: dict, origin: str, name: str, stale: bool, fastest: float | None):
-        self.content, self.origin, self.name, self.stale = content, origin, name, stale
+    def __init__(self, content: dict, origin: str, stale: bool, book: list[dict]):
+        self.content, self.origin, self.name, self.stale = content, origin, content.get("name", ""), stale
         self.tier, self.machine, self.date = content["tier"], _hardware(content), content["date"][:10]
         recorded = origin == "recorded"
         self.uncommitted = recorded and content.get("dirty") is not False  # no commit is known to hold its code
-        self.busy_cores = max(_looks(content), default=0.0)  # that other work took beside it, at most
-        self.unseen = unseen_in(content)  # not known is not quiet
-        own = slowness(content.get("calibration"))
-        self.phase = own / fastest if own and fastest else 1.0  # times as slow as the machine's fastest
-        self.disturbed = bool(self.unseen) or self.busy_cores >= BUSY_CORES or self.phase >= SLOW  # of its timings
+        self.disturbed = verdicts.disturbed(content, book)
 
 
 def _hardware(content: dict) -> str:
     """The GPU, or the processor where the tier has none."""
     return str((content["tier"] != "cpu" and content["machine"].get("gpu")) or content["machine"].get("cpu"))
-
-
-def unseen_in(content: dict) -> list[str]:
-    """What a receipt does not say of the machine beside its run: "no calibration", "no load"."""
-    return ["no calibration"] * (not slownesses(content.get("calibration"))) + ["no load"] * (not _looks(content))
-
-
-def _looks(content: dict) -> list[float]:
-    """The busy cores that were seen beside a run, each time that somebody looked."""
-    return [busy for busy in (content.get("busy_cores") or {}).values() if busy is not None]
 
 
 @dataclass(frozen=True)
@@ -125,15 +107,11 @@ def count(findings: list[Finding]) -> dict[str, int]:
 def gather(repository: Repository, chapters: list[Chapter] | None = None) -> Ledger:
     """The ledger of some chapters, or of all; PressError names a broken receipt or a claim that cannot be judged."""
     found = {chapter.name: _receipts(chapter) for chapter in repository.chapters}
-    fastest: dict[str, float] = {}
-    for content, *_ in chain.from_iterable(found.values()):
-        for taken in slownesses(content.get("calibration")):
-            fastest[_cpu(content)] = min(taken, fastest.get(_cpu(content), taken))
-    entries = []
+    book, entries = [content for pairs in found.values() for content, _ in pairs], []
     for chapter in repository.chapters if chapters is None else chapters:
         runs = [
-            Run(content, origin, name, receipts.stale(content, chapter.notebook), fastest.get(_cpu(content)))
-            for content, origin, name in found[chapter.name]
+            Run(content, origin, receipts.stale(content, chapter.notebook), book)
+            for content, origin in found[chapter.name]
         ]
         runs = sorted(_newest_first(runs), key=lambda run: run.origin not in BEHIND)
         claims = chapter.card.get("claims") or []
@@ -141,21 +119,17 @@ def gather(repository: Repository, chapters: list[Chapter] | None = None) -> Led
     return Ledger(entries)
 
 
-def _cpu(content: dict) -> str:
-    """The machine as calibrations tell it apart: processors share a name, so cores, memory and system count too."""
-    return str([content["machine"].get(name) for name in ("cpu", "cores", "memory_bytes", "os")])
-
-
-def _receipts(chapter: Chapter) -> list[tuple[dict, str, str]]:
-    """(content, origin, name) of the chapter's receipts, each once: the one behind the page first."""
+def _receipts(chapter: Chapter) -> list[tuple[dict, str]]:
+    """(content, origin) of the chapter's receipts, each once, races and studies with a name: that of the page first."""
     record = read_json(chapter.run_record) or {}
     origin = "cached" if record.get("cached") else "fresh"
-    found = [(content, origin, "") for content in record.get("receipts", {}).values()]
+    found = [(content, origin) for content in record.get("receipts", {}).values()]
     for path in sorted((chapter.root / "_build" / "receipts").glob(f"{chapter.stem}.*.json")):
-        found.append((_read(path), "by hand", ".".join(path.name.split(".")[2:-1])))
+        name = ".".join(path.name.split(".")[2:-1])
+        found.append((_read(path) | ({"name": name} if name else {}), "by hand"))
     for path in sorted((chapter.root / "data" / "receipts" / chapter.stem).glob("*.json")):
         content = _read(path)
-        found.append((content, "recorded", _records.run_name(path, content)))
+        found.append((content | {"name": _records.run_name(path, content)}, "recorded"))
     once = {}
     for one in found:
         once.setdefault((one[0]["tier"], _hardware(one[0]), one[0]["date"]), one)
@@ -176,11 +150,7 @@ def _read(path: Path) -> dict:
 def _finding(chapter: Chapter, claim: dict, runs: list[Run]) -> Finding:
     """The newest run that may decide does (see `verdicts.barred`); how it came out is not looked at."""
     measured = _newest_first(run for run in runs if claim["metric"] in run.content["metrics"])
-    barred = {
-        run: verdicts.barred(claim, run.content, run.stale, run.disturbed, run.name)
-        or "its code was not committed" * run.uncommitted  # of a page's own recorded run, too
-        for run in measured
-    }
+    barred = {run: verdicts.barred(claim, run.content, run.stale, run.disturbed) for run in measured}
     chosen = next((run for run in measured if not barred[run]), next(iter(measured), None))
     why = barred.get(chosen, "")
     try:

@@ -12,7 +12,7 @@ from helpers.receipts import text as measured
 from helpers.show import Markup, number, tag
 
 from ..repository import Chapter, Repository
-from .ledger import BUSY_CORES, Run
+from .ledger import Run
 
 UP = "../"  # the pages with markers lie in book/
 
@@ -70,12 +70,7 @@ def stale(run: Run, words: str) -> Markup:
 
 def beside(run: Run) -> Markup:
     """A mark for a run beside other work, in a slow phase of the machine or unseen; nothing for a quiet one."""
-    if run.busy_cores >= BUSY_CORES:
-        cores = run.content["machine"].get("cores")
-        return _mark(f"timed while other work took {run.busy_cores:.1f} of {cores} cores: do not trust the timings")
-    if run.unseen:
-        return _mark(f"{' and '.join(run.unseen)} recorded beside it: do not trust the timings")
-    return _mark(f"the machine ran {run.phase:.1f} times slower than usual" if run.disturbed else "")
+    return _mark(run.disturbed)
 
 
 def _mark(words: str) -> Markup:

@@ -17,19 +17,6 @@ UNIT_S = 0.23  # a round, with nothing beside it, on the faster kind of machine 
 SIDE, SAMPLES = 640, 2**18
 
 
-def slownesses(calibration: dict[str, float] | None) -> list[float]:
-    """How many times as long as its unit a receipt's calibration took, before and after, as far as they are known."""
-    if not calibration or not calibration.get("unit_s"):
-        return []
-    return [calibration[name] / calibration["unit_s"] for name in ("before_s", "after_s") if calibration.get(name)]
-
-
-def slowness(calibration: dict[str, float] | None) -> float | None:
-    """The mean of both; None without one."""
-    found = slownesses(calibration)
-    return sum(found) / len(found) if found else None
-
-
 def _arrays():
     import numpy as np
 

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
+from helpers.verdicts import slownesses
 from press.run import calibration, conditions
 
 SPEED = """\
@@ -108,7 +109,7 @@ def test_two_looks_are_joined_into_what_a_receipt_keeps():
     assert found["calibration"] == {"before_s": 0.3, "after_s": 0.6, "unit_s": 0.25} | gains
     assert found["busy_cores"] == {"before": 0.1, "after": 0.7} and found["load"] == {"before": 0.5, "after": 2}
     assert found["steal"] == {"before": 0.0, "after": 0.2, "during": 0.25}
-    assert calibration.slowness(found["calibration"]) == pytest.approx(1.8)
+    assert slownesses(found["calibration"]) == pytest.approx([1.2, 2.4])
 
 
 def test_what_somebody_saw_meanwhile_is_kept_too():
@@ -125,9 +126,9 @@ def test_counters_that_begin_anew_or_are_missing_give_no_steal(last):
 def test_a_calibration_that_is_missing_stays_none():
     found = conditions.joined(seen(calibration={}), seen())["calibration"]
     assert (found["before_s"], found["gain_before"], found["unit_s"], found["gain_after"]) == (None, None, 0.25, 2.0)
-    assert calibration.slowness(found) == pytest.approx(1.2)
+    assert slownesses(found) == pytest.approx([1.2])
     nothing = conditions.joined(seen(calibration={}), seen(calibration={}))["calibration"]
-    assert set(nothing.values()) == {None} and calibration.slowness(nothing) is None
+    assert set(nothing.values()) == {None} and slownesses(nothing) == slownesses(None) == []
 
 
 def test_a_watch_sees_the_work_of_others_and_not_our_own(monkeypatch):

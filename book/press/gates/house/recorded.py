@@ -13,16 +13,16 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
+from statistics import mean
 
 from helpers import receipts as recorded
+from helpers.verdicts import BUSY_CORES, busiest, slownesses, unseen
 
 from ...files import read_json
 from ...incoming import problems
-from ...ledger import BUSY_CORES, unseen_in
 from ...predict import kept as predicted
 from ...race import ROUNDS
 from ...repository import Chapter, Repository, read_yaml
-from ...run.calibration import slowness, slownesses
 from ...run.suite import record_of
 from .. import gate
 from ..python import calls, imports, parse, parse_file
@@ -49,7 +49,7 @@ def budgets(repository: Repository) -> Iterator[tuple]:
         runs[f"tests of {chapter.part}/{chapter.folder}"] = (chapter, tests, TESTS_SECONDS)
     untold = []
     for name, (chapter, run, allowed) in runs.items():
-        if slowness(run.get("calibration")) is None:
+        if not slownesses(run.get("calibration")):
             untold.append(name)
         elif what := _too_slow(name, run, allowed):
             what = f"{name}: {what}; allowed are {allowed:.0f} s and {SLACK - 1:.0%}"
@@ -69,14 +69,9 @@ def newest(chapter: Chapter, fits: Callable[[dict], object]) -> dict:
     return max(filter(fits, found), key=lambda one: str(one.get("date")), default={})
 
 
-def busiest(run: dict) -> float:
-    """The most cores that others were seen to use beside a run; 0 where nobody looked."""
-    return max((cores for cores in (run.get("busy_cores") or {}).values() if cores is not None), default=0.0)
-
-
 def _too_slow(name: str, run: dict, allowed: float) -> str:
     """How long a run took that took too long; empty where it did not, and where that cannot be said, which is told."""
-    seconds, slow, told = run["seconds"], slowness(run["calibration"]), f"{run['seconds']:.0f} s"
+    seconds, slow, told = run["seconds"], mean(slownesses(run["calibration"])), f"{run['seconds']:.0f} s"
     if disturbed := _disturbed(run):
         taken = run.get("processor_seconds")
         if taken is None:
@@ -92,8 +87,8 @@ def _too_slow(name: str, run: dict, allowed: float) -> str:
 def _disturbed(run: dict) -> str:
     """What makes a run's seconds no measure of it; empty where nothing does."""
     sides = slownesses(run["calibration"])
-    if busiest(run) >= BUSY_CORES:
-        return f"others took {busiest(run):.1f} cores meanwhile"
+    if (busy := busiest(run) or 0) >= BUSY_CORES:
+        return f"others took {busy:.1f} cores meanwhile"
     if max(sides) > UNEVEN * min(sides):
         return f"the calibration took {sides[0]:.2f} of its unit before and {sides[-1]:.2f} after"
     return ""
@@ -153,8 +148,8 @@ def lacks(chapters: dict[str, Chapter], path: Path) -> list[str]:
     if chapter is None or not isinstance(content, dict) or content.get("tier") != "cpu" or "code" not in content:
         return []
     found = ["older code"] if recorded.stale(content, chapter.notebook) else []
-    found += ["uncommitted code"] * (content.get("dirty") is not False) + unseen_in(content)
-    return found + ["beside other work"] * (busiest(content) >= BUSY_CORES)
+    found += ["uncommitted code"] * (content.get("dirty") is not False) + unseen(content)
+    return found + ["beside other work"] * ((busiest(content) or 0) >= BUSY_CORES)
 
 
 def weakness(chapter: Chapter, path: Path) -> str:
@@ -165,9 +160,9 @@ def weakness(chapter: Chapter, path: Path) -> str:
         return ""
     said = re.search(r"--rounds[ =](\d+)", content.get("command") or "")
     repeats = max((metric.get("repeats") or 0 for metric in content["metrics"].values()), default=0)
-    rounds, busy = int(said[1]) if said else repeats, busiest(content)
+    rounds, busy = int(said[1]) if said else repeats, busiest(content) or 0
     found = [f"{rounds} rounds"] * (rounds < ROUNDS) + [f"{busy:.1f} busy cores"] * (busy >= BUSY_CORES)
-    return ", ".join(found + (unseen_in(content) if content["tier"] != "cpu" else []))  # of ours `stale` tells it
+    return ", ".join(found + (unseen(content) if content["tier"] != "cpu" else []))  # of ours `stale` tells it
 
 
 @gate
