@@ -226,6 +226,40 @@ def test_a_claim_s_metric_must_be_recorded_and_its_id_be_its_own(small):
     assert "the id rate is used twice" in said and "a module records the metric 'mean_time'" in said
 
 
+def kept_race(small, name="race", **metrics):
+    """A committed receipt of a race of the small chapter."""
+    content = {"tier": "cpu", "machine": {"slug": "test-cpu"}, "metrics": metrics}
+    small.write(f"data/receipts/moving_mean/cpu-test-cpu-{name}.json", json.dumps(content))
+
+
+def test_the_run_that_a_claim_names_must_be_one_of_the_chapter(small):
+    (claim,) = small.card["claims"]
+    small.write_card(claims=[claim | {"run": "race-1"}])
+    assert "claims.rate: no race or study of the chapter is named 'race-1'" in problems(small, "card")
+    small.write_notebook(small.cells(code('receipt.write("race")')))
+    assert problems(small, "card") == "", "one that is not recorded yet"
+
+
+def test_the_receipt_of_that_run_has_the_metric_or_the_card_says_why_not(small):
+    (claim,) = small.card["claims"]
+    kept_race(small, "other", mean_rate={})
+    kept_race(small, mean_time={})
+    small.write_card(claims=[claim | {"run": "race"}])
+    assert "claims.rate: no committed receipt of 'race' has 'mean_rate'" in problems(small, "card")
+    small.write_card(claims=[claim | {"run": "race", "awaits": "a recording on a GPU"}])
+    assert problems(small, "card") == ""
+
+
+def test_a_card_says_no_longer_that_it_waits_than_it_does(small):
+    (claim,) = small.card["claims"]
+    kept_race(small, mean_rate={})
+    for run in ({}, {"run": "race"}):
+        small.write_card(claims=[claim | run | {"awaits": "a recording on a GPU"}])
+        assert "claims.rate: `awaits` is for a committed receipt that lacks the metric" in problems(small, "card")
+    small.write_card(claims=[claim | {"run": "race"}])
+    assert problems(small, "card") == ""
+
+
 def test_a_metric_recorded_by_an_f_string_counts(small):
     (claim,) = small.card["claims"]
     small.write_card(claims=[{**claim, "metric": "float32_mean_rate"}])

@@ -139,3 +139,11 @@ def test_the_card_says_why_something_is_kept_by_name_or_pattern(small):
     assert [one.rpartition(": ")[2] for one in ran(small, {})] == ["no receipt holds b_*"]
     small.write_card(kept={"a_*": ""})
     assert found(small, "card")
+
+
+def test_the_card_may_keep_what_one_recorded_run_holds_and_no_other(small):
+    why = "an older recording of the same"
+    small.write_card(kept={"race/*": why})
+    assert found(small, "card") == [] and ran(small, {}) == []
+    small.write_card(kept={"other/*": why})
+    assert [one.rpartition(": ")[2] for one in ran(small, {})] == ["a_rate, days", "no receipt holds other/*"]

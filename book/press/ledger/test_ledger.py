@@ -48,6 +48,11 @@ def test_one_run_is_undecided_and_the_card_says_why(small):
     assert entry.findings[0].found == "undecided" and "<dt>why not</dt><dd>one run</dd>" in claims([entry])
 
 
+def test_a_claim_whose_recording_is_waited_for_says_so(small):
+    claimed(small, run="race", awaits="a recording on a GPU")
+    assert "<dt>waits for</dt><dd>a recording on a GPU</dd>" in claims(gather(small.repository).entries)
+
+
 def test_a_goal_has_marks_of_its_own_and_says_at_least(small):
     finding = claimed(small, 900.0, kind="goal")
     assert finding.found == "goal missed"

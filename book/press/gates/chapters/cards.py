@@ -5,13 +5,16 @@ import itertools
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
 
 import jsonschema
 import yaml
 
+from helpers import _records
+
+from ...files import read_json
 from ...repository import Chapter, Repository, read_yaml, tags
 from .. import gate, markdown
 from ..python import FUNCTIONS, parse, trees
@@ -80,9 +83,28 @@ def _disagreements(repository: Repository, chapter: Chapter) -> Iterator[str]:
         names = [one["id"] for one in content[kind]]
         yield from (f"{kind}: the id {name} is used twice" for name in sorted(set(names)) if names.count(name) > 1)
     found = [_recorded(tree) for tree in trees(chapter)]
-    for name, metric in [(claim["id"], claim["metric"]) for claim in content["claims"]]:
-        if not any(metric in texts or any(one.fullmatch(metric) for one in patterns) for texts, patterns in found):
-            yield f"claims.{name}: neither a cell nor a module records the metric {metric!r}"
+
+    def known(text: str) -> bool:
+        return any(text in texts or any(one.fullmatch(text) for one in patterns) for texts, patterns in found)
+
+    for claim in content["claims"]:
+        if not known(claim["metric"]):
+            yield f"claims.{claim['id']}: neither a cell nor a module records the metric {claim['metric']!r}"
+        yield from (f"claims.{claim['id']}: {what}" for what in _run(chapter, claim, known))
+
+
+def _run(chapter: Chapter, claim: dict, known: Callable[[str], bool]) -> Iterator[str]:
+    """What is wrong with the race or study that a claim names, and with what it says of its receipts."""
+    asked, metric, awaits = claim.get("run"), claim["metric"], claim.get("awaits")
+    files = {path: read_json(path) for path in (chapter.root / "data/receipts" / chapter.stem).glob("*.json")}
+    own = [one["metrics"] for path, one in files.items() if asked and _records.run_name(path, one) == asked]
+    held = any(metric in metrics for metrics in own)
+    if asked and not own and not known(re.sub(r"-\d+$", "", asked)):
+        yield f"no race or study of the chapter is named {asked!r}"
+    if own and not held and not awaits:
+        yield f"no committed receipt of {asked!r} has {metric!r}; `awaits` says why, or `run` names another"
+    if awaits and (held or not own):
+        yield f"`awaits` is for a committed receipt that lacks the metric; {asked or 'the page'!r} has none such"
 
 
 @lru_cache(maxsize=8192)

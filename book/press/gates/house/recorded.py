@@ -15,6 +15,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from statistics import mean
 
+from helpers import _records
 from helpers import receipts as recorded
 from helpers.verdicts import BUSY_CORES, busiest, slownesses, unseen
 
@@ -52,11 +53,7 @@ def budgets(repository: Repository) -> Iterator[tuple]:
         if not slownesses(run.get("calibration")):
             untold.append(name)
         elif what := _too_slow(name, run, allowed):
-            what = f"{name}: {what}; allowed are {allowed:.0f} s and {SLACK - 1:.0%}"
-            if os.environ.get("REBUILT_BUDGETS") == "told":  # until the last notebooks are below on every processor
-                print(f"budgets: too slow: {what}", flush=True)
-            else:
-                yield chapter.notebook, what
+            yield chapter.notebook, f"{name}: {what}; allowed are {allowed:.0f} s and {SLACK - 1:.0%}"
     if untold and os.environ.get("REBUILT_CALIBRATED") == "1":
         yield "_build", f"no calibrated run on this machine of {', '.join(untold)}"
     elif untold:
@@ -177,11 +174,14 @@ def shown(repository: Repository) -> Iterator[tuple]:
         for path in sorted((repository.root / RECEIPTS / chapter.stem).glob("*.json")):
             content = read_json(path) or {}
             own = {(kind, name) for kind in ("metrics", "curves") for name in content.get(kind) or ()}
-            recorded_names |= {name for _, name in own}
+            of = f"{_records.run_name(path, content)}/"  # `kept` may name the run, too
+            recorded_names |= {start + name for _, name in own for start in ("", of)}
             if not run or content["tier"] != "cpu" or content["date"] > run["date"]:
                 continue  # a GPU's run shows its own numbers; what is newer than the page waits for its next run
             unread = {name for kind, name in own if (f"{chapter.stem}/{path.name}", kind, name) not in read} - claimed
-            unread = sorted(name for name in unread if not any(fnmatchcase(name, one) for one in kept))
+            unread = sorted(
+                one for one in unread if not any(fnmatchcase(one, k) or fnmatchcase(of + one, k) for k in kept)
+            )
             if unread:
                 yield path, f"read by no page ({len(unread)}): {', '.join(unread)}"
         for one in kept:
