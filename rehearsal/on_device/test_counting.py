@@ -1,5 +1,6 @@
 """Known answers of what is counted: operations, bytes, FLOPs, copies, waits, live bytes; and where."""
 
+import gc
 import sys
 
 import pytest
@@ -212,3 +213,31 @@ def test_at_tier_gpu_the_card_has_no_bfloat16_units_as_a_t4_and_elsewhere_it_has
     kinds = {tier: [kind for kind, *_ in entry["work"]] for tier, entry in found["parts"]["mixed"]["tiers"].items()}
     assert kinds == {"check": ["bfloat16"], "gpu": ["float32"], "big": ["bfloat16"]}
     assert torch.cuda.get_device_capability() == (8, 0) and torch.cuda.is_bf16_supported()
+
+
+def ring(where="cuda"):
+    """A MiB that only the collector frees."""
+    held = [torch.ones(2**18, device=where)]
+    held.append(held)
+
+
+def test_a_peak_does_not_hold_what_others_left_to_the_collector():
+    gc.collect()
+    before = ledger.live
+    gc.disable()  # as if it came late
+    ring()
+    found = parts.counted(lambda sizes, where: lambda: torch.ones(8, device=where), {})
+    gc.enable()
+    assert found["peak_bytes"] - before < 2**20
+
+
+@pytest.mark.parametrize("threshold", [1, 10**6])
+def test_a_peak_does_not_depend_on_when_the_collector_comes(threshold):
+    gc.collect()
+    before, usual = ledger.live, gc.get_threshold()
+    gc.set_threshold(threshold, 1, 1)
+    try:
+        found = parts.counted(lambda sizes, where: lambda: [ring(where) for _ in range(3)], {})
+    finally:
+        gc.set_threshold(*usual)
+    assert found["peak_bytes"] - before == 3 * 2**20, "of the counted call alone"
