@@ -50,13 +50,6 @@ def test_a_notebook_has_sixty_seconds_of_the_unit_s_machine(small, capsys, secon
     assert "of 1 notebooks and slices\n" in capsys.readouterr().out
 
 
-def test_what_is_too_slow_is_told_only_where_somebody_asks_for_that(small, monkeypatch, capsys):
-    ran(small, took(70))
-    assert len(problems(small)) == 1
-    monkeypatch.setenv("REBUILT_BUDGETS", "told")
-    assert problems(small) == [] and "budgets: too slow: signals/moving_mean: 70 s" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(("seconds", "slow", "fine"), [(22.9, 1, True), (23.1, 1, False), (45, 2, True)])
 def test_a_slice_s_tests_have_twenty(small, seconds, slow, fine):
     small.write(TESTS, json.dumps(took(seconds, slow)))
