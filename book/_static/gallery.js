@@ -1,15 +1,16 @@
 // Chips that filter a gallery of chapters. Without this script the gallery is a plain list.
-// What is chosen stands after the # of the address, so it can be linked: welcome.html#model=live
+// What is chosen stands after the # of the address, so it can be linked: welcome.html#level=beginner
 document.addEventListener("DOMContentLoaded", () => {
   document.querySelectorAll("[data-rebuilt-gallery]").forEach(chips);
 });
 
 function chips(gallery) {
-  const NAMES = { part: "Topic", time: "Time", hardware: "Hardware", model: "In the page" };
+  const NAMES = { part: "Topic", level: "Level", touch: "To touch", gpu: "GPU number" };
   const cards = [...gallery.querySelectorAll("li")];
   const bar = Object.assign(document.createElement("div"), { className: "rebuilt-chips" });
   const status = document.createElement("p");
   status.setAttribute("role", "status");
+  const none = Object.assign(document.createElement("p"), { className: "none", hidden: true });
   const chosen = new URLSearchParams(location.hash.slice(1));
   const buttons = [];
   for (const name of gallery.dataset.rebuiltGallery.split(" ")) {
@@ -23,8 +24,7 @@ function chips(gallery) {
     label.setAttribute("aria-hidden", "true");
     group.append(label);
     for (const value of values) {
-      const words = name === "model" ? "live model" : value;
-      const button = Object.assign(document.createElement("button"), { type: "button", textContent: words });
+      const button = Object.assign(document.createElement("button"), { type: "button", textContent: value });
       button.addEventListener("click", () => {
         if (chosen.get(name) === value) chosen.delete(name);
         else chosen.set(name, value);
@@ -45,8 +45,11 @@ function chips(gallery) {
     for (const card of cards) card.hidden = ![...chosen].every(([name, value]) => card.dataset[name] === value);
     const seen = cards.filter((card) => !card.hidden).length;
     status.textContent = chosen.size ? `${seen} of ${cards.length} chapters` : "";
+    none.hidden = seen > 0;
+    none.textContent = `No chapter is all of this: ${[...chosen].map(([name, value]) => `${NAMES[name]} ${value}`).join(", ")}.`;
   }
   bar.append(status);
   gallery.prepend(bar);
+  gallery.append(none);
   apply();
 }

@@ -104,6 +104,7 @@ CARD = {
     "summary": "A moving mean over a stream.",
     "article": {"key": "someone2020", "title": "On means", "authors": ["A. Someone"], "publisher": "P", "year": 2020},
     "objectives": ["smooth a stream"],
+    "level": "beginner",
     "prerequisites": ["arrays"],
     "interests": ["time series"],
     "sections": [{"title": "The idea", "minutes": 5}, {"title": "Exercises", "minutes": 10}],
@@ -170,7 +171,8 @@ BIB = """\
 @misc{someone2020,
   title = {On means},
   author = {Someone, A.},
-  year = {2020}
+  year = {2020},
+  url = {https://example.org/means}
 }
 """
 

@@ -218,9 +218,11 @@ class Repository:
         return {plain_name(match.group(1)): match.group(2) for match in found if match}
 
     @cached_property
-    def references(self) -> set[str]:
-        """The keys of `book/references.bib`."""
-        return set(re.findall(r"^\s*@\w+\s*\{\s*([^,\s]+)\s*,", self.text("book/references.bib"), re.MULTILINE))
+    def references(self) -> dict[str, str]:
+        """The address of each entry of `book/references.bib` by its key, "" where it has none."""
+        parts = re.split(r"^\s*@\w+\s*\{\s*([^,\s]+)\s*,", self.text("book/references.bib"), flags=re.MULTILINE)
+        urls = [re.search(r"\burl\s*=\s*[{\"](\S+?)[}\"]", entry) for entry in parts[2::2]]
+        return {key: found[1] if found else "" for key, found in zip(parts[1::2], urls, strict=True)}
 
     def text(self, name: str) -> str:
         """What a file below the root holds; empty where it is missing."""

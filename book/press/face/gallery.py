@@ -1,4 +1,4 @@
-"""The chapters as cards, with pictures that their runs drew; the welcome page's numbers and live model.
+"""The chapters as cards, with pictures that their runs drew; the welcome page's numbers and what moves on it.
 
 Without a script a gallery is a plain list; `book/_static/gallery.js` puts chips above it that filter it.
 """
@@ -12,14 +12,16 @@ from helpers.show import Markup, number
 
 from ..errors import PressError
 from ..ledger import DECIDED, FINDINGS, Entry, Finding, Ledger
-from ..ledger.tables import UP, block
+from ..ledger.tables import block
+from ..predict.pages import of_the_named_card
 from ..repository import Chapter, Repository, documents, read_notebook
+from ..teach import length
 
-LENGTHS = ((60, "up to 1 hour"), (120, "up to 2 hours"))
-HARDWARE = {"none": "no GPU", "optional": "GPU optional", "required": "GPU required"}
+LIVE = "application/vnd.rebuilt.live+json"  # the kind of an output that is a live model
 FIGURE = re.compile(r'<figure class="rebuilt"><img src="data:image/png;base64,([^"]+)"[^>]*?alt="([^"]*)"')
-PLACES = {"card": (480, ""), "page": (720, ' fetchpriority="high"')}  # of a picture: pixels at most, its `<img>`'s own
+PLACES = {"card": (560, ""), "page": (720, ' fetchpriority="high"')}  # of a picture: pixels at most, its `<img>`'s own
 QUALITY = 70
+CARD = (0.56, 9 / 16)  # what a card shows of a picture: this share of its width, cut to this height over width
 
 
 def captions(repository: Repository) -> dict[str, str]:
@@ -34,9 +36,18 @@ def short(chapter: Chapter) -> str:
     return str(chapter.card.get("short") or chapter.card.get("title") or chapter.stem)
 
 
-def hardware(chapter: Chapter) -> str:
-    """Whether the chapter needs a GPU."""
-    return HARDWARE.get((chapter.card.get("needs") or {}).get("gpu"), "GPU optional")
+def article(repository: Repository, chapter: Chapter) -> dict:
+    """The article that a chapter rebuilds, with its address as `url`; PressError where the references have none."""
+    own = chapter.card["article"]
+    if not repository.references.get(own["key"]):
+        raise PressError(f"{chapter}: {own['key']} is not in book/references.bib, with its `url`")
+    return {**own, "url": repository.references[own["key"]]}
+
+
+def touchable(notebook: dict) -> list[dict]:
+    """The outputs of an executed notebook that a reader can touch: live models, and what brings a script."""
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", []) if "data" in output]
+    return [one for one in outputs if LIVE in one.data or "<script" in "".join(one.data.get("text/html", ""))]
 
 
 def picture(chapter: Chapter, place: str) -> Markup:
@@ -50,25 +61,42 @@ def picture(chapter: Chapter, place: str) -> Markup:
             section = ([section] + re.findall(r"^## (.+?)\s*$", cell.source, re.MULTILINE))[-1]
         for output in cell.get("outputs", []) if wanted in (None, section) else []:
             if found := FIGURE.search("".join(output.get("data", {}).get("text/html", ""))):
-                return _image(base64.b64decode(found[1]), found[2], *PLACES[place])
+                return _image(base64.b64decode(found[1]), found[2], place)
     if wanted:
         raise PressError(f"{chapter}: the section {wanted!r}, which the card names as `picture`, has drawn no figure")
     return Markup()
 
 
-def _image(png: bytes, alt: str, width: int, own: str) -> Markup:
-    """The `<img>` no wider than `width`, on white, held in the page: thirty cards ask for no file of their own."""
+def _image(png: bytes, alt: str, place: str) -> Markup:
+    """The `<img>` on white, held in the page: thirty cards ask for no file of their own."""
     from PIL import Image
 
+    width, own = PLACES[place]
     with Image.open(io.BytesIO(png)) as drawn:
         ground = Image.new("RGB", drawn.size, "white")
         ground.paste(drawn, mask=drawn.convert("RGBA").getchannel("A"))
+    ground = ground.crop(_window(ground)) if place == "card" else ground
     ground.thumbnail((width, ground.height), Image.Resampling.LANCZOS, reducing_gap=None)
     file = io.BytesIO()
     ground.save(file, "WEBP", quality=QUALITY, method=4)
     source, (wide, high) = base64.b64encode(file.getvalue()).decode(), ground.size
     about = f'width="{wide}" height="{high}" alt="{alt}" decoding="async"{own}'
     return Markup(f'<img src="data:image/webp;base64,{source}" {about}>')
+
+
+def _window(drawn: object) -> tuple[int, int, int, int]:
+    """Where a card looks at a picture, so large that letters can be read: its lower left, or where most is drawn."""
+    wide, high = drawn.size
+    across = round(min(wide, max(CARD[0] * wide, CARD[0] * high / CARD[1])))
+    down = round(min(high, across * CARD[1]))
+    places = [(left, high - down) for left in range(0, wide - across + 1, max(1, (wide - across) // 8))]
+    inked = drawn.convert("L").point(lambda grey: 255 * (grey < 245))
+
+    def ink(at: tuple[int, int]) -> int:
+        return inked.crop((*at, at[0] + across, at[1] + down)).histogram()[255]
+
+    left, top = max(places, key=lambda at: ink(at) * (1.15 if at[0] == 0 else 1))  # an axis's numbers stand at the left
+    return left, top, left + across, top + down
 
 
 def measured(findings: list[Finding]) -> list[Finding]:
@@ -78,10 +106,11 @@ def measured(findings: list[Finding]) -> list[Finding]:
 
 def decided(entry: Entry) -> Finding | None:
     """The finding that stands for a chapter: the first that its card names as `hero` and a run decided, else the first
-    decided, else the first measured. An equality is a check rather than a result.
+    decided, else the first measured, a goal of ours last. An equality is a check rather than a result.
     """
     heroes = entry.chapter.card.get("hero") or []
-    found = sorted(measured(entry.findings), key=lambda one: one.claim["better"] == "equal")
+    found = measured(entry.findings) or [one for one in entry.findings if one.metric(one.run)]
+    found = sorted(found, key=lambda one: one.claim["better"] == "equal")
     found.sort(key=lambda one: [*heroes, one.claim["id"]].index(one.claim["id"]))
     return next((one for one in found if one.found in DECIDED), next(iter(found), None))
 
@@ -91,16 +120,31 @@ def pair(finding: Finding) -> list[str]:
     return [number(float(one["value"]), one["unit"]) for one in (finding.claim, finding.metric(finding.run))]
 
 
+def claimed(finding: Finding) -> str:
+    """What the article claims, or what our goal is, as the beginning of a sentence with a noun."""
+    claim, said = finding.claim, pair(finding)[0]
+    if claim["kind"] == "goal":
+        return f"Our goal: {claim['of'].replace('{}', said) if 'of' in claim else said}"
+    return f"The article claims {claim['of'].replace('{}', said) if 'of' in claim else '“' + claim['quote'] + '”'}"
+
+
+def gpu_number(findings: list[Finding]) -> str | None:
+    """Whether a number of a GPU stands beside a claim of the chapter, measured or predicted; None where none does."""
+    there = [one.metric(one.run) for one in findings if one.metric(one.run)]
+    if any(str(metric.get("device") or "").startswith("cuda") for metric in there):
+        return "measured"
+    return "predicted" if any(map(of_the_named_card, findings)) else None
+
+
 def written(name: str, *values: object) -> Markup:
     """What a macro of `pages.html` makes of the values."""
-    return block("face/pages.html", name, *values, hardware=hardware, pair=pair, short=short)
+    return block("face/pages.html", name, *values, pair=pair, short=short, claimed=claimed)
 
 
-def tile(entry: Entry, caption: str, colab: str = "") -> Markup:
-    """The card of one chapter that has run, with the facts that the chips go by."""
-    minutes = sum(section["minutes"] for section in entry.chapter.card.get("sections") or [])
-    length = next((words for most, words in LENGTHS if minutes <= most), "longer")
-    return written("tile", entry, caption, colab, minutes, length, picture(entry.chapter, "card"), decided(entry))
+def tile(entry: Entry, caption: str, source: dict, colab: str = "") -> Markup:
+    """The card of one chapter that has run, with the facts that the chips go by; `source` is its `article`."""
+    minutes, image = length.of(entry.chapter).whole, picture(entry.chapter, "card")
+    return written("tile", entry, caption, source, colab, minutes, image, decided(entry), gpu_number(entry.findings))
 
 
 def gallery(tiles: list[Markup]) -> Markup:
@@ -126,17 +170,15 @@ def three(findings: list[Finding]) -> Markup:
     return written("numbers", findings)
 
 
-def hero(entries: list[Entry], live: dict[str, str]) -> str:
-    """The book's first live model behind the picture that its run drew, loaded when a reader asks.
+def hero(entries: list[Entry], words: str = "") -> Markup:
+    """What a reader moves on the front page; `words` are the chapter's stem and a word of the output's HTML.
 
-    `live` is the element that `print.live` made for each chapter, by the chapter's name. Without a live model the
-    first chapter's picture stands alone.
+    It comes with the page. A book without that chapter shows its first chapter's picture.
     """
-    entry = next((entry for entry in entries if entry.chapter.name in live), next(iter(entries), None))
-    image = picture(entry.chapter, "page") if entry else ""
-    if not image:
-        return ""
-    element = live.get(entry.chapter.name, "")
-    shown = written("hero", entry.chapter, image, element)
-    waiting = element.replace('class="rebuilt-live"', 'class="rebuilt-live rebuilt-hero" data-wait', 1)
-    return Markup(waiting.replace("\x00", shown).replace("../../../", UP)) if element else shown
+    stem, _, word = words.partition(" ")
+    for chapter in [entry.chapter for entry in entries if entry.chapter.stem == stem]:
+        for output in touchable(read_notebook(chapter.executed)):
+            if word in (text := "".join(output.data.get("text/html", ""))):
+                return written("hero", chapter, Markup(text), chapter.card["question"])
+    image = picture(entries[0].chapter, "page") if entries else ""
+    return written("hero", entries[0].chapter, image, "") if image else Markup()

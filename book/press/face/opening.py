@@ -6,10 +6,8 @@ from collections import Counter
 
 from helpers.show import Markup
 
-from ..ledger import Entry
-from ..repository import tags
-from ..teach import length
-from .gallery import picture, written
+from ..repository import Chapter, Repository, tags
+from .gallery import article, picture, written
 
 FOLDED = {"setup": "Setup", "checker": "Checker", "solution": "Solution"}
 SHOWN = {"parameters", "stub", "wrong"}  # a reader writes here
@@ -17,17 +15,16 @@ DRAWS = re.compile(r"plot|plt|fig|ax.*")  # names in the code of figures
 MOSTLY = 0.6  # of its lines: a cell that draws more than it computes is a figure's
 
 
-def first_screen(entry: Entry, inside: str = "") -> Markup:
-    """What will be built as a picture, the question, and what it asks of a reader; `inside` follows."""
-    image, time = picture(entry.chapter, "page"), length.of(entry.chapter)
-    return written("first_screen", entry, image, time, Markup(inside))
+def first_screen(repository: Repository, chapter: Chapter) -> Markup:
+    """The article with its address, what will be built as a picture, the question, a link to what can be touched."""
+    return written("first_screen", chapter.card, article(repository, chapter), picture(chapter, "page"))
 
 
 def label(cell: dict) -> str:
     """What a cell to be folded holds, such as "Setup, 13 lines"; "" for one that stands open.
 
-    Folded are setup, checkers and solutions by their tags; by the name that their metadata gives as `fold`; and by
-    their code: imports, figures, and what is only recorded.
+    Folded are setup, checkers and solutions by their tags; and plumbing: by the name that its metadata gives as
+    `fold`, and by its code: imports, figures, what is only recorded, and calls that only show a source.
     """
     if cell.get("cell_type") != "code" or SHOWN & set(tags(cell)):
         return ""
@@ -37,8 +34,13 @@ def label(cell: dict) -> str:
     return f"{kind}, {count} line{'s' * (count != 1)}" if kind else ""
 
 
+def plumbing(cell: dict) -> bool:
+    """Whether a cell has a label and is neither a reader's nor a checker's, so that the page's switch hides it."""
+    return bool(label(cell)) and not FOLDED.keys() & set(tags(cell))
+
+
 def _plumbing(source: str) -> str:
-    """Imports, Figure or Recording, where a cell is that and little else; else ""."""
+    """Imports, Figure, Recording or Source, where a cell is that and little else; else ""."""
     try:
         body = ast.parse(source).body
     except SyntaxError:  # a magic
@@ -46,9 +48,10 @@ def _plumbing(source: str) -> str:
     lines = Counter()
     for node in body:
         lines[_kind(node)] += node.end_lineno - node.lineno + 1
-    least = {"Imports": MOSTLY, "Recording": 1.0, "Figure": MOSTLY if "plot.show(" in source else 2.0}
+    least = {"Imports": MOSTLY, "Recording": 1.0, "Figure": MOSTLY if "plot.show(" in source else 2.0, "Source": 1.0}
     whole = lines.total()
-    return next((kind for kind, share in least.items() if whole >= 3 and lines[kind] >= share * whole), "")
+    long = [kind for kind in least if whole >= 3 or kind == "Source"]
+    return next((kind for kind in long if whole and lines[kind] >= least[kind] * whole), "")
 
 
 def _kind(node: ast.stmt) -> str:
@@ -56,4 +59,5 @@ def _kind(node: ast.stmt) -> str:
         return "Imports"
     if any(isinstance(one, ast.Name) and DRAWS.fullmatch(one.id) for one in ast.walk(node)):
         return "Figure"
-    return "Recording" if isinstance(node, ast.Expr) and re.match(r"receipts?\.", ast.unparse(node)) else ""
+    calls = ast.unparse(node) if isinstance(node, ast.Expr) else ""
+    return "Recording" if re.match(r"receipts?\.", calls) else "Source" * calls.startswith("show.source(")

@@ -27,7 +27,8 @@ TITLE = re.compile(
 LEFT_OUT = re.compile(
     r'<details class="admonition hide above-input">.*?</details>|<script.*?</script>|<style.*?</style>'
     r'|<svg.*?</svg>|<span class="rebuilt-further">.*?</span>'
-    r'|<(?:span|div) class="math [^>]*>.*?</(?:span|div)>|<div class="rebuilt-first">.*?</dl>',
+    r'|<(?:span|div) class="math [^>]*>.*?</(?:span|div)>|<p class="source">.*?</p>'
+    r'|<div class="rebuilt-first">.*?</div>|<div class="rebuilt-about">.*',
     re.DOTALL,
 )
 CODE = re.compile(r"<pre\b.*?</pre>", re.DOTALL)

@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +19,7 @@ from press.face.gallery import decided, numbers, picture, three, tile
 from press.ledger import FINDINGS, Finding, Ledger, gather
 from press.print import generated
 from press.print.conftest import exact, executed, receipt
+from press.repository import HOME, Repository
 from press.server import site
 
 STATIC = Path(__file__).resolve().parents[2] / "_static"
@@ -57,30 +59,88 @@ def test_the_picture_is_the_first_figure_of_the_section_that_the_card_names(smal
         picture(small.repository.chapters[0], "card")
 
 
-def test_a_card_s_picture_is_small_and_lies_in_the_page(small):
+def test_a_card_s_picture_is_a_part_large_enough_to_read_and_lies_in_the_page(small):
     image = picture(with_figures(small).chapters[0], "card")
-    assert 'src="data:image/webp;base64,' in image and 'width="480" height="240"' in image and len(image) < 20_000
+    assert 'src="data:image/webp;base64,' in image and len(image) < 20_000
+    assert 'width="504" height="284"' in image, "of 900 × 450 pixels a part of 16 to 9, not all of it made small"
+    assert 'width="720" height="360"' in picture(small.repository.chapters[0], "page")
     assert 'alt="The first &quot;mean&quot;"' in image
 
 
 def test_a_card_shows_what_the_ledger_and_the_card_say(small):
     repository = with_figures(small)
-    shown = gallery.gallery([tile(gather(repository).entries[0], "Signals", "https://colab")])
-    for words in (
-        "Moving mean",
-        "Smooth a stream",
-        "2,100 points/s",
-        "2,000 points/s claimed",
-        "15 min",
-        "GPU optional",
-    ):
-        assert words in shown
-    assert 'aria-label="Claims: 1 holds here"' in shown and "live model" not in shown and "\n\n" not in shown
+    entry = gather(repository).entries[0]
+    shown = gallery.gallery([tile(entry, "Signals", gallery.article(repository, entry.chapter), "https://colab")])
+    text = " ".join(re.sub(r"<[^>]+>", " ", shown).split())
+    for words in ("P, 2020", "15 min", "beginner", "we measured 2,100 points/s . holds here"):
+        assert words in text
+    assert 'href="https://example.org/means"' in shown and "The article claims “more than 2 thousand" in text
+    assert text.count("Smooth a stream") == 1 and "Moving mean" not in text.replace("Moving mean in Colab", "")
+    assert 'aria-label="Claims: 1 holds here"' in shown and "Touch it" not in shown and "\n\n" not in shown
+
+
+def test_a_card_s_line_is_a_sentence_with_the_noun_that_the_claim_gives(small):
+    repository, claim = executed(small), small.card["claims"][0]
+    small.write_card(claims=[claim | {"of": "{} for a mean of any width"}])
+    sentence = gallery.claimed(gather(small.repository).findings[0])
+    assert sentence == "The article claims 2,000 points/s for a mean of any width"
+    goal = {**claim, "kind": "goal", "of": "{} on any machine"}
+    goal.pop("slack")
+    small.write_card(claims=[goal])
+    executed(small)
+    entry = gather(small.repository).entries[0]
+    shown = tile(entry, "Signals", gallery.article(repository, entry.chapter))
+    assert "Our goal: 2,000 points/s on any machine; we measured" in shown and "goal met" in shown
+    assert "measured yet" not in shown, "a goal that was measured is not nothing"
+    executed(small, busy_cores={"during": 1.2})
+    shown = tile(gather(small.repository).entries[0], "Signals", gallery.article(repository, entry.chapter))
+    assert "we measured" not in shown and "2,100 points/s" in shown and "the machine was disturbed" in shown
+
+
+def test_a_card_says_what_its_chapter_lets_a_reader_touch_and_leads_there(small):
+    small.write_card(touch="turn the knob")
+    repository = executed(small)
+    entry = gather(repository).entries[0]
+    shown = tile(entry, "Signals", gallery.article(repository, entry.chapter))
+    assert 'moving_mean.html#touch-it">turn the knob</a>' in shown and 'data-touch="a figure that moves"' in shown
+
+
+def test_a_gpu_s_number_is_measured_or_predicted_or_is_none(small, monkeypatch):
+    (finding,) = gather(executed(small)).findings
+    assert gallery.gpu_number([finding]) is None
+    monkeypatch.setattr(gallery, "of_the_named_card", lambda _: 3.0)
+    assert gallery.gpu_number([finding]) == "predicted"
+    (finding,) = gather(executed(small, metrics={"mean_rate": exact(1.0) | {"device": "cuda:0"}})).findings
+    assert gallery.gpu_number([finding]) == "measured"
+
+
+def test_what_moves_on_the_front_page_comes_with_it(small):
+    repository = executed(small)
+    path = repository.chapters[0].executed
+    notebook = nbformat.read(path, as_version=4)
+    for name in ("first", "load-grid"):
+        text = f"<div class='{name}'></div><script>1</script>"
+        notebook.cells[6].outputs.append(nbformat.v4.new_output("display_data", data={"text/html": text}))
+    nbformat.write(notebook, path)
+    entries = gather(repository).entries
+    shown = gallery.hero(entries, "moving_mean load-grid")
+    assert "<div class='load-grid'></div><script>1</script>" in shown and "class='first'" not in shown
+    assert "What is left of a stream" in shown and "rebuilt-live" not in shown
+    assert gallery.hero(entries, "another load-grid") == "", "a book without it, whose first chapter drew nothing"
+
+
+def test_every_card_of_the_book_has_level_touch_and_nouns_for_its_front_page_claims():
+    lacking = []
+    for chapter in Repository(HOME).chapters:
+        nouns = {claim["id"] for claim in chapter.card["claims"] if "of" in claim}
+        lacking += [(str(chapter), name) for name in chapter.card.get("hero", []) if name not in nouns]
+        lacking += [(str(chapter), name) for name in ("level", "touch") if name not in chapter.card]
+    assert lacking == []
 
 
 def test_the_page_of_a_part_has_the_cards_of_its_chapters_alone(small):
     written = generated.markers(with_figures(small), gather(small.repository))
-    assert "Moving mean" in written["gallery-signals"]() and "Moving mean" in written["gallery"]()
+    assert "Smooth a stream" in written["gallery-signals"]() and "Smooth a stream" in written["gallery"]()
 
 
 def claims(small, **metrics):
@@ -128,17 +188,19 @@ def test_one_of_a_chapter_and_only_what_its_card_names(small):
 
 def made_up(count):
     """Entries such as a book of that many chapters has: long words, all lengths, some live."""
-    found, claim = (
-        [],
-        {"metric": "rate", "value": 10, "unit": "multiplications/s", "better": "higher", "id": "c", "kind": "size"},
-    )
+    found, claim = [], {"metric": "rate", "value": 10, "unit": "multiplications/s", "better": "higher", "id": "c"}
+    claim |= {"kind": "size", "of": "{}"}
     run = SimpleNamespace(content={"metrics": {"rate": {"value": 4.83e9, "unit": "multiplications/s"}}})
     for at in range(count):
         totals = {verdict: (at + number) % 4 for number, verdict in enumerate(FINDINGS)}
         title = "Replace an extraordinarily long-winded simulator with something" if at % 5 == 0 else "Find a heartbeat"
-        card = {"short": f"Chapter of number {at}", "title": title, "sections": [{"minutes": 30 + 17 * (at % 7)}]}
-        card |= {"needs": {"gpu": ("none", "optional", "required")[at % 3]}, "live": at % 4 == 0}
-        chapter = SimpleNamespace(card=card, document=f"#{at}")
+        card = {
+            "short": f"Chapter of number {at}",
+            "title": title,
+            "sections": [{"title": "A", "minutes": 30 + 17 * (at % 7)}],
+        }
+        card |= {"level": ("beginner", "intermediate", "advanced")[at % 3], "live": at % 4 == 0, "touch": "turn it"}
+        chapter = SimpleNamespace(card=card, document=f"#{at}", cells=[])
         finding = Finding(chapter, claim, "holds here", "same kind", ("supports", ""), run, "", [])
         found.append(SimpleNamespace(chapter=chapter, findings=[finding], totals=totals))
     return found
@@ -153,7 +215,9 @@ def cards_of(count):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(gallery, "picture", lambda *_: Markup(IMAGE))
         found = enumerate(made_up(count))
-        return gallery.gallery([tile(entry, PARTS[at % len(PARTS)], "https://example.org") for at, entry in found])
+        patch.setattr(gallery, "of_the_named_card", lambda finding: int(finding.chapter.document[1:]) % 5 == 0)
+        source = {"url": "https://example.org/a", "publisher": "A Technical Blog", "year": 2021}
+        return gallery.gallery([tile(entry, PARTS[at % 7], source, "https://example.org") for at, entry in found])
 
 
 @pytest.fixture(scope="module", params=[6, 30])
@@ -215,11 +279,22 @@ def test_chips_filter_and_the_address_keeps_them(page_of):
     assert comes(lambda: seen(again), seen(page)) == seen(page)
     chip.press("Enter")
     assert comes(lambda: seen(page), count) == count and comes(lambda: "#" not in page.url)
-    page.get_by_role("button", name="live model").click()
-    page.get_by_role("button", name="GPU required").click()
+    page.get_by_role("button", name="a model in the page").click()
+    page.get_by_role("button", name="advanced").click()
     cards = [one.chapter.card for one in made_up(count)]
-    live = [card for card in cards if card["live"] and card["needs"]["gpu"] == "required"]
+    live = [card for card in cards if card["live"] and card["level"] == "advanced"]
     assert comes(lambda: seen(page), len(live)) == len(live)
+
+
+def test_a_combination_that_no_chapter_meets_says_so_where_the_cards_would_be(page_of):
+    _, opened = page_of
+    page = opened(anchor="#level=beginner&touch=a model in the page&gpu=predicted&part=Speech")
+    assert comes(lambda: seen(page), 0) == 0
+    said = page.locator(".rebuilt-gallery > .none")
+    assert said.is_visible() and "Topic Speech" in said.inner_text() and "Level beginner" in said.inner_text()
+    assert page.locator(".rebuilt-gallery > :last-child").get_attribute("class") == "none"
+    page.get_by_role("button", name="Speech", exact=True).click()
+    assert comes(said.is_visible, False) is False
 
 
 def test_without_a_script_the_gallery_is_a_plain_list(page_of):

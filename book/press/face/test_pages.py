@@ -1,12 +1,16 @@
 """Menus, first screens, labels of folded cells and the search, from HTML and cells written by hand."""
 
+import json
 import re
+from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
 from press.conftest import code, markdown
 from press.face import opening, pages
 from press.ledger import gather
+from press.print import generated
 from press.print.conftest import executed
 
 THEME = '<nav class="bd-links bd-docs-nav" aria-label="Main"><div>the theme\'s</div></nav><p>after</p>'
@@ -44,7 +48,7 @@ PAGE = (
 )
 
 
-def test_what_lies_beyond_the_core_path_is_marked_in_contents_headings_and_first_screen(small):
+def test_what_lies_beyond_the_core_path_is_marked_in_contents_headings_and_the_fit_card(small):
     sections = [{"title": "The idea", "minutes": 5, "further": True}, {"title": "Exercises", "minutes": 10}]
     small.write_card(sections=sections)
     (chapter,) = small.repository.chapters
@@ -52,8 +56,9 @@ def test_what_lies_beyond_the_core_path_is_marked_in_contents_headings_and_first
     mark = pages.FURTHER
     assert shown.count(mark) == 2 and f"The idea {mark}<a class" in shown
     assert f"5 min</span> {mark}" in shown and "core 0 of 15 min" in shown
-    first = opening.first_screen(gather(executed(small)).entries[0])
-    assert "0 min on the core path, 5 min further, and 10 min of exercises" in first
+    executed(small)
+    fit = generated.fit(gather(small.repository).entries[0], [])
+    assert "0 on the core path, 5 further, 10 exercises" in fit
 
 
 def test_a_further_section_is_found_under_its_own_heading():
@@ -81,6 +86,8 @@ def test_the_search_shows_prose_before_code():
             (),
             "",
         ),
+        ("show.source(f)", (), "Source, 1 line"),
+        ("show.source(f)\nx = f(3)", (), ""),
         ("import a\nx = f(a)\ny = g(x)\nz = h(y)", (), ""),
         ("def median(values):\n    return None", ("stub",), ""),
         ('TIER = "auto"', ("parameters",), ""),
@@ -97,20 +104,87 @@ def test_a_cell_may_name_what_is_folded_in_it():
     assert opening.label(cell) == "The files as a table, 2 lines"
 
 
+@pytest.mark.parametrize(
+    ("source", "tag", "hidden"),
+    [
+        ("show.source(f)", "x", True),
+        ("show.source(f)", "solution", False),
+        ("a = 1", "checker", False),
+        ("a", "x", False),
+    ],
+)
+def test_the_switch_hides_plumbing_and_no_exercise(source, tag, hidden):
+    assert opening.plumbing(code(source, tag)) is hidden
+
+
 def test_text_is_never_folded():
     assert opening.label(markdown("import a", "setup")) == ""
 
 
-def test_a_first_screen_has_question_minutes_hardware_verdicts_and_buttons(small):
-    shown = opening.first_screen(gather(executed(small)).entries[0], "<p>buttons</p>")
-    assert "What is left of a stream without its noise?" in shown and shown.endswith("<p>buttons</p></div></div>")
-    assert "5 min, and 10 min of exercises" in shown and "GPU optional" in shown and "1 <span class" in shown
+def test_a_first_screen_has_article_question_and_what_to_touch_alone(small):
+    small.write_card(touch="turn the knob")
+    repository = executed(small)
+    shown = opening.first_screen(repository, repository.chapters[0])
+    assert shown.startswith('<p class="source">After <a href="https://example.org/means">On means</a>, P, 2020</p>')
+    words = " ".join(re.sub(r"<[^>]+>", " ", shown.partition('<div class="rebuilt-first">')[2]).split())
+    assert words == "What is left of a stream without its noise? Touch it: turn the knob"
     assert "<figure>" not in shown, "this one drew nothing"
 
 
 ARTICLE = """<h1>Title<a class="headerlink" href="#title" title="Link">#</a></h1><p>A <em>heart</em>beat.</p>
 <details class="admonition hide above-input"><summary>Setup, 2 lines</summary>secret</details>
 <h2>A <code>wer</code> &amp; more<a class="headerlink" href="#more" title="Link">#</a></h2><td>one</td><td>two</td>"""
+
+
+def test_what_the_machine_says_of_a_page_is_not_in_the_index():
+    first = '<p class="source">After X</p>\n<div class="rebuilt-first"><div class="told"><p>Q?</p></div></div>'
+    end = '<div class="rebuilt-about"><details><div>Colab</div></details></div></section>'
+    article = f'<h1>T<a class="headerlink" href="#t">#</a></h1>{first}<p>words</p>{end}'
+    assert pages.indexed(article) == [["t", "T", "words"]]
+
+
+SECTIONS = [
+    [0, "a", "Exchange", "Each process sends rows: an all-reduce, then two all-to-alls."],
+    [0, "b", "All of it", "All the words to say, and all that we reduce."],
+    [0, "c", "Caches", "An LRU cache keeps what was asked for last."],
+    [0, "d", "Others", "Here stands: cache; LRU."],
+]
+
+
+@pytest.fixture(scope="module")
+def searched(browser, tmp_path_factory):
+    """A function that opens a small page of the search with some words, in the book's own style."""
+    folder = tmp_path_factory.mktemp("search")
+    static = Path(pages.__file__).resolve().parents[2] / "_static"
+    script = Path(pages.__file__).with_name("search.js").read_text()
+    index = f"rebuiltSearch({json.dumps({'pages': [['p.html', 'Page']], 'sections': SECTIONS})});"
+    styles = "".join((static / name).read_text() for name in ("custom.css", "face.css"))
+    body = f'<div id="search-results"></div><script>{script}{index}</script>'
+    (folder / "search.html").write_text(f"<!doctype html><style>{styles}</style><body>{body}")
+    page = browser.new_page()
+
+    def found(words):
+        page.goto(f"{(folder / 'search.html').as_uri()}?q={quote(words)}")
+        marks = page.eval_on_selector_all("#search-results mark", "all => all.map(one => one.textContent)")
+        links = page.eval_on_selector_all("#search-results a", "all => all.map(one => one.hash.slice(1))")
+        return links, marks, page.locator("[role=status]").inner_text()
+
+    yield found
+    page.close()
+
+
+def test_the_search_keeps_hyphens_and_finds_a_word_with_and_without_them(searched):
+    assert searched("allreduce")[:2] == (["a"], ["all-reduce"])
+    assert searched("all-reduce")[:2] == (["a"], ["all-reduce"])
+    assert searched("all-to-all")[:2] == (["a"], ["all-to-alls"]), "not each section that has all and to"
+
+
+def test_the_search_finds_a_phrase_before_its_words_apart(searched):
+    links, marks, said = searched("LRU cache")
+    assert links == ["c", "d"] and marks[0] == "LRU cache"
+    assert said == "1 section has the phrase “LRU cache”, 1 section has all of its words apart."
+    assert searched("cache LRU")[0] == ["d", "c"], "words in this order"
+    assert searched("xyzzy")[2] == "No sections have the word “xyzzy”."
 
 
 def test_the_index_holds_sections_without_what_is_folded():

@@ -227,7 +227,7 @@ def test_a_page_from_the_cache_names_machine_and_date_of_its_run_and_says_that_i
     record = json.loads(chapter.run_record.read_text()) | {"cached": True, "date": "2026-11-11T00:00:00Z"}
     chapter.run_record.write_text(json.dumps(record))
     said = generated.verified(gather(small.repository).entries[0])
-    assert '<time datetime="2026-01-02"' in said and "on Test CPU" in said and "The run was kept" in said
+    assert '<time datetime="2026-01-02"' in said and "This run: Test CPU" in said and "The run was kept" in said
     assert "2026-11-11" not in said, "the day on which the copy was fetched is not the day of the run"
 
 

@@ -12,7 +12,6 @@ from helpers.show import Markup, tag
 from .. import chromium
 from ..errors import PressError
 from ..face import chart, gallery
-from ..face.opening import first_screen
 from ..ledger import DECIDED, Entry, Ledger, tables
 from ..ledger.pages import claims, status
 from ..ledger.tables import link, pdf_name
@@ -27,11 +26,8 @@ NEEDS = {"none": "no GPU", "optional": "a GPU is optional", "required": "a GPU i
 WEIGHTS = '<div id="rebuilt-page-weight"></div>'  # where they stand once the pages are there to be measured
 
 
-def markers(repository: Repository, ledger: Ledger, live: dict | None = None) -> dict[str, Callable[..., str]]:
-    """What stands at each marker, by its name; it is written when it is asked for.
-
-    `live`: the elements of the chapters' live models, by the chapters' names.
-    """
+def markers(repository: Repository, ledger: Ledger) -> dict[str, Callable[..., str]]:
+    """What stands at each marker, by its name; it is written when it is asked for."""
     entries, chapters = ledger.entries, [entry.chapter for entry in ledger.entries]
     parts = [page.stem[5:] for page in repository.pages if page.stem.startswith("part_")]
     interests = {}
@@ -50,7 +46,7 @@ def markers(repository: Repository, ledger: Ledger, live: dict | None = None) ->
         "count": partial(block, "standing", chapters),
         "syllabi": partial(syllabi.syllabi, chapters),
         "by-audience": partial(syllabi.by_audience, chapters),
-        "hero": partial(gallery.hero, entries, live or {}),
+        "hero": partial(gallery.hero, entries),
         "numbers": lambda: gallery.three(gallery.numbers(ledger)),
         "chart": partial(chart.chart, ledger),
         "gallery": partial(cards, repository, entries),
@@ -74,19 +70,20 @@ def cards(repository: Repository, entries: list[Entry], part: str = "") -> str:
     captions, tiles = gallery.captions(repository), []
     for chapter, entry in [(entry.chapter, entry) for entry in entries if part in ("", entry.chapter.part)]:
         colab = addresses(repository, chapter).get("Colab", "")
-        tiles.append(gallery.tile(entry, captions.get(chapter.part, chapter.part.capitalize()), colab))
+        caption = captions.get(chapter.part, chapter.part.capitalize())
+        tiles.append(gallery.tile(entry, caption, gallery.article(repository, chapter), colab))
     return gallery.gallery(tiles)
 
 
-def masthead(repository: Repository, entry: Entry) -> str:
-    """All lines under the title of one chapter."""
+def about(repository: Repository, entry: Entry) -> str:
+    """'About this page', folded at the end of one chapter: where to run it, its run, its kit, its needs, its counts."""
     chapter = entry.chapter
     files = [line for line in repository.registry if line["dataset"] in (chapter.card.get("data") or [])]
     downloads = kit.downloads(chapter, not isinstance(repository, Edition))
     more = {name: f"../../../{at}" for name, at in downloads.items()}
     own = {name: more.pop(name) for name in KINDS}
     lines = (
-        first_screen(entry, block("launch", "Run it in", addresses(repository, chapter))),
+        block("launch", "Run it in", addresses(repository, chapter)),
         verified(entry),
         block("launch", "Notebooks for a class", own, True),
         block("launch", "For the teacher", more, True),
@@ -94,7 +91,7 @@ def masthead(repository: Repository, entry: Entry) -> str:
         *predicted.block(entry),
         kit.cite(repository, chapter),
     )
-    return "\n".join(filter(None, lines))
+    return block("about", Markup("\n".join(filter(None, lines))))
 
 
 def addresses(repository: Repository, chapter: Chapter) -> dict[str, str]:

@@ -1,9 +1,8 @@
-// The loader of live models. It fetches nothing until a reader comes near one, and asks no other server.
+// The loader of live models. It fetches nothing until a reader touches one, and asks no other server.
 // A page may have been opened from a folder, so everything comes by <script>: packs call rebuiltLive.add, the
 // chapter's script calls rebuiltLive.start. Where anything is missing, the page's own words stay.
 "use strict";
 window.rebuiltLive = (() => {
-  const NEAR = "700px 0px"; // how far outside the window loading begins
   const packs = new Map();
   const starts = new Map();
 
@@ -78,13 +77,6 @@ window.rebuiltLive = (() => {
     return worker;
   }
 
-  // Whoever saves data is asked first.
-  const agreed = (status, megabytes) => new Promise((resolve) => {
-    const button = document.createElement("button");
-    Object.assign(button, { type: "button", textContent: `Load the live model (${megabytes} MB)`, onclick: resolve });
-    status.replaceChildren(button);
-  });
-
   async function begin(element) {
     const status = Object.assign(document.createElement("p"), { className: "rebuilt-live-status" });
     status.setAttribute("role", "status");
@@ -93,7 +85,6 @@ window.rebuiltLive = (() => {
     try {
       if (lacking.length) throw new Error(`this browser has no ${lacking.join(" and no ")}`);
       const { live, runtime, model, script: own, style: look, megabytes } = element.dataset;
-      if (navigator.connection?.saveData) await agreed(status, megabytes);
       status.textContent = `The live model is loading: ${megabytes} MB …`;
       element.dataset.state = "loading";
       element.dataset.begun = String(performance.now());
@@ -109,35 +100,23 @@ window.rebuiltLive = (() => {
     }
   }
 
-  // Where a picture stands first, the model is loaded only when its reader touches it.
+  // A model is loaded only when its reader touches it: a button, and the picture where one stands.
   function offer(element) {
+    const still = element.querySelector(".still") ?? element;
     const button = document.createElement("button");
     Object.assign(button, { type: "button", className: "rebuilt-touch" });
     button.textContent = `Touch it: load the live model, ${element.dataset.megabytes} MB`;
     const go = () => {
       if (!button.isConnected) return;
       button.remove();
+      still.removeEventListener("click", go);
       begin(element);
     };
-    button.addEventListener("click", go);
-    const still = element.querySelector(".still");
     still.addEventListener("click", go);
     still.append(button);
   }
 
-  function watch() {
-    const seen = new IntersectionObserver((entries) => {
-      for (const { isIntersecting, target } of entries) {
-        if (!isIntersecting) continue;
-        seen.unobserve(target);
-        begin(target);
-      }
-    }, { rootMargin: NEAR });
-    document.querySelectorAll(".rebuilt-live[data-live]").forEach((element) => {
-      if ("wait" in element.dataset) offer(element);
-      else seen.observe(element);
-    });
-  }
+  const watch = () => document.querySelectorAll(".rebuilt-live[data-live]").forEach(offer);
 
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", watch);
   else watch();

@@ -15,21 +15,19 @@ import nbformat
 
 from .. import npm
 from ..errors import PressError
+from ..face.gallery import LIVE as MIME
 from ..files import sha256, write_text
 from ..repository import Chapter, Repository
 
-MIME = "application/vnd.rebuilt.live+json"
 LOADER = Path(__file__).with_name("live.js")
 RUNTIME = "onnxruntime-web"
 FILES = ("dist/ort.wasm.min.js", "dist/ort-wasm-simd-threaded.mjs", "dist/ort-wasm-simd-threaded.wasm")
 NOTICE = Path(__file__).with_name("onnxruntime_notice.txt")  # its package holds none
 
 
-def publish(notebook: nbformat.NotebookNode, chapter: Chapter, repository: Repository, source: Path) -> str:
-    """The element of the chapter's live model, for another page too, with "\\0" where its own words go; "" for none.
-
-    Writes its packs below `source/_live`, and puts it around the output's own HTML, which stands where no script runs.
-    Raises PressError where card and output disagree or a hash is wrong.
+def publish(notebook: nbformat.NotebookNode, chapter: Chapter, repository: Repository, source: Path) -> None:
+    """Write the packs of the chapter's live model below `source/_live`, and put its element around the output's own
+    HTML, which stands until a reader touches it. PressError where card and output disagree or a hash is wrong.
     """
     card = chapter.card.get("live")
     shown = [out for cell in notebook.cells for out in cell.get("outputs", []) if MIME in out.get("data", {})]
@@ -37,7 +35,7 @@ def publish(notebook: nbformat.NotebookNode, chapter: Chapter, repository: Repos
         promised = f"promises {card['name']!r}" if card else "promises none"
         raise PressError(f"{chapter}: {len(shown)} outputs are live models, and the card's `live` {promised}")
     if not card:
-        return ""
+        return
     data, name = shown[0].data, card["name"]
     found = data.pop(MIME)
     if found.get("name") != name:
@@ -48,11 +46,9 @@ def publish(notebook: nbformat.NotebookNode, chapter: Chapter, repository: Repos
         texts[kind] = f"{chapter.name}/{card[kind]}", (chapter.home / card[kind]).read_text(encoding="utf-8")
     size = sum(len(gzip.compress(text.encode("utf-8"), 6)) for _, text in texts.values())
     places = " ".join(f'data-{kind}="{_write(source, *text)}"' for kind, text in texts.items())
-    places += f'{" data-wait" * bool(card.get("wait"))} data-megabytes="{size / 1e6:.1f}"'
-    element = f'<div class="rebuilt-live" data-live="{name}" {places}>\0</div>'
+    element = f'<div class="rebuilt-live" data-live="{name}" {places} data-megabytes="{size / 1e6:.1f}">'
     begin = f'<script defer src="{_write(source, LOADER.name, LOADER.read_text(encoding="utf-8"))}"></script>'
-    data["text/html"] = element.replace("\0", data["text/html"]) + f"\n{begin}"
-    return element + begin
+    data["text/html"] = f"{element}{data['text/html']}</div>\n{begin}"
 
 
 def checked(files: dict[str, dict], chapter: object) -> dict[str, bytes]:

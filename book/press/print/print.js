@@ -2,7 +2,8 @@
 // each page with its ids made unique, its folds open, its links inside; hints and solutions stand at the end, so that
 // nobody reads one above the own attempt. Gives the words of all headings.
 async ({ title, author, release, pages, parts, answers }) => {
-  const NOT_PRINTED = ".headerlink, .rebuilt-launch, .rebuilt-figure-data, script, button, form, .toc-item, .noprint";
+  const NOT_PRINTED = ".headerlink, .rebuilt-launch, .rebuilt-figure-data, script, button, form, .toc-item, .noprint, "
+    + ".rebuilt-switch, .touch, .tag_plumbing > .above-input";
   const id = (name, anchor = "") => name.replace(/[^\w-]/g, "-") + (anchor && `--${anchor}`);
   const element = (tag, about = {}, ...inside) => {
     const made = Object.assign(document.createElement(tag), about);

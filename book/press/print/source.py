@@ -13,7 +13,8 @@ import nbformat
 import yaml
 
 from ..errors import PressError
-from ..face.opening import label
+from ..face import gallery
+from ..face.opening import first_screen, label, plumbing
 from ..files import remove, write_text
 from ..ledger import Entry, Ledger
 from ..ledger.pages import claims_of
@@ -22,9 +23,10 @@ from ..run.figure_data import MIME
 from ..teach import variants
 from . import live
 from .edition import elsewhere
-from .generated import block, markers, masthead
+from .generated import about, block, markers
 
 MARKER = re.compile(r"<!--\s*press:([\w-]+)(?:\s+([^<>]+?))?\s*-->")
+TOUCH = '<span id="touch-it"></span>'  # where the first screen's link leads
 FOR_CLASS = {"instructor", "talk"}  # notes of an instructor and the words on slides: no page shows them
 
 
@@ -38,8 +40,9 @@ def assemble(repository: Repository, ledger: Ledger) -> Path:
     remove(source)
     shutil.copytree(repository.root / "book", source / "book", ignore=shutil.ignore_patterns("press", "__pycache__"))
     _settings(repository, source)
-    live = {entry.chapter.name: _chapter(repository, entry, source) for entry in ledger.entries}
-    written = markers(repository, ledger, {name: element for name, element in live.items() if element})
+    for entry in ledger.entries:
+        _chapter(repository, entry, source)
+    written = markers(repository, ledger)
     for path in sorted((source / "book").rglob("*.md")):
         filled = fill(path.read_text(encoding="utf-8"), written)
         path.write_text(elsewhere(repository, filled, path.relative_to(source).as_posix()), encoding="utf-8")
@@ -74,29 +77,35 @@ def fill(page: str, written: Mapping[str, Callable[..., str]]) -> str:
     return MARKER.sub(text, page)
 
 
-def _chapter(repository: Repository, entry: Entry, source: Path) -> str:
-    """Write one chapter; its live model's element, for another page."""
+def _chapter(repository: Repository, entry: Entry, source: Path) -> None:
+    """Write one chapter; PressError where its card and its outputs disagree about what can be touched."""
     chapter = entry.chapter
     folder = source / chapter.home.relative_to(chapter.root)
     for path in [chapter.card_path, *chapter.modules(proofs=True)]:  # what a page may link to
         write_text(folder / path.relative_to(chapter.home), path.read_text(encoding="utf-8"))
-    notebook = page(read_notebook(chapter.executed), masthead(repository, entry), claims_of(entry))
+    top, end = first_screen(repository, chapter), about(repository, entry)
+    notebook = page(read_notebook(chapter.executed), top, claims_of(entry), end)
+    touched = gallery.touchable(notebook)
+    if bool(touched) != bool(chapter.card.get("touch")):
+        told = "outputs that bring a script and the card's `touch`, which says what to do there, go together"
+        raise PressError(f"{chapter}: {told}; there are {len(touched)} such outputs")
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             cell.source = elsewhere(repository, cell.source, chapter.document)
     figure_data(notebook, chapter, source)
     variants.write(chapter, (source / "_data" / chapter.name).parent)
-    element = live.publish(notebook, chapter, repository, source)
+    live.publish(notebook, chapter, repository, source)
+    for output in touched[:1]:
+        output.data["text/html"] = TOUCH + "".join(output.data["text/html"])
     nbformat.write(notebook, folder / f"{chapter.stem}.ipynb")
-    return element
 
 
-def page(notebook: nbformat.NotebookNode, top: str, claims: str = "") -> nbformat.NotebookNode:
+def page(notebook: nbformat.NotebookNode, top: str, claims: str = "", end: str = "") -> nbformat.NotebookNode:
     """The executed notebook as the book prints it, changed in place.
 
-    What the machine writes (`top`) stands under the title, the ledger's cards in the place of a table of `claims`;
-    setup, checkers, solutions and plumbing are folded under a label that says what they hold; the cell that papermill
-    adds for a chosen tier is left out, and so are the cells for a class.
+    What the machine writes stands under the title (`top`) and after the last cell (`end`), the ledger's cards in the
+    place of a table of `claims`; setup, checkers, solutions and plumbing are folded under a label that says what they
+    hold; the cell that papermill adds for a chosen tier is left out, and so are the cells for a class.
     """
     first = notebook.cells[0]
     first.source = re.sub(r"\A(# .*)$", lambda match: f"{match[0]}\n\n{top}", first.source, flags=re.MULTILINE)
@@ -104,13 +113,14 @@ def page(notebook: nbformat.NotebookNode, top: str, claims: str = "") -> nbforma
     for cell in notebook.cells:
         told = label(cell)
         if told:
-            cell.metadata.tags = [*tags(cell), "hide-input"]
+            cell.metadata.tags = [*tags(cell), "hide-input", *["plumbing"] * plumbing(cell)]
             cell.metadata.mystnb = {"code_prompt_show": told, "code_prompt_hide": told}
         if "injected-parameters" in tags(cell):
             cell.metadata.tags = [*tags(cell), "remove-cell"]
         for output in cell.get("outputs", []):
             if 'class="rebuilt-claims"' in "".join(output.get("data", {}).get("text/html", "")):
                 output.data["text/html"] = f'<div class="rebuilt-ledger">{claims}</div>'
+    notebook.cells += [nbformat.v4.new_markdown_cell(end)] * bool(end)
     return notebook
 
 

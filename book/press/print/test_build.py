@@ -120,7 +120,7 @@ def test_generated_links_and_anchors_exist(built):
 def test_the_verified_line_is_the_machine_s(built):
     page = chapter_page(built[1])
     page = re.sub(r"</?time[^>]*>", "", page)
-    assert "Verified 2026-01-02 on Test CPU, tier cpu" in page
+    assert "This run: Test CPU, 2026-01-02, tier cpu, from top to bottom" in page
     assert re.search(r"in 12.3(&nbsp;|\u00a0)s", page) and "345 MB" in page
     assert "Claims decided: 1 of 1 (1 holds here)" in page and "kept" not in page
 
@@ -191,10 +191,35 @@ def test_generated_blocks_are_one_block_and_escape_what_they_print(small):
 
 
 def test_the_verified_line_stands_under_the_title_only():
-    notebook = nbformat.v4.new_notebook(cells=[markdown("# T\n\nText\n\n# no title"), code("1", "solution")])
-    page = source.page(notebook, "LINE")
-    assert page.cells[0].source == "# T\n\nLINE\n\nText\n\n# no title"
-    assert page.cells[1].metadata.tags == ["solution", "hide-input"]
+    cells = [markdown("# T\n\nText\n\n# no title"), code("1", "solution"), code("show.source(f)")]
+    page = source.page(nbformat.v4.new_notebook(cells=cells), "LINE", end="END")
+    assert page.cells[0].source == "# T\n\nLINE\n\nText\n\n# no title" and page.cells[-1].source == "END"
+    tags = [cell.metadata.tags for cell in page.cells[1:3]]
+    assert tags == [["solution", "hide-input"], ["hide-input", "plumbing"]], "a switch hides plumbing alone"
+
+
+def test_a_chapter_whose_article_has_no_address_is_refused(small):
+    executed(small)
+    path = small.root / "book/references.bib"
+    path.write_text(path.read_text().replace("url = ", "note = "))
+    with pytest.raises(PressError, match="someone2020 is not in book/references.bib, with its `url`"):
+        source.assemble(small.repository, gather(small.repository))
+
+
+def test_what_can_be_touched_stands_on_the_card_and_the_link_leads_there(small):
+    path = executed(small).chapters[0].executed
+    notebook = nbformat.read(path, as_version=4)
+    shown = {"text/html": "<div class='knob'></div><script>1</script>"}
+    notebook.cells[6].outputs.append(nbformat.v4.new_output("display_data", data=shown))
+    nbformat.write(notebook, path)
+    with pytest.raises(PressError, match="there are 1 such outputs"):
+        source.assemble(small.repository, gather(small.repository))
+    small.write_card(touch="turn the knob")
+    folder = source.assemble(small.repository, gather(small.repository))
+    made = nbformat.read(folder / "notebooks/signals/moving_mean/moving_mean.ipynb", as_version=4)
+    assert '<a href="#touch-it">turn the knob</a>' in made.cells[0].source
+    (text,) = [out.data["text/html"] for cell in made.cells for out in cell.get("outputs", []) if "data" in out]
+    assert text.startswith(source.TOUCH) and "knob" in text
 
 
 def test_serve_shows_the_book_on_this_machine_only(built):
@@ -270,7 +295,10 @@ def test_the_page_of_a_built_chapter_has_the_book_s_menu_labels_and_contents(bui
     labels = re.findall(r'<p class="collapsed admonition-title">(.*?)</p>', page)
     assert labels[0].startswith("Setup, ") and {"Checker, 3 lines", "Solution, 3 lines"} <= set(labels)
     assert '<span class="number">1</span> The idea <span class="minutes">5 min</span>' in page
-    assert page.index('class="question"') < page.index("rebuilt-verified") < page.index("rebuilt-needs")
+    places = ['href="https://example.org/means"', 'class="question"', "You smooth a stream", 'class="rebuilt-about"']
+    places += ["rebuilt-verified", "rebuilt-needs", "rebuilt-cite"]
+    assert sorted(map(page.index, places)) == [*map(page.index, places)], "what is asked of a reader comes last"
+    assert page.count("<summary>About this page</summary>") == 1
 
 
 def test_the_search_reads_the_book_s_own_index(built):

@@ -75,8 +75,8 @@ def _disagreements(repository: Repository, chapter: Chapter) -> Iterator[str]:
         yield f"sections: must be the notebook's '## ' headings, in order; {'; '.join(odd) or 'the order differs'}"
     if content.get("picture", listed[0]) not in listed:
         yield f"picture: {content['picture']!r} is no section; there are: {', '.join(listed)}"
-    if content["article"]["key"] not in repository.references:
-        yield f"article.key: {content['article']['key']} is not in book/references.bib"
+    if not repository.references.get(content["article"]["key"]):
+        yield f"article.key: {content['article']['key']} is not in book/references.bib, with its `url`"
     known = {row.get("dataset") for row in repository.registry}
     yield from (f"data: {name} is not in data/registry.tsv" for name in content["data"] if name not in known)
     for kind in ("claims", "exercises"):

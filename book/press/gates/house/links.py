@@ -73,7 +73,7 @@ class _Book:
         inside = re.search(r"<([^>]+)>\s*$", content)
         target = (inside[1] if inside else content).strip()
         if role.startswith("cite"):
-            lacking = {key.strip() for key in target.split(",")} - self.repository.references
+            lacking = {key.strip() for key in target.split(",")} - self.repository.references.keys()
             return f"{', '.join(sorted(lacking))} is not in book/references.bib" if lacking else None
         if role in ("ref", "numref"):
             return None if target in self.labels | MADE_BY_SPHINX else "no page has this label"
