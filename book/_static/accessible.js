@@ -7,7 +7,7 @@ document.addEventListener("DOMContentLoaded", () => {
   document.querySelectorAll(".citation-list > .citation").forEach((item) => item.setAttribute("role", "listitem"));
   // One switch shows the cells that only import, draw, print and record: above the contents and at the page's end.
   if (!document.querySelector(".tag_plumbing")) return;
-  const boxes = [...document.querySelectorAll(".rebuilt-switch, .bd-sidebar-secondary .page-toc")].map((place) => {
+  const boxes = [...document.querySelectorAll(".rebuilt-switch, .bd-sidebar-secondary nav.page-toc")].map((place) => {
     const box = Object.assign(document.createElement("input"), { type: "checkbox" });
     const label = Object.assign(document.createElement("label"), { className: "rebuilt-plumbing" });
     label.append(box, " Show plumbing");

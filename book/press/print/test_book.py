@@ -184,11 +184,20 @@ def test_search_finds_sections_by_whole_words(visit):
     assert any("rolling_distance.html#" in href for href, _ in found) and wrong == []
     assert inaccessible(page) == []
     page, _ = visit("search.html?q=WER")
-    assert all(re.search(r"(?<!\w)wer(?!\w)", text, re.IGNORECASE) for _, text in found_by(page))
+    assert all(re.search(r"(?<!\w)wers?(?!\w)", text, re.IGNORECASE) for _, text in found_by(page))
     page, _ = visit("search.html?q=REBUILT_HOME")  # a word of every setup cell
     assert not any(href.startswith("notebooks/") for href, _ in found_by(page))
     page, _ = visit("search.html?q=%3Cb%3Exyzzy")
     assert found_by(page) == [] and "No sections have" in page.get_by_role("status").inner_text()
+
+
+@pytest.mark.parametrize("words", ["allreduce", "LRU cache", "all-to-all"])
+def test_a_phrase_is_found_as_one_and_the_search_fits_a_small_phone(visit, words):
+    page, wrong = visit(f"search.html?q={words}", width=320)
+    found = found_by(page)
+    meant = re.compile("[- ]?".join(words.replace("allreduce", "all-reduce").replace("-", " ").split()), re.IGNORECASE)
+    assert found and meant.search(found[0][1]) and wrong == []
+    assert len(found) < 40 and page.evaluate("document.documentElement.scrollWidth") <= 320
 
 
 def test_the_search_works_from_a_folder(browser):
@@ -198,13 +207,44 @@ def test_the_search_works_from_a_folder(browser):
     page.close()
 
 
-def test_a_chapter_s_first_screen_has_picture_question_and_fit_card(visit):
-    for chapter in Repository(HOME).chapters:
-        page, _ = visit(f"{chapter.document}.html")
-        for what in (".rebuilt-first img", ".question", ".rebuilt-first dl", ".rebuilt-first .rebuilt-launch"):
-            box = page.locator(what).first.bounding_box()
-            assert box["y"] + box["height"] <= 900 and box["width"] > 100, (chapter, what)
-        assert page.get_by_text(chapter.card["question"]).is_visible()
+CHAPTERS = [chapter for chapter in Repository(HOME).chapters if f"{chapter.document}.html" in READ]
+FIRST = "article section > h1 ~ p:not([class])"  # the first sentence of the chapter's own prose
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS, ids=str)
+def test_a_chapter_s_first_screen_has_article_picture_question_prose_and_what_to_touch(visit, chapter):
+    page, _ = visit(f"{chapter.document}.html")
+    for what in (".source a", ".rebuilt-first img", ".question", FIRST, ".rebuilt-first .touch a"):
+        box = page.locator(what).first.bounding_box()
+        assert box["y"] + min(box["height"], 60) <= 900 and box["width"] > 60, what
+    assert (
+        page.locator(".source a").first.get_attribute("href")
+        == Repository(HOME).references[chapter.card["article"]["key"]]
+    )
+    phone, _ = visit(f"{chapter.document}.html", width=360, height=800)
+    assert phone.locator(FIRST).first.bounding_box()["y"] <= 600
+    assert phone.locator(".rebuilt-about > details:not([open])").count() == 1
+    phone.locator(".rebuilt-first .touch a").click()
+    place = phone.locator("#touch-it")
+    assert comes(lambda: -1 <= place.evaluate("one => one.getBoundingClientRect().top") < 800)
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS, ids=str)
+def test_one_switch_shows_the_plumbing_and_without_a_script_it_is_folded(visit, browser, address, chapter):
+    hidden = "all => all.filter((one) => one.offsetParent === null).length"
+    page, _ = visit(f"{chapter.document}.html")
+    plumbing = page.locator(".tag_plumbing > .above-input")
+    others = page.locator(".tag_hide-input:not(.tag_plumbing) > .above-input")
+    count = plumbing.count()
+    assert count > 3 and plumbing.evaluate_all(hidden) == count and others.evaluate_all(hidden) == 0
+    page.locator(".bd-sidebar-secondary").get_by_label("Show plumbing").check()
+    assert plumbing.evaluate_all(hidden) == 0
+    assert page.locator(".rebuilt-about input").is_checked(), "the switch at the end is the same"
+    context = browser.new_context(java_script_enabled=False)
+    plain = context.new_page()
+    plain.goto(f"{address}{chapter.document}.html")
+    assert plain.locator(".tag_plumbing > .above-input").evaluate_all(hidden) == 0
+    context.close()
 
 
 def test_the_menu_is_short_and_opens_the_part_of_the_page(visit):
@@ -221,14 +261,18 @@ def test_the_menu_is_short_and_opens_the_part_of_the_page(visit):
     assert f"{total} min" in contents.inner_text() and "1 " in contents.locator("a").first.inner_text()
 
 
-def test_the_welcome_page_s_model_is_loaded_when_touched(visit):
+def test_what_moves_on_the_welcome_page_moves_at_once_and_loads_nothing(visit):
     page, wrong = visit("book/welcome.html")
-    assert (
-        page.evaluate("performance.getEntriesByType('resource').filter(one => one.name.includes('onnx')).length") == 0
-    )
-    page.locator(".rebuilt-hero .still").click()
-    page.wait_for_selector(".rebuilt-live[data-state='running']", timeout=90_000)
-    assert wrong == [] and not page.locator(".rebuilt-live-fallback").is_visible()
+    asked = "performance.getEntriesByType('resource').map((one) => one.name)"
+    before = page.evaluate(asked)
+    element = page.locator(".rebuilt-hero [data-state='running']")
+    slider = element.locator("input").first
+    slider.focus()
+    was = element.get_attribute("data-clients")
+    page.keyboard.press("ArrowLeft")
+    assert comes(lambda: element.get_attribute("data-clients") != was)
+    assert page.evaluate(asked) == before and not [name for name in before if "_live" in name] and wrong == []
+    assert page.locator(".rebuilt-gallery").get_by_text("No claim is measured").count() == 0
     assert page.locator(".rebuilt-numbers li").count() == 3
     assert page.locator(".rebuilt-gallery li").count() == len(Repository(HOME).chapters)
 
@@ -265,7 +309,7 @@ LIVE = [chapter for chapter in Repository(HOME).chapters if chapter.card.get("li
 
 
 def come_near(element):
-    """Scroll to a live model, as a reader does, and touch it where it waits for that."""
+    """Scroll to a live model, as a reader does, and touch it."""
     element.scroll_into_view_if_needed()
     for button in element.locator(".rebuilt-touch").all():
         button.click()
@@ -276,7 +320,10 @@ def come_near(element):
 def test_a_live_model_runs_equals_pytorch_and_can_be_used_by_all(visit, chapter, mode, width):
     page, wrong = visit(f"{chapter.document}.html", width=width, mode=mode)
     element = page.locator(".rebuilt-live")
-    assert element.get_attribute("data-state") is None, "nothing is loaded before a reader comes near"
+    assert element.get_attribute("data-state") is None, "nothing is loaded before a reader touches it"
+    element.scroll_into_view_if_needed()
+    page.wait_for_timeout(500)
+    assert element.get_attribute("data-state") is None, "nor because a reader comes near"
     come_near(element)
     page.wait_for_selector(".rebuilt-live[data-state='running']", timeout=90_000)
     bound = float(element.get_attribute("data-bound") or 1e-4)  # an int8 model states its own

@@ -49,6 +49,7 @@ def first_visit(browser, home):
     page.route(lambda url: not url.startswith((home, "data:", "blob:")), lambda r: r.abort())
     page.goto(home + PAGE)
     page.locator(".rebuilt-live").scroll_into_view_if_needed()
+    page.locator(".rebuilt-touch").click()
     page.wait_for_selector(".rebuilt-live[data-state='running']", timeout=90_000)
     summary(page)
     return page, wrong
