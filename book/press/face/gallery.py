@@ -13,7 +13,7 @@ from helpers.show import Markup, number
 from ..errors import PressError
 from ..ledger import DECIDED, FINDINGS, Entry, Finding, Ledger
 from ..ledger.tables import block
-from ..predict.pages import of_the_named_card
+from ..predict.pages import ledger_lines, of_the_named_card
 from ..repository import Chapter, Repository, documents, read_notebook
 from ..teach import length
 
@@ -133,12 +133,12 @@ def gpu_number(findings: list[Finding]) -> str | None:
     there = [one.metric(one.run) for one in findings if one.metric(one.run)]
     if any(str(metric.get("device") or "").startswith("cuda") for metric in there):
         return "measured"
-    return "predicted" if any(map(of_the_named_card, findings)) else None
+    return "predicted" if any(map(ledger_lines, findings)) else None
 
 
 def written(name: str, *values: object) -> Markup:
     """What a macro of `pages.html` makes of the values."""
-    return block("face/pages.html", name, *values, pair=pair, short=short, claimed=claimed)
+    return block("face/pages.html", name, *values, pair=pair, short=short, claimed=claimed, predicted=of_the_named_card)
 
 
 def tile(entry: Entry, caption: str, source: dict, colab: str = "") -> Markup:

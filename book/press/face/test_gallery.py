@@ -105,10 +105,18 @@ def test_a_card_says_what_its_chapter_lets_a_reader_touch_and_leads_there(small)
     assert 'moving_mean.html#touch-it">turn the knob</a>' in shown and 'data-touch="a figure that moves"' in shown
 
 
+def test_a_card_tells_what_is_predicted_of_the_gpu_that_the_article_names(small, monkeypatch):
+    repository = executed(small)
+    entry = gather(repository).entries[0]
+    monkeypatch.setattr(gallery, "of_the_named_card", lambda _: 2600.0)
+    shown = tile(entry, "Signals", gallery.article(repository, entry.chapter))
+    assert "Our formula predicts 2,600 points/s on the GPU that the article names." in shown
+
+
 def test_a_gpu_s_number_is_measured_or_predicted_or_is_none(small, monkeypatch):
     (finding,) = gather(executed(small)).findings
     assert gallery.gpu_number([finding]) is None
-    monkeypatch.setattr(gallery, "of_the_named_card", lambda _: 3.0)
+    monkeypatch.setattr(gallery, "ledger_lines", lambda _: ["at most 3 points/s"])
     assert gallery.gpu_number([finding]) == "predicted"
     (finding,) = gather(executed(small, metrics={"mean_rate": exact(1.0) | {"device": "cuda:0"}})).findings
     assert gallery.gpu_number([finding]) == "measured"
@@ -215,7 +223,8 @@ def cards_of(count):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(gallery, "picture", lambda *_: Markup(IMAGE))
         found = enumerate(made_up(count))
-        patch.setattr(gallery, "of_the_named_card", lambda finding: int(finding.chapter.document[1:]) % 5 == 0)
+        patch.setattr(gallery, "of_the_named_card", lambda _: None)
+        patch.setattr(gallery, "ledger_lines", lambda finding: int(finding.chapter.document[1:]) % 5 == 0)
         source = {"url": "https://example.org/a", "publisher": "A Technical Blog", "year": 2021}
         return gallery.gallery([tile(entry, PARTS[at % 7], source, "https://example.org") for at, entry in found])
 

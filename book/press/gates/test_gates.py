@@ -219,6 +219,12 @@ def test_an_article_outside_the_references_is_seen(small):
     assert "nobody1999 is not in book/references.bib" in problems(small, "card")
 
 
+def test_an_article_without_an_address_is_seen(small):
+    path = small.root / "book/references.bib"
+    path.write_text(path.read_text().replace("url = ", "note = "))
+    assert "someone2020 is not in book/references.bib, with its `url`" in problems(small, "card")
+
+
 def test_a_claim_s_metric_must_be_recorded_and_its_id_be_its_own(small):
     (claim,) = small.card["claims"]
     small.write_card(claims=[claim, {**claim, "metric": "mean_time"}])
