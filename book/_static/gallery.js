@@ -6,6 +6,7 @@ document.addEventListener("DOMContentLoaded", () => {
 
 function chips(gallery) {
   const NAMES = { part: "Topic", level: "Level", touch: "To touch", gpu: "GPU number" };
+  const LEVELS = ["beginner", "intermediate", "advanced"];
   const cards = [...gallery.querySelectorAll("li")];
   const bar = Object.assign(document.createElement("div"), { className: "rebuilt-chips" });
   const status = document.createElement("p");
@@ -15,6 +16,7 @@ function chips(gallery) {
   const buttons = [];
   for (const name of gallery.dataset.rebuiltGallery.split(" ")) {
     const values = [...new Set(cards.map((card) => card.dataset[name]).filter(Boolean))];
+    values.sort((a, b) => LEVELS.indexOf(a) - LEVELS.indexOf(b));
     const all = cards.every((card) => card.dataset[name] === values[0]);
     if (!values.length || all) continue; // a chip that every card or none answers says nothing
     const group = document.createElement("div");

@@ -111,5 +111,6 @@ def indexed(article: str) -> list[list[str]]:
 
 def _plain(text: str) -> str:
     """The words of some HTML. Inline marks part no word, everything else does."""
+    text = re.sub(r'<a class="headerlink".*?</a>', "", text)
     text = re.sub(r"</?(?:span|em|strong|b|i|a|code|sub|sup|q|wbr)\b[^>]*>", "", text)
     return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", text)).split())

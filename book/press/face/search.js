@@ -50,8 +50,9 @@ function rebuiltSearch({ pages, sections }) {
   });
   const has = (many) => (many === 1 ? "1 section has" : `${many || "No"} sections have`);
   const phrases = found.filter((one) => one.together).length;
+  const apart = items.length - phrases;
   const said = words.length > 1
-    ? `${has(phrases)} the phrase “${asked}”, ${has(items.length - phrases).replace("No", "no")} all of its words apart.`
+    ? `${has(phrases)} the phrase “${asked}”${apart ? `, ${has(apart)} all of its words apart` : ""}.`
     : `${has(items.length)} the word “${asked}”.`;
   const told = make("p", { textContent: said });
   told.setAttribute("role", "status");

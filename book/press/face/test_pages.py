@@ -68,7 +68,8 @@ def test_a_further_section_is_found_under_its_own_heading():
 
 def test_the_search_shows_prose_before_code():
     heading = '<h2>Idea<a class="headerlink" href="#i">#</a></h2>'
-    article = f"{heading}<div><pre><span>beat</span> = <span>1</span></pre></div><p>A beat is found.</p>"
+    term = '<dt>A beat<a class="headerlink" href="#b" title="Link">#</a></dt><dd>is found.</dd>'
+    article = f"{heading}<div><pre><span>beat</span> = <span>1</span></pre></div>{term}"
     assert pages.indexed(article) == [["i", "Idea", "A beat is found. beat = 1"]]
 
 
