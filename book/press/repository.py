@@ -160,6 +160,11 @@ class Repository:
             raise PressError("_config.yml lacks `repository: {url: …}`")
         return str(value).rstrip("/").removesuffix(".git")
 
+    @property
+    def site(self) -> str:
+        """The address at which the book is published, with a slash at its end."""
+        return str((self.config.get("html") or {}).get("baseurl") or self.url).rstrip("/") + "/"
+
     @cached_property
     def version(self) -> str:
         """The book's version, as `helpers/__init__.py` says it; read, not imported."""

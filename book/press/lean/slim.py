@@ -37,6 +37,10 @@ PICTURE = re.compile(r'<img([^>]*?) src="data:image/png;base64,([^"]+)"([^>]*)>'
 SOUND = re.compile(r'<(audio|source)([^>]*?) src="data:audio/([a-z0-9]+);base64,([^"]+)"([^>]*)>')
 LOGO = re.compile(r'src="(?:[^":]*/)?(_static/(?:images/)?(?:logo[\w-]*)\.(?:svg|png))(?:\?[^"]*)?"')
 WIDEST = 1400  # pixels: figures are at most 7 inches wide on screens of two dots a pixel
+PAPER, BLANK = 0.7, 245  # a figure of which this share is this light is drawn on white: dark pages turn it over
+# The theme asks in its first words what was chosen before; where nothing was, the machine's own choice holds at once.
+ASKS = re.compile(r'(localStorage\.getItem\("(mode|theme)"\) \|\| )""')
+ELSE = {"mode": '"auto"', "theme": '(matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")'}
 FORMULA = re.compile(
     r'(<(span|div) class="math notranslate nohighlight"[^>]*>)\s*(\\[(\[].*?\\[)\]])\s*(</\2>)', re.DOTALL
 )
@@ -59,6 +63,10 @@ def slim(made: Path, address: str = "", browser: object = None, also: Iterable[s
     script = joined(made, [one for one in scripts if not UNUSED.match(one)])
     marked = [f"{name}?v={sha256(text)[:8]}" for name, text in ((SHEET, sheet), (SCRIPT, script))]
     pages = {name: _linked(page, *marked) for name, page in pages.items()}
+    if alone := LINK.sub("", pages.get("404.html", "")):  # it answers at any address, so it has its rules in itself
+        inside = styles.FACE.sub(lambda face: face[0] if "base64" in face[0] else "", sheet)
+        own = styles.trimmed(inside, styles.used([alone], []))
+        pages["404.html"] = alone.replace("</head>", f"<style>{own}</style>\n</head>")
     for name, text in {**pages, SHEET: sheet, SCRIPT: script}.items():
         write_text(made / name, text)
     gone = [name for name in [*sheets, *scripts] if not name.startswith("_static/fonts/")]  # these slides load, too
@@ -87,6 +95,7 @@ def _asked(pattern: re.Pattern, pages: dict[str, str]) -> list[str]:
 def _lighter(page: str, made: Path, up: str) -> str:
     """One page with its pictures outside, its logos inside, and nothing that nobody reads."""
     page = ICON.sub(r'\1 aria-hidden="true"></i>', UNSTYLED.sub(r"\1", DROPPED.sub("", page)))
+    page = ASKS.sub(lambda found: found[1] + ELSE[found[2]], page)
     before, code, after = page.partition("<pre")
     return inside(outside(re.sub(r"\n\s*\n", "\n", before) + code + after, made, up), made)
 
@@ -126,12 +135,15 @@ def _linked(page: str, sheet: str, script: str) -> str:
 def outside(page: str, made: Path, up: str) -> str:
     """The page with its PNGs as WebP files and its sounds as files, below `made/_images`; `up` leads there."""
 
+    first = found.start() if (found := PICTURE.search(page)) else 0
+
     def picture(found: re.Match) -> str:
         before, data, after = found.groups()
-        content, width, height = _webp(base64.b64decode(data))
+        content, width, height, ink = _webp(base64.b64decode(data))
         size = "" if "width=" in before + after else f' width="{width}" height="{height}"'
+        size += " data-ink" * ink + ' loading="lazy"' * bool(found.start() - first)  # the first is on the first screen
         address = f"{up}{_kept(made, content, 'webp')}"
-        return f'<img{before} src="{address}"{after.rstrip("/ ")}{size} loading="lazy" decoding="async">'
+        return f'<img{before} src="{address}"{after.rstrip("/ ")}{size} decoding="async">'
 
     def sound(found: re.Match) -> str:
         tag, before, kind, data, after = found.groups()
@@ -160,8 +172,8 @@ def _kept(made: Path, content: bytes, kind: str) -> str:
     return name
 
 
-def _webp(png: bytes) -> tuple[bytes, int, int]:
-    """The smaller of a lossless and a fine lossy WebP, and the size at which a page shows it."""
+def _webp(png: bytes) -> tuple[bytes, int, int, bool]:
+    """The smaller of a lossless and a fine lossy WebP, the size at which a page shows it, whether it is ink on paper."""
     from PIL import Image
 
     with Image.open(io.BytesIO(png)) as drawn:
@@ -174,7 +186,8 @@ def _webp(png: bytes) -> tuple[bytes, int, int]:
         file = io.BytesIO()
         picture.save(file, "WEBP", method=3, **options)
         forms.append(file.getvalue())
-    return min(forms, key=len), *picture.size
+    light = picture.convert("L").histogram()
+    return min(forms, key=len), *picture.size, sum(light[BLANK:]) > PAPER * sum(light)
 
 
 def typeset(pages: dict[str, str], made: Path, address: str, browser: object) -> dict[str, str]:

@@ -23,6 +23,7 @@ from .edition import Edition
 from .generated import WEIGHTS, block
 from .source import assemble
 
+ROOT = re.compile(r'((?:href|action|<script[^>]* src)=")(?:/\w+/|(?![a-z]+:|[/#]))')  # what a 404, met anywhere, asks for
 TELLING = re.compile(r"(WARNING|ERROR|CRITICAL|Exception|Traceback)")
 PAINTED = "performance.getEntriesByName('first-contentful-paint').length"
 WEIGHT = """() => {
@@ -84,6 +85,7 @@ def _menus(repository: Repository, made: Path) -> None:
         name = path.relative_to(made).with_suffix("").as_posix()
         text = menu(name, path.read_text(encoding="utf-8"))
         text = text.replace('<summary aria-label="Toggle hidden content">', "<summary>")  # the label is its name
+        text = ROOT.sub(rf"\1{repository.site}", text) if name == "404" else text
         path.write_text(pages.sections(chapters[name], text) if name in chapters else text, encoding="utf-8")
 
 

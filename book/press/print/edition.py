@@ -41,10 +41,9 @@ def elsewhere(repository: Repository, text: str, document: str) -> str:
     `document` is the page's path in the repository. The whole book leaves nothing out.
     """
     left_out = repository.left_out if isinstance(repository, Edition) else ()
-    base = str((repository.config.get("html") or {}).get("baseurl") or repository.url).rstrip("/")
 
     def link(match: re.Match) -> str:
         name = normpath(PurePosixPath(document).parent / match[1])
-        return f"]({base}/{name}.html{match[2] or ''})" if name in left_out else match[0]
+        return f"]({repository.site}{name}.html{match[2] or ''})" if name in left_out else match[0]
 
     return LINK.sub(link, text)

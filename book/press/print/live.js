@@ -80,6 +80,7 @@ window.rebuiltLive = (() => {
   async function begin(element) {
     const status = Object.assign(document.createElement("p"), { className: "rebuilt-live-status" });
     status.setAttribute("role", "status");
+    const words = [...element.children]; // for readers without scripts
     element.append(status);
     const lacking = wanted();
     try {
@@ -93,6 +94,7 @@ window.rebuiltLive = (() => {
       const missing = [[name, runtime], [live, model]].filter(([pack]) => !packs.has(pack));
       await Promise.all([...missing.map(([, address]) => script(address)), starts.has(live) ? null : script(own)]);
       await starts.get(live)(element, { runtime: name, model: live, bytes, text, onnxWorker, status });
+      words.forEach((one) => one.classList.add("rebuilt-live-fallback"));
       element.dataset.state = "running";
     } catch (error) {
       element.dataset.state = "failed";

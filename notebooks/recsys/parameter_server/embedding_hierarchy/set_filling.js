@@ -77,6 +77,9 @@
     root.dataset.shown = [which, at, waits, defaults, held].join(" ");
   }
 
+  // a label with an output in it names the output
+  threshold.setAttribute("aria-label", "Threshold");
+  request.setAttribute("aria-label", "Request");
   threshold.addEventListener("input", show);
   request.addEventListener("input", show);
   part("controls").hidden = false;

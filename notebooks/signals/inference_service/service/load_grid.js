@@ -79,6 +79,7 @@
     app.addEventListener("input", update);
     element.replaceChildren(app);
     new ResizeObserver(update).observe(canvas);
+    new MutationObserver(update).observe(document.documentElement, { attributes: true, attributeFilter: ["data-theme"] });
   }
 
   function failed(error) {
