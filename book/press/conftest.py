@@ -22,6 +22,7 @@ launch_buttons:
   binderhub_url: "https://mybinder.org"
 execute: {execute_notebooks: "off"}
 only_build_toc_files: true
+parse: {myst_enable_extensions: [dollarmath, strikethrough]}
 html: {use_repository_button: true}
 sphinx:
   recursive_update: true
@@ -29,6 +30,8 @@ sphinx:
   config:
     bibtex_bibfiles: [book/references.bib]
     myst_heading_anchors: 3
+    nb_render_markdown_format: myst
+    suppress_warnings: [myst.domains, myst.strikethrough]
     html_theme_options: {use_source_button: true}
 """
 

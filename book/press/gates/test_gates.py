@@ -47,10 +47,29 @@ def test_the_small_book_passes(small, name):
 def test_there_are_the_gates_that_the_book_promises():
     promised = (
         "outputs opening length redefinition tags teaching card alt numbers results data live pins release links names "
-        "rooms imports lines budgets receipts stale shown studies predictions spelling lint"
+        "rooms imports lines budgets receipts stale rendered shown studies predictions spelling lint"
     )
     assert list(ALL) == promised.split()
     assert all(gate.why and gate.mend for gate in ALL.values())
+
+
+@pytest.mark.parametrize(
+    ("shown", "problem"),
+    [
+        ("but ~~that's~~ it's", "~~"),
+        ("a **bold claim", "**"),
+        ("the rate of `reduction`", "`"),
+        ("of <em>rank</em> $M$ and", "$M$"),
+        ("was negative now: none. Then", ": none."),
+        ("the sizes, . Then", ", ."),
+        ("<pre>~~ `x` $M$</pre> <code>**x</code> <script>`${a}`</script> costs $5, or $6; a ~ b; 2 ** 3", ""),
+    ],
+)
+def test_raw_markup_in_a_built_page_is_seen(small, shown, problem):
+    page = "_build/html/notebooks/signals/moving_mean/moving_mean.html"
+    small.write(page, f'<p>`</p><article class="bd-article"><p>{shown}</p></article><p>~~</p>')
+    said = problems(small, "rendered")
+    assert said.startswith(f"{page}: a reader sees {problem!r} in") if problem else said == ""
 
 
 @pytest.mark.parametrize("asked", ["words", "minutes"])

@@ -173,7 +173,10 @@ def _kept(made: Path, content: bytes, kind: str) -> str:
 
 
 def _webp(png: bytes) -> tuple[bytes, int, int, bool]:
-    """The smaller of a lossless and a fine lossy WebP, the size at which a page shows it, whether it is ink on paper."""
+    """The picture as WebP, the size at which a page shows it, and whether it is ink on paper.
+
+    Ink stays lossless, which the PDF unpacks to a third of what is lossy; else the smaller form is taken.
+    """
     from PIL import Image
 
     with Image.open(io.BytesIO(png)) as drawn:
@@ -181,13 +184,13 @@ def _webp(png: bytes) -> tuple[bytes, int, int, bool]:
     width, height = picture.size
     if width > WIDEST:
         picture = picture.resize((WIDEST, round(height * WIDEST / width)), Image.Resampling.LANCZOS)
-    forms = []
-    for options in ({"lossless": True, "quality": 60}, {"quality": 82}):
+    light, forms = picture.convert("L").histogram(), []
+    ink = sum(light[BLANK:]) > PAPER * sum(light)
+    for options in [{"lossless": True, "quality": 60}, {"quality": 82}][: 2 - ink]:
         file = io.BytesIO()
         picture.save(file, "WEBP", method=3, **options)
         forms.append(file.getvalue())
-    light = picture.convert("L").histogram()
-    return min(forms, key=len), *picture.size, sum(light[BLANK:]) > PAPER * sum(light)
+    return min(forms, key=len), *picture.size, ink
 
 
 def typeset(pages: dict[str, str], made: Path, address: str, browser: object) -> dict[str, str]:

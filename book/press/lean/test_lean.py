@@ -91,21 +91,44 @@ def test_of_an_icon_font_only_drawn_letters_remain(tmp_path):
     assert styles.with_letters(unknown + rule, tmp_path) == unknown + rule
 
 
-def png(width=20, height=10):
+def png(width=20, height=10, colour="white"):
     """A PNG in base64."""
     file = io.BytesIO()
-    Image.new("RGB", (width, height), "white").save(file, "PNG")
+    Image.new("RGB", (width, height), colour).save(file, "PNG")
     return base64.b64encode(file.getvalue()).decode()
 
 
 def test_a_picture_becomes_a_lazy_webp_file_of_the_same_size(tmp_path):
-    page = slim.outside(f'<img src="data:image/png;base64,{png()}" alt="x"/>', tmp_path, "../")
+    one = f'<img src="data:image/png;base64,{png()}" alt="x"/>'
+    page = slim.outside(one + one, tmp_path, "../")
     (file,) = (tmp_path / "_images").iterdir()
-    assert page == f'<img src="../_images/{file.name}" alt="x" width="20" height="10" loading="lazy" decoding="async">'
+    size = 'width="20" height="10" data-ink'
+    assert page == (
+        f'<img src="../_images/{file.name}" alt="x" {size} decoding="async">'
+        f'<img src="../_images/{file.name}" alt="x" {size} loading="lazy" decoding="async">'
+    ), "the first stands on the first screen"
     with Image.open(file) as made:
         assert made.format == "WEBP" and made.size == (20, 10) and made.getpixel((0, 0)) == (255, 255, 255)
     slim.outside(f'<img src="data:image/png;base64,{png()}">', tmp_path, "")
     assert len(list((tmp_path / "_images").iterdir())) == 1, "the same picture is one file"
+
+
+@pytest.mark.parametrize("colour, ink", [("white", True), ((250, 250, 250), True), ("grey", False), ("navy", False)])
+def test_what_is_drawn_on_white_is_marked_for_dark_pages(tmp_path, colour, ink):
+    page = slim.outside(f'<img src="data:image/png;base64,{png(colour=colour)}">', tmp_path, "")
+    assert ("data-ink" in page) is ink
+
+
+def test_ink_stays_as_it_was_drawn_to_the_pixel():
+    import numpy as np
+
+    noise = np.random.default_rng(0).integers(0, 256, (40, 40, 3), dtype=np.uint8)
+    page = Image.new("RGB", (200, 200), "white")
+    page.paste(Image.fromarray(noise), (0, 0))
+    file = io.BytesIO()
+    page.save(file, "PNG")
+    made, _, _, ink = slim._webp(file.getvalue())
+    assert ink and np.array_equal(np.asarray(Image.open(io.BytesIO(made)).convert("RGB")), np.asarray(page))
 
 
 def test_a_sound_becomes_a_file_that_waits_for_its_listener(tmp_path):
@@ -164,6 +187,29 @@ def test_a_site_has_one_sheet_and_one_script_and_no_icon_fonts_of_a_megabyte(sma
     assert ".blue" in sheet and "url(x.svg)" in sheet
     assert not (small_site / "_static" / "vendor").exists() and not (small_site / "_static" / "a.js").exists()
     assert "name</body>" in page.replace(TEX, "") and 'aria-hidden="true"' in page
+
+
+def test_a_first_visit_has_the_machine_s_theme_before_anything_is_painted(small_site, browser):
+    page = small_site / "index.html"
+    asks = "".join(
+        f'document.documentElement.dataset.{n} = localStorage.getItem("{n}") || "";' for n in ("mode", "theme")
+    )
+    page.write_text(page.read_text().replace("<head>", f"<head><script>{asks}</script>"))
+    slim.slim(small_site)
+    with site(small_site) as address:
+        for scheme in ("dark", "light"):
+            window = browser.new_page(color_scheme=scheme)
+            window.goto(address)
+            assert window.evaluate("({...document.documentElement.dataset})") == {"mode": "auto", "theme": scheme}
+            window.close()
+
+
+def test_the_404_page_has_its_rules_in_itself(small_site):
+    (small_site / "404.html").write_text(PAGE.format(up="https://x.org/b/", more="", body=""))
+    slim.slim(small_site)
+    page = (small_site / "404.html").read_text()
+    assert "<style>" in page and ".red{color:red}" in page and "stylesheet" not in page
+    assert 'src="https://x.org/b/_static/book.js' in page
 
 
 def with_mathjax(folder):

@@ -6,12 +6,13 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup as Safe
+from markupsafe import escape
 
 from helpers import verdicts
 from helpers.receipts import text as measured
 from helpers.show import Markup, number, tag
 
-from ..repository import Chapter, Repository
+from ..repository import Chapter, Repository, documents
 from .ledger import Run
 
 UP = "../"  # the pages with markers lie in book/
@@ -37,7 +38,11 @@ def _templates() -> Environment:
 
 
 def _safe(value: object) -> object:
-    return Safe(value) if isinstance(value, Markup) else value
+    if isinstance(value, Markup):
+        return Safe(value)
+    if not isinstance(value, str) or "`" not in value:
+        return value
+    return Safe(re.sub("`([^`]+)`", r"<code>\1</code>", escape(value)))  # the words of a card or a docstring
 
 
 def html_table(caption: str, head: list, rows: list) -> Markup:
@@ -106,6 +111,15 @@ def plain(value: object) -> str:
     return "not known" if value is None else str(value)
 
 
-def pdf_name(repository: Repository) -> str:
-    """The file name of the printed book, from its title: `accelerated-systems-rebuilt.pdf`."""
-    return "-".join(re.findall(r"[a-z0-9]+", str(repository.config.get("title", "book")).lower())) + ".pdf"
+def pdf_name(repository: Repository, part: str = "") -> str:
+    """The file name of the printed book or a part of it, from its title: `accelerated-systems-rebuilt-speech.pdf`."""
+    return "-".join(re.findall(r"[a-z0-9]+", f"{repository.config.get('title', 'book')} {part}".lower())) + ".pdf"
+
+
+def volumes(repository: Repository) -> dict[str, list]:
+    """The parts of each PDF, pairs of a caption and pages: parts with chapters by their names, the others under ""."""
+    parts = [(str(part.get("caption", "")), documents(part)) for part in repository.toc.get("parts") or []]
+    chapters, parted = {one.document for one in repository.chapters}, {name for _, names in parts for name in names}
+    own = {caption: [("", names)] for caption, names in parts if caption and chapters & {*names}}
+    rest = [("", [one for one in repository.toc_files if one not in parted])]
+    return {"": rest + [part for part in parts if part[0] not in own], **own}

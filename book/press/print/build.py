@@ -23,7 +23,7 @@ from .edition import Edition
 from .generated import WEIGHTS, block
 from .source import assemble
 
-ROOT = re.compile(r'((?:href|action|<script[^>]* src)=")(?:/\w+/|(?![a-z]+:|[/#]))')  # what a 404, met anywhere, asks for
+ROOT = re.compile(r'((?:href|action|<script[^>]* src)=")(?:/\w+/|(?![a-z]+:|[/#]))')  # of a 404 page
 TELLING = re.compile(r"(WARNING|ERROR|CRITICAL|Exception|Traceback)")
 PAINTED = "performance.getEntriesByName('first-contentful-paint').length"
 WEIGHT = """() => {
@@ -101,9 +101,10 @@ def _with_browser(repository: Repository, made: Path) -> None:
             return
         print("measuring the pages, then printing the PDF, with Chromium", flush=True)
         _weigh(repository, made, address, browser)
-        path = pdf.print_book(repository, made, address, browser)
+        printed = pdf.print_book(repository, made, address, browser)
         kit.publish(repository, made)
-    print(f"printed {path.name}, {path.stat().st_size / 1e6:.1f} MB", flush=True)
+    for path in printed:
+        print(f"printed {path.name}, {path.stat().st_size / 1e6:.1f} MB", flush=True)
 
 
 def _weigh(repository: Repository, html: Path, address: str, browser: object) -> None:

@@ -14,7 +14,7 @@ from ..errors import PressError
 from ..face import chart, gallery
 from ..ledger import DECIDED, Entry, Ledger, tables
 from ..ledger.pages import claims, status
-from ..ledger.tables import link, pdf_name
+from ..ledger.tables import link, pdf_name, volumes
 from ..predict import pages as predicted
 from ..repository import Chapter, Repository
 from ..teach import kit, length, syllabi
@@ -51,7 +51,7 @@ def markers(repository: Repository, ledger: Ledger) -> dict[str, Callable[..., s
         "chart": partial(chart.chart, ledger),
         "gallery": partial(cards, repository, entries),
         **{f"gallery-{part}": partial(cards, repository, entries, part) for part in parts},
-        "pdf": lambda: "" if why else block("pdf", pdf_name(repository)),
+        "pdf": lambda: "" if why else block("pdf", {one: pdf_name(repository, one) for one in volumes(repository)}),
         "length": partial(block, "lengths", chapters),
         "page-weight": lambda: tag("p", f"Not measured: {why}.") if why else WEIGHTS,
     }

@@ -1,6 +1,6 @@
-"""The whole book as one PDF: the articles of its built pages in one document, made and printed by Chromium.
+"""The book as PDFs, a file for each part with chapters and one for all other pages, made and printed by Chromium.
 
-One document keeps what a merge of many would lose: tags and alt texts, links between chapters, one outline.
+One document of many articles keeps what a merge would lose: tags and alt texts, links between chapters, one outline.
 """
 
 import gc
@@ -12,8 +12,8 @@ from pathlib import Path
 
 from .. import chromium
 from ..errors import PressError
-from ..ledger.tables import pdf_name
-from ..repository import Repository, documents
+from ..ledger.tables import pdf_name, volumes
+from ..repository import Repository
 from .generated import block
 
 SCRIPT = Path(__file__).with_name("print.js")
@@ -33,37 +33,47 @@ RIGHT, SIZE = 541.0, 9.0  # of page numbers: points from the left edge of A4 to 
 DIGIT = 0.556  # of the letters' size: the width of Helvetica's digits
 
 
-def print_book(repository: Repository, site: Path, address: str, browser: object) -> Path:
-    """The PDF in the folder of the built book, which the browser reads at `address`.
+def print_book(repository: Repository, site: Path, address: str, browser: object) -> list[Path]:
+    """The PDFs in the folder of the built book, which the browser reads at `address`.
 
-    Raises PressError when it lacks its tags or a chapter.
+    Raises PressError when one lacks its tags or a chapter.
     """
-    target = site / pdf_name(repository)
-    window = browser.new_context(viewport={"width": 900, "height": 1200})
-    try:
-        page = chromium.page(window, address)
-        page.set_default_timeout(1e3 * SECONDS)
-        page.emulate_media(media="print", color_scheme="light")
-        page.goto(f"{address}{repository.toc_files[0]}.html", wait_until="load")
-        headings = page.evaluate(SCRIPT.read_text(encoding="utf-8"), _book(repository))
-        page.pdf(path=target, footer_template=block("footer", repository.config["title"]), **LAYOUT)
-    finally:
-        window.close()
-    finish(repository, target, headings)
-    return target
+    made = []
+    for name, parts in volumes(repository).items():
+        made.append(site / pdf_name(repository, name))
+        window = browser.new_context(viewport={"width": 900, "height": 1200})
+        try:
+            page = chromium.page(window, address)
+            page.set_default_timeout(1e3 * SECONDS)
+            page.emulate_media(media="print", color_scheme="light")
+            page.goto(f"{address}{repository.toc_files[0]}.html", wait_until="load")
+            headings = page.evaluate(SCRIPT.read_text(encoding="utf-8"), _book(repository, name, parts))
+            page.pdf(path=made[-1], footer_template=block("footer", _title(repository, name)), **LAYOUT)
+        finally:
+            window.close()
+        finish(repository, made[-1], headings, name)
+    return made
 
 
-def _book(repository: Repository) -> dict:
-    """What `print.js` is told: what belongs to no part stands first in the contents, hints and solutions last."""
-    parts = [[str(part.get("caption", "")), documents(part)] for part in repository.toc.get("parts") or []]
-    parted = {name for _, names in parts for name in names}
+def pages(repository: Repository, name: str) -> list[str]:
+    """The documents in the PDF of this name."""
+    return [one for _, names in volumes(repository)[name] for one in names]
+
+
+def _title(repository: Repository, name: str) -> str:
+    return f"{repository.config['title']}{name and f': {name}'}"
+
+
+def _book(repository: Repository, name: str, parts: list) -> dict:
+    """What `print.js` is told: hints and solutions stand last in the contents."""
     return {
-        "title": str(repository.config["title"]),
+        "title": _title(repository, name),
         "author": str(repository.config.get("author", "")),
         "release": f"Release {repository.version}, {time.strftime('%Y-%m-%d', time.gmtime())}",
-        "pages": repository.toc_files,
-        "parts": [["", [one for one in repository.toc_files if one not in parted]], *parts, ["", [ANSWERS["anchor"]]]],
+        "pages": pages(repository, name),
+        "parts": [*parts, ["", [ANSWERS["anchor"]]]],
         "answers": ANSWERS,
+        "site": repository.site,
     }
 
 
@@ -72,7 +82,7 @@ def anchor(name: str) -> str:
     return re.sub(r"[^\w-]", "-", name)
 
 
-def finish(repository: Repository, path: Path, headings: list[str]) -> None:
+def finish(repository: Repository, path: Path, headings: list[str], volume: str = "") -> None:
     """Give the file its title and author, its outline the headings' words, its contents page numbers.
 
     What changes is added at the file's end. Refuses a file without its tags or a chapter in its outline.
@@ -89,11 +99,12 @@ def finish(repository: Repository, path: Path, headings: list[str]) -> None:
         title = titles.get(re.sub(r"\s", "", item.title), item.title)
         item.node[NameObject("/Title")] = TextStringObject(title)
     config = repository.config
-    said = {"/Title": config["title"], "/Author": config.get("author", ""), "/Subject": repository.url}
+    said = {"/Title": _title(repository, volume), "/Author": config.get("author", ""), "/Subject": repository.url}
     writer.add_metadata({**said, "/Creator": "press build"})
-    _number(writer, {*map(anchor, repository.toc_files), ANSWERS["anchor"]})
-    found = outline(writer)
-    lacking = [str(chapter) for chapter in repository.chapters if plain(chapter.card["title"]) not in found]
+    own, found = pages(repository, volume), outline(writer)
+    _number(writer, {*map(anchor, own), ANSWERS["anchor"]})
+    chapters = [one for one in repository.chapters if one.document in own]
+    lacking = [str(chapter) for chapter in chapters if plain(chapter.card["title"]) not in found]
     if lacking or not (writer.root_object.get("/MarkInfo") or {}).get("/Marked"):
         raise PressError(f"{path.name} has no tags, or its outline lacks {lacking}; is Chromium 112 or newer?")
     writer.write(path)

@@ -1,7 +1,7 @@
-// One document of the whole book, in a browser that shows one of its pages: a title, the contents, and the article of
-// each page with its ids made unique, its folds open, its links inside; hints and solutions stand at the end, so that
+// One document of some pages of the book, in a browser that shows one of its pages: a title, the contents, and the article of
+// each page with its ids made unique, its folds open, its links inside or to the published book; hints and solutions stand at the end, so that
 // nobody reads one above the own attempt. Gives the words of all headings.
-async ({ title, author, release, pages, parts, answers }) => {
+async ({ title, author, release, pages, parts, answers, site }) => {
   const NOT_PRINTED = ".headerlink, .rebuilt-launch, .rebuilt-figure-data, script, button, form, .toc-item, .noprint, "
     + ".rebuilt-switch, .touch, .tag_plumbing > .above-input";
   const id = (name, anchor = "") => name.replace(/[^\w-]/g, "-") + (anchor && `--${anchor}`);
@@ -11,7 +11,7 @@ async ({ title, author, release, pages, parts, answers }) => {
     return made;
   };
 
-  // The article of a page; what it links to is in this document, or at an address from the root.
+  // The article of a page; what it links to is in this document, or where the book is published.
   async function article(name) {
     const address = new URL(`/${name}.html`, location.href);
     const page = new DOMParser().parseFromString(await (await fetch(address)).text(), "text/html");
@@ -32,7 +32,8 @@ async ({ title, author, release, pages, parts, answers }) => {
         if (to.origin !== location.origin) continue;
         const other = decodeURIComponent(to.pathname.slice(1)).replace(/\.html$/, "");
         const inside = key === "href" && pages.includes(other);
-        one.setAttribute(key, inside ? `#${id(other, decodeURIComponent(to.hash.slice(1)))}` : to.pathname);
+        const outside = key === "href" ? new URL(to.pathname.slice(1) + to.hash, site).href : to.pathname;
+        one.setAttribute(key, inside ? `#${id(other, decodeURIComponent(to.hash.slice(1)))}` : outside);
       }
     found.id = id(name);
     return found;

@@ -2,6 +2,7 @@
 
 import csv
 import html
+import io
 import json
 import re
 import unicodedata
@@ -12,7 +13,8 @@ import pytest
 from helpers.show import number
 from press import chromium
 from press.conftest import comes
-from press.ledger.tables import pdf_name
+from press.files import read_json
+from press.ledger.tables import pdf_name, volumes
 from press.print import pdf
 from press.print.generated import addresses
 from press.repository import HOME, Repository
@@ -124,6 +126,98 @@ def test_a_page_in_the_dark_is_whole_and_accessible_wide_and_on_a_phone(visit, n
     wrong += inaccessible(page)
     phone, _ = visit(name, width=360, mode="dark")
     assert wrong + too_wide(phone, 360) + inaccessible(phone) == []
+
+
+CHAPTERS = [chapter for chapter in Repository(HOME).chapters if READ]
+TOUCHED = ("slider", "textbox", "searchbox", "combobox", "spinbutton", "checkbox", "radio", "button", "switch")
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS, ids=str)
+def test_all_that_can_be_touched_has_a_name_for_who_does_not_see_it(visit, chapter):
+    page, _ = visit(f"{chapter.document}.html")
+    for element in page.locator(".rebuilt-live").all():
+        come_near(element)
+        page.wait_for_selector(".rebuilt-live[data-state='running']", timeout=90_000)
+    nodes = page.context.new_cdp_session(page).send("Accessibility.getFullAXTree")["nodes"]
+    nodes = [one for one in nodes if not one["ignored"] and one["role"]["value"].lower() in TOUCHED]
+    names = [(one["role"]["value"], one.get("name", {}).get("value", "").strip()) for one in nodes]
+    assert [role for role, name in names if not name] == [] and len(names) > 5
+
+
+FOCI = """() => [...document.querySelectorAll("a, button, input, select, summary, [tabindex='0']")].map((one) => {
+  one.focus();
+  const look = getComputedStyle(one);
+  if (document.activeElement !== one || !one.matches(":focus-visible")) return "";
+  const shadow = look.boxShadow.match(/^rgba?\\([^)]*\\)(?= 0px 0px 0px)/)?.[0] ?? "";
+  return look.outlineStyle === "none" ? shadow : look.outlineColor;
+}).filter(Boolean)"""
+
+
+@pytest.mark.parametrize("mode, colour", [("light", "rgb(168, 72, 10)"), ("dark", "rgb(255, 176, 112)")])
+@pytest.mark.parametrize("name", ["book/welcome.html", *DEEP])
+def test_what_has_the_focus_is_framed_in_one_colour(visit, name, mode, colour):
+    page, _ = visit(name, mode=mode)
+    page.keyboard.press("Tab")
+    colours = page.evaluate(FOCI)
+    assert set(colours) == {colour} and len(colours) > 20
+
+
+def test_figures_and_the_first_picture_follow_a_dark_page(visit):
+    from PIL import Image
+
+    page, _ = visit(DEEP[1], mode="dark")
+    for drawn in page.locator("img[data-ink]").all()[:3]:
+        drawn.scroll_into_view_if_needed()
+        page.wait_for_function("one => one.complete", arg=drawn.element_handle())
+        shot = Image.open(io.BytesIO(drawn.screenshot())).convert("L").histogram()
+        assert sum(shot[:64]) > 0.6 * sum(shot), "the paper is dark"
+
+
+def test_a_first_visit_meets_no_error(browser, address):
+    context = browser.new_context()
+    page, wrong = chromium.page(context, address), []
+    page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
+    page.goto(f"{address}{DEEP[1]}", wait_until="load")
+    context.close()
+    assert wrong == []
+
+
+SHIFTS = """window.shifts = 0; new PerformanceObserver((list) => {
+  for (const one of list.getEntries()) if (!one.hadRecentInput) window.shifts += one.value;
+}).observe({ type: "layout-shift", buffered: true })"""
+
+
+def heaviest(many=3):
+    """The heaviest pages as the build weighed them, and the welcome page."""
+    found = (read_json(HTML.parent / "page-weight.json") or {}).get("pages", {})
+    return ["book/welcome", *sorted(found, key=lambda name: -found[name]["bytes"])[:many]]
+
+
+@pytest.mark.parametrize("name", heaviest())
+def test_on_a_slow_phone_the_lines_keep_their_places(browser, address, name):
+    context = browser.new_context(viewport={"width": 390, "height": 800}, is_mobile=True, device_scale_factor=2)
+    page = chromium.page(context, address)
+    session = context.new_cdp_session(page)
+    session.send("Network.enable")
+    slow = {"offline": False, "latency": 150, "downloadThroughput": 1.6e6 / 8, "uploadThroughput": 0.75e6 / 8}
+    session.send("Network.emulateNetworkConditions", slow)
+    session.send("Emulation.setCPUThrottlingRate", {"rate": 4})
+    page.add_init_script(SHIFTS)
+    page.goto(f"{address}{name}.html", wait_until="load", timeout=120_000)
+    page.wait_for_load_state("networkidle")
+    found = page.evaluate("window.shifts")
+    context.close()
+    assert found < 0.1
+
+
+def test_the_404_page_is_whole_at_any_address(browser):
+    page = browser.new_page()
+    page.goto((HTML / "404.html").as_uri(), wait_until="domcontentloaded")
+    assert page.locator("h1").inner_text().startswith("Page not found")
+    assert page.evaluate("getComputedStyle(document.querySelector('.bd-sidebar')).position") == "sticky"
+    links = page.eval_on_selector_all("a[href]", "all => all.map((one) => one.href)")
+    page.close()
+    assert all(link.startswith("https://") or "#" in link for link in links) and len(links) > 20
 
 
 def letters(page, selector):
@@ -328,6 +422,8 @@ def test_a_live_model_runs_equals_pytorch_and_can_be_used_by_all(visit, chapter,
     page.wait_for_selector(".rebuilt-live[data-state='running']", timeout=90_000)
     bound = float(element.get_attribute("data-bound") or 1e-4)  # an int8 model states its own
     assert wrong == [] and float(element.get_attribute("data-worst")) < bound <= 0.1
+    for words in element.locator("> .rebuilt-live-fallback").all():
+        assert not words.is_visible(), "what stands there for readers without scripts goes"
     assert inaccessible(page, context=".rebuilt-live") == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
@@ -452,51 +548,75 @@ def test_every_figure_has_its_data_beside_it():
     assert "application/vnd.rebuilt" not in text
 
 
+@pytest.fixture(scope="module", params=list(volumes(Repository(HOME))))
+def volume(request):
+    """The name of one of the book's PDFs."""
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def printed():
+def printed(volume):
     pypdf = pytest.importorskip("pypdf")
-    return pypdf.PdfReader(HTML / pdf_name(Repository(HOME)))
+    return pypdf.PdfReader(HTML / pdf_name(Repository(HOME), volume))
 
 
-def test_the_pdf_is_tagged_has_its_title_and_every_page_in_its_outline(printed):
+@pytest.fixture(scope="module")
+def own(volume):
+    """The pages of the PDF, and the chapters among them."""
+    repository = Repository(HOME)
+    pages = pdf.pages(repository, volume)
+    return pages, [chapter for chapter in repository.chapters if chapter.document in pages]
+
+
+def test_no_pdf_is_larger_than_15_megabytes(volume):
+    assert (HTML / pdf_name(Repository(HOME), volume)).stat().st_size <= 15e6
+
+
+def test_a_pdf_holds_no_picture_of_a_shadow(printed):
+    """Chromium paints each as a grey JPEG as wide as the page: they were half of the file."""
+    images = [one.get_object() for page in printed.pages for one in page["/Resources"].get("/XObject", {}).values()]
+    assert [one["/Width"] for one in images if one.get("/Filter") == "/DCTDecode" and one["/Width"] > 2000] == []
+
+
+def test_the_pdf_is_tagged_has_its_title_and_every_page_in_its_outline(printed, volume, own):
     repository = Repository(HOME)
     assert printed.root_object["/MarkInfo"]["/Marked"] and "/StructTreeRoot" in printed.root_object
-    assert printed.metadata.title == repository.config["title"] and printed.root_object["/Lang"].startswith("en")
+    title = repository.config["title"] + (f": {volume}" if volume else "")
+    assert printed.metadata.title == title and printed.root_object["/Lang"].startswith("en")
     titles = pdf.outline(printed)
-    for chapter in repository.chapters:
+    for chapter in own[1]:
         assert pdf.plain(chapter.card["title"]) in titles
         assert [s["title"] for s in chapter.card["sections"] if pdf.plain(s["title"]) not in titles] == []
-    assert {"Claims ledger", "Run status", "Glossary"} <= set(titles)
+    assert volume or {"Claims ledger", "Run status", "Glossary"} <= set(titles)
 
 
-def test_the_pdf_s_outline_is_the_book_s_headings_each_as_often_as_it_stands_there(printed):
+def test_the_pdf_s_outline_is_the_book_s_headings_each_as_often_as_it_stands_there(printed, own):
     """Chromium once wrote 18 of 143 twice into one entry: "RecapRecap"."""
     from bs4 import BeautifulSoup
 
     wanted = ["Contents"]
-    for name in Repository(HOME).toc_files:
+    for name in own[0]:
         article = BeautifulSoup((HTML / f"{name}.html").read_text(encoding="utf-8"), "html.parser").article
         for mark in article.select(".headerlink, :is(h1, h2, h3) .rebuilt-further"):
             mark.decompose()
         wanted += [pdf.plain(one.get_text()) for one in article.find_all(re.compile("^h[1-6]$"))]
-    wanted.append(pdf.ANSWERS["title"])
-    for chapter in Repository(HOME).chapters:
+    wanted += [pdf.ANSWERS["title"]] * bool(own[1])
+    for chapter in own[1]:
         wanted += [pdf.plain(one["title"]) for one in (chapter.card, *chapter.card["exercises"])]
     assert sorted(pdf.outline(printed)) == sorted(wanted)
 
 
-def test_the_pdf_s_contents_have_parts_and_right_page_numbers_and_the_cover_a_date(printed):
-    repository = Repository(HOME)
+def test_the_pdf_s_contents_have_parts_and_right_page_numbers_and_the_cover_a_date(printed, volume, own):
+    names, answers = own[0], [pdf.ANSWERS["anchor"]] * bool(own[1])
     assert re.search(r"Release \S+, 20\d\d-\d\d-\d\d", printed.pages[0].extract_text())
     starts = pdf.targets(printed)
-    first = min(starts[pdf.anchor(name)] for name in repository.toc_files) - 1
+    first = min(starts[pdf.anchor(name)] for name in names) - 1
     lines = [line for page in printed.pages[1:first] for line in page.extract_text().splitlines()]
-    assert {part["caption"] for part in repository.toc["parts"]} <= set(lines)
-    wanted = [starts[pdf.anchor(name)] for name in repository.toc_files] + [starts[pdf.ANSWERS["anchor"]]]
+    assert {caption for caption, _ in volumes(Repository(HOME))[volume] if caption} <= set(lines)
+    wanted = [starts[anchor] for anchor in (*map(pdf.anchor, names), *answers)]
     assert [int(line) for line in lines if line.isdigit()] == wanted == sorted(wanted)
-    for name, start in [(repository.toc_files[-1], wanted[-2]), (repository.chapters[0].document, None)]:
-        start = start or starts[pdf.anchor(name)]
-        title = outline_title(name)
+    for name in (names[0], names[-1]):
+        start, title = starts[pdf.anchor(name)], outline_title(name)
         assert title in " ".join(printed.pages[start - 1].extract_text().split())
 
 
@@ -506,11 +626,13 @@ def outline_title(name):
     return html.unescape(re.sub(r"<[^>]+>", "", text)).strip()
 
 
-def test_no_hint_and_no_solution_stands_before_the_end_of_the_pdf(printed):
+def test_no_hint_and_no_solution_stands_before_the_end_of_the_pdf(printed, own):
+    if not own[1]:
+        return
     last = pdf.targets(printed)[pdf.ANSWERS["anchor"]] - 1
     texts = [" ".join(page.extract_text().split()) for page in printed.pages]
     before, after = " ".join(texts[:last]), " ".join(texts[last:])
-    exercises = sum(len(chapter.card["exercises"]) for chapter in Repository(HOME).chapters)
+    exercises = sum(len(chapter.card["exercises"]) for chapter in own[1])
     assert "Hint 1" not in before and after.count("Hint 1") == exercises
     assert before.count("at the end of the book") == exercises
 
@@ -522,13 +644,14 @@ def test_the_pdf_is_set_in_the_letters_that_the_book_brings(printed):
     assert {"RebuiltSerif-Regular", "RebuiltSans-Regular", "RebuiltSans-SemiBold", "RebuiltCode-Regular"} <= names
 
 
-def test_the_pdf_keeps_alt_texts_and_solutions_and_leaves_the_buttons_out(printed):
-    repository = Repository(HOME)
-    last = pdf.targets(printed)[pdf.anchor(repository.chapters[1].document)]  # where the first chapter has ended
+def test_the_pdf_keeps_alt_texts_and_solutions_and_leaves_the_buttons_out(printed, own):
+    if not own[1]:
+        return
+    last = len(printed.pages)
     read = " ".join(page.extract_text() for page in printed.pages[:last])
     text = unicodedata.normalize("NFKC", " ".join(read.split()))
     alts = {str(one.get_object().get("/Alt")) for one in printed_objects(printed) if "/Alt" in one.get_object()}
-    for chapter in repository.chapters:
+    for chapter in own[1]:
         page = (HTML / f"{chapter.document}.html").read_text(encoding="utf-8")
         figures = re.findall(r'<figure class="rebuilt"><img [^>]*?alt="([^"]+)"', page)
         assert figures and {html.unescape(alt) for alt in figures} <= alts
@@ -548,9 +671,9 @@ def printed_objects(reader):
     return found
 
 
-def test_the_welcome_page_links_the_pdf():
-    text = (HTML / "book/welcome.html").read_text(encoding="utf-8")
-    assert f'href="../{pdf_name(Repository(HOME))}"' in text
+def test_the_welcome_page_links_the_pdfs():
+    text, repository = (HTML / "book/welcome.html").read_text(encoding="utf-8"), Repository(HOME)
+    assert all(f'href="../{pdf_name(repository, name)}"' in text for name in volumes(repository))
 
 
 def test_the_status_page_shows_every_page_s_weight_and_first_paint():

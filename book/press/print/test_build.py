@@ -15,6 +15,7 @@ from press import PressError, chromium, run
 from press.cli import main
 from press.conftest import code, markdown
 from press.ledger import gather
+from press.ledger.tables import volumes
 from press.print import generated, pdf, source
 from press.print.build import build
 from press.print.conftest import executed, receipt
@@ -30,6 +31,11 @@ def chapter_page(html):
 
 def test_the_page_shows_the_outputs_of_the_run(built):
     assert "[1.5, 2.5, 3.5]" in chapter_page(built[1])
+
+
+def test_markdown_that_a_cell_shows_may_strike_through_and_hold_formulas(built):
+    page = chapter_page(built[1])
+    assert "what <s>no</s> did" in page and 'class="math' in page and "$M$" not in page
 
 
 def test_source_and_colab_links_point_at_the_original_notebook(built):
@@ -256,17 +262,27 @@ def test_without_a_browser_the_book_is_whole_and_says_what_it_lacks(reprinted, m
     assert "Not measured: no Chromium was found" in written["page-weight"]()
 
 
-def test_the_pdf_is_named_after_the_book(built):
+def test_the_pdfs_are_named_after_the_book_and_its_parts_with_chapters(built):
     if not chromium.find():
         pytest.skip("no Chromium")
-    assert [path.name for path in built[1].glob("*.pdf")] == ["a-small-book.pdf"]
+    names = ["a-small-book-signals.pdf", "a-small-book.pdf"]
+    assert sorted(path.name for path in built[1].glob("*.pdf")) == names
+    welcome = (built[1] / "book/welcome.html").read_text(encoding="utf-8")
+    assert sorted(re.findall(r'href="\.\./([^"]*\.pdf)"', welcome)) == names
+
+
+def test_each_page_of_the_book_stands_in_one_pdf(built):
+    repository = built[0].repository
+    found = [one for name in volumes(repository) for one in pdf.pages(repository, name)]
+    assert sorted(found) == sorted(repository.toc_files)
+    assert {one.document for one in repository.chapters} <= set(pdf.pages(repository, "Signals"))
 
 
 def test_the_pdf_has_its_facts_its_tags_and_its_outline(built):
     if not chromium.find():
         pytest.skip("no Chromium")
-    made = PdfReader(built[1] / "a-small-book.pdf")
-    assert (made.metadata.title, made.metadata.creator) == ("A small book", "press build")
+    made = PdfReader(built[1] / "a-small-book-signals.pdf")
+    assert (made.metadata.title, made.metadata.creator) == ("A small book: Signals", "press build")
     assert made.root_object["/MarkInfo"]["/Marked"] and "/StructTreeRoot" in made.root_object
     assert {"Contents", "Smooth a stream", "The idea", pdf.ANSWERS["title"]} <= set(pdf.outline(made))
 

@@ -10,6 +10,7 @@ without a run, by counting or from a source, says so: `<!-- known: reason -->` i
 """
 
 import ast
+import html
 import re
 from collections.abc import Iterator
 
@@ -17,6 +18,7 @@ from ...repository import Chapter, Repository, read_notebook
 from .. import cells, gate, markdown
 from ..python import argument, calls, literal_text, parse
 
+ARTICLE = '<article class="bd-article">'
 SHORTEST, SHORTEST_IMAGE = 20, 12  # letters of an alt text
 EMPTY_PHRASES = re.compile(r"(a |an |the )?(figure|plot|chart|image|picture|graph|alt( text)?)\b.{0,16}", re.I)
 BARE = ("plt.show", "pyplot.show", "matplotlib.pyplot.show", "fig.show", "figure.show")
@@ -56,6 +58,8 @@ MEASURED = {
         rf"\b{SCORES}\b(?:[ -](?:score|rate|of|is|was|reaches|at|about|around|near|to|=|:))*\s?[≈~=:]?\s?\d*\.\d+", re.I
     ),
 }
+UNREAD = re.compile(r"<(pre|code|script|style|svg|textarea|mjx-container)\b.*?</\1>|<!--.*?-->", re.DOTALL)
+RAW = re.compile(r"~~|\*\*(?=\w)|`|(?<![\w$])\$[A-Za-z\\{(][^$\n]*\$|:\s+none\.(?=\s)|[:,(]\s*[.)](?=\s)")
 ESCAPE = re.compile(r"(?P<begins>^[ \t]*)?<!--\s*typed:\s*(?P<reason>.*?)\s*-->[ \t]*$", re.MULTILINE)
 SPLITS = re.compile(r"(?<=\S)\n<!--(?:[^\n]|\n(?!\n))*?-->(?:[ \t]*\n)?[ \t]*\S")
 QUOTED = re.compile(r"[\"“„]([^\"“”]+)[\"”]")
@@ -222,3 +226,14 @@ def _checked(chapter: Chapter, index: int) -> bool:
     beside = [source for number, source in code if number < index][-1:]
     beside += [source for number, source in code if number > index][:1]
     return any(calls(parse(source), "check.that", "check.close") for source in beside)
+
+
+@gate
+def rendered(repository: Repository) -> Iterator[tuple]:
+    """The built pages show no raw markup and no sentence whose list is empty."""
+    for path in sorted((repository.build / "html").glob("*/**/*.html")):
+        article = path.read_text(encoding="utf-8").partition(ARTICLE)[2].partition("</article>")[0]
+        text = html.unescape(re.sub(r"<[^>]*>", "", UNREAD.sub("code", article)))
+        for found in RAW.finditer(text):
+            around = " ".join(text[max(0, found.start() - 40) : found.end() + 40].split())
+            yield path, f"a reader sees {found[0]!r} in “…{around}…”; markup is drawn, and what is empty is not said"

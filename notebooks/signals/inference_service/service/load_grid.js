@@ -14,6 +14,8 @@
     if (!grid.length || grid.length !== counts.length * delays.length) throw new Error("the grid did not come with the page");
     const row = (clients, delay) => grid.find((one) => one[0] === counts[clients] && one[1] === delays[delay]);
     const most = Math.max(...grid.map((one) => one[2]));
+    const step = 2 * 10 ** Math.floor(Math.log10(most));
+    const top = Math.ceil(most / step) * step; // of the axis, so that its half is a round number, too
     const name = (delay) => (delays[delay] < 0 ? "no batching" : `batches, up to ${delays[delay] / 1000} ms`);
 
     // the knee: the fewest clients with nine tenths of what the best delay reaches
@@ -38,7 +40,7 @@
       paint.font = "13px sans-serif";
       const ink = getComputedStyle(element).color;
       const x = (at) => 52 + (at / (counts.length - 1)) * (wide - 72);
-      const y = (rate) => high - 42 - (rate / most) * (high - 62);
+      const y = (rate) => high - 42 - (rate / top) * (high - 62);
       const curve = (which, colour, dash) => {
         paint.setLineDash(dash);
         paint.strokeStyle = colour;
@@ -49,7 +51,7 @@
       };
       paint.fillStyle = ink;
       counts.forEach((count, at) => paint.fillText(count, x(at) - 6, high - 24));
-      for (const part of [0, 0.5, 1]) paint.fillText(Math.round(part * most), 4, y(part * most) + 4);
+      for (const part of [0, 0.5, 1]) paint.fillText(part * top, 4, y(part * top) + 4);
       paint.fillText("clients", wide / 2 - 20, high - 6);
       paint.fillText("patches per s; dashed: without batching", 52, 12);
       curve(delays.indexOf(-1) < 0 ? delay : delays.indexOf(-1), "#808080", [6, 4]);
@@ -66,8 +68,8 @@
         const [clients, delay] = [Number(many.value), Number(wait.value)];
         const [, , rate, median, slow, batch] = row(clients, delay);
         draw(clients, delay);
-        const words = `${counts[clients]} clients, ${name(delay)}: ${Math.round(rate)} patches per s, half of the answers within `
-          + `${median.toFixed(0)} ms, 19 of 20 within ${slow.toFixed(0)} ms, ${batch.toFixed(1)} patches in a batch.`;
+        const words = `${counts[clients]} clients, ${name(delay)}: ${Math.round(rate)} patches per s, median `
+          + `${median.toFixed(0)} ms, p95 ${slow.toFixed(0)} ms, ${batch.toFixed(1)} patches in a batch.`;
         Object.assign(element.dataset, { state: "running", clients: counts[clients], delay: delays[delay] });
         canvas.setAttribute("aria-label", words);
         many.setAttribute("aria-valuetext", `${counts[clients]} clients`);

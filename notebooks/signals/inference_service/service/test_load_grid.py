@@ -36,6 +36,16 @@ def test_it_begins_at_the_knee_and_follows_the_sliders_on_a_phone(browser):
     page.close()
 
 
+def test_it_is_drawn_anew_in_the_colours_of_another_theme(browser):
+    page = visit(browser, GRID)
+    page.add_style_tag(content="body { color: black } [data-theme=dark] body { color: white }")
+    drawn = "document.querySelector('canvas').toDataURL()"
+    before = page.evaluate(drawn)
+    page.evaluate("document.documentElement.dataset.theme = 'dark'")
+    page.wait_for_function(f"before => {drawn} !== before", arg=before, timeout=5_000)
+    page.close()
+
+
 def test_a_grid_with_holes_is_told(browser):
     page = visit(browser, GRID[:-1])
     assert "cannot run here: the grid did not come" in page.inner_text("body")
