@@ -22,7 +22,7 @@ launch_buttons:
   binderhub_url: "https://mybinder.org"
 execute: {execute_notebooks: "off"}
 only_build_toc_files: true
-parse: {myst_enable_extensions: [dollarmath, strikethrough]}
+parse: {myst_enable_extensions: [strikethrough]}
 html: {use_repository_button: true}
 sphinx:
   recursive_update: true

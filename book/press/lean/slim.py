@@ -173,10 +173,7 @@ def _kept(made: Path, content: bytes, kind: str) -> str:
 
 
 def _webp(png: bytes) -> tuple[bytes, int, int, bool]:
-    """The picture as WebP, the size at which a page shows it, and whether it is ink on paper.
-
-    Ink stays lossless, which the PDF unpacks to a third of what is lossy; else the smaller form is taken.
-    """
+    """The picture as WebP, lossless if it is ink on paper, which keeps the PDF small; its size; whether it is ink."""
     from PIL import Image
 
     with Image.open(io.BytesIO(png)) as drawn:
@@ -213,13 +210,12 @@ def _drawn(wanted: list[str], made: Path, address: str, browser: object) -> tupl
     """What MathJax draws for each formula, and its style sheet."""
     rows = "".join(f'<p data-formula="{html.escape(one, quote=True)}">{one}</p>' for one in wanted)
     path = write_text(made / BENCH, _text(PAGE).replace("FORMULAS", rows))
-    window = browser.new_context(viewport={"width": 1400, "height": 900})
     try:
-        tab = chromium.page(window, address)
-        tab.goto(address + BENCH, wait_until="load")
-        return tab.evaluate("drawn()")
+        with browser.new_context(viewport={"width": 1400, "height": 900}) as window:
+            tab = chromium.page(window, address)
+            tab.goto(address + BENCH, wait_until="load")
+            return tab.evaluate("drawn()")
     except Exception as error:  # playwright's own kinds, which the press does not import
         raise PressError(f"the formulas cannot be set: {str(error).splitlines()[0]}") from None
     finally:
-        window.close()
         path.unlink()

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup as Safe
-from markupsafe import escape
 
 from helpers import verdicts
 from helpers.receipts import text as measured
@@ -38,11 +37,9 @@ def _templates() -> Environment:
 
 
 def _safe(value: object) -> object:
-    if isinstance(value, Markup):
-        return Safe(value)
-    if not isinstance(value, str) or "`" not in value:
-        return value
-    return Safe(re.sub("`([^`]+)`", r"<code>\1</code>", escape(value)))  # the words of a card or a docstring
+    if isinstance(value, str) and "`" in value and not isinstance(value, Markup):  # words of a card or a docstring
+        return Safe(re.sub("`([^`]+)`", r"<code>\1</code>", Safe.escape(value)))
+    return Safe(value) if isinstance(value, Markup) else value
 
 
 def html_table(caption: str, head: list, rows: list) -> Markup:

@@ -23,7 +23,7 @@ def executed(small, **metrics):
     notebook.cells = [cell for cell in notebook.cells if "wrong" not in cell.metadata.tags]
     notebook.cells.insert(3, injected)
     notebook.cells[6].outputs = [nbformat.v4.new_output("stream", text="[1.5, 2.5, 3.5]\n")]
-    shown = {"text/markdown": "what ~~no~~ did $M$ cost", "text/plain": ""}
+    shown = {"text/markdown": "what ~~no~~ did it cost", "text/plain": ""}
     notebook.cells[6].outputs.append(nbformat.v4.new_output("display_data", data=shown))
     chapter.executed.parent.mkdir(parents=True, exist_ok=True)
     nbformat.write(notebook, chapter.executed)

@@ -41,16 +41,13 @@ def print_book(repository: Repository, site: Path, address: str, browser: object
     made = []
     for name, parts in volumes(repository).items():
         made.append(site / pdf_name(repository, name))
-        window = browser.new_context(viewport={"width": 900, "height": 1200})
-        try:
+        with browser.new_context(viewport={"width": 900, "height": 1200}) as window:
             page = chromium.page(window, address)
             page.set_default_timeout(1e3 * SECONDS)
             page.emulate_media(media="print", color_scheme="light")
             page.goto(f"{address}{repository.toc_files[0]}.html", wait_until="load")
             headings = page.evaluate(SCRIPT.read_text(encoding="utf-8"), _book(repository, name, parts))
             page.pdf(path=made[-1], footer_template=block("footer", _title(repository, name)), **LAYOUT)
-        finally:
-            window.close()
         finish(repository, made[-1], headings, name)
     return made
 
@@ -98,13 +95,11 @@ def finish(repository: Repository, path: Path, headings: list[str], volume: str 
     for item in _items(writer.outline):  # Chromium drops the space where a line of a heading ends
         title = titles.get(re.sub(r"\s", "", item.title), item.title)
         item.node[NameObject("/Title")] = TextStringObject(title)
-    config = repository.config
-    said = {"/Title": _title(repository, volume), "/Author": config.get("author", ""), "/Subject": repository.url}
-    writer.add_metadata({**said, "/Creator": "press build"})
+    said = {"/Title": _title(repository, volume), "/Author": str(repository.config.get("author", ""))}
+    writer.add_metadata({**said, "/Subject": repository.url, "/Creator": "press build"})
     own, found = pages(repository, volume), outline(writer)
     _number(writer, {*map(anchor, own), ANSWERS["anchor"]})
-    chapters = [one for one in repository.chapters if one.document in own]
-    lacking = [str(chapter) for chapter in chapters if plain(chapter.card["title"]) not in found]
+    lacking = [one.name for one in repository.chapters if one.document in own and plain(one.card["title"]) not in found]
     if lacking or not (writer.root_object.get("/MarkInfo") or {}).get("/Marked"):
         raise PressError(f"{path.name} has no tags, or its outline lacks {lacking}; is Chromium 112 or newer?")
     writer.write(path)

@@ -88,7 +88,7 @@ def test_the_fonts_are_small_have_their_licence_and_are_all_that_the_styles_name
     assert len(files) >= 4 and sum(files.values()) <= 350_000
     styles = (FONTS / "fonts.css").read_text(encoding="utf-8")
     assert set(re.findall(r'url\("([^"]+)"\)', styles)) == set(files)
-    assert styles.count("font-display: swap") == len(files) and "size-adjust" in styles
+    assert styles.count("font-display: optional") == len(files) and "size-adjust" in styles
     assert "SIL OPEN FONT LICENSE Version 1.1" in (FONTS / "LICENSE").read_text(encoding="utf-8")
     assert "fonts/fonts.css" in Repository(HOME).config["sphinx"]["config"]["html_css_files"]
 

@@ -149,7 +149,9 @@ globalThis.rebuiltLive?.start("pairs", async (element, tools) => {
       const rating = rated?.ratings[context.value];
       meter.firstChild.style.width = `${100 * Math.min(1, Math.max(0, found))}%`;
       told.textContent = `Score ${found.toFixed(2)} in ${context.value}, ${meta.titles[context.value]}; ${
-        rating === undefined ? "nobody rated this pair here." : `raters gave ${rating}.`}`;
+        rating === undefined ? "nobody rated this pair here." : `raters gave ${rating}.`}${
+        anchor.value.trim().toLowerCase() === target.value.trim().toLowerCase()
+          ? " Equal phrases are 1 by definition; the model has no rule that says so, and what it gives here is its guess." : ""}`;
       element.dataset.score = String(found);
     } catch (error) {
       if (mine !== turn) return;

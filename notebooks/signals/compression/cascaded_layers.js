@@ -91,11 +91,14 @@
     const slider = () => make("input", { type: "range", min: 0, max: 4, step: 1, value: 1 });
     const [rles, deltas, file] = [slider(), slider(), make("input", { type: "file", accept: ".csv,.txt,text/csv" })];
     const bar = make("div", { role: "img", style: "display:flex; height:2.2rem; border:1px solid currentColor; margin:.5rem 0" });
+    const legend = make("p", { style: "display:flex; flex-wrap:wrap; gap:.1rem 1rem; margin:.2rem 0; font-size:.85rem" });
+    legend.setAttribute("aria-hidden", "true"); // the bar's name and the words below say it
+    let left = ""; // what of the reader's own file is not in the column
     const told = make("p", { role: "status", style: "min-height:6em; margin:.4rem 0" });
     const label = (words, control) => make("label", { style: "display:block; margin:.3rem 0" }, [words, control]);
     for (const control of [choose, rles, deltas, file]) control.style.cssText = "display:block; width:100%; min-height:2.2rem; font:inherit";
     const own = label("Or your own: the first whole number of each line of a CSV file", file);
-    const app = make("section", {}, [label("Column", choose), label("Run-length layers", rles), label("Delta layers", deltas), bar, told, own]);
+    const app = make("section", {}, [label("Column", choose), label("Run-length layers", rles), label("Delta layers", deltas), bar, legend, told, own]);
 
     function update() {
       try {
@@ -110,21 +113,26 @@
         const piece = (size, colour, title) =>
           make("div", { title, style: `width:${(100 * size) / Math.max(before, after)}%; background:${colour}` });
         const last = colours.length - 1;
-        bar.replaceChildren(piece(head, colours[0], "header"), ...parts.map((part, s) =>
-          piece(part.bytes, colours[s < r ? s + 1 : last], names[s])));
+        const shown = [[head, colours[0], "header"], ...parts.map((part, s) => [part.bytes, colours[s < r ? s + 1 : last], names[s]])];
+        bar.replaceChildren(...shown.map((one) => piece(...one)));
+        legend.replaceChildren(...shown.map(([, colour, name]) => make("span", {}, [
+          make("span", { style: `display:inline-block; width:.8em; height:.8em; margin-right:.35em; background:${colour}` }), name])));
         const list = parts.map((part, s) => `${names[s]}: ${part.count.toLocaleString("en")} of ${part.width} bits`);
         const words = `${values.length.toLocaleString("en")} values, ${before.toLocaleString("en")} bytes become ` +
-          `${after.toLocaleString("en")}, ratio ${(before / after).toFixed(2)}. ${list.join("; ")}; header ${head} bytes.`;
+          `${after.toLocaleString("en")}, ratio ${(before / after).toFixed(2)}. ${list.join("; ")}; header ${head} bytes.${choose.value === "yours" ? left : ""}`;
         [told.textContent, element.dataset.state] = [words, "running"];
         bar.setAttribute("aria-label", words);
         element.dataset.packed = [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
       } catch (error) { failed(error); }
     }
     file.addEventListener("change", async () => {
-      const lines = (await file.files[0].text()).split(/\r?\n/).slice(0, 20 * MOST);
-      const found = lines.map((line) => Number(line.match(/(?<![\d.])-?\d+(?![\d.])/)?.[0] ?? NaN));
+      const all = (await file.files[0].text()).split(/\r?\n/).filter((line) => line.trim());
+      const found = all.slice(0, 20 * MOST).map((line) => Number(line.match(/(?<![\d.])-?\d+(?![\d.])/)?.[0] ?? NaN));
       const values = Int32Array.from(found.filter((value) => value === (value | 0)).slice(0, MOST));
       if (!values.length) { told.textContent = "That file has no whole numbers of 32 bits."; return; }
+      const lacking = all.length - values.length;
+      left = lacking ? ` Left out: ${lacking.toLocaleString("en")} of ${all.length.toLocaleString("en")} lines, for want of a `
+        + `whole number of 32 bits, or beyond the first ${MOST.toLocaleString("en")} values.` : "";
       if (!columns.yours) choose.append(option("yours"));
       [columns.yours, choose.value] = [values, "yours"];
       update();
