@@ -33,7 +33,7 @@ UNSTYLED = re.compile(r'<span class="(?:n|p|w|x)">([^<]*)</span>')  # code in th
 ICON = re.compile(r'(<i class="[^"]*\bfa[^"]*")></i>')
 TEMPLATES = "_static/*webpack-macros.html"  # of the theme, which copies them into the book
 SMALL = 200_000  # bytes; a longer script is a runtime or a model and names no class
-PICTURE = re.compile(r'<img([^>]*?) src="data:image/png;base64,([^"]+)"([^>]*)>')
+PICTURE = re.compile(r'<img([^>]*?) src="data:image/(png|webp);base64,([^"]+)"([^>]*)>')
 SOUND = re.compile(r'<(audio|source)([^>]*?) src="data:audio/([a-z0-9]+);base64,([^"]+)"([^>]*)>')
 LOGO = re.compile(r'src="(?:[^":]*/)?(_static/(?:images/)?(?:logo[\w-]*)\.(?:svg|png))(?:\?[^"]*)?"')
 WIDEST = 1400  # pixels: figures are at most 7 inches wide on screens of two dots a pixel
@@ -135,15 +135,16 @@ def _linked(page: str, sheet: str, script: str) -> str:
 def outside(page: str, made: Path, up: str) -> str:
     """The page with its PNGs as WebP files and its sounds as files, below `made/_images`; `up` leads there."""
 
-    first = found.start() if (found := PICTURE.search(page)) else 0
-
     def picture(found: re.Match) -> str:
-        before, data, after = found.groups()
-        content, width, height, ink = _webp(base64.b64decode(data))
+        before, kind, data, after = found.groups()
+        data = base64.b64decode(data)
+        if kind == "webp":  # of a card or a first screen: it stays inside
+            return found[0].replace("<img", "<img" + " data-ink" * _ink(data), 1)
+        content, width, height = _webp(data)
         size = "" if "width=" in before + after else f' width="{width}" height="{height}"'
-        size += " data-ink" * ink + ' loading="lazy"' * bool(found.start() - first)  # the first is on the first screen
+        size += " data-ink" * _ink(data)
         address = f"{up}{_kept(made, content, 'webp')}"
-        return f'<img{before} src="{address}"{after.rstrip("/ ")}{size} decoding="async">'
+        return f'<img{before} src="{address}"{after.rstrip("/ ")}{size} loading="lazy" decoding="async">'
 
     def sound(found: re.Match) -> str:
         tag, before, kind, data, after = found.groups()
@@ -172,8 +173,16 @@ def _kept(made: Path, content: bytes, kind: str) -> str:
     return name
 
 
-def _webp(png: bytes) -> tuple[bytes, int, int, bool]:
-    """The picture as WebP, lossless if it is ink on paper, which keeps the PDF small; its size; whether it is ink."""
+def _ink(picture: bytes) -> bool:
+    """Whether most of a picture is white, so that a dark page may turn it over."""
+    from PIL import Image
+
+    light = Image.open(io.BytesIO(picture)).convert("L").histogram()
+    return sum(light[BLANK:]) > PAPER * sum(light)
+
+
+def _webp(png: bytes) -> tuple[bytes, int, int]:
+    """Of ink a lossless WebP (the PDF unpacks lossy ones), else the smaller of two, and the size on a page."""
     from PIL import Image
 
     with Image.open(io.BytesIO(png)) as drawn:
@@ -181,13 +190,12 @@ def _webp(png: bytes) -> tuple[bytes, int, int, bool]:
     width, height = picture.size
     if width > WIDEST:
         picture = picture.resize((WIDEST, round(height * WIDEST / width)), Image.Resampling.LANCZOS)
-    light, forms = picture.convert("L").histogram(), []
-    ink = sum(light[BLANK:]) > PAPER * sum(light)
-    for options in [{"lossless": True, "quality": 60}, {"quality": 82}][: 2 - ink]:
+    forms = []
+    for options in [{"lossless": True, "quality": 60}, {"quality": 82}][: 2 - _ink(png)]:
         file = io.BytesIO()
         picture.save(file, "WEBP", method=3, **options)
         forms.append(file.getvalue())
-    return min(forms, key=len), *picture.size, ink
+    return min(forms, key=len), *picture.size
 
 
 def typeset(pages: dict[str, str], made: Path, address: str, browser: object) -> dict[str, str]:

@@ -3,7 +3,6 @@
 One document of many articles keeps what a merge would lose: tags and alt texts, links between chapters, one outline.
 """
 
-import gc
 import logging
 import re
 import time
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from .. import chromium
 from ..errors import PressError
+from ..lean.slim import SHEET
 from ..ledger.tables import pdf_name, volumes
 from ..repository import Repository
 from .generated import block
@@ -38,11 +38,12 @@ def print_book(repository: Repository, site: Path, address: str, browser: object
 
     Raises PressError when one lacks its tags or a chapter.
     """
-    made = []
+    made, sheet = [], (site / SHEET).read_text(encoding="utf-8").replace("optional", "block")  # paper waits for letters
     for name, parts in volumes(repository).items():
         made.append(site / pdf_name(repository, name))
         with browser.new_context(viewport={"width": 900, "height": 1200}) as window:
             page = chromium.page(window, address)
+            page.route(f"**/{SHEET}*", lambda route: route.fulfill(body=sheet, content_type="text/css"))
             page.set_default_timeout(1e3 * SECONDS)
             page.emulate_media(media="print", color_scheme="light")
             page.goto(f"{address}{repository.toc_files[0]}.html", wait_until="load")
@@ -88,9 +89,7 @@ def finish(repository: Repository, path: Path, headings: list[str], volume: str 
     from pypdf.generic import NameObject, TextStringObject
 
     logging.getLogger("pypdf").setLevel(logging.ERROR)  # it remarks on how Chromium counts its objects
-    gc.disable()  # a book has some 300,000 objects, and without a look at them again and again it takes half the time
     writer = PdfWriter(path, incremental=True, incremental_clone_object_count_limit=None)
-    gc.enable()
     titles = {re.sub(r"\s", "", one): " ".join(one.split()) for one in headings}
     for item in _items(writer.outline):  # Chromium drops the space where a line of a heading ends
         title = titles.get(re.sub(r"\s", "", item.title), item.title)
