@@ -15,7 +15,8 @@ from myst_parser.config.main import MdParserConfig
 from myst_parser.mdit_to_docutils.base import default_slugify
 from myst_parser.parsers.mdit import create_md_parser
 
-EXTENSIONS = set("attrs_inline colon_fence deflist dollarmath html_image strikethrough substitution tasklist".split())
+EXTENSIONS = {"attrs_inline", "colon_fence", "deflist", "dollarmath", "html_image", "strikethrough", "substitution"}
+EXTENSIONS |= {"tasklist"}
 # The parser of the book: MyST with the extensions that `_config.yml` switches on, and an id for each heading.
 PARSER = create_md_parser(MdParserConfig(enable_extensions=EXTENSIONS), RendererHTML)
 PARSER.use(anchors_plugin, max_level=6, slug_func=default_slugify)
