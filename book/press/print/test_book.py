@@ -158,6 +158,7 @@ FOCI = """() => [...document.querySelectorAll("a, button, input, select, summary
 @pytest.mark.parametrize("name", ["book/welcome.html", *DEEP])
 def test_what_has_the_focus_is_framed_in_one_colour(visit, name, mode, colour):
     page, _ = visit(name, mode=mode)
+    page.add_style_tag(content="* { transition: none !important }")
     page.keyboard.press("Tab")
     colours = page.evaluate(FOCI)
     assert set(colours) == {colour} and len(colours) > 20
@@ -223,7 +224,7 @@ def test_the_404_page_is_whole_at_any_address(browser):
     assert page.evaluate("getComputedStyle(document.querySelector('.bd-sidebar')).position") == "sticky"
     links = page.eval_on_selector_all("a[href]", "all => all.map((one) => one.href)")
     page.close()
-    assert all(link.startswith("https://") or "#" in link for link in links) and len(links) > 20
+    assert all(link.startswith("https://") or "#" in link for link in links) and len(links) > 10
 
 
 def letters(page, selector):
