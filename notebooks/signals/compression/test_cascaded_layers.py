@@ -59,7 +59,8 @@ def test_a_reader_s_own_column_is_packed_on_a_phone(browser):
         {"name": "own.csv", "mimeType": "text/csv", "buffer": text.encode()}
     )
     page.get_by_role("status").filter(has_text="3 values").wait_for()
-    assert "Left out: 3 of 6 lines, for want of a whole number" in page.get_by_role("status").inner_text()
+    left_out = "Left out: 3 of 6 lines, for want of a whole number"
+    assert left_out in page.get_by_role("status").inner_text()
     assert move(page, 0, 1) == wanted(np.array([2024, 2025, 2026]), 0, 1)
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     page.close()
@@ -71,7 +72,7 @@ def test_the_bar_has_a_legend_of_its_parts(browser):
     legend = page.locator("section > p[aria-hidden] > span")
     assert legend.all_inner_texts() == ["header", "counts 1", "counts 2", "values"]
     colours = "all => all.map((one) => getComputedStyle(one.firstChild ?? one).backgroundColor)"
-    bar = page.eval_on_selector_all("[role=img] > div", "all => all.map((one) => getComputedStyle(one).backgroundColor)")
+    bar = page.locator("[role=img] > div").evaluate_all(colours)
     assert legend.evaluate_all(colours) == bar
     page.locator("select").select_option("noise")
     assert "Left out" not in page.get_by_role("status").inner_text()
