@@ -149,7 +149,7 @@ def cut_lines(blocks: list[Block], at: int) -> list[str]:
         if chosen is None:
             break
         if chosen != last:
-            what = ", ".join("the open time" if block.kind == "open" else block.title for block in chosen)
+            what = ", ".join(block.title.partition(":")[0] if block.kind == "task" else block.title for block in chosen)
             said.append(f"{late} min: skip {what}")
         last = chosen
     return said or [f"{LATE[0]} min: nothing left to skip; end {LATE[0]} min later"]

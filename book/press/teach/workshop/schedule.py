@@ -1,30 +1,48 @@
 """The timetable of a workshop: what is taught when, what is left out, and what to skip when late.
 
 The minutes and the order of cutting come from the cards: `minutes` of sections and exercises, and `cut`, where 1 is
-what goes first. What has no `cut` is never left out.
+what goes first. What has no `cut` is never left out. Learners have something to do within ten minutes, and then in
+every fifteen: the acts of a section lie within its minutes, and where it has none, pairs answer what its notes ask.
 """
 
+import math
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from ...errors import PressError
-from ...repository import Chapter
+from ...repository import Chapter, tags
+from ...run.schedule import expected_seconds
+from ..checkpoints import heading
 
 EXERCISES = "Exercises"
 LENGTHS = (60, 90, 180)  # every bundle has a run-sheet for these
-BREAK_AFTER, BREAK_MINUTES = 75, 10
+BREAK_AFTER, BREAK_MINUTES, NO_BREAK, LUNCH_MINUTES, LUNCH_FROM = 75, 10, 100, 60, 360
 LATE = (5, 10, 20)  # minutes behind for which a run-sheet says what to skip
+IDLE = 14  # minutes that a class may only watch before pairs get a question
+SLOWER = 2  # times the book's own run, that a class waits for its cells
+PAIRS = "in pairs: what the notes ask"
+TASKS = (  # for the time that is left, the most minutes of each
+    (10, "Finish the exercises; who has finished helps a neighbour, who keeps the keyboard"),
+    (25, "Change one number in “{section}”: write down what you expect, run it again, keep both"),
+    (20, "Swap: find an input on which your neighbour's answer to “{exercise}” fails, then mend it together"),
+    (20, "Show: two minutes for each pair, on one number that it did not expect"),
+)
 
 
 class Block(NamedTuple):
-    """One line of the timetable: `kind` is frame, section, exercise, break or open."""
+    """One line of the timetable: `kind` is frame, guess, section, exercise, break or task.
+
+    `acts`: what everyone does within its minutes, (words, minutes). `core`: whether it is on the core path.
+    """
 
     kind: str
     title: str
     minutes: float
     chapter: str = ""
     cut: int | None = None
+    acts: tuple[tuple[str, float], ...] = ()
+    core: bool = True
 
 
 class Plan(NamedTuple):
@@ -37,52 +55,139 @@ class Plan(NamedTuple):
 
 def content(chapter: Chapter) -> list[Block]:
     """The chapter's sections and exercises in the order of the page; the heading over the exercises is not counted."""
-    blocks = []
+    blocks, acts = [], _acts(chapter)
     for section in chapter.card["sections"]:
-        work = section["title"] == EXERCISES
-        for one in chapter.card["exercises"] if work else [section]:
-            kind = "exercise" if work else "section"
-            blocks.append(Block(kind, one["title"], one["minutes"], str(chapter), one.get("cut")))
+        if section["title"] == EXERCISES:
+            own = chapter.card["exercises"]
+            blocks += [Block("exercise", one["title"], one["minutes"], str(chapter), one.get("cut")) for one in own]
+        else:
+            facts = section["minutes"], str(chapter), section.get("cut"), tuple(acts.get(section["title"], ()))
+            blocks.append(Block("section", section["title"], *facts, not section.get("further")))
     return blocks
 
 
-def plan(chapters: list[Chapter], minutes: int) -> Plan:
-    """The timetable of `minutes` over the chapters; PressError when even the shortest form of them does not fit."""
+def _acts(chapter: Chapter) -> dict[str, list[tuple[str, float]]]:
+    """The acts of each section, from the first cell of each that is tagged `act`."""
+    found, under, seen = {}, "", set()
+    for cell in chapter.cells:
+        under, about = heading(cell) or under, cell.metadata.get("act", {})
+        if "act" in tags(cell) and about.get("id") not in seen:
+            seen.add(about.get("id"))
+            found.setdefault(under, []).append((str(about.get("kind", "act")), float(about.get("minutes", 2))))
+    return found
+
+
+def opening(chapter: Chapter) -> Block:
+    """What a class does while its notebooks run for the first time."""
+    wait = math.ceil(SLOWER * min(expected_seconds(chapter), 120) / 60)
+    ask = f"Everyone starts “Run all”; while it runs, write down a guess: {chapter.card['question']}"
+    return Block("guess", ask, max(2, wait), str(chapter), None, (("guess", max(2, wait)),))
+
+
+def plan(chapters: list[Chapter], minutes: int, *, core: bool = False) -> Plan:
+    """The timetable of `minutes` over the chapters; with `core` none loses a section of its core path.
+
+    Raises PressError when even the shortest form of them does not fit, or the longest fills less.
+    """
     welcome, goodbye = (5, 5) if minutes >= 90 else (3, 2)
     first = Block("frame", "Welcome; everyone has the notebook open", welcome)
     last = Block("frame", "Questions, and where to go on", goodbye)
-    breaks = max(0, (minutes - 1) // 90)
-    taught = [block for chapter in chapters for block in content(chapter)]
-    left_out: list[Block] = []
-    while (least := _length([first, *taught, last]) + breaks * BREAK_MINUTES) > minutes:
-        can_go = [block for block in taught if block.cut is not None]
+    pauses, opened = _pauses(minutes), {str(chapter): opening(chapter) for chapter in chapters}
+    whole = [block for chapter in chapters for block in content(chapter)]
+    fixed = _length([first, last, *pauses, *opened.values()])
+    kept = _cut(whole, minutes - fixed, core)
+    if kept is None:
+        least = fixed + _length(block for block in whole if not _may_go(block, core))
+        raise PressError(
+            f"{', '.join(map(str, chapters))}: {minutes} minutes are too short; after every cut that the cards "
+            f"allow, {least:g} are needed. Take fewer chapters or more minutes, or give sections a `cut`"
+        )
+    blocks = [first]
+    for name, start in opened.items():
+        blocks += [start, *(block for block in kept if block.chapter == name)]
+    blocks = _at_work(blocks + _tasks(kept, minutes - fixed - _length(kept)))
+    return Plan(minutes, [*_with_breaks(blocks, pauses), last], [block for block in whole if block not in kept])
+
+
+def _may_go(block: Block, core: bool) -> bool:
+    return block.cut is not None and not (core and block.kind == "section" and block.core)
+
+
+def _cut(whole: list[Block], room: float, core: bool) -> list[Block] | None:
+    """The blocks that stay in so many minutes, in order; None when they cannot. One minute in three stays an exercise
+    while sections can go, and what was cut for nothing comes back."""
+    kept, gone = list(whole), []
+    while _length(kept) > room:
+        spare = exercised(kept) - _length(kept) / 3
+        can_go = [block for block in kept if _may_go(block, core)]
         if not can_go:
-            raise PressError(
-                f"{', '.join(map(str, chapters))}: {minutes} minutes are too short; after every cut that the cards "
-                f"allow, {least:g} are needed. Take fewer chapters or more minutes, or give sections a `cut`"
-            )
-        left_out.append(min(can_go, key=lambda block: (block.cut, -block.minutes)))
-        taught.remove(left_out[-1])
-    blocks = _with_breaks([first, *taught], breaks)
-    if (spare := minutes - _length([*blocks, last])) >= 1:
-        blocks.append(Block("open", "Open time: finish the exercises, then run a section on data of your own", spare))
-    return Plan(minutes, [*blocks, last], left_out)
+            return None
+        thin = {block for block in can_go if block.kind == "exercise" and block.minutes * 2 / 3 > spare}
+        gone.append(min(can_go, key=lambda block: (block in thin, block.cut, -block.minutes)))
+        kept.remove(gone[-1])
+    for block in reversed(gone):
+        if _length(kept) + block.minutes <= room:
+            kept.append(block)
+    return [block for block in whole if block in kept]
+
+
+def exercised(blocks: Iterable[Block]) -> float:
+    """The minutes of exercises."""
+    return _length(block for block in blocks if block.kind == "exercise")
+
+
+def _tasks(kept: list[Block], spare: float) -> list[Block]:
+    """What fills the time that is left: each task as long as it may be, in their order."""
+    made = []
+    sections = [block for block in kept if block.kind == "section"]
+    section = max(sections[1:] or sections, key=lambda block: (block.core, block.minutes))  # the first one only shows
+    exercise = next((block.title for block in reversed(kept) if block.kind == "exercise"), section.title)
+    for most, words in TASKS:
+        if (takes := min(most, spare)) >= 1:
+            said = words.format(section=section.title, exercise=exercise)
+            made.append(Block("task", said, takes, acts=(("task", takes),)))
+            spare -= takes
+    if spare >= 1:
+        raise PressError(f"{spare:g} minutes are left with nothing to do in them; take more chapters or fewer minutes")
+    return made
+
+
+def _at_work(blocks: list[Block]) -> list[Block]:
+    """The blocks with a question for pairs in sections without acts, wherever a class would watch for too long."""
+    made, idle = [], 0.0
+    for block, after in zip(blocks, [*blocks[1:], blocks[0]], strict=True):
+        watched = after.minutes if after.kind == "section" else 0
+        if block.kind == "section" and not block.acts and idle + block.minutes + watched > IDLE and block.minutes > 1:
+            block = block._replace(acts=((PAIRS, 2 if block.minutes >= 4 else 1),))
+        idle = 0 if block.acts or block.kind == "exercise" else idle + block.minutes
+        made.append(block)
+    return made
 
 
 def _length(blocks: Iterable[Block]) -> float:
     return sum(block.minutes for block in blocks)
 
 
-def _with_breaks(blocks: list[Block], breaks: int) -> list[Block]:
-    """The blocks with so many breaks between them, each after a good hour; the rest at the end."""
-    made, since = [], 0.0
+def _pauses(minutes: int) -> list[Block]:
+    """The breaks of a workshop, one every seventy-five minutes of a long one; in a day the middle one is lunch."""
+    many = math.ceil(minutes / BREAK_AFTER) - 1 if minutes > NO_BREAK else 0
+    made = [Block("break", "Break", BREAK_MINUTES)] * many
+    if minutes >= LUNCH_FROM:
+        made[many // 2] = Block("break", "Lunch", LUNCH_MINUTES)
+    return made
+
+
+def _with_breaks(blocks: list[Block], pauses: list[Block]) -> list[Block]:
+    """The blocks with the breaks between them, each where it parts the time most evenly."""
+    share, made, done = _length(blocks) / (len(pauses) + 1), [], 0.0
+    left = list(pauses)
     for block in blocks:
-        if breaks and since + block.minutes > BREAK_AFTER:
-            made.append(Block("break", "Break", BREAK_MINUTES))
-            since, breaks = 0, breaks - 1
+        due = share * (len(pauses) - len(left) + 1)
+        if left and done and done + block.minutes / 2 > due:
+            made.append(left.pop(0))
         made.append(block)
-        since += block.minutes
-    return made + [Block("break", "Break", BREAK_MINUTES)] * breaks
+        done += block.minutes
+    return made + left
 
 
 def clock(blocks: list[Block], start: str) -> list[str]:
@@ -101,11 +206,11 @@ def clock(blocks: list[Block], start: str) -> list[str]:
 def skips(blocks: list[Block], at: int, late: float) -> list[Block] | None:
     """What to leave out of the blocks from `at` on to win back `late` minutes; None when that cannot be done.
 
-    The open time goes first, then what the cards allow, in their order; then a block that became needless comes back.
+    Tasks for time that is left go first, then what the cards allow, in their order; what became needless comes back.
     """
-    rest = [block for block in blocks[at:] if block.kind == "open" or block.cut is not None]
+    rest = [block for block in blocks[at:] if block.kind == "task" or block.cut is not None]
     chosen: list[Block] = []
-    for block in sorted(rest, key=lambda block: (block.kind != "open", block.cut or 0, -block.minutes)):
+    for block in sorted(rest, key=lambda block: (block.kind != "task", block.cut or 0, -block.minutes)):
         if _length(chosen) < late:
             chosen.append(block)
     for block in chosen[:-1]:

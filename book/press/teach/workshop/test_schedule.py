@@ -1,30 +1,133 @@
 """Timetables: they fill the time, cut in the cards' order, and know what to skip when late."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from press.conftest import markdown
 from press.errors import PressError
-from press.repository import HOME, Repository
+from press.repository import HOME, Repository, tags
+from press.teach.checkpoints import heading
 from press.teach.workshop.paper import cut_lines
-from press.teach.workshop.schedule import Block, clock, content, plan, skips
+from press.teach.workshop.schedule import LENGTHS, Block, clock, content, exercised, opening, plan, skips
 
 CHAPTERS = Repository(HOME).chapters
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS, ids=str)
-@pytest.mark.parametrize("minutes", [60, 90, 180])
+@pytest.mark.parametrize("minutes", LENGTHS)
 def test_every_chapter_fills_the_usual_lengths(chapter, minutes):
     made = plan([chapter], minutes)
     assert sum(block.minutes for block in made.blocks) == pytest.approx(minutes, abs=1)
+    taught = [block._replace(acts=()) for block in made.blocks if block.kind in ("section", "exercise")]
+    assert sorted(map(str, taught + bare(made.left_out))) == sorted(map(str, bare(content(chapter))))
+
+
+def bare(blocks):
+    """The blocks without their acts."""
+    return [block._replace(acts=()) for block in blocks]
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS, ids=str)
+@pytest.mark.parametrize("minutes", LENGTHS)
+def test_nothing_is_left_out_that_fits(chapter, minutes):
+    made = plan([chapter], minutes)
+    spare = sum(block.minutes for block in made.blocks if block.kind == "task")
+    assert [block.title for block in made.left_out if block.minutes <= spare] == []
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS, ids=str)
+@pytest.mark.parametrize("minutes", LENGTHS)
+def test_a_class_works_within_ten_minutes_and_then_in_every_fifteen(chapter, minutes):
+    watched, longest = 0.0, []
+    for block in plan([chapter], minutes).blocks:
+        works = block.minutes if block.kind in ("exercise", "break") else sum(took for _, took in block.acts)
+        longest.append(watched + block.minutes - works)
+        watched = 0 if works else watched + block.minutes
+    assert max(longest) <= 15 and longest[1] <= 10
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS, ids=str)
+def test_no_half_hour_is_empty_and_no_stretch_without_a_break_is_long(chapter):
+    blocks = plan([chapter], 180).blocks
+    tasks = [block for block in blocks if block.kind == "task"]
+    assert all(block.minutes < 30 and block.acts for block in tasks), "each says what to do"
+    ends = [at for at, block in enumerate(blocks) if block.kind == "break"]
+    parts = [blocks[start:end] for start, end in zip([0, *ends], [*ends, len(blocks)], strict=True)]
+    assert max(sum(block.minutes for block in part if block.kind != "break") for part in parts) <= 75
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS, ids=str)
+def test_what_the_notes_keep_when_time_is_short_is_kept(chapter):
+    kept = re.compile(r"keep when time is short|[Ii]f time is short, show this section")
+    sections = {section["title"]: section for section in chapter.card["sections"]}
+    under = ""
+    for cell in chapter.cells:
+        under = heading(cell) or under
+        if "instructor" in tags(cell) and kept.search(cell.source):
+            assert "cut" not in sections[under] and "further" not in sections[under], under
+
+
+@pytest.fixture
+def own(small):
+    """A function from cards' entries and cells to a small chapter."""
+
+    def made(*cells, **card):
+        small.write_notebook(small.cells(*cells))
+        small.write_card(**card)
+        return small.repository.chapters[0]
+
+    return made
+
+
+def test_a_needless_cut_comes_back(own):
+    sizes = {"a": (20, None), "b": (8, 1), "c": (4, 2), "d": (30, 3)}
+    sections = [{"title": name, "minutes": took} | ({"cut": cut} if cut else {}) for name, (took, cut) in sizes.items()]
+    made = plan([own(sections=[*sections, {"title": "Exercises", "minutes": 10}])], 60)
+    assert [block.title for block in made.left_out] == ["d"], "b and c were cut before it, for nothing"
+
+
+def test_the_acts_of_a_section_lie_within_its_minutes(own):
+    about = {"act": {"id": "guess", "kind": "predict", "minutes": 2}}
+    cells = markdown("Which is more?", "act", **about), markdown("It was the first.", "act", **about)
+    (section, _) = content(own(*cells))
+    assert (section.minutes, section.acts) == (5, (("predict", 2),))
+
+
+def test_one_minute_in_three_stays_an_exercise_while_sections_can_go(own):
+    one = {"kind": "change", "minutes": 15, "cut": 1}
+    exercises = [{"id": name, "title": name, **one} for name in ("x", "y")]
+    sections = [{"title": name, "minutes": 10, "cut": 5} for name in "abcd"] + [{"title": "Exercises", "minutes": 30}]
+    made = plan([own(sections=sections, exercises=exercises)], 60)
     taught = [block for block in made.blocks if block.kind in ("section", "exercise")]
-    assert sorted(map(str, taught + made.left_out)) == sorted(map(str, content(chapter)))
+    assert exercised(taught) * 3 >= sum(block.minutes for block in taught) and made.left_out[0].title == "a"
+
+
+def test_a_class_waits_twice_as_long_as_the_book_did(own, monkeypatch):
+    monkeypatch.setattr("press.teach.workshop.schedule.expected_seconds", lambda chapter: 100.0)
+    assert opening(own()).minutes == 4
+
+
+def test_a_day_has_a_lunch():
+    day = plan(CHAPTERS[:5], 480).blocks
+    pauses = [block for block in day if block.kind == "break"]
+    assert [block.title for block in pauses].count("Lunch") == 1 and len(pauses) == 6
+
+
+def test_more_time_than_the_chapters_fill_is_refused():
+    with pytest.raises(PressError, match=r"\d+ minutes are left with nothing to do in them; take more chapters"):
+        plan(CHAPTERS[:1], 400)
 
 
 def test_what_goes_first_is_what_the_card_says():
     made = plan(CHAPTERS[:1], 60)
-    cuts = [block.cut for block in made.left_out]
-    assert cuts == sorted(cuts) and None not in cuts
+    for kind in ("section", "exercise"):
+        gone = [block for block in made.left_out if block.kind == kind]
+        kept = [block for block in made.blocks if block.kind == kind and block.cut]
+        last = max(gone, key=lambda block: block.cut)
+        assert [block for block in kept if block.cut < last.cut and block.minutes >= last.minutes] == []
 
 
 def test_too_little_time_says_how_much_is_needed():
@@ -32,9 +135,9 @@ def test_too_little_time_says_how_much_is_needed():
         plan(CHAPTERS[:1], 20)
 
 
-def test_a_long_workshop_has_breaks_and_open_time():
+def test_a_long_workshop_has_breaks_and_tasks():
     kinds = [block.kind for block in plan(CHAPTERS[:1], 180).blocks]
-    assert kinds.count("break") == 1 and kinds.count("open") == 1
+    assert kinds.count("break") == 2 and kinds.count("task") >= 2
     assert kinds[0] == kinds[-1] == "frame"
 
 
