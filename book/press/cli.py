@@ -123,6 +123,7 @@ def _prove(book: Repository, given: argparse.Namespace) -> int:
 
 def _workshop(book: Repository, given: argparse.Namespace) -> int:
     chapters, bundle = book.select(given.chapters), part("teach.workshop.bundle")
+    bundle.sheet_of(chapters, own(bundle.Options, given))  # refused before anything runs
     if _run(book, given):
         return 1
     html = part("print.build").book_of(book, chapters)

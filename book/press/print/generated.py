@@ -45,6 +45,7 @@ def markers(repository: Repository, ledger: Ledger) -> dict[str, Callable[..., s
         "chapter": partial(named, chapters),
         "count": partial(block, "standing", chapters),
         "syllabi": partial(syllabi.syllabi, chapters),
+        "map": partial(syllabi.chapter_map, chapters),
         "by-audience": partial(syllabi.by_audience, chapters),
         "hero": partial(gallery.hero, entries),
         "numbers": lambda: gallery.three(gallery.numbers(ledger)),

@@ -1,6 +1,8 @@
 """The teacher's kit, the citation, and how long a chapter is; the kits of the real book as its build wrote them."""
 
+import os
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -45,11 +47,15 @@ def test_the_length_counts_words_that_are_read_and_minutes_by_path(small):
     assert length.words_of(text) == ["More", "Two", "words", "code", "and", "a", "link"]
 
 
-@pytest.mark.skipif(not chromium.find(), reason=chromium.WANTED)
-def test_a_small_book_s_kit_is_written_and_its_zip_finds_itself_whole(small, tmp_path, monkeypatch):
+@pytest.fixture
+def seat(small, tmp_path, monkeypatch):
+    """The folder of a small book's light zip, unpacked as a learner would."""
+    if not chromium.find():
+        pytest.skip(chromium.WANTED)
     small.write_notebook([*small.cells(), markdown("## Recap\n\n- smooth")])
     small.write_card(sections=[*small.card["sections"], {"title": "Recap", "minutes": 2}], data=[])
     small.write("LICENSE", "A licence")
+    small.write("requirements.txt", (HOME / "requirements.txt").read_text(encoding="utf-8"))
     (chapter,) = small.repository.chapters
     executed = nbformat.read(chapter.notebook, as_version=4)
     for cell in executed.cells:
@@ -63,10 +69,42 @@ def test_a_small_book_s_kit_is_written_and_its_zip_finds_itself_whole(small, tmp
     assert all((tmp_path / found[name]).is_file() for name in kit.NAMES)
     with zipfile.ZipFile(tmp_path / found["zip"]) as packed:
         packed.extractall(tmp_path / "seat")
-    seat = tmp_path / "seat" / "moving_mean"
+    return tmp_path / "seat" / "moving_mean"
+
+
+def test_a_small_book_s_kit_is_written_and_its_zip_finds_itself_whole(seat):
     done = subprocess.run([sys.executable, "room.py", "check"], cwd=seat, capture_output=True, text=True)
     assert "files are whole" in done.stdout and not list(seat.parent.glob("*.part"))
     assert "<b>means</b>" in (seat / "slides/moving_mean.html").read_text(encoding="utf-8")
+
+
+def pythons():
+    """The interpreters of this machine that the book supports, one of each."""
+    named = {f"{major}.{minor}": f"python{major}.{minor}" for major, minor in ((3, 11), (3, 12), (3, 13))}
+    found = {version: shutil.which(name) for version, name in named.items()}
+    return found | {f"{sys.version_info[0]}.{sys.version_info[1]}": sys.executable}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", ["3.11", "3.12", "3.13"])
+def test_a_light_zip_installs_into_a_new_environment_and_takes_what_it_says(seat, version, monkeypatch):
+    python = pythons()[version]
+    if not python or subprocess.run([python, "-c", "import ensurepip"], capture_output=True).returncode:
+        pytest.skip(f"no Python {version} with venv here")
+    monkeypatch.setenv("PIP_RETRIES", "0")
+    (torch,) = [one for one in (seat / "requirements.txt").read_text().split() if one.startswith("torch==")]
+    wanted = {torch: ["--index-url", os.environ.get("TORCH_INDEX", bundle.CPU_INDEX)], "tqdm==4.70.1": []}
+    for package, index in wanted.items():
+        asked = ["download", "-q", "--no-deps", "--only-binary=:all:", "--python-version", version, *index, package]
+        if subprocess.run([sys.executable, "-m", "pip", *asked, "-d", seat.parent], capture_output=True).returncode:
+            pytest.skip(f"{package} for Python {version} cannot be had: no package index can be reached")
+    done = subprocess.run([python, "room.py", "install"], cwd=seat, capture_output=True, text=True, timeout=1800)
+    assert done.returncode == 0, done.stderr[-2000:]
+    run = "import torch, jupyterlab, helpers; print(torch.version.cuda)"
+    said = subprocess.run([seat / ".venv/bin/python", "-c", run], capture_output=True, text=True, check=True).stdout
+    took = sum(path.stat().st_size for path in seat.rglob("*") if path.is_file() and not path.is_symlink())
+    assert said.strip() == "None", "torch for processors"
+    assert 0.6 * bundle.ENVIRONMENT_BYTES < took < bundle.ENVIRONMENT_BYTES
 
 
 @needs_kits
@@ -107,6 +145,6 @@ def test_the_script_of_a_light_zip_knows_that_it_has_no_wheels(tmp_path):
     start = (folder / "START_HERE.html").read_text(encoding="utf-8")
     learners = re.sub(r"<h2>For the instructor.*", "", start, flags=re.DOTALL)
     assert "package index" in start and "room.py check" not in learners
-    ask = "import room; print(room.asked())"
-    said = subprocess.run(["python3", "-c", ask], cwd=folder, capture_output=True, text=True, check=True).stdout
+    ask = "import json, room; print(room.asked(json.load(open('room.json')), []))"
+    said = subprocess.run([sys.executable, "-c", ask], cwd=folder, capture_output=True, text=True, check=True).stdout
     assert "--no-index" not in said and "requirements.txt" in said

@@ -19,14 +19,16 @@ from ...ledger import gather
 from ...repository import Chapter, Repository, plain_name, read_notebook
 from .. import variants
 from .paper import SIZES, handout, print_pdf, put_reveal, render, run_sheet, slides
-from .room import digest, machine
-from .schedule import LENGTHS, Plan, plan
+from .room import digest, machine, python_range
+from .schedule import LENGTHS, plan
 
 EPOCH = 1767225600  # the time of every file, so that the same content gives the same zip
 LIGHT_BYTES = 30e6  # of a zip that is downloaded from the book
 LIGHT_DATA_BYTES = 24e6  # of the data in it; what else is in it takes up to 6 MB
 SPARE_BYTES = 0.5e9  # disk beside what the packages unpack to
 UNPACKED = 3.2  # times the size of the wheels: what torch, SciPy and JupyterLab were seen to need
+ENVIRONMENT_BYTES = 1.9e9  # the most that the packages of a light zip were seen to take, with torch for CPUs
+CPU_INDEX = "https://download.pytorch.org/whl/cpu"  # of PyTorch's own; elsewhere than on Linux, PyPI's is one for CPUs
 
 
 class Options(NamedTuple):
@@ -50,12 +52,24 @@ def fill(
     repository: Repository, chapters: list[Chapter], html: Path, target: Path, options: Options | None = None
 ) -> Path:
     """The folder of what is now packed as `target`; the caller removes it. Without options it is a light one: no
-    wheels, of the built book in `html` only what slides borrow, no data that cannot be had now or has no place.
+    wheels, of the built book in `html` only what slides borrow, no data that cannot be had now, has no place, or may
+    not be passed on.
 
-    Raises PressError when the minutes do not suffice, a chapter lacks what the bundle shows, Chromium is missing, or a
-    light one is larger than `LIGHT_BYTES`.
+    Raises PressError, and leaves no folder, when the minutes do not suffice, a chapter lacks what the bundle shows,
+    Chromium is missing, or a light one is larger than `LIGHT_BYTES`.
     """
-    folder, asked = repository.build / "workshop" / target.stem, requirements(repository, chapters)
+    folder = repository.build / "workshop" / target.stem
+    try:
+        return _filled(repository, chapters, html, target, options, folder)
+    except BaseException:
+        remove(folder)
+        raise
+
+
+def _filled(
+    repository: Repository, chapters: list[Chapter], html: Path, target: Path, options: Options | None, folder: Path
+) -> Path:
+    asked = requirements(repository, chapters)
     _taught(repository, chapters, options or Options(), folder)
     write_text(folder / "requirements.txt", "\n".join(asked) + "\n")
     if options:
@@ -75,7 +89,7 @@ def fill(
 
 def _taught(repository: Repository, chapters: list[Chapter], options: Options, folder: Path) -> None:
     """A new folder with slices, the three notebooks of each chapter, `helpers`, slides, run-sheet and handouts."""
-    sheet = run_sheet(chapters, _plans(chapters, options.minutes), options.start)
+    sheet = sheet_of(chapters, options)
     if not chromium.find():
         raise PressError(f"the handouts cannot be printed: {chromium.WANTED}")
     remove(folder)
@@ -97,13 +111,14 @@ def _taught(repository: Repository, chapters: list[Chapter], options: Options, f
             print_pdf(pages, folder / "handout" / f"{chapter.stem}.pdf", browser)
 
 
-def _plans(chapters: list[Chapter], minutes: int) -> list[Plan]:
-    """The plans of the run-sheets: the chosen length first, then the usual ones that the chapters can be cut to."""
-    plans = [plan(chapters, minutes)]
-    for other in (length for length in LENGTHS if length != minutes):
+def sheet_of(chapters: list[Chapter], options: Options) -> str:
+    """The run-sheet: the chosen length first, then the usual ones that the chapters can be cut to; PressError when the
+    minutes do not suffice or the start is no time."""
+    plans = [plan(chapters, options.minutes)]
+    for other in (length for length in LENGTHS if length != options.minutes):
         with suppress(PressError):
             plans.append(plan(chapters, other))
-    return plans
+    return run_sheet(chapters, plans, options.start)
 
 
 def address(repository: Repository) -> str:
@@ -121,21 +136,28 @@ def _book(html: Path, folder: Path) -> None:
 def put_data(repository: Repository, chapters: list[Chapter], folder: Path, *, whole: bool) -> list[str]:
     """Put the registry and the verified files of the chapters' data sets into the folder, the smallest set first.
 
-    The names of those that are left to the first run: unless `whole`, what cannot be had now or has no place.
+    The names of those that are left to the first run: unless `whole`, what cannot be had now, has no place, or may not
+    be passed on.
     """
     shutil.copytree(repository.root / "data", folder / "data")
     sizes = {name: 0 for chapter in chapters for name in chapter.card.get("data") or []}
+    private = unlicensed(repository)
     for row in repository.registry:
         if row["dataset"] in sizes:
             sizes[row["dataset"]] += int(row["bytes"])
     taken, files, registry = 0, folder / "data" / "files", repository.root / "data" / "registry.tsv"
-    for name in sorted(sizes, key=lambda name: (sizes[name], name)):
+    for name in sorted(set(sizes) - (set() if whole else private), key=lambda name: (sizes[name], name)):
         taken += sizes[name]
         if whole or taken <= LIGHT_DATA_BYTES:
             with nullcontext() if whole else suppress(data.DataError):
                 found = data.fetch(name, folder=repository.build / "data" / name, registry=registry)
                 shutil.copytree(found, files / name, ignore=shutil.ignore_patterns(".*"))
     return sorted(name for name in sizes if not (files / name).is_dir())
+
+
+def unlicensed(repository: Repository) -> set[str]:
+    """The data sets whose owners gave no licence to pass them on, by the registry's words."""
+    return {row["dataset"] for row in repository.registry if row["licence"].lower().startswith("no ")}
 
 
 def requirements(repository: Repository, chapters: list[Chapter]) -> list[str]:
@@ -166,11 +188,13 @@ def _room(repository: Repository, chapters: list[Chapter], folder: Path, facts: 
         "title": str(repository.config.get("title", "")),
         "release": repository.release,
         "chapters": [chapter.name for chapter in chapters],
-        "machine": machine(),
+        "machine": machine() if wheels else python_range(),
+        "torch_index": "" if wheels else CPU_INDEX,
         "memory_bytes": max(float(chapter.card["needs"]["memory_gb"]) for chapter in chapters) * 1e9,
         "wheels_bytes": wheels,
         "zip_bytes": packed,
-        "installed_bytes": packed + UNPACKED * wheels + SPARE_BYTES,
+        "installed_bytes": packed + (UNPACKED * wheels + SPARE_BYTES if wheels else ENVIRONMENT_BYTES),
+        "private": sorted(unlicensed(repository) & set(facts["first_run"])),
     }
     write_json(folder / "room.json", facts)
     write_text(folder / "START_HERE.html", start_here(repository, chapters, facts))

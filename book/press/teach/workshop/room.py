@@ -2,6 +2,7 @@
 
 check    Is this machine ready? It changes nothing, and ends with status 1 when something must be mended.
 install  Makes .venv from the wheels, or where there are none from the package index, and puts the data in its place.
+         There `install --gpu` takes the torch for GPUs, which is gigabytes larger; else it is the one for processors.
 start    Opens the notebooks in JupyterLab, on this machine only; what follows goes to JupyterLab: --port 8888
 plan     How many machines and how much network does a class need? `plan --help` names what it can be told.
 """
@@ -23,6 +24,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
 PYTHON = ROOT / ".venv" / ("Scripts/python.exe" if os.name == "nt" else "bin/python")  # of the environment
+PYTHONS = ((3, 11), (3, 13))  # the oldest and the newest that the book supports
 SYSTEM_BYTES = 2e9  # left to the system of each machine
 CORES_A_SEAT = 2  # what the chapters are measured on
 
@@ -39,8 +41,9 @@ def check(bundle, given):
 
 def checks(bundle):
     """What is checked, whether it is well, and what was found; first whether the wheels fit."""
-    wanted = bundle["machine"]
-    yield "python", machine() == wanted, f"this is {machine()}; the wheels are for {wanted}"
+    wanted, wheels = bundle["machine"], bundle["wheels_bytes"]
+    fits = machine() == wanted if wheels else PYTHONS[0] <= sys.version_info[:2] <= PYTHONS[1]
+    yield "python", fits, f"this is {machine()}; {'the wheels are for' if wheels else 'you need'} {wanted}"
     has = importlib.util.find_spec("ensurepip") is not None
     yield "venv", has, "environments can be made" if has else "no ensurepip (Debian and Ubuntu: python3-venv)"
     free, needed = shutil.disk_usage(ROOT).free, bundle["installed_bytes"]
@@ -58,6 +61,11 @@ def checks(bundle):
 def machine():
     """This Python and this machine, which the wheels have to fit."""
     return f"Python {sys.version_info[0]}.{sys.version_info[1]} on {platform.system()} {platform.machine()}"
+
+
+def python_range():
+    """The Pythons that fit where there are no wheels, in words."""
+    return " to ".join(f"{'Python ' * (not at)}{one[0]}.{one[1]}" for at, one in enumerate(PYTHONS))
 
 
 def memory_bytes():
@@ -87,9 +95,10 @@ def install(bundle, given):
     try:
         if not PYTHON.exists():
             venv.create(ROOT / ".venv", with_pip=True)
-        print("Installing the packages (a minute or two)", flush=True)
+        print(f"Installing the packages (minutes; {bundle['installed_bytes'] / 1e9:.1f} GB in all)", flush=True)
         pip = [str(PYTHON), "-m", "pip", "install", "--disable-pip-version-check", "--quiet"]
-        subprocess.run([*pip, *asked()], check=True)
+        for words in asked(bundle, given):
+            subprocess.run([*pip, *words], check=True)
         add = f"import site; open(site.getsitepackages()[-1] + '/rebuilt.pth', 'w').write({str(ROOT)!r})"
         subprocess.run([str(PYTHON), "-c", add], check=True)  # so that `helpers` is found
         if (ROOT / "data" / "files").is_dir():  # where `helpers.data` keeps verified files
@@ -101,10 +110,18 @@ def install(bundle, given):
     return 0
 
 
-def asked():
-    """What pip is asked for: the packages, from the wheels alone where there are wheels."""
-    offline = ["--no-index", "--find-links", str(ROOT / "wheels")] if (ROOT / "wheels").is_dir() else []
-    return [*offline, "-r", str(ROOT / "requirements.txt")]
+def asked(bundle, given):
+    """What pip is asked for, one call after another: all from the wheels, or where there are none torch for CPUs first.
+
+    `TORCH_INDEX` in the environment names another index of torch, `--gpu` takes the package index's.
+    """
+    rest = ["-r", str(ROOT / "requirements.txt")]
+    if bundle["wheels_bytes"]:
+        return [["--no-index", "--find-links", str(ROOT / "wheels"), *rest]]
+    index = os.environ.get("TORCH_INDEX", bundle["torch_index"] if sys.platform == "linux" else "")
+    pinned = (ROOT / "requirements.txt").read_text(encoding="utf-8").split()
+    torch = [one for one in pinned if re.match(r"torch\b(?!-)", one)]
+    return [["--index-url", index, *torch]] * bool(index and torch and "--gpu" not in given) + [rest]
 
 
 def start(bundle, given):

@@ -85,7 +85,8 @@ def opening(chapter: Chapter) -> Block:
 
 
 def plan(chapters: list[Chapter], minutes: int, *, core: bool = False) -> Plan:
-    """The timetable of `minutes` over the chapters; with `core` none loses a section of its core path.
+    """The timetable of `minutes` over the chapters; with `core`, as in a syllabus, none loses a section of its core path,
+    and no other section comes back where exercises would be less than one minute in three.
 
     Raises PressError when even the shortest form of them does not fit, or the longest fills less.
     """
@@ -126,7 +127,8 @@ def _cut(whole: list[Block], room: float, core: bool) -> list[Block] | None:
         gone.append(min(can_go, key=lambda block: (block in thin, block.cut, -block.minutes)))
         kept.remove(gone[-1])
     for block in reversed(gone):
-        if _length(kept) + block.minutes <= room:
+        thin = core and block.kind == "section" and exercised(kept) * 3 < _length(kept) + block.minutes
+        if _length(kept) + block.minutes <= room and not thin:
             kept.append(block)
     return [block for block in whole if block in kept]
 

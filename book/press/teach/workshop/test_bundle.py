@@ -1,5 +1,6 @@
 """Bundles: slides, handout, run-sheet and zip of the book's first chapter, and the whole of a small one offline."""
 
+import contextlib
 import os
 import re
 import unicodedata
@@ -53,8 +54,9 @@ def test_a_slide_without_output_is_refused():
 def test_a_light_zip_leaves_data_without_place_to_the_first_run_and_says_so(small, tmp_path, monkeypatch):
     head = (small.root / "data/registry.tsv").read_text().splitlines()[0]
     row = "{0}\tone.bin\thttps://example.org/{0}.bin\t{1}\t{2}\tCC0\tSomeone 2020\t{0}"
-    sizes = {"beats": 12, "suns": 20_000_000, "moons": 9_000_000}
+    sizes = {"beats": 12, "suns": 20_000_000, "moons": 9_000_000, "links": 5}
     rows = [row.format(name, "a" * 64, size) for name, size in sizes.items()]
+    rows[-1] = rows[-1].replace("CC0", "No explicit licence on its page")
     small.write("data/registry.tsv", "\n".join([head, *rows]) + "\n")
     small.write_card(data=[*sizes])
     (chapter,) = small.repository.chapters
@@ -66,11 +68,41 @@ def test_a_light_zip_leaves_data_without_place_to_the_first_run_and_says_so(smal
 
     monkeypatch.setattr("helpers.data.fetch", fetch)
     (tmp_path / "kit").mkdir()
-    assert bundle.put_data(small.repository, [chapter], tmp_path / "kit", whole=False) == ["suns"]
+    assert bundle.put_data(small.repository, [chapter], tmp_path / "kit", whole=False) == ["links", "suns"]
     assert sorted(path.name for path in (tmp_path / "kit/data/files").iterdir()) == ["beats", "moons"]
-    facts = {"title": "T", "release": "v1", "machine": "Python 3.11", "wheels_bytes": 0}
-    for left, words in ((["suns"], "needs except suns, which the first run downloads."), ([], "that it needs. The")):
-        assert words in bundle.start_here(small.repository, [], facts | {"first_run": left})
+    facts = {"title": "T", "release": "v1", "machine": "Python 3.11 to 3.13", "wheels_bytes": 0, "installed_bytes": 1.9e9}
+    cases = {
+        "needs except suns, which the first run downloads. The": {"first_run": ["suns"], "private": []},
+        "downloads. links comes from its owners alone: they give no": {"first_run": ["links"], "private": ["links"]},
+        "that it needs. The": {"first_run": [], "private": []},
+    }
+    for words, left in cases.items():
+        shown = bundle.start_here(small.repository, [], facts | left)
+        assert words in " ".join(shown.split()) and "Python 3.11 to 3.13 on Linux, macOS" in shown and "1.9 GB" in shown
+
+
+def test_no_public_zip_holds_data_without_a_licence():
+    assert bundle.unlicensed(Repository(HOME)) == {"wikispeedia"}
+
+
+@pytest.mark.parametrize("fault", ["start", "slides"])
+def test_a_refused_workshop_leaves_no_folder(small, tmp_path, monkeypatch, fault):
+    monkeypatch.setattr(bundle, "put_reveal", lambda repository, folder: folder.mkdir(parents=True))
+    monkeypatch.setattr(chromium, "find", lambda: "here")
+    monkeypatch.setattr(chromium, "browser", contextlib.nullcontext)
+    small.write("LICENSE", "A licence")
+    options = bundle.Options(60, "25:00" if fault == "start" else "09:00")
+    with pytest.raises(PressError, match="write it as 09:00" if fault == "start" else "is missing"):  # nothing has run
+        bundle.make(small.repository, small.repository.chapters, options, tmp_path)
+    assert list((small.root / "_build" / "workshop").glob("*")) == []
+
+
+def test_a_workshop_at_no_time_of_day_is_refused_before_anything_runs(small, monkeypatch, capsys):
+    from press import cli
+
+    monkeypatch.setattr(cli, "_run", lambda book, given: pytest.fail("it ran"))
+    given = ["--root", str(small.root), "workshop", "moving_mean", "--minutes", "30", "--start", "25:00"]
+    assert cli.main(given) == 2 and "write it as 09:00" in capsys.readouterr().err
 
 
 def test_the_run_sheet_has_every_length_and_the_common_wrong_answers(chapter):

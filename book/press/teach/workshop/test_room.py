@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from press.repository import HOME
 from press.teach.workshop import room as script
 
-BUNDLE = {"memory_bytes": 3e9, "zip_bytes": 4e8, "installed_bytes": 2e9}
+BUNDLE = {"memory_bytes": 3e9, "zip_bytes": 4e8, "installed_bytes": 2e9, "wheels_bytes": 1e8, "torch_index": ""}
 
 
 def test_seats_share_a_server_until_memory_or_cores_run_out():
@@ -86,6 +87,45 @@ def test_a_spoiled_file_is_seen(room, spoil, said):
     path.write_text("two") if spoil == "write_text" else path.unlink()
     status, told = check(room)
     assert status == 1 and f"one.txt {said}" in told
+
+
+LIGHT = {"wheels_bytes": 0, "machine": "Python 3.11 to 3.13", "torch_index": "https://example.org/cpu"}
+
+
+@pytest.mark.parametrize(("version", "fits"), [((3, 10), 0), ((3, 11), 1), ((3, 12), 1), ((3, 13), 1), ((3, 14), 0)])
+@pytest.mark.parametrize("system", ["Linux", "Darwin", "Windows"])
+def test_without_wheels_any_system_and_any_python_of_the_book_fits(room, monkeypatch, version, fits, system):
+    monkeypatch.setattr(script.sys, "version_info", (*version, 1))
+    monkeypatch.setattr(script.platform, "system", lambda: system)
+    name, good, told = next(script.checks(BUNDLE | LIGHT))
+    assert (name, good) == ("python", bool(fits)) and told.endswith("you need Python 3.11 to 3.13")
+
+
+def test_the_book_s_pythons_are_those_of_its_environment():
+    made = (HOME / "environment.yml").read_text(encoding="utf-8")
+    oldest, (major, newest) = ".".join(map(str, script.PYTHONS[0])), script.PYTHONS[1]
+    assert f"python>={oldest},<{major}.{newest + 1}" in made
+
+
+@pytest.mark.parametrize(
+    ("system", "given", "index"), [("linux", [], 1), ("darwin", [], 0), ("win32", [], 0), ("linux", ["--gpu"], 0)]
+)
+def test_torch_for_processors_is_asked_for_first_where_the_package_index_has_the_other(
+    tmp_path, monkeypatch, system, given, index
+):
+    monkeypatch.delenv("TORCH_INDEX", raising=False)
+    monkeypatch.setattr(script.sys, "platform", system)
+    monkeypatch.setattr(script, "ROOT", tmp_path)
+    (tmp_path / "requirements.txt").write_text("numpy==1\ntorch==2.0\ntorch-geometric==3\n")
+    rest = ["-r", str(tmp_path / "requirements.txt")]
+    first = [["--index-url", "https://example.org/cpu", "torch==2.0"]]
+    assert script.asked(BUNDLE | LIGHT, given) == first * index + [rest]
+
+
+def test_with_wheels_nothing_is_asked_of_a_network(tmp_path, monkeypatch):
+    monkeypatch.setattr(script, "ROOT", tmp_path)
+    ((first, *_),) = script.asked(BUNDLE, [])
+    assert first == "--no-index"
 
 
 def test_install_refuses_another_python_before_it_makes_anything(room):
