@@ -33,7 +33,7 @@ PIP := $(PY) -m pip install --disable-pip-version-check
 
 # What the environment was made from; the stamp holds a copy of it.
 define RECIPE
-pwd; cat requirements.txt pyproject.toml
+pwd; cat requirements.txt requirements-hashed.txt pyproject.toml
 endef
 
 help: ## show this list
@@ -102,6 +102,7 @@ env: ## make or repair .venv (the others do this for you)
 	  echo "Installing $$torch (the largest part)"; \
 	  $(PIP) $$quiet $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) "$$torch"; \
 	  echo "Installing the rest of requirements.txt"; \
+	  $(PIP) $$quiet --no-deps --require-hashes -r requirements-hashed.txt; \
 	  $(PIP) $$quiet -r requirements.txt; \
 	  $(PIP) -qq --no-deps --editable .; \
 	  { $(RECIPE); } > $(STAMP).new; mv $(STAMP).new $(STAMP); \

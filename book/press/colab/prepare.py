@@ -12,6 +12,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+HASHED = Path(__file__).resolve().parents[3] / "requirements-hashed.txt"  # what pip takes by its hash alone
+
 
 def absent(packages: list[str]) -> list[str]:
     """The requirements whose package is not installed, whatever its version.
@@ -28,8 +30,16 @@ def absent(packages: list[str]) -> list[str]:
     return missing
 
 
-def install(packages: list[str], pins: Path) -> None:
-    """Install the absent packages; pip refuses rather than touch an installed one.
+def hashed(packages: list[str], listed: Path) -> str:
+    """The lines with hashes that the file `listed` has for the packages; "" where it has none, or is not there."""
+    text = listed.read_text(encoding="utf-8") if listed.is_file() else ""
+    found = re.findall(r"^(\S+) ((?:\\\n\s+--hash=\S+ ?)+)", text, re.MULTILINE)
+    return "\n".join(f"{name} {own}" for name, own in found if name in packages)
+
+
+def install(packages: list[str], pins: Path, listed: Path = HASHED) -> None:
+    """Install the absent packages; pip refuses rather than touch an installed one, or take a file of another hash than
+    `listed` has.
 
     Raises RuntimeError with pip's own words when a package cannot be had on those terms.
     """
@@ -40,11 +50,14 @@ def install(packages: list[str], pins: Path) -> None:
     frozen = subprocess.run([*pip, "list", "--format=freeze"], check=True, capture_output=True, text=True)
     pins.parent.mkdir(parents=True, exist_ok=True)
     pins.write_text(frozen.stdout, encoding="utf-8")
-    done = subprocess.run(
-        [*pip, "install", "--quiet", "--constraint", str(pins), *missing], capture_output=True, text=True
-    )
-    if done.returncode:
-        raise RuntimeError(f"pip cannot add {' '.join(missing)} beside what Colab has:\n{done.stderr.strip()}")
+    asked = [["--constraint", str(pins), *missing]]
+    if own := hashed(missing, listed):
+        pins.with_suffix(".hashed").write_text(own, encoding="utf-8")
+        asked.insert(0, ["--no-deps", "--require-hashes", "-r", str(pins.with_suffix(".hashed"))])
+    for words in asked:
+        done = subprocess.run([*pip, "install", "--quiet", *words], capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError(f"pip cannot add {' '.join(missing)} beside what Colab has:\n{done.stderr.strip()}")
     importlib.invalidate_caches()  # so that this process sees them without a restart
 
 

@@ -2,8 +2,10 @@
 
 import importlib.metadata
 import os
+import re
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import nbformat
@@ -16,6 +18,7 @@ from press.colab import setup_cell
 from press.colab import trial as colab_trial
 from press.colab.trial import trial
 from press.conftest import code
+from press.repository import HOME
 
 
 def cell(small, folder):
@@ -121,6 +124,45 @@ def test_installed_packages_are_held_at_their_versions(tmp_path, monkeypatch):
     calls.clear()
     colab.install(["PyYAML==0.1"], tmp_path / "pins.txt")
     assert calls == []
+
+
+LISTED = "# words\none==1.0 \\\n    --hash=sha256:aa \\\n    --hash=sha256:bb\ntwo==2.0 \\\n    --hash=sha256:cc\n"
+
+
+def test_what_has_a_hash_is_installed_first_alone_and_by_it(tmp_path, monkeypatch):
+    (tmp_path / "listed.txt").write_text(LISTED)
+    calls = []
+    done = subprocess.CompletedProcess([], 0, stdout="", stderr="")
+    monkeypatch.setattr(colab.subprocess, "run", lambda command, **options: calls.append(command) or done)
+    colab.install(["one==1.0", "no-such-package==1.0"], tmp_path / "pins.txt", tmp_path / "listed.txt")
+    own = str(tmp_path / "pins.hashed")
+    assert calls[1][-4:] == ["--no-deps", "--require-hashes", "-r", own] and len(calls) == 3
+    assert (tmp_path / "pins.hashed").read_text() == "one==1.0 \\\n    --hash=sha256:aa \\\n    --hash=sha256:bb"
+    assert colab.hashed(["one==1.1"], tmp_path / "listed.txt") == ""
+
+
+def test_a_package_of_another_hash_is_refused(tmp_path, monkeypatch):
+    wheel = tmp_path / "wheels" / "one-1.0-py3-none-any.whl"
+    wheel.parent.mkdir()
+    with zipfile.ZipFile(wheel, "w") as packed:
+        packed.writestr("one-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: one\nVersion: 1.0\n")
+        packed.writestr("one-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        packed.writestr("one-1.0.dist-info/RECORD", "")
+    (tmp_path / "listed.txt").write_text(LISTED.replace("aa", "a" * 64).replace("bb", "b" * 64))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(wheel.parent))
+    with pytest.raises(RuntimeError, match="(?s)pip cannot add one==1.0.*DO NOT MATCH THE HASHES"):
+        colab.install(["one==1.0"], tmp_path / "pins.txt", tmp_path / "listed.txt")
+
+
+def test_what_has_a_hash_is_pinned_by_requirements_and_said_on_a_page_that_installs_it():
+    book = Repository(HOME)
+    found = re.findall(r"^(\S+)==(\S+) ", (HOME / "requirements-hashed.txt").read_text(encoding="utf-8"), re.MULTILINE)
+    assert {name: version for name, version in found} == {name: book.pins[name] for name, _ in found} and len(found) == 2
+    for name, version in found:
+        pages = [one for one in book.chapters if f"{name}=={version}" in one.card["packages"]]
+        said = [cell.source for one in pages for cell in one.cells if cell.cell_type == "markdown"]
+        assert len(pages) == 1 and any(f"`{name}` {version}" in text and "hash" in text for text in said), name
 
 
 def test_pip_s_refusal_is_told(tmp_path, monkeypatch):

@@ -51,9 +51,15 @@ def touchable(notebook: dict) -> list[dict]:
 
 
 def picture(chapter: Chapter, place: str) -> Markup:
-    """The first figure of the section that the card names as `picture`, else of the notebook, for one of the `PLACES`.
+    """The chapter's drawing for one of the `PLACES`; empty without figures."""
+    found = drawing(chapter)
+    return _image(*found, place) if found else Markup()
 
-    Empty without figures; PressError where the named section has drawn nothing.
+
+def drawing(chapter: Chapter) -> tuple[bytes, str] | None:
+    """(PNG, alternative text) of the first figure of the section that the card names as `picture`, else of the notebook.
+
+    None without figures; PressError where the named section has drawn nothing.
     """
     wanted, section = chapter.card.get("picture"), ""
     for cell in read_notebook(chapter.executed).cells:
@@ -61,10 +67,10 @@ def picture(chapter: Chapter, place: str) -> Markup:
             section = ([section] + re.findall(r"^## (.+?)\s*$", cell.source, re.MULTILINE))[-1]
         for output in cell.get("outputs", []) if wanted in (None, section) else []:
             if found := FIGURE.search("".join(output.get("data", {}).get("text/html", ""))):
-                return _image(base64.b64decode(found[1]), found[2], place)
+                return base64.b64decode(found[1]), found[2]
     if wanted:
         raise PressError(f"{chapter}: the section {wanted!r}, which the card names as `picture`, has drawn no figure")
-    return Markup()
+    return None
 
 
 def _image(png: bytes, alt: str, place: str) -> Markup:

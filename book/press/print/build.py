@@ -10,7 +10,7 @@ from pathlib import Path
 
 from .. import chromium
 from ..errors import PressError
-from ..face import pages
+from ..face import head, pages
 from ..files import lock, remove, swap_folder, write_json, write_text
 from ..lean.slim import slim
 from ..ledger import gather
@@ -79,13 +79,14 @@ def _jupyter_book(repository: Repository, source: Path, side: Path) -> None:
 
 
 def _menus(repository: Repository, made: Path) -> None:
-    """Write the menus of all pages and the contents of chapters again."""
+    """Write the menus of all pages and the contents of chapters again, and what machines read of them."""
     menu, chapters = pages.menu(repository), {chapter.document: chapter for chapter in repository.chapters}
     for path in made.rglob("*.html"):
         name = path.relative_to(made).with_suffix("").as_posix()
         text = menu(name, path.read_text(encoding="utf-8"))
         text = text.replace('<summary aria-label="Toggle hidden content">', "<summary>")  # the label is its name
         text = ROOT.sub(rf"\1{repository.site}", text) if name == "404" else text
+        text = head.written(repository, chapters.get(name), text, made)
         path.write_text(pages.sections(chapters[name], text) if name in chapters else text, encoding="utf-8")
 
 
@@ -130,6 +131,6 @@ def _visit(browser: object, address: str, name: str) -> dict:
     page.goto(f"{address}{name}.html", wait_until="load")
     page.wait_for_function(PAINTED, timeout=60_000)
     page.wait_for_load_state("networkidle")  # what comes late counts as weight; it takes half a second to be sure
-    found = {"title": page.title().rpartition(" — ")[0], **page.evaluate(WEIGHT)}
+    found = {"title": page.title().partition(" — ")[0], **page.evaluate(WEIGHT)}
     window.close()
     return found

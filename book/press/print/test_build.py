@@ -37,6 +37,14 @@ def test_markdown_that_a_cell_shows_may_strike_through(built):
     assert "what <s>no</s> did it cost" in chapter_page(built[1])
 
 
+def test_a_chapter_s_page_tells_machines_what_its_card_says_and_other_pages_do_not(built):
+    small, html = built
+    script = re.compile(r'<script type="application/ld\+json">(.*?)</script>', re.DOTALL)
+    (told,) = script.findall(chapter_page(html))
+    assert json.loads(told)["teaches"] == small.card["objectives"]
+    assert script.findall((html / "book/welcome.html").read_text(encoding="utf-8")) == []
+
+
 def test_source_and_colab_links_point_at_the_original_notebook(built):
     page = chapter_page(built[1])
     path = "example/small/blob/v9.9.9/notebooks/signals/moving_mean/moving_mean.ipynb"

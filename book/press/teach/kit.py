@@ -21,7 +21,7 @@ UP = "../../../"  # from a chapter's folder in `_data` to the book's root
 
 def cite(repository: Repository, chapter: Chapter) -> str:
     """BibTeX of the chapter in this release of the book, folded under its name; one block of HTML."""
-    own = {"config": repository.config, "release": repository.release, "address": bundle.address(repository)}
+    own = {"config": repository.config, "release": repository.release, "address": repository.site}
     return render("cite.html", chapter=chapter, key=f"{chapter.stem}_{repository.version.replace('.', '_')}", **own)
 
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from helpers import data
 
 from ... import chromium
+from ...colab.prepare import hashed
 from ...colab.trial import PREINSTALLED, finished
 from ...errors import PressError
 from ...files import lock, remove, write_json, write_text
@@ -19,7 +20,7 @@ from ...ledger import gather
 from ...repository import Chapter, Repository, plain_name, read_notebook
 from .. import variants
 from .paper import SIZES, handout, print_pdf, put_reveal, render, run_sheet, slides
-from .room import digest, machine, python_range
+from .room import HASHED, digest, machine, python_range
 from .schedule import LENGTHS, plan
 
 EPOCH = 1767225600  # the time of every file, so that the same content gives the same zip
@@ -72,9 +73,11 @@ def _filled(
     asked = requirements(repository, chapters)
     _taught(repository, chapters, options or Options(), folder)
     write_text(folder / "requirements.txt", "\n".join(asked) + "\n")
+    if own := hashed(asked, repository.root / HASHED):
+        write_text(folder / HASHED, own + "\n")
     if options:
         _book(html, folder)
-        _wheels(asked, options.index, folder / "wheels")
+        _wheels(asked, options.index, folder)
     for name in [] if options else ["fonts", "mathjax"]:
         if (html / "_static" / name).is_dir():
             shutil.copytree(html / "_static" / name, folder / "book" / "_static" / name)
@@ -106,7 +109,7 @@ def _taught(repository: Repository, chapters: list[Chapter], options: Options, f
             variants.write(chapter, folder / chapter.home.relative_to(repository.root))
             shown = slides(chapter, read_notebook(chapter.executed), "../book/_static")
             write_text(folder / "slides" / f"{chapter.stem}.html", shown)
-            web = f"{address(repository)}/{chapter.document}.html"
+            web = f"{repository.site}{chapter.document}.html"
             pages = [handout(entry, web, size) for size in SIZES]
             print_pdf(pages, folder / "handout" / f"{chapter.stem}.pdf", browser)
 
@@ -119,11 +122,6 @@ def sheet_of(chapters: list[Chapter], options: Options) -> str:
         with suppress(PressError):
             plans.append(plan(chapters, other))
     return run_sheet(chapters, plans, options.start)
-
-
-def address(repository: Repository) -> str:
-    """Where the book is published, else the repository, with no slash at its end."""
-    return str(repository.config.get("html", {}).get("baseurl") or repository.url).rstrip("/")
 
 
 def _book(html: Path, folder: Path) -> None:
@@ -169,14 +167,16 @@ def requirements(repository: Repository, chapters: list[Chapter]) -> list[str]:
     return sorted({*pinned, *extras}, key=str.lower)
 
 
-def _wheels(wanted: list[str], index: str, folder: Path) -> None:
-    """Put wheels of the packages and of all that they need into the folder; PressError with pip's own words.
+def _wheels(wanted: list[str], index: str, bundle: Path) -> None:
+    """Put wheels of the packages and of all that they need into the bundle; PressError with pip's own words.
 
     `index` is where torch comes from, if it is given (a CPU-only index saves gigabytes). pip's cache keeps all of it.
     """
-    torch = [one for one in wanted if one.startswith("torch==")]
+    torch, folder = [one for one in wanted if one.startswith("torch==")], bundle / "wheels"
     pip = [sys.executable, "-m", "pip", "wheel", "--disable-pip-version-check", "--quiet", "--wheel-dir", folder]
-    for asked in [["--index-url", index, *torch]] * bool(index and torch) + [["--find-links", folder, *wanted]]:
+    first = [["--index-url", index, *torch]] * bool(index and torch)
+    first += [["--no-deps", "--require-hashes", "-r", bundle / HASHED]] * (bundle / HASHED).is_file()
+    for asked in [*first, ["--find-links", folder, *wanted]]:
         finished("the packages of the bundle cannot be had", *pip, *asked)
 
 
@@ -212,7 +212,7 @@ def _bytes(folder: Path) -> int:
 
 def start_here(repository: Repository, chapters: list[Chapter], facts: dict) -> str:
     """The first page that anyone opens. Where there are no wheels there is no book, and it links the published one."""
-    return render("start.html", taught=chapters, address=address(repository), **facts)
+    return render("start.html", taught=chapters, address=repository.site, **facts)
 
 
 def pack(folder: Path, target: Path) -> None:

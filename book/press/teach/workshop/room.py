@@ -24,6 +24,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
 PYTHON = ROOT / ".venv" / ("Scripts/python.exe" if os.name == "nt" else "bin/python")  # of the environment
+HASHED = "requirements-hashed.txt"  # what pip takes by its hash alone; not in every bundle
 PYTHONS = ((3, 11), (3, 13))  # the oldest and the newest that the book supports
 SYSTEM_BYTES = 2e9  # left to the system of each machine
 CORES_A_SEAT = 2  # what the chapters are measured on
@@ -111,17 +112,20 @@ def install(bundle, given):
 
 
 def asked(bundle, given):
-    """What pip is asked for, one call after another: all from the wheels, or where there are none torch for CPUs first.
+    """What pip is asked for, one call after another: what has a hash, then torch for CPUs where there are no wheels, then
+    all; where there are wheels, from them alone.
 
     `TORCH_INDEX` in the environment names another index of torch, `--gpu` takes the package index's.
     """
-    rest = ["-r", str(ROOT / "requirements.txt")]
+    rest = [["-r", str(ROOT / "requirements.txt")]]
+    if (ROOT / HASHED).is_file():
+        rest.insert(0, ["--no-deps", "--require-hashes", "-r", str(ROOT / HASHED)])
     if bundle["wheels_bytes"]:
-        return [["--no-index", "--find-links", str(ROOT / "wheels"), *rest]]
+        return [["--no-index", "--find-links", str(ROOT / "wheels"), *words] for words in rest]
     index = os.environ.get("TORCH_INDEX", bundle["torch_index"] if sys.platform == "linux" else "")
     pinned = (ROOT / "requirements.txt").read_text(encoding="utf-8").split()
     torch = [one for one in pinned if re.match(r"torch\b(?!-)", one)]
-    return [["--index-url", index, *torch]] * bool(index and torch and "--gpu" not in given) + [rest]
+    return [["--index-url", index, *torch]] * bool(index and torch and "--gpu" not in given) + rest
 
 
 def start(bundle, given):
