@@ -50,7 +50,7 @@ def build(repository: Repository) -> Path:
         pages.search(repository, made)
         for folder in ("_data", "_live"):
             if (source / folder).is_dir():
-                shutil.copytree(source / folder, made / folder)
+                shutil.copytree(source / folder, made / folder, dirs_exist_ok=True)
         _with_browser(repository, made)
         swap_folder(made, html)
         remove(side)

@@ -5,7 +5,7 @@ import re
 import shutil
 import sys
 import zipfile
-from contextlib import nullcontext, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -60,33 +60,26 @@ def fill(
     Chromium is missing, or a light one is larger than `LIGHT_BYTES`.
     """
     folder = repository.build / "workshop" / target.stem
-    try:
-        return _filled(repository, chapters, html, target, options, folder)
-    except BaseException:
-        remove(folder)
-        raise
-
-
-def _filled(
-    repository: Repository, chapters: list[Chapter], html: Path, target: Path, options: Options | None, folder: Path
-) -> Path:
-    asked = requirements(repository, chapters)
-    _taught(repository, chapters, options or Options(), folder)
-    write_text(folder / "requirements.txt", "\n".join(asked) + "\n")
-    if own := hashed(asked, repository.root / HASHED):
-        write_text(folder / HASHED, own + "\n")
-    if options:
-        _book(html, folder)
-        _wheels(asked, options.index, folder)
-    for name in [] if options else ["fonts", "mathjax"]:
-        if (html / "_static" / name).is_dir():
-            shutil.copytree(html / "_static" / name, folder / "book" / "_static" / name)
-    left = put_data(repository, chapters, folder, whole=bool(options))
-    _room(repository, chapters, folder, {"first_run": left, "minutes": (options or Options()).minutes})
-    pack(folder, target)
-    size = target.stat().st_size
-    if not options and size > LIGHT_BYTES:
-        raise PressError(f"{target.name} has {size / 1e6:.0f} MB, and {LIGHT_BYTES / 1e6:.0f} are allowed")
+    with ExitStack() as on_fault:
+        on_fault.callback(remove, folder)
+        asked = requirements(repository, chapters)
+        _taught(repository, chapters, options or Options(), folder)
+        write_text(folder / "requirements.txt", "\n".join(asked) + "\n")
+        if own := hashed(asked, repository.root / HASHED):
+            write_text(folder / HASHED, own + "\n")
+        if options:
+            _book(html, folder)
+            _wheels(asked, options.index, folder)
+        for name in [] if options else ["fonts", "mathjax"]:
+            if (html / "_static" / name).is_dir():
+                shutil.copytree(html / "_static" / name, folder / "book" / "_static" / name)
+        left = put_data(repository, chapters, folder, whole=bool(options))
+        _room(repository, chapters, folder, {"first_run": left, "minutes": (options or Options()).minutes})
+        pack(folder, target)
+        size = target.stat().st_size
+        if not options and size > LIGHT_BYTES:
+            raise PressError(f"{target.name} has {size / 1e6:.0f} MB, and {LIGHT_BYTES / 1e6:.0f} are allowed")
+        on_fault.pop_all()
     return folder
 
 

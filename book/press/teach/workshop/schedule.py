@@ -53,16 +53,18 @@ class Plan(NamedTuple):
     left_out: list[Block]
 
 
-def content(chapter: Chapter) -> list[Block]:
-    """The chapter's sections and exercises in the order of the page; the heading over the exercises is not counted."""
+def content(chapter: Chapter, *, core: bool = False) -> list[Block]:
+    """The chapter's sections and exercises in the order of the page; the heading over the exercises is not counted.
+    With `core` no section of the core path may be cut."""
     blocks, acts = [], _acts(chapter)
     for section in chapter.card["sections"]:
         if section["title"] == EXERCISES:
             own = chapter.card["exercises"]
             blocks += [Block("exercise", one["title"], one["minutes"], str(chapter), one.get("cut")) for one in own]
         else:
-            facts = section["minutes"], str(chapter), section.get("cut"), tuple(acts.get(section["title"], ()))
-            blocks.append(Block("section", section["title"], *facts, not section.get("further")))
+            further, own = bool(section.get("further")), tuple(acts.get(section["title"], ()))
+            facts = section["minutes"], str(chapter), section.get("cut") if further or not core else None, own
+            blocks.append(Block("section", section["title"], *facts, not further))
     return blocks
 
 
@@ -94,11 +96,11 @@ def plan(chapters: list[Chapter], minutes: int, *, core: bool = False) -> Plan:
     first = Block("frame", "Welcome; everyone has the notebook open", welcome)
     last = Block("frame", "Questions, and where to go on", goodbye)
     pauses, opened = _pauses(minutes), {str(chapter): opening(chapter) for chapter in chapters}
-    whole = [block for chapter in chapters for block in content(chapter)]
+    whole = [block for chapter in chapters for block in content(chapter, core=core)]
     fixed = _length([first, last, *pauses, *opened.values()])
     kept = _cut(whole, minutes - fixed, core)
     if kept is None:
-        least = fixed + _length(block for block in whole if not _may_go(block, core))
+        least = fixed + _length(block for block in whole if block.cut is None)
         raise PressError(
             f"{', '.join(map(str, chapters))}: {minutes} minutes are too short; after every cut that the cards "
             f"allow, {least:g} are needed. Take fewer chapters or more minutes, or give sections a `cut`"
@@ -110,21 +112,18 @@ def plan(chapters: list[Chapter], minutes: int, *, core: bool = False) -> Plan:
     return Plan(minutes, [*_with_breaks(blocks, pauses), last], [block for block in whole if block not in kept])
 
 
-def _may_go(block: Block, core: bool) -> bool:
-    return block.cut is not None and not (core and block.kind == "section" and block.core)
-
-
 def _cut(whole: list[Block], room: float, core: bool) -> list[Block] | None:
     """The blocks that stay in so many minutes, in order; None when they cannot. One minute in three stays an exercise
-    while sections can go, and what was cut for nothing comes back."""
+    while sections beyond the core path can go, and what was cut for nothing comes back."""
     kept, gone = list(whole), []
     while _length(kept) > room:
         spare = exercised(kept) - _length(kept) / 3
-        can_go = [block for block in kept if _may_go(block, core)]
-        if not can_go:
+        order = sorted((one for one in kept if one.cut is not None), key=lambda one: (one.cut, -one.minutes))
+        if not order:
             return None
-        thin = {block for block in can_go if block.kind == "exercise" and block.minutes * 2 / 3 > spare}
-        gone.append(min(can_go, key=lambda block: (block in thin, block.cut, -block.minutes)))
+        thin = [one for one in order if one.kind == "exercise" and one.minutes * 2 / 3 > spare]
+        others = [one for one in order if one not in thin and (one.kind == "exercise" or not one.core)]
+        gone.append(others[0] if order[0] in thin and others else order[0])
         kept.remove(gone[-1])
     for block in reversed(gone):
         thin = core and block.kind == "section" and exercised(kept) * 3 < _length(kept) + block.minutes

@@ -99,7 +99,8 @@ def test_the_acts_of_a_section_lie_within_its_minutes(own):
 def test_one_minute_in_three_stays_an_exercise_while_sections_can_go(own):
     one = {"kind": "change", "minutes": 15, "cut": 1}
     exercises = [{"id": name, "title": name, **one} for name in ("x", "y")]
-    sections = [{"title": name, "minutes": 10, "cut": 5} for name in "abcd"] + [{"title": "Exercises", "minutes": 30}]
+    sections = [{"title": name, "minutes": 10, "cut": 5, "further": True} for name in "abcd"]
+    sections += [{"title": "Exercises", "minutes": 30}]
     made = plan([own(sections=sections, exercises=exercises)], 60)
     taught = [block for block in made.blocks if block.kind in ("section", "exercise")]
     assert exercised(taught) * 3 >= sum(block.minutes for block in taught) and made.left_out[0].title == "a"
