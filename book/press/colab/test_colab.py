@@ -158,7 +158,7 @@ def test_a_package_of_another_hash_is_refused(tmp_path, monkeypatch):
 def test_what_has_a_hash_is_pinned_by_requirements_and_said_on_a_page_that_installs_it():
     book = Repository(HOME)
     found = re.findall(r"^(\S+)==(\S+) ", (HOME / "requirements-hashed.txt").read_text(encoding="utf-8"), re.MULTILINE)
-    assert {name: version for name, version in found} == {name: book.pins[name] for name, _ in found} and len(found) == 2
+    assert dict(found) == {name: book.pins[name] for name, _ in found} and len(found) == 2
     for name, version in found:
         pages = [one for one in book.chapters if f"{name}=={version}" in one.card["packages"]]
         said = [cell.source for one in pages for cell in one.cells if cell.cell_type == "markdown"]

@@ -57,7 +57,7 @@ def picture(chapter: Chapter, place: str) -> Markup:
 
 
 def drawing(chapter: Chapter) -> tuple[bytes, str] | None:
-    """(PNG, alternative text) of the first figure of the section that the card names as `picture`, else of the notebook.
+    """(PNG, alternative text) of the first figure of the section that the card names as `picture`, else of all.
 
     None without figures; PressError where the named section has drawn nothing.
     """

@@ -27,7 +27,9 @@ def test_every_chapter_is_on_a_path():
 def test_a_chapter_comes_after_those_that_help_before_it():
     for name, path in PATHS.items():
         place = {chapter.stem: at for at, chapter in enumerate(path)}
-        late = [one.stem for one in path for before in one.card.get("after", ()) if place.get(before, -1) > place[one.stem]]
+        late = [
+            one.stem for one in path for before in one.card.get("after", ()) if place.get(before, -1) > place[one.stem]
+        ]
         assert late == [], name
 
 

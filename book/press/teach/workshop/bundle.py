@@ -20,7 +20,7 @@ from ...ledger import gather
 from ...repository import Chapter, Repository, plain_name, read_notebook
 from .. import variants
 from .paper import SIZES, handout, print_pdf, put_reveal, render, run_sheet, slides
-from .room import HASHED, digest, machine, python_range
+from .room import HASHED, PYTHONS, digest, machine
 from .schedule import LENGTHS, plan
 
 EPOCH = 1767225600  # the time of every file, so that the same content gives the same zip
@@ -181,7 +181,7 @@ def _room(repository: Repository, chapters: list[Chapter], folder: Path, facts: 
         "title": str(repository.config.get("title", "")),
         "release": repository.release,
         "chapters": [chapter.name for chapter in chapters],
-        "machine": machine() if wheels else python_range(),
+        "machine": machine() if wheels else "Python " + ", ".join(f"{major}.{minor}" for major, minor in PYTHONS),
         "torch_index": "" if wheels else CPU_INDEX,
         "memory_bytes": max(float(chapter.card["needs"]["memory_gb"]) for chapter in chapters) * 1e9,
         "wheels_bytes": wheels,

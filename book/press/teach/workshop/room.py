@@ -25,7 +25,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent
 PYTHON = ROOT / ".venv" / ("Scripts/python.exe" if os.name == "nt" else "bin/python")  # of the environment
 HASHED = "requirements-hashed.txt"  # what pip takes by its hash alone; not in every bundle
-PYTHONS = ((3, 11), (3, 13))  # the oldest and the newest that the book supports
+PYTHONS = ((3, 11), (3, 12), (3, 13))  # that the book supports
 SYSTEM_BYTES = 2e9  # left to the system of each machine
 CORES_A_SEAT = 2  # what the chapters are measured on
 
@@ -43,7 +43,7 @@ def check(bundle, given):
 def checks(bundle):
     """What is checked, whether it is well, and what was found; first whether the wheels fit."""
     wanted, wheels = bundle["machine"], bundle["wheels_bytes"]
-    fits = machine() == wanted if wheels else PYTHONS[0] <= sys.version_info[:2] <= PYTHONS[1]
+    fits = machine() == wanted if wheels else sys.version_info[:2] in PYTHONS
     yield "python", fits, f"this is {machine()}; {'the wheels are for' if wheels else 'you need'} {wanted}"
     has = importlib.util.find_spec("ensurepip") is not None
     yield "venv", has, "environments can be made" if has else "no ensurepip (Debian and Ubuntu: python3-venv)"
@@ -62,11 +62,6 @@ def checks(bundle):
 def machine():
     """This Python and this machine, which the wheels have to fit."""
     return f"Python {sys.version_info[0]}.{sys.version_info[1]} on {platform.system()} {platform.machine()}"
-
-
-def python_range():
-    """The Pythons that fit where there are no wheels, in words."""
-    return " to ".join(f"{'Python ' * (not at)}{one[0]}.{one[1]}" for at, one in enumerate(PYTHONS))
 
 
 def memory_bytes():
@@ -112,8 +107,8 @@ def install(bundle, given):
 
 
 def asked(bundle, given):
-    """What pip is asked for, one call after another: what has a hash, then torch for CPUs where there are no wheels, then
-    all; where there are wheels, from them alone.
+    """What pip is asked for, one call after another: torch for CPUs where there are no wheels, what has a hash, then all;
+    where there are wheels, from them alone.
 
     `TORCH_INDEX` in the environment names another index of torch, `--gpu` takes the package index's.
     """

@@ -19,6 +19,7 @@ EXERCISES = "Exercises"
 LENGTHS = (60, 90, 180)  # every bundle has a run-sheet for these
 BREAK_AFTER, BREAK_MINUTES, NO_BREAK, LUNCH_MINUTES, LUNCH_FROM = 75, 10, 100, 60, 360
 LATE = (5, 10, 20)  # minutes behind for which a run-sheet says what to skip
+SHORT = 5  # minutes that are too few for a task of their own
 IDLE = 14  # minutes that a class may only watch before pairs get a question
 SLOWER = 2  # times the book's own run, that a class waits for its cells
 PAIRS = "in pairs: what the notes ask"
@@ -87,8 +88,8 @@ def opening(chapter: Chapter) -> Block:
 
 
 def plan(chapters: list[Chapter], minutes: int, *, core: bool = False) -> Plan:
-    """The timetable of `minutes` over the chapters; with `core`, as in a syllabus, none loses a section of its core path,
-    and no other section comes back where exercises would be less than one minute in three.
+    """The timetable of `minutes` over the chapters; with `core`, as in a syllabus, none loses its core path, and no other
+    section comes back where exercises would be less than one minute in three.
 
     Raises PressError when even the shortest form of them does not fit, or the longest fills less.
     """
@@ -144,7 +145,7 @@ def _tasks(kept: list[Block], spare: float) -> list[Block]:
     section = max(sections[1:] or sections, key=lambda block: (block.core, block.minutes))  # the first one only shows
     exercise = next((block.title for block in reversed(kept) if block.kind == "exercise"), section.title)
     for most, words in TASKS:
-        if (takes := min(most, spare)) >= 1:
+        if (takes := spare if spare - most < SHORT else most) >= 1:
             said = words.format(section=section.title, exercise=exercise)
             made.append(Block("task", said, takes, acts=(("task", takes),)))
             spare -= takes
