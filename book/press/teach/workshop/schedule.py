@@ -88,8 +88,8 @@ def opening(chapter: Chapter) -> Block:
 
 
 def plan(chapters: list[Chapter], minutes: int, *, core: bool = False) -> Plan:
-    """The timetable of `minutes` over the chapters; with `core`, as in a syllabus, none loses its core path, and no other
-    section comes back where exercises would be less than one minute in three.
+    """The timetable of `minutes` over the chapters; with `core`, as in a syllabus, core paths stay whole, and no section
+    comes back where exercises would be less than one minute in three.
 
     Raises PressError when even the shortest form of them does not fit, or the longest fills less.
     """
