@@ -344,6 +344,18 @@ def test_a_card_may_name_peers_programs_and_a_live_model_of_its_slice(small, cha
     assert said in found if said else found == ""
 
 
+def test_what_helps_before_is_a_notebook_and_no_circle(small):
+    second = small.home / "moving_median.ipynb"
+    second.write_bytes(small.notebook_path.read_bytes())
+    small.write_card(after=["moving_median"])
+    other = {**small.card, "after": ["moving_mean"]}
+    small.write("notebooks/signals/moving_mean/moving_median.yml", json.dumps(other))
+    assert problems(small, "card").count("after: the notebooks that help before this one come back to it") == 2
+    small.write("notebooks/signals/moving_mean/moving_median.yml", json.dumps({**other, "after": ["nothing"]}))
+    said = problems(small, "card")
+    assert "after: nothing is no other notebook" in said and "come back" not in said
+
+
 def test_a_lone_card_and_a_lone_notebook_are_seen(small):
     (small.home / "moving_mean.yml").rename(small.home / "other.yml")
     said = problems(small, "card")

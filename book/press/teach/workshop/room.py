@@ -107,8 +107,8 @@ def install(bundle, given):
 
 
 def asked(bundle, given):
-    """What pip is asked for, one call after another: torch for CPUs, what has a hash, all the rest; where there are wheels,
-    from them alone.
+    """What pip is asked for, one call after another: torch for CPUs, what has a hash, the rest; with wheels, from them
+    alone.
 
     `TORCH_INDEX` in the environment names another index of torch, `--gpu` takes the package index's.
     """

@@ -88,7 +88,7 @@ def opening(chapter: Chapter) -> Block:
 
 
 def plan(chapters: list[Chapter], minutes: int, *, core: bool = False) -> Plan:
-    """The timetable of `minutes` over the chapters; with `core`, as in a syllabus, core paths stay whole, and no section
+    """The timetable of `minutes` over the chapters; with `core`, as in a syllabus, core paths stay, and no section
     comes back where exercises would be less than one minute in three.
 
     Raises PressError when even the shortest form of them does not fit, or the longest fills less.
