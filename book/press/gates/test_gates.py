@@ -353,7 +353,7 @@ def test_what_helps_before_is_a_notebook_and_no_circle(small):
     assert problems(small, "card").count("after: the notebooks that help before this one come back to it") == 2
     small.write("notebooks/signals/moving_mean/moving_median.yml", json.dumps({**other, "after": ["nothing"]}))
     said = problems(small, "card")
-    assert "after: nothing is no other notebook" in said and "come back" not in said
+    assert "after: nothing is no notebook" in said and "come back" not in said
 
 
 def test_a_lone_card_and_a_lone_notebook_are_seen(small):

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import lru_cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import jsonschema
@@ -77,10 +78,13 @@ def _disagreements(repository: Repository, chapter: Chapter) -> Iterator[str]:
         yield f"picture: {content['picture']!r} is no section; there are: {', '.join(listed)}"
     if not repository.references.get(content["article"]["key"]):
         yield f"article.key: {content['article']['key']} is not in book/references.bib, with its `url`"
-    before = earlier(chapter, repository.chapters)
-    yield from (f"after: {name} is no other notebook" for name in content.get("after", ()) if name not in before)
-    if chapter.stem in before:
-        yield "after: the notebooks that help before this one come back to it"
+    after = {one.stem: one.card.get("after", ()) for one in repository.chapters}
+    yield from (f"after: {name} is no notebook" for name in content.get("after", ()) if name not in after)
+    try:
+        TopologicalSorter(after).prepare()
+    except CycleError as circle:
+        if chapter.stem in circle.args[1]:
+            yield "after: the notebooks that help before this one come back to it"
     known = {row.get("dataset") for row in repository.registry}
     yield from (f"data: {name} is not in data/registry.tsv" for name in content["data"] if name not in known)
     for kind in ("claims", "exercises"):
@@ -109,14 +113,6 @@ def _run(chapter: Chapter, claim: dict, known: Callable[[str], bool]) -> Iterato
         yield f"no committed receipt of {asked!r} has {metric!r}; `awaits` says why, or `run` names another"
     if awaits and (held or not own):
         yield f"`awaits` is for a committed receipt that lacks the metric; {asked or 'the page'!r} has none such"
-
-
-def earlier(chapter: Chapter, chapters: list[Chapter]) -> set[str]:
-    """The stems of the notebooks that help before this one, and before these."""
-    cards, found, new = {one.stem: one.card for one in chapters}, set(), {chapter.stem}
-    while new := {name for stem in new for name in cards[stem].get("after", ()) if name in cards} - found:
-        found |= new
-    return found
 
 
 @lru_cache(maxsize=8192)
