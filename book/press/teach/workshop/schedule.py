@@ -56,12 +56,13 @@ class Plan(NamedTuple):
 
 def content(chapter: Chapter, *, core: bool = False) -> list[Block]:
     """The chapter's sections and exercises in the order of the page; the heading over the exercises is not counted.
-    With `core` no section of the core path may be cut."""
+    With `core` no section of the core path may be cut, and not the first exercise."""
     blocks, acts = [], _acts(chapter)
     for section in chapter.card["sections"]:
         if section["title"] == EXERCISES:
-            own = chapter.card["exercises"]
-            blocks += [Block("exercise", one["title"], one["minutes"], str(chapter), one.get("cut")) for one in own]
+            for at, one in enumerate(chapter.card["exercises"]):
+                cut = one.get("cut") if at or not core else None
+                blocks.append(Block("exercise", one["title"], one["minutes"], str(chapter), cut))
         else:
             further, own = bool(section.get("further")), tuple(acts.get(section["title"], ()))
             facts = section["minutes"], str(chapter), section.get("cut") if further or not core else None, own
