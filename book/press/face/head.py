@@ -9,7 +9,7 @@ from ..files import write_bytes
 from ..ledger.tables import block
 from ..repository import Chapter, Repository
 from ..teach import length
-from .gallery import drawing
+from .gallery import article, drawing
 
 TITLE = re.compile(r"<title>(.*?) (?:—|&#8212;) \1</title>", re.DOTALL)
 SHARED = 1200  # pixels of a picture that others show beside a link, at most
@@ -17,7 +17,8 @@ SHARED = 1200  # pixels of a picture that others show beside a link, at most
 
 def described(repository: Repository, chapter: Chapter, image: str = "") -> str:
     """The script that says of a chapter what its card says; `image` is the address of its picture."""
-    return block("face/learning.html", "described", repository, chapter, image, f"{length.of(chapter).whole:g}")
+    own = article(repository, chapter), f"{length.of(chapter).whole:g}"
+    return block("face/learning.html", "described", repository, chapter, image, *own)
 
 
 def written(repository: Repository, chapter: Chapter | None, text: str, made: Path) -> str:

@@ -39,6 +39,7 @@ def agrees(told, repository, chapter):
     assert told["hasPart"]["license"].endswith("BSD-3-Clause"), "text and code have licences of their own"
     assert [one["name"] for one in cited["author"]] == card["article"]["authors"]
     assert (cited["name"], cited["datePublished"]) == (card["article"]["title"], str(card["article"]["year"]))
+    assert cited["url"] == repository.references[card["article"]["key"]]
     assert told["url"] == f"{repository.site}{chapter.document}.html"
 
 
