@@ -82,7 +82,11 @@ globalThis.rebuiltLive?.start("strike", async (element, tools) => {
     made.append(...children);
     return made;
   };
-  const choice = make("select", { id: "strike-example" }, meta.examples.map((one, at) => new Option(one.text, String(at))));
+  // Questions are what the network has read; what ends otherwise stands apart, since there it often fails.
+  const group = (label, of) => Object.assign(make("optgroup", { label }), { of });
+  const groups = [group("Questions, as it has read them", true), group("Ordinary speech, where it often fails", false)];
+  meta.examples.forEach((one, at) => groups.find((each) => each.of === one.text.endsWith("?")).append(new Option(one.text, String(at))));
+  const choice = make("select", { id: "strike-example" }, groups);
   const typed = make("textarea", { id: "strike-text", rows: 2, spellcheck: false, autocomplete: "off" });
   const play = make("button", { type: "button", className: "strike-play", textContent: "Play word by word" });
   const done = make("label", { className: "strike-done" });
@@ -96,14 +100,19 @@ globalThis.rebuiltLive?.start("strike", async (element, tools) => {
   const label = (title, control) => make("div", { className: "strike-field" }, [
     make("label", { htmlFor: control.id, textContent: title }), control,
   ]);
+  element.querySelector(".still")?.remove();
   element.append(make("section", { className: "strike-app" }, [
-    label("A sentence to play", choice), label("Or type; the words are read as you type", typed),
+    label("A sentence to play", choice),
+    label("Or type a question, such as people ask an encyclopaedia; it is read as you type", typed),
+    make("p", { className: "strike-note", textContent: "The network has read written questions only. In other sentences it "
+      + "often strikes too much or too little: statements, a word said twice, a correction at the end." }),
     label("Patience: never wait (left) to wait long (right)", patience),
     make("div", { className: "strike-buttons" }, [play, done]), line, told,
     make("p", { className: "strike-note", textContent: "Struck through: to be removed. Dotted: the model waits. "
       + `int8 here and float32 in PyTorch differ by ${worst.toFixed(3)} at most, as probabilities over the examples.` }),
   ]));
 
+  const text = () => typed.value.replaceAll("\u2019", "'"); // a typographic apostrophe, as articles print it
   let turn = 0;
   // Shows the prefix of `words`; how long one reading took, in ms.
   async function show(words, over, mine) {
@@ -128,7 +137,7 @@ globalThis.rebuiltLive?.start("strike", async (element, tools) => {
     const mine = (turn += 1);
     element.dataset.rests = "no";
     try {
-      await show(wordsOf(typed.value), ended.checked, mine);
+      await show(wordsOf(text()), ended.checked, mine);
     } catch (error) {
       told.textContent = `Not read: ${error.message}.`;
     }
@@ -137,7 +146,7 @@ globalThis.rebuiltLive?.start("strike", async (element, tools) => {
   async function playAll() {
     const mine = (turn += 1);
     element.dataset.rests = "no";
-    const words = wordsOf(typed.value).slice(0, meta.longest);
+    const words = wordsOf(text()).slice(0, meta.longest);
     ended.checked = false;
     for (let end = 1; end <= words.length && mine === turn; end += 1) {
       await show(words.slice(0, end), false, mine);
