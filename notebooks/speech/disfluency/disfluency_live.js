@@ -6,6 +6,11 @@ function wordsOf(text) {
   return text.toLowerCase().match(/[\p{L}\p{N}_']+/gu) ?? [];
 }
 
+// The words of what somebody types, whose apostrophe may be the typographic one that articles print.
+function typedWords(text) {
+  return wordsOf(text.replaceAll("\u2019", "'"));
+}
+
 // As disfl_labels.fnv1a: the 32-bit FNV-1a hash of a word's UTF-8 bytes.
 function fnv1a(word) {
   let value = 0x811c9dc5;
@@ -112,7 +117,6 @@ globalThis.rebuiltLive?.start("strike", async (element, tools) => {
       + `int8 here and float32 in PyTorch differ by ${worst.toFixed(3)} at most, as probabilities over the examples.` }),
   ]));
 
-  const text = () => typed.value.replaceAll("\u2019", "'"); // a typographic apostrophe, as articles print it
   let turn = 0;
   // Shows the prefix of `words`; how long one reading took, in ms.
   async function show(words, over, mine) {
@@ -137,7 +141,7 @@ globalThis.rebuiltLive?.start("strike", async (element, tools) => {
     const mine = (turn += 1);
     element.dataset.rests = "no";
     try {
-      await show(wordsOf(text()), ended.checked, mine);
+      await show(typedWords(typed.value), ended.checked, mine);
     } catch (error) {
       told.textContent = `Not read: ${error.message}.`;
     }
@@ -146,7 +150,7 @@ globalThis.rebuiltLive?.start("strike", async (element, tools) => {
   async function playAll() {
     const mine = (turn += 1);
     element.dataset.rests = "no";
-    const words = wordsOf(text()).slice(0, meta.longest);
+    const words = typedWords(typed.value).slice(0, meta.longest);
     ended.checked = false;
     for (let end = 1; end <= words.length && mine === turn; end += 1) {
       await show(words.slice(0, end), false, mine);

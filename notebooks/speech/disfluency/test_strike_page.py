@@ -102,6 +102,10 @@ def test_the_script_splits_and_numbers_words_as_python_does(page):
     assert numbers == [VOCABULARY([word])[0] for word in words]
 
 
+def test_a_typographic_apostrophe_is_read_as_a_plain_one(page):
+    assert page.evaluate("typedWords('It’s, uh, fine')") == ["it's", "uh", "fine"]
+
+
 @pytest.mark.parametrize("ended", [False, True])
 def test_the_script_shows_what_the_systems_predict(page, ended):
     import word_stream as ws
