@@ -105,7 +105,6 @@ globalThis.rebuiltLive?.start("strike", async (element, tools) => {
   const label = (title, control) => make("div", { className: "strike-field" }, [
     make("label", { htmlFor: control.id, textContent: title }), control,
   ]);
-  element.querySelector(".still")?.remove();
   element.append(make("section", { className: "strike-app" }, [
     label("A sentence to play", choice),
     label("Or type a question, such as people ask an encyclopaedia; it is read as you type", typed),
