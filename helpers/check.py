@@ -1,6 +1,7 @@
 """Checks that stop the page with an AssertionError: equality with a reference, and exercise checkers."""
 
 import copy
+import math
 import reprlib
 
 
@@ -10,6 +11,10 @@ class Failed(AssertionError):
 
 class NotYet(Failed):
     """An exercise that is not solved yet; the message says what to look at next."""
+
+
+class Unlike(Failed):
+    """Values of another shape or kind, which cannot be compared."""
 
 
 def that(ok, message):
@@ -29,13 +34,13 @@ def close(got, want, rtol=0.0, atol=0.0, why=""):
         raise ValueError(f"rtol={rtol:g}, atol={atol:g}: say with why= what makes this tolerance right")
     got, want = np.asarray(_on_cpu(got)), np.asarray(_on_cpu(want))
     if got.shape != want.shape:
-        raise Failed(f"shape {got.shape} came, {want.shape} was wanted: they must be equal, nothing is broadcast")
+        raise Unlike(f"shape {got.shape} came, {want.shape} was wanted: they must be equal, nothing is broadcast")
     kinds = {"number" if a.dtype.kind in "iufc" else a.dtype.kind for a in (got, want)}
     if kinds != {"number"}:  # text, truth values, objects
         if len(kinds) == 1 and np.array_equal(got, want):
             return 0.0
-        came, wanted = (f"{_brief(a.tolist())} ({a.dtype})" for a in (got, want))
-        raise Failed(f"{came} came, {wanted} was wanted")
+        came, wanted = (f"{CODE.repr(a.tolist())} ({a.dtype})" for a in (got, want))
+        raise (Failed if len(kinds) == 1 else Unlike)(f"{came} came, {wanted} was wanted")
     wide = np.result_type(got, want, np.float64)
     unequal, g, w = got != want, got.astype(wide), want.astype(wide)  # integers are compared before they are rounded
     with np.errstate(invalid="ignore", over="ignore"):
@@ -45,8 +50,8 @@ def close(got, want, rtol=0.0, atol=0.0, why=""):
     if not bad.any():
         return float(error.max(initial=0.0))
     worst = np.unravel_index(np.argmax(np.where(bad, np.nan_to_num(error, nan=np.inf), -1)), bad.shape)
-    at = f" at [{', '.join(map(str, worst))}]" if worst else ""
-    text = f"{bad.sum():,} of {bad.size:,} values differ; worst{at}: got {got[worst]}, wanted {want[worst]}"
+    many = f"{bad.sum():,} of {bad.size:,} values differ; worst at [{', '.join(map(str, worst))}]: " if worst else ""
+    text = f"{many}got {got[worst]}, wanted {want[worst]}"
     lost = (np.isnan(g) & ~np.isnan(w)).sum()
     text += f"; {lost:,} are NaN and should not be" if lost else ""
     reason = f"allowed {limit[worst]:.3g} (rtol {rtol:g}, atol {atol:g}: {why})" if why else "they must be equal"
@@ -60,32 +65,51 @@ def attempt(fn, cases, rtol=0.0, atol=0.0, why="", hint=""):
     the result: True, or what is wrong. Arguments are copied. NotYet: a stub, an error inside `fn`, a wrong answer.
     """
     if not callable(fn):
-        raise NotYet(f"a function is needed here, and {_brief(fn)} came: pass its name, without parentheses")
+        raise NotYet(f"a function is needed here, and {CODE.repr(fn)} came: pass its name, without parentheses")
     name = getattr(fn, "__name__", "the function")
     for arguments, want, *advice in cases:
-        call = f"{name}({', '.join(map(_brief, arguments))})"
-        cause, raises = None, isinstance(want, type) and issubclass(want, Exception)
         try:
-            got = fn(*copy.deepcopy(arguments))
-            if raises:
-                problem = f"should raise {want.__name__}, and returned {_brief(got)}"
-            elif got is None or got is ...:
-                problem = "returns nothing yet: does it end with `return`?"
-            else:
-                answer = want(got) if callable(want) else close(got, want, rtol, atol, why) >= 0
-                problem = answer if isinstance(answer, str) else "" if answer in (None, True) else f"{_brief(got)} came"
-                problem = problem and f"is not right: {problem}"
-        except Failed as error:
-            problem = f"is not right: {error}"
-        except NotImplementedError:
-            problem = "is not written yet"
-        except Exception as error:
-            problem = None if raises and isinstance(error, want) else f"stopped with {type(error).__name__}: {error}"
-            cause = error
-        if problem:
-            tips = "".join(f" Hint: {text}" for text in advice or [hint] if text)
-            raise NotYet(f"{call} {problem}".rstrip(".") + f".{tips}") from cause
+            _judge(fn, arguments, want, {"rtol": rtol, "atol": atol, "why": why})
+        except Failed as problem:  # the case's hint fits a wrong value alone
+            tips = (advice or [hint]) if type(problem) is Failed else [hint] * str(problem).endswith("yet")
+            told = f"{name}({', '.join(map(CODE.repr, arguments))}) {problem}".rstrip(".")
+            told += "." * (told[-1] != "?") + "".join(f" Hint: {text}" for text in tips if text)
+            raise NotYet(told) from problem.__cause__
     print(f"{name}: right in {'all ' if len(cases) > 1 else ''}{len(cases)} case{'s' * (len(cases) != 1)}.")
+
+
+def _judge(fn, arguments, want, limits):
+    """None where `fn` is right in this case; Failed for a wrong value, NotYet or Unlike for whatever else is wrong."""
+    raises = isinstance(want, type) and issubclass(want, Exception)
+    try:
+        got = fn(*copy.deepcopy(arguments))
+    except Failed as error:
+        raise Failed(f"is not right: {error}") from None
+    except NotImplementedError:
+        got = ...
+    except Exception as error:
+        if raises and isinstance(error, want):
+            return
+        inside, code = error.__traceback__.tb_next, getattr(fn, "__code__", None)
+        own = inside and inside.tb_frame.f_code is code
+        line = f" in its line {inside.tb_lineno - code.co_firstlineno + 1}" if own else ""
+        raise NotYet(f"stopped with {type(error).__name__}{line}: {error}") from error
+    if raises and got is not ...:
+        raise Failed(f"should raise {want.__name__}, and returned {CODE.repr(got)}")
+    if got is None or got is ...:
+        raise NotYet("is not written yet" if got else "returned None: does it end with `return`?")
+    try:
+        found = want(got) if callable(want) else close(got, want, **limits) >= 0
+    except Unlike as error:
+        raise Unlike(f"returned {CODE.repr(got)}: {error}") from None
+    except Failed as error:
+        found = str(error)
+    except Exception as error:
+        raise NotYet(f"returned {CODE.repr(got)}, which is not of the kind that is wanted: {error}") from error
+    if found not in (None, True):
+        raise Failed(
+            f"returned {CODE.repr(got)}, which is not right" + (f": {found}" if isinstance(found, str) else "")
+        )
 
 
 def _on_cpu(values):
@@ -93,7 +117,21 @@ def _on_cpu(values):
     return values.float() if str(getattr(values, "dtype", "")) == "torch.bfloat16" else values  # NumPy has none
 
 
-def _brief(value):
-    if hasattr(value, "shape") and hasattr(value, "dtype") and tuple(value.shape):
-        return f"array of shape {tuple(value.shape)}"
-    return reprlib.repr(value)
+class _Code(reprlib.Repr):
+    """Small values as code that makes them again, large ones by their shape."""
+
+    def repr_ndarray(self, array, level, make="np.array", usual=("float64", "int64", "bool")):
+        values, kind = array.tolist(), str(array.dtype)
+        if isinstance(values, list) and math.prod(array.shape) > self.maxlist:
+            return f"array of shape {tuple(array.shape)}"
+        module = "" if "." in kind else "np."
+        return f"{make}({values}{'' if kind in usual or kind[0] == '<' else f', dtype={module}{kind}'})"
+
+    def repr_Tensor(self, tensor, level):
+        return self.repr_ndarray(tensor, level, "torch.tensor", ("torch.float32", "torch.int64", "torch.bool"))
+
+
+CODE = _Code()
+vars(CODE).update(
+    dict.fromkeys(("maxlist", "maxtuple", "maxdict", "maxset"), 24), maxstring=120, maxother=120, maxlong=120
+)

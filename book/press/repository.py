@@ -175,8 +175,13 @@ class Repository:
 
     @property
     def release(self) -> str:
-        """The tag of this version: what Colab clones and the launch buttons open."""
+        """The tag of this version."""
         return f"v{self.version}"
+
+    @property
+    def branch(self) -> str:
+        """The branch of this version that Colab clones and the launch buttons open: see `colab.branch`."""
+        return f"learn-{self.release}"
 
     @cached_property
     def chapters(self) -> list[Chapter]:

@@ -13,37 +13,44 @@ import pytest
 
 from press import PressError, Repository
 from press.cli import main
+from press.colab import branch, setup_cell
 from press.colab import prepare as colab
-from press.colab import setup_cell
 from press.colab import trial as colab_trial
 from press.colab.trial import trial
-from press.conftest import code
-from press.repository import HOME
+from press.conftest import code, exercise_cells, markdown
+from press.print.generated import addresses
+from press.repository import HOME, tags
+from press.teach.variants import TRIED
 
 
 def cell(small, folder):
     """The setup cell of the small book, with Colab's folder moved to `folder`."""
     repository = small.repository
     text = setup_cell.text(repository, repository.chapters[0])
-    assert text.count("/content/small-v9.9.9") == 1
+    assert text.count('"/content"), "small-v9.9.9"') == 1
     return text.replace("/content", str(folder))
 
 
 def git(folder, *arguments):
-    """Run git with an author of its own."""
+    """What git prints, run with an author of its own."""
     who = ["-c", "user.name=T", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
-    subprocess.run(["git", *who, *arguments], cwd=folder, check=True, capture_output=True)
+    return subprocess.run(["git", *who, *arguments], cwd=folder, check=True, capture_output=True, text=True).stdout
+
+
+def commit(small):
+    """Commit all of the small book."""
+    git(small.root, "add", ".")
+    git(small.root, "commit", "-q", "-m", "first")
 
 
 @pytest.fixture
 def published(small, monkeypatch, tmp_path):
-    """The small book as a git repository with its release tag, found where its address points; a fresh Colab."""
+    """The small book as a git repository with its release's branch, found where its address points; a fresh Colab."""
     colab_py = Path(colab.__file__).read_text(encoding="utf-8")
     small.write("book/press/colab/prepare.py", colab_py)
     git(small.root, "init", "-q")
-    git(small.root, "add", ".")
-    git(small.root, "commit", "-q", "-m", "first")
-    git(small.root, "tag", "v9.9.9")
+    commit(small)
+    branch.make(small.repository)
     small.write("helpers/data.py", "raise RuntimeError('newer than the release')\n")
     git(small.root, "commit", "-q", "-a", "-m", "later")
     monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
@@ -89,6 +96,47 @@ def test_the_cell_can_run_again(published):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("left", [".git/HEAD", "book/press/colab/prepare.py", "notebooks/a"])
+def test_half_a_clone_is_removed_and_cloned_again(published, left):
+    small, content = published
+    half = content / "small-v9.9.9" / left
+    half.parent.mkdir(parents=True)
+    half.write_text("1 / 0")
+    done = run_cell(cell(small, content) + CHECK, content)
+    assert done.returncode == 0, done.stderr
+    assert not (content / "small-v9.9.9/notebooks/a").exists()
+
+
+def last_words(done):
+    """The last line of a cell that stopped with an error of its own kind."""
+    assert done.returncode == 1 and "RuntimeError" in done.stderr
+    return done.stderr.strip().splitlines()[-1]
+
+
+def test_without_the_release_the_cell_says_what_to_open(published):
+    small, content = published
+    git(small.root, "update-ref", "-d", "refs/heads/learn-v9.9.9")
+    told = last_words(run_cell(cell(small, content), content))
+    assert told == "Open it by a button of its page in the book: no release v9.9.9 is known."
+
+
+def test_without_a_network_the_cell_says_what_to_switch_on_and_then_goes_on(published, monkeypatch):
+    small, content = published
+    with monkeypatch.context() as cut:
+        cut.setenv("GIT_CONFIG_KEY_0", f"url.{(small.root / 'nowhere').as_uri()}.insteadOf")
+        told = last_words(run_cell(cell(small, content), content))
+    assert told == "Switch the network on (in Kaggle: Settings, Internet), run this cell again."
+    assert run_cell(cell(small, content) + CHECK, content).returncode == 0
+
+
+def test_a_chapter_that_the_release_lacks_is_told(published):
+    small, content = published
+    newer = cell(small, content).replace('"signals/moving_mean/moving_mean"', '"signals/later/later"')
+    told = last_words(run_cell(newer, content))
+    assert "small-v9.9.9 has no chapter signals/later/later: this notebook is newer than the release" in told
+    assert told.endswith("wait for the next release.")
+
+
 def test_outside_colab_the_cell_does_nothing(small, tmp_path, monkeypatch):
     for name in ("COLAB_RELEASE_TAG", "KAGGLE_KERNEL_RUN_TYPE"):
         monkeypatch.delenv(name, raising=False)
@@ -102,7 +150,7 @@ def test_the_cell_is_the_same_in_every_notebook_but_for_its_first_line(small):
     first, second = (setup_cell.text(small.repository, chapter) for chapter in small.repository.chapters)
     assert first.splitlines()[1:] == second.splitlines()[1:]
     assert '"signals/moving_mean/second"' in second.splitlines()[0]
-    assert "v9.9.9" in first and "https://github.com/example/small" in first and len(first.splitlines()) <= 16
+    assert "v9.9.9" in first and "https://github.com/example/small" in first and len(first.splitlines()) <= 26
 
 
 def test_only_absent_packages_are_wanted():
@@ -172,6 +220,47 @@ def test_pip_s_refusal_is_told(tmp_path, monkeypatch):
     assert f"PyYAML=={importlib.metadata.version('PyYAML')}" in (tmp_path / "pins.txt").read_text()
 
 
+# The branch that the buttons open
+
+
+def test_every_button_opens_a_students_notebook_of_the_tree_that_is_pushed(tmp_path):
+    repository = Repository()
+    store = colab_trial.published(repository, tmp_path / "book.git")
+    owner = "/".join(repository.url.split("/")[-2:])
+    for chapter in repository.chapters:
+        found = addresses(repository, chapter)
+        assert list(found) == ["Colab", "Kaggle", "Binder"]
+        for address in found.values():
+            place = re.search(rf"{owner}(?:/blob)?/{repository.branch}(?:/|\?urlpath=tree/)(.+)$", address)
+            text = git(store, "show", f"{repository.branch}:{place[1]}")
+            notebook = nbformat.reads(text, as_version=4)
+            nbformat.validate(notebook)
+            assert notebook.metadata["rebuilt"] == {"chapter": str(chapter), "variant": "student"}
+            assert not {"talk", "instructor", "wrong", "solution"} & {t for one in notebook.cells for t in tags(one)}
+            module = f"{Path(place[1]).parent}/start_here_{chapter.stem}.py"
+            assert "def start(section):" in git(store, "show", f"{repository.branch}:{module}")
+
+
+def test_the_branch_differs_from_the_release_in_notebooks_and_modules_alone(committed):
+    committed.write("notebooks/signals/moving_mean/unknown.txt", "not committed")
+    commit(committed)
+    first = branch.make(committed.repository)
+    told = git(committed.root, "diff", "--name-status", "HEAD", first).split()
+    here = "notebooks/signals/moving_mean"
+    assert told == ["M", f"{here}/moving_mean.ipynb", "A", f"{here}/start_here_moving_mean.py"]
+    assert branch.make(committed.repository) == first == git(committed.root, "rev-parse", "learn-v9.9.9").strip()
+    assert git(committed.root, "rev-parse", f"{first}^").strip() == git(committed.root, "rev-parse", "HEAD").strip()
+
+
+def test_the_command_wants_all_committed_and_says_what_to_push(committed, capsys):
+    commit(committed)
+    assert main(["--root", str(committed.root), "branch"]) == 0
+    assert "push it together with the tag v9.9.9" in capsys.readouterr().out
+    committed.write("new.txt", "1")
+    assert main(["--root", str(committed.root), "branch"]) == 2
+    assert "something is not committed" in capsys.readouterr().err
+
+
 # The trial, on the small book: this environment stands for the bare one
 
 
@@ -188,8 +277,7 @@ def tried(small, *cells):
     """The Trial of the small book's chapter, whose third cell is followed by `cells`."""
     kept = small.cells()[:3]
     small.write_notebook([*kept, *cells])
-    git(small.root, "add", ".")
-    git(small.root, "commit", "-q", "-m", "first")
+    commit(small)
     repository = small.repository
     return trial(repository, repository.chapters[0], repository.build / "colab", Path(sys.executable), timeout=60)
 
@@ -197,11 +285,19 @@ def tried(small, *cells):
 def test_the_trial_runs_the_notebook_alone_from_the_release(committed):
     where = "import os, helpers, moving_mean\nprint(os.getcwd(), helpers.__file__, os.environ.get('PYTHONPATH'))"
     found = tried(committed, code(where))
-    home = committed.root / "_build/colab/content/book"
+    home = committed.root / "_build/colab/content/small-v9.9.9"
     printed = found.notebook.cells[3].outputs[0].text.split()
     assert printed == [str(home / "notebooks/signals/moving_mean"), str(home / "helpers/__init__.py"), str(home)]
     assert (found.added, found.changed) == ({}, {}) and "numpy" in found.before
     assert [path.name for path in (committed.root / "_build/colab/alone").iterdir()] == ["moving_mean.ipynb"]
+
+
+def test_the_trial_runs_what_the_buttons_open(committed):
+    found = tried(
+        committed, markdown("## Begin"), code("a = 3"), markdown("## On"), code("print(a)"), *exercise_cells()
+    )
+    assert [tag for cell in found.notebook.cells for tag in tags(cell) if tag in ("solution", TRIED)] == [TRIED]
+    assert "from start_here_moving_mean import start" in "".join(cell.source for cell in found.notebook.cells)
 
 
 def test_the_trial_tells_a_failing_cell(committed):

@@ -1,12 +1,11 @@
-"""`press colab`: a chapter run as in a fresh Colab, with what Colab preinstalls and the notebook file alone.
+"""`press colab`: a chapter run as in a fresh Colab, with what Colab preinstalls and the student's notebook alone.
 
-The kernel is that of a bare environment, the folder is empty but for the notebook, and git finds the
-repository's address in a copy of the last commit that carries the release tag. In front of the chapter
+The kernel is that of a bare environment, the folder is empty but for the notebook, and git finds at the repository's
+address a copy with the branch that the book's buttons open (see `branch`). In front of the chapter
 and after it stands the list of installed packages: none of them may change.
 """
 
 import os
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -18,8 +17,9 @@ from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import AsyncKernelManager
 
 from ..errors import PressError
-from ..files import remove, write_text
+from ..files import finished, remove, write_text
 from ..repository import Chapter, Repository, read_notebook
+from . import branch
 
 # what Colab has, as far as a chapter may count on it
 PREINSTALLED = ["torch", "numpy", "scipy", "matplotlib", "pandas", "tqdm", "PyYAML", "ipykernel", "ipython", "requests"]
@@ -38,17 +38,6 @@ class Trial(NamedTuple):
     notebook: nbformat.NotebookNode
 
 
-def finished(problem: str, *command: object, **options: object) -> str:
-    """What a command printed; PressError with the problem and its last words unless it ended well, and in time."""
-    try:
-        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, **options)
-    except subprocess.TimeoutExpired as error:
-        raise PressError(f"{problem}: not done after {error.timeout:.0f} s") from None
-    if done.returncode:
-        raise PressError(f"{problem}:\n{(done.stderr or done.stdout).strip()[-3000:]}")
-    return done.stdout
-
-
 def bare(folder: Path, held: list[str]) -> Path:
     """The Python of a new environment in `folder` with what Colab preinstalls, `held` at its versions."""
     remove(folder)
@@ -64,12 +53,12 @@ def trial(repository: Repository, chapter: Chapter, folder: Path, python: Path, 
     """The Trial of one chapter in `folder`, which is made anew; PressError with the cell that stopped."""
     remove(folder)
     alone = folder / "alone" / chapter.notebook.name
-    write_text(alone, chapter.notebook.read_text(encoding="utf-8"))
+    write_text(alone, branch.files(repository)[f"{chapter.document}.ipynb"])
     write_text(folder / "kernels" / "bare" / "kernel.json", KERNEL.format(python=python))
     specs = KernelSpecManager(kernel_dirs=[str(folder / "kernels")], ensure_native_kernel=False)
     manager = AsyncKernelManager(kernel_name="bare", kernel_spec_manager=specs)
     client = nbclient.NotebookClient(read_notebook(alone), km=manager, timeout=timeout)
-    environment = _colab(repository, _published(repository, folder / "published.git"), folder / "content" / "book")
+    environment = _colab(repository, published(repository, folder / "published.git"), folder / "content")
     before, began = freeze(python), time.perf_counter()
     try:
         client.execute(env=environment, cwd=str(alone.parent))
@@ -118,11 +107,10 @@ def _list(packages: dict[str, str]) -> str:
     return ", ".join(f"{name} {version}" for name, version in packages.items()) or "nothing"
 
 
-def _published(repository: Repository, folder: Path) -> Path:
-    """A bare copy of the repository whose release tag is the last commit."""
-    problem = "the repository cannot be copied"
-    finished(problem, "git", "clone", "--quiet", "--bare", "--no-hardlinks", repository.root, folder)
-    finished(problem, "git", "-C", folder, "tag", "--force", repository.release, "HEAD")
+def published(repository: Repository, folder: Path) -> Path:
+    """A bare copy of the repository with the branch that setup cells clone, made of the last commit."""
+    finished("the repository cannot be copied", "git", "clone", "--quiet", "--bare", repository.root, folder)
+    branch.make(repository, folder)
     return folder
 
 

@@ -81,11 +81,14 @@ def _jupyter_book(repository: Repository, source: Path, side: Path) -> None:
 def _menus(repository: Repository, made: Path) -> None:
     """Write the menus of all pages and the contents of chapters again, and what machines read of them."""
     menu, chapters = pages.menu(repository), {chapter.document: chapter for chapter in repository.chapters}
+    services = "|".join(re.escape(str(url)) for url in repository.config.get("launch_buttons", {}).values())
+    theirs = re.compile(rf'(href="(?:{services})/[^"]*/){re.escape(repository.release)}(?=[/?])')  # the theme's buttons
     for path in made.rglob("*.html"):
         name = path.relative_to(made).with_suffix("").as_posix()
         text = menu(name, path.read_text(encoding="utf-8"))
         text = text.replace('<summary aria-label="Toggle hidden content">', "<summary>")  # the label is its name
         text = ROOT.sub(rf"\1{repository.site}", text) if name == "404" else text
+        text = theirs.sub(rf"\g<1>{repository.branch}", text)
         text = head.written(repository, chapters.get(name), text, made)
         path.write_text(pages.sections(chapters[name], text) if name in chapters else text, encoding="utf-8")
 

@@ -82,7 +82,7 @@ def about(repository: Repository, entry: Entry) -> str:
     files = [line for line in repository.registry if line["dataset"] in (chapter.card.get("data") or [])]
     downloads = kit.downloads(chapter, not isinstance(repository, Edition))
     more = {name: f"../../../{at}" for name, at in downloads.items()}
-    own = {name: more.pop(name) for name in KINDS}
+    own = {name: more.pop(name) for name in (*KINDS, kit.START)}
     lines = (
         block("launch", "Run it in", addresses(repository, chapter)),
         verified(entry),
@@ -96,15 +96,15 @@ def about(repository: Repository, entry: Entry) -> str:
 
 
 def addresses(repository: Repository, chapter: Chapter) -> dict[str, str]:
-    """The address at which each service that `_config.yml` names opens the chapter's notebook of the release."""
+    """The address at which each service that `_config.yml` names opens the student's notebook of the release."""
     services = {**(repository.config.get("launch_buttons") or {}), **(repository.config.get("rebuilt") or {})}
-    release, name = repository.release, "/".join(repository.url.split("/")[-2:])
+    branch, name = repository.branch, "/".join(repository.url.split("/")[-2:])
     path = f"{chapter.document}.ipynb"
-    raw = quote(f"https://raw.githubusercontent.com/{name}/{release}/{path}", safe=":/")
+    raw = quote(f"https://raw.githubusercontent.com/{name}/{branch}/{path}", safe=":/")
     found = {
-        "Colab": ("colab_url", f"github/{name}/blob/{release}/{path}"),
+        "Colab": ("colab_url", f"github/{name}/blob/{branch}/{path}"),
         "Kaggle": ("kaggle_url", f"kernels/welcome?src={raw}"),
-        "Binder": ("binderhub_url", f"v2/gh/{name}/{release}?urlpath=tree/{path}"),
+        "Binder": ("binderhub_url", f"v2/gh/{name}/{branch}?urlpath=tree/{path}"),
     }
     return {name: f"{services[key].rstrip('/')}/{at}" for name, (key, at) in found.items() if services.get(key)}
 

@@ -402,8 +402,9 @@ def test_launch_buttons_point_at_files_of_the_repository():
     repository = Repository(HOME)
     for chapter in repository.chapters:
         text = (HTML / f"{chapter.document}.html").read_text(encoding="utf-8")
-        paths = re.findall(rf"/blob/{repository.release}/([^\"?#]+\.ipynb)", text)
+        paths = re.findall(rf"/blob/(?:learn-)?{repository.release}/([^\"?#]+\.ipynb)", text)
         assert paths and all((HOME / path).is_file() for path in paths)
+        assert not re.search(rf'colab[^"]*/blob/{repository.release}/', text), "the theme's button opens the source"
         original = f"{repository.url}/blob/{repository.release}/{chapter.document}.ipynb"
         for address in (original, *addresses(repository, chapter).values()):
             assert re.search(rf'href="{re.escape(address)}["?]', text), f"{chapter} has no link to {address}"

@@ -45,10 +45,11 @@ def test_a_chapter_s_page_tells_machines_what_its_card_says_and_other_pages_do_n
     assert script.findall((html / "book/welcome.html").read_text(encoding="utf-8")) == []
 
 
-def test_source_and_colab_links_point_at_the_original_notebook(built):
+def test_source_links_point_at_the_original_notebook_and_colab_links_at_the_students(built):
     page = chapter_page(built[1])
     path = "example/small/blob/v9.9.9/notebooks/signals/moving_mean/moving_mean.ipynb"
-    assert f"https://colab.research.google.com/github/{path}" in page
+    assert f"https://colab.research.google.com/github/{path}" not in page
+    assert f"https://colab.research.google.com/github/{path.replace('v9.9.9', 'learn-v9.9.9')}" in page
     assert f"https://github.com/{path}" in page
     assert "_build" not in re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
     assert (built[0].root / path.partition("v9.9.9/")[2]).is_file()
@@ -58,14 +59,14 @@ def test_every_service_has_a_button_at_the_notebook(built):
     page = chapter_page(built[1])
     row = re.search(r'<p class="rebuilt-launch">.*?</p>', page, re.DOTALL).group()
     notebook = "notebooks/signals/moving_mean/moving_mean.ipynb"
-    raw = f"https://raw.githubusercontent.com/example/small/v9.9.9/{notebook}"
+    raw = f"https://raw.githubusercontent.com/example/small/learn-v9.9.9/{notebook}"
     assert re.findall(r'href="([^"]+)">(\w+)<', row) == [
-        (f"https://colab.research.google.com/github/example/small/blob/v9.9.9/{notebook}", "Colab"),
+        (f"https://colab.research.google.com/github/example/small/blob/learn-v9.9.9/{notebook}", "Colab"),
         (f"https://kaggle.com/kernels/welcome?src={raw}", "Kaggle"),
-        (f"https://mybinder.org/v2/gh/example/small/v9.9.9?urlpath=tree/{notebook}", "Binder"),
+        (f"https://mybinder.org/v2/gh/example/small/learn-v9.9.9?urlpath=tree/{notebook}", "Binder"),
     ]
     menu = page.partition("dropdown-launch-buttons")[2].partition("</ul>")[0]
-    assert "example/small/blob/v9.9.9/" in menu and "mybinder.org/v2/gh/example/small/v9.9.9" in menu
+    assert "example/small/blob/learn-v9.9.9/" in menu and "mybinder.org/v2/gh/example/small/learn-v9.9.9?" in menu
 
 
 def test_the_notebooks_for_a_class_can_be_had_from_the_page(built):
@@ -73,8 +74,10 @@ def test_the_notebooks_for_a_class_can_be_had_from_the_page(built):
 
     page = chapter_page(built[1])
     row = re.findall(r'<p class="rebuilt-launch">.*?</p>', page, re.DOTALL)[1]
-    links = re.findall(r'href="([^"]+)" download="">(\w+)<|href="([^"]+)" download>(\w+)<', row)
-    links = [(one[0] or one[2], one[1] or one[3]) for one in links]
+    links = re.findall(r'href="([^"]+)" download(?:="")?>([^<]+)<', row)
+    *links, (start, words) = links
+    assert words == "the module that they start from" and start.endswith("/start_here_moving_mean.py")
+    assert "def start(section)" in (built[1] / "notebooks/signals/moving_mean" / start).read_text()
     assert [kind for _, kind in links] == ["student", "solution", "instructor"]
     for address, kind in links:
         notebook = nbformat.read(built[1] / "notebooks/signals/moving_mean" / address, as_version=4)

@@ -1,16 +1,17 @@
 """Checkpoints: a learner who comes late, or restarts, begins at any section of a notebook for a class.
 
-Under each heading stands a folded cell with the earlier cells that the section needs. It does nothing where their names
-are there already. Going backwards, a cell is needed when it binds or changes a name that what follows reads before it
-binds it. Not seen: a change made by calling a method (`rows.append(…)` in a later cell than `rows = []`). So bind and
-change in one cell; `press prove --sections` shows that each section starts from the cells found here.
+Beside the notebook stands a module with the earlier cells that its sections need, each once. Under each heading a cell
+calls its `start`, which does nothing where their names are there already. Going backwards, a cell is needed when it
+binds or changes a name that what follows reads before it binds it. Not seen: a change made by calling a method
+(`rows.append(…)` in a later cell than `rows = []`). So bind and change in one cell; `press prove --sections` shows that
+each section starts from the cells found here.
 """
 
 import ast
 import builtins
 import dis
+import inspect
 import re
-import textwrap
 from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
@@ -19,25 +20,49 @@ from typing import NamedTuple
 
 import nbformat
 
-from ..errors import PressError
 from ..repository import Chapter, tags
 
 LEFT_OUT = {"setup", "parameters", "injected-parameters"}
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 BRANCHES = (ast.If, ast.While, ast.Try, ast.TryStar, ast.Match)
-CELL = """\
-# Starting here: the earlier cells that this section needs. It does nothing where they have run.
-if not {{{names}}} <= set(globals()):
-{body}"""
+CALL = """\
+# Starting here? Run the cells down to TIER, then this one: it makes what the section needs, or does nothing.
+from start_here_{stem} import start
+
+{wait}start({title!r})"""
+MODULE = '''\
+"""`start(section)` makes what a section of {stem}.ipynb needs of the cells before it; written by the press."""
+
+import ast
+import linecache
+import sys
+
+SECTIONS = {{  # by its heading: the names that a section needs, and which of the CELLS make them
+{sections}
+}}
+CELLS = {{
+{cells}
+}}
+
+
+{kind} start(section):
+    """None, once the section can begin: where one of its names is missing, the cells that make them have run."""
+    there = sys._getframe(1).f_globals
+    names, cells = SECTIONS[section]
+    for number in [] if names <= set(there) else cells:
+        file = f"<{{__name__}}, cell {{number}}>"
+        linecache.cache[file] = 0, None, CELLS[number].splitlines(True), file  # so that errors show their line
+        ran = eval(compile(CELLS[number], file, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), there)
+{then}'''
 
 
 class Section(NamedTuple):
-    """A section: title, id of its heading's cell, names that it lacks, the code that makes them, its own code."""
+    """A section: title, id of its heading's cell, names that it lacks, the cells that make them, its own code."""
 
     title: str
     heading: str
     names: set[str]
-    start: str
+    start: list[str]
     own: str
 
 
@@ -50,9 +75,32 @@ def sections(chapter: Chapter) -> list[Section]:
         own = [c.source for c in chapter.cells[start:end] if _runs(c) and not {"wrong", "stub"} & set(tags(c))]
         title, made_before = heading(chapter.cells[start]), [made(cell, surely=True) for cell in before]
         if names := lacking(own).intersection(set().union(*made_before)):
-            code = _guarded(title, names, "\n".join(needed(before, own)))
-            found.append(Section(title, chapter.cells[start]["id"], names, code, "\n".join(own)))
+            found.append(Section(title, chapter.cells[start]["id"], names, needed(before, own), "\n".join(own)))
     return found
+
+
+def module(chapter: Chapter) -> tuple[str, dict[str, str]]:
+    """The text of `start_here_<stem>.py`, and the cells that call it by the titles of their sections."""
+    found = sections(chapter)
+    wanted = {cell for one in found for cell in one.start}
+    cells = dict.fromkeys(cell.source for cell in chapter.cells if cell.source in wanted)
+    number = {cell: place for place, cell in enumerate(cells, 1)}
+    waits = any(_code(ast.parse(cell)).co_flags & inspect.CO_COROUTINE for cell in number)  # a cell that awaits
+    told = {one.title: f"{{{str(sorted(one.names))[1:-1]}}}, {[number[cell] for cell in one.start]}" for one in found}
+    text = MODULE.format(
+        stem=chapter.stem,
+        sections="\n".join(f"    {title!r}: ({made})," for title, made in told.items()),
+        cells="\n".join(f"    {place}: {_quoted(cell)}," for cell, place in number.items()),
+        kind="async def" if waits else "def",
+        then="        if ran:\n            await ran\n" if waits else "",
+    )
+    wait = "await " if waits else ""
+    return text, {title: CALL.format(stem=chapter.stem, wait=wait, title=title) for title in told}
+
+
+def _quoted(cell: str) -> str:
+    """The cell as a literal that can be read, or at least compiled."""
+    return repr(cell) if '"""' in cell else f'r"""\n{cell}\n"""'
 
 
 def heading(cell: nbformat.NotebookNode) -> str:
@@ -63,19 +111,6 @@ def heading(cell: nbformat.NotebookNode) -> str:
 
 def _runs(cell: nbformat.NotebookNode) -> bool:
     return cell.cell_type == "code" and not LEFT_OUT & set(tags(cell))
-
-
-def _guarded(title: str, names: set[str], body: str) -> str:
-    """The code of a checkpoint; PressError when a cell cannot be indented without changing it."""
-    indented = textwrap.indent(body, "    ")
-    inside = ast.Module(ast.parse(f"if True:\n{indented}").body[0].body, [])
-    if ast.dump(inside) != ast.dump(ast.parse(body)):
-        raise PressError(
-            f"section {title!r}: a cell that it needs holds a string over several lines, "
-            "which a checkpoint would indent; join the lines or move the string into the slice"
-        )
-    ordered = ", ".join(f'"{name}"' for name in sorted(names))
-    return CELL.format(names=ordered, body=indented)
 
 
 def needed(cells: list[str], uses: list[str]) -> list[str]:
@@ -142,4 +177,8 @@ def _read(steps: Iterator[dis.Instruction], bound: set[str]) -> set[str]:
 
 
 def _steps(tree: ast.Module) -> Iterator[dis.Instruction]:
-    return dis.get_instructions(compile(tree, "a cell", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT))
+    return dis.get_instructions(_code(tree))
+
+
+def _code(tree: ast.Module) -> CodeType:
+    return compile(tree, "a cell", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)

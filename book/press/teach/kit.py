@@ -15,6 +15,7 @@ from .workshop import bundle
 from .workshop.paper import put_reveal, recap, render, slides
 
 NAMES = {"slides": "slides.html", "handout": "handout.pdf", "run-sheet": "run-sheet.html", "zip": "zip"}
+START = "the module that they start from"
 REVEAL = "_data/reveal"
 UP = "../../../"  # from a chapter's folder in `_data` to the book's root
 
@@ -27,10 +28,9 @@ def cite(repository: Repository, chapter: Chapter) -> str:
 
 def downloads(chapter: Chapter, whole: bool = True) -> dict[str, str]:
     """What a page offers by its name: the address below the book's root. `whole`: the kit, not the notebooks alone."""
-    found = {kind: f"{kind}.ipynb" for kind in KINDS}
-    if whole and chromium.find() and recap(chapter):
-        found |= NAMES
-    return {name: f"_data/{chapter.name}.{ending}" for name, ending in found.items()}
+    found = {kind: f"{kind}.ipynb" for kind in KINDS} | (NAMES if whole and chromium.find() and recap(chapter) else {})
+    start = {START: f"_data/{chapter.part}/{chapter.folder}/start_here_{chapter.stem}.py"}
+    return {name: f"_data/{chapter.name}.{ending}" for name, ending in found.items()} | start
 
 
 def publish(repository: Repository, made: Path) -> None:

@@ -1,8 +1,12 @@
 """What a piece of a notebook needs from the cells before it."""
 
+import inspect
+import sys
+
 import pytest
 
-from press.teach.checkpoints import lacking, made, needed
+from press.conftest import code, markdown
+from press.teach.checkpoints import lacking, made, module, needed
 
 
 def wanted(cells, uses):
@@ -65,3 +69,50 @@ def test_what_only_a_branch_makes_is_needed_but_not_demanded():
 
 def test_builtins_are_not_wanted():
     assert wanted(["a = 1"], ["print(len([a]))"]) == {"a"}
+
+
+@pytest.fixture
+def late(small, tmp_path, monkeypatch):
+    """A function from the cells before a section, and those in it, to the namespace that its checkpoint fills."""
+    monkeypatch.syspath_prepend(tmp_path / "late")
+
+    def filled(before, own, **there):
+        parts = [markdown("## Begin"), *map(code, before), markdown('## Go "on"'), *map(code, own)]
+        small.write_notebook([*small.cells()[:3], *parts])
+        text, calls = module(small.repository.chapters[0])
+        small.write("../late/start_here_moving_mean.py", text)
+        sys.modules.pop("start_here_moving_mean", None)
+        exec(compile(calls['Go "on"'], "cell", "exec"), there)
+        return there
+
+    return filled
+
+
+def test_the_module_makes_what_a_section_needs_in_the_notebook_that_calls_it(late):
+    found = late(
+        ["a = 2", "unused = 1 / 0", 'text = """over\n    lines\\n"""', "def double():\n    return a * 2"],
+        ["double(), text"],
+    )
+    assert found["double"]() == 4 and found["text"] == "over\n    lines\n" and "unused" not in found
+
+
+def test_what_is_there_already_is_left_alone(late):
+    assert late(["a = 2"], ["print(a)"], a=5)["a"] == 5
+
+
+def test_a_function_from_a_checkpoint_shows_its_source_and_its_line(late):
+    found = late(["a = 2", "def broken():\n    return a / 0"], ["broken()"])
+    assert inspect.getsource(found["broken"]) == "def broken():\n    return a / 0\n"
+
+
+def test_a_cell_that_waits_is_awaited(small):
+    cells = [
+        markdown("## Begin"),
+        code("import asyncio"),
+        code("a = await asyncio.sleep(0, 3)"),
+        markdown("## On"),
+        code("a"),
+    ]
+    small.write_notebook([*small.cells()[:3], *cells])
+    text, calls = module(small.repository.chapters[0])
+    assert "async def start" in text and calls["On"].endswith("await start('On')")

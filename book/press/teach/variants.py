@@ -1,11 +1,13 @@
 """One source notebook, four notebooks: the book's page, and for a class the student's, the solution's and the
 instructor's. The page is made by `run`; the other three are made here, from tags and the card alone.
 
-- student: stubs, hints and checkers, and after each stub the call that says what is still missing
+- student: stubs, hints and checkers, and for each a call of the checker on the learner's own function;
+  this is what the book's buttons open
 - solution: the solutions instead of the stubs
-- instructor: solutions, minutes, the common wrong answers with what the checker says to them, cells tagged `instructor`
+- instructor: solutions, minutes, plausible wrong answers with what the checker says to them, cells tagged `instructor`
 
-Each section of all three begins with a checkpoint (see `checkpoints`). Cells tagged `talk` are for slides alone.
+Each section of all three begins with a call of the module beside them (see `checkpoints`). Cells tagged `talk` are for
+slides alone.
 """
 
 import ast
@@ -20,35 +22,38 @@ from ..repository import Chapter, tags
 from . import checkpoints
 
 HIDDEN = {
-    "student": {"solution", "wrong", "instructor", "talk"},
+    "student": {"wrong", "instructor", "talk"},
     "solution": {"stub", "wrong", "instructor", "talk"},
     "instructor": {"stub", "talk"},
 }
 KINDS = tuple(HIDDEN)
-LATE = "checkpoint"
-NOTE = "*Starting here? Run the cells down to `TIER`, then the folded cell below: it makes what this section needs.*"
+LATE, TRIED = "checkpoint", "try"
+TRY = """\
+# Run this when you have an answer; it says what is still missing. A solution is folded on the chapter's page.
+try:
+    {check}({function})
+except AssertionError as problem:
+    print(problem)"""
 
 
 def write(chapter: Chapter, folder: Path) -> list[Path]:
-    """The paths of the three notebooks, written whole into the folder; the same bytes for the same source."""
-    made = {folder / f"{chapter.stem}.{kind}.ipynb": variant(chapter, kind) for kind in KINDS}
-    return [write_text(path, nbformat.writes(notebook) + "\n") for path, notebook in made.items()]
+    """The paths of the three notebooks and of the module that they start from, written whole into the folder; the same
+    bytes for the same source."""
+    made = {f"{chapter.stem}.{kind}.ipynb": nbformat.writes(variant(chapter, kind)) + "\n" for kind in KINDS}
+    made[f"start_here_{chapter.stem}.py"], _ = checkpoints.module(chapter)
+    return [write_text(folder / name, text) for name, text in made.items()]
 
 
 def variant(chapter: Chapter, kind: str) -> nbformat.NotebookNode:
     """The notebook of one of the `KINDS`, without outputs."""
     made = copy.deepcopy(chapter.content)
-    late = {section.heading: section.start for section in checkpoints.sections(chapter)}
+    _, late = checkpoints.module(chapter)
     cells = []
     for cell in made.cells:
         if not HIDDEN[kind] & set(tags(cell)):
             cells += _shown(chapter, kind, cell)
-        if start := late.get(cell["id"]):
-            folded = {"tags": [LATE], "jupyter": {"source_hidden": True}, "cellView": "form"}
-            cells += [
-                new_markdown_cell(NOTE, id=f"{cell['id']}-late", metadata={"tags": [LATE]}),
-                new_code_cell(start, id=f"{cell['id']}-start", metadata=folded),
-            ]
+        if call := late.get(checkpoints.heading(cell)):
+            cells.append(new_code_cell(call, id=f"{cell['id']}-start", metadata={"tags": [LATE]}))
     made.cells = cells
     made.metadata["rebuilt"] = {"chapter": str(chapter), "variant": kind}
     return made
@@ -59,14 +64,13 @@ def _shown(chapter: Chapter, kind: str, cell: nbformat.NotebookNode) -> list:
     about, name = cell.metadata.get("exercise", {}), cell["id"]
     if cell.cell_type == "code":
         cell.outputs, cell.execution_count = [], None
-    if kind == "student" and "stub" in tags(cell):
-        checkers = [one for one in chapter.cells if "checker" in tags(one)]
-        checker = next(one.source for one in checkers if one.metadata["exercise"]["id"] == about["id"])
-        call = f"# Run this when you have an answer; it says what is still missing.\n{defined(checker)}"
-        again = {"tags": ["raises-exception"]}
-        return [cell, new_code_cell(f"{call}({defined(cell.source)})", id=f"{name}-check", metadata=again)]
+    if kind == "student" and "solution" in tags(cell):
+        near = [one for one in chapter.cells if one.metadata.get("exercise", {}).get("id") == about["id"]]
+        own = {role: one for one in near for role in tags(one)}
+        call = TRY.format(check=defined(own["checker"].source), function=defined(own["stub"].source))
+        return [new_code_cell(call, id=f"{name}-try", metadata={"tags": [TRIED]})]
     if kind == "instructor" and "wrong" in tags(cell):
-        said = f"**A common wrong answer.** The checker says: “… {about['message']} …”"
+        said = f"**A plausible wrong answer.** The checker says: “… {about['message']} …”"
         return [new_markdown_cell(f"{said}\n\n```python\n{cell.source}\n```", id=name)]
     if kind == "instructor" and cell.cell_type == "markdown" and (planned := _minutes(chapter, cell)):
         return [cell, new_markdown_cell(f"*Instructor: {planned}*", id=f"{name}-plan")]

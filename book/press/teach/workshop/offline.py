@@ -13,8 +13,8 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from ... import chromium
-from ...colab.trial import finished
 from ...errors import PressError
+from ...files import finished
 from ..variants import KINDS
 
 SECONDS = 1800  # for a step, at most
