@@ -18,6 +18,8 @@ from pathlib import Path
 STALL_S = 20  # a connection, and each read from it, may take this long
 GRACE_S, SLOWEST = 60, 20_000  # in all, a file may take a minute and its bytes at 20 kB/s
 TRIES, BACKOFF_S = 4, 0.5  # for what may get better: 5xx, timeouts, broken connections, short bodies
+PATIENCE_S = 900  # and a server may ask for a pause of so long in all: that costs no try
+_rests = {}  # host -> when it may be asked again: one file's answer holds for all
 File = namedtuple("File", "name url sha256 bytes")
 
 
@@ -29,10 +31,11 @@ def fetch_all(dataset, files, targets, suffix, workers):
     """An iterator over the files, each given when it is in place; one progress bar for all of them."""
     stop, lock, done, bar = threading.Event(), threading.Lock(), {}, None
 
-    def report(file, size):
+    def report(file, size, note=""):
         with lock:
             done[file.name] = size
             if bar is not None:
+                bar.set_postfix_str(note, refresh=bool(note))
                 bar.update(sum(done.values()) - bar.n)
 
     with contextlib.ExitStack() as stack:
@@ -87,18 +90,27 @@ def _fetch(dataset, file, target, suffix, report, stop):
 
 
 def _download(url, part, file, report, stop):
-    deadline = time.monotonic() + GRACE_S + file.bytes / SLOWEST
-    for attempt in range(TRIES):
-        stop.wait(BACKOFF_S * 2 ** (attempt - 1) * random.uniform(0.5, 1) if attempt else 0)  # not all at once
+    deadline, patience, tries = time.monotonic() + GRACE_S + file.bytes / SLOWEST, PATIENCE_S, 0
+    host = urllib.parse.urlsplit(url).netloc
+    while tries < TRIES:
+        if (rest := _rests.get(host, 0) - time.monotonic()) > 0:
+            deadline += rest
+            report(file, 0, f"{host} asks for a pause of {rest:.0f} s")
+        pause = BACKOFF_S * 2 ** (tries - 1) if tries else BACKOFF_S * (rest > 0)
+        stop.wait(max(rest, 0) + pause * random.uniform(0.5, 1))  # not all at once
         try:
             return _receive(url, part, file, report, stop, deadline)
         except urllib.error.HTTPError as error:
-            last = f"HTTP {error.code} {error.reason}"
+            last, asked = f"HTTP {error.code} {error.reason}", error.headers.get("Retry-After") or ""
             error.close()
             if error.code < 500 and error.code not in (408, 429):
                 raise DataError(last) from None
+            rest = int(asked) if asked.isdecimal() else 60 * bool(asked)  # a date: a minute
+            if (patience := patience - rest) < 0:
+                raise DataError(f"{last}: asked to come back in {rest} s; what came is kept") from None
+            _rests[host], tries = time.monotonic() + rest, tries + (not rest)
         except (http.client.HTTPException, OSError) as error:
-            last = f"{error or type(error).__name__}"
+            last, tries = f"{error or type(error).__name__}", tries + 1
     raise DataError(f"{TRIES} tries failed, at last with: {last}")
 
 

@@ -62,7 +62,8 @@ def attempt(fn, cases, rtol=0.0, atol=0.0, why="", hint=""):
     """None, if the learner's function `fn` is right in every case; one line says so.
     `check.attempt(mean, [(([1.0, 3.0],), 2.0), (([5.0],), 5.0, "one value is its own mean")])`: a case is
     (arguments, wanted) or (arguments, wanted, hint); `wanted` may be an exception class to be raised, or a function of
-    the result: True, or what is wrong. Arguments are copied. NotYet: a stub, an error inside `fn`, a wrong answer.
+    the result: True, or what is wrong. Arguments are copied; small ones are told as code. NotYet: a stub, no `return`,
+    an error inside `fn`, another shape or kind, a wrong value, each in its own words; a hint comes with the last alone.
     """
     if not callable(fn):
         raise NotYet(f"a function is needed here, and {CODE.repr(fn)} came: pass its name, without parentheses")
@@ -70,7 +71,7 @@ def attempt(fn, cases, rtol=0.0, atol=0.0, why="", hint=""):
     for arguments, want, *advice in cases:
         try:
             _judge(fn, arguments, want, {"rtol": rtol, "atol": atol, "why": why})
-        except Failed as problem:  # the case's hint fits a wrong value alone
+        except Failed as problem:
             tips = (advice or [hint]) if type(problem) is Failed else [hint] * str(problem).endswith("yet")
             told = f"{name}({', '.join(map(CODE.repr, arguments))}) {problem}".rstrip(".")
             told += "." * (told[-1] != "?") + "".join(f" Hint: {text}" for text in tips if text)
@@ -79,37 +80,34 @@ def attempt(fn, cases, rtol=0.0, atol=0.0, why="", hint=""):
 
 
 def _judge(fn, arguments, want, limits):
-    """None where `fn` is right in this case; Failed for a wrong value, NotYet or Unlike for whatever else is wrong."""
+    """None where `fn` is right in a case; Failed for a wrong value, NotYet or Unlike for whatever else is wrong."""
     raises = isinstance(want, type) and issubclass(want, Exception)
     try:
         got = fn(*copy.deepcopy(arguments))
-    except Failed as error:
-        raise Failed(f"is not right: {error}") from None
-    except NotImplementedError:
-        got = ...
+    except (Failed, NotImplementedError) as error:
+        raise (
+            Failed(f"is not right: {error}") if isinstance(error, Failed) else NotYet("is not written yet")
+        ) from None
     except Exception as error:
         if raises and isinstance(error, want):
             return
-        inside, code = error.__traceback__.tb_next, getattr(fn, "__code__", None)
-        own = inside and inside.tb_frame.f_code is code
-        line = f" in its line {inside.tb_lineno - code.co_firstlineno + 1}" if own else ""
+        at, code = error.__traceback__.tb_next, getattr(fn, "__code__", None)
+        line = f" in its line {at.tb_lineno - code.co_firstlineno + 1}" if at and at.tb_frame.f_code is code else ""
         raise NotYet(f"stopped with {type(error).__name__}{line}: {error}") from error
-    if raises and got is not ...:
-        raise Failed(f"should raise {want.__name__}, and returned {CODE.repr(got)}")
-    if got is None or got is ...:
-        raise NotYet("is not written yet" if got else "returned None: does it end with `return`?")
+    told = f"returned {CODE.repr(got)}"
+    if got is ... or got is None and not raises:
+        raise NotYet(f"{told}: does it end with `return`?" if got is None else "is not written yet")
     try:
-        found = want(got) if callable(want) else close(got, want, **limits) >= 0
+        test = (lambda got: f"{want.__name__} should be raised") if raises else want
+        found = test(got) if callable(test) else close(got, want, **limits) >= 0
     except Unlike as error:
-        raise Unlike(f"returned {CODE.repr(got)}: {error}") from None
+        raise Unlike(f"{told}: {error}") from None
     except Failed as error:
         found = str(error)
     except Exception as error:
-        raise NotYet(f"returned {CODE.repr(got)}, which is not of the kind that is wanted: {error}") from error
+        raise NotYet(f"{told}, which is not of the kind that is wanted: {error}") from error
     if found not in (None, True):
-        raise Failed(
-            f"returned {CODE.repr(got)}, which is not right" + (f": {found}" if isinstance(found, str) else "")
-        )
+        raise Failed(f"{told}, which is not right{f': {found}' if isinstance(found, str) else ''}")
 
 
 def _on_cpu(values):
@@ -118,20 +116,18 @@ def _on_cpu(values):
 
 
 class _Code(reprlib.Repr):
-    """Small values as code that makes them again, large ones by their shape."""
+    """Small values as code that makes them again, large arrays by their shape."""
 
-    def repr_ndarray(self, array, level, make="np.array", usual=("float64", "int64", "bool")):
-        values, kind = array.tolist(), str(array.dtype)
-        if isinstance(values, list) and math.prod(array.shape) > self.maxlist:
+    def repr_ndarray(self, array, level):
+        if math.prod(array.shape) > self.maxlist:
             return f"array of shape {tuple(array.shape)}"
-        module = "" if "." in kind else "np."
-        return f"{make}({values}{'' if kind in usual or kind[0] == '<' else f', dtype={module}{kind}'})"
+        torch, kind = hasattr(array, "detach"), str(array.dtype)
+        usual = kind.removeprefix("torch.") in ("int64", "bool", "float32" if torch else "float64") or kind[0] == "<"
+        told = "" if usual else f", dtype={'' if torch else 'np.'}{kind}"
+        return f"{'torch.tensor' if torch else 'np.array'}({array.tolist()}{told})"
 
-    def repr_Tensor(self, tensor, level):
-        return self.repr_ndarray(tensor, level, "torch.tensor", ("torch.float32", "torch.int64", "torch.bool"))
+    repr_Tensor = repr_ndarray
 
 
 CODE = _Code()
-vars(CODE).update(
-    dict.fromkeys(("maxlist", "maxtuple", "maxdict", "maxset"), 24), maxstring=120, maxother=120, maxlong=120
-)
+vars(CODE).update(maxlist=24, maxtuple=24, maxdict=24, maxstring=120, maxother=120)

@@ -15,7 +15,7 @@ __all__ = ["DataError", "fetch"]
 COLUMNS = ["dataset", "file", "url", "sha256", "bytes", "licence", "citation", "used_for"]
 
 
-def fetch(dataset, files=None, folder=None, workers=8, registry=None):
+def fetch(dataset, files=None, folder=None, workers=4, registry=None):
     """The folder (a `Path`) of a data set's verified files: `data.fetch("mitbih", ["100.dat", "*.hea"])`.
     `files`: names or patterns, default all; `folder`: default `_build/data/<dataset>` in the repository, else in
     `~/.cache/rebuilt`. REBUILT_DATA_MIRROR, a folder or http(s) address with `<dataset>/<file>` below it, is asked

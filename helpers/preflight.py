@@ -1,5 +1,6 @@
 """The look at this machine before a notebook begins, and advice where a run fails for want of what it needs."""
 
+import os
 import re
 import shutil
 import sys
@@ -7,6 +8,7 @@ import time
 from pathlib import Path
 
 from helpers import __version__, cards, device, root
+from helpers._records import committed
 
 RESTART = "restart the session (in Colab: Runtime, Restart session) and run all cells"
 BEGAN = time.time()
@@ -22,7 +24,14 @@ def preflight(name="auto", stem=None, memory_gb=None, disk_mb=None, size="the si
     if release and release[1] != __version__:
         raise RuntimeError(f"Stale runtime: helpers {__version__} are loaded, the book is {release[1]}; {RESTART}.")
     needs = cards.read(cards.find(stem)).get("needs", {}) if stem else {}
-    chosen = device.tier("gpu" if needs.get("gpu") == "required" and name == "auto" and not device.gpu() else name)
+    auto, required = name == "auto" and os.environ.get("REBUILT_TIER", "auto") == "auto", needs.get("gpu") == "required"
+    if auto and not required and stem and (card := device.gpu()):
+        kind = "gpu" if card.total_memory < device.BIG_BYTES else "big"
+        if all((one["tier"], one["name"]) != (kind, "") for one in committed(stem)):
+            told = f'No run of this notebook is recorded at tier {kind}, so "auto" takes the sizes of cpu'
+            print(f'{told}; TIER = "{kind}" asks for more, on the {card.name}: nobody has timed it.')
+            name = "cpu"
+    chosen = device.tier("gpu" if auto and required and not device.gpu() else name)
     short = [("GB of memory", (device.memory() or float("inf")) / 1e9, memory_gb or needs.get("memory_gb", 0))]
     short += [("MB of free disk", shutil.disk_usage(Path.cwd()).free / 1e6, disk_mb or needs.get("disk_mb", 0))]
     told = [f"{have:.1f} {what} where {need:g} are asked for" for what, have, need in short if have < need]

@@ -162,7 +162,7 @@ def test_a_wanted_exception():
         raise ValueError("no values")
 
     check.attempt(picky, [(([],), ValueError)])
-    with pytest.raises(check.NotYet, match="should raise ValueError, and returned 7"):
+    with pytest.raises(check.NotYet, match="returned 7, which is not right: ValueError should be raised"):
         check.attempt(lambda values: 7, [(([],), ValueError)])
     with pytest.raises(check.NotYet, match=r"stopped with ValueError in its line 2: no values\."):
         check.attempt(picky, [(([],), KeyError)])

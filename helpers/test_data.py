@@ -32,6 +32,21 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if how in ("notfound", "down") or how == "recovers" and count < 3:
             self.send_error(404 if how == "notfound" else 500)
             return
+        if how == "busy" and count == 1 and len(server.requests) <= 3 or how == "never":
+            self.send_response(429)
+            self.send_header("Retry-After", "1" if how == "busy" else "86400")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            server.refused.append(time.monotonic())
+            return
+        server.served.append(time.monotonic())
+        if how == "crowd":
+            with server.lock:
+                server.here += 1
+                server.most = max(server.most, server.here)
+            time.sleep(0.05)
+            with server.lock:
+                server.here -= 1
         if how == "redirect-file":
             self.send_response(302)
             self.send_header("Location", f"ftp://127.0.0.1:{server.server_port}/x")
@@ -92,6 +107,7 @@ class Server(http.server.ThreadingHTTPServer):
 def server():
     server = Server(("127.0.0.1", 0), Handler)
     server.requests, server.files, server.sent, server.closing = [], {"small.bin": SMALL}, 0, threading.Event()
+    server.refused, server.served, server.lock, server.here, server.most = [], [], threading.Lock(), 0, 0
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
     server.url = f"http://127.0.0.1:{server.server_port}"
     yield server
@@ -249,6 +265,33 @@ def test_many_small_files_come_in_parallel_with_one_bar(fetch, server, capsys):
     folder = fetch(rows=[row(f"{server.url}/ok/{name}", name, body) for name, body in bodies.items()])
     assert {name: (folder / name).read_bytes() for name in bodies} == bodies
     assert "demo:" in capsys.readouterr().err
+
+
+def many(server, how, count):
+    """Rows of small files that the server has."""
+    bodies = {f"f{i}.bin": b"%d" % i for i in range(count)}
+    server.files |= bodies
+    return [row(f"{server.url}/{how}/{name}", name, body) for name, body in bodies.items()]
+
+
+def test_a_server_that_asks_for_a_pause_is_left_alone_by_all_until_it_is_over(fetch, server, capsys):
+    folder = fetch(rows=many(server, "busy", 12))
+    assert all((folder / f"f{i}.bin").read_bytes() == b"%d" % i for i in range(12))
+    first, last = server.refused[0], server.refused[-1]
+    assert 1 <= len(server.refused) <= 3 and len(server.requests) == 12 + len(server.refused)
+    assert [at for at in server.served if last + 0.3 < at < first + 0.95] == []
+    assert "asks for a pause of 1 s" in capsys.readouterr().err
+
+
+def test_a_pause_of_a_day_is_told_and_not_waited_for(fetch, server):
+    with pytest.raises(data.DataError, match="HTTP 429 .*asked to come back in 86400 s; what came is kept"):
+        fetch("never")
+    assert len(server.requests) == 1
+
+
+def test_a_thousand_files_take_few_connections(fetch, server):
+    fetch(rows=many(server, "crowd", 20))
+    assert 2 <= server.most <= 4
 
 
 @pytest.mark.parametrize(("files", "want"), [(["a.txt"], ["a.txt"]), ("*.txt", ["a.txt", "b.txt"]), ([], [])])

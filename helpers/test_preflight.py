@@ -1,3 +1,4 @@
+import json
 import os
 import subprocess
 import sys
@@ -6,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from helpers import device, preflight
+from helpers import _records, device, preflight
 from helpers.conftest import H200, T4
 
 pytestmark = pytest.mark.usefixtures("untouched")
@@ -37,6 +38,50 @@ def test_a_preflight_on_a_machine_that_fits_prints_one_sentence(gpu, roomy, chap
     gpu(None)
     tier = preflight.preflight("auto", "demo")
     assert tier.name == "cpu" and capsys.readouterr().out == tier.sentence + "\n"
+
+
+@pytest.fixture
+def kept(tmp_path, monkeypatch):
+    """A function that commits a receipt, of a tier and of what, to a repository that stands for the book's."""
+    monkeypatch.setattr(_records, "root", lambda: tmp_path)
+
+    def keep(tier, name=""):
+        machine = {"slug": "tesla-t4", "gpu": "Tesla T4"}
+        content = {"schema": 1, "machine": machine, "versions": {}, "metrics": {}, "tier": tier}
+        content |= dict.fromkeys(("chapter", "notebook", "date", "code"), "x")
+        path = tmp_path / f"data/receipts/demo/{tier}-tesla-t4{name}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(content))
+
+    return keep
+
+
+def test_auto_takes_the_sizes_of_cpu_on_a_gpu_that_nobody_has_timed_and_says_how_to_ask_for_more(
+    gpu, roomy, chapter, kept, capsys
+):
+    gpu(T4)
+    kept("cpu"), kept("big"), kept("gpu", "-race")
+    tier = preflight.preflight("auto", "demo")
+    assert (tier.name, tier.device) == ("cpu", "cpu")
+    first, *rest = capsys.readouterr().out.splitlines()
+    assert 'at tier gpu, so "auto" takes the sizes of cpu; TIER = "gpu" asks for more, on the Tesla T4' in first
+    assert rest == [tier.sentence]
+
+
+@pytest.mark.parametrize(("card", "name"), [(T4, "gpu"), (H200, "big")])
+def test_auto_takes_the_sizes_of_a_gpu_where_a_run_of_the_notebook_on_one_is_recorded(
+    gpu, roomy, chapter, kept, card, name
+):
+    gpu(card)
+    kept(name)
+    assert preflight.preflight("auto", "demo").name == name
+
+
+def test_a_gpu_s_tier_that_is_asked_for_needs_no_receipt(gpu, roomy, chapter, kept, monkeypatch):
+    gpu(T4)
+    assert preflight.preflight("gpu", "demo").name == "gpu"
+    monkeypatch.setenv("REBUILT_TIER", "gpu")
+    assert preflight.preflight("auto", "demo").name == "gpu"
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import jsonschema
 
-from helpers import receipts, verdicts
+from helpers import device, receipts, verdicts
 from rehearsal.predict import CARDS
 
 from .. import race, run
@@ -48,7 +48,9 @@ def receipt(repository: Repository, names: list[str] | None, races: race.Options
         print("torch sees no GPU here, and receipts are wanted from machines with one; `make rehearse` needs none")
         return 2
     print(f"{machine['gpu']}: notebooks{', then races' if races else ''}", flush=True)
-    status = run.report(run.run(repository, names, run.Options(force=True)))  # a kept run may be beside other work
+    tier = "gpu" if machine["gpu_memory_bytes"] < device.BIG_BYTES else "big"  # "auto" asks for a receipt first
+    options = run.Options(tier=tier, force=True)  # a kept run may be beside other work
+    status = run.report(run.run(repository, names, options))
     status |= raced(repository, names, races) if races else 0
     files = [path for chapter in repository.select(names) for path in laid_out(chapter, machine["slug"])]
     return tell(repository, files) or status
