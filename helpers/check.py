@@ -91,8 +91,10 @@ def _judge(fn, arguments, want, limits):
     except Exception as error:
         if raises and isinstance(error, want):
             return
-        at, code = error.__traceback__.tb_next, getattr(fn, "__code__", None)
-        line = f" in its line {at.tb_lineno - code.co_firstlineno + 1}" if at and at.tb_frame.f_code is code else ""
+        at, code = error.__traceback__, getattr(getattr(fn, "__wrapped__", fn), "__code__", None)
+        while at and at.tb_frame.f_code is not code:
+            at = at.tb_next
+        line = f" in its line {at.tb_lineno - code.co_firstlineno + 1}" if at else ""
         raise NotYet(f"stopped with {type(error).__name__}{line}: {error}") from error
     told = f"returned {CODE.repr(got)}"
     if got is ... or got is None and not raises:

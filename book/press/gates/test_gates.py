@@ -39,6 +39,13 @@ def edit_notebook(small, change):
     nbformat.write(notebook, small.notebook_path)
 
 
+def test_the_disk_that_a_card_promises_holds_its_data(small):
+    edit(small.root / "data/registry.tsv", "\t12\t", "\t1000001\t")
+    assert "needs.disk_mb: 1; the data to download are 1.0 MB alone" in problems(small, "card")
+    edit(small.root / "data/registry.tsv", "\t1000001\t", "\t1000000\t")
+    assert problems(small, "card") == ""
+
+
 @pytest.mark.parametrize("name", list(ALL))
 def test_the_small_book_passes(small, name):
     assert problems(small, name) == ""

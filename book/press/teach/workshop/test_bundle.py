@@ -115,12 +115,12 @@ def test_a_workshop_at_no_time_of_day_is_refused_before_anything_runs(small, mon
     assert cli.main(given) == 2 and "write it as 09:00" in capsys.readouterr().err
 
 
-def test_the_run_sheet_has_every_length_and_the_common_wrong_answers(chapter):
+def test_the_run_sheet_has_every_length_and_the_plausible_wrong_answers(chapter):
     sheet = paper.run_sheet([chapter], [plan([chapter], minutes) for minutes in (60, 90, 180)], "13:30")
     assert all(f"{minutes} minutes, from 13:30" in sheet for minutes in (60, 90, 180))
     assert "min: skip" in sheet
     wrong = [cell for cell in chapter.cells if "wrong" in tags(cell)]
-    assert sheet.count("a common wrong answer") == len(wrong)
+    assert sheet.count("a plausible wrong answer") == len(wrong)
 
 
 def test_the_handout_is_one_page_in_the_letters_that_the_book_brings(chapter, browser, tmp_path):
