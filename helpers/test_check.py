@@ -121,7 +121,7 @@ def test_a_right_answer_says_so(capsys):
             r"\(\[1.0, 3.0\]\) returned 3.0, which is not right: got 3.0, wanted 2.0;.* Hint: add them$",
         ),
         (lambda values: values[1] - 1, r"\(\[5.0\]\) stopped with IndexError in its line 1: list index out of range.$"),
-        (lambda values: "2.0", r"returned '2.0': '2.0' \(<U3\) came, 2.0 \(float64\) was wanted.$"),
+        (lambda values: "2.0", r"returned '2.0': '2.0' \(<U3\) came, 2.0 \(float64\) was wanted. Hint: add them$"),
         (lambda values: [2.0], r"returned \[2.0\]: shape \(1,\) came, \(\) was wanted: .* broadcast.$"),
         (3, "a function is needed here, and 3 came"),
     ],

@@ -89,6 +89,7 @@ def _chapter(repository: Repository, entry: Entry, source: Path) -> None:
     if bool(touched) != bool(chapter.card.get("touch")):
         told = "outputs that bring a script and the card's `touch`, which says what to do there, go together"
         raise PressError(f"{chapter}: {told}; there are {len(touched)} such outputs")
+    notebook.cells[0].source += variants.aims(chapter)
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             cell.source = elsewhere(repository, cell.source, chapter.document)

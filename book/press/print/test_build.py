@@ -69,6 +69,14 @@ def test_every_service_has_a_button_at_the_notebook(built):
     assert "example/small/blob/learn-v9.9.9/" in menu and "mybinder.org/v2/gh/example/small/learn-v9.9.9?" in menu
 
 
+def test_a_page_says_its_objectives_and_prerequisites_once_and_from_the_card(built):
+    page = chapter_page(built[1])
+    article = page[page.index('<article class="bd-article">') : page.index("</article>")]
+    assert len(re.findall("Afterwards you can", article)) == len(re.findall("You should know", article)) == 1
+    assert re.search(r"Afterwards you can</strong></p>\s*<ul[^>]*>\s*<li><p>smooth a stream</p></li>", article)
+    assert re.search("You should know</strong> arrays", article)
+
+
 def test_the_notebooks_for_a_class_can_be_had_from_the_page(built):
     import nbformat
 
@@ -142,7 +150,8 @@ def test_the_verified_line_is_the_machine_s(built):
 
 
 def test_jupyter_book_executes_nothing_whatever_the_configuration_says(small, built):
-    assert "raise" not in chapter_page(built[1])
+    page = chapter_page(built[1])
+    assert "a wrong answer ran" not in page and "Traceback" not in page
     config = small.root / "_config.yml"
     config.write_text(config.read_text().replace('"off"', '"auto"'))
     folder = source.assemble(executed(small), gather(small.repository))

@@ -73,6 +73,21 @@ def test_an_instructor_sees_minutes_and_wrong_answers(chapter):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_objectives_and_prerequisites_come_from_the_card_once(small, kind):
+    small.write_card(objectives=["smooth a stream", "fly to the moon"], prerequisites=["arrays", "sums", "one thing"])
+    first = variant(small.repository.chapters[0], kind).cells[0].source
+    said = "\n\n**Afterwards you can**\n\n- smooth a stream\n- fly to the moon"
+    said += "\n\n**You should know** arrays, sums and one thing."
+    needs = "\n\n**You need** 0.5 GB of memory and 1 MB of disk; a GPU: optional."
+    assert first.endswith(said + needs)
+    cells = small.cells()
+    cells[0].source += "\n\n**Afterwards you can** smooth. **You should know** arrays."
+    small.write_notebook(cells)
+    first = variant(small.repository.chapters[0], kind).cells[0].source
+    assert first.count("Afterwards you can") == 1 and "moon" not in first, "an opening that says it itself"
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_variants_are_valid_and_carry_no_outputs(small, kind):
     notebook = variant(small.repository.chapters[0], kind)
     nbformat.validate(notebook)

@@ -59,11 +59,27 @@ def variant(chapter: Chapter, kind: str) -> nbformat.NotebookNode:
     return made
 
 
+def aims(chapter: Chapter) -> str:
+    """What a reader can do afterwards and should know before, from the card, as Markdown to end the opening cell; ""
+    where that says it itself.
+    """
+    card, own = chapter.card, chapter.cells[0].source
+    if "**Afterwards you can**" in own or "**You should know**" in own:
+        return ""
+    can = "".join(f"\n- {aim}" for aim in card["objectives"])
+    *first, last = card["prerequisites"]
+    known = f"{', '.join(first)} and {last}" if first else last
+    return f"\n\n**Afterwards you can**\n{can}\n\n**You should know** {known}."
+
+
 def _shown(chapter: Chapter, kind: str, cell: nbformat.NotebookNode) -> list:
     """What one of these notebooks shows in the place of a cell."""
     about, name = cell.metadata.get("exercise", {}), cell["id"]
     if cell.cell_type == "code":
         cell.outputs, cell.execution_count = [], None
+    if "opening" in tags(cell):
+        needs = "\n\n**You need** {memory_gb} GB of memory and {disk_mb} MB of disk; a GPU: {gpu}."
+        cell.source += aims(chapter) + needs.format(**chapter.card["needs"])
     if kind == "student" and "solution" in tags(cell):
         near = [one for one in chapter.cells if one.metadata.get("exercise", {}).get("id") == about["id"]]
         own = {role: one for one in near for role in tags(one)}

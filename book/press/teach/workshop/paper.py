@@ -156,7 +156,7 @@ def cut_lines(blocks: list[Block], at: int) -> list[str]:
 
 
 def notes(chapter: Chapter) -> list[tuple[str, str, str]]:
-    """Heading, words of the checker or "", and text: of the chapter's instructor cells, and of plausible wrong answers."""
+    """Heading, words of the checker or "", and text: of the instructor's cells and of plausible wrong answers."""
     told, under = [], ""
     titles = {one["id"]: one["title"] for one in chapter.card["exercises"]}
     for cell in chapter.cells:
