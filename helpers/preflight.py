@@ -28,9 +28,8 @@ def preflight(name="auto", stem=None, memory_gb=None, disk_mb=None, size="the si
     if auto and not required and stem and (card := device.gpu()):
         kind = "gpu" if card.total_memory < device.BIG_BYTES else "big"
         if all((one["tier"], one["name"]) != (kind, "") for one in committed(stem)):
-            told = f'No run of this notebook is recorded at tier {kind}, so "auto" takes the sizes of cpu'
-            print(f'{told}; TIER = "{kind}" asks for more, on the {card.name}: nobody has timed it.')
-            name = "cpu"
+            name, more = "cpu", f'TIER = "{kind}" asks for more, on the {card.name}: nobody has timed it.'
+            print(f'No run of this notebook is recorded at tier {kind}, so "auto" takes the sizes of cpu; {more}')
     chosen = device.tier("gpu" if auto and required and not device.gpu() else name)
     short = [("GB of memory", (device.memory() or float("inf")) / 1e9, memory_gb or needs.get("memory_gb", 0))]
     short += [("MB of free disk", shutil.disk_usage(Path.cwd()).free / 1e6, disk_mb or needs.get("disk_mb", 0))]

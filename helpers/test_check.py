@@ -121,7 +121,10 @@ def test_a_right_answer_says_so(capsys):
             r"\(\[1.0, 3.0\]\) returned 3.0, which is not right: got 3.0, wanted 2.0;.* Hint: add them$",
         ),
         (lambda values: values[1] - 1, r"\(\[5.0\]\) stopped with IndexError in its line 1: list index out of range.$"),
-        (lambda values: "2.0", r"returned '2.0': '2.0' \(<U3\) came, 2.0 \(float64\) was wanted. Hint: add them$"),
+        (
+            lambda values: "2.0",
+            r"returned '2.0', which is not right: '2.0' \(<U3\) came, 2.0 \(float64\) was wanted. Hint: add them$",
+        ),
         (lambda values: [2.0], r"returned \[2.0\]: shape \(1,\) came, \(\) was wanted: .* broadcast.$"),
         (3, "a function is needed here, and 3 came"),
     ],
@@ -214,3 +217,8 @@ def test_a_verdict_that_cannot_judge_what_came_does_not_blame_the_learner_s_code
         check.NotYet, match=r"returned 7, which is not of the kind that is wanted: .*not subscriptable\.$"
     ):
         check.attempt(lambda values: 7, [(([],), lambda got: got[0] > 1, "look at the first")])
+
+
+def test_a_list_of_texts_that_is_too_short_is_a_wrong_value_and_brings_the_hint():
+    with pytest.raises(check.NotYet, match=r"shape \(1,\) came, \(2,\) was wanted.* Hint: filter first$"):
+        check.attempt(lambda: ["a"], [((), ["a", "b"], "filter first")])

@@ -21,13 +21,13 @@ if {{"COLAB_RELEASE_TAG", "KAGGLE_KERNEL_RUN_TYPE"}} & set(os.environ):  # fetch
     home = pathlib.Path(os.environ.get("REBUILT_HOME", "/content"), "{name}-{release}")
     if not (home / ".git/whole").exists():  # absent, or half a clone
         shutil.rmtree(home, ignore_errors=True)
-        source = "--branch {branch} {url}".split()
+        source = ["--branch", "{branch}", "{url}"]
         clone = ["git", "clone", "--quiet", "--depth", "1", *source, str(home)]
         if (done := subprocess.run(clone, capture_output=True, text=True)).returncode:
-            unknown = "Open it by a button of its page in the book: no release {release} is known."
-            unreached = "Switch the network on (in Kaggle: Settings, Internet), run this cell again."
-            what_to_do = unknown if "not found in upstream" in done.stderr else unreached
-            raise RuntimeError(f"the book cannot be fetched: {{done.stderr.strip()}}\\n{{what_to_do}}")
+            todo = "Switch on the network (Kaggle: Settings, Internet), run this again."
+            if "not found in upstream" in done.stderr:
+                todo = "No release {release} is known: use a button of its page in the book."
+            raise RuntimeError(f"no book: {{done.stderr.strip()}}\\n{{todo}}")
         (home / ".git/whole").touch()
     runpy.run_path(str(home / "book/press/colab/prepare.py"))["prepare"](home, CHAPTER)
 """

@@ -117,7 +117,7 @@ def test_without_the_release_the_cell_says_what_to_open(published):
     small, content = published
     git(small.root, "update-ref", "-d", "refs/heads/learn-v9.9.9")
     told = last_words(run_cell(cell(small, content), content))
-    assert told == "Open it by a button of its page in the book: no release v9.9.9 is known."
+    assert told == "No release v9.9.9 is known: use a button of its page in the book."
 
 
 def test_without_a_network_the_cell_says_what_to_switch_on_and_then_goes_on(published, monkeypatch):
@@ -125,7 +125,7 @@ def test_without_a_network_the_cell_says_what_to_switch_on_and_then_goes_on(publ
     with monkeypatch.context() as cut:
         cut.setenv("GIT_CONFIG_KEY_0", f"url.{(small.root / 'nowhere').as_uri()}.insteadOf")
         told = last_words(run_cell(cell(small, content), content))
-    assert told == "Switch the network on (in Kaggle: Settings, Internet), run this cell again."
+    assert told == "Switch on the network (Kaggle: Settings, Internet), run this again."
     assert run_cell(cell(small, content) + CHECK, content).returncode == 0
 
 
