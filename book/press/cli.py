@@ -236,11 +236,7 @@ COMMANDS = {  # by name: words (the press's own have none, and no help shows the
         "chapters --hold --as-is",
         handed("colab.trial", "colab", "chapters", "hold", "as_is"),
     ),
-    "branch": (
-        "the branch of a release that the book's buttons open: students' notebooks, of the last commit",
-        "",
-        lambda book, _: part("colab.branch").branch(book),
-    ),
+    "branch": ("the branch that the book's buttons open, of the last commit", "", handed("colab.branch", "branch")),
     "clean": ("forget executed notebooks and the built book; keep the data and the cache", "--cache", _clean),
     # the process of one notebook, and of one study
     "worker": ("", "", lambda *_: part("run.worker").execute(read_json(Path("task.json")))),

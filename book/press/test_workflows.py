@@ -115,3 +115,12 @@ def test_a_site_is_published_from_a_tag_that_is_the_version():
     assert jobs["publish"]["if"] == "github.ref_type == 'tag'" and jobs["publish"]["needs"] == "book"
     first = [step for step in jobs["book"]["steps"] if step.get("if") == "github.ref_type == 'tag'"][0]
     assert "__version__" in first["run"] and "GITHUB_REF_NAME#v" in first["run"]
+
+
+def test_a_site_is_published_only_beside_the_branch_that_its_buttons_open():
+    (steps,) = [job["steps"] for path, name, job in JOBS if (path.name, name) == ("book.yml", "book")]
+    lines = [step.get("run", "") for step in steps if step.get("if") == "github.ref_type == 'tag'"]
+    name = Repository(HOME).branch.removesuffix(Repository(HOME).release)
+    assert any("ls-remote --exit-code" in line and f"refs/heads/{name}$GITHUB_REF_NAME" in line for line in lines)
+    release = (HOME / "CONTRIBUTING.md").read_text().partition("## Make a release")[2]
+    assert "press branch" in release and f"git push --atomic origin main v0.3.0 {name}v0.3.0" in release

@@ -15,8 +15,6 @@ from ..files import finished
 from ..repository import Repository
 from ..teach import checkpoints, variants
 
-PROBLEM = "the students' branch cannot be made"
-
 
 def files(repository: Repository) -> dict[str, str]:
     """What differs from the release, by its path: the students' notebooks, and the modules beside them."""
@@ -28,36 +26,32 @@ def files(repository: Repository) -> dict[str, str]:
 
 
 def make(repository: Repository, store: Path | None = None) -> str:
-    """The commit that the branch `repository.branch` of the git repository `store` (default: this one) now names.
-
-    The same last commit gives the same commit: author and date are its own.
+    """The commit that `repository.branch` now names in the git repository `store` (default: this one), the same for the
+    same last commit: author and date are its own.
     """
-    store = store or finished(PROBLEM, "git", "-C", repository.root, "rev-parse", "--absolute-git-dir").strip()
+    environment = {**os.environ, "GIT_DIR": str(store)} if store else {**os.environ}
+
+    def git(*words: str, **options: object) -> str:
+        told = ("the students' branch cannot be made", "git", *words)
+        return finished(*told, cwd=repository.root, env=environment, **options).strip()
+
+    name, address, date = git("show", "-s", "--format=%an%n%ae%n%cI", "HEAD").splitlines()
+    for who in ("AUTHOR", "COMMITTER"):
+        environment |= {f"GIT_{who}_NAME": name, f"GIT_{who}_EMAIL": address, f"GIT_{who}_DATE": date}
     with tempfile.TemporaryDirectory(prefix="press-branch-") as scratch:
-        environment = {**os.environ, "GIT_DIR": str(store), "GIT_INDEX_FILE": str(Path(scratch, "index"))}
-
-        def git(*words: str, **options: object) -> str:
-            return finished(PROBLEM, "git", *words, env=environment, **options).strip()
-
-        name, address, date = git("show", "-s", "--format=%an%n%ae%n%cI", "HEAD").splitlines()
-        for who in ("AUTHOR", "COMMITTER"):
-            environment |= {f"GIT_{who}_NAME": name, f"GIT_{who}_EMAIL": address, f"GIT_{who}_DATE": date}
+        environment |= {"GIT_INDEX_FILE": str(Path(scratch, "index"))}
         git("read-tree", "HEAD")
         for path, text in files(repository).items():
-            git(
-                "update-index",
-                "--add",
-                "--cacheinfo",
-                f"100644,{git('hash-object', '-w', '--stdin', input=text)},{path}",
-            )
-        told = f"The students' notebooks of {repository.release}"
-        commit = git("commit-tree", git("write-tree"), "-p", "HEAD", "-m", told)
-        git("update-ref", f"refs/heads/{repository.branch}", commit)
+            blob = git("hash-object", "-w", "--stdin", input=text)
+            git("update-index", "--add", "--cacheinfo", f"100644,{blob},{path}")
+        tree = git("write-tree")
+    commit = git("commit-tree", tree, "-p", "HEAD", "-m", f"The students' notebooks of {repository.release}")
+    git("update-ref", f"refs/heads/{repository.branch}", commit)
     return commit
 
 
 def branch(repository: Repository) -> None:
     """Make the branch and say what to do with it; PressError where something is not committed."""
-    if finished(PROBLEM, "git", "-C", repository.root, "status", "--porcelain").strip():
+    if finished("no git here", "git", "-C", repository.root, "status", "--porcelain").strip():
         raise PressError("the branch is made of the last commit, and something is not committed: commit it first")
     print(f"{repository.branch} is now {make(repository)[:12]}; push it together with the tag {repository.release}")

@@ -40,16 +40,16 @@ import sys
 SECTIONS = {{  # by its heading: the names that a section needs, and which of the CELLS make them
 {sections}
 }}
-CELLS = {{
+CELLS = [
 {cells}
-}}
+]
 
 
 {kind} start(section):
     """None, once the section can begin: where one of its names is missing, the cells that make them have run."""
     there = sys._getframe(1).f_globals
     names, cells = SECTIONS[section]
-    for number in [] if names <= set(there) else cells:
+    for number in [] if {{*names}} <= {{*there}} else cells:
         file = f"<{{__name__}}, cell {{number}}>"
         linecache.cache[file] = 0, None, CELLS[number].splitlines(True), file  # so that errors show their line
         ran = eval(compile(CELLS[number], file, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), there)
@@ -57,10 +57,9 @@ CELLS = {{
 
 
 class Section(NamedTuple):
-    """A section: title, id of its heading's cell, names that it lacks, the cells that make them, its own code."""
+    """A section: title, names that it lacks, the cells that make them, its own code."""
 
     title: str
-    heading: str
     names: set[str]
     start: list[str]
     own: str
@@ -75,32 +74,25 @@ def sections(chapter: Chapter) -> list[Section]:
         own = [c.source for c in chapter.cells[start:end] if _runs(c) and not {"wrong", "stub"} & set(tags(c))]
         title, made_before = heading(chapter.cells[start]), [made(cell, surely=True) for cell in before]
         if names := lacking(own).intersection(set().union(*made_before)):
-            found.append(Section(title, chapter.cells[start]["id"], names, needed(before, own), "\n".join(own)))
+            found.append(Section(title, names, needed(before, own), "\n".join(own)))
     return found
 
 
 def module(chapter: Chapter) -> tuple[str, dict[str, str]]:
     """The text of `start_here_<stem>.py`, and the cells that call it by the titles of their sections."""
-    found = sections(chapter)
-    wanted = {cell for one in found for cell in one.start}
-    cells = dict.fromkeys(cell.source for cell in chapter.cells if cell.source in wanted)
-    number = {cell: place for place, cell in enumerate(cells, 1)}
-    waits = any(_code(ast.parse(cell)).co_flags & inspect.CO_COROUTINE for cell in number)  # a cell that awaits
-    told = {one.title: f"{{{str(sorted(one.names))[1:-1]}}}, {[number[cell] for cell in one.start]}" for one in found}
+    found, source = sections(chapter), [cell.source for cell in chapter.cells]
+    cells = sorted({cell for one in found for cell in one.start}, key=source.index)
+    wait = "await " * any(_code(ast.parse(cell)).co_flags & inspect.CO_COROUTINE for cell in cells)  # one that awaits
+    quoted = [repr(cell) if '"""' in cell else f'r"""\n{cell}\n"""' for cell in cells]
+    needs = {one.title: (sorted(one.names), [cells.index(cell) for cell in one.start]) for one in found}
     text = MODULE.format(
         stem=chapter.stem,
-        sections="\n".join(f"    {title!r}: ({made})," for title, made in told.items()),
-        cells="\n".join(f"    {place}: {_quoted(cell)}," for cell, place in number.items()),
-        kind="async def" if waits else "def",
-        then="        if ran:\n            await ran\n" if waits else "",
+        sections="\n".join(f"    {title!r}: {both}," for title, both in needs.items()),
+        cells="\n".join(f"    {cell},  # {place}" for place, cell in enumerate(quoted)),
+        kind="async def" if wait else "def",
+        then="        if ran:\n            await ran\n" if wait else "",
     )
-    wait = "await " if waits else ""
-    return text, {title: CALL.format(stem=chapter.stem, wait=wait, title=title) for title in told}
-
-
-def _quoted(cell: str) -> str:
-    """The cell as a literal that can be read, or at least compiled."""
-    return repr(cell) if '"""' in cell else f'r"""\n{cell}\n"""'
+    return text, {title: CALL.format(stem=chapter.stem, wait=wait, title=title) for title in needs}
 
 
 def heading(cell: nbformat.NotebookNode) -> str:

@@ -37,8 +37,7 @@ except AssertionError as problem:
 
 
 def write(chapter: Chapter, folder: Path) -> list[Path]:
-    """The paths of the three notebooks and of the module that they start from, written whole into the folder; the same
-    bytes for the same source."""
+    """The paths of the three notebooks and of their module, written whole; the same bytes for the same source."""
     made = {f"{chapter.stem}.{kind}.ipynb": nbformat.writes(variant(chapter, kind)) + "\n" for kind in KINDS}
     made[f"start_here_{chapter.stem}.py"], _ = checkpoints.module(chapter)
     return [write_text(folder / name, text) for name, text in made.items()]
