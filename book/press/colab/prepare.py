@@ -62,19 +62,14 @@ def install(packages: list[str], pins: Path, listed: Path = HASHED) -> None:
 
 
 def prepare(home: Path, chapter: str) -> None:
-    """Make `helpers` importable here and in worker processes, add missing packages, enter the chapter's folder.
-
-    Raises RuntimeError where the clone in `home` does not hold the chapter, and as `install`.
-    """
+    """Make `helpers` importable here and in worker processes, add missing packages, enter the chapter's folder."""
     import yaml
 
     home = Path(home).resolve()
     card_path = home / "notebooks" / f"{chapter}.yml"
     if not card_path.exists():
-        raise RuntimeError(
-            f"{home.name} has no chapter {chapter}: this notebook is newer than the release, or older. "
-            "Open it by a button of its page in the book, or wait for the next release."
-        )
+        why = f"{home.name} has no chapter {chapter}: this notebook is newer than the release, or older"
+        raise RuntimeError(f"{why}. Open it by a button of its page in the book, or wait for the next release.")
     card = yaml.safe_load(card_path.read_text(encoding="utf-8"))
     for path in (str(card_path.parent), str(home)):
         if path not in sys.path:

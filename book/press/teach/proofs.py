@@ -74,13 +74,13 @@ def prove_sections(repository: Repository, chapter: Chapter, *, whole: bool = Fa
     The seconds are those of the checkpoint alone: how long a late learner waits.
     """
     parameters = [cell.source for cell in chapter.cells if "parameters" in tags(cell)]
-    steps, (module, calls) = [], checkpoints.module(chapter)
+    steps, calls = [], checkpoints.module(chapter)[1]
     for section in checkpoints.sections(chapter):
         names = ", ".join(section.names)  # a NameError where one is missing
         start = "\n".join([*parameters, calls[section.title], names])
         both = [(section.title, "start", (True, start)), (section.title, "the section", (False, section.own))]
         steps += both if whole else both[:1]
-    heard = _run(repository, chapter, [source for *_, source in steps], module)
+    heard = _run(repository, chapter, [source for *_, source in steps])
     return [
         Proof(title, part, f"{said[1]}: {said[2]}" if said else "", seconds)
         for (title, part, _), (said, seconds) in zip(steps, heard, strict=True)
@@ -109,16 +109,12 @@ def _problem(role: str, message: str, said: list | None) -> str:
     return "" if message in said[2] else f"the checker says {said[2]!r}, not {message!r}"
 
 
-def _run(
-    repository: Repository, chapter: Chapter, sources: list[tuple[bool, str]], module: str = ""
-) -> list[tuple[list | None, float]]:
-    """What each source was told, None where nothing was wrong, and its seconds; True: in an empty namespace. `module`
-    is the one that checkpoints call.
-    """
+def _run(repository: Repository, chapter: Chapter, sources: list[tuple[bool, str]]) -> list[tuple[list | None, float]]:
+    """What each source was told, None where nothing was wrong, and its seconds; True: in an empty namespace."""
     with tempfile.TemporaryDirectory(prefix="press-proof-") as folder:
         path = [folder, str(chapter.home), str(repository.root), *filter(None, [os.environ.get("PYTHONPATH")])]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path), "REBUILT_TIER": "cpu"}
-        write_text(Path(folder, f"start_here_{chapter.stem}.py"), module)
+        write_text(Path(folder, f"start_here_{chapter.stem}.py"), checkpoints.module(chapter)[0])
         todo, log = Path(folder, "sources.json"), Path(folder, "log")
         todo.write_text(json.dumps(sources), encoding="utf-8")
         with log.open("wb") as out:  # servers that a section started for those after it end with it
