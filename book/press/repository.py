@@ -6,6 +6,7 @@ of it, `<stem>.ipynb`, with its card `<stem>.yml` beside it.
 
 import csv
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -220,6 +221,11 @@ class Repository:
         """The rows of `data/registry.tsv` as mappings; rows of a wrong width keep what they have."""
         rows = self.text("data/registry.tsv").split("\n")
         return list(csv.DictReader(rows, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+    def megabytes(self, names: Sequence[str]) -> float:
+        """What the files of these data sets have in all."""
+        sizes = [str(row.get("bytes")) for row in self.registry if row.get("dataset") in names]
+        return sum(int(size) for size in sizes if size.isdecimal()) / 1e6
 
     @cached_property
     def pins(self) -> dict[str, str]:

@@ -107,6 +107,7 @@ def _write(repository: Repository, chapter: Chapter, files: dict[str, str], data
     texts = {f"{name.format(chapter.stem)}.py": f"{template}.py.txt" for template, name in files.items()}
     texts |= {f"{chapter.stem}.yml": "card.yml.txt", "README.md": "readme.md.txt"}
     marks = _marks(chapter, files) | {"DATA": ", ".join(data), "LEVEL": "##" if known else "#"}
+    marks["DISK"] = str(1 + int(repository.megabytes(data)))
     notebook = nbformat.reads(_filled("notebook.ipynb.txt", marks), as_version=4)
     notebook.cells[1].source = setup_cell.text(repository, chapter)
     try:

@@ -33,7 +33,7 @@ def test_the_citation_names_chapter_book_release_and_address(small):
 
 def test_a_chapter_without_a_recap_offers_its_notebooks_alone(small):
     (chapter,) = small.repository.chapters
-    assert set(kit.downloads(chapter)) == {"student", "solution", "instructor"}
+    assert set(kit.downloads(chapter)) == {"student", "solution", "instructor", kit.START}
 
 
 def test_the_length_counts_words_that_are_read_and_minutes_by_path(small):

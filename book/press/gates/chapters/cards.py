@@ -87,9 +87,7 @@ def _disagreements(repository: Repository, chapter: Chapter) -> Iterator[str]:
             yield "after: the notebooks that help before this one come back to it"
     known = {row.get("dataset") for row in repository.registry}
     yield from (f"data: {name} is not in data/registry.tsv" for name in content["data"] if name not in known)
-    sizes = [str(row.get("bytes")) for row in repository.registry if row.get("dataset") in content["data"]]
-    mb = sum(int(size) for size in sizes if size.isdecimal()) / 1e6
-    if content["needs"]["disk_mb"] < mb:
+    if content["needs"]["disk_mb"] < (mb := repository.megabytes(content["data"])):
         yield f"needs.disk_mb: {content['needs']['disk_mb']}; the data to download are {mb:.1f} MB alone"
     for kind in ("claims", "exercises"):
         names = [one["id"] for one in content[kind]]
