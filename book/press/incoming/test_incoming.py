@@ -265,6 +265,16 @@ def test_what_is_said_of_a_race_reaches_it(small, monkeypatch):
     assert said == [race.Options(rounds=30, threads=4, loaded=True, bench="ctc")]
 
 
+@pytest.mark.parametrize(("size", "tier"), [(15.8e9, "gpu"), (80e9, "big")])
+def test_a_first_receipt_is_measured_at_the_card_s_tier_which_auto_would_not_take(small, monkeypatch, size, tier):
+    asked = []
+    monkeypatch.setattr(incoming, "machine_here", lambda repository: T4 | {"gpu_memory_bytes": size})
+    monkeypatch.setattr(run, "run", lambda repository, names, options: asked.append(options.tier) or [])
+    monkeypatch.setattr(run, "report", lambda outcomes: 0)
+    incoming.receipt(small.repository, None, None)
+    assert asked == [tier]
+
+
 def test_this_machine_can_be_asked():
     assert {"gpu", "slug"} <= incoming.machine_here(Repository(HOME)).keys()
 

@@ -54,7 +54,8 @@ def test_checkpoints_are_a_twelfth_of_the_code_at_most(chapter):
     lines = {cell["id"]: len(cell.source.splitlines()) for cell in code}
     late = [cell for cell in code if LATE in tags(cell)]
     assert all(lines[cell["id"]] <= 4 for cell in late)
-    assert 12 * sum(lines[cell["id"]] for cell in late) <= sum(lines.values())
+    short = sum(lines.values()) < 300  # as a scaffold is, whose few lines are spread over all sections
+    assert short or 12 * sum(lines[cell["id"]] for cell in late) <= sum(lines.values())
 
 
 def test_the_solution_replaces_the_stub(chapter):

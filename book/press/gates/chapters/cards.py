@@ -85,10 +85,7 @@ def _disagreements(repository: Repository, chapter: Chapter) -> Iterator[str]:
     except CycleError as circle:
         if chapter.stem in circle.args[1]:
             yield "after: the notebooks that help before this one come back to it"
-    known = {row.get("dataset") for row in repository.registry}
-    yield from (f"data: {name} is not in data/registry.tsv" for name in content["data"] if name not in known)
-    if content["needs"]["disk_mb"] < (mb := repository.megabytes(content["data"])):
-        yield f"needs.disk_mb: {content['needs']['disk_mb']}; the data to download are {mb:.1f} MB alone"
+    yield from _data(repository, content)
     for kind in ("claims", "exercises"):
         names = [one["id"] for one in content[kind]]
         yield from (f"{kind}: the id {name} is used twice" for name in sorted(set(names)) if names.count(name) > 1)
@@ -101,6 +98,13 @@ def _disagreements(repository: Repository, chapter: Chapter) -> Iterator[str]:
         if not known(claim["metric"]):
             yield f"claims.{claim['id']}: neither a cell nor a module records the metric {claim['metric']!r}"
         yield from (f"claims.{claim['id']}: {what}" for what in _run(chapter, claim, known))
+
+
+def _data(repository: Repository, content: dict) -> Iterator[str]:
+    known = {row.get("dataset") for row in repository.registry}
+    yield from (f"data: {name} is not in data/registry.tsv" for name in content["data"] if name not in known)
+    if content["needs"]["disk_mb"] < (mb := repository.megabytes(content["data"])):
+        yield f"needs.disk_mb: {content['needs']['disk_mb']}; the data to download are {mb:.1f} MB alone"
 
 
 def _run(chapter: Chapter, claim: dict, known: Callable[[str], bool]) -> Iterator[str]:
