@@ -23,7 +23,8 @@ if {{"COLAB_RELEASE_TAG", "KAGGLE_KERNEL_RUN_TYPE"}} & set(os.environ):  # fetch
         shutil.rmtree(home, ignore_errors=True)
         source = ["--branch", "{branch}", "{url}"]
         clone = ["git", "clone", "--quiet", "--depth", "1", *source, str(home)]
-        if (done := subprocess.run(clone, capture_output=True, text=True)).returncode:
+        done = subprocess.run(clone, capture_output=True, text=True, check=False)
+        if done.returncode:
             todo = "Switch on the network (Kaggle: Settings, Internet), run this again."
             if "not found in upstream" in done.stderr:
                 todo = "No release {release} is known: use a button of its page in the book."
