@@ -4,6 +4,9 @@ import copy
 import math
 import reprlib
 
+NAMES = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}  # of plain values, by width
+LISTS = (list, tuple, range)
+
 
 class Failed(AssertionError):
     """A check in the page that did not hold."""
@@ -28,35 +31,66 @@ def close(got, want, rtol=0.0, atol=0.0, why=""):
     tensors, lists or numbers of one shape; dtypes may differ within numbers. NaN equals NaN, infinities themselves.
     Raises Failed with how many differ and the worst place; ValueError for a tolerance without its reason (`why`).
     """
-    import numpy as np
-
     if (rtol or atol) and not why:
         raise ValueError(f"rtol={rtol:g}, atol={atol:g}: say with why= what makes this tolerance right")
-    got, want = np.asarray(_on_cpu(got)), np.asarray(_on_cpu(want))
-    if got.shape != want.shape:
-        kind = Failed if got.dtype.kind in "UO" else Unlike  # a list of texts that is too short is a wrong value
-        raise kind(f"shape {got.shape} came, {want.shape} was wanted: they must be equal, nothing is broadcast")
-    kinds = {"number" if a.dtype.kind in "iufc" else a.dtype.kind for a in (got, want)}
-    if kinds != {"number"}:  # text, truth values, objects
-        if len(kinds) == 1 and np.array_equal(got, want):
+    (shape, *came, g), (whole, *wanted, w) = _flat(got), _flat(want)
+    if shape != whole:
+        kind = Failed if came[0] in ("<U", "object") else Unlike  # a list of texts that is too short is a wrong value
+        raise kind(f"shape {shape} came, {whole} was wanted: they must be equal, nothing is broadcast")
+    if {came[0], wanted[0]} != {"number"}:  # text, truth values, objects
+        if came[0] == wanted[0] and list(g) == list(w):
             return 0.0
-        came, wanted = (f"{CODE.repr(a.tolist())} ({a.dtype})" for a in (got, want))
-        raise Failed(f"{came} came, {wanted} was wanted")
-    wide = np.result_type(got, want, np.float64)
-    unequal, g, w = got != want, got.astype(wide), want.astype(wide)  # integers are compared before they are rounded
+        raise Failed(f"{_told(got)} ({came[1]}) came, {_told(want)} ({wanted[1]}) was wanted")
+    largest, bad = _compared(g, w, rtol, atol)
+    if not bad:
+        return largest
+    at, got, want, error, limit = max(bad, key=lambda row: row[3] if row[3] == row[3] else math.inf)
+    worst = [at // math.prod(shape[axis + 1 :]) % size for axis, size in enumerate(shape)]
+    text = f"{len(bad):,} of {math.prod(shape):,} values differ; worst at {worst}: " if worst else ""
+    lost = sum(row[1] != row[1] and row[2] == row[2] for row in bad)
+    text += f"got {got}, wanted {want}" + f"; {lost:,} are NaN and should not be" * bool(lost)
+    reason = f"allowed {limit:.3g} (rtol {rtol:g}, atol {atol:g}: {why})" if why else "they must be equal"
+    raise Failed(f"{text}; difference {error:.3g}, {reason}")
+
+
+def _flat(values):
+    """Shape, kind, dtype's name and the values in a row: a list of plain ones, which need no NumPy, or an array."""
+    shape, row = (), [values]
+    while len(sizes := {len(one) if isinstance(one, LISTS) else -1 for one in row}) == 1 and min(sizes) >= 0:
+        shape, row = (*shape, *sizes), [part for one in row for part in one]
+    if any(hasattr(one, "dtype") or hasattr(one, "__array__") for one in row):
+        import numpy as np
+
+        values = np.asarray(_on_cpu(values))
+        shape, name, row = values.shape, str(values.dtype), values.ravel()
+    elif (types := set(map(type, row))) <= NAMES.keys():
+        widest = max(types, key=[*NAMES].index, default=float)
+        name, row = NAMES[widest], [widest(one) for one in row]
+    else:
+        name = f"<U{max(map(len, row)) or 1}" if types == {str} else "object"
+    kind = name.rstrip("0123456789")
+    return shape, "number" if kind in ("int", "uint", "float", "complex") else kind, name, row
+
+
+def _compared(g, w, rtol, atol):
+    """The largest difference, and for each that is too large: its place, both values, difference and limit."""
+    if isinstance(g, list) and isinstance(w, list):
+        errors = [0.0 if a == b or a != a and b != b else abs(a - b) for a, b in zip(g, w, strict=True)]
+        rows = [
+            (at, *row, atol + (rtol and rtol * abs(row[1]))) for at, row in enumerate(zip(g, w, errors, strict=True))
+        ]
+        return float(max(errors, default=0)), [row for row in rows if row[3] and not row[3] <= row[4] < math.inf]
+    import numpy as np
+
+    g, w = np.asarray(g), np.asarray(w)
+    wide = np.result_type(g, w, np.float64)
+    unequal, a, b = g != w, g.astype(wide), w.astype(wide)  # integers are compared before they are rounded
     with np.errstate(invalid="ignore", over="ignore"):
-        error = np.where((g == w) | np.isnan(g) & np.isnan(w), 0.0, np.abs(g - w))
-        limit = np.nan_to_num(atol + rtol * np.abs(w))
-    bad = ~(error <= limit) if rtol or atol else unequal & ~(np.isnan(g) & np.isnan(w))
-    if not bad.any():
-        return float(error.max(initial=0.0))
-    worst = np.unravel_index(np.argmax(np.where(bad, np.nan_to_num(error, nan=np.inf), -1)), bad.shape)
-    many = f"{bad.sum():,} of {bad.size:,} values differ; worst at [{', '.join(map(str, worst))}]: " if worst else ""
-    text = f"{many}got {got[worst]}, wanted {want[worst]}"
-    lost = (np.isnan(g) & ~np.isnan(w)).sum()
-    text += f"; {lost:,} are NaN and should not be" if lost else ""
-    reason = f"allowed {limit[worst]:.3g} (rtol {rtol:g}, atol {atol:g}: {why})" if why else "they must be equal"
-    raise Failed(f"{text}; difference {error[worst]:.3g}, {reason}")
+        error = np.where((a == b) | np.isnan(a) & np.isnan(b), 0.0, np.abs(a - b))
+        limit = np.nan_to_num(atol + rtol * np.abs(b))
+    bad = np.flatnonzero(~(error <= limit) if rtol or atol else unequal & ~(np.isnan(a) & np.isnan(b)))
+    rows = zip(bad.tolist(), g[bad], w[bad], error[bad].tolist(), limit[bad].tolist(), strict=True)
+    return float(error.max(initial=0.0)), list(rows)
 
 
 def attempt(fn, cases, rtol=0.0, atol=0.0, why="", hint=""):
@@ -116,6 +150,10 @@ def _judge(fn, arguments, want, limits):
 def _on_cpu(values):
     values = values.detach().cpu().resolve_conj() if hasattr(values, "detach") else values
     return values.float() if str(getattr(values, "dtype", "")) == "torch.bfloat16" else values  # NumPy has none
+
+
+def _told(values):
+    return CODE.repr(values.tolist() if hasattr(values, "tolist") else values)
 
 
 class _Code(reprlib.Repr):

@@ -196,9 +196,9 @@ def code(source, *cell_tags, **metadata):
     return nbformat.v4.new_code_cell(source, metadata={"tags": list(cell_tags), **metadata})
 
 
-def exercise_cells():
-    """The cells of the exercise `median`, complete."""
-    own = {"exercise": {"id": "median", "kind": "change", "minutes": 10}}
+def exercise_cells(**marks):
+    """The cells of the exercise `median`, complete; `marks` such as `inpage=True` are in their metadata, too."""
+    own = {"exercise": {"id": "median", "kind": "change", "minutes": 10, **marks}}
     wrong = {"exercise": {**own["exercise"], "message": "middle"}}
     hint = "<details><summary>Hint</summary>\n\nSort first.\n\n</details>"
     return [

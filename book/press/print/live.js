@@ -2,7 +2,7 @@
 // A page may have been opened from a folder, so everything comes by <script>: packs call rebuiltLive.add, the
 // chapter's script calls rebuiltLive.start. Where anything is missing, the page's own words stay.
 "use strict";
-window.rebuiltLive = (() => {
+window.rebuiltLive ??= (() => {  // a page may name this file twice
   const packs = new Map();
   const starts = new Map();
 
@@ -46,10 +46,23 @@ window.rebuiltLive = (() => {
   const bytes = async (pack, file) => unpacked(held(pack, file));
   const text = async (pack, file) => new TextDecoder().decode(await bytes(pack, file));
 
+  // A worker of classic scripts, which get `data` and say when they are `up`; it comes as a blob, so it works from a
+  // folder, and the page is never held up.
+  async function worker(scripts, data) {
+    const address = URL.createObjectURL(new Blob(scripts.map((one) => `${one}\n`), { type: "text/javascript" }));
+    const made = new Worker(address);
+    await new Promise((resolve, reject) => {
+      made.onmessage = ({ data: said }) => (said.up ? resolve() : reject(new Error(said.error)));
+      made.onerror = (event) => reject(new Error(event.message || "the worker did not start"));
+      made.postMessage(data);
+    });
+    made.onmessage = made.onerror = null;
+    URL.revokeObjectURL(address);
+    return made;
+  }
+
   // A worker with ONNX Runtime Web in it as `ort`, one thread, and `body` (a function without free names) run after it.
-  // Runtime and glue come as blobs: that works from a folder, and the page is never held up.
   async function onnxWorker(runtime, body) {
-    const main = await text(runtime, "ort.wasm.min.js");
     const ready = `onmessage = async ({ data }) => {
       const unpacked = ${unpacked};
       try {
@@ -64,18 +77,14 @@ window.rebuiltLive = (() => {
         postMessage({ error: String(error.message || error) });
       }
     };`;
-    const address = URL.createObjectURL(new Blob([main, "\n", ready], { type: "text/javascript" }));
-    const worker = new Worker(address);
-    await new Promise((resolve, reject) => {
-      worker.onmessage = ({ data }) => (data.up ? resolve() : reject(new Error(data.error)));
-      worker.onerror = (event) => reject(new Error(event.message || "the worker did not start"));
-      const [glue, wasm] = ["mjs", "wasm"].map((kind) => held(runtime, `ort-wasm-simd-threaded.${kind}`));
-      worker.postMessage({ glue, wasm });
-    });
-    worker.onmessage = worker.onerror = null;
-    URL.revokeObjectURL(address);
-    return worker;
+    const [glue, wasm] = ["mjs", "wasm"].map((kind) => held(runtime, `ort-wasm-simd-threaded.${kind}`));
+    return worker([await text(runtime, "ort.wasm.min.js"), ready], { glue, wasm });
   }
+
+  // Packs by name and address, loaded where they are not there yet.
+  const load = (wanted) => Promise.all(
+    Object.entries(wanted).filter(([name]) => !packs.has(name)).map(([, address]) => script(address)),
+  );
 
   async function begin(element) {
     const status = Object.assign(document.createElement("p"), { className: "rebuilt-live-status" });
@@ -91,8 +100,7 @@ window.rebuiltLive = (() => {
       element.dataset.begun = String(performance.now());
       style(look);
       const name = runtime.split("/").pop().replace(/-[\d.]+\.js.*$/, "");
-      const missing = [[name, runtime], [live, model]].filter(([pack]) => !packs.has(pack));
-      await Promise.all([...missing.map(([, address]) => script(address)), starts.has(live) ? null : script(own)]);
+      await Promise.all([load({ [name]: runtime, [live]: model }), starts.has(live) ? null : script(own)]);
       await starts.get(live)(element, { runtime: name, model: live, bytes, text, onnxWorker, status });
       words.forEach((one) => one.classList.add("rebuilt-live-fallback"));
       element.dataset.state = "running";
@@ -122,5 +130,6 @@ window.rebuiltLive = (() => {
 
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", watch);
   else watch();
-  return { add: (name, files) => packs.set(name, files), start: (name, run) => starts.set(name, run) };
+  const [add, start] = [(name, files) => packs.set(name, files), (name, run) => starts.set(name, run)];
+  return { add, start, load, wanted, worker, unpacked, text, files: (name) => packs.get(name) };
 })();

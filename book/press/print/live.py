@@ -45,9 +45,9 @@ def publish(notebook: nbformat.NotebookNode, chapter: Chapter, repository: Repos
     for kind in ("script", "style"):
         texts[kind] = f"{chapter.name}/{card[kind]}", (chapter.home / card[kind]).read_text(encoding="utf-8")
     size = sum(len(gzip.compress(text.encode("utf-8"), 6)) for _, text in texts.values())
-    places = " ".join(f'data-{kind}="{_write(source, *text)}"' for kind, text in texts.items())
+    places = " ".join(f'data-{kind}="{write(source, *text)}"' for kind, text in texts.items())
     element = f'<div class="rebuilt-live" data-live="{name}" {places} data-megabytes="{size / 1e6:.1f}">'
-    begin = f'<script defer src="{_write(source, LOADER.name, LOADER.read_text(encoding="utf-8"))}"></script>'
+    begin = f'<script defer src="{write(source, LOADER.name, LOADER.read_text(encoding="utf-8"))}"></script>'
     data["text/html"] = f"{element}{data['text/html']}</div>\n{begin}"
 
 
@@ -83,7 +83,7 @@ def runtimes() -> list[str]:
     return [f"{RUNTIME}=={npm.pinned()[RUNTIME]['version']}"]
 
 
-def _write(source: Path, name: str, text: str) -> str:
+def write(source: Path, name: str, text: str) -> str:
     """The address, as a chapter's page sees it, of a file now written below `_live`.
 
     It has the text's hash, so that no browser keeps an old file beside a new one.

@@ -21,7 +21,7 @@ from ..ledger.pages import claims_of
 from ..repository import Chapter, Repository, read_notebook, tags
 from ..run.figure_data import MIME
 from ..teach import variants
-from . import live
+from . import exercise, live
 from .edition import elsewhere
 from .generated import about, block, markers
 
@@ -96,6 +96,7 @@ def _chapter(repository: Repository, entry: Entry, source: Path) -> None:
     figure_data(notebook, chapter, source)
     variants.write(chapter, (source / "_data" / chapter.name).parent)
     live.publish(notebook, chapter, repository, source)
+    exercise.publish(notebook, repository, source)
     for output in touched[:1]:
         output.data["text/html"] = TOUCH + "".join(output.data["text/html"])
     nbformat.write(notebook, folder / f"{chapter.stem}.ipynb")

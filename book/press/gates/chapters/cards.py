@@ -16,6 +16,7 @@ import yaml
 from helpers import _records
 
 from ...files import read_json
+from ...print.exercise import foreign, inpage
 from ...repository import Chapter, Repository, read_yaml, tags
 from .. import gate, markdown
 from ..python import FUNCTIONS, parse, trees
@@ -151,6 +152,9 @@ def _exercises(chapter: Chapter) -> Iterator[tuple]:
             allowed = str(low) if low == high else f"at least {low}"
             what = f"exercise {name} has {count[name, role]} cells tagged `{role}`; {allowed} must be there"
             yield chapter.notebook, what
+    for name, own in inpage(chapter.cells).items():
+        for needed in sorted(set(foreign(own))):
+            yield chapter.notebook, f"exercise {name} runs in the page, which has no {needed}: Python and `check` alone"
 
 
 def _exercise_cell(role: str, about: dict, listed: dict, cell) -> Iterator[tuple[bool, str]]:
