@@ -40,7 +40,8 @@ def close(got, want, rtol=0.0, atol=0.0, why=""):
     if {came[0], wanted[0]} != {"number"}:  # text, truth values, objects
         if came[0] == wanted[0] and list(g) == list(w):
             return 0.0
-        raise Failed(f"{_told(got)} ({came[1]}) came, {_told(want)} ({wanted[1]}) was wanted")
+        told = [CODE.repr(one.tolist() if hasattr(one, "tolist") else one) for one in (got, want)]
+        raise Failed(f"{told[0]} ({came[1]}) came, {told[1]} ({wanted[1]}) was wanted")
     largest, bad = _compared(g, w, rtol, atol)
     if not bad:
         return largest
@@ -76,9 +77,8 @@ def _compared(g, w, rtol, atol):
     """The largest difference, and for each that is too large: its place, both values, difference and limit."""
     if isinstance(g, list) and isinstance(w, list):
         errors = [0.0 if a == b or a != a and b != b else abs(a - b) for a, b in zip(g, w, strict=True)]
-        rows = [
-            (at, *row, atol + (rtol and rtol * abs(row[1]))) for at, row in enumerate(zip(g, w, errors, strict=True))
-        ]
+        limits = [atol + (rtol and rtol * abs(b)) for b in w]
+        rows = zip(range(len(g)), g, w, errors, limits, strict=True)
         return float(max(errors, default=0)), [row for row in rows if row[3] and not row[3] <= row[4] < math.inf]
     import numpy as np
 
@@ -119,10 +119,10 @@ def _judge(fn, arguments, want, limits):
     raises = isinstance(want, type) and issubclass(want, Exception)
     try:
         got = fn(*copy.deepcopy(arguments))
-    except (Failed, NotImplementedError) as error:
-        raise (
-            Failed(f"is not right: {error}") if isinstance(error, Failed) else NotYet("is not written yet")
-        ) from None
+    except Failed as error:
+        raise Failed(f"is not right: {error}") from None
+    except NotImplementedError:
+        raise NotYet("is not written yet") from None
     except Exception as error:
         if raises and isinstance(error, want):
             return
@@ -150,10 +150,6 @@ def _judge(fn, arguments, want, limits):
 def _on_cpu(values):
     values = values.detach().cpu().resolve_conj() if hasattr(values, "detach") else values
     return values.float() if str(getattr(values, "dtype", "")) == "torch.bfloat16" else values  # NumPy has none
-
-
-def _told(values):
-    return CODE.repr(values.tolist() if hasattr(values, "tolist") else values)
 
 
 class _Code(reprlib.Repr):

@@ -1,7 +1,10 @@
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -222,3 +225,46 @@ def test_a_verdict_that_cannot_judge_what_came_does_not_blame_the_learner_s_code
 def test_a_list_of_texts_that_is_too_short_is_a_wrong_value_and_brings_the_hint():
     with pytest.raises(check.NotYet, match=r"shape \(1,\) came, \(2,\) was wanted.* Hint: filter first$"):
         check.attempt(lambda: ["a"], [((), ["a", "b"], "filter first")])
+
+
+PLAIN = st.lists(st.integers(-3, 3) | st.floats(-2, 2) | st.sampled_from([0.1, np.nan, np.inf, True]), max_size=4)
+PLAIN |= st.lists(st.booleans(), max_size=3) | st.lists(st.text("ab", max_size=2), max_size=3)
+PLAIN |= st.lists(st.lists(st.integers(0, 2), min_size=2, max_size=2), max_size=3)
+
+
+@given(PLAIN, PLAIN, st.sampled_from([0.0, 0.5]))
+def test_plain_values_are_told_in_the_words_of_arrays(got, want, tolerance):
+    def said(*values):
+        try:
+            return check.close(*values, rtol=tolerance, why="the test says so")
+        except check.Failed as problem:
+            return type(problem), str(problem)
+
+    assume(np.inf not in np.ravel(want) or not tolerance)
+    assume(got and want)  # an empty list has no kind
+    assert said(got, want) == said(np.asarray(got), np.asarray(want))
+
+
+PLAINLY = """
+import sys
+sys.modules["numpy"] = None
+from helpers import check
+assert check.close([[1, 2], [3, 4.5]], ((1.0, 2), (3, 4.5))) == 0 and check.close(range(3), [0, 1, 2]) == 0
+assert check.close([10**400], [10**400]) == 0
+assert check.close([0.5], [1], atol=1, why="a test") == 0.5 and check.close({"a": [1]}, {"a": [1]}) == 0
+for got, want in ([1.0, 2.0], [1.0, 3.0]), (["a"], ["b"]), ([[1], [2, 3]], [[1], [2, 4]]), (None, 1):
+    try:
+        check.close(got, want)
+    except check.Failed as problem:
+        print(problem)
+"""
+
+
+def test_plain_values_need_no_numpy():
+    done = subprocess.run([sys.executable, "-c", PLAINLY], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [
+        "1 of 2 values differ; worst at [1]: got 2.0, wanted 3.0; difference 1, they must be equal",
+        "['a'] (<U1) came, ['b'] (<U1) was wanted",
+        "[[1], [2, 3]] (object) came, [[1], [2, 4]] (object) was wanted",
+        "None (object) came, 1 (int64) was wanted",
+    ]
