@@ -2,5 +2,5 @@
 and has `pdf` make one document of them.
 
 `generated` writes at the pages' markers and under a chapter's title · `live` packs the models that run in a page ·
-`edition` is a book of some chapters.
+`exercise` the answers that a reader writes there, which `attempt` tries · `edition` is a book of some chapters.
 """

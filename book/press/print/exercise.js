@@ -95,6 +95,7 @@ window.rebuiltExercise ??= (() => {
     const status = made("p", { className: "rebuilt-exercise-said" });
     status.setAttribute("role", "status");
     const printed = made("pre", { hidden: true, tabIndex: 0 });
+    printed.setAttribute("role", "region");
     printed.setAttribute("aria-label", "What your code printed");
     const words = `It runs in this page; the first check loads Python, ${megabytes} MB. Once you have typed, Tab indents;`;
     element.append(

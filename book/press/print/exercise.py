@@ -37,9 +37,8 @@ def publish(notebook: NotebookNode, repository: Repository, source: Path) -> Non
         told["packs"] = {pack: live.write(source, file, text) for pack, (file, text) in loaded.items()}
         told["megabytes"] = f"{sum(len(text) for _, text in loaded.values()) * 3 / 4e6:.1f}"  # without its base64
         shown = f'<div class="rebuilt-exercise" data-exercise="{html.escape(json.dumps(told))}"></div>'
-        for script in ("live.js", "exercise.js"):
-            address = live.write(source, script, (HERE / script).read_text(encoding="utf-8"))
-            shown += f'\n<script defer src="{address}"></script>'
+        script = "".join((HERE / one).read_text(encoding="utf-8") for one in ("live.js", "exercise.js"))  # one request
+        shown += f'\n<script defer src="{live.write(source, "exercise.js", script)}"></script>'
         stub.outputs = [new_output("display_data", data={"text/html": shown, "text/plain": ""})]
 
 
