@@ -11,12 +11,17 @@ import threading
 import time
 from pathlib import Path
 
-from ..files import write_json
+from ..files import read_json, write_json
 from . import conditions, processes
 
 LOOK_SECONDS = 1.0  # at how busy the machine is, before and after; what is busy meanwhile is measured all along
 WEIGH_SECONDS = 0.4  # between two looks at the memory; the system keeps each process's own peak meanwhile
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def main(_: object) -> int:
+    """Run the task of this folder, `task.json`; the exit status."""
+    return execute(read_json(Path("task.json")))
 
 
 def execute(task: dict) -> int:
