@@ -6,7 +6,6 @@ and after it stands the list of installed packages: none of them may change.
 """
 
 import os
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -17,7 +16,7 @@ import nbformat
 from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import AsyncKernelManager
 
-from ..errors import PressError
+from ..errors import PressError, finished
 from ..files import remove, write_text
 from ..repository import Chapter, Repository, read_notebook
 
@@ -36,17 +35,6 @@ class Trial(NamedTuple):
     added: dict[str, str]
     changed: dict[str, str]
     notebook: nbformat.NotebookNode
-
-
-def finished(problem: str, *command: object, **options: object) -> str:
-    """What a command printed; PressError with the problem and its last words unless it ended well, and in time."""
-    try:
-        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, **options)
-    except subprocess.TimeoutExpired as error:
-        raise PressError(f"{problem}: not done after {error.timeout:.0f} s") from None
-    if done.returncode:
-        raise PressError(f"{problem}:\n{(done.stderr or done.stdout).strip()[-3000:]}")
-    return done.stdout
 
 
 def bare(folder: Path, held: list[str]) -> Path:
@@ -69,7 +57,7 @@ def trial(repository: Repository, chapter: Chapter, folder: Path, python: Path, 
     specs = KernelSpecManager(kernel_dirs=[str(folder / "kernels")], ensure_native_kernel=False)
     manager = AsyncKernelManager(kernel_name="bare", kernel_spec_manager=specs)
     client = nbclient.NotebookClient(read_notebook(alone), km=manager, timeout=timeout)
-    environment = _colab(repository, _published(repository, folder / "published.git"), folder / "content" / "book")
+    environment = _colab(repository, folder)
     before, began = freeze(python), time.perf_counter()
     try:
         client.execute(env=environment, cwd=str(alone.parent))
@@ -118,18 +106,13 @@ def _list(packages: dict[str, str]) -> str:
     return ", ".join(f"{name} {version}" for name, version in packages.items()) or "nothing"
 
 
-def _published(repository: Repository, folder: Path) -> Path:
-    """A bare copy of the repository whose release tag is the last commit."""
-    problem = "the repository cannot be copied"
-    finished(problem, "git", "clone", "--quiet", "--bare", "--no-hardlinks", repository.root, folder)
-    finished(problem, "git", "-C", folder, "tag", "--force", repository.release, "HEAD")
-    return folder
-
-
-def _colab(repository: Repository, published: Path, home: Path) -> dict[str, str]:
-    """The environment of a fresh Colab: its own variable, the address of the book, nothing of ours."""
+def _colab(repository: Repository, folder: Path) -> dict[str, str]:
+    """The environment of a fresh Colab, nothing of ours; the book's address is a copy, its release the last commit."""
+    problem, published = "the repository cannot be copied", folder / "published.git"
+    finished(problem, "git", "clone", "--quiet", "--bare", "--no-hardlinks", repository.root, published)
+    finished(problem, "git", "-C", published, "tag", "--force", repository.release, "HEAD")
     ours = ("PYTHON", "REBUILT_", "VIRTUAL_ENV", "GIT_")
     kept = {name: text for name, text in os.environ.items() if name == MIRROR or not name.startswith(ours)}
-    rewrite = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": f"url.{published.as_uri()}.insteadOf"}
-    rewrite |= {"GIT_CONFIG_VALUE_0": repository.url, "COLAB_RELEASE_TAG": "bare", "REBUILT_HOME": str(home)}
-    return kept | rewrite
+    kept |= {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": f"url.{published.as_uri()}.insteadOf"}
+    kept |= {"GIT_CONFIG_VALUE_0": repository.url, "COLAB_RELEASE_TAG": "bare"}
+    return kept | {"REBUILT_HOME": str(folder / "content" / "book")}

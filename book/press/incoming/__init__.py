@@ -17,7 +17,7 @@ from helpers import receipts, verdicts
 from rehearsal.predict import CARDS
 
 from .. import race, run
-from ..errors import PressError
+from ..errors import PressError, finished
 from ..files import read_json, write_json
 from ..predict import kept
 from ..predict.counting import sizes_of
@@ -69,11 +69,9 @@ def raced(repository: Repository, names: list[str] | None, options: race.Options
 
 def machine_here(repository: Repository) -> dict:
     """What helpers say of this machine, asked in a process of its own; PressError where they cannot."""
-    asked = [sys.executable, "-c", LOOK]
-    done = subprocess.run(asked, cwd=repository.root, capture_output=True, text=True, timeout=120, check=False)
-    if done.returncode:
-        raise PressError(f"this machine could not be looked at: {done.stderr.strip().splitlines()[-1:]}")
-    return json.loads(done.stdout.strip().splitlines()[-1])
+    problem = "this machine could not be looked at"
+    said = finished(problem, sys.executable, "-c", LOOK, cwd=repository.root, timeout=120)
+    return json.loads(said.splitlines()[-1])
 
 
 def laid_out(chapter: Chapter, slug: str) -> list[Path]:

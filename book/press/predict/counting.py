@@ -2,7 +2,6 @@
 
 import ast
 import json
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,11 +9,12 @@ from helpers.cards import executed
 from rehearsal.predict import real
 
 from ..errors import PressError
-from ..files import read_json, remove, sha256, write_json, write_text
+from ..files import read_json, sha256, write_json, write_text
 from ..gates.python import parse, parse_file
 from ..rehearse import run_module
 from ..repository import Chapter, Repository
 from ..reuse.packages import reached
+from ..run.child import scratch
 
 CHECKED = "check"  # sizes that the suite counts again: those of tier cpu, nothing above LARGEST
 LARGEST = 100_000
@@ -90,20 +90,18 @@ def counted(
 
     PressError says what went wrong.
     """
-    scratch = repository.build / "running" / f"predict-{uuid.uuid4().hex[:12]}"
-    report, tasks = scratch / "report.json", []
+    tasks = []
     for chapter in chapters:
         sizes = {tier: sizes for tier, sizes in sizes_of(chapter).items() if not tiers or tier in tiers}
         task = {"stem": chapter.stem, "home": str(chapter.home), "module": _module(source_of(chapter), chapter.home)}
         tasks.append(task | {"sizes": sizes, "parts": parts})
-    write_json(scratch / "task.json", {"tasks": tasks, "report": str(report)})
-    try:
-        problem = run_module(repository, repository.root, scratch, "rehearsal.parts", SECONDS)
+    with scratch(repository, "predict") as folder:
+        report = folder / "report.json"
+        write_json(folder / "task.json", {"tasks": tasks, "report": str(report)})
+        problem = run_module(repository, repository.root, folder, "rehearsal.parts", SECONDS)
         if problem:
             raise PressError(f"counting {', '.join(map(str, chapters))}: {problem}")
         return read_json(report) or {}
-    finally:
-        remove(scratch)
 
 
 def count(repository: Repository, names: list[str] | None) -> int:

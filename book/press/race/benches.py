@@ -7,14 +7,13 @@ threads on one core, is refused before; where that shows afterwards, its receipt
 
 import subprocess
 import time
-import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
 from helpers import cards
 
 from ..errors import PressError
-from ..files import lock, read_json, remove, write_json
+from ..files import lock, read_json, write_json
 from ..ledger.tables import plain
 from ..repository import Chapter, Repository
 from ..reuse import store
@@ -54,7 +53,7 @@ def race(repository: Repository, names: list[str] | None, options: Options) -> i
         for home, chapters in slices_of(repository).items():
             if home not in chosen:
                 continue
-            there = {name: name.rpartition(".")[2].removeprefix("bench_") for name in benches(home)}
+            there = {name: name.rpartition(".")[2].removeprefix("bench_") for name in scripts(home, "bench_")}
             found = [name for name, short in there.items() if options.bench in (None, short)]
             if not found:
                 known = f"no bench {options.bench}; there are {', '.join(there.values())}"
@@ -67,9 +66,9 @@ def race(repository: Repository, names: list[str] | None, options: Options) -> i
     return int(bool(failed))
 
 
-def benches(home: Path) -> list[str]:
-    """The benches of a slice as modules, such as `ctc.bench_ctc`, sorted."""
-    found = (path.relative_to(home).with_suffix("") for path in home.rglob("bench_*.py"))
+def scripts(home: Path, start: str) -> list[str]:
+    """The benches or studies of a chapter as modules: `ctc.bench_ctc` for the `start` "bench_"; sorted."""
+    found = (path.relative_to(home).with_suffix("") for path in home.rglob(f"{start}*.py"))
     return sorted(".".join(path.parts) for path in found if not any(part[0] in "._" for part in path.parts[:-1]))
 
 
@@ -85,17 +84,14 @@ def _one(repository: Repository, chapter: Chapter, python: Path, name: str, opti
     command += ["--threads", str(options.threads)] if options.threads else []
     print(f"{name}: {' '.join([python.name, *command[1:]])}", flush=True)
     own = environment(threads) | {"PYTHONPATH": str(repository.root)}  # the shell's threads are not the race's
-    scratch, began = repository.build / "running" / f"race-{uuid.uuid4().hex[:12]}", time.monotonic()
-    scratch.mkdir(parents=True)
-    try:
+    began = time.monotonic()
+    with child.scratch(repository, "race") as scratch:
         ended = child.run(command, chapter.home, own, scratch, options.timeout)
         took = round(time.monotonic() - began, 3)  # of the whole process: a bench may open its receipt late
         during = {} if ended.busiest is None else {"busy_cores": ended.busiest}
         seen = {"seconds": took} | conditions.joined(before, conditions.look(repository.root), during)
         changed = CHANGED if state(chapter, name) != code else ""
         kept = _kept(repository, name, scratch, seen, options, changed) if ended.status == 0 else {}
-    finally:
-        remove(scratch)
     reasons = "; ".join(dict.fromkeys(filter(None, kept.values())))
     problem = f"not recorded: {reasons}" if reasons else "" if kept else "it wrote no receipt"
     if ended.status != 0:

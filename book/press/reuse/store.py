@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import time
+from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,14 +31,14 @@ def folder() -> Path:
 def put(kind: str, key: str, content: object) -> Path:
     """The path of the entry that now holds the content; old entries may go for it."""
     body = json.dumps(content)
-    path = write_text(_entry(kind, key), f"{sha256(body)}\n{body}")
+    path = write_text(folder() / kind / f"{key}.entry", f"{sha256(body)}\n{body}")
     prune()
     return path
 
 
 def get(kind: str, key: str) -> object | None:
     """The content of an entry; None where there is none, or where it is damaged: then it is removed."""
-    path = _entry(kind, key)
+    path = folder() / kind / f"{key}.entry"
     try:
         digest, _, body = path.read_bytes().partition(b"\n")
         content = json.loads(body) if sha256(body).encode() == digest else None
@@ -95,14 +96,6 @@ def clear() -> float:
 def told() -> str:
     """One sentence on what is kept here."""
     kept = contents()
-    count = {words: sum(one.kind == kind for one in kept) for kind, words in KINDS.items()}
-    parts = ", ".join(f"{words}: {number}" for words, number in count.items() if number)
-    return (
-        f"{folder()} keeps {parts}; {sum(one.bytes for one in kept) / 1e6:,.0f} MB"
-        if parts
-        else f"{folder()} keeps nothing"
-    )
-
-
-def _entry(kind: str, key: str) -> Path:
-    return folder() / kind / f"{key}.entry"
+    count = Counter(KINDS[one.kind] for one in kept if one.kind in KINDS)
+    parts = ", ".join(f"{words}: {number}" for words, number in count.items())
+    return f"{folder()} keeps " + (f"{parts}; {sum(one.bytes for one in kept) / 1e6:,.0f} MB" if parts else "nothing")

@@ -60,15 +60,15 @@ def marked(process: psutil.Process, marker: tuple[str, str]) -> bool:
     return False
 
 
-def end_tree(pid: int, marker: tuple[str, str], *, own: bool = True) -> list[str]:
+def end_tree(pid: int, marker: tuple[str, str]) -> list[str]:
     """The names of the processes that were still there; they are ended now, the kernel's own sessions included.
 
-    `marker` is an environment variable and its value: whoever inherited it belongs to the run, also when
-    its parent is gone. With `own` False only those end, not the process `pid` and its descendants.
+    `marker` is an environment variable and its value: whoever inherited it belongs to the run, also when its parent is
+    gone.
     """
     victims, names = {}, []
     with contextlib.suppress(*GONE):
-        victims = {process.pid: process for process in [*descendants(pid), psutil.Process(pid)] if own}
+        victims = {process.pid: process for process in [*descendants(pid), psutil.Process(pid)]}
     victims |= {one.pid: one for one in psutil.process_iter() if one.pid not in victims and marked(one, marker)}
     for process in victims.values():
         with contextlib.suppress(*GONE):

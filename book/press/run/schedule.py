@@ -4,7 +4,8 @@ import contextlib
 import os
 import sys
 import time
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 
 from helpers.device import cores
@@ -80,17 +81,14 @@ def threads_each(options: Options) -> int:
 def _executed(repository: Repository, pending: list[Chapter], options: Options) -> dict[Chapter, Outcome]:
     """The outcome of each notebook, when all are through; no child survives it."""
     jobs, outcomes = fitting(pending, at_once(options), processes.available_bytes()), {}
-    expected = {chapter: expected_seconds(chapter) for chapter in pending}
+    left = {chapter: expected_seconds(chapter) for chapter in pending}
     with ThreadPoolExecutor(jobs) as pool:
         found = {pool.submit(_execute, repository, chapter, options): chapter for chapter in pending}
-        left = set(found)
         try:
-            while left:
-                ended, left = wait(left, return_when=FIRST_COMPLETED)
-                outcomes |= {found[future]: future.result() for future in ended}
-                seconds = sum(expected[found[future]] for future in left) / jobs
-                for future in ended:
-                    _tell(outcomes[found[future]], f"{len(left)} left, about {seconds / 60:.1f} min")
+            for future in as_completed(found):
+                outcomes[found[future]] = outcome = future.result()
+                del left[found[future]]
+                _tell(outcome, f"{len(left)} left, about {sum(left.values()) / jobs / 60:.1f} min")
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
             while not all(future.done() for future in found):  # interrupted, or one went wrong
@@ -115,12 +113,12 @@ def fitting(pending: list[Chapter], jobs: int, memory_bytes: float) -> int:
 
 def report(outcomes: list[Outcome]) -> int:
     """Print the failures in full and one line in sum; the exit status."""
-    failed = [outcome for outcome in outcomes if outcome.state == "failed"]
-    for outcome in failed:
-        print(f"\n{'=' * 100}\n{outcome.message}", file=sys.stderr)
-    count = {state: sum(o.state == state for o in outcomes) for state in ("fresh", "cached", "failed")}
+    count = Counter(outcome.state for outcome in outcomes)
+    for outcome in outcomes:
+        if outcome.state == "failed":
+            print(f"\n{'=' * 100}\n{outcome.message}", file=sys.stderr)
     print(f"\n{count['fresh']} run, {count['cached']} from the cache, {count['failed']} failed", flush=True)
-    return 1 if failed else 0
+    return int(count["failed"] > 0)
 
 
 def _tell(outcome: Outcome, left: str) -> None:

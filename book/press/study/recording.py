@@ -15,10 +15,10 @@ from pathlib import Path
 
 from helpers import cards
 
-from ..errors import PressError
+from ..errors import PressError, finished
 from ..files import lock, read_json, remove, sha256, write_json
 from ..race import Busy, peers
-from ..race.benches import CHANGED, LEAST_GAIN, QUIET_CORES, lonely, place, state
+from ..race.benches import CHANGED, LEAST_GAIN, QUIET_CORES, lonely, place, scripts, state
 from ..repository import Chapter, Repository
 from ..reuse import packages, store
 from ..run import child, conditions
@@ -59,27 +59,18 @@ def study(repository: Repository, names: list[str] | None, options: Options = Op
 def _studies(repository: Repository, chosen: dict[str, Chapter], wanted: str | None) -> Iterator["One"]:
     """The wanted study of the chosen notebooks (by stem), or all."""
     for home, chapters in slices_of(repository).items():
-        for module in modules(home) if set(chapters) & set(chosen.values()) else ():
+        for module in scripts(home, "study_") if set(chapters) & set(chosen.values()) else ():
             python = peers.python(peers.pins(chapters))
             for name, (stem, threads) in _declared(repository, home, python, module).items():
                 if stem in chosen and wanted in (None, name):
                     yield One(repository, chosen[stem], python, module, name, threads)
 
 
-def modules(home: Path) -> list[str]:
-    """The modules of a slice that declare studies, such as `fine_tuning.study_accents`, sorted."""
-    found = (path.relative_to(home).with_suffix("") for path in home.rglob("study_*.py"))
-    return sorted(".".join(path.parts) for path in found if not any(part[0] in "._" for part in path.parts[:-1]))
-
-
 def _declared(repository: Repository, home: Path, python: Path, module: str) -> dict[str, list]:
     """{name: [notebook, threads]} of the studies in a module."""
-    own = {**os.environ, "PYTHONPATH": str(repository.root)}
-    how = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "timeout": 300}
-    done = subprocess.run(_command(python, module=module), cwd=home, env=own, **how)
-    if done.returncode:
-        raise PressError(f"{module} cannot be imported: {done.stderr.strip()[-2000:]}")
-    return json.loads(done.stdout.splitlines()[-1])
+    own, command = {**os.environ, "PYTHONPATH": str(repository.root)}, _command(python, module=module)
+    said = finished(f"{module} cannot be imported", *command, cwd=home, env=own, timeout=300)
+    return json.loads(said.splitlines()[-1])
 
 
 def _command(python: Path, **task: object) -> list[str]:
@@ -205,7 +196,6 @@ def _changed(repository: Repository) -> str:
     """Which files differ from the last commit or are not in it, receipts and predictions apart; empty when none."""
     told = ["git", "status", "--porcelain", "--untracked-files=all", "--", ".", ":!data/receipts", ":!data/predictions"]
     done = subprocess.run(told, cwd=repository.root, capture_output=True, text=True, timeout=60)
-    rows = done.stdout.split("\n") if done.returncode == 0 else ["   no git repository"]
-    changed = [row[3:] for row in rows if row.strip()]
+    changed = [row[3:] for row in done.stdout.splitlines()] if done.returncode == 0 else ["no git repository"]
     verb = "differ" if len(changed) > 1 else "differs"
     return f"{', '.join(changed[:3])} {verb} from the last commit" if changed else ""
