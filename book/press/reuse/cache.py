@@ -1,10 +1,8 @@
 """Executed notebooks kept by what made them, so that nothing unchanged is run twice.
 
-The key is a hash of everything that can change a page: the notebook's cells, its slice with the weights and data that
-lie in it, the card, the recorded receipts, the helpers and installed packages that these import, the registry rows of
-its data, the programs that the card names, the parameters, the threads of its libraries, the machine, and the press's
-own code that runs notebooks. Comments and docstrings do not count, but in a module whose source the page shows.
-An entry of `store` holds the executed notebook and its receipts, so it serves every clone on this machine.
+The key is a hash of everything that can change a page (see `parts`). Comments and docstrings do not count, but in a
+module whose source the page shows. An entry of `store` holds the executed notebook and its receipts, so it serves every
+clone on this machine.
 """
 
 import functools
@@ -33,7 +31,11 @@ HOUSE_PROGRAMS = ("npm", "git")
 
 
 def parts(repository: Repository, chapter: Chapter, tier: str, threads: int) -> dict[str, str]:
-    """One hash for each thing that an execution depends on, so that a new run can say what changed."""
+    """One hash for each thing that an execution depends on, so that a new run can say what changed.
+
+    The cells, their chapter's code, weights and data, the card, recorded receipts, helpers and installed packages that
+    these import, rows of the registry, the card's programs, parameters, threads, the machine, the press that runs them.
+    """
     code = [cell.source for cell in chapter.cells if cell.cell_type == "code"]
     written = [chapter.home / name for name in cards.counted(chapter.notebook)]
     names = {name for source in code for name in packages.imported_by_cell(source)}
@@ -168,11 +170,6 @@ def why(made_of: dict[str, str], record: object) -> str:
     old = record.get("made_of", {}) if isinstance(record, dict) else {}
     changed = [name for name, value in made_of.items() if old.get(name) != value]
     return f"changed since the last run: {', '.join(changed)}" if old and changed else "not run yet"
-
-
-def store_run(name: str, notebook: Path, receipts: dict[str, dict]) -> None:
-    """Keep an executed notebook and its receipts (content by file name) under the key `name`."""
-    store.put("notebooks", name, {"notebook": notebook.read_text(encoding="utf-8"), "receipts": receipts})
 
 
 def restore(repository: Repository, name: str, chapter: Chapter) -> dict[str, dict] | None:

@@ -8,9 +8,8 @@ import contextlib
 import json
 import os
 import time
-from collections import Counter
+from collections import Counter, namedtuple
 from pathlib import Path
-from typing import NamedTuple
 
 from ..files import read_json, remove, sha256, write_text
 
@@ -52,13 +51,7 @@ def get(kind: str, key: str) -> object | None:
     return content
 
 
-class Kept(NamedTuple):
-    """One thing in the cache: a file, or an environment of peers."""
-
-    path: Path
-    kind: str
-    bytes: float
-    used: float
+Kept = namedtuple("Kept", "path kind bytes used")  # one thing in the cache: a file, or an environment of peers
 
 
 def contents() -> list[Kept]:

@@ -15,7 +15,7 @@ from ..files import lock, read_json, remove
 from ..repository import Chapter, Repository
 from ..reuse import cache
 from . import processes
-from .job import Outcome, execute, record
+from .job import Outcome, execute, record, say
 
 UNKNOWN_SECONDS = 90.0  # what a notebook may take on two cores; assumed where no receipt says better
 TIMEOUT_SECONDS = 1200.0
@@ -55,9 +55,9 @@ def reuse(repository: Repository, chapter: Chapter, options: Options) -> Outcome
     if receipts:
         record(chapter, made_of, receipts, cached=True)
         ran = max(str(content.get("date", "")) for content in receipts.values())[:10]
-        _say(f"{chapter}: unchanged since {ran or 'its run'}, taken from the cache")
+        say(f"{chapter}: unchanged since {ran or 'its run'}, taken from the cache")
         return Outcome(chapter, "cached")
-    _say(f"{chapter}: to run ({cache.why(made_of, read_json(chapter.run_record))})")
+    say(f"{chapter}: to run ({cache.why(made_of, read_json(chapter.run_record))})")
     return None
 
 
@@ -83,7 +83,8 @@ def _executed(repository: Repository, pending: list[Chapter], options: Options) 
     jobs, outcomes = fitting(pending, at_once(options), processes.available_bytes()), {}
     left = {chapter: expected_seconds(chapter) for chapter in pending}
     with ThreadPoolExecutor(jobs) as pool:
-        found = {pool.submit(_execute, repository, chapter, options): chapter for chapter in pending}
+        how = options.tier, options.timeout, threads_each(options)
+        found = {pool.submit(execute, repository, chapter, *how): chapter for chapter in pending}
         try:
             for future in as_completed(found):
                 outcomes[found[future]] = outcome = future.result()
@@ -97,11 +98,6 @@ def _executed(repository: Repository, pending: list[Chapter], options: Options) 
                         process.kill()
                 time.sleep(0.1)
     return outcomes
-
-
-def _execute(repository: Repository, chapter: Chapter, options: Options) -> Outcome:
-    _say(f"{chapter}: started")
-    return execute(repository, chapter, options.tier, options.timeout, threads_each(options))
 
 
 def fitting(pending: list[Chapter], jobs: int, memory_bytes: float) -> int:
@@ -123,10 +119,6 @@ def report(outcomes: list[Outcome]) -> int:
 
 def _tell(outcome: Outcome, left: str) -> None:
     verb = "FAILED" if outcome.state == "failed" else "done"
-    _say(f"{outcome.chapter}: {verb} in {outcome.seconds:.0f} s, peak {outcome.peak_bytes / 1e6:,.0f} MB; {left}")
+    say(f"{outcome.chapter}: {verb} in {outcome.seconds:.0f} s, peak {outcome.peak_bytes / 1e6:,.0f} MB; {left}")
     for note in outcome.notes:
-        _say(f"{outcome.chapter}: note: {note}")
-
-
-def _say(line: str) -> None:
-    print(f"{time.strftime('%H:%M:%S')} {line}", flush=True)
+        say(f"{outcome.chapter}: note: {note}")

@@ -1,8 +1,7 @@
 """`press test`: pytest over two processes; what each group's tests took is kept, and what passed may be left out.
 
-A group is a slice, or what belongs to the house: the helpers, the rehearsal, the press. Its tests are left out only on
-request (`REBUILT_REUSE_TESTS=1`) and only when the same key passed on this machine; what is left out is told, with its
-date. The house's tests look at the whole repository, so that every change of a file makes them run.
+A group is a chapter, or what belongs to the house: the helpers, the rehearsal, the press. Its tests are left out only
+on request (`REBUILT_REUSE_TESTS=1`) and only when the same key passed on this machine, and that is told.
 """
 
 import os
@@ -54,11 +53,9 @@ def run(repository: Repository, arguments: list[str]) -> int:
 
 
 def slices_of(repository: Repository) -> dict[Path, list[Chapter]]:
-    """The notebooks of each slice, by the slice's folder."""
-    found = defaultdict(list)
-    for chapter in repository.chapters:
-        found[chapter.home].append(chapter)
-    return dict(found)
+    """The notebooks of each chapter, by its folder."""
+    homes = dict.fromkeys(chapter.home for chapter in repository.chapters)
+    return {home: [chapter for chapter in repository.chapters if chapter.home == home] for home in homes}
 
 
 def groups(repository: Repository) -> dict[Path, dict[str, str]]:

@@ -110,7 +110,9 @@ class One:
             if state(self.chapter, self.module) != code and not options.trial:
                 return f"not recorded: {CHANGED}"
             if alone and (why := _disturbed("after", busy, gain, self.threads)):
-                _forget(folder, begun, pieces[:-1])
+                for path in _results(folder) - begun:
+                    remove(path)
+                write_json(folder / PIECES, pieces[:-1])
                 return f"not recorded: {why}; what was measured before this piece is kept"
             if status == 0 and receipt and _seconds(folder) <= MOST_SECONDS:
                 self._keep(folder, receipt, pieces, options.trial)
@@ -158,13 +160,6 @@ class One:
 def _results(folder: Path) -> set[Path]:
     """The files of what has been made or scored."""
     return {path for path in folder.glob("*.json") if path.name != PIECES}
-
-
-def _forget(folder: Path, begun: set[Path], pieces: list[dict]) -> None:
-    """None; what the last piece measured is gone: results are those of its begin, conditions those before it."""
-    for path in _results(folder) - begun:
-        remove(path)
-    write_json(folder / PIECES, pieces)
 
 
 def _seconds(folder: Path) -> float:

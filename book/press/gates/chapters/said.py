@@ -1,12 +1,10 @@
 """Gates on what pages say: figures in words, numbers that are not typed, no comparison without a check.
 
-What looks measured: a number with a unit of time below a minute, of throughput, of ratio or of share, and a score with
-decimals. Inputs (360 Hz, 421 samples, 30 minutes of ECG, 10 s of speech) do not. What is meant as an input all the same
-says so: `<!-- typed: reason -->` at the end of its line, or of its paragraph.
+`said.yml` has what looks measured: times below a minute, throughputs, ratios, shares, scores; inputs (360 Hz, 10 s of
+speech) do not. What is an input all the same says so: `<!-- typed: reason -->` at the end of its line or paragraph.
 
-A comparison in the indicative ("ours is faster", "the FFT wins") is a result. It stands beside a check (`check.that`,
-`check.close`) in the code cell before or after it, or a cell writes it from its values (`show.md`). What is known
-without a run, by counting or from a source, says so: `<!-- known: reason -->` in its paragraph.
+A comparison in the indicative ("ours is faster", "the FFT wins") stands beside a check in the code cell before or after
+it, or a cell writes it (`show.md`), or its paragraph says why it is known: `<!-- known: reason -->`.
 """
 
 import ast
@@ -127,7 +125,8 @@ def typed(text: str, quotes: list[str]) -> list[tuple[int, str]]:
 
     An escape covers its line; at the end of a block, such as a paragraph, list item or cell, it covers all of it.
     """
-    escapes = {_line(text, match): match["reason"] for match in ESCAPE.finditer(text)}
+    marks = ESCAPE.finditer(text)  # one that begins a line belongs to the line before
+    escapes = {text.count("\n", 0, one.start()) + (one["begins"] is None): one["reason"] for one in marks}
     bare = "an escape without a reason: <!-- typed: why this is no measurement -->"
     split = "a comment that begins a line splits its paragraph in two; let it stand behind its sentence"
     problems = [(line, bare) for line, reason in escapes.items() if len(reason) < 8]
@@ -142,24 +141,15 @@ def typed(text: str, quotes: list[str]) -> list[tuple[int, str]]:
     return sorted(set(problems))
 
 
-def _line(text: str, escape: re.Match) -> int:
-    """The line to which an escape belongs: where it begins a line, the one before."""
-    return text.count("\n", 0, escape.start()) + (escape["begins"] is None)
-
-
 def _without_quotes(plain: str, quotes: list[str]) -> str:
     """The text with the words of a claim blanked where they stand in quotation marks."""
-    known = [_letters(quote) for quote in quotes]
+    known = "\n".join(" ".join(re.findall(r"\w+", quote.lower())) for quote in quotes)
 
     def blanked(match: re.Match) -> str:
-        said = _letters(match[1])
-        return re.sub(r"[^\n]", " ", match[0]) if said and any(said in quote for quote in known) else match[0]
+        said = " ".join(re.findall(r"\w+", match[1].lower()))
+        return re.sub(r"[^\n]", " ", match[0]) if said and said in known else match[0]
 
     return QUOTED.sub(blanked, plain)
-
-
-def _letters(text: str) -> str:
-    return " ".join(re.findall(r"\w+", text.lower()))
 
 
 @gate

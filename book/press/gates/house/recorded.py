@@ -1,10 +1,8 @@
-"""Gates on what was run, recorded or predicted: the time of runs; what readers send in, held to the same rules as our
-own; receipts that wait to be recorded again; what pages show of them; that a test holds each study and race.
+"""Gates on what was run, recorded or predicted: times, receipts, what pages show of them, studies, predictions.
 
-The gate on time measures nothing. Where the calibration before and after a run differ, or others were at work, seconds
-mean little: there the processor's time is judged, by the faster of both, and that is said. What has not run here, or
-ran without a calibration, is told, and is a problem only where `REBUILT_CALIBRATED=1` says that all has just been run.
-House rules that a receipt cannot be refused for (twenty rounds, a quiet machine) are told, and are no problem.
+Where the calibration before and after a run differ, or others were at work, the processor's time is judged, by the
+faster of both, and that is said. What has not run here, or without a calibration, is told, and is a problem only where
+`REBUILT_CALIBRATED=1` says that all has just been run. House rules that no receipt is refused for are told, too.
 """
 
 import os
