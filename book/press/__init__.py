@@ -3,7 +3,7 @@
 `.venv/bin/python book/press --help` lists the commands. The press imports neither torch nor any chapter; a notebook
 runs in a process of its own.
 
-Commands: `cli` reads them · `run` notebooks and tests · `reuse` what need not run again · `race` benches beside their
+Commands: `cli` reads them, `commands.yml` lists them · `run` notebooks and tests · `reuse` what need not run again · `race` benches beside their
 peers · `study` what chapters declare · `rehearse` notebooks on a pretended GPU · `predict` their work counted ·
 `incoming` receipts from readers · `gates` what must hold · `scaffold` makes and removes chapters · `colab` a chapter
 there · `server` shows the book.

@@ -1,18 +1,16 @@
 """`press colab`: a chapter run as in a fresh Colab, with what Colab preinstalls and the notebook file alone.
 
-The kernel is that of a bare environment, the folder is empty but for the notebook, and git finds the
-repository's address in a copy of the last commit that carries the release tag. In front of the chapter
-and after it stands the list of installed packages: none of them may change.
+The kernel is that of a bare environment, the folder is empty but for the notebook, and git finds the repository's
+address in a copy of the last commit that carries the release tag. No installed package may change.
 """
 
 import os
 import sys
 import time
+from collections import namedtuple
 from pathlib import Path
-from typing import NamedTuple
 
 import nbclient
-import nbformat
 from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import AsyncKernelManager
 
@@ -27,14 +25,8 @@ MIRROR = "REBUILT_DATA_MIRROR"
 KERNEL = '{{"argv": ["{python}", "-m", "ipykernel_launcher", "-f", "{{connection_file}}"], "display_name": "bare"}}'
 
 
-class Trial(NamedTuple):
-    """What came of one run: its seconds, the packages before it, those added and those changed by it."""
-
-    seconds: float
-    before: dict[str, str]
-    added: dict[str, str]
-    changed: dict[str, str]
-    notebook: nbformat.NotebookNode
+# What came of one run: its seconds, the packages before it, those added and those changed by it, the executed notebook.
+Trial = namedtuple("Trial", "seconds before added changed notebook")
 
 
 def bare(folder: Path, held: list[str]) -> Path:
@@ -77,8 +69,7 @@ def freeze(python: Path) -> dict[str, str]:
 def colab(repository: Repository, names: list[str] | None, held: list[str], as_is: bool = False) -> int:
     """Run the chapters, print a line for each; 0 if all ran and nothing preinstalled changed, else 1.
 
-    Each chapter gets a new environment, so that it cannot find what another one added; `as_is` runs them with
-    the interpreter of the press instead, which is how the workflow uses Colab's own image.
+    Each gets a new environment, or the interpreter of the press (`as_is`), which in the workflow is Colab's own image.
     """
     home, bad = repository.build / "colab", 0
     for chapter in repository.select(names):

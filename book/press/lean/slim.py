@@ -19,11 +19,9 @@ from ..files import remove, sha256, write_bytes, write_text
 from ..repository import read_yaml
 from . import styles
 
-PATTERNS = read_yaml(Path(__file__).with_name("markup.yml"))
-PATTERNS = {
-    name: re.compile(text if isinstance(text, str) else "|".join(text), re.S) for name, text in PATTERNS.items()
-}
-LINK, ASKED, UNUSED, DROPPED, UNSTYLED, ICON, PICTURE, SOUND, LOGO, ASKS, FORMULA, MATHJAX = PATTERNS.values()
+PATTERNS = read_yaml(Path(__file__).with_name("markup.yml")).values()
+PATTERNS = [re.compile(one if isinstance(one, str) else "|".join(one), re.DOTALL) for one in PATTERNS]
+LINK, ASKED, UNUSED, DROPPED, UNSTYLED, ICON, PICTURE, SOUND, LOGO, ASKS, FORMULA, MATHJAX = PATTERNS
 SHEET, SCRIPT, MATHS = "_static/book.css", "_static/book.js", "_static/maths.css"
 APART = ("_static/mathjax/", "_static/search.js", "_static/search-index.js")  # what only some pages need, or none
 TEMPLATES = "_static/*webpack-macros.html"  # of the theme, which copies them into the book

@@ -86,10 +86,7 @@ def _module(source: Path, home: Path) -> str:
 def counted(
     repository: Repository, chapters: list[Chapter], tiers: tuple[str, ...] = (), parts: tuple[str, ...] = ()
 ) -> dict[str, dict]:
-    """What each chapter's parts do, by stem, all in one process; `tiers` and `parts`: those alone, else all.
-
-    PressError says what went wrong.
-    """
+    """What each chapter's parts do, by stem, all in one process; `tiers` and `parts`: those alone, else all."""
     tasks = []
     for chapter in chapters:
         sizes = {tier: sizes for tier, sizes in sizes_of(chapter).items() if not tiers or tier in tiers}
@@ -138,9 +135,8 @@ def written(content: dict) -> str:
 def impossible(content: dict) -> Iterator[str]:
     """Rows with more FLOPs than products of what they read and wrote can have: a mistake, whatever made them."""
     tiers = [(name, *pair) for name, part in content["parts"].items() for pair in part["tiers"].items()]
-    for name, tier, kind, size, flops, _ in [
-        (name, tier, *row) for name, tier, entry in tiers for row in entry["work"]
-    ]:
+    rows = [(name, tier, *row) for name, tier, entry in tiers for row in entry["work"]]
+    for name, tier, kind, size, flops, _ in rows:
         if flops > (most := most_flops(kind, size)):
             what = f"{name}, tier {tier}: an operation on {kind} has {flops:,} FLOPs with {size:,} bytes, which allow"
             yield f"{what} {most:,.0f}: its formula is wrong, or it counts zeros that nobody multiplies"
@@ -149,10 +145,9 @@ def impossible(content: dict) -> Iterator[str]:
 def most_flops(kind: str, size: int) -> float:
     """The most FLOPs that one operation with so many bytes of operands and results can do.
 
-    A product takes 2 FLOPs for each triple of an entry of one factor, of the other and of the result. Of S numbers in
-    all there are at most (S / 3)^1.5 such triples, when all three are squares (Loomis and Whitney 1949). A convolution
-    uses each number of its input up to √window times more often, and its backward pass is two products. Attention over
-    more than some thousand places a head, whose matrix nobody lays out, could do more; no chapter has such a one.
+    A product takes 2 FLOPs for each triple of entries of its factors and the result: of S numbers at most (S / 3)^1.5
+    (Loomis and Whitney 1949). A convolution uses each number of its input up to √window times more often, its backward
+    pass is two products. Attention over thousands of places a head could do more; no chapter has such a one.
     """
     numbers = size / BYTES.get(real(kind), 4)
     return 2 * 2 * WINDOW**0.5 * (numbers / 3) ** 1.5

@@ -98,8 +98,8 @@ def _one(repository: Repository, chapter: Chapter, python: Path, name: str, opti
         late = f"not finished after {options.timeout:.0f} s"
         problem = late if ended.status is None else f"ended with status {ended.status}"
     told = [*map(repository.relative, kept), *(f"ended what it left running: {one}" for one in ended.left)]
+    told.append(plain({name: seen[name] for name in ("busy_cores", "steal", "calibration")}))
     print(f"{name}: {problem or 'done'} after {took:.0f} s", *told, sep="\n  ", flush=True)
-    print(f"  {plain({name: seen[name] for name in ('busy_cores', 'steal', 'calibration')})}", flush=True)
     return not problem
 
 
@@ -122,10 +122,7 @@ def lonely(when: str, gain: float | None) -> str:
 
 
 def state(chapter: Chapter, name: str) -> tuple[str, str]:
-    """The committed helpers, and the hash of the code that a bench or a study runs: other at its end, other code.
-
-    What else is committed meanwhile (another receipt, another chapter) changes nothing of it.
-    """
+    """The committed helpers, and the hash of the code that a bench or a study runs: other at its end, other code."""
     told = ["git", "rev-parse", "HEAD:helpers"]
     done = subprocess.run(told, cwd=chapter.root, capture_output=True, text=True, timeout=60)
     return done.stdout.strip(), cards.code_hash(chapter.notebook, name.replace(".", "/") + ".py")

@@ -19,7 +19,7 @@ SECONDS = 1800.0  # for each step of its making
 
 
 def pins(chapters: list[Chapter]) -> list[str]:
-    """The requirement lines that the cards of a slice name under `peers`, each once, sorted."""
+    """The requirement lines that the cards of a chapter name under `peers`, each once, sorted."""
     return sorted({str(line).strip() for chapter in chapters for line in chapter.card.get("peers") or ()})
 
 

@@ -27,10 +27,9 @@ def main(_: object) -> int:
 def execute(task: dict) -> int:
     """Run the notebook of this folder, `input.ipynb` into `output.ipynb`; the exit status.
 
-    `task`: the book's `root`, the `seconds` that it may take, and what papermill is told. `told.json` gets what the
-    machine was like `before` and `after` (see `conditions`), the `cell`, and in between how long the notebook took, its
-    kernel's start included, on the clock and on the processors, its memory, and how many cores other work kept busy; or
-    the `error`.
+    `task`: the book's `root`, the `seconds` that it may take, and what papermill is told. `told.json` gets the machine
+    `before` and `after` (see `conditions`), the `cell`; `seconds`, `processor_seconds`, `peak_bytes` of the notebook
+    and its kernel, `busy_cores` of other work; or the `error`.
     """
     told, where = {}, Path("told.json").resolve()  # papermill changes the folder
     root, limit, held, over = Path(task.pop("root")), task.pop("seconds"), {}, threading.Event()
