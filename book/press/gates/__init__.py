@@ -2,7 +2,7 @@
 
 A gate is a function from the repository to its problems: tuples of a path, what is wrong and what is allowed, and where
 they are known the cell and the line. Its name is the gate's, its docstring the rule, with the numbers of its module in
-braces; `rules.yml` says why it is, and how to mend a breach.
+braces; `rules.yml` says why it is, and how to mend a breach; `said.yml` has the patterns of what looks measured.
 
 They lie in two rooms: `chapters` (what chapters and pages say) and `house` (what they stand on). `markdown` and
 `python` read texts for all of them.

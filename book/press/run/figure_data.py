@@ -72,8 +72,7 @@ def _series(ax, artist, roles: dict) -> str:
     if label and not label.startswith("_"):
         return label
     one = artist[0] if isinstance(artist, tuple) else artist
-    read = getattr(one, "get_color", None) or getattr(one, "get_facecolor", None)
-    colour = _hex(read()) if read else None
+    colour = _hex(one.get_color() if hasattr(one, "get_color") else getattr(one, "get_facecolor", list)())
     beside = {" ".join(text.get_text().split()) for text in ax.texts if _hex(text.get_color()) == colour}
     own = [role for role, style in roles.items() if _hex(style["color"]) == colour]
     return beside.pop() if len(beside) == 1 else next(iter(own), "")
