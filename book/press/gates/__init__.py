@@ -104,7 +104,7 @@ def check(repository: Repository, names: list[str] | None = None, chapters: list
 
 
 def _places(chapter: Chapter) -> list[Path]:
-    """Below the root: a chapter's slice, its executed copy, its receipts, its predictions."""
+    """Below the root: a chapter's folder, its executed copy, its receipts, its predictions."""
     data = [Path(f"data/receipts/{chapter.stem}"), Path(f"data/predictions/{chapter.stem}.json")]
     page = Path(f"_build/html/{chapter.document}.html")
     return [*data, page, *(path.relative_to(chapter.root) for path in (chapter.home, chapter.executed))]

@@ -27,7 +27,7 @@ def parse_file(path: Path) -> ast.Module:
 
 
 def trees(chapter: Chapter) -> list[ast.Module]:
-    """The trees of a chapter: its code cells, its slice's modules."""
+    """The trees of a chapter: its code cells, its folder's modules."""
     found = [parse(cell.source) for cell in chapter.cells if cell.cell_type == "code"]
     return found + [parse_file(path) for path in chapter.modules()]
 

@@ -25,7 +25,7 @@ WINDOW = 27  # places of a dense convolution's window: 3 × 3 × 3
 
 
 def source_of(chapter: Chapter) -> Path | None:
-    """The module `rehearsed_<stem>.py` of a chapter, wherever in its slice; None where it has none."""
+    """The module `rehearsed_<stem>.py` of a chapter, wherever in its folder; None where it has none."""
     return next(iter(sorted(chapter.home.rglob(f"rehearsed_{chapter.stem}.py"))), None)
 
 
@@ -74,7 +74,7 @@ def sentences(source: Path) -> dict[str, dict[str, str]]:
 
 
 def code_of(source: Path, home: Path) -> str:
-    """The SHA-256 of the module and all of its slice that it reaches, as they run: no comments, no docstrings."""
+    """The SHA-256 of the module and all of its chapter that it reaches, as they run: no comments, no docstrings."""
     texts = {path: path.read_text(encoding="utf-8") for path in sorted(reached([_module(source, home)], home))}
     return sha256(json.dumps([(path.relative_to(home).as_posix(), executed(text)) for path, text in texts.items()]))
 

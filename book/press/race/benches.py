@@ -1,6 +1,6 @@
-"""`press race`: the benches of a slice beside their peers, on a quiet machine; their receipts are recorded.
+"""`press race`: the benches of a chapter beside their peers, on a quiet machine; their receipts are recorded.
 
-Each `bench_*.py` runs as a module from the slice's folder, with the environment of its peers. Its receipts come to
+Each `bench_*.py` runs as a module from the chapter's folder, with the environment of its peers. Its receipts come to
 `data/receipts/`, with what the machine was like before, after and meanwhile. A race beside other work, or of two
 threads on one core, is refused before; where that shows afterwards, its receipts go to `_build/races/` with the reason.
 """
@@ -45,7 +45,7 @@ class Options:
 
 
 def race(repository: Repository, names: list[str] | None, options: Options) -> int:
-    """Race the slices of the chosen notebooks; the exit status: 1 when a bench failed."""
+    """Race the chapters of the chosen notebooks; the exit status: 1 when a bench failed."""
     chosen = {chapter.home for chapter in repository.select(names)}
     failed = []
     alone = lock(store.folder() / "recording.lock", "press race")  # one race or study at a time on a machine

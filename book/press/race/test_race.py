@@ -55,7 +55,7 @@ def quiet(monkeypatch):
 
 
 def bench(small, text=BENCH):
-    """A package of the slice with one bench."""
+    """A package of the chapter with one bench."""
     small.write("notebooks/signals/moving_mean/windows/__init__.py", "")
     small.write("notebooks/signals/moving_mean/windows/bench_windows.py", text)
     return small

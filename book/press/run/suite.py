@@ -60,9 +60,9 @@ def slices_of(repository: Repository) -> dict[Path, list[Chapter]]:
 
 def groups(repository: Repository) -> dict[Path, dict[str, str]]:
     """What the tests of each group depend on, by its folder; without what cannot be known outside of git."""
-    slices = {home: cache.proof_parts(repository, chapters) for home, chapters in slices_of(repository).items()}
+    told = {home: cache.proof_parts(repository, notebooks) for home, notebooks in slices_of(repository).items()}
     house = cache.house_parts(repository)
-    return slices | {repository.root / name: house | {"folder": name} for name in HOUSE if house}
+    return told | {repository.root / name: house | {"folder": name} for name in HOUSE if house}
 
 
 def record_of(repository: Repository, home: Path) -> Path:
@@ -124,7 +124,7 @@ class Measured:
         where, outcomes = record_of(self.repository, home), [{one.tag for one in case} for case in cases]
         passed = not any({"failure", "error"} & tags for tags in outcomes)
         record = took | {
-            "slice": _name(self.repository, home),
+            "chapter": _name(self.repository, home),
             "processes": self.processes,
             "tests": sum("skipped" not in tags for tags in outcomes),
             "outcome": "passed" if passed else "failed",

@@ -1,4 +1,4 @@
-"""`press study`: records what a slice's `study_*.py` declare, alone on the machine, in pieces that survive a kill.
+"""`press study`: records what a chapter's `study_*.py` declare, alone on the machine, in pieces that survive a kill.
 
 Each study runs in processes of at most an hour (`worker`). What it has measured lies in the cache, outside the clone,
 under the hash of code, declaration and versions: a study that is started again goes on. The receipt comes to
@@ -34,7 +34,7 @@ PRESS = Path(__file__).resolve().parent.parent
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line says: `study` None takes all of a slice; a `trial` runs small and records nothing."""
+    """What the command line says: `study` None takes all of a chapter; a `trial` runs small and records nothing."""
 
     study: str | None = None
     trial: bool = False
@@ -42,7 +42,7 @@ class Options:
 
 
 def study(repository: Repository, names: list[str] | None, options: Options = Options()) -> int:  # noqa: B008
-    """Record the studies of the chosen notebooks' slices; the exit status: 1 when one failed."""
+    """Record the studies of the chosen notebooks' chapters; the exit status: 1 when one failed."""
     chosen = {chapter.stem: chapter for chapter in repository.select(names)}
     problems = {}
     with lock(store.folder() / "recording.lock", "press study"):
@@ -50,7 +50,7 @@ def study(repository: Repository, names: list[str] | None, options: Options = Op
             problems[one.name] = one.record(options)
             print(f"{one.name}: {problems[one.name] or 'done'}", flush=True)
     if not problems:
-        raise PressError(f"no study {options.study or ''} in the slices of {', '.join(map(str, chosen.values()))}")
+        raise PressError(f"no study {options.study or ''} in the chapters of {', '.join(map(str, chosen.values()))}")
     failed = [name for name, problem in problems.items() if problem]
     print(f"failed: {', '.join(failed)}" if failed else "every study came to its end", flush=True)
     return int(bool(failed))

@@ -1,4 +1,4 @@
-"""The process of one study, in the slice's folder: measures what is missing, then writes the receipt.
+"""The process of one study, in the chapter's folder: measures what is missing, then writes the receipt.
 
 What was made and scored is kept in files, each written whole, so that a process that was ended loses one arm at most.
 """
