@@ -1,7 +1,9 @@
 """Measurements: warm-up, median and its 95 % interval, peak memory, rates beside the peak; CUDA events on a GPU."""
 
 import contextlib
+import math
 import re
+import statistics
 import sys
 import time
 from collections import namedtuple
@@ -9,11 +11,36 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from helpers import device as _device
-from helpers._spread import ENDS, Ratio, Spread, ratio, spread  # noqa: F401  what benches import from here
 from helpers.show import Table, number
 
+ENDS = {"95 %": "95 % interval", "90 %": "90 % interval", "range": "range", "quartiles": "quartiles", "exact": "exact"}
+Spread = namedtuple("Spread", "median low high repeats interval")  # `interval`, a key of ENDS, says what the ends are
 Peak = namedtuple("Peak", "copy_bytes_per_s matmul_flops_per_s device dtype")
 _peaks, _marks = {}, {}  # (device, dtype) -> Peak; device -> memory mark before it was last set back
+
+
+class Ratio(Spread):
+    """A Spread of times, reference to contestant, taken round by round: above 1 is faster."""
+
+
+def spread(values):
+    """The Spread of numbers: median and its 95 % interval, of any distribution, by ranks: `spread(range(20)).low == 5`.
+    Fewer than six cannot tell: their ends are smallest and largest, `interval` says "range". ValueError for none.
+    """
+    ranked = sorted(map(float, values))
+    if not ranked:
+        raise ValueError("a spread of no numbers was asked for; at least one is needed")
+    count, skip, outside = len(ranked), 0, 0.0
+    while (outside := outside + 2 * math.comb(count, skip) / 2**count) <= 0.05:
+        skip += 1
+    low, high = ranked[max(0, skip - 1)], ranked[-max(1, skip)]
+    return Spread(statistics.median(ranked), low, high, count, "95 %" if skip else "range")
+
+
+def ratio(reference, found, factor=1.0):
+    """The Ratio of two Measurements, `factor` × reference to found; ValueError unless repeats are equally many."""
+    pairs = zip(reference.times_s, found.times_s, strict=True)
+    return Ratio(*spread(factor * theirs / own for theirs, own in pairs))
 
 
 @dataclass(frozen=True, repr=False)

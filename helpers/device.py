@@ -8,7 +8,7 @@ import platform
 import random
 import re
 import sys
-from dataclasses import dataclass
+from collections import namedtuple
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -20,13 +20,8 @@ GET_GPU = 'Set TIER = "auto" or "cpu"; in Colab choose Runtime, Change runtime t
 _state = SimpleNamespace(tier=None)  # the tier chosen last; `preflight` asks for it too
 
 
-@dataclass(frozen=True)
-class Tier:
+class Tier(namedtuple("Tier", "name device sentence")):
     """A chosen tier: its `name`, the `device` it computes on, and the `sentence` that says what differs."""
-
-    name: str
-    device: str
-    sentence: str
 
     def pick(self, *, cpu, gpu, big):
         """The value for this tier: `points = tier.pick(cpu=650_000, gpu=6_500_000, big=20_140_000)`."""

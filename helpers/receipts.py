@@ -11,7 +11,6 @@ from pathlib import Path
 
 from helpers import _records, bench, cards, device, root, verdicts
 from helpers._records import committed, read, recorded  # noqa: F401  `read` is for others
-from helpers._spread import text
 from helpers.show import Table, number
 
 _load = getattr(os, "getloadavg", lambda: [None])  # of the last minute first; None where the system counts none
@@ -118,6 +117,16 @@ class Receipt:
         totals = ", ".join(f"{told.count(one)} {one}" for one in dict.fromkeys(told))
         head = ("found", "the article says", "claimed", "measured", "where")
         return Table("claims", head, rows, f"{totals or 'no claims'}.".capitalize())
+
+
+def text(metric):
+    """A receipt's metric with its unit and its named ends: "96 x/s (90 to 99 x/s, 95 % interval)"; "–" for None."""
+    if not metric or "low" not in metric:
+        return number(metric["value"], metric["unit"]) if metric else "–"
+    value, low, high = (number(float(metric[key]), metric["unit"]) for key in ("value", "low", "high"))
+    named = bench.ENDS.get(metric.get("interval"), "ends not named")
+    ends = named + (f", n = {metric['repeats']}" if metric.get("repeats") else "")
+    return f"{value} ({low.removesuffix(' ' + metric['unit'])} to {high}, {ends})"
 
 
 def stale(content, notebook):

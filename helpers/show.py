@@ -25,9 +25,8 @@ def source(*objects, docstring=True):
         except (TypeError, OSError) as error:
             raise ValueError(f"{thing!r} has no Python source; allowed are functions, classes, modules") from error
         code, first = textwrap.dedent("".join(lines)).rstrip(), max(first, 1)  # a module starts at 0
-        node = ast.parse(code).body[0]
+        node, kept = ast.parse(code).body[0], code.splitlines()
         if not docstring and isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node):
-            kept = code.splitlines()
             code = "\n".join(kept[: node.body[0].lineno - 1] + kept[node.body[0].end_lineno :])
         shown.append((f"{Path(inspect.getsourcefile(thing)).name}, lines {first} to {first + len(lines) - 1}", code))
     fence = "`" * (1 + max(2, *map(len, re.findall("`+", "".join(code for _, code in shown))), 0))

@@ -3,10 +3,10 @@
 `.venv/bin/python book/press --help` lists the commands. The press imports neither torch nor any chapter; a notebook
 runs in a process of its own.
 
-Commands: `cli` reads them · `run` notebooks and tests · `reuse` what need not run again · `race` benches beside their
-peers · `study` what chapters declare · `rehearse` notebooks on a pretended GPU · `predict` their work counted ·
-`incoming` receipts from readers · `gates` what must hold · `scaffold` makes and removes chapters · `colab` a chapter
-there · `server` shows the book.
+Commands: `commands.yml` lists them, `cli` reads them · `run` notebooks and tests · `reuse` what need not run again ·
+`race` benches beside their peers · `study` what chapters declare · `rehearse` notebooks on a pretended GPU · `predict`
+their work counted · `incoming` receipts from readers · `gates` what must hold · `scaffold` makes and removes chapters ·
+`colab` a chapter there · `server` shows the book.
 Pages: `print` makes the book, `ledger` what came true, `face` what a reader meets first, `teach` what a class gets,
 `lean` what pages weigh.
 Beneath: `repository` is the model of chapters and settings · `files` writes whole

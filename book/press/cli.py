@@ -1,4 +1,4 @@
-"""The command line of the press: one table of commands, at the end, with their words, functions and options."""
+"""The command line of the press: `commands.yml` has the table of commands, with their words and options."""
 
 import argparse
 import sys
@@ -6,16 +6,21 @@ from importlib import import_module
 from pathlib import Path
 
 from .errors import PressError
-from .files import lock, read_json, remove
-from .repository import HOME, Repository
+from .files import lock, remove
+from .repository import HOME, Repository, read_yaml
 from .run import Options
+
+TABLE = read_yaml(Path(__file__).with_name("commands.yml"))
+COMMANDS, OPTIONS = TABLE["commands"], TABLE["options"]
+TYPES = {"int": int, "float": float, "words": str.split}
+REST = "arguments"  # all that follows is another's
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; the exit status: 0 fine, 1 something failed, 2 wrong use, 130 interrupted."""
     given = parser().parse_args(arguments)
     try:
-        return given.do(Repository(given.root), given) or 0
+        return _do(COMMANDS[given.command]["does"], Repository(given.root), given) or 0
     except PressError as error:
         print(f"press: {error}", file=sys.stderr)
         return 2
@@ -30,18 +35,28 @@ def parser() -> argparse.ArgumentParser:
     """The parser of all commands."""
     top = argparse.ArgumentParser(prog="press", description="Run, check, build and show the book.")
     top.add_argument("--root", type=Path, default=HOME, help="the book's root (default: where the press lives)")
-    commands = top.add_subparsers(metavar="COMMAND", required=True)
-    for name, (words, takes, do) in COMMANDS.items():
+    commands = top.add_subparsers(metavar="COMMAND", required=True, dest="command")
+    for name, command in COMMANDS.items():
+        words = command.get("help")
         shown = {"help": words, "description": words} if words else {}
-        if takes == REST:  # so that options are another's, too
-            made = commands.add_parser(name, **shown, prefix_chars="\0", add_help=False)
-            made.add_argument(REST, nargs="*")
-        else:
-            made = commands.add_parser(name, **shown)
-            for option in takes.split():
-                made.add_argument(option.rstrip("+"), **OPTIONS[option])
-        made.set_defaults(do=do)
+        if command["takes"] == REST:  # so that options are another's, too
+            commands.add_parser(name, **shown, prefix_chars="\0", add_help=False).add_argument(REST, nargs="*")
+            continue
+        made = commands.add_parser(name, **shown)
+        for option in command["takes"].split():
+            how = OPTIONS[option]
+            made.add_argument(option.rstrip("+"), **how | ({"type": TYPES[how["type"]]} if "type" in how else {}))
     return top
+
+
+def _do(what: str, book: Repository, given: argparse.Namespace) -> int | None:
+    """Do what the table says of a command."""
+    module, *words = what.split()
+    if not words:
+        return globals()[f"_{module}"](book, given)
+    module, (name, *options) = part(module), words
+    handed = [own(module.Options, given) if option == "Options" else getattr(given, option) for option in options]
+    return getattr(module, name)(book, *handed)
 
 
 def part(name: str):
@@ -55,16 +70,6 @@ def own(options: type, given: argparse.Namespace):
     return options(**{name: value for name, value in vars(given).items() if name in known and value is not None})
 
 
-def recorded(module: str, name: str):
-    """The command that hands the chapters and its options to a function of a part of the press."""
-    return lambda book, given: getattr(part(module), name)(book, given.chapters, own(part(module).Options, given))
-
-
-def handed(module: str, name: str, *options: str):
-    """The command that hands these options to a function of a part of the press."""
-    return lambda book, given: getattr(part(module), name)(book, *(getattr(given, option) for option in options))
-
-
 def _run(book: Repository, given: argparse.Namespace) -> int:
     return part("run").report(part("run").run(book, given.chapters, own(Options, given)))
 
@@ -74,6 +79,11 @@ def _rehearse(book: Repository, given: argparse.Namespace) -> int:
         if given.predict:
             return part("predict").count(book, given.chapters)
         return part("rehearse").rehearse(book, given.chapters, given.timeout or part("rehearse").TIMEOUT_SECONDS)
+
+
+def _receipt(book: Repository, given: argparse.Namespace) -> int:
+    races = None if given.page else own(part("race").Options, given)
+    return part("incoming").receipt(book, given.chapters, races)
 
 
 def _check(book: Repository, given: argparse.Namespace) -> int:
@@ -143,102 +153,3 @@ def _clean(book: Repository, given: argparse.Namespace) -> None:
         print(f"emptied {store.folder()}: {store.clear() / 1e6:,.0f} MB")
     else:
         print(f"{store.told()}; `.venv/bin/python book/press clean --cache` empties it")
-
-
-def flag(words: str) -> dict:
-    """An option that is there or not."""
-    return {"action": "store_true", "help": words}
-
-
-OPTIONS = {  # what commands take, by its name; a sign behind the name of an argument says how it is read there
-    "chapters": {"nargs": "*", "metavar": "CHAPTER", "help": "part/chapter, part or stem (default: all)"},
-    "chapters+": {"nargs": "+", "metavar": "CHAPTER", "help": "part/chapter, part or stem"},
-    "gates": {"nargs": "*", "metavar": "GATE", "help": "only these (default: all)"},
-    "kind": {"choices": ["part", "chapter", "notebook"]},
-    "name": {"help": "NAME of a part, PART/NAME of a chapter, PART/CHAPTER/NAME of a notebook"},
-    "--chapters": {"type": str.split, "metavar": '"CHAPTER …"', "help": "only what lies in these (default: all)"},
-    "--as-is": flag("with the environment that runs the press"),
-    "--bench": {"metavar": "NAME", "help": "only this one, such as ctc for ctc/bench_ctc.py (default: all)"},
-    "--cache": flag("also empty the cache that all clones share"),
-    "--fix": flag("first empty outputs and write the setup cells"),
-    "--force": flag("run also what is unchanged, remove also what is not committed"),
-    "--hold": {"action": "append", "default": [], "metavar": "NAME==VERSION", "help": "of a preinstalled package"},
-    "--index": {"default": "", "metavar": "URL", "help": "where torch comes from; a CPU-only index saves gigabytes"},
-    "--jobs": {"type": int, "default": 0, "metavar": "N", "help": "notebooks at once (default: one for two cores)"},
-    "--loaded": flag("although other work runs"),
-    "--minutes": {"type": int, "default": 90, "help": "how long the workshop is (default: %(default)s)"},
-    "--no-run": flag("use the executed copies as they are"),
-    "--page": flag("the notebooks alone, without races"),
-    "--port": {"type": int, "default": 8000, "help": "default: %(default)s; 0 takes a free one"},
-    "--predict": flag("count what rehearsed_<stem>.py holds, into data/predictions/"),
-    "--prove": flag("unpack and run it in a network namespace without a route"),
-    "--rounds": {"type": int, "metavar": "N", "help": "of a race (default: the bench's own choice, mostly 20)"},
-    "--sections": flag("also run each section after its checkpoint, alone"),
-    "--start": {"default": "09:00", "metavar": "HH:MM", "help": "when it begins (default: %(default)s)"},
-    "--study": {"metavar": "NAME", "help": "only this one (default: all of the chapter)"},
-    "--threads": {"type": int, "metavar": "N", "help": "of a race (default: the bench's own choice)"},
-    "--tier": {"default": "auto", "choices": ["auto", "cpu", "gpu", "big"], "help": "sizes to run at"},
-    "--timeout": {"type": float, "metavar": "S", "help": "seconds each (default: what such a process may take)"},
-    "--trial": flag("two seeds at the sizes of `trial`; nothing is recorded"),
-}
-REST = "arguments"  # all that follows is another's
-COMMANDS = {  # by name: words (the press's own have none, and no help shows them), what it takes, what it does
-    "run": ("execute notebooks; unchanged ones come from the cache", "chapters --tier --jobs --timeout --force", _run),
-    "test": (
-        "pytest over two processes; what follows goes to pytest, such as -n0 or a path",
-        REST,
-        handed("run.suite", "run", REST),
-    ),
-    "race": (
-        "the benches beside their peers, on a quiet machine; their receipts are recorded",
-        "chapters+ --rounds --threads --bench --loaded --timeout",
-        recorded("race", "race"),
-    ),
-    "study": (
-        "what the chapters' study_*.py declare, alone on the machine, resumed after a kill; receipts are recorded",
-        "chapters+ --study --trial --loaded",
-        recorded("study.recording", "study"),
-    ),
-    "rehearse": (
-        "notebooks on a pretended GPU: finds, and the work counted",
-        "chapters --timeout --predict",
-        _rehearse,
-    ),
-    "receipt": (
-        "measure on this machine's GPU, check the receipts, and say where to send them",
-        "chapters --page --rounds --threads --bench --loaded",
-        lambda book, given: part("incoming").receipt(
-            book, given.chapters, None if given.page else own(part("race").Options, given)
-        ),
-    ),
-    "check": ("the gates: what must hold before anything is published", "gates --chapters --fix", _check),
-    "build": (
-        "run what changed, then print the book into _build/html",
-        "chapters --no-run --tier --jobs --timeout --force",
-        _build,
-    ),
-    "serve": ("show the built book on this machine", "--port", handed("server", "serve", "port")),
-    "new": ("scaffold a part, a chapter, or one more notebook in a chapter, past every gate", "kind name", _new),
-    "remove": (
-        "take a chapter or a notebook out of the book, and say what still speaks of it",
-        "name --force",
-        _remove,
-    ),
-    "variants": ("student, solution and instructor notebooks, into _build/variants", "chapters", _variants),
-    "prove": ("exercises (only solutions pass) and checkpoints (they start alone)", "chapters --sections", _prove),
-    "workshop": (
-        "one zip for a class: notebooks, slides, run-sheet, wheels, data",
-        "chapters --minutes --start --index --prove",
-        _workshop,
-    ),
-    "colab": (
-        "run notebooks alone in a bare environment that holds what Colab preinstalls",
-        "chapters --hold --as-is",
-        handed("colab.trial", "colab", "chapters", "hold", "as_is"),
-    ),
-    "branch": ("the branch that the book's buttons open, of the last commit", "", handed("colab.branch", "branch")),
-    "clean": ("forget executed notebooks and the built book; keep the data and the cache", "--cache", _clean),
-    # the process of one notebook, and of one study
-    "worker": ("", "", lambda *_: part("run.worker").execute(read_json(Path("task.json")))),
-    "study-worker": ("", REST, lambda _, given: part("study.worker").main(given.arguments)),
-}

@@ -1,5 +1,19 @@
-"""The one error that a user can mend; the press prints it without a traceback."""
+"""The one error that a user can mend, which the press prints without a traceback; and commands whose failure is one."""
+
+import subprocess
 
 
 class PressError(Exception):
     """Says what is wrong, what is allowed and how to mend it."""
+
+
+def finished(problem: str, *command: object, **options: object) -> str:
+    """What a command printed; PressError with the problem and its last words unless it ended well, and in time."""
+    how = {"capture_output": True, "text": True} | ({} if "input" in options else {"stdin": subprocess.DEVNULL})
+    try:
+        done = subprocess.run(list(map(str, command)), **how, **options)
+    except subprocess.TimeoutExpired as error:
+        raise PressError(f"{problem}: not done after {error.timeout:.0f} s") from None
+    if done.returncode:
+        raise PressError(f"{problem}:\n{(done.stderr or done.stdout).strip()[-3000:]}")
+    return done.stdout

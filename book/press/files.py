@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -85,14 +84,3 @@ def lock(path: Path, what: str) -> Iterator[None]:
         handle.write(f"process {os.getpid()}, {what}")
         handle.flush()
         yield
-
-
-def finished(problem: str, *command: object, **options: object) -> str:
-    """What a command printed; PressError with the problem and its last words unless it ended well, and in time."""
-    try:
-        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, **options)
-    except subprocess.TimeoutExpired as error:
-        raise PressError(f"{problem}: not done after {error.timeout:.0f} s") from None
-    if done.returncode:
-        raise PressError(f"{problem}:\n{(done.stderr or done.stdout).strip()[-3000:]}")
-    return done.stdout

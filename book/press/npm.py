@@ -7,13 +7,12 @@ import csv
 import http.client
 import os
 import shutil
-import subprocess
 import tarfile
 import tempfile
 import urllib.request
 from pathlib import Path
 
-from .errors import PressError
+from .errors import PressError, finished
 from .files import sha256, write_bytes
 from .repository import Repository
 
@@ -48,7 +47,7 @@ def package(repository: Repository, name: str) -> Path:
     for place in places:
         try:
             content = _read(place, file)
-        except (OSError, http.client.HTTPException, subprocess.SubprocessError) as error:
+        except (OSError, http.client.HTTPException, PressError) as error:
             said.append(f"\n  {place}: {error}")
             continue
         if sha256(content) == row["sha256"]:
@@ -69,10 +68,6 @@ def _read(place: str, file: str) -> bytes:
     client = shutil.which("npm")
     if not client:
         raise OSError("npm is not installed")
-    command = [client, *place.split()[1:], "--ignore-scripts"]
-    how = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "timeout": SECONDS}
     with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run(command, cwd=folder, **how)
-        if done.returncode:
-            raise OSError(done.stderr.strip()[-300:] or f"npm ended with status {done.returncode}")
+        finished("npm failed", client, *place.split()[1:], "--ignore-scripts", cwd=folder, timeout=SECONDS)
         return Path(folder, file).read_bytes()

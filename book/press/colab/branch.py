@@ -10,8 +10,7 @@ from pathlib import Path
 
 import nbformat
 
-from ..errors import PressError
-from ..files import finished
+from ..errors import PressError, finished
 from ..repository import Repository
 from ..teach import checkpoints, variants
 

@@ -16,8 +16,8 @@ import nbformat
 from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import AsyncKernelManager
 
-from ..errors import PressError
-from ..files import finished, remove, write_text
+from ..errors import PressError, finished
+from ..files import remove, write_text
 from ..repository import Chapter, Repository, read_notebook
 from . import branch
 

@@ -2,7 +2,7 @@
 
 A gate is a function from the repository to its problems: tuples of a path, what is wrong and what is allowed, and where
 they are known the cell and the line. Its name is the gate's, its docstring the rule, with the numbers of its module in
-braces; `rules.yml` says why it is, and how to mend a breach.
+braces; `rules.yml` says why it is, and how to mend a breach; `said.yml` has the patterns of what looks measured.
 
 They lie in two rooms: `chapters` (what chapters and pages say) and `house` (what they stand on). `markdown` and
 `python` read texts for all of them.
@@ -104,7 +104,7 @@ def check(repository: Repository, names: list[str] | None = None, chapters: list
 
 
 def _places(chapter: Chapter) -> list[Path]:
-    """Below the root: a chapter's slice, its executed copy, its receipts, its predictions."""
+    """Below the root: a chapter's folder, its executed copy, its receipts, its predictions."""
     data = [Path(f"data/receipts/{chapter.stem}"), Path(f"data/predictions/{chapter.stem}.json")]
     page = Path(f"_build/html/{chapter.document}.html")
     return [*data, page, *(path.relative_to(chapter.root) for path in (chapter.home, chapter.executed))]

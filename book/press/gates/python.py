@@ -13,10 +13,7 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 @lru_cache(maxsize=8192)
 def parse(source: str) -> ast.Module:
-    """The tree of a file or a cell; magics count as nothing, and so does what is no Python (`lint` says so).
-
-    Many gates read the same text, so its tree is kept: nobody changes it.
-    """
+    """The tree of a file or a cell, kept for all gates; magics and what is no Python (see `lint`) count as nothing."""
     plain = re.sub(r"^(\s*)([%!?].*|.*\?)$", r"\1pass", source, flags=re.MULTILINE)
     for text in (source, plain):  # a line of a docstring may end in a question
         with contextlib.suppress(SyntaxError):
@@ -30,7 +27,7 @@ def parse_file(path: Path) -> ast.Module:
 
 
 def trees(chapter: Chapter) -> list[ast.Module]:
-    """The trees of a chapter: its code cells, its slice's modules."""
+    """The trees of a chapter: its code cells, its folder's modules."""
     found = [parse(cell.source) for cell in chapter.cells if cell.cell_type == "code"]
     return found + [parse_file(path) for path in chapter.modules()]
 

@@ -28,7 +28,7 @@ def ran(small, *receipts):
 
 def test_what_never_ran_is_told_and_no_problem(small, capsys):
     assert problems(small) == []
-    assert "no calibrated run on this machine of 2 notebooks and slices" in capsys.readouterr().out
+    assert "no calibrated run on this machine of 2 notebooks and chapters" in capsys.readouterr().out
 
 
 def test_where_all_has_just_run_what_never_ran_is_a_problem(small, monkeypatch):
@@ -47,7 +47,7 @@ def test_a_notebook_has_sixty_seconds_of_the_unit_s_machine(small, capsys, secon
     found = problems(small)
     assert bool(found) != fine
     assert fine or f"{seconds} s where the calibration took {slow:.2f} of its unit" in found[0]
-    assert "of 1 notebooks and slices\n" in capsys.readouterr().out
+    assert "of 1 notebooks and chapters\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("seconds", "slow", "fine"), [(22.9, 1, True), (23.1, 1, False), (45, 2, True)])
@@ -65,7 +65,7 @@ def test_the_newest_run_at_tier_cpu_counts(small):
 @pytest.mark.parametrize("calibration", [None, {}, {"unit_s": 0.25}, {"before_s": 1.0}])
 def test_a_run_without_a_calibration_is_told(small, capsys, calibration):
     ran(small, took(500, calibration=calibration))
-    assert problems(small) == [] and "of 2 notebooks and slices" in capsys.readouterr().out
+    assert problems(small) == [] and "of 2 notebooks and chapters" in capsys.readouterr().out
 
 
 DISTURBED = {

@@ -778,12 +778,12 @@ def test_notebooks_of_one_name_are_seen(small):
         ("helpers/data.py", "def f():\n    import torch\n", ""),
         ("helpers/data.py", "def f():\n    import pandas\n", "imports pandas; helpers need only what Colab has"),
         ("helpers/test_data.py", "import pytest\n", ""),
-        ("book/press/x.py", "def f():\n    import torch\n", "imports neither torch nor a slice"),
-        ("book/press/x.py", "import moving_mean\n", "imports neither torch nor a slice"),
+        ("book/press/x.py", "def f():\n    import torch\n", "imports neither torch nor a chapter"),
+        ("book/press/x.py", "import moving_mean\n", "imports neither torch nor a chapter"),
     ],
 )
 def test_imports_that_point_the_wrong_way_are_seen(small, path, source, said):
-    small.write("notebooks/speech/other/other.py", '"""Another slice."""\n')
+    small.write("notebooks/speech/other/other.py", '"""Another chapter."""\n')
     small.write(path, source)
     found = problems(small, "imports")
     assert said in found if said else found == ""

@@ -17,7 +17,7 @@ from helpers import device, receipts, verdicts
 from rehearsal.predict import CARDS
 
 from .. import race, run
-from ..errors import PressError
+from ..errors import PressError, finished
 from ..files import read_json, write_json
 from ..predict import kept
 from ..predict.counting import sizes_of
@@ -71,11 +71,9 @@ def raced(repository: Repository, names: list[str] | None, options: race.Options
 
 def machine_here(repository: Repository) -> dict:
     """What helpers say of this machine, asked in a process of its own; PressError where they cannot."""
-    asked = [sys.executable, "-c", LOOK]
-    done = subprocess.run(asked, cwd=repository.root, capture_output=True, text=True, timeout=120, check=False)
-    if done.returncode:
-        raise PressError(f"this machine could not be looked at: {done.stderr.strip().splitlines()[-1:]}")
-    return json.loads(done.stdout.strip().splitlines()[-1])
+    problem = "this machine could not be looked at"
+    said = finished(problem, sys.executable, "-c", LOOK, cwd=repository.root, timeout=120)
+    return json.loads(said.splitlines()[-1])
 
 
 def laid_out(chapter: Chapter, slug: str) -> list[Path]:
@@ -133,27 +131,16 @@ def _of_content(chapter: Chapter, name: str, content: dict) -> Iterator[str]:
             yield f"its date is {content['date']}, which is to come"
     except ValueError:
         yield f"its date is {content['date']}, which is no date"
+    versions = {"versions": {}, "peers": {}, "machine": content["machine"] | {"os": ""}}  # look like addresses
     for what, pattern in PRIVATE.items():
-        but = ("versions", "peers", "os") if what == NETWORK else ()  # versions look like addresses of the network
-        yield from (f"{what}: {text!r}" for text in _texts(content, but) if re.search(pattern, text))
+        told = json.dumps(content | versions if what == NETWORK else content)
+        texts = map(json.loads, re.findall(r'"(?:[^"\\]|\\.)*"', told))  # names, too
+        yield from (f"{what}: {text!r}" for text in texts if re.search(pattern, text))
     yield from _device(chapter, content)
     yield from _metrics(chapter, content)
     if tier != "cpu":
         yield from _code(chapter, content)
         yield from () if content.get("script") else _page(chapter, content)
-
-
-def _texts(value, but: tuple[str, ...]) -> Iterator[str]:
-    """All texts in a receipt, names too, without what stands under some names."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list):
-        for one in value:
-            yield from _texts(one, but)
-    elif isinstance(value, dict):
-        for name, one in value.items():
-            yield name
-            yield from () if name in but else _texts(one, but)
 
 
 def _code(chapter: Chapter, content: dict) -> Iterator[str]:

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 import yaml
 
-from helpers import _spread as spreads
+from helpers import bench as spreads
 from helpers import cards
 from press import PressError, gates, incoming, race, run
 from press.cli import main

@@ -16,35 +16,19 @@ from pathlib import Path
 from .. import chromium
 from ..errors import PressError
 from ..files import remove, sha256, write_bytes, write_text
+from ..repository import read_yaml
 from . import styles
 
+PATTERNS = read_yaml(Path(__file__).with_name("markup.yml")).values()
+PATTERNS = [re.compile(one if isinstance(one, str) else "|".join(one), re.DOTALL) for one in PATTERNS]
+LINK, ASKED, UNUSED, DROPPED, UNSTYLED, ICON, PICTURE, SOUND, LOGO, ASKS, FORMULA, MATHJAX = PATTERNS
 SHEET, SCRIPT, MATHS = "_static/book.css", "_static/book.js", "_static/maths.css"
-LINK = re.compile(r'\s*<link\b[^>]*\bhref="([^"?]*?)(_static/[^"?]*\.css)(?:\?[^"]*)?"[^>]*/?>')
-ASKED = re.compile(r'\s*<script[^>]*\ssrc="([^"?]*?)(_static/[^"?]*)(?:\?[^"]*)?"[^>]*></script>')
 APART = ("_static/mathjax/", "_static/search.js", "_static/search-index.js")  # what only some pages need, or none
-# Icons as a script and the theme's live code, which nothing uses, and what asks for a script that is not read yet.
-UNUSED = re.compile(r"_static/vendor/fontawesome/|_static/sphinx-thebe\.js")
-DROPPED = re.compile(
-    r'<!--(?!\[if).*?-->|\s*<link rel="preload"[^>]*/?>|\s*<script type="text/x-thebe-config">.*?</script>'
-    r"|\s*<script>\s*(?:kernelName = |const THEBE_JS_URL|DOCUMENTATION_OPTIONS\.pagename)[^<]*</script>",
-    re.DOTALL,
-)
-UNSTYLED = re.compile(r'<span class="(?:n|p|w|x)">([^<]*)</span>')  # code in the colour of the text around it
-ICON = re.compile(r'(<i class="[^"]*\bfa[^"]*")></i>')
 TEMPLATES = "_static/*webpack-macros.html"  # of the theme, which copies them into the book
 SMALL = 200_000  # bytes; a longer script is a runtime or a model and names no class
-PICTURE = re.compile(r'<img([^>]*?) src="data:image/(png|webp);base64,([^"]+)"([^>]*)>')
-SOUND = re.compile(r'<(audio|source)([^>]*?) src="data:audio/([a-z0-9]+);base64,([^"]+)"([^>]*)>')
-LOGO = re.compile(r'src="(?:[^":]*/)?(_static/(?:images/)?(?:logo[\w-]*)\.(?:svg|png))(?:\?[^"]*)?"')
 WIDEST = 1400  # pixels: figures are at most 7 inches wide on screens of two dots a pixel
 PAPER, BLANK = 0.7, 245  # a figure of which this share is this light is drawn on white: dark pages turn it over
-# The theme asks in its first words what was chosen before; where nothing was, the machine's own choice holds at once.
-ASKS = re.compile(r'(localStorage\.getItem\("(mode|theme)"\) \|\| )""')
 ELSE = {"mode": '"auto"', "theme": '(matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")'}
-FORMULA = re.compile(
-    r'(<(span|div) class="math notranslate nohighlight"[^>]*>)\s*(\\[(\[].*?\\[)\]])\s*(</\2>)', re.DOTALL
-)
-MATHJAX = re.compile(r"\s*<script>window\.MathJax = [^<]*</script>|\s*<script[^>]*tex-mml-chtml\.js[^>]*></script>")
 BENCH = "_maths.html"
 PAGE = Path(__file__).with_name("maths.html")
 

@@ -38,7 +38,7 @@ def status(entries: list[Entry]) -> str:
 
 def _block(name: str, *values: object) -> str:
     own = {one.__name__: one for one in (facts, origin, how, count, reasons, ledger_lines, verdicts.timing)}
-    return block("ledger/pages.html", name, *values, FINDINGS=FINDINGS, SAME=verdicts.SAME, **own)
+    return block("ledger/pages.html", name, *values, FINDINGS=FINDINGS, **own)
 
 
 def facts(chapter: Chapter, run: Run | None, finding: str | None = None) -> dict[str, str | None]:

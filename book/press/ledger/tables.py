@@ -1,4 +1,4 @@
-"""Pieces of the pages that the machine writes: links, findings, the facts of a run; and the templates they stand in."""
+"""The templates of the pages that the machine writes, and what they take; `runs.html` draws findings and runs."""
 
 import re
 from functools import cache
@@ -12,7 +12,6 @@ from helpers.receipts import text as measured
 from helpers.show import Markup, number, tag
 
 from ..repository import Chapter, Repository, documents
-from .ledger import Run
 
 UP = "../"  # the pages with markers lie in book/
 
@@ -30,9 +29,9 @@ def block(template: str, name: str, *values: object, **names: object) -> Markup:
 def _templates() -> Environment:
     folder, lines = FileSystemLoader(Path(__file__).resolve().parents[1]), {"trim_blocks": True, "lstrip_blocks": True}
     made = Environment(loader=folder, autoescape=True, finalize=_safe, **lines)
-    made.globals |= {"measured": measured, "number": number}
-    made.globals |= {one.__name__: one for one in (badge, beside, day, link, memory, seconds, stale, told)}
-    made.filters["badge"] = badge
+    made.globals |= {"measured": measured, "number": number, "link": link, "told": told, "SAME": verdicts.SAME}
+    made.globals |= vars(made.get_template("ledger/runs.html").module)
+    made.filters["badge"] = made.globals["badge"]
     return made
 
 
@@ -55,46 +54,6 @@ def told(totals: dict[str, int]) -> str:
 def link(chapter: Chapter) -> Markup:
     """A link from a page in `book/` to the chapter."""
     return tag("a", str(chapter.card.get("title", chapter)), href=f"{UP}{chapter.document}.html")
-
-
-def badge(word: str, like: str = verdicts.SAME) -> Markup:
-    """A finding as a word with a colour of its own, hollow where another case was measured than the article's."""
-    hollow = " hollow" * (like != verdicts.SAME)
-    return tag("span", word, class_=f"finding {word.replace(' ', '-')}{hollow}")
-
-
-def stale(run: Run, words: str) -> Markup:
-    """The words as a mark for a run of other code than today's; another for code that was not committed."""
-    marks = {words: run.stale, "its code was not committed": run.uncommitted}
-    marks |= {"decides nothing": run.stale or run.uncommitted}
-    return _mark("; ".join(one for one, holds in marks.items() if holds))
-
-
-def beside(run: Run) -> Markup:
-    """A mark for a run beside other work, in a slow phase of the machine or unseen; nothing for a quiet one."""
-    return _mark(run.disturbed)
-
-
-def _mark(words: str) -> Markup:
-    return Markup(f" {tag('span', words, class_='rebuilt-stale')}" if words else "")
-
-
-def seconds(run: Run) -> Markup:
-    """The wall time of a run, in one piece."""
-    took = run.content.get("seconds")
-    return Markup(number(float(took), "s").replace(" ", "&nbsp;") if took else "–")
-
-
-def day(run: Run) -> Markup:
-    """The day of a run, in one piece."""
-    return tag("time", run.date, datetime=run.date, style="white-space:nowrap")
-
-
-def memory(run: Run) -> str:
-    """The peak memory of a run, the GPU's beside it where there is one."""
-    peak, gpu = run.content.get("peak_memory_bytes"), run.content.get("gpu_peak_memory_bytes")
-    own = number(float(peak), "B") if peak else "–"
-    return f"{own}, GPU {number(float(gpu), 'B')}" if gpu else own
 
 
 def plain(value: object) -> str:

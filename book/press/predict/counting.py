@@ -2,7 +2,6 @@
 
 import ast
 import json
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,11 +9,12 @@ from helpers.cards import executed
 from rehearsal.predict import real
 
 from ..errors import PressError
-from ..files import read_json, remove, sha256, write_json, write_text
+from ..files import read_json, sha256, write_json, write_text
 from ..gates.python import parse, parse_file
 from ..rehearse import run_module
 from ..repository import Chapter, Repository
 from ..reuse.packages import reached
+from ..run.child import scratch
 
 CHECKED = "check"  # sizes that the suite counts again: those of tier cpu, nothing above LARGEST
 LARGEST = 100_000
@@ -25,7 +25,7 @@ WINDOW = 27  # places of a dense convolution's window: 3 × 3 × 3
 
 
 def source_of(chapter: Chapter) -> Path | None:
-    """The module `rehearsed_<stem>.py` of a chapter, wherever in its slice; None where it has none."""
+    """The module `rehearsed_<stem>.py` of a chapter, wherever in its folder; None where it has none."""
     return next(iter(sorted(chapter.home.rglob(f"rehearsed_{chapter.stem}.py"))), None)
 
 
@@ -74,7 +74,7 @@ def sentences(source: Path) -> dict[str, dict[str, str]]:
 
 
 def code_of(source: Path, home: Path) -> str:
-    """The SHA-256 of the module and all of its slice that it reaches, as they run: no comments, no docstrings."""
+    """The SHA-256 of the module and all of its chapter that it reaches, as they run: no comments, no docstrings."""
     texts = {path: path.read_text(encoding="utf-8") for path in sorted(reached([_module(source, home)], home))}
     return sha256(json.dumps([(path.relative_to(home).as_posix(), executed(text)) for path, text in texts.items()]))
 
@@ -86,24 +86,19 @@ def _module(source: Path, home: Path) -> str:
 def counted(
     repository: Repository, chapters: list[Chapter], tiers: tuple[str, ...] = (), parts: tuple[str, ...] = ()
 ) -> dict[str, dict]:
-    """What each chapter's parts do, by stem, all in one process; `tiers` and `parts`: those alone, else all.
-
-    PressError says what went wrong.
-    """
-    scratch = repository.build / "running" / f"predict-{uuid.uuid4().hex[:12]}"
-    report, tasks = scratch / "report.json", []
+    """What each chapter's parts do, by stem, all in one process; `tiers` and `parts`: those alone, else all."""
+    tasks = []
     for chapter in chapters:
         sizes = {tier: sizes for tier, sizes in sizes_of(chapter).items() if not tiers or tier in tiers}
         task = {"stem": chapter.stem, "home": str(chapter.home), "module": _module(source_of(chapter), chapter.home)}
         tasks.append(task | {"sizes": sizes, "parts": parts})
-    write_json(scratch / "task.json", {"tasks": tasks, "report": str(report)})
-    try:
-        problem = run_module(repository, repository.root, scratch, "rehearsal.parts", SECONDS)
+    with scratch(repository, "predict") as folder:
+        report = folder / "report.json"
+        write_json(folder / "task.json", {"tasks": tasks, "report": str(report)})
+        problem = run_module(repository, repository.root, folder, "rehearsal.parts", SECONDS)
         if problem:
             raise PressError(f"counting {', '.join(map(str, chapters))}: {problem}")
         return read_json(report) or {}
-    finally:
-        remove(scratch)
 
 
 def count(repository: Repository, names: list[str] | None) -> int:
@@ -140,9 +135,8 @@ def written(content: dict) -> str:
 def impossible(content: dict) -> Iterator[str]:
     """Rows with more FLOPs than products of what they read and wrote can have: a mistake, whatever made them."""
     tiers = [(name, *pair) for name, part in content["parts"].items() for pair in part["tiers"].items()]
-    for name, tier, kind, size, flops, _ in [
-        (name, tier, *row) for name, tier, entry in tiers for row in entry["work"]
-    ]:
+    rows = [(name, tier, *row) for name, tier, entry in tiers for row in entry["work"]]
+    for name, tier, kind, size, flops, _ in rows:
         if flops > (most := most_flops(kind, size)):
             what = f"{name}, tier {tier}: an operation on {kind} has {flops:,} FLOPs with {size:,} bytes, which allow"
             yield f"{what} {most:,.0f}: its formula is wrong, or it counts zeros that nobody multiplies"
@@ -151,10 +145,9 @@ def impossible(content: dict) -> Iterator[str]:
 def most_flops(kind: str, size: int) -> float:
     """The most FLOPs that one operation with so many bytes of operands and results can do.
 
-    A product takes 2 FLOPs for each triple of an entry of one factor, of the other and of the result. Of S numbers in
-    all there are at most (S / 3)^1.5 such triples, when all three are squares (Loomis and Whitney 1949). A convolution
-    uses each number of its input up to √window times more often, and its backward pass is two products. Attention over
-    more than some thousand places a head, whose matrix nobody lays out, could do more; no chapter has such a one.
+    A product takes 2 FLOPs for each triple of entries of its factors and the result: of S numbers at most (S / 3)^1.5
+    (Loomis and Whitney 1949). A convolution uses each number of its input up to √window times more often, its backward
+    pass is two products. Attention over thousands of places a head could do more; no chapter has such a one.
     """
     numbers = size / BYTES.get(real(kind), 4)
     return 2 * 2 * WINDOW**0.5 * (numbers / 3) ** 1.5

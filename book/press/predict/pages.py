@@ -5,13 +5,13 @@ Everywhere it says that this is predicted and not measured.
 
 import re
 
-from helpers.show import Markup, number
+from helpers.show import Markup
 from rehearsal.predict import CARDS
 
 from ..files import read_json
 from ..ledger import tables
 from ..ledger.ledger import Entry, Finding
-from .kept import SHOWN, Kept, Part, ahead, read
+from .kept import SHOWN, ahead, read
 
 MARK = "predicted, not measured"
 FAR = 0.33  # predicted over measured: below, the page calls the formula a limit
@@ -24,36 +24,13 @@ def block(entry: Entry) -> list[Markup]:
     parts = {name: found.parts[name] for name in ROLES if name in found.parts} if found else {}
     if not any(SHOWN in part.tiers for part in parts.values()):
         return []
-    return [_written("block", found, parts, ahead(found), CARDS[SHOWN][0].name, _error(found))]
+    against = read_json(found.chapter.root / "data" / "predictions" / "against_the_cpu.json") or {}
+    tried = against.get("chapters", {}).get(found.chapter.stem, {})
+    return [_written("block", found, parts, ahead(found), CARDS[SHOWN][0].name, against, tried)]
 
 
 def _written(name: str, *values: object) -> Markup:
-    names = {"MARK": MARK, "ROLES": ROLES, "SHOWN": SHOWN, "held": _held, "least": _least}
-    return tables.block("predict/pages.html", name, *values, **names)
-
-
-def _held(one) -> str:
-    return number(float(one.peak_bytes), "B") + ("" if one.fits else ", does not fit")
-
-
-def _least(part: Part, one) -> str:
-    """The seconds of a prediction: at least so many where the datasheet holds them, about where launches, waits and
-    copies do, whose times are assumed, or where too much is counted."""
-    return f"{'at least' if part.is_bound(one) else 'about'} {number(one.seconds, 's')}"
-
-
-def _error(found: Kept) -> str:
-    """How far the formula was off for `ours` on a processor, or that nobody has tried."""
-    content = read_json(found.chapter.root / "data" / "predictions" / "against_the_cpu.json") or {}
-    tried = content.get("chapters", {}).get(found.chapter.stem, {})
-    if "ratio" not in tried:
-        why = f": {tried['error']}" if tried else ""
-        return f"How far the formula is off for this chapter has not been measured on a processor{why}."
-    predicted, measured = (number(float(tried[name]), "s") for name in ("predicted_s", "measured_s"))
-    words = f"Tried on a processor ({content['machine']['cpu']}, {content['date']}), with that machine's own bandwidth "
-    words += f"and rates and at small sizes: the formula says {predicted} for the chapter's version, measured were "
-    words += f"{measured}, which is {tried['ratio']:.2f} predicted over measured."
-    return words + " So far below, it is a limit and no estimate." * (tried["ratio"] < FAR)
+    return tables.block("predict/pages.html", name, *values, MARK=MARK, ROLES=ROLES, SHOWN=SHOWN, FAR=FAR)
 
 
 def fit_rows(entry: Entry) -> list[Markup]:

@@ -188,7 +188,7 @@ def test_a_whole_live_model_passes_its_gate(with_live):
         ("mean_live.js", 'fetch("https://cdn.example.org/x.js")', r"mean_live.js, line 1: 'https://cdn.example.org'"),
         ("mean_live.js", "/* see https://example.org\n */\nimportScripts(address)", "line 3: 'importScripts'"),
         ("mean_live.css", '@import "other.css";', "mean_live.css, line 1: '@import'"),
-        ("mean_live.css", None, r"live.style: 'mean_live.css' is no file of the slice"),
+        ("mean_live.css", None, r"live.style: 'mean_live.css' is no file of the chapter"),
         ("runtimes", "A" * 64, "runtimes.tsv, line 2: sha256 'AAA"),
         ("card", {**CARD, "runtime": "onnxruntime-web==1.0.0"}, r"live.runtime: .*==1.0.0'; pinned are .*==9.9.9"),
         ("notebook", [], "neither a cell nor a module shows an output"),

@@ -1,4 +1,4 @@
-"""Races: `benches` runs a slice's `bench_*.py` on a quiet machine, `peers` makes the environments that they need."""
+"""Races: `benches` runs a chapter's `bench_*.py` on a quiet machine, `peers` makes the environments that they need."""
 
 from .benches import ROUNDS, Busy, Options, race
 

@@ -1,20 +1,19 @@
-"""`press race`: the benches of a slice beside their peers, on a quiet machine; their receipts are recorded.
+"""`press race`: the benches of a chapter beside their peers, on a quiet machine; their receipts are recorded.
 
-Each `bench_*.py` runs as a module from the slice's folder, with the environment of its peers. Its receipts come to
+Each `bench_*.py` runs as a module from the chapter's folder, with the environment of its peers. Its receipts come to
 `data/receipts/`, with what the machine was like before, after and meanwhile. A race beside other work, or of two
 threads on one core, is refused before; where that shows afterwards, its receipts go to `_build/races/` with the reason.
 """
 
 import subprocess
 import time
-import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
 from helpers import cards
 
 from ..errors import PressError
-from ..files import lock, read_json, remove, write_json
+from ..files import lock, read_json, write_json
 from ..ledger.tables import plain
 from ..repository import Chapter, Repository
 from ..reuse import store
@@ -46,7 +45,7 @@ class Options:
 
 
 def race(repository: Repository, names: list[str] | None, options: Options) -> int:
-    """Race the slices of the chosen notebooks; the exit status: 1 when a bench failed."""
+    """Race the chapters of the chosen notebooks; the exit status: 1 when a bench failed."""
     chosen = {chapter.home for chapter in repository.select(names)}
     failed = []
     alone = lock(store.folder() / "recording.lock", "press race")  # one race or study at a time on a machine
@@ -54,7 +53,7 @@ def race(repository: Repository, names: list[str] | None, options: Options) -> i
         for home, chapters in slices_of(repository).items():
             if home not in chosen:
                 continue
-            there = {name: name.rpartition(".")[2].removeprefix("bench_") for name in benches(home)}
+            there = {name: name.rpartition(".")[2].removeprefix("bench_") for name in scripts(home, "bench_")}
             found = [name for name, short in there.items() if options.bench in (None, short)]
             if not found:
                 known = f"no bench {options.bench}; there are {', '.join(there.values())}"
@@ -67,9 +66,9 @@ def race(repository: Repository, names: list[str] | None, options: Options) -> i
     return int(bool(failed))
 
 
-def benches(home: Path) -> list[str]:
-    """The benches of a slice as modules, such as `ctc.bench_ctc`, sorted."""
-    found = (path.relative_to(home).with_suffix("") for path in home.rglob("bench_*.py"))
+def scripts(home: Path, start: str) -> list[str]:
+    """The benches or studies of a chapter as modules: `ctc.bench_ctc` for the `start` "bench_"; sorted."""
+    found = (path.relative_to(home).with_suffix("") for path in home.rglob(f"{start}*.py"))
     return sorted(".".join(path.parts) for path in found if not any(part[0] in "._" for part in path.parts[:-1]))
 
 
@@ -85,25 +84,22 @@ def _one(repository: Repository, chapter: Chapter, python: Path, name: str, opti
     command += ["--threads", str(options.threads)] if options.threads else []
     print(f"{name}: {' '.join([python.name, *command[1:]])}", flush=True)
     own = environment(threads) | {"PYTHONPATH": str(repository.root)}  # the shell's threads are not the race's
-    scratch, began = repository.build / "running" / f"race-{uuid.uuid4().hex[:12]}", time.monotonic()
-    scratch.mkdir(parents=True)
-    try:
+    began = time.monotonic()
+    with child.scratch(repository, "race") as scratch:
         ended = child.run(command, chapter.home, own, scratch, options.timeout)
         took = round(time.monotonic() - began, 3)  # of the whole process: a bench may open its receipt late
         during = {} if ended.busiest is None else {"busy_cores": ended.busiest}
         seen = {"seconds": took} | conditions.joined(before, conditions.look(repository.root), during)
         changed = CHANGED if state(chapter, name) != code else ""
         kept = _kept(repository, name, scratch, seen, options, changed) if ended.status == 0 else {}
-    finally:
-        remove(scratch)
     reasons = "; ".join(dict.fromkeys(filter(None, kept.values())))
     problem = f"not recorded: {reasons}" if reasons else "" if kept else "it wrote no receipt"
     if ended.status != 0:
         late = f"not finished after {options.timeout:.0f} s"
         problem = late if ended.status is None else f"ended with status {ended.status}"
     told = [*map(repository.relative, kept), *(f"ended what it left running: {one}" for one in ended.left)]
+    told.append(plain({name: seen[name] for name in ("busy_cores", "steal", "calibration")}))
     print(f"{name}: {problem or 'done'} after {took:.0f} s", *told, sep="\n  ", flush=True)
-    print(f"  {plain({name: seen[name] for name in ('busy_cores', 'steal', 'calibration')})}", flush=True)
     return not problem
 
 
@@ -126,10 +122,7 @@ def lonely(when: str, gain: float | None) -> str:
 
 
 def state(chapter: Chapter, name: str) -> tuple[str, str]:
-    """The committed helpers, and the hash of the code that a bench or a study runs: other at its end, other code.
-
-    What else is committed meanwhile (another receipt, another chapter) changes nothing of it.
-    """
+    """The committed helpers, and the hash of the code that a bench or a study runs: other at its end, other code."""
     told = ["git", "rev-parse", "HEAD:helpers"]
     done = subprocess.run(told, cwd=chapter.root, capture_output=True, text=True, timeout=60)
     return done.stdout.strip(), cards.code_hash(chapter.notebook, name.replace(".", "/") + ".py")

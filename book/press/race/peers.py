@@ -1,4 +1,4 @@
-"""The environment of a slice's peers: the book's own packages, and over them what the cards pin under `peers`.
+"""The environment of a chapter's peers: the book's own packages, and over them what the cards pin under `peers`.
 
 It lies in the cache, named by the hash of pins and Python; a stamp written last makes it whole. The book's packages are
 not copied: a `.pth` file adds their folder after the environment's own, so that a peer's version comes first.
@@ -6,21 +6,20 @@ not copied: a `.pth` file adds their folder after the environment's own, so that
 
 import os
 import shlex
-import subprocess
 import sys
 import sysconfig
 from pathlib import Path
 
-from ..errors import PressError
+from ..errors import finished
 from ..files import lock, remove, sha256, write_json, write_text
 from ..repository import Chapter
 from ..reuse import store
 
-INSTALL_SECONDS = 1800.0
+SECONDS = 1800.0  # for each step of its making
 
 
 def pins(chapters: list[Chapter]) -> list[str]:
-    """The requirement lines that the cards of a slice name under `peers`, each once, sorted."""
+    """The requirement lines that the cards of a chapter name under `peers`, each once, sorted."""
     return sorted({str(line).strip() for chapter in chapters for line in chapter.card.get("peers") or ()})
 
 
@@ -47,7 +46,8 @@ def python(lines: list[str]) -> Path:
 
 
 def _make(home: Path, lines: list[str]) -> None:
-    _done([sys.executable, "-m", "venv", "--without-pip", str(home)])
+    problem, how = f"no environment of {', '.join(lines)}", {"env": os.environ | {"PYTHONPATH": ""}, "timeout": SECONDS}
+    finished(problem, sys.executable, "-m", "venv", "--without-pip", home, **how)
     folders = dict.fromkeys((sysconfig.get_path("purelib"), sysconfig.get_path("platlib")))
     added = "; ".join(f"site.addsitedir({folder!r})" for folder in folders)
     (own,) = home.glob("lib/python*/site-packages")
@@ -56,15 +56,4 @@ def _make(home: Path, lines: list[str]) -> None:
     whole = [line for line in lines if "--no-deps" not in line]
     alone = [shlex.split(line) for line in lines if "--no-deps" in line]
     for words in filter(None, [whole, *alone]):
-        _done([*pip, "--disable-pip-version-check", *words])
-
-
-def _done(command: list[str]) -> None:
-    """Run a command to its good end; PressError with its last words otherwise."""
-    how = {"capture_output": True, "text": True, "timeout": INSTALL_SECONDS, "stdin": subprocess.DEVNULL}
-    try:
-        done = subprocess.run(command, env={**os.environ, "PYTHONPATH": ""}, **how)
-    except subprocess.TimeoutExpired:
-        raise PressError(f"not done after {INSTALL_SECONDS:.0f} s: {shlex.join(command)}") from None
-    if done.returncode:
-        raise PressError(f"failed: {shlex.join(command)}\n{(done.stderr or done.stdout).strip()[-2000:]}")
+        finished(problem, *pip, "--disable-pip-version-check", *words, **how)

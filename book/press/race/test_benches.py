@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from press.race import ROUNDS
-from press.race.benches import benches
+from press.race.benches import scripts
 from press.repository import HOME, Repository
 from press.run.suite import slices_of
 
@@ -71,7 +71,7 @@ print(json.dumps(told))
 @pytest.fixture(scope="module")
 def told():
     """What each bench of the repository makes of its command, up to the start of its receipt; no work is done."""
-    asked = [(str(home), name) for home in slices_of(Repository(HOME)) for name in benches(home)]
+    asked = [(str(home), name) for home in slices_of(Repository(HOME)) for name in scripts(home, "bench_")]
     done = subprocess.run(
         [sys.executable, "-c", ASK],
         input=json.dumps(asked),

@@ -1,10 +1,8 @@
 """Executed notebooks kept by what made them, so that nothing unchanged is run twice.
 
-The key is a hash of everything that can change a page: the notebook's cells, its slice with the weights and data that
-lie in it, the card, the recorded receipts, the helpers and installed packages that these import, the registry rows of
-its data, the programs that the card names, the parameters, the threads of its libraries, the machine, and the press's
-own code that runs notebooks. Comments and docstrings do not count, but in a module whose source the page shows.
-An entry of `store` holds the executed notebook and its receipts, so it serves every clone on this machine.
+The key is a hash of everything that can change a page (see `parts`). Comments and docstrings do not count, but in a
+module whose source the page shows. An entry of `store` holds the executed notebook and its receipts, so it serves every
+clone on this machine.
 """
 
 import functools
@@ -33,7 +31,11 @@ HOUSE_PROGRAMS = ("npm", "git")
 
 
 def parts(repository: Repository, chapter: Chapter, tier: str, threads: int) -> dict[str, str]:
-    """One hash for each thing that an execution depends on, so that a new run can say what changed."""
+    """One hash for each thing that an execution depends on, so that a new run can say what changed.
+
+    The cells, their chapter's code, weights and data, the card, recorded receipts, helpers and installed packages that
+    these import, rows of the registry, the card's programs, parameters, threads, the machine, the press that runs them.
+    """
     code = [cell.source for cell in chapter.cells if cell.cell_type == "code"]
     written = [chapter.home / name for name in cards.counted(chapter.notebook)]
     names = {name for source in code for name in packages.imported_by_cell(source)}
@@ -46,14 +48,14 @@ def parts(repository: Repository, chapter: Chapter, tier: str, threads: int) -> 
         "press": {"code": _executed(runners), **{name: packages.version(name) for name in KERNEL}},
     }
     reached = _reached(repository, chapter, names, written)
-    shown = cards.shown(code, reached["slice"] | reached["helpers"])
-    for kind in ("slice", "helpers"):
+    shown = cards.shown(code, reached["chapter"] | reached["helpers"])
+    for kind in ("chapter", "helpers"):
         reached[kind] = {name: text if name in shown else cards.executed(text) for name, text in reached[kind].items()}
     return _hashed(own | _asked(repository, [chapter]) | reached)
 
 
 def proof_parts(repository: Repository, chapters: list[Chapter]) -> dict[str, str]:
-    """The same for the tests of one slice: all its notebooks, cards and modules, its tests and benches too."""
+    """The same for the tests of one chapter: all its notebooks, cards and modules, its tests and benches too."""
     everything = chapters[0].modules(proofs=True)
     settings = [repository.root / "pyproject.toml", repository.root / "notebooks" / "conftest.py"]
     own = {
@@ -64,7 +66,7 @@ def proof_parts(repository: Repository, chapters: list[Chapter]) -> dict[str, st
         "page": _page(repository, chapters),
         "press": _executed(STUDIES.glob("*.py")) if any(path.name.startswith("study_") for path in everything) else {},
     }
-    reached = _reached(repository, chapters[0], set(TEST_TOOLS), everything)  # they may read their slice's text
+    reached = _reached(repository, chapters[0], set(TEST_TOOLS), everything)  # they may read their chapter's text
     reached["helpers"] = {name: cards.executed(text) for name, text in reached["helpers"].items()}
     return _hashed(own | _asked(repository, chapters) | reached)
 
@@ -112,7 +114,7 @@ def _asked(repository: Repository, chapters: list[Chapter]) -> dict:
 
 
 def _reached(repository: Repository, chapter: Chapter, names: set[str], written: list[Path]) -> dict:
-    """The code behind some imports and modules: the slice's, the helpers', the installed packages."""
+    """The code behind some imports and modules: the chapter's, the helpers', the installed packages."""
     home, root = chapter.home, repository.root
     names = names.union(*(packages.imports_of(path, home) for path in written))
     modules = {path for path in packages.reached(names, home) if not is_proof(path)}.union(written)
@@ -121,7 +123,7 @@ def _reached(repository: Repository, chapter: Chapter, names: set[str], written:
     names = names.union(*(packages.imports_of(path, root) for path in helpers))
     own = {top_name(path, home) for path in chapter.modules(proofs=True)} | {"helpers"}
     return {
-        "slice": {path.relative_to(home).as_posix(): path.read_text(encoding="utf-8") for path in modules},
+        "chapter": {path.relative_to(home).as_posix(): path.read_text(encoding="utf-8") for path in modules},
         "files": _digests(repository, chapter.files()),
         "helpers": {repository.relative(path): path.read_text(encoding="utf-8") for path in helpers},
         "packages": {"python": platform.python_version(), **packages.versions(names, own)},
@@ -130,7 +132,7 @@ def _reached(repository: Repository, chapter: Chapter, names: set[str], written:
 
 
 def _page(repository: Repository, chapters: list[Chapter]) -> dict:
-    """What tests of a live model look at beside the slice: printing code, the browser, whether there is a page."""
+    """What tests of a live model look at beside the chapter: printing code, the browser, whether there is a page."""
     if not any(chapter.card.get("live") for chapter in chapters):
         return {}
     folders = (repository.root / "book" / "press" / "print", repository.root / "book" / "_static")
@@ -168,11 +170,6 @@ def why(made_of: dict[str, str], record: object) -> str:
     old = record.get("made_of", {}) if isinstance(record, dict) else {}
     changed = [name for name, value in made_of.items() if old.get(name) != value]
     return f"changed since the last run: {', '.join(changed)}" if old and changed else "not run yet"
-
-
-def store_run(name: str, notebook: Path, receipts: dict[str, dict]) -> None:
-    """Keep an executed notebook and its receipts (content by file name) under the key `name`."""
-    store.put("notebooks", name, {"notebook": notebook.read_text(encoding="utf-8"), "receipts": receipts})
 
 
 def restore(repository: Repository, name: str, chapter: Chapter) -> dict[str, dict] | None:

@@ -15,14 +15,15 @@ from ..repository import plain_name
 
 TOOLS = {"pytest", "hypothesis", "ruff", "playwright", "sphinx", "setuptools"}  # count only where code imports them
 FRONTS = {"ipython"}  # what these need (an editor's completion, colours) reaches no page
+INSTALLED = functools.cache(importlib.metadata.packages_distributions)
 BY_NAME = ("import_module", "importorskip", "find_spec", "__import__")
 
 
-def imported(source: str, package: str = "") -> set[str]:
-    """The dotted names that some code imports; `package` is the one that relative imports start from.
+@functools.lru_cache(maxsize=8192)
+def imported(source: str, package: str = "") -> frozenset[str]:
+    """The dotted names that some code imports, none where it does not parse; relative imports start from `package`.
 
-    For `from a import b` both `a` and `a.b` are named, since `b` may be a module. Code that does not parse (a
-    half-written module) names nothing; whoever runs it will hear of it.
+    For `from a import b` both `a` and `a.b` are named, since `b` may be a module.
 
     >>> sorted(imported("import numpy as np\\nfrom helpers import bench"))
     ['helpers', 'helpers.bench', 'numpy']
@@ -30,11 +31,11 @@ def imported(source: str, package: str = "") -> set[str]:
     try:
         tree = ast.parse(source)
     except SyntaxError:
-        return set()
-    return {name for node in ast.walk(tree) for name in _names(node, package)}
+        return frozenset()
+    return frozenset(name for node in ast.walk(tree) for name in _names(node, package))
 
 
-def imported_by_cell(source: str) -> set[str]:
+def imported_by_cell(source: str) -> frozenset[str]:
     """The dotted names that a notebook's cell imports, whatever of IPython's own signs (`%`, `!`, `?`) it uses.
 
     The body of a cell magic counts where it is Python, as that of `%%time` is.
@@ -60,14 +61,9 @@ def _names(node: ast.AST, package: str) -> Iterator[str]:
             yield (f"{package}{text}" if package else text.lstrip(".")) if text.startswith(".") else text
 
 
-@functools.lru_cache(maxsize=4096)
-def _imports_of(path: Path, modified: int, package: str) -> frozenset[str]:
-    return frozenset(imported(path.read_text(encoding="utf-8"), package))
-
-
-def imports_of(path: Path, home: Path) -> frozenset[str]:
+def imports_of(path: Path, home: Path) -> set[str]:
     """The names that a module imports; `home` is the folder from which its own dotted name counts."""
-    return _imports_of(path, path.stat().st_mtime_ns, ".".join(path.relative_to(home).parts[:-1]))
+    return imported(path.read_text(encoding="utf-8"), ".".join(path.relative_to(home).parts[:-1]))
 
 
 def reached(names: Iterable[str], home: Path) -> set[Path]:
@@ -85,9 +81,9 @@ def reached(names: Iterable[str], home: Path) -> set[Path]:
 
 
 @functools.cache
-def _distributions() -> dict[str, list[str]]:
-    """The installed packages by the names under which they are imported."""
-    return {name: sorted(set(found)) for name, found in importlib.metadata.packages_distributions().items()}
+def providers(name: str) -> set[str]:
+    """The installed packages that are imported under a name; where there is none, the name itself."""
+    return {plain_name(package) for package in INSTALLED().get(name, [name])}
 
 
 @functools.cache
@@ -109,13 +105,11 @@ def needs(package: str) -> frozenset[str]:
 
 
 def versions(names: Iterable[str], own: Iterable[str] = ()) -> dict[str, str]:
-    """The versions of the packages behind these imports and of all that they need; "absent" for what is not there.
-
-    Some packages name test tools among their needs; those count only where they are imported. `own` are top-level names
-    of the repository, which no package brings.
+    """The versions of the packages behind these imports and of all that they need, test tools apart; "absent" for what
+    is not there. `own`: top-level names of the repository, which no package brings.
     """
     tops = {name.partition(".")[0] for name in names} - set(own) - sys.stdlib_module_names
-    todo = {plain_name(package) for top in tops for package in _distributions().get(top, [top])}
+    todo = {package for top in tops for package in providers(top)}
     found: dict[str, str] = {}
     while todo:
         package = todo.pop()

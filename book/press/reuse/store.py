@@ -8,8 +8,8 @@ import contextlib
 import json
 import os
 import time
+from collections import Counter, namedtuple
 from pathlib import Path
-from typing import NamedTuple
 
 from ..files import read_json, remove, sha256, write_text
 
@@ -30,14 +30,14 @@ def folder() -> Path:
 def put(kind: str, key: str, content: object) -> Path:
     """The path of the entry that now holds the content; old entries may go for it."""
     body = json.dumps(content)
-    path = write_text(_entry(kind, key), f"{sha256(body)}\n{body}")
+    path = write_text(folder() / kind / f"{key}.entry", f"{sha256(body)}\n{body}")
     prune()
     return path
 
 
 def get(kind: str, key: str) -> object | None:
     """The content of an entry; None where there is none, or where it is damaged: then it is removed."""
-    path = _entry(kind, key)
+    path = folder() / kind / f"{key}.entry"
     try:
         digest, _, body = path.read_bytes().partition(b"\n")
         content = json.loads(body) if sha256(body).encode() == digest else None
@@ -51,13 +51,7 @@ def get(kind: str, key: str) -> object | None:
     return content
 
 
-class Kept(NamedTuple):
-    """One thing in the cache: a file, or an environment of peers."""
-
-    path: Path
-    kind: str
-    bytes: float
-    used: float
+Kept = namedtuple("Kept", "path kind bytes used")  # one thing in the cache: a file, or an environment of peers
 
 
 def contents() -> list[Kept]:
@@ -95,14 +89,6 @@ def clear() -> float:
 def told() -> str:
     """One sentence on what is kept here."""
     kept = contents()
-    count = {words: sum(one.kind == kind for one in kept) for kind, words in KINDS.items()}
-    parts = ", ".join(f"{words}: {number}" for words, number in count.items() if number)
-    return (
-        f"{folder()} keeps {parts}; {sum(one.bytes for one in kept) / 1e6:,.0f} MB"
-        if parts
-        else f"{folder()} keeps nothing"
-    )
-
-
-def _entry(kind: str, key: str) -> Path:
-    return folder() / kind / f"{key}.entry"
+    count = Counter(KINDS[one.kind] for one in kept if one.kind in KINDS)
+    parts = ", ".join(f"{words}: {number}" for words, number in count.items())
+    return f"{folder()} keeps " + (f"{parts}; {sum(one.bytes for one in kept) / 1e6:,.0f} MB" if parts else "nothing")

@@ -33,7 +33,7 @@ def changed(small, act):
 @pytest.mark.parametrize(
     ("path", "part"),
     [
-        (f"{HOME}/moving_mean.py", "slice"),
+        (f"{HOME}/moving_mean.py", "chapter"),
         (f"{HOME}/windows/inner.py", None),  # a package that nothing asks for: another notebook's
         (f"{HOME}/moving_mean.yml", "card"),
         (f"{HOME}/weights.safetensors", "files"),
@@ -74,7 +74,7 @@ def test_a_package_that_a_module_of_the_page_asks_for_is_in_the_key(small):
     module = small.root / f"{HOME}/moving_mean.py"
     small.write(f"{HOME}/moving_mean.py", "from windows import inner\n" + module.read_text())
     small.write(f"{HOME}/windows/__init__.py", "")
-    assert changed(small, lambda: small.write(f"{HOME}/windows/inner.py", "x = 1\n")) == ["slice"]
+    assert changed(small, lambda: small.write(f"{HOME}/windows/inner.py", "x = 1\n")) == ["chapter"]
 
 
 SAID = '"""Said otherwise."""\n\n# and why\n'
@@ -94,7 +94,7 @@ def test_comments_and_docstrings_are_not_in_the_key(small, path):
 
 @pytest.mark.parametrize(
     ("path", "part"),
-    [(f"{HOME}/moving_mean.py", "slice"), ("helpers/data.py", "helpers"), (f"{HOME}/windows/inner.py", None)],
+    [(f"{HOME}/moving_mean.py", "chapter"), ("helpers/data.py", "helpers"), (f"{HOME}/windows/inner.py", None)],
 )
 def test_a_comment_in_a_module_whose_source_the_page_shows_is_in_the_key(small, path, part):
     small.write(f"{HOME}/windows/inner.py", "def inner():\n    return 1\n")
@@ -116,7 +116,7 @@ def test_the_tests_of_a_slice_depend_on_its_text_and_on_no_comment_of_the_helper
     small.write("helpers/data.py", (small.root / "helpers/data.py").read_text() + "# more\n")
     assert proofs() == before
     small.write(f"{HOME}/moving_mean.py", (small.root / f"{HOME}/moving_mean.py").read_text() + "# more\n")
-    assert [name for name, value in proofs().items() if before[name] != value] == ["slice"]
+    assert [name for name, value in proofs().items() if before[name] != value] == ["chapter"]
 
 
 def test_a_registry_row_of_other_data_is_not_in_the_key(small):
@@ -128,7 +128,7 @@ def test_a_registry_row_of_other_data_is_not_in_the_key(small):
 def test_a_bench_is_in_the_key_where_a_module_or_a_cell_imports_it(small):
     small.write(f"{HOME}/bench_moving_mean.py", "ROUNDS = 1\n")
     small.write(f"{HOME}/moving_mean.py", "def race():\n    from bench_moving_mean import ROUNDS\n    return ROUNDS\n")
-    assert changed(small, lambda: small.write(f"{HOME}/bench_moving_mean.py", "ROUNDS = 2\n")) == ["slice"]
+    assert changed(small, lambda: small.write(f"{HOME}/bench_moving_mean.py", "ROUNDS = 2\n")) == ["chapter"]
 
 
 @pytest.mark.parametrize("odd", ["files = !ls", "%%bash\nls | wc -l", "if more:\n    !ls", "moving_mean?"])
@@ -288,7 +288,7 @@ def test_tests_depend_on_their_slice_s_tests_and_tools_too(small, monkeypatch):
     small.write("pyproject.toml", "# more\n")
     known = packages.version
     monkeypatch.setattr(packages, "version", lambda name: "0" if name == "pytest" else known(name))
-    assert [name for name, value in proofs().items() if before[name] != value] == ["settings", "slice", "packages"]
+    assert [name for name, value in proofs().items() if before[name] != value] == ["settings", "chapter", "packages"]
     before = proofs()
     small.write("notebooks/conftest.py", "import pytest\n")
     assert [name for name, value in proofs().items() if before[name] != value] == ["settings"]

@@ -4,21 +4,17 @@ import contextlib
 import subprocess
 import sys
 import uuid
+from collections import namedtuple
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 from ..files import remove
 from ..repository import Repository
 from . import conditions, processes
 
-
-class Ended(NamedTuple):
-    """How a process ended, how many cores others took at the most meanwhile, and what it had left running."""
-
-    status: int | None  # None: its time was over
-    busiest: float | None
-    left: list[str]
+# How a process ended (None: its time was over), the most cores that others took meanwhile, and what it left running.
+Ended = namedtuple("Ended", "status busiest left")
 
 
 @contextlib.contextmanager

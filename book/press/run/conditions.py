@@ -29,9 +29,8 @@ NOT_KNOWN = {"busy_cores": None, "steal": None, "load": None, "calibration": {}}
 def look(root: Path, seconds: float = LOOK_SECONDS) -> dict:
     """How the machine is now: `busy_cores` over some seconds, `steal`, `load` of the last minute, `calibration`.
 
-    `steal`: the share of the time of our cores that the host gave to others, the calibration's own included, for idle
-    cores are not missed. `calibration`: `seconds, unit_s, one_thread_s, two_threads_s`; empty in a repository without
-    the press. `counted`: the system's counters at the begin and the end of the look, for `joined`.
+    `steal`: the share of our cores' time that the host gave to others, the calibration's included. `calibration`:
+    `seconds, unit_s, one_thread_s, two_threads_s`; empty without a press. `counted`: the counters, for `joined`.
     """
     load = round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
     begin, started, busy = counters(), time.monotonic(), None
@@ -47,8 +46,7 @@ def look(root: Path, seconds: float = LOOK_SECONDS) -> dict:
 def joined(before: dict, after: dict, during: dict | None = None) -> dict:
     """What a receipt keeps of two looks: `calibration`, `busy_cores`, `steal` and `load`, None where it is not known.
 
-    `during`, such as `{"busy_cores": 0.2}`, is what was seen between them. Steal between them comes from the system's
-    counters, unless `during` says it or the machine has been started anew.
+    `during`, such as `{"busy_cores": 0.2}`, was seen between them; else steal comes from the system's counters.
     """
     speeds = {"before": before["calibration"], "after": after["calibration"]}
     found = {"unit_s": next((speed["unit_s"] for speed in speeds.values() if "unit_s" in speed), None)}

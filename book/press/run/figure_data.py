@@ -1,7 +1,6 @@
-"""What a figure shows, as the rows of a CSV file. It runs in the kernel of an executed notebook, and needs no press.
+"""What a figure shows, as the rows of a CSV file: one row a point, columns named by the axis labels with their units.
 
-`press run` has each kernel load this file at its start. From then on `plot.show` adds to its output, under `MIME`,
-what was plotted: one row a point, columns named by the axis labels with their units, series named by their labels.
+`press run` has each kernel load this file at its start; from then on `plot.show` adds it to its output, under `MIME`.
 """
 
 import csv
@@ -52,7 +51,7 @@ def blocks(fig, roles: dict) -> list[Columns]:
     for index, ax in enumerate(ax for ax in fig.axes if not getattr(ax, "_colorbar", None)):
         panel = ax.get_title() or ax.get_title(loc="left") or str(index + 1)
         x, y = (_label(ax, which) for which in "xy")
-        bars = [one for one in ax.containers if type(one).__name__ == "BarContainer"]
+        bars = [one for one in ax.containers if hasattr(one, "orientation")]
         for count, artist in enumerate([*ax.lines, *bars, *ax.collections, *ax.images], start=1):
             columns = _columns(ax, artist, x, y if y != x else f"{y} (y)")
             if size := len(next(iter(columns.values()), ())):
@@ -73,8 +72,7 @@ def _series(ax, artist, roles: dict) -> str:
     if label and not label.startswith("_"):
         return label
     one = artist[0] if isinstance(artist, tuple) else artist
-    read = getattr(one, "get_color", None) or getattr(one, "get_facecolor", None)
-    colour = _hex(read()) if read else None
+    colour = _hex(one.get_color() if hasattr(one, "get_color") else getattr(one, "get_facecolor", list)())
     beside = {" ".join(text.get_text().split()) for text in ax.texts if _hex(text.get_color()) == colour}
     own = [role for role, style in roles.items() if _hex(style["color"]) == colour]
     return beside.pop() if len(beside) == 1 else next(iter(own), "")
@@ -91,7 +89,7 @@ def _columns(ax, artist, x: str, y: str) -> Columns:
     import numpy as np
 
     kind = type(artist).__name__
-    if kind == "BarContainer":
+    if isinstance(artist, tuple):
         return _bars(ax, artist, x, y)
     if hasattr(artist, "get_xydata"):  # a line; a rule across the axes stands for one number
         inside = artist.get_transform().contains_branch_seperately(ax.transData)
@@ -100,21 +98,20 @@ def _columns(ax, artist, x: str, y: str) -> Columns:
     values = artist.get_array()
     if kind == "PathCollection":
         return dict(zip((x, y), artist.get_offsets().T, strict=True)) | ({} if values is None else {"value": values})
-    paths = [path.vertices for path in artist.get_paths()] if hasattr(artist, "get_paths") else []
-    if kind == "LineCollection" and paths:
-        return dict(zip((x, y), np.concatenate(paths).T, strict=True))
-    if kind == "FillBetweenPolyCollection" and paths:
-        edges = [np.split(path[:-1], 2) for path in paths]  # out along one, back along the other
+    if kind == "LineCollection":
+        return dict(zip((x, y), np.concatenate([path.vertices for path in artist.get_paths()]).T, strict=True))
+    if kind == "FillBetweenPolyCollection":
+        edges = [np.split(path.vertices[:-1], 2) for path in artist.get_paths()]  # out along one, back along the other
         low, high = np.concatenate([out[1:] for out, _ in edges]), np.concatenate([back[:0:-1] for _, back in edges])
         return {x: low[:, 0], f"{y}, from": low[:, 1], f"{y}, to": high[:, 1]}
     if kind not in ("QuadMesh", "AxesImage") or values.ndim > 2:  # colour channels are no data
         return {}
-    if kind == "QuadMesh":
-        corners = artist.get_coordinates()
-    else:
-        (rows, columns), (left, right, bottom, top) = values.shape, artist.get_extent()
-        ends = (bottom, top) if artist.origin == "lower" else (top, bottom)
+    if kind == "AxesImage":
+        (rows, columns), (left, right, *ends) = values.shape, artist.get_extent()
+        ends = ends if artist.origin == "lower" else ends[::-1]
         corners = np.dstack(np.meshgrid(np.linspace(left, right, columns + 1), np.linspace(*ends, rows + 1)))
+    else:
+        corners = artist.get_coordinates()
     places = ((corners[1:, 1:] + corners[:-1, :-1]) / 2).reshape(-1, 2)
     return {x: places[:, 0], y: places[:, 1], "value": np.ma.filled(values.astype(float), np.nan).ravel()}
 

@@ -12,7 +12,7 @@ import nbformat
 
 from ..files import read_json, remove, write_bytes, write_json, write_text
 from ..repository import Chapter, Repository, read_notebook, tags
-from ..reuse import cache
+from ..reuse import cache, store
 from . import calibration, child, conditions
 from .processes import environment
 
@@ -41,11 +41,14 @@ class Outcome:
     notes: list[str] = field(default_factory=list)
 
 
-def execute(repository: Repository, chapter: Chapter, tier: str, timeout: float, threads: int) -> Outcome:
-    """How the notebook came out; its process and all that this started are gone.
+def say(line: str) -> None:
+    """Print a line with the time of day, at once."""
+    print(f"{time.strftime('%H:%M:%S')} {line}", flush=True)
 
-    The limit counts from its first cell; until then the kernel's start has `KERNEL_SECONDS`.
-    """
+
+def execute(repository: Repository, chapter: Chapter, tier: str, timeout: float, threads: int) -> Outcome:
+    """How the notebook came out, with nothing of it left running; the limit `timeout` counts from its first cell."""
+    say(f"{chapter}: started")
     made_of, began = cache.parts(repository, chapter, tier, threads), time.monotonic()
     with child.scratch(repository, chapter.stem) as scratch:
         inside = scratch / "inside"
@@ -58,7 +61,10 @@ def execute(repository: Repository, chapter: Chapter, tier: str, timeout: float,
         write_text(inside / "ipython" / "profile_default" / "startup" / "figure_data.py", KERNEL_START)
         command, limit = [sys.executable, str(HERE.parent), "worker"], KERNEL_SECONDS + timeout + AROUND_SECONDS
         with (inside / "log").open("wb") as log:
-            own = environment(threads) | _kernel(repository, inside)
+            own = environment(threads) | dict.fromkeys(QUIET, "1")
+            own |= {"IPYTHONDIR": str(inside / "ipython"), "JUPYTER_RUNTIME_DIR": str(inside / "runtime")}
+            path = filter(None, [str(repository.root), os.environ.get("PYTHONPATH")])
+            own |= {"PYTHONPATH": os.pathsep.join(path)}
             ended = child.run(command, inside, own, scratch, limit, log, held=True)
         told = read_json(inside / "told.json") or {}
         receipts = {path.name: read_json(path) for path in sorted(scratch.glob("*.json"))}
@@ -67,12 +73,6 @@ def execute(repository: Repository, chapter: Chapter, tier: str, timeout: float,
         notebook = nbformat.read(inside / "output.ipynb", as_version=4)
         names = {f"{scratch}/": "_build/receipts/", f"{repository.root}/": ""}
         return _succeeded(repository, chapter, made_of, told, receipts, tidy(notebook, names), ended.left)
-
-
-def _kernel(repository: Repository, inside: Path) -> dict[str, str]:
-    path = [str(repository.root), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    own = {"IPYTHONDIR": str(inside / "ipython"), "JUPYTER_RUNTIME_DIR": str(inside / "runtime")}
-    return own | {"PYTHONPATH": os.pathsep.join(path)} | dict.fromkeys(QUIET, "1")
 
 
 def _failure(told: dict, receipts: dict, status: int | None, log: Path) -> dict:
@@ -115,7 +115,8 @@ def _succeeded(
         write_json(repository.build / "receipts" / name, content)
     write_text(chapter.executed, nbformat.writes(notebook) + "\n")
     record(chapter, made_of, receipts, cached=False)
-    cache.store_run(cache.key(made_of), chapter.executed, receipts)
+    kept = {"notebook": chapter.executed.read_text(encoding="utf-8"), "receipts": receipts}
+    store.put("notebooks", cache.key(made_of), kept)
     remove(_failed_copy(repository, chapter))
     notes = [f"ended what the notebook left running: {', '.join(left)}"] if left else []
     if not any(look["calibration"] for look in looks) and (repository.root / calibration.SCRIPT).is_file():

@@ -15,10 +15,7 @@ SHELL = re.compile("OMP_|GOMP_|OPENBLAS_|.*_THREADS$|.*_DYNAMIC$")  # OMP_THREAD
 
 
 def environment(threads: int) -> dict[str, str]:
-    """The environment of a process whose libraries take so many threads each.
-
-    The number wins over the shell's, of which nothing is left that tells libraries about threads.
-    """
+    """The environment of a process whose libraries take so many threads each, whatever the shell's says of threads."""
     others = {name: value for name, value in os.environ.items() if not SHELL.match(name)}
     return others | dict.fromkeys(THREADS, str(threads)) | ASLEEP
 
@@ -31,9 +28,8 @@ def descendants(pid: int) -> list[psutil.Process]:
 
 
 def memory_bytes(pid: int) -> int:
-    """The resident memory that the descendants of `pid` hold now, or one of them held at its highest.
-
-    The operating system keeps each process's own peak, so that a short one between two samples is seen too.
+    """The resident memory that the descendants of `pid` hold now, or one of them held at its highest, which the system
+    keeps, so that a short peak between two samples is seen, too.
     """
     held, peaks = 0, [0]
     for process in descendants(pid):
@@ -60,15 +56,14 @@ def marked(process: psutil.Process, marker: tuple[str, str]) -> bool:
     return False
 
 
-def end_tree(pid: int, marker: tuple[str, str], *, own: bool = True) -> list[str]:
+def end_tree(pid: int, marker: tuple[str, str]) -> list[str]:
     """The names of the processes that were still there; they are ended now, the kernel's own sessions included.
 
-    `marker` is an environment variable and its value: whoever inherited it belongs to the run, also when
-    its parent is gone. With `own` False only those end, not the process `pid` and its descendants.
+    Whoever inherited `marker`, an environment variable and its value, belongs to the run, also when its parent is gone.
     """
     victims, names = {}, []
     with contextlib.suppress(*GONE):
-        victims = {process.pid: process for process in [*descendants(pid), psutil.Process(pid)] if own}
+        victims = {process.pid: process for process in [*descendants(pid), psutil.Process(pid)]}
     victims |= {one.pid: one for one in psutil.process_iter() if one.pid not in victims and marked(one, marker)}
     for process in victims.values():
         with contextlib.suppress(*GONE):

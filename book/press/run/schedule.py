@@ -4,7 +4,8 @@ import contextlib
 import os
 import sys
 import time
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 
 from helpers.device import cores
@@ -14,7 +15,7 @@ from ..files import lock, read_json, remove
 from ..repository import Chapter, Repository
 from ..reuse import cache
 from . import processes
-from .job import Outcome, execute, record
+from .job import Outcome, execute, record, say
 
 UNKNOWN_SECONDS = 90.0  # what a notebook may take on two cores; assumed where no receipt says better
 TIMEOUT_SECONDS = 1200.0
@@ -54,9 +55,9 @@ def reuse(repository: Repository, chapter: Chapter, options: Options) -> Outcome
     if receipts:
         record(chapter, made_of, receipts, cached=True)
         ran = max(str(content.get("date", "")) for content in receipts.values())[:10]
-        _say(f"{chapter}: unchanged since {ran or 'its run'}, taken from the cache")
+        say(f"{chapter}: unchanged since {ran or 'its run'}, taken from the cache")
         return Outcome(chapter, "cached")
-    _say(f"{chapter}: to run ({cache.why(made_of, read_json(chapter.run_record))})")
+    say(f"{chapter}: to run ({cache.why(made_of, read_json(chapter.run_record))})")
     return None
 
 
@@ -80,17 +81,15 @@ def threads_each(options: Options) -> int:
 def _executed(repository: Repository, pending: list[Chapter], options: Options) -> dict[Chapter, Outcome]:
     """The outcome of each notebook, when all are through; no child survives it."""
     jobs, outcomes = fitting(pending, at_once(options), processes.available_bytes()), {}
-    expected = {chapter: expected_seconds(chapter) for chapter in pending}
+    left = {chapter: expected_seconds(chapter) for chapter in pending}
     with ThreadPoolExecutor(jobs) as pool:
-        found = {pool.submit(_execute, repository, chapter, options): chapter for chapter in pending}
-        left = set(found)
+        how = options.tier, options.timeout, threads_each(options)
+        found = {pool.submit(execute, repository, chapter, *how): chapter for chapter in pending}
         try:
-            while left:
-                ended, left = wait(left, return_when=FIRST_COMPLETED)
-                outcomes |= {found[future]: future.result() for future in ended}
-                seconds = sum(expected[found[future]] for future in left) / jobs
-                for future in ended:
-                    _tell(outcomes[found[future]], f"{len(left)} left, about {seconds / 60:.1f} min")
+            for future in as_completed(found):
+                outcomes[found[future]] = outcome = future.result()
+                del left[found[future]]
+                _tell(outcome, f"{len(left)} left, about {sum(left.values()) / jobs / 60:.1f} min")
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
             while not all(future.done() for future in found):  # interrupted, or one went wrong
@@ -99,11 +98,6 @@ def _executed(repository: Repository, pending: list[Chapter], options: Options) 
                         process.kill()
                 time.sleep(0.1)
     return outcomes
-
-
-def _execute(repository: Repository, chapter: Chapter, options: Options) -> Outcome:
-    _say(f"{chapter}: started")
-    return execute(repository, chapter, options.tier, options.timeout, threads_each(options))
 
 
 def fitting(pending: list[Chapter], jobs: int, memory_bytes: float) -> int:
@@ -115,20 +109,16 @@ def fitting(pending: list[Chapter], jobs: int, memory_bytes: float) -> int:
 
 def report(outcomes: list[Outcome]) -> int:
     """Print the failures in full and one line in sum; the exit status."""
-    failed = [outcome for outcome in outcomes if outcome.state == "failed"]
-    for outcome in failed:
-        print(f"\n{'=' * 100}\n{outcome.message}", file=sys.stderr)
-    count = {state: sum(o.state == state for o in outcomes) for state in ("fresh", "cached", "failed")}
+    count = Counter(outcome.state for outcome in outcomes)
+    for outcome in outcomes:
+        if outcome.state == "failed":
+            print(f"\n{'=' * 100}\n{outcome.message}", file=sys.stderr)
     print(f"\n{count['fresh']} run, {count['cached']} from the cache, {count['failed']} failed", flush=True)
-    return 1 if failed else 0
+    return int(count["failed"] > 0)
 
 
 def _tell(outcome: Outcome, left: str) -> None:
     verb = "FAILED" if outcome.state == "failed" else "done"
-    _say(f"{outcome.chapter}: {verb} in {outcome.seconds:.0f} s, peak {outcome.peak_bytes / 1e6:,.0f} MB; {left}")
+    say(f"{outcome.chapter}: {verb} in {outcome.seconds:.0f} s, peak {outcome.peak_bytes / 1e6:,.0f} MB; {left}")
     for note in outcome.notes:
-        _say(f"{outcome.chapter}: note: {note}")
-
-
-def _say(line: str) -> None:
-    print(f"{time.strftime('%H:%M:%S')} {line}", flush=True)
+        say(f"{outcome.chapter}: note: {note}")

@@ -1,8 +1,7 @@
 """`press test`: pytest over two processes; what each group's tests took is kept, and what passed may be left out.
 
-A group is a slice, or what belongs to the house: the helpers, the rehearsal, the press. Its tests are left out only on
-request (`REBUILT_REUSE_TESTS=1`) and only when the same key passed on this machine; what is left out is told, with its
-date. The house's tests look at the whole repository, so that every change of a file makes them run.
+A group is a chapter, or what belongs to the house: the helpers, the rehearsal, the press. Its tests are left out only
+on request (`REBUILT_REUSE_TESTS=1`) and only when the same key passed on this machine, and that is told.
 """
 
 import os
@@ -54,18 +53,16 @@ def run(repository: Repository, arguments: list[str]) -> int:
 
 
 def slices_of(repository: Repository) -> dict[Path, list[Chapter]]:
-    """The notebooks of each slice, by the slice's folder."""
-    found = defaultdict(list)
-    for chapter in repository.chapters:
-        found[chapter.home].append(chapter)
-    return dict(found)
+    """The notebooks of each chapter, by its folder."""
+    homes = dict.fromkeys(chapter.home for chapter in repository.chapters)
+    return {home: [chapter for chapter in repository.chapters if chapter.home == home] for home in homes}
 
 
 def groups(repository: Repository) -> dict[Path, dict[str, str]]:
     """What the tests of each group depend on, by its folder; without what cannot be known outside of git."""
-    slices = {home: cache.proof_parts(repository, chapters) for home, chapters in slices_of(repository).items()}
+    told = {home: cache.proof_parts(repository, notebooks) for home, notebooks in slices_of(repository).items()}
     house = cache.house_parts(repository)
-    return slices | {repository.root / name: house | {"folder": name} for name in HOUSE if house}
+    return told | {repository.root / name: house | {"folder": name} for name in HOUSE if house}
 
 
 def record_of(repository: Repository, home: Path) -> Path:
@@ -127,7 +124,7 @@ class Measured:
         where, outcomes = record_of(self.repository, home), [{one.tag for one in case} for case in cases]
         passed = not any({"failure", "error"} & tags for tags in outcomes)
         record = took | {
-            "slice": _name(self.repository, home),
+            "chapter": _name(self.repository, home),
             "processes": self.processes,
             "tests": sum("skipped" not in tags for tags in outcomes),
             "outcome": "passed" if passed else "failed",

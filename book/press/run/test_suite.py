@@ -1,4 +1,4 @@
-"""`press test`: what is measured of a slice's tests, what is left out when it passed, and what is not."""
+"""`press test`: what is measured of a chapter's tests, what is left out when it passed, and what is not."""
 
 import json
 import os
@@ -40,7 +40,7 @@ def test_slow():
 
 @pytest.fixture
 def proved(small):
-    """The small repository with a test of its own and tests of its slice, and a calibration."""
+    """The small repository with a test of its own and tests of its chapter, and a calibration."""
     small.write("pyproject.toml", SETTINGS)
     small.write(str(calibration.SCRIPT), "print([1.0, 0.5])\n")
     small.write("checks/test_always.py", "def test_always():\n    assert True\n")
@@ -58,7 +58,7 @@ def pressed(small, *arguments, reuse=False, **more):
 
 
 def record(small):
-    """What is noted of the slice's tests; None where nothing is."""
+    """What is noted of the chapter's tests; None where nothing is."""
     path = small.root / "_build/tests/signals-moving_mean.json"
     return json.loads(path.read_text()) if path.exists() else None
 
@@ -82,11 +82,11 @@ def test_a_slice_s_tests_are_measured_and_left_out_only_when_asked_and_unchanged
     status, said = pressed(proved, reuse=True)
     assert f"signals/moving_mean: left out, 1 passed here with the same key on {found['date']}" in said
     assert status == 0 and "1 passed" in said.splitlines()[-1], "the others always run; the closing line counts them"
-    assert record(proved) == found, "what is known of the slice is put back"
+    assert record(proved) == found, "what is known of the chapter is put back"
     with (proved.root / HOME / "moving_mean.py").open("a") as module:
         module.write("# more\n")
     _, said = pressed(proved, reuse=True)
-    assert "signals/moving_mean: to run (changed since the last run: slice)" in said and "2 passed" in said
+    assert "signals/moving_mean: to run (changed since the last run: chapter)" in said and "2 passed" in said
 
 
 def test_what_failed_is_never_left_out(proved):
@@ -129,7 +129,7 @@ def test_only_a_slice_tested_as_a_whole_leaves_a_record(proved, monkeypatch, arg
 
 
 def report(small, *cases):
-    """What pytest tells of some tests of the slice."""
+    """What pytest tells of some tests of the chapter."""
     found = "".join(cases).replace("{file}", f"{HOME}/test_moving_mean.py")
     return small.write("_build/tests/junit.xml", f"<testsuites><testsuite>{found}</testsuite></testsuites>")
 
@@ -147,12 +147,12 @@ def test_what_was_skipped_is_no_test_that_passed(proved):
 
 
 def test_a_slice_edited_while_its_tests_ran_is_not_taken_for_tested(proved):
-    measured = suite.Measured(proved.repository, {proved.home: {"slice": "as it was"}}, [])
+    measured = suite.Measured(proved.repository, {proved.home: {"chapter": "as it was"}}, [])
     (case,) = suite.ElementTree.parse(report(proved, '<testcase file="{file}"/>')).iter("testcase")
-    measured._note(proved.home, {"slice": "as it is"}, [case], {})
+    measured._note(proved.home, {"chapter": "as it is"}, [case], {})
     assert record(proved)["outcome"] == "passed" and not store.contents()
-    measured._note(proved.home, {"slice": "as it was"}, [case], {})
-    assert store.get("tests", cache.key({"slice": "as it was"}))
+    measured._note(proved.home, {"chapter": "as it was"}, [case], {})
+    assert store.get("tests", cache.key({"chapter": "as it was"}))
 
 
 def test_an_interrupted_session_notes_nothing(proved):

@@ -11,7 +11,7 @@ import threading
 import time
 from pathlib import Path
 
-from ..files import write_json
+from ..files import read_json, write_json
 from . import conditions, processes
 
 LOOK_SECONDS = 1.0  # at how busy the machine is, before and after; what is busy meanwhile is measured all along
@@ -19,13 +19,17 @@ WEIGH_SECONDS = 0.4  # between two looks at the memory; the system keeps each pr
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
+def main(_: object) -> int:
+    """Run the task of this folder, `task.json`; the exit status."""
+    return execute(read_json(Path("task.json")))
+
+
 def execute(task: dict) -> int:
     """Run the notebook of this folder, `input.ipynb` into `output.ipynb`; the exit status.
 
-    `task`: the book's `root`, the `seconds` that it may take, and what papermill is told. `told.json` gets what the
-    machine was like `before` and `after` (see `conditions`), the `cell`, and in between how long the notebook took, its
-    kernel's start included, on the clock and on the processors, its memory, and how many cores other work kept busy; or
-    the `error`.
+    `task`: the book's `root`, the `seconds` that it may take, and what papermill is told. `told.json` gets the machine
+    `before` and `after` (see `conditions`), the `cell`; `seconds`, `processor_seconds`, `peak_bytes` of the notebook
+    and its kernel, `busy_cores` of other work; or the `error`.
     """
     told, where = {}, Path("told.json").resolve()  # papermill changes the folder
     root, limit, held, over = Path(task.pop("root")), task.pop("seconds"), {}, threading.Event()

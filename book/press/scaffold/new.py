@@ -1,7 +1,6 @@
 """`press new`: a part, a chapter, or one more notebook in a chapter; each passes every gate from its first minute."""
 
 import re
-import subprocess
 import sys
 import uuid
 from collections.abc import Sequence
@@ -10,7 +9,7 @@ from pathlib import Path
 import nbformat
 
 from ..colab import setup_cell
-from ..errors import PressError
+from ..errors import PressError, finished
 from ..files import remove, write_text
 from ..gates.house.code import FLAT, clash, importable, own_modules
 from ..repository import Chapter, Repository
@@ -141,10 +140,8 @@ def _with(repository: Repository, chapter: Chapter) -> str:
 def _in_order(repository: Repository, folder: Path) -> None:
     """Sort the imports and lines as ruff wants them: the chapter's name decides where its import stands."""
     for command in (["check", "--fix", "--select", "I"], ["format"]):
-        ruff = [sys.executable, "-m", "ruff", *command, "--quiet", "--no-cache", str(folder)]
-        done = subprocess.run(ruff, cwd=repository.root, capture_output=True, text=True)
-        if done.returncode:
-            raise PressError(f"ruff {command[0]} failed on the scaffold: {(done.stderr or done.stdout).strip()}")
+        ruff = [sys.executable, "-m", "ruff", *command, "--quiet", "--no-cache", folder]
+        finished(f"ruff {command[0]} failed on the scaffold", *ruff, cwd=repository.root)
 
 
 def _marks(chapter: Chapter, files: dict[str, str]) -> dict[str, str]:

@@ -1,6 +1,5 @@
 """`press remove`: a chapter, or one notebook of it, with what the book keeps of it; what still speaks of it is told."""
 
-import importlib.metadata
 import re
 import subprocess
 from collections.abc import Iterator
@@ -10,7 +9,7 @@ from ..errors import PressError
 from ..files import remove, write_text
 from ..predict.counting import path_of, source_of
 from ..repository import REQUIREMENT, Chapter, Repository, plain_name, read_notebook
-from ..reuse.packages import imported
+from ..reuse.packages import imported, providers
 from .new import landing
 
 CODE = ("book", "helpers", "notebooks", "rehearsal")
@@ -25,8 +24,7 @@ def remove_chapter(repository: Repository, name: str, force: bool = False) -> It
     gone = [one for one in repository.chapters if name in (one.name, f"{one.part}/{one.folder}")]
     left = [one for one in repository.chapters if one not in gone]
     if not gone:
-        known = ", ".join(one.name for one in left)
-        raise PressError(f"{name!r} is no chapter and no notebook of one; there are: {known}")
+        raise PressError(f"{name!r} is no chapter and no notebook; there are: {', '.join(one.name for one in left)}")
     whole = gone[0].home not in {one.home for one in left}
     paths = [gone[0].home] if whole else [gone[0].notebook, gone[0].card_path, source_of(gone[0])]
     paths += [path for one in gone for path in (repository.root / "data" / "receipts" / one.stem, path_of(one))]
@@ -50,7 +48,8 @@ def remove_chapter(repository: Repository, name: str, force: bool = False) -> It
             yield f"remains requirements.txt:{number}: {match.group()}, which nothing else imports"
     if gone[0].part not in {one.part for one in left}:
         yield f"remains {landing(gone[0].part)}.md, and its entry in _toc.yml: a part without a chapter"
-    yield from _mentions(repository, words)
+    found = _git(repository, "grep", "--no-index", "--exclude-standard", "-nIE", words, "--", ".")
+    yield from (f"remains {line[:WIDTH]}" for line in found.stdout.splitlines())
 
 
 def _check_committed(repository: Repository, paths: list[Path]) -> None:
@@ -58,9 +57,7 @@ def _check_committed(repository: Repository, paths: list[Path]) -> None:
     done = _git(repository, "status", "--porcelain", "--", *names)
     if done.returncode or done.stdout:
         what = done.stdout.rstrip() or done.stderr.strip()
-        raise PressError(
-            f"not all of it is committed, and it would be lost; `--force` removes it all the same:\n{what}"
-        )
+        raise PressError(f"not all of it is committed; `--force` removes all the same what would be lost:\n{what}")
 
 
 def _alone(repository: Repository, paths: list[Path]) -> set[str]:
@@ -71,11 +68,9 @@ def _alone(repository: Repository, paths: list[Path]) -> set[str]:
         if path.suffix == ".py":
             names |= imported(path.read_text(encoding="utf-8"))
         elif path.suffix == ".ipynb":
-            cells = [cell.source for cell in read_notebook(path).cells if cell.cell_type == "code"]
-            names |= {name for source in cells for name in imported(source)}
+            names.update(*(imported(one.source) for one in read_notebook(path).cells if one.cell_type == "code"))
     tops = {name.partition(".")[0] for name in here} - {name.partition(".")[0] for name in elsewhere}
-    known = importlib.metadata.packages_distributions()
-    return {plain_name(package) for top in tops for package in known.get(top, [top])}
+    return {package for top in tops for package in providers(top)}
 
 
 def _words(gone: list[Chapter], data: set[str], whole: bool) -> str:
@@ -93,12 +88,6 @@ def _cut(repository: Repository, name: str, pattern: str) -> Iterator[str]:
     if many:
         write_text(repository.root / name, text)
         yield f"removed {many} entr{'y' if many == 1 else 'ies'} of {name}"
-
-
-def _mentions(repository: Repository, words: str) -> Iterator[str]:
-    found = _git(repository, "grep", "--no-index", "--exclude-standard", "-nIE", words, "--", ".")
-    for line in found.stdout.splitlines():
-        yield f"remains {line[:WIDTH]}"
 
 
 def _git(repository: Repository, *command: str) -> subprocess.CompletedProcess:

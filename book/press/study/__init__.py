@@ -1,7 +1,7 @@
-"""Studies: `running` runs what a slice declares and records it, `worker` is its process, `recording` what surrounds
+"""Studies: `running` runs what a chapter declares and records it, `worker` is its process, `recording` what surrounds
 it.
 
-The declaration is `helpers.study`. A slice's test takes `hold` from here, and nothing else of the press.
+The declaration is `helpers.study`. A chapter's test takes `hold` from here, and nothing else of the press.
 """
 
 from .running import Seen, hold, record, run

@@ -1,4 +1,4 @@
-"""`press study`: records what a slice's `study_*.py` declare, alone on the machine, in pieces that survive a kill.
+"""`press study`: records what a chapter's `study_*.py` declare, alone on the machine, in pieces that survive a kill.
 
 Each study runs in processes of at most an hour (`worker`). What it has measured lies in the cache, outside the clone,
 under the hash of code, declaration and versions: a study that is started again goes on. The receipt comes to
@@ -15,10 +15,10 @@ from pathlib import Path
 
 from helpers import cards
 
-from ..errors import PressError
+from ..errors import PressError, finished
 from ..files import lock, read_json, remove, sha256, write_json
 from ..race import Busy, peers
-from ..race.benches import CHANGED, LEAST_GAIN, QUIET_CORES, lonely, place, state
+from ..race.benches import CHANGED, LEAST_GAIN, QUIET_CORES, lonely, place, scripts, state
 from ..repository import Chapter, Repository
 from ..reuse import packages, store
 from ..run import child, conditions
@@ -34,7 +34,7 @@ PRESS = Path(__file__).resolve().parent.parent
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line says: `study` None takes all of a slice; a `trial` runs small and records nothing."""
+    """What the command line says: `study` None takes all of a chapter; a `trial` runs small and records nothing."""
 
     study: str | None = None
     trial: bool = False
@@ -42,7 +42,7 @@ class Options:
 
 
 def study(repository: Repository, names: list[str] | None, options: Options = Options()) -> int:  # noqa: B008
-    """Record the studies of the chosen notebooks' slices; the exit status: 1 when one failed."""
+    """Record the studies of the chosen notebooks' chapters; the exit status: 1 when one failed."""
     chosen = {chapter.stem: chapter for chapter in repository.select(names)}
     problems = {}
     with lock(store.folder() / "recording.lock", "press study"):
@@ -50,7 +50,7 @@ def study(repository: Repository, names: list[str] | None, options: Options = Op
             problems[one.name] = one.record(options)
             print(f"{one.name}: {problems[one.name] or 'done'}", flush=True)
     if not problems:
-        raise PressError(f"no study {options.study or ''} in the slices of {', '.join(map(str, chosen.values()))}")
+        raise PressError(f"no study {options.study or ''} in the chapters of {', '.join(map(str, chosen.values()))}")
     failed = [name for name, problem in problems.items() if problem]
     print(f"failed: {', '.join(failed)}" if failed else "every study came to its end", flush=True)
     return int(bool(failed))
@@ -59,27 +59,18 @@ def study(repository: Repository, names: list[str] | None, options: Options = Op
 def _studies(repository: Repository, chosen: dict[str, Chapter], wanted: str | None) -> Iterator["One"]:
     """The wanted study of the chosen notebooks (by stem), or all."""
     for home, chapters in slices_of(repository).items():
-        for module in modules(home) if set(chapters) & set(chosen.values()) else ():
+        for module in scripts(home, "study_") if set(chapters) & set(chosen.values()) else ():
             python = peers.python(peers.pins(chapters))
             for name, (stem, threads) in _declared(repository, home, python, module).items():
                 if stem in chosen and wanted in (None, name):
                     yield One(repository, chosen[stem], python, module, name, threads)
 
 
-def modules(home: Path) -> list[str]:
-    """The modules of a slice that declare studies, such as `fine_tuning.study_accents`, sorted."""
-    found = (path.relative_to(home).with_suffix("") for path in home.rglob("study_*.py"))
-    return sorted(".".join(path.parts) for path in found if not any(part[0] in "._" for part in path.parts[:-1]))
-
-
 def _declared(repository: Repository, home: Path, python: Path, module: str) -> dict[str, list]:
     """{name: [notebook, threads]} of the studies in a module."""
-    own = {**os.environ, "PYTHONPATH": str(repository.root)}
-    how = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "timeout": 300}
-    done = subprocess.run(_command(python, module=module), cwd=home, env=own, **how)
-    if done.returncode:
-        raise PressError(f"{module} cannot be imported: {done.stderr.strip()[-2000:]}")
-    return json.loads(done.stdout.splitlines()[-1])
+    own, command = {**os.environ, "PYTHONPATH": str(repository.root)}, _command(python, module=module)
+    said = finished(f"{module} cannot be imported", *command, cwd=home, env=own, timeout=300)
+    return json.loads(said.splitlines()[-1])
 
 
 def _command(python: Path, **task: object) -> list[str]:
@@ -119,7 +110,9 @@ class One:
             if state(self.chapter, self.module) != code and not options.trial:
                 return f"not recorded: {CHANGED}"
             if alone and (why := _disturbed("after", busy, gain, self.threads)):
-                _forget(folder, begun, pieces[:-1])
+                for path in _results(folder) - begun:
+                    remove(path)
+                write_json(folder / PIECES, pieces[:-1])
                 return f"not recorded: {why}; what was measured before this piece is kept"
             if status == 0 and receipt and _seconds(folder) <= MOST_SECONDS:
                 self._keep(folder, receipt, pieces, options.trial)
@@ -169,13 +162,6 @@ def _results(folder: Path) -> set[Path]:
     return {path for path in folder.glob("*.json") if path.name != PIECES}
 
 
-def _forget(folder: Path, begun: set[Path], pieces: list[dict]) -> None:
-    """None; what the last piece measured is gone: results are those of its begin, conditions those before it."""
-    for path in _results(folder) - begun:
-        remove(path)
-    write_json(folder / PIECES, pieces)
-
-
 def _seconds(folder: Path) -> float:
     """The seconds that all of it took, whenever it was measured."""
     return sum(read_json(path)["seconds"] for path in _results(folder))
@@ -205,7 +191,6 @@ def _changed(repository: Repository) -> str:
     """Which files differ from the last commit or are not in it, receipts and predictions apart; empty when none."""
     told = ["git", "status", "--porcelain", "--untracked-files=all", "--", ".", ":!data/receipts", ":!data/predictions"]
     done = subprocess.run(told, cwd=repository.root, capture_output=True, text=True, timeout=60)
-    rows = done.stdout.split("\n") if done.returncode == 0 else ["   no git repository"]
-    changed = [row[3:] for row in rows if row.strip()]
+    changed = [row[3:] for row in done.stdout.splitlines()] if done.returncode == 0 else ["no git repository"]
     verb = "differ" if len(changed) > 1 else "differs"
     return f"{', '.join(changed[:3])} {verb} from the last commit" if changed else ""

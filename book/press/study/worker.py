@@ -1,4 +1,4 @@
-"""The process of one study, in the slice's folder: measures what is missing, then writes the receipt.
+"""The process of one study, in the chapter's folder: measures what is missing, then writes the receipt.
 
 What was made and scored is kept in files, each written whole, so that a process that was ended loses one arm at most.
 """
@@ -81,7 +81,7 @@ def measured(study: Study, kept: Kept, command: str, script: str) -> Path:
     return receipt.write(study.name)
 
 
-def main(arguments: list[str]) -> int:
+def main(_: object, arguments: list[str]) -> int:
     """The exit status; prints the receipt's path or, without a study, what the module declares."""
     task = json.loads(arguments[0])
     module, name, studies = task["module"], task.get("study"), studies_of(task["module"])

@@ -79,7 +79,7 @@ def length(repository: Repository) -> Iterator[tuple]:
 
 @gate
 def redefinition(repository: Repository) -> Iterator[tuple]:
-    """No cell defines again what the slice defines."""
+    """No cell defines again what the chapter defines."""
     for chapter, index, cell in cells(repository, "code"):
         own = definitions(parse(cell.source))
         for path in chapter.modules() if own else []:

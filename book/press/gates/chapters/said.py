@@ -1,82 +1,43 @@
 """Gates on what pages say: figures in words, numbers that are not typed, no comparison without a check.
 
-What looks measured: a number with a unit of time below a minute, of throughput, of ratio or of share, and a score with
-decimals. Inputs (360 Hz, 421 samples, 30 minutes of ECG, 10 s of speech) do not. What is meant as an input all the same
-says so: `<!-- typed: reason -->` at the end of its line, or of its paragraph.
+`said.yml` has what looks measured: times below a minute, throughputs, ratios, shares, scores; inputs (360 Hz, 10 s of
+speech) do not. What is an input all the same says so: `<!-- typed: reason -->` at the end of its line or paragraph.
 
-A comparison in the indicative ("ours is faster", "the FFT wins") is a result. It stands beside a check (`check.that`,
-`check.close`) in the code cell before or after it, or a cell writes it from its values (`show.md`). What is known
-without a run, by counting or from a source, says so: `<!-- known: reason -->` in its paragraph.
+A comparison in the indicative ("ours is faster", "the FFT wins") stands beside a check in the code cell before or after
+it, or a cell writes it (`show.md`), or its paragraph says why it is known: `<!-- known: reason -->`.
 """
 
 import ast
 import html
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
-from ...repository import Chapter, Repository, read_notebook
+from ...repository import Chapter, Repository, read_notebook, read_yaml
 from .. import cells, gate, markdown
 from ..python import argument, calls, literal_text, parse
 
+WANTED = read_yaml(Path(__file__).parents[1] / "said.yml")
+
+
+def _pattern(text: str | list[str]) -> re.Pattern:
+    """An expression of `said.yml`, its parts in their places."""
+    text = text if isinstance(text, str) else "|".join(text)
+    while "@" in text:
+        text = re.sub("@([A-Z_]+)@", lambda found: WANTED["parts"][found[1]], text)
+    return re.compile(text)
+
+
+MEASURED = {what: _pattern(text) for what, text in WANTED["measured"].items()}
+EMPTY, RESULT, OPEN, RAW = (_pattern(WANTED["others"][name]) for name in ("empty alt", "result", "open", "raw markup"))
 ARTICLE = '<article class="bd-article">'
 SHORTEST, SHORTEST_IMAGE = 20, 12  # letters of an alt text
-EMPTY_PHRASES = re.compile(r"(a |an |the )?(figure|plot|chart|image|picture|graph|alt( text)?)\b.{0,16}", re.I)
 BARE = ("plt.show", "pyplot.show", "matplotlib.pyplot.show", "fig.show", "figure.show")
 MAKERS = ("figure", "subplots", "gcf")
-
-NUMBER = r"(?<![\w.,#/=])[~≈]?\d+(?:[.,]\d+)*(?:\s?[–-]\s?\d+(?:[.,]\d+)*)?(?:e[+-]?\d+)?"
-WORD = r"\b(?:two|three|four|five|six|seven|eight|nine|ten|twelve|twenty|thirty|fifty|(?:a )?hundred|(?:a )?thousand)"
-SIZE = r"(?:\s?(?:thousand|million|billion|trillion))?"
-GAP = r"[\s\u00a0\u202f]?"
-INPUTS = r"ECG|EEG|audio|speech|sound|music|signal|video|data|recordings?|stream|silence|samples|film|history"
-INPUT_NOUNS = r"windows?|clips?|segments?|excerpts?|frames?|hops?|recordings?|strips?|streams?"
-TIME_INPUT = rf"(?!\s+of\s+(?:an? |the |its |each )?(?:{INPUTS})\b)(?!\s+(?:{INPUT_NOUNS})\b)"
-SECONDS = r"(?:ns|µs|μs|us|ms|s|secs?|(?:milli|micro|nano)?seconds?)\b"
-PER_SECOND = r"(?:/\s?s\b|/\s?second\b|\s?(?:per|a|each|every)\ssecond\b|\s?s⁻¹)"
-INPUT_RATES = r"(?:samples?|frames?|beats?|cycles?|points?|hops?|times|degrees?|revolutions?)\b"
-FASTER = r"(?:faster|slower|quicker|as fast|as slow|as quick|the speed|the throughput|less time|more time)"
-SCORES = r"(?:precision|recall|accuracy|F1|AUC|WER|CER|PSNR|BLEU|RMSE|word error rate|error rate|speed-?up)"
-NOT_SHARES = r"(?!\s?(?:confidence|quantile|percentile|interval|overlap))"
-
-MEASURED = {
-    "a time": re.compile(rf"(?!(?:1[5-9]|20)\d0s\b){NUMBER}{SIZE}{GAP}{SECONDS}{TIME_INPUT}"),
-    "a throughput": re.compile(
-        rf"{NUMBER}{SIZE}{GAP}(?:[kMGTPE]i?)?(?:B|[Bb]ytes?|bits?|FLOPS?|FLOPs?|OPS?){GAP}(?:{PER_SECOND}|ps\b)"
-        rf"|{NUMBER}{GAP}[kMGTPE]?(?:FLOPS|flops)\b"
-    ),
-    "a rate": re.compile(
-        rf"{NUMBER}(?:{GAP}[kMG])?(?:\s(?:thousand|million|billion|trillion)\s[\w-]+|\s(?!{INPUT_RATES})[A-Za-z-]+"
-        rf"(?:\s(?!{INPUT_RATES})[a-z]+)?)\s?{PER_SECOND}|{NUMBER}{SIZE}{PER_SECOND}"
-    ),
-    "a ratio": re.compile(
-        rf"{NUMBER}{GAP}(?:×|x\b)(?!{GAP}\d)(?!\s?[A-Z]\b)|(?:{NUMBER}|{WORD})\s+times\s+{FASTER}"
-        rf"|\b(?:twice|thrice)\s+(?:as (?:fast|slow|quick)|the (?:speed|throughput))",
-        re.IGNORECASE,
-    ),
-    "a share": re.compile(rf"{NUMBER}{GAP}(?:%|percent\b|per cent\b){NOT_SHARES}"),
-    "a score": re.compile(
-        rf"\b{SCORES}\b(?:[ -](?:score|rate|of|is|was|reaches|at|about|around|near|to|=|:))*\s?[≈~=:]?\s?\d*\.\d+", re.I
-    ),
-}
 UNREAD = re.compile(r"<(pre|code|script|style|svg|textarea|mjx-container)\b.*?</\1>|<!--.*?-->", re.DOTALL)
-RAW = re.compile(r"~~|\*\*(?=\w)|`|(?<![\w$])\$[A-Za-z\\{(][^$\n]*\$|:\s+none\.(?=\s)|[:,(]\s*[.)](?=\s)")
 ESCAPE = re.compile(r"(?P<begins>^[ \t]*)?<!--\s*typed:\s*(?P<reason>.*?)\s*-->[ \t]*$", re.MULTILINE)
 SPLITS = re.compile(r"(?<=\S)\n<!--(?:[^\n]|\n(?!\n))*?-->(?:[ \t]*\n)?[ \t]*\S")
 QUOTED = re.compile(r"[\"“„]([^\"“”]+)[\"”]")
-MORE = r"(?:faster|slower|quicker|better|worse|cheaper|leaner|higher|lower|fewer|(?:more|less) accurate)"
-VERB = r"(?:is|are|was|were|comes?|came|runs?|ran|takes?|took|needs?|finds?|found|learns?|gets?|got|does|do|did|stays?)"
-RESULT = re.compile(
-    r"\b(?:wins|won|outperforms?|overtakes?|improves?|worsens?|halves|doubles)\b"
-    r"|\b(?:loses?|lost) (?:to|most|least|more|less)\b"
-    rf"|\bbeats? (?:the|a|an|one|every|all|both|it|its|them|ours|each)\b"
-    rf"|\b{VERB}\b(?:\s+[\w-]+){{0,3}}?\s+{MORE}\b",
-    re.IGNORECASE,
-)
-OPEN = re.compile(  # a question, a wish, a condition or a task says no result
-    r"\?\s*$|:\s*$|\b(?:if|may|might|can|could|would|should|must|need not|whether|which|once|unless|until)\b"
-    r"|\b(?:predict|ask|copy|draw|articles?)\b|[\"“]",
-    re.IGNORECASE,
-)
 SENTENCE = re.compile(r"(?<=[.!?:;])\s+(?=[A-Z0-9(*_])")
 KNOWN = re.compile(r"<!--\s*known:\s*(.{8,}?)\s*-->")
 
@@ -98,7 +59,7 @@ def alt(repository: Repository) -> Iterator[tuple]:
 def trivial(text: str, shortest: int = SHORTEST) -> bool:
     """Whether an alt text says nothing: absent, short, or only naming what kind of thing it is."""
     plain = " ".join(text.split())
-    return len(plain) < shortest or " " not in plain or bool(EMPTY_PHRASES.fullmatch(plain))
+    return len(plain) < shortest or " " not in plain or bool(EMPTY.fullmatch(plain))
 
 
 def _figures(tree: ast.Module) -> Iterator[str]:
@@ -164,7 +125,8 @@ def typed(text: str, quotes: list[str]) -> list[tuple[int, str]]:
 
     An escape covers its line; at the end of a block, such as a paragraph, list item or cell, it covers all of it.
     """
-    escapes = {_line(text, match): match["reason"] for match in ESCAPE.finditer(text)}
+    marks = ESCAPE.finditer(text)  # one that begins a line belongs to the line before
+    escapes = {text.count("\n", 0, one.start()) + (one["begins"] is None): one["reason"] for one in marks}
     bare = "an escape without a reason: <!-- typed: why this is no measurement -->"
     split = "a comment that begins a line splits its paragraph in two; let it stand behind its sentence"
     problems = [(line, bare) for line, reason in escapes.items() if len(reason) < 8]
@@ -179,24 +141,15 @@ def typed(text: str, quotes: list[str]) -> list[tuple[int, str]]:
     return sorted(set(problems))
 
 
-def _line(text: str, escape: re.Match) -> int:
-    """The line to which an escape belongs: where it begins a line, the one before."""
-    return text.count("\n", 0, escape.start()) + (escape["begins"] is None)
-
-
 def _without_quotes(plain: str, quotes: list[str]) -> str:
     """The text with the words of a claim blanked where they stand in quotation marks."""
-    known = [_letters(quote) for quote in quotes]
+    known = "\n".join(" ".join(re.findall(r"\w+", quote.lower())) for quote in quotes)
 
     def blanked(match: re.Match) -> str:
-        said = _letters(match[1])
-        return re.sub(r"[^\n]", " ", match[0]) if said and any(said in quote for quote in known) else match[0]
+        said = " ".join(re.findall(r"\w+", match[1].lower()))
+        return re.sub(r"[^\n]", " ", match[0]) if said and said in known else match[0]
 
     return QUOTED.sub(blanked, plain)
-
-
-def _letters(text: str) -> str:
-    return " ".join(re.findall(r"\w+", text.lower()))
 
 
 @gate

@@ -19,14 +19,14 @@ from ..python import imports as imports_of
 
 HELPERS_TOTAL, PRESS_TOTAL, FUNCTION = 1700, 8914, 40  # the press shrinks to 8,000: lower its limit with each cut
 MODULE = {"helpers": 200, "notebooks": 300, "book/press": 300, "rehearsal": 300}
-FLAT = 10  # modules of a slice that may lie beside its notebook, tests and benches not counted
+FLAT = 10  # modules of a chapter that may lie beside its notebook, tests and benches not counted
 HOUSE = {"press", "book", "notebooks"}
 OWN = {"helpers", "data", "rehearsal"} | HOUSE
 LATE = {"torch", "numpy", "scipy", "matplotlib", "tqdm", "yaml", "IPython"}  # what Colab has
 KNOW_NO_SLICE = {  # what else their modules may not import, and why
     "helpers": (HOUSE, "helpers know no chapter and no press"),
     "rehearsal": (HOUSE, "a rehearsal knows no chapter"),
-    "book/press": ({"torch"}, "the press imports neither torch nor a slice"),
+    "book/press": ({"torch"}, "the press imports neither torch nor a chapter"),
 }
 WORDS = Path(__file__).resolve().parents[1] / "words.txt"
 SKIPPED = {"_build", "node_modules", "__pycache__", "mathjax"}
@@ -35,7 +35,7 @@ SUFFIXES = (".md", ".py", ".yml", ".toml", ".cff", ".js", ".css", ".sh", ".txt")
 
 @gate
 def names(repository: Repository) -> Iterator[tuple]:
-    """Notebooks and slice modules have names of their own."""
+    """Notebooks and chapter modules have names of their own."""
     stems: dict[str, Path] = {}
     homes: dict[str, Path] = {}
     named = [(stems, chapter.notebook, chapter.stem) for chapter in repository.chapters]
@@ -54,7 +54,7 @@ def names(repository: Repository) -> Iterator[tuple]:
 
 @gate
 def rooms(repository: Repository) -> Iterator[tuple]:
-    """A slice of more than {FLAT} modules lies in packages, and every slice has its map."""
+    """A chapter of more than {FLAT} modules lies in packages, and every chapter has its map."""
     for folder in sorted({chapter.home for chapter in repository.chapters}):
         files, own = python_files(folder), len(own_modules(folder))
         loose = [path for path in files if path.parent == folder]
@@ -68,13 +68,13 @@ def rooms(repository: Repository) -> Iterator[tuple]:
 
 
 def own_modules(folder: Path) -> list[Path]:
-    """The modules of a slice: no tests, no benches, no studies, no faces of packages."""
+    """The modules of a chapter: no tests, no benches, no studies, no faces of packages."""
     others = ("test_", "conftest", "bench_", "study_", "__init__")
     return [path for path in python_files(folder) if not path.name.startswith(others)]
 
 
 def clash(repository: Repository, name: str) -> str | None:
-    """What a module of this name would hide outside the slices; None when it hides nothing."""
+    """What a module of this name would hide outside the chapters; None when it hides nothing."""
     if name in sys.stdlib_module_names:
         return f"hides the standard library's module {name}"
     if name in OWN:
@@ -85,20 +85,20 @@ def clash(repository: Repository, name: str) -> str | None:
 
 
 def slice_files(repository: Repository) -> list[Path]:
-    """Every Python file of every slice, tests and benchmarks included; conftest files are pytest's own."""
+    """Every Python file of every chapter, tests and benchmarks included; conftest files are pytest's own."""
     folders = sorted(path for path in (repository.root / "notebooks").glob("*/*") if path.is_dir())
     return [path for folder in folders for path in python_files(folder) if path.name != "conftest.py"]
 
 
 def importable(repository: Repository) -> list[tuple[Path, str]]:
-    """(path, name) of all that can be imported from a slice's folder: the modules in it, and each package once."""
+    """(path, name) of all that can be imported from a chapter's folder: the modules in it, and each package once."""
     homes = [(slice_of(repository, path), path) for path in slice_files(repository)]
     found = {home / path.relative_to(home).parts[0]: top_name(path, home) for home, path in homes}
     return list(found.items())
 
 
 def slice_of(repository: Repository, path: Path) -> Path:
-    """The folder of the slice in which a file lies."""
+    """The folder of the chapter in which a file lies."""
     below = repository.root / "notebooks"
     return below.joinpath(*path.relative_to(below).parts[:2])
 
@@ -113,8 +113,8 @@ def imports(repository: Repository) -> Iterator[tuple]:
         own, study = slice_of(repository, path), path.name.startswith("test_study_")
         for line, name in imports_of(tree):
             if homes.get(name, own) != own:
-                what = f"imports {name} of {repository.relative(homes[name])}; its own slice, helpers and libraries are"
-                yield path, f"{what} allowed", cell, line
+                what = f"imports {name} of {repository.relative(homes[name])}; allowed are its own chapter"
+                yield path, f"{what}, helpers and libraries", cell, line
             elif name in HOUSE and not (name == "press" and study):
                 what = f"imports {name}; nothing does, but a test of a study, which takes `hold` from press.study"
                 yield path, what, cell, line

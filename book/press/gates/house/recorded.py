@@ -1,10 +1,8 @@
-"""Gates on what was run, recorded or predicted: the time of runs; what readers send in, held to the same rules as our
-own; receipts that wait to be recorded again; what pages show of them; that a test holds each study and race.
+"""Gates on what was run, recorded or predicted: times, receipts, what pages show of them, studies, predictions.
 
-The gate on time measures nothing. Where the calibration before and after a run differ, or others were at work, seconds
-mean little: there the processor's time is judged, by the faster of both, and that is said. What has not run here, or
-ran without a calibration, is told, and is a problem only where `REBUILT_CALIBRATED=1` says that all has just been run.
-House rules that a receipt cannot be refused for (twenty rounds, a quiet machine) are told, and are no problem.
+Where the calibration before and after a run differ, or others were at work, the processor's time is judged, by the
+faster of both, and that is said. What has not run here, or without a calibration, is told, and is a problem only where
+`REBUILT_CALIBRATED=1` says that all has just been run. House rules that no receipt is refused for are told, too.
 """
 
 import os
@@ -41,7 +39,7 @@ LEFT_OUT = 3  # chapters without a broken version, at most
 
 @gate
 def budgets(repository: Repository) -> Iterator[tuple]:
-    """A notebook takes {NOTEBOOK_SECONDS:.0f} s, a slice's tests {TESTS_SECONDS:.0f} s, on the machine of the unit."""
+    """A notebook takes {NOTEBOOK_SECONDS:.0f} s, a chapter's tests {TESTS_SECONDS:.0f} s, on the unit's machine."""
     runs = {}
     for chapter in repository.chapters:
         notebook = newest(chapter, lambda one: one.get("tier") == "cpu" and one.get("seconds"))
@@ -57,7 +55,7 @@ def budgets(repository: Repository) -> Iterator[tuple]:
     if untold and os.environ.get("REBUILT_CALIBRATED") == "1":
         yield "_build", f"no calibrated run on this machine of {', '.join(untold)}"
     elif untold:
-        print(f"budgets: no calibrated run on this machine of {len(untold)} notebooks and slices", flush=True)
+        print(f"budgets: no calibrated run on this machine of {len(untold)} notebooks and chapters", flush=True)
 
 
 def newest(chapter: Chapter, fits: Callable[[dict], object]) -> dict:
@@ -150,7 +148,7 @@ def lacks(chapters: dict[str, Chapter], path: Path) -> list[str]:
 
 
 def weakness(chapter: Chapter, path: Path) -> str:
-    """How a race falls short of the house rules; empty where it does not, and for what is no bench of the slice."""
+    """How a race falls short of the house rules; empty where it does not, and for what is no bench of the chapter."""
     content = read_json(path)
     script = content.get("script") or ""
     if not Path(script).name.startswith("bench_") or not (chapter.home / script).is_file():

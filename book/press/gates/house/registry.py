@@ -118,7 +118,7 @@ def _live(chapter: Chapter) -> Iterator[tuple]:
     for kind in ("script", "style"):
         path = chapter.home / str(card.get(kind))
         if not path.is_file():
-            yield where, f"live.{kind}: {card.get(kind)!r} is no file of the slice"
+            yield where, f"live.{kind}: {card.get(kind)!r} is no file of the chapter"
         text = COMMENT.sub(lambda match: "\n" * match[0].count("\n"), _text(path))
         for found in ADDRESS.finditer(text):
             what = f"{found[0]!r}: a live model asks no other server; what it needs comes in its packs"

@@ -14,8 +14,8 @@ from helpers import data
 from ... import chromium
 from ...colab.prepare import hashed
 from ...colab.trial import PREINSTALLED
-from ...errors import PressError
-from ...files import finished, lock, remove, write_json, write_text
+from ...errors import PressError, finished
+from ...files import lock, remove, write_json, write_text
 from ...ledger import gather
 from ...repository import Chapter, Repository, plain_name, read_notebook
 from .. import variants

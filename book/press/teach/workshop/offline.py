@@ -13,8 +13,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from ... import chromium
-from ...errors import PressError
-from ...files import finished
+from ...errors import PressError, finished
 from ..variants import KINDS
 
 SECONDS = 1800  # for a step, at most
