@@ -82,7 +82,7 @@ def test_peers_and_gates_come_after_the_tests_here_as_in_the_workflow():
     (lines,) = [commands(job) for path, name, job in JOBS if (path.name, name) == ("book.yml", "book")]
     for text in (" ".join(lines), (HOME / ".ci/run").read_text()):
         assert 0 < text.index("make test") < text.index(".ci/peers --few") < text.index("make check")
-    assert "REBUILT_CALIBRATED=1 make check" in (HOME / ".ci/run").read_text()
+    assert "REBUILT_CALIBRATED=1 REBUILT_BUDGETS=told make check" in (HOME / ".ci/run").read_text()
 
 
 @each_job

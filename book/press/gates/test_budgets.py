@@ -62,6 +62,13 @@ def test_the_newest_run_at_tier_cpu_counts(small):
     assert problems(small) == []
 
 
+def test_what_is_too_slow_is_told_only_where_somebody_asks_for_that(small, monkeypatch, capsys):
+    ran(small, took(70))
+    assert len(problems(small)) == 1
+    monkeypatch.setenv("REBUILT_BUDGETS", "told")
+    assert problems(small) == [] and "budgets: too slow: signals/moving_mean: 70 s" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("calibration", [None, {}, {"unit_s": 0.25}, {"before_s": 1.0}])
 def test_a_run_without_a_calibration_is_told(small, capsys, calibration):
     ran(small, took(500, calibration=calibration))
