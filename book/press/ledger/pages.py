@@ -13,7 +13,6 @@ from .tables import block, plain
 
 LOOKED = ("load", "busy_cores", "steal", "calibration")  # what the machine was like; told also where nobody looked
 DETAILS = ("sizes", "command", "peers", "threads", *LOOKED)  # of how a race or a study was run
-ORIGINS = {"fresh": "behind the page", "cached": "behind the page, kept from that day"}  # others are their own words
 
 
 def claims(entries: list[Entry]) -> str:
@@ -37,8 +36,8 @@ def status(entries: list[Entry]) -> str:
 
 
 def _block(name: str, *values: object) -> str:
-    own = {one.__name__: one for one in (facts, origin, how, count, reasons, ledger_lines, verdicts.timing)}
-    return block("ledger/pages.html", name, *values, FINDINGS=FINDINGS, **own)
+    own = {one.__name__: one for one in (facts, how, count, ledger_lines, verdicts.timing)}
+    return block("ledger/pages.html", name, *values, FINDINGS=FINDINGS, OPEN=verdicts.FINDINGS[2:], **own)
 
 
 def facts(chapter: Chapter, run: Run | None, finding: str | None = None) -> dict[str, str | None]:
@@ -49,20 +48,6 @@ def facts(chapter: Chapter, run: Run | None, finding: str | None = None) -> dict
         found |= {"hardware": run.machine, "tier": run.tier, "date": run.date}
         found |= {"code": "changed" if run.stale else "the same", "seconds": f"{took:.3f}", "memory": f"{peak:.0f}"}
     return {f"data-{name}": value for name, value in found.items()}
-
-
-def reasons(finding: Finding) -> dict[str, str]:
-    """What the finding says about the article's claim, and why nothing was decided; else nothing."""
-    word, because = finding.says
-    told = {"supports": "This supports the claim", "contradicts": "This contradicts the claim"}
-    so = told.get(word, "This says nothing about the claim")
-    why = finding.undecided or finding.barred
-    return {"why not": why} if finding.found in verdicts.FINDINGS[2:] else {"so": f"{so}: {because}" if because else ""}
-
-
-def origin(run: Run) -> str:
-    """Where a run came from, in words; a race or a study by its name."""
-    return ORIGINS.get(run.origin, run.origin) + (f": {run.name}" if run.name else "")
 
 
 def how(run: Run) -> dict[str, str]:
