@@ -84,7 +84,7 @@
   };
 
   const told = (box) => JSON.parse(box.dataset.act);
-  const guessed = ({ id, unit }) => (kept.get(id) === undefined ? "no guess" : `${kept.get(id)} ${unit}`);
+  const guessed = ({ id, unit }) => (kept.get(id) === undefined ? "none yet" : `${kept.get(id)} ${unit}`);
 
   // How near a guess is, in words; "" without one.
   function near({ id, value, within }) {
@@ -104,13 +104,13 @@
       if (!place) continue;
       place.id = `act-${act.id}-measured`;
       const link = made("a", { href: `#${box.id}` }, act.id.replaceAll("_", " "));
-      const said = made("p", {}, made("strong", {}, `You guessed: ${guessed(act)}. Measured: ${act.text}.`));
+      const said = made("p", {}, made("strong", {}, `Your guess: ${guessed(act)}. Measured: ${act.text}.`));
       if (near(act)) said.append(` That is ${near(act)}.`);
       const reply = box.querySelectorAll(".rebuilt-act-answer > p");
       place.replaceChildren(made("p", { className: "rebuilt-act-kind" }, "Predicted: ", link), said, ...copies([...reply].slice(1)));
     }
     for (const place of document.querySelectorAll(".rebuilt-act-recap")) {
-      const head = ["predicted", "your guess", "measured", ""].map((one) => made("th", { scope: "col" }, one));
+      const head = ["predicted", "your guess", "measured", "how near"].map((one) => made("th", { scope: "col" }, one));
       const rows = acts.map((box) => {
         const act = told(box);
         const name = made("a", { href: `#${box.id}` }, act.id.replaceAll("_", " "));

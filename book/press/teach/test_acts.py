@@ -19,16 +19,13 @@ def test_a_choice_has_its_options_replies_and_the_letter_that_is_right():
 
 
 def test_an_order_is_shuffled_always_alike_and_never_left_in_order():
+    steps = ["cut a window", "add its values", "divide by the width"]
     for name in ("one", "two", "three", "four"):
         found = acts.read(act(ORDER, name, "order"))
         random.seed(name)
         assert found == acts.read(act(ORDER, name, "order"))
-        assert list(found.items.values()) != ["cut a window", "add its values", "divide by the width"]
-        assert [found.items[letter] for letter in found.right] == [
-            "cut a window",
-            "add its values",
-            "divide by the width",
-        ]
+        assert list(found.items.values()) != steps
+        assert [found.items[letter] for letter in found.right] == steps
         assert found.replies == {"": "A sum needs its values first."}
 
 
