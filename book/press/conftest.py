@@ -213,6 +213,46 @@ def exercise_cells(**marks):
     ]
 
 
+CHOOSE = """\
+How many means have four values of width {}?
+
+- [{}] four
+  > A window needs both its values, and the last value begins none.
+- [{}] three
+  > One less than the values: `n - 1` windows fit.
+- [ ] two, since $4 / 2$ is two
+  > Windows overlap; each value but the last begins one."""
+
+ORDER = """\
+Put the work in order.
+
+1. cut a window
+2. add its values
+3. divide by the width
+
+> A sum needs its values first."""
+
+PREDICT = """\
+How many points a second are smoothed?
+
+> A rate belongs to its machine."""
+
+
+def act(source, name, kind, **more):
+    """A cell that is an act."""
+    return markdown(source, "act", act={"id": name, "kind": kind, "minutes": 1, "assesses": [1], **more})
+
+
+def act_cells():
+    """Acts of each kind."""
+    return [
+        act(CHOOSE.format(2, " ", "x"), "how_many", "choose"),
+        act(CHOOSE.format(1, "x", " "), "how_many_of_one", "choose", format="find the bug"),
+        act(ORDER, "smooth_in_order", "order"),
+        act(PREDICT, "rate", "predict", metric="mean_rate"),
+    ]
+
+
 class Small:
     """A small repository under `root`, with the means to change it."""
 
@@ -260,6 +300,7 @@ class Small:
             code(MEASURE, "slide"),
             markdown("### Means\n\n- smooth", "talk"),
             markdown("Ask what a mean hides.", "instructor"),
+            *act_cells(),
             *extra,
             markdown("## Exercises"),
             *exercise_cells(),

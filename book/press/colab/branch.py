@@ -12,7 +12,7 @@ import nbformat
 
 from ..errors import PressError, finished
 from ..repository import Repository
-from ..teach import checkpoints, variants
+from ..teach import variants
 
 
 def files(repository: Repository) -> dict[str, str]:
@@ -20,7 +20,7 @@ def files(repository: Repository) -> dict[str, str]:
     found = {}
     for chapter in repository.chapters:
         found[f"{chapter.document}.ipynb"] = nbformat.writes(variants.variant(chapter, "student")) + "\n"
-        found[repository.relative(chapter.home / f"start_here_{chapter.stem}.py")], _ = checkpoints.module(chapter)
+        found[repository.relative(chapter.home / f"start_here_{chapter.stem}.py")] = variants.module(chapter)
     return found
 
 

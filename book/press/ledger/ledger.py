@@ -81,6 +81,13 @@ class Entry:
         """The run that the chapter's page shows."""
         return next((run for run in self.runs if run.origin in BEHIND), None)
 
+    def metric(self, name: str) -> dict:
+        """A metric of the page's run, or else of the newest that has it; PressError where none has."""
+        for run in self.runs:
+            if found := run.content["metrics"].get(name):
+                return found
+        raise PressError(f"{self.chapter}: no run has recorded {name!r}, which an act asks to predict")
+
     @property
     def totals(self) -> dict[str, int]:
         """How many of the chapter's claims came out in each way; every finding is named."""

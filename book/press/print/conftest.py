@@ -10,8 +10,9 @@ import pytest
 
 from helpers import cards
 from press import conftest as small_book
-from press.conftest import code
+from press.conftest import code, markdown
 from press.print.build import build
+from press.repository import HOME
 
 
 def executed(small, **metrics):
@@ -78,6 +79,12 @@ def _build(root):
     small = small_book.make(root)
     page = small.root / "book/welcome.md"
     page.write_text(page.read_text() + "\n<!-- press:pdf -->\n")
+    small.write_notebook([*small.cells(), markdown("## Recap"), markdown("- smooth")])
+    for name in ("acts.js", "custom.css"):
+        small.write(f"book/_static/{name}", (HOME / "book/_static" / name).read_text(encoding="utf-8"))
+    config = (small.root / "_config.yml").read_text()
+    own = "  config:\n    html_static_path: [book/_static]\n    html_css_files: [custom.css]\n    html_js_files: [acts.js]\n"
+    small.write("_config.yml", config.replace("  config:\n", own))
     page = small.root / "book/status.md"
     page.write_text(page.read_text() + "\n<!-- press:page-weight -->\n")
     return build(executed(small))

@@ -20,7 +20,7 @@ from ..ledger import Entry, Ledger
 from ..ledger.pages import claims_of
 from ..repository import Chapter, Repository, read_notebook, tags
 from ..run.figure_data import MIME
-from ..teach import variants
+from ..teach import acts, variants
 from . import exercise, live
 from .edition import elsewhere
 from .generated import about, block, markers
@@ -84,7 +84,9 @@ def _chapter(repository: Repository, entry: Entry, source: Path) -> None:
     for path in [chapter.card_path, *chapter.modules(proofs=True)]:  # what a page may link to
         write_text(folder / path.relative_to(chapter.home), path.read_text(encoding="utf-8"))
     top, end = first_screen(repository, chapter), about(repository, entry)
-    notebook = page(read_notebook(chapter.executed), top, claims_of(entry), end)
+    executed = read_notebook(chapter.executed)
+    executed.cells = acts.printed(executed.cells, entry.metric)
+    notebook = page(executed, top, claims_of(entry), end)
     touched = gallery.touchable(notebook)
     if bool(touched) != bool(chapter.card.get("touch")):
         told = "outputs that bring a script and the card's `touch`, which says what to do there, go together"

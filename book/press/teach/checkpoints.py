@@ -22,6 +22,7 @@ import nbformat
 
 from ..repository import Chapter, tags
 
+RECAP = "Recap"
 LEFT_OUT = {"setup", "parameters", "injected-parameters"}
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 BRANCHES = (ast.If, ast.While, ast.Try, ast.TryStar, ast.Match)
@@ -72,6 +73,8 @@ def sections(chapter: Chapter) -> list[Section]:
     for start, end in pairwise([*starts[1:], None]):  # the first begins after the first cells anyway
         before = [c.source for c in chapter.cells[:start] if _runs(c) and not c.metadata.get("exercise")]
         own = [c.source for c in chapter.cells[start:end] if _runs(c) and not {"wrong", "stub"} & set(tags(c))]
+        due = chapter.cells if heading(chapter.cells[start]) == RECAP else chapter.cells[start:end]
+        own += ["receipt"] * any(cell.metadata.get("act", {}).get("metric") for cell in due)  # guesses stand beside it
         title, made_before = heading(chapter.cells[start]), [made(cell, surely=True) for cell in before]
         if names := lacking(own).intersection(set().union(*made_before)):
             found.append(Section(title, names, needed(before, own), "\n".join(own)))

@@ -10,6 +10,7 @@ from ..repository import Chapter, tags
 from .workshop.schedule import EXERCISES
 
 NOT_READ = {"talk", "instructor", "solution", "wrong", "hint"}  # slides, notes, and what a reader need not open
+REPLY = re.compile(r"^ *>.*$", re.MULTILINE)  # of an act: a reader sees one, after an answer
 NO_WORD = re.compile(r"```.*?```|<[^>]*>|\$[^$]*\$|\]\([^)]*\)|\{[\w:]+\}(?=`)", re.DOTALL)
 WORD = re.compile(r"[^\W_][\w'’.-]*")
 
@@ -32,7 +33,8 @@ def of(chapter: Chapter) -> Length:
         kind = "exercises" if section["title"] == EXERCISES else "further" if beyond else "core"
         minutes[kind] += section["minutes"]
     read = [cell for cell in chapter.cells if not NOT_READ & set(tags(cell))]
-    words = sum(len(words_of(cell.source)) for cell in read if cell.cell_type == "markdown")
+    texts = [(cell.source, "act" in tags(cell)) for cell in read if cell.cell_type == "markdown"]
+    words = sum(len(words_of(REPLY.sub("", text) if act else text)) for text, act in texts)
     return Length(words, len(read), **minutes, whole=sum(minutes.values()))
 
 

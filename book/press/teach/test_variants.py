@@ -3,9 +3,10 @@
 import nbformat
 import pytest
 
+from press.conftest import markdown
 from press.repository import HOME, Repository, tags
 from press.teach.checkpoints import made
-from press.teach.variants import KINDS, LATE, TRIED, defined, variant, write
+from press.teach.variants import KINDS, LATE, TRIED, defined, module, variant, write
 
 
 @pytest.fixture(params=Repository(HOME).chapters, ids=str)
@@ -38,15 +39,73 @@ def test_after_a_stub_nothing_binds_the_learners_function_and_the_checker_is_cal
             assert f"({name})" in cells[last + 1].source and TRIED in tags(cells[last + 1])
 
 
-def test_run_all_of_a_students_notebook_passes_and_says_what_is_missing(small, tmp_path):
-    import papermill
+@pytest.fixture
+def ran(small, monkeypatch):
+    """A function from answers, old and new text of a cell, to what each cell of the student's notebook printed."""
+    monkeypatch.setenv("PYTHONPATH", str(small.root))
+    monkeypatch.setenv("REBUILT_RECEIPTS", str(small.root))
 
-    cells = [cell for cell in small.cells() if "receipt" not in cell.source]
-    small.write_notebook(cells)
-    student = write(small.repository.chapters[0], tmp_path)[0]
-    done = papermill.execute_notebook(student, tmp_path / "ran.ipynb", cwd=tmp_path, progress_bar=False)
-    (tried,) = [cell for cell in done.cells if TRIED in tags(cell)]
-    assert [output.text for output in tried.outputs] == ["the middle value is 2\n"]
+    def made(**answers):
+        import papermill
+
+        student = write(small.repository.chapters[0], small.home)[0]
+        notebook = nbformat.read(student, as_version=4)
+        for cell in notebook.cells:
+            for name, given in answers.items():
+                cell.source = cell.source.replace(f'"{name}", None', f'"{name}", {given!r}')
+        nbformat.write(notebook, student)
+        done = papermill.execute_notebook(student, small.root / "ran.ipynb", cwd=small.home, progress_bar=False)
+        code = [cell for cell in done.cells if cell.cell_type == "code"]
+        return [(cell.source.splitlines()[-1], "".join(one.get("text", "") for one in cell.outputs)) for cell in code]
+
+    return made
+
+
+def test_run_all_of_a_students_notebook_passes_and_says_what_is_missing(ran):
+    printed = ran()
+    assert ("    print(problem)", "the middle value is 2\n") in printed
+    said = [text for line, text in printed if line.startswith("acts.")]
+    missing = "No answer yet: put it in the place of None.\n"
+    assert said[:4] == [missing] * 3 + ["No guess yet: put a number in the place of None.\n"]
+    beside = "You made no guess; measured: 2,100 points/s."
+    assert said[4:] == [f"{beside} A rate belongs to its machine.\n"]
+
+
+def test_a_students_answers_are_told_what_they_are_worth(small, ran):
+    small.write_notebook([*small.cells(), markdown("## Recap\n\n- smooth")])
+    said = [text for line, text in ran(how_many="B", how_many_of_one="b", rate=1500) if line.startswith("acts.")]
+    assert said[0] == "✓ Right. One less than the values: `n - 1` windows fit.\n"
+    assert said[1] == "✗ Not yet. One less than the values: `n - 1` windows fit.\n"
+    close = "You guessed 1500; measured: 2,100 points/s. That is close, within a factor of 2."
+    assert said[3].startswith("Kept: 1500.")
+    assert said[4:] == [f"{close} A rate belongs to its machine.\n", f"rate: {close}\n"]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("{right}", "✓ Right. A sum needs its values first."),
+        ("{wrong}", "✗ Not yet. 1 of 3 stand where they belong."),
+        ("aab", "'aab' is no answer: each of the letters abc is wanted."),
+        ("x", "'x' is no answer: each of the letters abc is wanted."),
+        (("a", "b"), "'ab' is no answer: each of the letters abc is wanted."),
+    ],
+)
+def test_an_order_is_told_how_much_of_it_fits(small, capsys, given, said):
+    own = {}
+    exec(module(small.repository.chapters[0]), own)
+    right = own["acts"].acts["smooth_in_order"]["right"]
+    wrong = right[0] + right[2] + right[1]
+    own["acts"].answer("smooth_in_order", given.format(right=right, wrong=wrong) if isinstance(given, str) else given)
+    assert capsys.readouterr().out == f"{said}\n"
+
+
+def test_an_instructor_sees_which_answer_is_right_and_how_long_an_act_takes(small):
+    cells = variant(small.repository.chapters[0], "instructor").cells
+    texts = "\n".join(cell.source for cell in cells)
+    assert "- [x] three" in texts and "*Instructor: 1 min, order*" in texts
+    shown = "\n".join(cell.source for cell in variant(small.repository.chapters[0], "student").cells)
+    assert "- **b** three" in shown and "[x]" not in shown and "windows fit" not in shown
 
 
 def test_checkpoints_are_a_twelfth_of_the_code_at_most(chapter):

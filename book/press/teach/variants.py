@@ -19,7 +19,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from ..files import write_text
 from ..repository import Chapter, tags
-from . import checkpoints
+from . import acts, checkpoints
 
 HIDDEN = {
     "student": {"wrong", "instructor", "talk"},
@@ -39,20 +39,27 @@ except AssertionError as problem:
 def write(chapter: Chapter, folder: Path) -> list[Path]:
     """The paths of the three notebooks and of their module, written whole; the same bytes for the same source."""
     made = {f"{chapter.stem}.{kind}.ipynb": nbformat.writes(variant(chapter, kind)) + "\n" for kind in KINDS}
-    made[f"start_here_{chapter.stem}.py"], _ = checkpoints.module(chapter)
+    made[f"start_here_{chapter.stem}.py"] = module(chapter)
     return [write_text(folder / name, text) for name, text in made.items()]
+
+
+def module(chapter: Chapter) -> str:
+    """The text of the module beside the notebooks: how sections start, and the acts."""
+    return checkpoints.module(chapter)[0] + acts.module(chapter)
 
 
 def variant(chapter: Chapter, kind: str) -> nbformat.NotebookNode:
     """The notebook of one of the `KINDS`, without outputs."""
     made = copy.deepcopy(chapter.content)
     _, late = checkpoints.module(chapter)
+    ends = acts.compared(made.cells, chapter.stem) if kind == "student" else {}
     cells = []
     for cell in made.cells:
         if not HIDDEN[kind] & set(tags(cell)):
             cells += _shown(chapter, kind, cell)
         if call := late.get(checkpoints.heading(cell)):
             cells.append(new_code_cell(call, id=f"{cell['id']}-start", metadata={"tags": [LATE]}))
+        cells += ends.get(cell["id"], [])
     made.cells = cells
     made.metadata["rebuilt"] = {"chapter": str(chapter), "variant": kind}
     return made
@@ -79,6 +86,8 @@ def _shown(chapter: Chapter, kind: str, cell: nbformat.NotebookNode) -> list:
     if "opening" in tags(cell):
         needs = "\n\n**You need** {memory_gb} GB of memory and {disk_mb} MB of disk; a GPU: {gpu}."
         cell.source += aims(chapter) + needs.format(**chapter.card["needs"])
+    if kind == "student" and "act" in tags(cell):
+        return acts.tried(cell, chapter.stem)
     if kind == "student" and "solution" in tags(cell):
         near = [one for one in chapter.cells if one.metadata.get("exercise", {}).get("id") == about["id"]]
         own = {role: one for one in near for role in tags(one)}
@@ -93,9 +102,9 @@ def _shown(chapter: Chapter, kind: str, cell: nbformat.NotebookNode) -> list:
 
 
 def _minutes(chapter: Chapter, cell: nbformat.NotebookNode) -> str:
-    """The planned minutes of an exercise's task, or of the sections whose headings stand in the cell."""
-    if "exercise" in tags(cell):
-        return "{minutes} min, {kind}".format(**cell.metadata["exercise"])
+    """The planned minutes of an exercise's task or an act, or of the sections whose headings stand in the cell."""
+    for tag in {"exercise", "act"} & {*tags(cell)}:
+        return "{minutes} min, {kind}".format(**cell.metadata[tag])
     begun = [one for one in chapter.card["sections"] if f"## {one['title']}" in cell.source.splitlines()]
     return "; ".join(f"{one['title']}, {one['minutes']} min" for one in begun)
 

@@ -95,9 +95,11 @@ def _disagreements(repository: Repository, chapter: Chapter) -> Iterator[str]:
     def known(text: str) -> bool:
         return any(text in texts or any(one.fullmatch(text) for one in patterns) for texts, patterns in found)
 
+    acts = [one for one in (cell.metadata.get("act", {}) for cell in chapter.cells) if one.get("metric")]
+    for kind, one in [*(("claims.", claim) for claim in content["claims"]), *(("act ", act) for act in acts)]:
+        if not known(one["metric"]):
+            yield f"{kind}{one['id']}: neither a cell nor a module records the metric {one['metric']!r}"
     for claim in content["claims"]:
-        if not known(claim["metric"]):
-            yield f"claims.{claim['id']}: neither a cell nor a module records the metric {claim['metric']!r}"
         yield from (f"claims.{claim['id']}: {what}" for what in _run(chapter, claim, known))
 
 

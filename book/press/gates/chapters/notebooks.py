@@ -19,7 +19,7 @@ from ..python import definitions, parse, parse_file
 LONGEST, MEDIAN = 30, 8  # lines of a code cell
 MOST_WORDS, MOST_MINUTES = 4000, 90
 FORMAT = (4, 5)
-TAGS = dict.fromkeys(("opening", "exercise", "hint", "talk", "instructor"), "markdown")
+TAGS = dict.fromkeys(("opening", "act", "exercise", "hint", "talk", "instructor"), "markdown")
 TAGS |= dict.fromkeys(("setup", "parameters", "stub", "checker", "solution", "wrong", "slide"), "code")
 TAGS |= dict.fromkeys(("hide-input", "hide-output", "remove-input", "remove-output", "remove-cell"), "code")
 NO_NOTE = {"", "Exercises", "Further reading"}  # sections without an instructor's note

@@ -1,7 +1,8 @@
 """What a class sees and holds, as HTML that needs no network, from the templates in `pages/`.
 
-- slides, shown by reveal.js: a Markdown cell tagged `talk` is one, and no page shows it; a code cell tagged `slide`
-  puts what the run displayed on one; a cell tagged `instructor` is what the speaker says to the slide before it
+- slides, shown by reveal.js: a Markdown cell tagged `talk` is one, and no page shows it; an act is one, its answer a
+  note; a code cell tagged `slide` puts what the run displayed on one; a cell tagged `instructor` is what the speaker
+  says to the slide before it
 - the learner's handout of one page, from the chapter's card, its recap and its receipts
 - the instructor's run-sheet with clock times, what is left out, and what to skip when late
 """
@@ -24,6 +25,7 @@ from ...files import write_bytes
 from ...ledger import Entry
 from ...ledger.tables import measured
 from ...repository import Chapter, Repository, tags
+from .. import acts
 from ..checkpoints import heading
 from .schedule import LATE, Block, Plan, clock, skips
 
@@ -87,6 +89,10 @@ def slides(chapter: Chapter, executed: nbformat.NotebookNode, static: str, revea
         section = heading(cell) or section
         if {"talk", "slide"} & set(tags(cell)):
             made.append({"section": section, "cell": cell, "notes": []})
+        elif "act" in tags(cell):
+            act = acts.read(cell)
+            asked = {**cell, "source": f"### Your turn\n\n{acts.asked(act)}"}
+            made.append({"section": section, "cell": asked, "notes": [acts.answered(act)]})
         elif "instructor" in tags(cell):
             made[-1]["notes"].append(cell.source)
         if "slide" in tags(cell) and not any(SHOWN & set(output.get("data", {})) for output in cell.get("outputs", [])):

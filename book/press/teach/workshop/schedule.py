@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from ...errors import PressError
-from ...repository import Chapter, tags
+from ...repository import Chapter
 from ...run.schedule import expected_seconds
 from ..checkpoints import heading
 
@@ -71,13 +71,13 @@ def content(chapter: Chapter, *, core: bool = False) -> list[Block]:
 
 
 def _acts(chapter: Chapter) -> dict[str, list[tuple[str, float]]]:
-    """The acts of each section, from the first cell of each that is tagged `act`."""
-    found, under, seen = {}, "", set()
+    """What everyone does in each section: the acts by their format or kind and their ids, with their minutes."""
+    found, under = {}, ""
     for cell in chapter.cells:
-        under, about = heading(cell) or under, cell.metadata.get("act", {})
-        if "act" in tags(cell) and about.get("id") not in seen:
-            seen.add(about.get("id"))
-            found.setdefault(under, []).append((str(about.get("kind", "act")), float(about.get("minutes", 2))))
+        under, about = heading(cell) or under, cell.metadata.get("act")
+        if about:
+            words = f"{about.get('format', about['kind'])}, {about['id'].replace('_', ' ')}"
+            found.setdefault(under, []).append((words, float(about["minutes"])))
     return found
 
 

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from press.conftest import markdown
 from press.errors import PressError
 from press.repository import HOME, Repository, tags
 from press.teach.checkpoints import heading
@@ -90,10 +89,9 @@ def test_a_needless_cut_comes_back(own):
 
 
 def test_the_acts_of_a_section_lie_within_its_minutes(own):
-    about = {"act": {"id": "guess", "kind": "predict", "minutes": 2}}
-    cells = markdown("Which is more?", "act", **about), markdown("It was the first.", "act", **about)
-    (section, _) = content(own(*cells))
-    assert (section.minutes, section.acts) == (5, (("predict", 2),))
+    (section, _) = content(own())
+    words = "choose, how many", "find the bug, how many of one", "order, smooth in order", "predict, rate"
+    assert (section.minutes, section.acts) == (5, tuple((one, 1) for one in words))
 
 
 def test_one_minute_in_three_stays_an_exercise_while_sections_can_go(own):

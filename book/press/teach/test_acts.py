@@ -1,0 +1,63 @@
+"""Acts: what is read from a cell, what is not well-formed, and what a page gets."""
+
+import random
+
+import pytest
+
+from press.conftest import CHOOSE, ORDER, PREDICT, act
+from press.errors import PressError
+from press.teach import acts
+
+GOOD = CHOOSE.format(2, " ", "x")
+
+
+def test_a_choice_has_its_options_replies_and_the_letter_that_is_right():
+    found = acts.read(act(GOOD, "how_many", "choose"))
+    assert found.question == "How many means have four values of width 2?" and found.right == "b"
+    assert found.items == {"a": "four", "b": "three", "c": "two, since $4 / 2$ is two"}
+    assert found.replies["a"] == "A window needs both its values, and the last value begins none."
+
+
+def test_an_order_is_shuffled_always_alike_and_never_left_in_order():
+    steps = ["cut a window", "add its values", "divide by the width"]
+    for name in ("one", "two", "three", "four"):
+        found = acts.read(act(ORDER, name, "order"))
+        random.seed(name)
+        assert found == acts.read(act(ORDER, name, "order"))
+        assert list(found.items.values()) != steps
+        assert [found.items[letter] for letter in found.right] == steps
+        assert found.replies == {"": "A sum needs its values first."}
+
+
+def test_a_quote_inside_a_question_stays_there():
+    found = acts.read(act(f"They claim:\n\n> a rate\n\n{PREDICT}", "rate", "predict", metric="rate"))
+    assert found.question.startswith("They claim:\n\n> a rate") and found.replies == {
+        "": "A rate belongs to its machine."
+    }
+
+
+@pytest.mark.parametrize(
+    ("cell", "needs"),
+    [
+        (act(GOOD, "howMany", "choose"), "an `id` in snake_case"),
+        (act(GOOD, "a", "guess"), "a `kind`, one of choose, order, predict"),
+        (act(GOOD, "a", "choose", minutes=4), "`minutes`, 1 to 3"),
+        (act(GOOD, "a", "choose", format="sing"), "a `format` of explain a plot, find the bug, write, or none"),
+        (act(GOOD, "a", "choose", metric="m"), "a `metric` where a number is predicted, and only there"),
+        (act(PREDICT, "a", "predict"), "a `metric` where a number is predicted, and only there"),
+        (act(PREDICT, "a", "predict", metric="m", within=1), "a factor above 1 as `within`, or none"),
+        (act(GOOD, "a", "choose", level=1), "no other metadata"),
+        (act(GOOD[GOOD.index("- [") :], "a", "choose"), "a question"),
+        (act("Which?\n\n- [x] this\n  > yes", "a", "choose"), "2 to 6 items, none twice"),
+        (act(GOOD.replace("four\n", "three\n"), "a", "choose"), "2 to 6 items, none twice"),
+        (act(GOOD.replace("[x]", "[ ]"), "a", "choose"), "one option marked [x]"),
+        (act(GOOD.replace("  > A window", "  A window"), "a", "choose"), "a reply, `> …`, below each option"),
+        (act(ORDER.replace("> A", "A"), "a", "order"), "a reply, `> …`, below each option, or else at its end"),
+        (act("Put:\n\n1. a\n2. b\n\n> so", "a", "order"), "3 to 8 items, none twice"),
+        (act(PREDICT.replace("> ", ""), "a", "predict", metric="m"), "a reply"),
+    ],
+)
+def test_what_is_not_well_formed_is_said(cell, needs):
+    with pytest.raises(PressError) as error:
+        acts.read(cell)
+    assert f"needs {needs}" in str(error.value)
