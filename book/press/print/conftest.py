@@ -83,7 +83,8 @@ def _build(root):
     for name in ("acts.js", "custom.css"):
         small.write(f"book/_static/{name}", (HOME / "book/_static" / name).read_text(encoding="utf-8"))
     config = (small.root / "_config.yml").read_text()
-    own = "  config:\n    html_static_path: [book/_static]\n    html_css_files: [custom.css]\n    html_js_files: [acts.js]\n"
+    own = "  config:\n    html_static_path: [book/_static]\n    html_css_files: [custom.css]\n"
+    own += "    html_js_files: [acts.js]\n"
     small.write("_config.yml", config.replace("  config:\n", own))
     page = small.root / "book/status.md"
     page.write_text(page.read_text() + "\n<!-- press:page-weight -->\n")
