@@ -1,5 +1,5 @@
 // One document of some pages of the book, in a browser that shows one of its pages: a title, the contents, and the article of
-// each page with its ids made unique, its folds open, its links inside or to the published book; hints and solutions stand at the end, so that
+// each page with its ids made unique, its folds open, its links inside or to the published book; hints, answers and solutions stand at the end, so that
 // nobody reads one above the own attempt. Gives the words of all headings.
 async ({ title, author, release, pages, parts, answers, site }) => {
   const NOT_PRINTED = ".headerlink, .rebuilt-launch, .rebuilt-figure-data, script, button, form, .toc-item, .noprint, "
@@ -45,11 +45,19 @@ async ({ title, author, release, pages, parts, answers, site }) => {
     for (const exercise of from.querySelectorAll("section")) {
       const own = [...exercise.children].filter((one) => one.matches("div.tag_solution")
         || one.matches("details") && one.querySelector("summary")?.textContent.trim().startsWith("Hint"));
-      if (!own.length) continue;
+      const answers = [...exercise.querySelectorAll(":scope > .rebuilt-act > .rebuilt-act-answer")];
+      if (!own.length && !answers.length) continue;
       const anchor = `${from.id}--answers-${section.querySelectorAll("h3").length + 1}`;
-      const link = element("a", { href: `#${anchor}` }, "at the end of the book");
-      own[0].before(element("p", {}, "Two hints and a solution stand ", link, "."));
-      section.append(element("h3", { id: anchor }, words(exercise.querySelector("h2, h3, h4"))), ...own);
+      const link = (said) => element("p", {}, `${said} `, element("a", { href: `#${anchor}` }, "at the end of the book"), ".");
+      own[0]?.before(link("Two hints and a solution stand"));
+      section.append(element("h3", { id: anchor }, words(exercise.querySelector("h2, h3, h4"))));
+      for (const answer of answers) {
+        const question = answer.parentElement.querySelector(".rebuilt-act-question").cloneNode(true);
+        question.removeAttribute("id");
+        answer.before(link("The answer stands"));
+        section.append(question, answer);
+      }
+      section.append(...own);
     }
     return section.children.length > 1 ? section : "";
   }

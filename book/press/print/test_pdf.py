@@ -60,7 +60,10 @@ PAGES = {
     "book/a": """<h1>A &amp; B<a class="headerlink" href="#a">#</a></h1><p id="x">a</p>
 <a href="../notebooks/c.html#x">in</a><a href="../_data/c.csv">data</a><a href="https://example.org/">out</a>
 <details class="hide above-input"><summary>Setup</summary><p>code</p></details><script>1</script>""",
-    "notebooks/c": """<h1>C</h1><section><h2>Exercises</h2><section><h3>Take the median</h3><p id="x">task</p>
+    "notebooks/c": """<h1>C</h1><section><h2>The idea</h2><div class="rebuilt-act">
+<div class="rebuilt-act-question" id="q"><p>Which?</p></div><ol><li>this</li></ol>
+<details class="rebuilt-act-answer"><summary>Answer</summary>because</details></div></section>
+<section><h2>Exercises</h2><section><h3>Take the median</h3><p id="x">task</p>
 <details><summary>Hint 1</summary>sort</details><details><summary>Aside</summary>kept</details>
 <div class="cell tag_stub">stub</div><div class="cell tag_solution">sorted(values)</div></section></section>""",
 }
@@ -88,16 +91,27 @@ def test_hints_and_solutions_leave_their_exercise_and_a_link_leads_to_them(docum
     own, end = page.locator("#notebooks-c"), page.locator(f"#{pdf.ANSWERS['anchor']}")
     assert own.text_content().count("kept") == own.text_content().count("stub") == 1
     assert "sort" not in own.text_content() and "code" in page.locator("#book-a").text_content()
-    assert own.get_by_role("link").get_attribute("href") == "#notebooks-c--answers-1"
-    assert end.locator("#notebooks-c--answers-1").text_content() == "Take the median"
+    assert own.get_by_role("link").last.get_attribute("href") == "#notebooks-c--answers-2"
+    assert end.locator("#notebooks-c--answers-2").text_content() == "Take the median"
     assert end.inner_html().index("Hint 1") < end.inner_html().index("sorted(values)")
     assert end.locator("h2").all_text_contents() == ["C"], "a page without exercises adds nothing"
 
 
+def test_the_answer_of_an_act_stands_at_the_end_below_its_question(document):
+    page, _ = document
+    own, end = page.locator("#notebooks-c"), page.locator(f"#{pdf.ANSWERS['anchor']}")
+    assert "Which?" in own.inner_text() and "this" in own.inner_text() and "because" not in own.inner_text()
+    assert own.get_by_role("link").first.get_attribute("href") == "#notebooks-c--answers-1"
+    assert "C The idea Which? Answer because Take the median" in " ".join(end.inner_text().split())
+
+
 def test_the_document_has_its_contents_its_links_inside_and_everything_open(document):
     page, headings = document
-    assert headings == ["Contents", "A & B", "C", "Exercises", "Take the median", pdf.ANSWERS["title"], "C"] + [
-        "Take the median"
+    assert headings == ["Contents", "A & B", "C", "The idea", "Exercises", "Take the median"] + [
+        pdf.ANSWERS["title"],
+        "C",
+        "The idea",
+        "Take the median",
     ]
     links = page.eval_on_selector_all("nav a, #book-a a", "all => all.map((one) => one.getAttribute('href'))")
     inside = ["#book-a", "#notebooks-c", f"#{pdf.ANSWERS['anchor']}", "#notebooks-c--x"]

@@ -160,7 +160,8 @@ def _printed(cell: NotebookNode, metric: Callable[[str], dict]) -> NotebookNode:
         measured = f"Measured: {told['text']}.\n\n"
     kind, own = act.about["kind"], f"act-{act.about['id']}"
     top = f'<div class="rebuilt-act" id="{own}" data-act="{html.escape(json.dumps(told))}">'
-    head = f'<p class="rebuilt-act-kind">Your turn: {KINDS[kind].lower()}</p>\n<div id="{own}-question">'
+    head = f'<p class="rebuilt-act-kind">Your turn: {KINDS[kind].lower()}</p>'
+    head += f'\n<div class="rebuilt-act-question" id="{own}-question">'
     options = f'<div class="rebuilt-act-options {kind}">\n\n{_numbered([*act.items.values()])}</div>\n'
     fold = f'<details class="rebuilt-act-answer {kind}"><summary>Answer</summary>'
     fold += f"\n\n{measured}{answered(act)}\n\n</details>"
