@@ -1,3 +1,4 @@
 """What a reader meets first: `gallery` has the chapters as cards and the welcome page's pieces, `chart` the front
-page's chart, `opening` a chapter's first screen and the labels of folded cells, `pages` the menus and the search.
+page's chart, `opening` a chapter's first screen and the labels of folded cells, `pages` the menus and the search,
+`head` what machines read of a page.
 """

@@ -1,3 +1,3 @@
-"""Gates on what chapters and pages say: `notebooks` (the file and its cells), `cards`, `said` (alt texts, numbers,
-comparisons).
+"""Gates on what chapters and pages say: `notebooks` (the file and its cells), `cards`, `acts`, `said` (alt texts,
+numbers, comparisons).
 """

@@ -34,6 +34,7 @@ REVEAL = ("LICENSE", "dist/reveal.js", "dist/reveal.css", "dist/plugin/notes.js"
 ROLE = re.compile(r"\{(?:cite(?::\w+)?|term|ref|doc|numref)\}`([^`<]*?)\s*(?:<[^`]*>)?`")
 SHOWN = {"text/html", "text/markdown", "image/png"}  # of what a cell displays
 SIZES = (11, 10, 9.5, 9, 8.5, 8)  # of a handout's letters in points, the first that fits on one page is taken
+CLASS = {"act", "talk", "instructor"}  # beside the points to remember
 
 
 def render(template: str, **values: object) -> str:
@@ -74,7 +75,8 @@ def letters() -> Markup:
         font = base64.b64encode((FONTS / match.group(1)).read_bytes()).decode()
         return f'url("data:font/woff2;base64,{font}")'
 
-    return Markup(re.sub(r'url\("([\w-]+\.woff2)"\)', held, (FONTS / "fonts.css").read_text(encoding="utf-8")))
+    sheet = (FONTS / "fonts.css").read_text(encoding="utf-8").replace("optional", "block")  # paper waits for letters
+    return Markup(re.sub(r'url\("([\w-]+\.woff2)"\)', held, sheet))
 
 
 def slides(chapter: Chapter, executed: nbformat.NotebookNode, static: str, reveal: str = "reveal") -> str:
@@ -119,9 +121,11 @@ def handout(entry: Entry, address: str, size: float) -> str:
 
 def recap(chapter: Chapter) -> str:
     """The text of the section `Recap`; "" when the chapter has none."""
-    texts = [cell.source for cell in chapter.cells if cell.cell_type == "markdown"]
-    found = [re.search(r"^## Recap\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL) for text in texts]
-    return next((match.group(1).strip() for match in found if match), "")
+    own = [cell for cell in chapter.cells if cell.cell_type == "markdown" and not CLASS & set(tags(cell))]
+    found = re.search(
+        r"^## Recap\n(.*?)(?=^## |\Z)", "\n\n".join(cell.source for cell in own), re.MULTILINE | re.DOTALL
+    )
+    return found[1].strip() if found else ""
 
 
 def print_pdf(pages: list[str], target: Path, browser: object) -> None:

@@ -40,9 +40,9 @@ def with_outputs(chapter):
 def test_slides_show_what_is_tagged_and_say_the_rest_to_the_speaker(chapter):
     shown = paper.slides(chapter, with_outputs(chapter), "../book/_static")
     roles = [tag for cell in chapter.cells for tag in tags(cell)]
-    assert shown.count("<section>") == 2 + roles.count("talk") + roles.count("slide")
+    assert shown.count("<section>") == 2 + sum(map(roles.count, ("talk", "slide", "act")))
     assert shown.count("<figure>f</figure>") == roles.count("slide")
-    assert shown.count('<aside class="notes">') == 1 + roles.count("instructor")
+    assert shown.count('<aside class="notes">') == 1 + roles.count("instructor") + roles.count("act")
     assert not re.search(r'(src|href)="(https?:)?//', shown)  # nothing from a network
 
 
