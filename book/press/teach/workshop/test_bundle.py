@@ -40,10 +40,18 @@ def with_outputs(chapter):
 def test_slides_show_what_is_tagged_and_say_the_rest_to_the_speaker(chapter):
     shown = paper.slides(chapter, with_outputs(chapter), "../book/_static")
     roles = [tag for cell in chapter.cells for tag in tags(cell)]
-    assert shown.count("<section>") == 2 + roles.count("talk") + roles.count("slide")
+    assert shown.count("<section>") == 2 + sum(map(roles.count, ("talk", "slide", "act")))
     assert shown.count("<figure>f</figure>") == roles.count("slide")
-    assert shown.count('<aside class="notes">') == 1 + roles.count("instructor")
+    assert shown.count('<aside class="notes">') == 1 + roles.count("instructor") + roles.count("act")
     assert not re.search(r'(src|href)="(https?:)?//', shown)  # nothing from a network
+
+
+def test_an_act_is_a_slide_with_its_answer_for_the_speaker_alone(small):
+    shown = paper.slides(small.repository.chapters[0], with_outputs(small.repository.chapters[0]), "../book/_static")
+    slide = shown.partition("Your turn")[2].partition("</section>")[0]
+    seen, _, note = slide.partition('<aside class="notes">')
+    assert "How many means have four values of width 2?" in seen and "<strong>b</strong> three" in seen
+    assert "windows fit" not in seen and "✓ Right. One less than the values" in note
 
 
 def test_a_slide_without_output_is_refused():
