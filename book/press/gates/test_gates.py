@@ -8,10 +8,12 @@ import pytest
 from press import PressError, gates
 from press.cli import main
 from press.conftest import code, exercise_cells, markdown
+from press.gates.chapters import acts as act_gates
 from press.gates.chapters.notebooks import fix
 from press.gates.chapters.said import told, typed
 from press.gates.house import code as code_gates
 from press.gates.house.registry import safe_name
+from press.repository import HOME, Repository, tags
 
 ALL = gates.load()
 SLICE = "notebooks/signals/moving_mean/moving_mean.py"
@@ -191,11 +193,49 @@ def problems_with(small, cells, name):
             "cell 3, line 3: “12.5 ms",
         ),
         ("alt", lambda nb: nb.cells[3].update(source="![plot](a.png)"), "alt text 'plot'"),
+        ("acts", lambda nb: nb.cells[8].update(source="Which?"), "cell 8: act how_many needs 2 to 6 items, none twice"),
+        ("acts", lambda nb: nb.cells[9].metadata.act.update(id="how_many"), "cell 9: the id how_many is used twice"),
+        (
+            "acts",
+            lambda nb: nb.cells[9].metadata.act.update(assesses=[2]),
+            "cell 9: assesses objective 2; the card has 1",
+        ),
+        ("acts", lambda nb: nb.cells.pop(10), "2 acts of choice or order; at least 3 must be there"),
+        (
+            "acts",
+            lambda nb: [cell.metadata.act.pop("assesses") for cell in nb.cells[8:12]],
+            "assesses objective 1, 'smooth",
+        ),
+        ("acts", lambda nb: nb.cells.insert(8, nb.cells.pop(12)), "section 'The idea' of the core path has neither"),
+        (
+            "acts",
+            lambda nb: [cell.metadata.act.update(minutes=3) for cell in nb.cells[8:12]],
+            "take 12 minutes, the section 5",
+        ),
+        ("acts", lambda nb: [nb.cells.pop(8) for _ in range(4)], "0 acts of choice or order"),
+        (
+            "card",
+            lambda nb: nb.cells[11].metadata.act.update(metric="no"),
+            "act rate: neither a cell nor a module records",
+        ),
     ],
 )
 def test_a_breach_in_the_notebook_is_seen(small, name, change, said):
     edit_notebook(small, change)
     assert said in problems(small, name)
+
+
+def test_a_chapter_that_has_acts_leaves_the_list_and_one_on_it_needs_none(small, monkeypatch):
+    monkeypatch.setattr(act_gates, "NONE_YET", "moving_mean")
+    assert "cell 8: has acts now: take moving_mean off the list" in problems(small, "acts")
+    edit_notebook(small, lambda notebook: [notebook.cells.pop(8) for _ in range(4)])
+    assert problems(small, "acts") == ""
+
+
+def test_the_list_of_chapters_without_acts_is_what_the_book_is():
+    without = [one.stem for one in Repository(HOME).chapters if not any("act" in tags(cell) for cell in one.cells)]
+    assert sorted(without) == act_gates.NONE_YET.split(), "it only shrinks"
+    assert len(without) <= 15
 
 
 def test_fix_empties_outputs_and_writes_the_setup_cell(small):

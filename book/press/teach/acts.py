@@ -72,9 +72,7 @@ def read(cell: NotebookNode) -> Act:
         "a question": question,
         f"{many[0]} to {many[-1]} items, none twice": len(texts) in many and len({*texts, ""}) == len(texts) + 1,
         "one option marked [x]": kind != "choose" or marks.count("x") == 1,
-        "a reply, `> …`, below each option, or else at its end": all(own)
-        if kind == "choose"
-        else reply and not any(own),
+        "a reply, `> …`, below each option, or else at its end": bool(reply) != any(own) and (reply or all(own)),
     }
     for what in [what for what, holds in needs.items() if not holds]:
         raise PressError(f"act {about.get('id')} needs {what}")
@@ -92,16 +90,13 @@ def _quoted(text: str) -> tuple[str, str]:
 
 def _act(about: dict, question: str, texts: list[str], marks: list[str], replies: list[str]) -> Act:
     """The act with letters; what is to be ordered is shuffled, for one id always alike."""
-    places = list(range(len(texts)))
-    if about["kind"] == "order":
-        chance = random.Random(about["id"])
-        while places == sorted(places):
-            chance.shuffle(places)
-        right = "".join(LETTERS[places.index(place)] for place in range(len(texts)))
-    else:
-        right = LETTERS[marks.index("x")] if "x" in marks else ""
+    places, chance = list(range(len(texts))), random.Random(about["id"])
+    while about["kind"] == "order" and places == sorted(places):
+        chance.shuffle(places)
+    right = [marks.index("x")] if "x" in marks else map(places.index, range(len(texts)))
     items = {letter: texts[place] for letter, place in zip(LETTERS, places, strict=False)}
-    return Act(about, question, items, right, dict(zip(items if len(replies) > 1 else [""], replies, strict=True)))
+    replies = dict(zip(items if len(replies) > 1 else [""], replies, strict=True))
+    return Act(about, question, items, "".join(LETTERS[place] for place in right), replies)
 
 
 def of(cells: list[NotebookNode]) -> list[Act]:
@@ -112,8 +107,8 @@ def of(cells: list[NotebookNode]) -> list[Act]:
 def sections(cells: list[NotebookNode]) -> Iterator[tuple[str, list[NotebookNode]]]:
     """Title and cells of each section, in order; "" before the first heading."""
     titles = [heading(cell) for cell in cells]
-    starts = [0, *(at for at, title in enumerate(titles) if title), len(cells)]
-    yield from ((titles[start], cells[start:end]) for start, end in zip(starts, starts[1:], strict=False))
+    starts = sorted({0, *(at for at, title in enumerate(titles) if title)})
+    yield from ((titles[start], cells[start:end]) for start, end in zip(starts, [*starts[1:], None], strict=True))
 
 
 def predicted(cells: list[NotebookNode]) -> list[str]:
@@ -193,9 +188,8 @@ def compared(cells: list[NotebookNode], stem: str) -> dict[str, list[NotebookNod
 
 def module(chapter: Chapter) -> str:
     """What the module beside a student's notebook needs for its acts; "" where it has none."""
-    told = {}
+    rows = ""
     for act in of(chapter.cells):
-        own = {"right": act.right, "replies": act.replies, "letters": "".join(act.items)}
-        told[act.about["id"]] = own | {key: act.about.get(key) for key in ("metric", "within")}
-    rows = "".join(f"    {name!r}: {own!r},\n" for name, own in told.items())
-    return f"\n\nRIGHT = {RIGHT!r}\n\n\n{inspect.getsource(Acts)}\n\nacts = Acts({{\n{rows}}})\n" if told else ""
+        own = {key: act.about.get(key) for key in ("metric", "within")} | {"right": act.right, "replies": act.replies}
+        rows += f"    {act.about['id']!r}: {own | {'letters': ''.join(act.items)}!r},\n"
+    return f"\n\nRIGHT = {RIGHT!r}\n\n\n{inspect.getsource(Acts)}\n\nacts = Acts({{\n{rows}}})\n" if rows else ""

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from press.conftest import code, markdown
+from press.conftest import PREDICT, act, code, markdown
 from press.teach.checkpoints import lacking, made, module, needed
 
 
@@ -94,6 +94,20 @@ def test_the_module_makes_what_a_section_needs_in_the_notebook_that_calls_it(lat
         ["double(), text"],
     )
     assert found["double"]() == 4 and found["text"] == "over\n    lines\n" and "unused" not in found
+
+
+def test_where_a_guess_stands_beside_its_measurement_the_receipt_is_made(small):
+    guess = act(PREDICT, "rate", "predict", metric="mean_rate")
+    own = [
+        markdown("## Begin"),
+        code("receipt = {}"),
+        markdown("## Guess"),
+        guess,
+        markdown("## Recap"),
+        markdown("## End"),
+    ]
+    small.write_notebook([*small.cells()[:3], *own])
+    assert list(module(small.repository.chapters[0])[1]) == ["Guess", "Recap"]
 
 
 def test_what_is_there_already_is_left_alone(late):

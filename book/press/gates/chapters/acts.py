@@ -19,7 +19,7 @@ NOT_HELD = {EXERCISES, "Further reading"}  # sections
 
 @gate
 def acts(repository: Repository) -> Iterator[tuple]:
-    """Sections have acts or exercises, {LEAST} a chapter of choice or order, and they assess all objectives."""
+    """Sections have acts, {LEAST} a chapter of choice or order; all objectives are assessed."""
     for chapter in repository.chapters:
         held = [index for index, cell in enumerate(chapter.cells) if "act" in tags(cell)]
         if held and chapter.stem in NONE_YET.split():

@@ -46,6 +46,14 @@ def test_slides_show_what_is_tagged_and_say_the_rest_to_the_speaker(chapter):
     assert not re.search(r'(src|href)="(https?:)?//', shown)  # nothing from a network
 
 
+def test_an_act_is_a_slide_with_its_answer_for_the_speaker_alone(small):
+    shown = paper.slides(small.repository.chapters[0], with_outputs(small.repository.chapters[0]), "../book/_static")
+    slide = shown.partition("Your turn")[2].partition("</section>")[0]
+    seen, _, note = slide.partition('<aside class="notes">')
+    assert "How many means have four values of width 2?" in seen and "<strong>b</strong> three" in seen
+    assert "windows fit" not in seen and "✓ Right. One less than the values" in note
+
+
 def test_a_slide_without_output_is_refused():
     with pytest.raises(PressError, match="displays nothing"):
         paper.slides(CHAPTERS[0], nbformat.read(CHAPTERS[0].notebook, as_version=4), "../book/_static")

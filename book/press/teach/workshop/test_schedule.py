@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from press.errors import PressError
 from press.repository import HOME, Repository, tags
+from press.teach import acts
 from press.teach.checkpoints import heading
 from press.teach.workshop.paper import cut_lines
-from press.teach.workshop.schedule import LENGTHS, Block, clock, content, exercised, opening, plan, skips
+from press.teach.workshop.schedule import LENGTHS, PAIRS, Block, clock, content, exercised, opening, plan, skips
 
 CHAPTERS = Repository(HOME).chapters
 
@@ -46,6 +47,14 @@ def test_a_class_works_within_ten_minutes_and_then_in_every_fifteen(chapter, min
         longest.append(watched + block.minutes - works)
         watched = 0 if works else watched + block.minutes
     assert max(longest) <= 15 and longest[1] <= 10
+
+
+@pytest.mark.parametrize("chapter", [one for one in CHAPTERS if acts.of(one.cells)], ids=str)
+@pytest.mark.parametrize("minutes", LENGTHS)
+def test_the_first_act_of_a_chapter_that_has_some_begins_within_ten_minutes(chapter, minutes):
+    blocks = plan([chapter], minutes).blocks
+    first = next(at for at, block in enumerate(blocks) if block.kind == "section" and block.acts)
+    assert sum(block.minutes for block in blocks[:first]) < 10 and blocks[first].acts[0][0] != PAIRS
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS, ids=str)
