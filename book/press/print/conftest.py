@@ -79,7 +79,7 @@ def _build(root):
     small = small_book.make(root)
     page = small.root / "book/welcome.md"
     page.write_text(page.read_text() + "\n<!-- press:pdf -->\n")
-    small.write_notebook([*small.cells(), markdown("## Recap"), markdown("- smooth")])
+    small.write_notebook([*small.cells(), markdown("## Recap")])  # no points, so no kit
     for name in ("acts.js", "custom.css"):
         small.write(f"book/_static/{name}", (HOME / "book/_static" / name).read_text(encoding="utf-8"))
     config = (small.root / "_config.yml").read_text()
