@@ -8,16 +8,17 @@ from hypothesis import strategies as st
 
 from press.errors import PressError
 from press.repository import HOME, Repository, tags
-from press.teach import acts
+from press.teach import acts, length
 from press.teach.checkpoints import heading
 from press.teach.workshop.paper import cut_lines
 from press.teach.workshop.schedule import LENGTHS, PAIRS, Block, clock, content, exercised, opening, plan, skips
 
 CHAPTERS = Repository(HOME).chapters
+# a chapter that was only just begun fills no three hours
+FILLED = [(one, minutes) for one in CHAPTERS for minutes in LENGTHS if minutes <= length.of(one).whole + 105]
 
 
-@pytest.mark.parametrize("chapter", CHAPTERS, ids=str)
-@pytest.mark.parametrize("minutes", LENGTHS)
+@pytest.mark.parametrize(("chapter", "minutes"), FILLED, ids=str)
 def test_every_chapter_fills_the_usual_lengths(chapter, minutes):
     made = plan([chapter], minutes)
     assert sum(block.minutes for block in made.blocks) == pytest.approx(minutes, abs=1)
@@ -30,16 +31,14 @@ def bare(blocks):
     return [block._replace(acts=()) for block in blocks]
 
 
-@pytest.mark.parametrize("chapter", CHAPTERS, ids=str)
-@pytest.mark.parametrize("minutes", LENGTHS)
+@pytest.mark.parametrize(("chapter", "minutes"), FILLED, ids=str)
 def test_nothing_is_left_out_that_fits(chapter, minutes):
     made = plan([chapter], minutes)
     spare = sum(block.minutes for block in made.blocks if block.kind == "task")
     assert [block.title for block in made.left_out if block.minutes <= spare] == []
 
 
-@pytest.mark.parametrize("chapter", CHAPTERS, ids=str)
-@pytest.mark.parametrize("minutes", LENGTHS)
+@pytest.mark.parametrize(("chapter", "minutes"), FILLED, ids=str)
 def test_a_class_works_within_ten_minutes_and_then_in_every_fifteen(chapter, minutes):
     watched, longest = 0.0, []
     for block in plan([chapter], minutes).blocks:
@@ -49,15 +48,14 @@ def test_a_class_works_within_ten_minutes_and_then_in_every_fifteen(chapter, min
     assert max(longest) <= 15 and longest[1] <= 10
 
 
-@pytest.mark.parametrize("chapter", [one for one in CHAPTERS if acts.of(one.cells)], ids=str)
-@pytest.mark.parametrize("minutes", LENGTHS)
+@pytest.mark.parametrize(("chapter", "minutes"), [one for one in FILLED if acts.of(one[0].cells)], ids=str)
 def test_the_first_act_of_a_chapter_that_has_some_begins_within_ten_minutes(chapter, minutes):
     blocks = plan([chapter], minutes).blocks
     first = next(at for at, block in enumerate(blocks) if block.kind == "section" and block.acts)
     assert sum(block.minutes for block in blocks[:first]) < 10 and blocks[first].acts[0][0] != PAIRS
 
 
-@pytest.mark.parametrize("chapter", CHAPTERS, ids=str)
+@pytest.mark.parametrize("chapter", [one for one, minutes in FILLED if minutes == 180], ids=str)
 def test_no_half_hour_is_empty_and_no_stretch_without_a_break_is_long(chapter):
     blocks = plan([chapter], 180).blocks
     tasks = [block for block in blocks if block.kind == "task"]
