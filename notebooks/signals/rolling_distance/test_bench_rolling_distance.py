@@ -1,11 +1,14 @@
-"""What the race records: a peer's time over ours, alignments a second, each way's own curve."""
+"""What the race records: a peer's time over ours, alignments a second, each way's own curve;
+and what is raced: each contestant gives the distance of its name, and ours is held against the
+peers first."""
 
 import math
 
 import bench_rolling_distance as race_of
+import numpy as np
 import pytest
 import torch
-from helpers import bench, receipts
+from helpers import bench, check, receipts
 
 SECONDS = {"ours_float64": 1.0, "ours_float32": 0.5, "sdist": 0.25, "mdist": 0.2}
 SECONDS |= {"stumpy": 3.0, "ready_stumpy": 2.0, "torch_float64": 4.0, "torch_float32": 2.5}
@@ -57,3 +60,50 @@ def test_each_way_s_curve_is_of_its_own_least_times(monkeypatch):
     found = race_of.by_length(torch.arange(4000.0), [8, 2048, 2049], 3)
     assert found["whole"] == [3, 3, 3] and found["fft"] == [2, 2, 2]
     assert found["naive"][:2] == [1, 1] and math.isnan(found["naive"][2])
+
+
+@pytest.fixture
+def noise():
+    """A query and the stream that it is cut from."""
+    stream = np.random.default_rng(0).standard_normal(3000)
+    return stream[1000:1064].copy(), stream
+
+
+def defined(measure, query, stream):
+    """The distance to every window by its definition, not squared."""
+    windows = np.lib.stride_tricks.sliding_window_view(stream, len(query))
+    query, windows = query[None], windows.copy()
+    if measure != "sdist":
+        query, windows = (x - x.mean(1, keepdims=True) for x in (query, windows))
+    if measure == "zdist":
+        query, windows = (x / x.std(1, keepdims=True) for x in (query, windows))
+    return np.sqrt(((windows - query) ** 2).sum(1))
+
+
+@pytest.mark.parametrize("name", [name for name in race_of.LABELS if "transforms" not in name])
+def test_a_contestant_gives_the_distance_and_the_float_of_its_name(noise, name):
+    racing = race_of.contestants(*noise)
+    if (label := race_of.LABELS[name]) not in racing:
+        pytest.skip(f"{label}: not installed here")
+    wanted = defined(name if name in ("sdist", "mdist") else "zdist", *noise)
+    far = wanted > 0.01  # at the query itself rounding is all that is left
+    found = np.asarray(racing[label]())[far]
+    single = name.endswith("32")
+    assert found.dtype == (np.float32 if single else np.float64)
+    if "scipy" not in name and "stumpy" not in name:
+        wanted = wanted**2
+    np.testing.assert_allclose(found, wanted[far], rtol=1e-4 if single else 1e-8)
+
+
+@pytest.mark.parametrize(("single", "apart"), [(False, 1e-6), (True, 2e-3)])
+def test_a_peer_that_disagrees_stops_the_race(noise, monkeypatch, single, apart):
+    scipy = race_of.scipy_zdist
+
+    def other(query, stream):
+        rounded = np.array_equal(stream, stream.astype(np.float32))
+        return scipy(query, stream) * (1 + apart * (rounded == single))
+
+    assert len(race_of.differences(*noise)) >= 2
+    monkeypatch.setattr(race_of, "scipy_zdist", other)
+    with pytest.raises(check.Failed, match="float32" if single else "float64"):
+        race_of.differences(*noise)
