@@ -1,12 +1,17 @@
-"""What the race records: ours over the faster way of each kind; weights apart stop it."""
+"""What the race records: ours over the faster way of each kind; weights apart stop it. What is
+raced: each contestant is built as it is named, and works on processes of its own.
+"""
 
 from types import SimpleNamespace
 
 import bench_hybrid as race_of
 import pytest
 import torch
+from click_logs import World, shrunk_rows
+from crew import Crew
 from helpers import bench, receipts
 from helpers.device import Tier
+from synthetic_models import DLRM_TERABYTE
 
 SECONDS = {race_of.HYBRID: 1.0, race_of.COPIED: 8.0, race_of.SPARSE: 2.0, race_of.DENSE: 3.0}
 SECONDS |= {race_of.ALONE: 7.0, race_of.THREAD: 5.0, race_of.PEER: 6.0}
@@ -24,14 +29,14 @@ def raced(contestants, repeats, warmup, reference, device):
 
 
 class Idle:
-    """A crew that does nothing."""
+    """A crew that does nothing, and says of itself how many processes and threads it has."""
 
-    def __init__(self, *words, **options):
-        pass
+    def __init__(self, size, *limits, gpus=False, threads=1):
+        self.has = size, threads
 
     __enter__ = lambda self: self  # noqa: E731
     __exit__ = lambda self, *error: None  # noqa: E731
-    run = lambda self, *asked: None  # noqa: E731
+    run = lambda self, *asked: (self.has, asked)  # noqa: E731
 
 
 @pytest.fixture(params=[0, 2], ids=["no cards", "two cards"])
@@ -65,6 +70,68 @@ def test_a_ratio_is_our_time_over_the_other_s_turned_so_that_above_one_it_is_fas
 
 def test_a_rate_counts_the_samples_of_a_step(told):
     assert told[1]["race_ddp_sparse_gradients_rate"] == 50
+
+
+def test_each_contestant_steps_on_the_processes_and_threads_of_its_name(told, monkeypatch):
+    took = {}
+
+    def kept(contestants, *more, **options):
+        took.update({name: call() for name, call in contestants.items()})
+        return raced(contestants, 6, 3, race_of.HYBRID, "cpu")
+
+    monkeypatch.setattr(race_of.bench, "race", kept)
+    race_of.race_at(race_of.FACTORS[0], SimpleNamespace(rounds=6, threads=2, batch=100))
+    has = {race_of.ALONE: (1, 2), race_of.THREAD: (1, 1)}
+    wanted = {name: (has.get(name, (2, 1)), ("bench_hybrid:steps", name, 1)) for name in took}
+    assert took == wanted and has.keys() < took.keys()
+
+
+def built(state, name):
+    """(tables that each process copies, or the kind of gradient; first and second sample)."""
+    race_of.build(state, name)
+    tables = state[name][2].tables
+    first = [clicks.ids[:, 0].tolist() for clicks in state["batches"]]
+    if isinstance(tables, race_of.PlainTables):
+        return {bag.sparse for bag in tables.bags}, first
+    return len(tables.plan.copies()), first
+
+
+@pytest.fixture(scope="module")
+def contestants():
+    """What two processes say of each contestant that they have built, and the samples drawn."""
+    rows = shrunk_rows(DLRM_TERABYTE, 20_000)
+    with Crew(2, 60) as crew:
+        crew.run("bench_hybrid:load", rows, 8, 2)
+        names = race_of.HYBRID, race_of.COPIED, race_of.SPARSE, race_of.DENSE
+        told = {name: crew.run("test_bench_hybrid:built", name) for name in names}
+    return rows, told
+
+
+def test_each_contestant_places_or_copies_its_tables_as_it_is_named(contestants):
+    rows, told = contestants
+    small = sum(n * race_of.SMALL.width < race_of.FEW for n in rows)
+    wanted = {race_of.HYBRID: small, race_of.COPIED: 26}
+    wanted |= {race_of.SPARSE: {True}, race_of.DENSE: {False}}
+    assert {name: one[0][0] for name, one in told.items()} == wanted and 0 < small < 26
+
+
+def test_processes_train_on_their_own_shares_of_a_batch(contestants):
+    rows, told = contestants
+    ids = World(rows).draw(16).ids.T.tolist()
+    assert [firsts for _, firsts in told[race_of.HYBRID]] == [
+        [ids[0], ids[8]],
+        [ids[4], ids[12]],
+    ]
+
+
+@pytest.mark.parametrize(("factor", "batch"), [(4_000, 2_048), (2_000, 4_096)])
+def test_a_process_touches_so_few_rows_that_sparse_gradients_are_fewer_bytes(factor, batch):
+    """A sparse row brings a number of 8 bytes."""
+    rows, width = shrunk_rows(DLRM_TERABYTE, factor), 4 * race_of.SMALL.width
+    own = World(rows).draw(batch).part(0, batch // 2)
+    touched = sum(len(ids.unique()) for ids in own.ids)
+    assert 10 * touched * (width + 8) < sum(rows) * width
+    assert sum(rows) > 8 * own.ids.numel()
 
 
 def trained(losses, *ends):
