@@ -107,3 +107,40 @@ def test_a_peer_that_disagrees_stops_the_race(noise, monkeypatch, single, apart)
     monkeypatch.setattr(race_of, "scipy_zdist", other)
     with pytest.raises(check.Failed, match="float32" if single else "float64"):
         race_of.differences(*noise)
+
+
+def test_passes_by_torch_are_not_the_compiled_ones(noise, monkeypatch):
+    passes = race_of.overlap_save.compiled_passes
+    if passes is None:
+        pytest.skip("numba is not installed here")
+    monkeypatch.setattr(
+        race_of.rd, "zdist", lambda *given: race_of.overlap_save.compiled_passes
+    )
+    racing = race_of.contestants(*noise)
+    for kind in ("float64", "float32"):
+        assert racing[race_of.LABELS[f"torch_{kind}"]]() is None
+        assert racing[race_of.LABELS[f"ours_{kind}"]]() is passes
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("transforms_float64", 64), ("transforms_float32", 32)]
+)
+def test_the_transforms_alone_go_there_and_back_over_all_windows(monkeypatch, name, kind):
+    done = {"rfft": 0, "irfft": 0}
+
+    def counted(way, real):
+        def call(values, *more, out=None, **options):
+            if out is not None:
+                points = values if way == "rfft" else out
+                done[way] += points.numel() * (points.dtype == getattr(torch, f"float{kind}"))
+                return real(values, *more, out=out, **options)
+            return real(values, *more, **options)
+
+        return call
+
+    stream = np.random.default_rng(0).standard_normal(30_000)
+    racing = race_of.contestants(stream[:64], stream)
+    for way in done:
+        monkeypatch.setattr(torch.fft, way, counted(way, getattr(torch.fft, way)))
+    racing[race_of.LABELS[name]]()
+    assert min(done.values()) >= len(stream) - 63
