@@ -124,14 +124,31 @@ def test_processes_train_on_their_own_shares_of_a_batch(contestants):
     ]
 
 
-@pytest.mark.parametrize(("factor", "batch"), [(4_000, 2_048), (2_000, 4_096)])
-def test_a_process_touches_so_few_rows_that_sparse_gradients_are_fewer_bytes(factor, batch):
-    """A sparse row brings a number of 8 bytes."""
-    rows, width = shrunk_rows(DLRM_TERABYTE, factor), 4 * race_of.SMALL.width
-    own = World(rows).draw(batch).part(0, batch // 2)
-    touched = sum(len(ids.unique()) for ids in own.ids)
-    assert 10 * touched * (width + 8) < sum(rows) * width
-    assert sum(rows) > 8 * own.ids.numel()
+PAGE, RECORDED = (
+    (4_000, 2_048),
+    (2_000, 4_096),
+)  # what divides the log's rows; samples of a step
+
+
+def looked_up(factor, batch):
+    """(rows of all tables, look-ups of one of two processes in a step, different rows)."""
+    rows = shrunk_rows(DLRM_TERABYTE, factor)
+    ids = World(rows).draw(batch).part(0, batch // 2).ids
+    return sum(rows), ids.numel(), sum(len(one.unique()) for one in ids)
+
+
+@pytest.mark.parametrize("sizes", [PAGE, RECORDED], ids=["page", "recorded"])
+def test_most_look_ups_ask_for_the_same_few_rows(sizes):
+    rows, asked, different = looked_up(*sizes)
+    assert 10 * different < asked < rows / 8
+
+
+@pytest.mark.parametrize("sizes", [PAGE, RECORDED], ids=["page", "recorded"])
+def test_sparse_gradients_are_a_small_part_of_the_bytes_of_dense_ones(sizes):
+    """Each row that was looked up goes with its number of 8 bytes."""
+    rows, _, different = looked_up(*sizes)
+    width = 4 * race_of.SMALL.width
+    assert 10 * different * (width + 8) < rows * width
 
 
 def trained(losses, *ends):
