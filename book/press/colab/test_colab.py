@@ -252,6 +252,14 @@ def test_the_branch_differs_from_the_release_in_notebooks_and_modules_alone(comm
     assert git(committed.root, "rev-parse", f"{first}^").strip() == git(committed.root, "rev-parse", "HEAD").strip()
 
 
+def test_the_branch_s_commit_has_the_date_of_the_last_so_that_it_is_the_same_tomorrow(committed, monkeypatch):
+    with monkeypatch.context() as then:
+        then.setenv("GIT_COMMITTER_DATE", "2020-01-02T03:04:05+00:00")
+        commit(committed)
+    dates = git(committed.root, "show", "-s", "--format=%aI %cI", branch.make(committed.repository)).split()
+    assert [date[:19] for date in dates] == ["2020-01-02T03:04:05"] * 2
+
+
 def test_the_command_wants_all_committed_and_says_what_to_push(committed, capsys):
     commit(committed)
     assert main(["--root", str(committed.root), "branch"]) == 0

@@ -52,13 +52,14 @@ def bare(folder: Path, held: list[str]) -> Path:
 def trial(repository: Repository, chapter: Chapter, folder: Path, python: Path, timeout: float = 900) -> Trial:
     """The Trial of one chapter in `folder`, which is made anew; PressError with the cell that stopped."""
     remove(folder)
-    alone = folder / "alone" / chapter.notebook.name
-    write_text(alone, branch.files(repository)[f"{chapter.document}.ipynb"])
+    alone, store = folder / "alone" / chapter.notebook.name, published(repository, folder / "published.git")
+    told = ("git", "-C", store, "show", f"{repository.branch}:{chapter.document}.ipynb")
+    write_text(alone, finished(f"{repository.branch} lacks {chapter}", *told))
     write_text(folder / "kernels" / "bare" / "kernel.json", KERNEL.format(python=python))
     specs = KernelSpecManager(kernel_dirs=[str(folder / "kernels")], ensure_native_kernel=False)
     manager = AsyncKernelManager(kernel_name="bare", kernel_spec_manager=specs)
     client = nbclient.NotebookClient(read_notebook(alone), km=manager, timeout=timeout)
-    environment = _colab(repository, published(repository, folder / "published.git"), folder / "content")
+    environment = _colab(repository, store, folder / "content")
     before, began = freeze(python), time.perf_counter()
     try:
         client.execute(env=environment, cwd=str(alone.parent))

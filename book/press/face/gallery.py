@@ -56,36 +56,35 @@ def picture(chapter: Chapter, place: str) -> Markup:
     return _image(*found, place) if found else Markup()
 
 
-def drawing(chapter: Chapter) -> tuple[bytes, str] | None:
-    """(PNG, alternative text) of the first figure of the section that the card names as `picture`, else of all.
+def drawing(chapter: Chapter) -> tuple[object, str] | None:
+    """(picture on white, alternative text) of the first figure of the section that the card names, else of all.
 
-    None without figures; PressError where the named section has drawn nothing.
+    None without figures; PressError where the section that it names as `picture` has drawn nothing.
     """
+    from PIL import Image
+
     wanted, section = chapter.card.get("picture"), ""
     for cell in read_notebook(chapter.executed).cells:
         if cell.cell_type == "markdown":
             section = ([section] + re.findall(r"^## (.+?)\s*$", cell.source, re.MULTILINE))[-1]
         for output in cell.get("outputs", []) if wanted in (None, section) else []:
             if found := FIGURE.search("".join(output.get("data", {}).get("text/html", ""))):
-                return base64.b64decode(found[1]), found[2]
+                drawn = Image.open(io.BytesIO(base64.b64decode(found[1]))).convert("RGBA")
+                return Image.alpha_composite(Image.new("RGBA", drawn.size, "white"), drawn).convert("RGB"), found[2]
     if wanted:
         raise PressError(f"{chapter}: the section {wanted!r}, which the card names as `picture`, has drawn no figure")
     return None
 
 
-def _image(png: bytes, alt: str, place: str) -> Markup:
-    """The `<img>` on white, held in the page: thirty cards ask for no file of their own."""
+def _image(drawn: object, alt: str, place: str) -> Markup:
+    """The `<img>`, held in the page: thirty cards ask for no file of their own."""
     from PIL import Image
 
-    width, own = PLACES[place]
-    with Image.open(io.BytesIO(png)) as drawn:
-        ground = Image.new("RGB", drawn.size, "white")
-        ground.paste(drawn, mask=drawn.convert("RGBA").getchannel("A"))
-    ground = ground.crop(_window(ground)) if place == "card" else ground
-    ground.thumbnail((width, ground.height), Image.Resampling.LANCZOS, reducing_gap=None)
-    file = io.BytesIO()
-    ground.save(file, "WEBP", quality=QUALITY, method=4)
-    source, (wide, high) = base64.b64encode(file.getvalue()).decode(), ground.size
+    (width, own), file = PLACES[place], io.BytesIO()
+    drawn = drawn.crop(_window(drawn)) if place == "card" else drawn
+    drawn.thumbnail((width, drawn.height), Image.Resampling.LANCZOS, reducing_gap=None)
+    drawn.save(file, "WEBP", quality=QUALITY, method=4)
+    source, (wide, high) = base64.b64encode(file.getvalue()).decode(), drawn.size
     about = f'width="{wide}" height="{high}" alt="{alt}" decoding="async"{own}'
     return Markup(f'<img src="data:image/webp;base64,{source}" {about}>')
 

@@ -28,22 +28,12 @@ def written(repository: Repository, chapter: Chapter | None, text: str, made: Pa
         return text
     own, image = {"type": "article"}, ""
     if found := drawing(chapter):
-        path = f"_data/{chapter.name}.png"
-        write_bytes(made / path, _shared(found[0]))
+        path, file = f"_data/{chapter.name}.png", io.BytesIO()
+        found[0].thumbnail((SHARED, found[0].height))
+        found[0].save(file, "PNG")
+        write_bytes(made / path, file.getvalue())
         own |= {"image": (image := f"{repository.site}{path}"), "image:alt": html.unescape(found[1])}
     for name, value in own.items():
         tag = re.compile(rf'<meta (?:property|name)="og:{name}" content="[^"]*" ?/?>')
         text = tag.sub(lambda _, n=name, v=value: f'<meta property="og:{n}" content="{html.escape(v)}" />', text)
     return text.replace("</head>", f"{described(repository, chapter, image)}\n</head>", 1)
-
-
-def _shared(png: bytes) -> bytes:
-    """The drawing on white, as wide as what others show beside a link."""
-    from PIL import Image
-
-    with Image.open(io.BytesIO(png)) as drawn:
-        ground, file = Image.new("RGB", drawn.size, "white"), io.BytesIO()
-        ground.paste(drawn, mask=drawn.convert("RGBA").getchannel("A"))
-    ground.thumbnail((SHARED, ground.height))
-    ground.save(file, "PNG")
-    return file.getvalue()

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 from .. import chromium
 from ..errors import PressError
@@ -19,9 +20,8 @@ from ..files import remove, sha256, write_bytes, write_text
 from ..repository import read_yaml
 from . import styles
 
-PATTERNS = read_yaml(Path(__file__).with_name("markup.yml")).values()
-PATTERNS = [re.compile(one if isinstance(one, str) else "|".join(one), re.DOTALL) for one in PATTERNS]
-LINK, ASKED, UNUSED, DROPPED, UNSTYLED, ICON, PICTURE, SOUND, LOGO, ASKS, FORMULA, MATHJAX = PATTERNS
+OWN = read_yaml(Path(__file__).with_name("markup.yml")).items()
+OWN = SimpleNamespace(**{name: re.compile(one if isinstance(one, str) else "|".join(one), re.S) for name, one in OWN})
 SHEET, SCRIPT, MATHS = "_static/book.css", "_static/book.js", "_static/maths.css"
 APART = ("_static/mathjax/", "_static/search.js", "_static/search-index.js")  # what only some pages need, or none
 TEMPLATES = "_static/*webpack-macros.html"  # of the theme, which copies them into the book
@@ -41,13 +41,13 @@ def slim(made: Path, address: str = "", browser: object = None, also: Iterable[s
     pages = _pages(made)
     if browser is not None:
         pages = typeset(pages, made, address, browser)
-    sheets, scripts = _asked(LINK, pages), _asked(ASKED, pages)
+    sheets, scripts = _asked(OWN.LINK, pages), _asked(OWN.ASKED, pages)
     pages = {name: _lighter(page, made, "../" * name.count("/")) for name, page in pages.items()}
     sheet = _sheet(made, sheets, list(pages.values()), also)
-    script = joined(made, [one for one in scripts if not UNUSED.match(one)])
+    script = joined(made, [one for one in scripts if not OWN.UNUSED.match(one)])
     marked = [f"{name}?v={sha256(text)[:8]}" for name, text in ((SHEET, sheet), (SCRIPT, script))]
     pages = {name: _linked(page, *marked) for name, page in pages.items()}
-    if alone := LINK.sub("", pages.get("404.html", "")):  # it answers at any address, so it has its rules in itself
+    if alone := OWN.LINK.sub("", pages.get("404.html", "")):  # it answers at any address, so it has its rules in itself
         inside = styles.FACE.sub(lambda face: face[0] if "base64" in face[0] else "", sheet)
         own = styles.trimmed(inside, styles.used([alone], []))
         pages["404.html"] = alone.replace("</head>", f"<style>{own}</style>\n</head>")
@@ -78,8 +78,8 @@ def _asked(pattern: re.Pattern, pages: dict[str, str]) -> list[str]:
 
 def _lighter(page: str, made: Path, up: str) -> str:
     """One page with its pictures outside, its logos inside, and nothing that nobody reads."""
-    page = ICON.sub(r'\1 aria-hidden="true"></i>', UNSTYLED.sub(r"\1", DROPPED.sub("", page)))
-    page = ASKS.sub(lambda found: found[1] + ELSE[found[2]], page)
+    page = OWN.ICON.sub(r'\1 aria-hidden="true"></i>', OWN.UNSTYLED.sub(r"\1", OWN.DROPPED.sub("", page)))
+    page = OWN.ASKS.sub(lambda found: found[1] + ELSE[found[2]], page)
     before, code, after = page.partition("<pre")
     return inside(outside(re.sub(r"\n\s*\n", "\n", before) + code + after, made, up), made)
 
@@ -105,14 +105,14 @@ def joined(made: Path, names: list[str]) -> str:
 
 def _linked(page: str, sheet: str, script: str) -> str:
     """The page with the one sheet and the one script in place of the many."""
-    first = LINK.search(page)
+    first = OWN.LINK.search(page)
     if first is None:
         return page
     before, page, up = page[: first.start()], page[first.start() :], first[1]
     linked = [sheet, MATHS] if "<mjx-container" in page else [sheet]
     own = "".join(f'\n<link rel="stylesheet" href="{up}{name}">' for name in linked)
     own += f'\n<script defer data-sd-tabs-storage-prefix="sphinx-design-tab-id-" src="{up}{script}"></script>'
-    page = ASKED.sub(lambda found: found[0] if found[2].startswith(APART) else "", LINK.sub("", page))
+    page = OWN.ASKED.sub(lambda found: found[0] if found[2].startswith(APART) else "", OWN.LINK.sub("", page))
     return f"{before}{own}{page}"
 
 
@@ -134,7 +134,7 @@ def outside(page: str, made: Path, up: str) -> str:
         tag, before, kind, data, after = found.groups()
         return f'<{tag}{before} src="{up}{_kept(made, base64.b64decode(data), kind)}"{after.replace("/", "")}>'
 
-    page = SOUND.sub(sound, PICTURE.sub(picture, page))
+    page = OWN.SOUND.sub(sound, OWN.PICTURE.sub(picture, page))
     return re.sub(r"<audio(?![^>]*preload=)", '<audio preload="none"', page)
 
 
@@ -147,7 +147,7 @@ def inside(page: str, made: Path) -> str:
             return found[0]
         return f'src="data:{mimetypes.guess_type(path)[0]};base64,{base64.b64encode(path.read_bytes()).decode()}"'
 
-    return LOGO.sub(logo, page)
+    return OWN.LOGO.sub(logo, page)
 
 
 def _kept(made: Path, content: bytes, kind: str) -> str:
@@ -188,14 +188,14 @@ def typeset(pages: dict[str, str], made: Path, address: str, browser: object) ->
     `browser` reads the folder `made` at `address`, with the book's styles. Raises PressError for TeX that MathJax
     refuses.
     """
-    known = dict.fromkeys(sorted({found[3] for page in pages.values() for found in FORMULA.finditer(page)}))
+    known = dict.fromkeys(sorted({found[3] for page in pages.values() for found in OWN.FORMULA.finditer(page)}))
     if known:
         drawn, sheet = _drawn(list(known), made, address, browser)
         known = dict(zip(known, drawn, strict=True))
         own = styles.trimmed(sheet.replace(f"{address}_static/", ""), styles.used(drawn, []))
         write_text(made / MATHS, styles.with_letters(own, made / "_static"))
-    put = partial(FORMULA.sub, lambda found: f"{found[1]}{known[found[3]]}{found[4]}")
-    return {name: MATHJAX.sub("", put(page)) for name, page in pages.items()}
+    put = partial(OWN.FORMULA.sub, lambda found: f"{found[1]}{known[found[3]]}{found[4]}")
+    return {name: OWN.MATHJAX.sub("", put(page)) for name, page in pages.items()}
 
 
 def _drawn(wanted: list[str], made: Path, address: str, browser: object) -> tuple[list[str], str]:

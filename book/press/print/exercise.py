@@ -7,7 +7,6 @@ at the first check and not before: Pyodide, one for the whole site, and `helpers
 import html
 import json
 import sys
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -16,9 +15,9 @@ from nbformat.v4 import new_output
 
 from .. import npm
 from ..gates.python import imports, parse
-from ..repository import Repository, tags
+from ..repository import Repository
 from ..teach.checkpoints import lacking
-from ..teach.variants import defined
+from ..teach.variants import defined, exercises
 from . import live
 
 HERE = Path(__file__).parent
@@ -44,12 +43,8 @@ def publish(notebook: NotebookNode, repository: Repository, source: Path) -> Non
 
 def inpage(cells: Iterable[NotebookNode]) -> dict[str, dict[str, list[NotebookNode]]]:
     """The exercises that run in the page: their cells by their tags."""
-    found = defaultdict(lambda: defaultdict(list))
-    for cell in [cell for cell in cells if cell.metadata.get("exercise")]:
-        for tag in tags(cell):
-            found[cell.metadata["exercise"]["id"]][tag].append(cell)
     marked = {cell.metadata["exercise"]["id"] for cell in cells if cell.metadata.get("exercise", {}).get("inpage")}
-    return {name: own for name, own in found.items() if name in marked}
+    return {name: own for name, own in exercises(cells).items() if name in marked}
 
 
 def foreign(own: dict[str, list[NotebookNode]]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What the machine writes into the book: at the markers of its pages, and under a chapter's title.
+"""What the machine writes into the book: at the markers of its pages, and at a chapter's end.
 
 Its HTML stands in `pages.html`; each number in it comes from a card, a receipt or the registry.
 """

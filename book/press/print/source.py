@@ -1,7 +1,6 @@
 """The book's source tree, `_build/source`: the repository's own paths, with executed notebooks and filled pages.
 
-Because paths are the same as in the repository, every source link and launch button of the built page
-points at the original file.
+Because paths are the same as in the repository, every source link of the built page points at the original file.
 """
 
 import re
@@ -50,8 +49,8 @@ def assemble(repository: Repository, ledger: Ledger) -> Path:
 
 
 def _settings(repository: Repository, source: Path) -> None:
-    """Write `_config.yml` and `_toc.yml` as Jupyter Book gets them: it runs nothing, its links lead to the release that
-    setup cells clone, and parts that hold no chapter yet, which it does not take, are left out.
+    """Write `_config.yml` and `_toc.yml` as Jupyter Book gets them: it runs nothing, its links lead to the release, and
+    parts that hold no chapter yet, which it does not take, are left out.
     """
     branch = {**repository.config["repository"], "branch": repository.release}
     config = {**repository.config, "repository": branch, "execute": {"execute_notebooks": "off"}}

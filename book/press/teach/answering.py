@@ -52,6 +52,7 @@ class Acts:
         said += f"; measured: {value:,.4g} {metric['unit']}."
         if guess is None:
             return said
-        off = max(guess / value, value / guess) if guess * value > 0 else float("inf")
-        close = f"close, within a factor of {within:g}" if off <= within else f"off by a factor of {off:.3g}"
-        return f"{said} That is {close if off < float('inf') else 'not close'}."
+        off = max(guess / value, value / guess) if guess * value > 0 else 0
+        far = f"off by a factor of {float(f'{off:.3g}'):g}"
+        near = f"close, within a factor of {within:g}" if off <= within else far
+        return f"{said} That is {near if off else 'exact' if guess == value else 'not close'}."

@@ -17,7 +17,7 @@ from ..files import write_text
 from ..repository import Chapter, Repository, tags
 from ..run import child
 from . import checkpoints
-from .variants import defined
+from .variants import defined, exercises
 
 TIMEOUT_SECONDS = 300
 RUNNER = """
@@ -89,11 +89,11 @@ def prove_sections(repository: Repository, chapter: Chapter, *, whole: bool = Fa
 
 def _attempts(chapter: Chapter) -> Iterator[tuple[str, str, str, str]]:
     """Exercise, role, the words that a wrong answer must meet, and the source, in the notebook's order."""
-    checkers = {cell.metadata["exercise"]["id"]: cell.source for cell in chapter.cells if "checker" in tags(cell)}
+    own = exercises(chapter.cells)
     for cell in chapter.cells:
         for role in {"stub", "solution", "wrong"} & set(tags(cell)):
             about = cell.metadata["exercise"]
-            checker = checkers[about["id"]]
+            checker = own[about["id"]]["checker"][0].source
             call = "" if role == "solution" else f"{defined(checker)}({defined(cell.source)})"  # which calls it itself
             yield about["id"], role, about.get("message", ""), f"{checker}\n{cell.source}\n{call}"
 

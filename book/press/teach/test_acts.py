@@ -1,12 +1,14 @@
 """Acts: what is read from a cell, what is not well-formed, and what a page gets."""
 
 import random
+from types import SimpleNamespace
 
 import pytest
 
 from press.conftest import CHOOSE, ORDER, PREDICT, act
 from press.errors import PressError
 from press.teach import acts
+from press.teach.answering import Acts
 
 GOOD = CHOOSE.format(2, " ", "x")
 
@@ -61,3 +63,22 @@ def test_what_is_not_well_formed_is_said(cell, needs):
     with pytest.raises(PressError) as error:
         acts.read(cell)
     assert f"needs {needs}" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "guess", "said"),
+    [
+        (2100, 100, "off by a factor of 21"),
+        (100, 2100, "off by a factor of 21"),
+        (1, 1234, "off by a factor of 1230"),
+        (2100, 4200, "close, within a factor of 2"),
+        (2100, -2100, "not close"),
+        (0, 3, "not close"),
+        (0, 0, "exact"),
+    ],
+)
+def test_a_class_notebook_says_how_near_a_guess_is_in_the_page_s_words(value, guess, said):
+    own = Acts({"rate": {"metric": "rate", "within": None}})
+    own.guess("rate", guess)
+    receipt = SimpleNamespace(metrics={"rate": {"value": value, "unit": "points/s"}})
+    assert own.beside("rate", receipt).endswith(f" That is {said}.")

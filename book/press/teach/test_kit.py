@@ -36,6 +36,13 @@ def test_a_chapter_without_a_recap_offers_its_notebooks_alone(small):
     assert set(kit.downloads(chapter)) == {"student", "solution", "instructor", kit.START}
 
 
+@pytest.mark.skipif(not chromium.find(), reason=chromium.WANTED)
+def test_a_book_of_some_chapters_offers_the_notebooks_alone():
+    chapter = next(one for one in Repository(HOME).chapters if kit.recap(one))
+    whole, alone = kit.downloads(chapter), kit.downloads(chapter, whole=False)
+    assert set(whole) - set(alone) == set(kit.NAMES) and kit.START in alone
+
+
 def test_the_length_counts_words_that_are_read_and_minutes_by_path(small):
     text = "## More\n\nTwo words, `code` and [a link](https://example.org/long/address).\n\n```\nno word\n```\n$x + y$"
     cells = small.cells(markdown(text), code("1"))

@@ -12,6 +12,8 @@ slides alone.
 
 import ast
 import copy
+from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 
 import nbformat
@@ -89,9 +91,8 @@ def _shown(chapter: Chapter, kind: str, cell: nbformat.NotebookNode) -> list:
     if kind == "student" and "act" in tags(cell):
         return acts.tried(cell, chapter.stem)
     if kind == "student" and "solution" in tags(cell):
-        near = [one for one in chapter.cells if one.metadata.get("exercise", {}).get("id") == about["id"]]
-        own = {role: one for one in near for role in tags(one)}
-        call = TRY.format(check=defined(own["checker"].source), function=defined(own["stub"].source))
+        own = exercises(chapter.cells)[about["id"]]
+        call = TRY.format(check=defined(own["checker"][0].source), function=defined(own["stub"][0].source))
         return [new_code_cell(call, id=f"{name}-try", metadata={"tags": [TRIED]})]
     if kind == "instructor" and "wrong" in tags(cell):
         said = f"**A plausible wrong answer.** The checker says: “… {about['message']} …”"
@@ -99,6 +100,15 @@ def _shown(chapter: Chapter, kind: str, cell: nbformat.NotebookNode) -> list:
     if kind == "instructor" and cell.cell_type == "markdown" and (planned := _minutes(chapter, cell)):
         return [cell, new_markdown_cell(f"*Instructor: {planned}*", id=f"{name}-plan")]
     return [cell]
+
+
+def exercises(cells: Iterable[nbformat.NotebookNode]) -> dict[str, dict[str, list[nbformat.NotebookNode]]]:
+    """The cells of each exercise by their tags, by its id."""
+    found = defaultdict(lambda: defaultdict(list))
+    for cell in [cell for cell in cells if cell.metadata.get("exercise")]:
+        for tag in tags(cell):
+            found[cell.metadata["exercise"]["id"]][tag].append(cell)
+    return found
 
 
 def _minutes(chapter: Chapter, cell: nbformat.NotebookNode) -> str:

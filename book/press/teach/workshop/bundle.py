@@ -25,7 +25,7 @@ from .schedule import LENGTHS, plan
 
 EPOCH = 1767225600  # the time of every file, so that the same content gives the same zip
 LIGHT_BYTES = 30e6  # of a zip that is downloaded from the book
-LIGHT_DATA_BYTES = 24e6  # of the data in it; what else is in it takes up to 6 MB
+LIGHT_DATA_MB = 24  # of the data in it; what else is in it takes up to 6 MB
 SPARE_BYTES = 0.5e9  # disk beside what the packages unpack to
 UNPACKED = 3.2  # times the size of the wheels: what torch, SciPy and JupyterLab were seen to need
 ENVIRONMENT_BYTES = 1.9e9  # the most that the packages of a light zip were seen to take, with torch for CPUs
@@ -131,15 +131,12 @@ def put_data(repository: Repository, chapters: list[Chapter], folder: Path, *, w
     be passed on.
     """
     shutil.copytree(repository.root / "data", folder / "data")
-    sizes = {name: 0 for chapter in chapters for name in chapter.card.get("data") or []}
+    sizes = {name: repository.megabytes([name]) for chapter in chapters for name in chapter.card.get("data") or []}
     private = unlicensed(repository)
-    for row in repository.registry:
-        if row["dataset"] in sizes:
-            sizes[row["dataset"]] += int(row["bytes"])
     taken, files, registry = 0, folder / "data" / "files", repository.root / "data" / "registry.tsv"
     for name in sorted(set(sizes) - (set() if whole else private), key=lambda name: (sizes[name], name)):
         taken += sizes[name]
-        if whole or taken <= LIGHT_DATA_BYTES:
+        if whole or taken <= LIGHT_DATA_MB:
             with nullcontext() if whole else suppress(data.DataError):
                 found = data.fetch(name, folder=repository.build / "data" / name, registry=registry)
                 shutil.copytree(found, files / name, ignore=shutil.ignore_patterns(".*"))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ...errors import PressError
 from ...repository import Chapter
 from ...run.schedule import expected_seconds
-from ..checkpoints import heading
+from .. import acts
 
 EXERCISES = "Exercises"
 LENGTHS = (60, 90, 180)  # every bundle has a run-sheet for these
@@ -57,14 +57,14 @@ class Plan(NamedTuple):
 def content(chapter: Chapter, *, core: bool = False) -> list[Block]:
     """The chapter's sections and exercises in the order of the page; the heading over the exercises is not counted.
     With `core` no section of the core path may be cut, and not the first exercise."""
-    blocks, acts = [], _acts(chapter)
+    blocks, tried = [], _acts(chapter)
     for section in chapter.card["sections"]:
         if section["title"] == EXERCISES:
             for at, one in enumerate(chapter.card["exercises"]):
                 cut = one.get("cut") if at or not core else None
                 blocks.append(Block("exercise", one["title"], one["minutes"], str(chapter), cut))
         else:
-            further, own = bool(section.get("further")), tuple(acts.get(section["title"], ()))
+            further, own = bool(section.get("further")), tuple(tried.get(section["title"], ()))
             facts = section["minutes"], str(chapter), section.get("cut") if further or not core else None, own
             blocks.append(Block("section", section["title"], *facts, not further))
     return blocks
@@ -72,12 +72,11 @@ def content(chapter: Chapter, *, core: bool = False) -> list[Block]:
 
 def _acts(chapter: Chapter) -> dict[str, list[tuple[str, float]]]:
     """What everyone does in each section: the acts by their format or kind and their ids, with their minutes."""
-    found, under = {}, ""
-    for cell in chapter.cells:
-        under, about = heading(cell) or under, cell.metadata.get("act")
-        if about:
-            words = f"{about.get('format', about['kind'])}, {about['id'].replace('_', ' ')}"
-            found.setdefault(under, []).append((words, float(about["minutes"])))
+    found = {}
+    for title, cells in acts.sections(chapter.cells):
+        about = [act.about for act in acts.of(cells)]
+        words = [f"{one.get('format', one['kind'])}, {one['id'].replace('_', ' ')}" for one in about]
+        found[title] = [(said, float(one["minutes"])) for said, one in zip(words, about, strict=True)]
     return found
 
 
