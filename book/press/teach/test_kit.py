@@ -27,7 +27,10 @@ def test_the_citation_names_chapter_book_release_and_address(small):
     said = kit.cite(small.repository, chapter)
     assert "\n@incollection{moving_mean_9_9_9,\n" in said and said.count("{") == said.count("}")
     assert "title = {Smooth a stream}" in said and "booktitle = {A small book}" in said
-    assert "edition = {v9.9.9}" in said and "/notebooks/signals/moving_mean/moving_mean.html}" in said
+    assert (
+        "edition = {v9.9.9}" in said
+        and f"url = {{{small.repository.site}notebooks/signals/moving_mean/moving_mean.html}}" in said
+    )
     assert "\n\n" not in said, "an empty line would end the block of HTML"
 
 
