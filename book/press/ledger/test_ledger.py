@@ -72,6 +72,7 @@ def test_a_figure_stands_beside_and_is_not_counted(small):
     (entry,) = gather(small.repository).entries
     assert finding.found is None and sum(entry.totals.values()) == 0
     assert '<td data-label="claims">0</td>' in claims([entry]) and "0 claims in 1 chapter" in claims([entry])
+    assert "found; 1 more stands beside and decides nothing" in claims([entry])
     assert "stands beside" in claims([entry]) and "900 points/s" in claims([entry])
 
 
