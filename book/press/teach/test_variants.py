@@ -6,7 +6,7 @@ import pytest
 from press.conftest import markdown
 from press.repository import HOME, Repository, tags
 from press.teach.checkpoints import made
-from press.teach.variants import KINDS, LATE, TRIED, defined, module, variant, write
+from press.teach.variants import KINDS, LATE, TRIED, aims, defined, module, variant, write
 
 
 @pytest.fixture(params=Repository(HOME).chapters, ids=str)
@@ -130,6 +130,11 @@ def test_an_instructor_sees_minutes_and_wrong_answers(chapter):
     wrong = [cell for cell in chapter.cells if "wrong" in tags(cell)]
     assert texts.count("A plausible wrong answer") == len(wrong)
     assert all(cell.metadata["exercise"]["message"] in texts for cell in wrong)
+
+
+def test_a_last_prerequisite_that_has_an_and_is_set_off_by_a_comma(small):
+    small.write_card(prerequisites=["arrays", "precision and recall"])
+    assert "**You should know** arrays, and precision and recall." in aims(small.repository.chapters[0])
 
 
 @pytest.mark.parametrize("kind", KINDS)

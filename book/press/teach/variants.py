@@ -76,7 +76,7 @@ def aims(chapter: Chapter) -> str:
         return ""
     can = "".join(f"\n- {aim}" for aim in card["objectives"])
     *first, last = card["prerequisites"]
-    known = f"{', '.join(first)} and {last}" if first else last
+    known = f"{', '.join(first)}{',' * (' and ' in last)} and {last}" if first else last
     return f"\n\n**Afterwards you can**\n{can}\n\n**You should know** {known}."
 
 
