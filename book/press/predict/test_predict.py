@@ -118,12 +118,12 @@ def test_the_block_tells_the_formula_s_error_or_that_nobody_has_tried(predicted)
     content = {"date": "2026-05-01", "machine": {"cpu": "a <CPU>"}, "chapters": {stem: tried}}
     predicted.write("data/predictions/against_the_cpu.json", json.dumps(content))
     (block,) = pages.block(entry_of(predicted))
-    assert "a &lt;CPU&gt;, 2026-05-01" in block and "0.50 predicted over measured" in block
+    assert "a &lt;CPU&gt;, 2026-05-01" in block and "predicted over measured is 0.50." in block
     assert "no estimate" not in block
     content["chapters"][stem] = tried | {"ratio": 0.02}
     predicted.write("data/predictions/against_the_cpu.json", json.dumps(content))
     assert (
-        "0.02 predicted over measured. So far below, it is a limit and no estimate."
+        "predicted over measured is 0.02. So far below, it is a limit and no estimate."
         in pages.block(entry_of(predicted))[0]
     )
     assert "has not been measured" not in block
