@@ -19,6 +19,7 @@
     element.append(...inside);
     return element;
   };
+  const amount = (number, unit) => `${number}${/^[×%]$/.test(unit) ? "" : " "}${unit}`;
   const copies = (nodes) => [...nodes].map((one) => one.cloneNode(true));
 
   // What stands in a list item, without its paragraph.
@@ -78,13 +79,13 @@
         kept.set(id, input.value);
         beside();
         const there = made("a", { href: `#act-${id}-measured` }, "at the end of this section");
-        return [null, made("p", {}, `Kept: ${input.value} ${unit}. The measurement stands beside it `, there, ".")];
+        return [null, made("p", {}, `Kept: ${amount(input.value, unit)}. The measurement stands beside it `, there, ".")];
       };
     },
   };
 
   const told = (box) => JSON.parse(box.dataset.act);
-  const guessed = ({ id, unit }) => (kept.get(id) === undefined ? "none yet" : `${kept.get(id)} ${unit}`);
+  const guessed = ({ id, unit }) => (kept.get(id) === undefined ? "none yet" : amount(kept.get(id), unit));
 
   // How near a guess is, in words; "" without one.
   function near({ id, value, within }) {
