@@ -53,7 +53,7 @@
       counts.forEach((count, at) => paint.fillText(count, x(at) - 6, high - 24));
       for (const part of [0, 0.5, 1]) paint.fillText(part * top, 4, y(part * top) + 4);
       paint.fillText("clients", wide / 2 - 20, high - 6);
-      paint.fillText("patches per s; dashed: without batching", 52, 12);
+      paint.fillText("patches per s; dashed: without batching", 4, 12);
       curve(delays.indexOf(-1) < 0 ? delay : delays.indexOf(-1), "#808080", [6, 4]);
       curve(delay, "#0066A6", []);
       paint.setLineDash([]);
