@@ -12,6 +12,7 @@ from .gallery import article, picture, written
 FOLDED = {"setup": "Setup", "checker": "Checker", "solution": "Solution"}
 SHOWN = {"parameters", "stub", "wrong"}  # a reader writes here
 DRAWS = re.compile(r"plot|plt|fig|ax.*")  # names in the code of figures
+STARTS = {"receipt.": "Recording", "receipts.": "Recording", "show.source(": "Source", "show.md(": "Words"}
 MOSTLY = 0.6  # of its lines: a cell that draws more than it computes is a figure's
 
 
@@ -24,7 +25,7 @@ def label(cell: dict) -> str:
     """What a cell to be folded holds, such as "Setup, 13 lines"; "" for one that stands open.
 
     Folded are setup, checkers and solutions by their tags; and plumbing: by the name that its metadata gives as
-    `fold`, and by its code: imports, figures, what is only recorded, and calls that only show a source.
+    `fold`, and by its code: imports, figures, sentences, what is only recorded, and calls that only show a source.
     """
     if cell.get("cell_type") != "code" or SHOWN & set(tags(cell)):
         return ""
@@ -40,7 +41,7 @@ def plumbing(cell: dict) -> bool:
 
 
 def _plumbing(source: str) -> str:
-    """Imports, Figure, Recording or Source, where a cell is that and little else; else ""."""
+    """Imports, Figure, Recording, Source or Words, where a cell is that and little else; else ""."""
     try:
         body = ast.parse(source).body
     except SyntaxError:  # a magic
@@ -48,10 +49,10 @@ def _plumbing(source: str) -> str:
     lines = Counter()
     for node in body:
         lines[_kind(node)] += node.end_lineno - node.lineno + 1
-    least = {"Imports": MOSTLY, "Recording": 1.0, "Figure": MOSTLY if "plot.show(" in source else 2.0, "Source": 1.0}
-    whole = lines.total()
-    long = [kind for kind in least if whole >= 3 or kind == "Source"]
-    return next((kind for kind in long if whole and lines[kind] >= least[kind] * whole), "")
+    figure = MOSTLY if "plot.show(" in source else 2.0
+    least = {"Imports": MOSTLY, "Recording": 1.0, "Figure": figure, "Source": 1.0, "Words": MOSTLY}
+    long = [kind for kind in least if lines.total() >= 3 or kind == "Source"]
+    return next((kind for kind in long if body and lines[kind] >= least[kind] * lines.total()), "")
 
 
 def _kind(node: ast.stmt) -> str:
@@ -59,5 +60,4 @@ def _kind(node: ast.stmt) -> str:
         return "Imports"
     if any(isinstance(one, ast.Name) and DRAWS.fullmatch(one.id) for one in ast.walk(node)):
         return "Figure"
-    calls = ast.unparse(node) if isinstance(node, ast.Expr) else ""
-    return "Recording" if re.match(r"receipts?\.", calls) else "Source" * calls.startswith("show.source(")
+    return next((kind for start, kind in STARTS.items() if ast.unparse(node).startswith(start)), "")

@@ -89,6 +89,8 @@ def test_the_search_shows_prose_before_code():
         ),
         ("show.source(f)", (), "Source, 1 line"),
         ("show.source(f)\nx = f(3)", (), ""),
+        ("a = median(x)\nshow.md(\n    'It takes {a}.',\n    a=a,\n)", (), "Words, 5 lines"),
+        ("a = median(x)\nb = median(y)\nshow.md('{a}, {b}', a=a, b=b)", (), ""),
         ("import a\nx = f(a)\ny = g(x)\nz = h(y)", (), ""),
         ("def median(values):\n    return None", ("stub",), ""),
         ('TIER = "auto"', ("parameters",), ""),
