@@ -11,7 +11,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from press import PressError, Repository, files
+from press import PressError, Repository, cli, files
 from press.cli import COMMANDS, main
 from press.repository import HOME
 from press.run import processes
@@ -173,3 +173,14 @@ def test_the_press_imports_no_torch():
     script += "; assert not {'torch', 'numpy'} & set(sys.modules), 'too much is imported'"
     done = subprocess.run([sys.executable, "-c", script, str(PRESS.parent), str(HOME)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_what_a_command_of_the_table_does_is_there_and_handed_what_it_takes(name):
+    module, *words = COMMANDS[name]["does"].split()
+    if not words:
+        return getattr(cli, f"_{module}")
+    does = getattr(cli.part(module), words[0])
+    takes = {option.strip("+-").replace("-", "_") for option in COMMANDS[name]["takes"].split()} | {cli.REST}
+    assert callable(does) and set(words[1:]) - {"Options"} <= takes
+    assert "Options" not in words or cli.part(module).Options
