@@ -5,6 +5,10 @@ document.addEventListener("DOMContentLoaded", () => {
   document.querySelectorAll(".search-button-field").forEach((button) => button.removeAttribute("aria-label"));
   // A list has list items.
   document.querySelectorAll(".citation-list > .citation").forEach((item) => item.setAttribute("role", "listitem"));
+  // A label with an output in it names that, and not its slider.
+  for (const input of document.querySelectorAll("label:has(output) input:not([aria-label])")) {
+    input.setAttribute("aria-label", input.closest("label").firstChild.textContent.trim().replace(/:$/, ""));
+  }
   // One switch shows the cells that only import, draw, print and record: above the contents and at the page's end.
   if (!document.querySelector(".tag_plumbing")) return;
   const boxes = [...document.querySelectorAll(".rebuilt-switch, .bd-sidebar-secondary nav.page-toc")].map((place) => {

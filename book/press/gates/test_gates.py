@@ -71,6 +71,8 @@ def test_there_are_the_gates_that_the_book_promises():
         ("of <em>rank</em> $M$ and", "$M$"),
         ("was negative now: none. Then", ": none."),
         ("the sizes, . Then", ", ."),
+        ("both (one, ) and", ", )"),
+        ("the pitch (T,) in Hz", ""),
         ("<pre>~~ `x` $M$</pre> <code>**x</code> <script>`${a}`</script> costs $5, or $6; a ~ b; 2 ** 3", ""),
     ],
 )

@@ -14,6 +14,8 @@ from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
+from rjsmin import jsmin
+
 from .. import chromium
 from ..errors import PressError
 from ..files import remove, sha256, write_bytes, write_text
@@ -95,12 +97,11 @@ def _sheet(made: Path, sheets: list[str], pages: list[str], also: Iterable[str])
 
 
 def joined(made: Path, names: list[str]) -> str:
-    """One script of the files `names` below `made`.
+    """One script of the files `names` below `made`, without comments.
 
     It begins with an empty statement, so that a `"use strict"` of the first file holds for no other.
     """
-    parts = [f"/* {name} */\n{_text(made / name).strip()}" for name in names]
-    return ";\n" + "\n;\n".join(parts) + "\n"
+    return ";\n" + "\n;\n".join(jsmin(_text(made / name), keep_bang_comments=True) for name in names) + "\n"
 
 
 def _linked(page: str, sheet: str, script: str) -> str:
@@ -134,7 +135,10 @@ def outside(page: str, made: Path, up: str) -> str:
         tag, before, kind, data, after = found.groups()
         return f'<{tag}{before} src="{up}{_kept(made, base64.b64decode(data), kind)}"{after.replace("/", "")}>'
 
-    page = OWN.SOUND.sub(sound, OWN.PICTURE.sub(picture, page))
+    def said(found: re.Match) -> str:
+        return f'"{up}{_kept(made, base64.b64decode(found[2]), found[1])}"'
+
+    page = OWN.SAID.sub(said, OWN.SOUND.sub(sound, OWN.PICTURE.sub(picture, page)))
     return re.sub(r"<audio(?![^>]*preload=)", '<audio preload="none"', page)
 
 

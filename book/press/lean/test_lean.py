@@ -138,11 +138,18 @@ def test_a_sound_becomes_a_file_that_waits_for_its_listener(tmp_path):
     assert file.read_bytes() == b"RIFF" and '<audio preload="none"' in made and f'src="_images/{file.name}"' in made
 
 
+def test_a_picture_that_a_script_shows_becomes_a_file_that_the_script_asks_for(tmp_path):
+    picture = base64.b64encode(bytes(4000)).decode()
+    made = slim.outside(f'<script>show({{"face": "data:image/jpeg;base64,{picture}"}})</script>', tmp_path, "../")
+    (file,) = (tmp_path / "_images").iterdir()
+    assert file.read_bytes() == bytes(4000) and made == f'<script>show({{"face": "../_images/{file.name}"}})</script>'
+
+
 def test_a_strict_first_script_makes_no_other_strict(tmp_path):
     (tmp_path / "a.js").write_text('"use strict";\nlet a = 1')
     (tmp_path / "b.js").write_text("c = a + 1")
     made = slim.joined(tmp_path, ["a.js", "b.js"])
-    assert made.startswith(";\n") and made.index("a = 1") < made.index("c = a")
+    assert made.startswith(";\n") and made.index("a=1") < made.index("c=a")
 
 
 PAGE = """<html><head>

@@ -62,7 +62,12 @@ async ({ title, author, release, pages, parts, answers, site }) => {
     return section.children.length > 1 ? section : "";
   }
 
-  const words = (heading) => heading?.textContent.trim() ?? "";
+  // A heading's words, without the mark of what lies beyond the core path.
+  function words(heading) {
+    const plain = heading?.cloneNode(true);
+    plain?.querySelector(".rebuilt-further")?.remove();
+    return plain?.textContent.trim() ?? "";
+  }
   const articles = [];
   for (const name of pages) articles.push(await article(name));
   const end = element("article", { className: "bd-article", id: answers.anchor }, element("h1", {}, answers.title));

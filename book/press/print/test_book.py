@@ -20,6 +20,7 @@ from press.print import pdf
 from press.print.generated import addresses
 from press.repository import HOME, Repository
 from press.server import site
+from press.teach import acts
 
 HTML = HOME / "_build" / "html"
 PAGES = sorted(path.relative_to(HTML).as_posix() for path in HTML.rglob("*.html")) if HTML.is_dir() else []
@@ -614,7 +615,14 @@ def test_the_pdf_s_outline_is_the_book_s_headings_each_as_often_as_it_stands_the
     wanted += [pdf.ANSWERS["title"]] * bool(own[1])
     for chapter in own[1]:
         wanted += [pdf.plain(one["title"]) for one in (chapter.card, *chapter.card["exercises"])]
+        wanted += [pdf.plain(title) for title, _ in with_acts(chapter)]  # their answers stand at the end
     assert sorted(pdf.outline(printed)) == sorted(wanted)
+
+
+def with_acts(chapter):
+    """(title, its acts) of each section in which learners answer."""
+    asked = [(title, acts.of(cells)) for title, cells in acts.sections(chapter.cells)]
+    return [(title, found) for title, found in asked if found]
 
 
 def test_the_pdf_s_contents_have_parts_and_right_page_numbers_and_the_cover_a_date(printed, volume, own):
@@ -645,7 +653,10 @@ def test_no_hint_and_no_solution_stands_before_the_end_of_the_pdf(printed, own):
     before, after = " ".join(texts[:last]), " ".join(texts[last:])
     exercises = sum(len(chapter.card["exercises"]) for chapter in own[1])
     assert "Hint 1" not in before and after.count("Hint 1") == exercises
-    assert before.count("at the end of the book") == exercises
+    asked = sum(len(found) for chapter in own[1] for _, found in with_acts(chapter))
+    assert before.count("Two hints and a solution stand at the end of the book") == exercises
+    assert before.count("The answer stands at the end of the book") == asked
+    assert before.count("at the end of the book") == exercises + asked
 
 
 def test_the_pdf_is_set_in_the_letters_that_the_book_brings(printed):

@@ -50,6 +50,7 @@ def visited(folder, rounds):
         browser = playwright.chromium.launch(executable_path=chromium, args=live_site.OPTIONS)
         page = browser.new_page()
         page.goto(f"{address}index.html")
+        page.click(".rebuilt-touch")
         page.wait_for_selector('[data-rests="yes"]', timeout=120_000)
         element, factors, measured = page.locator("[data-live]"), [], []
         for _ in range(rounds):

@@ -74,6 +74,7 @@ def live(browser, voice, tmp_path_factory):
         page, asked = browser.new_page(), []
         page.on("request", lambda request: asked.append(request.url))
         page.goto(f"{address}index.html")
+        page.locator(".rebuilt-touch").click()
         page.wait_for_selector('[data-state="running"], [data-state="failed"]', timeout=60_000)
         assert page.locator("[data-state]").get_attribute("data-state") == "running", (
             page.inner_text("body")
