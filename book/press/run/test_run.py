@@ -178,7 +178,11 @@ def test_a_failing_cell_is_shown_with_its_traceback_and_nothing_half_done_is_lef
     outcomes, _ = pressed(copied)
     assert run.report(outcomes) == 1
     said = capsys.readouterr().err
-    assert f"AssertionError in cell {8 + len(act_cells())}" in said and "    assert chosen == 2" in said and "the sum is wrong" in said
+    assert (
+        f"AssertionError in cell {8 + len(act_cells())}" in said
+        and "    assert chosen == 2" in said
+        and "the sum is wrong" in said
+    )
     assert copied.repository.chapters[0].executed.read_bytes() == kept, "the last good copy stays"
     failed = copied.root / "_build/failed/notebooks/signals/moving_mean/moving_mean.ipynb"
     assert "the sum is wrong" in failed.read_text()
