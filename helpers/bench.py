@@ -1,4 +1,4 @@
-"""Measurements: warm-up, median and its 95 % interval, peak memory, rates beside the peak; CUDA events on a GPU."""
+"""Measurements: warm-up, median and its 95 % interval, peak memory, the device's peak rates; CUDA events on a GPU."""
 
 import contextlib
 import math
@@ -7,7 +7,7 @@ import statistics
 import sys
 import time
 from collections import namedtuple
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from helpers import device as _device
@@ -45,8 +45,8 @@ def ratio(reference, found, factor=1.0):
 
 @dataclass(frozen=True, repr=False)
 class Measurement(Table):
-    """The times of one function in seconds (median, `low_s` to `high_s`), its rates where it was said what it moves.
-    `peak_bytes` (None if unknown): on a GPU what torch held at most, on a CPU how far resident memory rose.
+    """The times of one function in seconds (median, `low_s` to `high_s`), and `peak_bytes` (None if unknown): on a GPU
+    what torch held at most, on a CPU how far resident memory rose.
     """
 
     median_s: float
@@ -55,8 +55,6 @@ class Measurement(Table):
     times_s: tuple
     peak_bytes: int | None
     device: str
-    bytes_per_s: float | None = None
-    flops_per_s: float | None = None
 
     @property
     def interval(self):
@@ -64,14 +62,8 @@ class Measurement(Table):
         return spread(self.times_s).interval
 
     def table(self):
-        """The parts of its table (see `show.Table`); rates stand beside the device's measured peak."""
+        """The parts of its table (see `show.Table`)."""
         rows = [("median time", number(self.median_s, "s")), (ENDS[self.interval], _range(self))]
-        if self.bytes_per_s:
-            share = self.bytes_per_s / peak(self.device).copy_bytes_per_s
-            rows.append(("memory traffic", f"{number(self.bytes_per_s, 'B/s')}, {share:.0%} of a plain copy's"))
-        if self.flops_per_s:
-            share, rate = self.flops_per_s / peak(self.device).matmul_flops_per_s, number(self.flops_per_s, "FLOP/s")
-            rows.append(("arithmetic", f"{rate}, {share:.0%} of a float32 matrix product's"))
         if self.peak_bytes is not None:
             kind = "held by torch, inputs included" if "cuda" in self.device else "rise of resident memory"
             rows.append(("peak memory", f"{number(self.peak_bytes, 'B')} ({kind})"))
@@ -101,13 +93,11 @@ class Race(Table):
         return "race", head, rows, f"{caption}{self.reference}'s time over the contestant's.{odd}"
 
 
-def measure(fn, repeats=20, warmup=3, bytes=None, flops=None, device=None):
-    """A Measurement of `repeats` timed calls: `bench.measure(lambda: x.sum(), bytes=x.nbytes)`.
-    `warmup` untimed calls come first, at least one. `bytes`, `flops`: what one call has to move and compute.
+def measure(fn, repeats=20, warmup=3, device=None):
+    """A Measurement of `repeats` timed calls, after `warmup` untimed ones, at least one: `bench.measure(lambda: x.sum())`.
+    ValueError as `race` raises it.
     """
-    found = race({"fn": fn}, repeats, warmup, device=device).results["fn"]
-    moved, computed = (amount and amount / found.median_s for amount in (bytes, flops))
-    return replace(found, bytes_per_s=moved, flops_per_s=computed)
+    return race({"fn": fn}, repeats, warmup, device=device).results["fn"]
 
 
 def race(contestants, repeats=20, warmup=3, reference=None, device=None):

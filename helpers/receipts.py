@@ -30,18 +30,16 @@ class Receipt:
         self.script, self.command, self.study = None, None, None  # of a study; else as this process was started
         self.card, self._began, self._load = cards.read(card), time.perf_counter(), _load()[0]
 
-    def record(
-        self, name, value, unit=None, low=None, high=None, repeats=None, note=None, device=None, interval="", **more
-    ):
+    def record(self, name, value, unit=None, low=None, high=None, repeats=None, note=None, device=None, **more):
         """None; records a number: `receipt.record("rate", measurement, "alignments/s", count=N - M + 1)`.
         A Measurement brings seconds, interval and device (with `count`: the rate, count per second), a `bench.spread`
-        its interval; ends by hand need its name, "95 %", "90 %", "range" or "quartiles"; "exact" has none: a count, a
-        sum. Say `device` where a GPU did the work, `timing` (True, False) whether a clock did, where a unit does not
-        tell. ValueError: NaN, infinity, outside its ends, no unit, ends without a name, other words.
+        its interval; ends by hand need its name, `interval="95 %"`, "90 %", "range" or "quartiles"; "exact" has none: a
+        count, a sum. Say `device` where a GPU did the work, `timing` (True, False) whether a clock did, where a unit
+        does not tell. ValueError: NaN, infinity, outside its ends, no unit, ends without a name, other words.
         """
-        if more.keys() - {"count", "timing"}:
-            raise ValueError(f"metric {name}: the words {sorted(more)}; only count and timing are allowed beside")
-        count = more.pop("count", None)
+        if wrong := sorted(more.keys() - {"interval", "count", "timing"}):
+            raise ValueError(f"metric {name}: the words {wrong}; only count and timing are allowed beside")
+        interval, count = more.pop("interval", ""), more.pop("count", None)
         more |= {"timing": True} if isinstance(value, bench.Measurement | bench.Ratio) else {}
         if isinstance(value, bench.Measurement):
             repeats, device, interval = len(value.times_s), device or value.device, value.interval
@@ -102,9 +100,9 @@ class Receipt:
 
     def claims(self):
         """A Table of the chapter's claims, what decides each and what it found; in the book the ledger's cards."""
-        rows, told, book, notebook = [], [], committed("*"), self.path.with_suffix(".ipynb")
+        rows, told, usual, notebook = [], [], verdicts.usual(committed("*")), self.path.with_suffix(".ipynb")
         runs = [(self.content(), False, "")]  # nobody has looked at the machine beside this run yet
-        runs += [(run, stale(run, notebook), verdicts.disturbed(run, book)) for run in committed(self.path.stem)]
+        runs += [(run, stale(run, notebook), verdicts.disturbed(run, usual)) for run in committed(self.path.stem)]
         for claim in self.card.get("claims") or ():
             able = [run for run, *bars in runs if not verdicts.barred(claim, run, *bars)]
             known = [*able, *(run for run, *_ in runs if claim["metric"] in run["metrics"]), None][0]
@@ -112,7 +110,7 @@ class Receipt:
             found = verdicts.finding(claim, metric if able else None) or verdicts.FIGURE
             told.append(found)
             like, value = verdicts.likeness(claim), number(float(claim["value"]), claim["unit"])
-            place = known and ("this run" if known is runs[0][0] else f"recorded: {_where(known)}")
+            place = known and ("this run" if known is runs[0][0] else f"recorded: {where(known, beside=False)}")
             rows.append((f"{found} ({like})", f"“{claim['quote']}”", value, text(metric), place))
         totals = ", ".join(f"{told.count(one)} {one}" for one in dict.fromkeys(told))
         head = ("found", "the article says", "claimed", "measured", "where")
@@ -147,16 +145,14 @@ def replay(stem, metric=None, tier=None, threads=None, name=None):
     return table
 
 
-def where(content):
-    """Where and how a receipt was measured: "AMD EPYC, tier cpu, 2026-01-02, 2 threads, other work on 0.1 cores"."""
-    busy, count = verdicts.busiest(content), content.get("threads")
-    told = [f"{count} thread{'s' * (count != 1)}"] * bool(count)
-    return ", ".join([_where(content), *told, f"other work {'not known' if busy is None else f'on {busy:.1f} cores'}"])
-
-
-def _where(content):
-    machine, tier = content["machine"], content["tier"]
-    return f"{machine.get('cpu' if tier == 'cpu' else 'gpu')}, tier {tier}, {content['date'][:10]}"
+def where(content, beside=True):
+    """Where and how a receipt was measured: "AMD EPYC, tier cpu, 2026-01-02", and what was `beside` it, where asked:
+    "…, 2 threads, other work on 0.1 cores".
+    """
+    tier, busy, count = content["tier"], verdicts.busiest(content), content.get("threads")
+    told = f"{content['machine'].get('cpu' if tier == 'cpu' else 'gpu')}, tier {tier}, {content['date'][:10]}"
+    told += f", {count} thread{'s' * (count != 1)}" if count and beside else ""
+    return told + f", other work {'not known' if busy is None else f'on {busy:.1f} cores'}" * beside
 
 
 def _commit(folder):

@@ -92,17 +92,9 @@ def test_time_is_real():
     assert 0.01 <= bench.measure(lambda: time.sleep(0.01), repeats=3, warmup=0).low_s < 0.1
 
 
-def test_rates_follow_from_the_median(clock):
-    found = bench.measure(clock(0.5), repeats=3, warmup=1, bytes=1e9, flops=3e9)
-    assert (found.bytes_per_s, found.flops_per_s) == (2e9, 6e9)
-    assert bench.measure(clock(0.5), repeats=3).bytes_per_s is None
-
-
-def test_a_measurement_shows_rates_beside_the_peak(clock, monkeypatch):
-    monkeypatch.setitem(bench._peaks, ("cpu", "float32"), bench.Peak(8e9, 12e9, "cpu", "float32"))
-    text = repr(bench.measure(clock(0.5), repeats=3, warmup=1, bytes=1e9, flops=3e9))
-    for part in ("500 ms", "2 GB/s, 25% of a plain copy's", "6 GFLOP/s, 50% of a float32", "3 repeats on cpu."):
-        assert part in text
+def test_a_measurement_shows_its_time_and_its_repeats(clock):
+    text = repr(bench.measure(clock(0.5), repeats=3, warmup=1))
+    assert "| median time | 500 ms |" in text and text.endswith("3 repeats on cpu.")
 
 
 @pytest.mark.skipif(bench.peak_memory() is None, reason="this system keeps no memory mark of a process")
@@ -190,8 +182,8 @@ def test_the_peak_is_measured_once(where):
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
 def test_a_gpu_is_timed_by_its_events():
     x = torch.ones(4096, 4096, device="cuda")
-    found = bench.measure(lambda: x @ x, device="cuda", flops=2 * 4096**3)
-    assert 0.05 < found.flops_per_s / bench.peak("cuda").matmul_flops_per_s < 1.5
+    found = bench.measure(lambda: x @ x, device="cuda")
+    assert 0.05 < 2 * 4096**3 / found.median_s / bench.peak("cuda").matmul_flops_per_s < 1.5
     assert found.peak_bytes >= 2 * x.nbytes
 
 

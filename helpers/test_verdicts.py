@@ -178,13 +178,14 @@ def seen(speed=0.25, busy=0.1, **machine):
 
 def test_a_quiet_run_at_its_machine_s_usual_speed_is_not_disturbed():
     assert verdicts.disturbed(seen(1.0)) == "", "a slow machine is no slow phase"
-    assert verdicts.disturbed(seen(0.34), [seen(0.25)]) == ""
-    assert verdicts.disturbed(seen(1.0), [seen(0.25, cores=8), seen(0.25, cpu="Y")]) == "", "of other machines"
+    assert verdicts.disturbed(seen(0.34), verdicts.usual([seen(0.25)])) == ""
+    others = verdicts.usual([seen(0.25, cores=8), seen(0.25, cpu="Y")])
+    assert verdicts.disturbed(seen(1.0), others) == "", "of other machines"
 
 
 def test_other_work_a_slow_phase_or_that_nobody_looked_is_a_disturbance():
     assert "other work took 0.5 of 2 cores" in verdicts.disturbed(seen(busy=0.5, cores=2))
-    assert verdicts.disturbed(seen(0.375), [seen(0.25)]) == "the machine ran 1.5 times slower than usual"
+    assert verdicts.disturbed(seen(0.375), verdicts.usual([seen(0.3), seen(0.25), seen(0.35)])) == "the machine ran 1.5 times slower than usual"
     for unknown, told in [
         ({"busy_cores": {"before": None}}, "no load recorded"),
         ({"calibration": {"before_s": None, "after_s": None, "unit_s": 0.25}}, "no calibration recorded"),

@@ -35,16 +35,23 @@ def unseen(content):
     return ["no calibration"] * (not slownesses(content.get("calibration"))) + ["no load"] * (busiest(content) is None)
 
 
-def disturbed(content, others=()):
-    """Why a receipt's timings decide nothing, or "": other work, nobody looked, a phase slow against `others`."""
+def usual(book):
+    """How fast each machine is in a quick phase: {its facts, as MACHINE names them: the least of its slownesses}."""
+    known = {}
+    for one in book:
+        known.setdefault(tuple(map(one["machine"].get, MACHINE)), []).extend(slownesses(one.get("calibration")))
+    return {facts: min(times) for facts, times in known.items() if times}
+
+
+def disturbed(content, usual=None):
+    """Why a receipt's timings decide nothing, or "": other work, nobody looked, a slow phase against the `usual`."""
     machine = content["machine"]
     if (busy := busiest(content) or 0) >= BUSY_CORES:
         return f"timed while other work took {busy:.1f} of {machine.get('cores')} cores: do not trust the timings"
     if unknown := " and ".join(unseen(content)):
         return f"{unknown} recorded beside it: do not trust the timings"
-    alike = [one for one in others if all(one["machine"].get(key) == machine.get(key) for key in MACHINE)]
-    own, *rest = (slownesses(one.get("calibration")) for one in (content, *alike))
-    phase = sum(own) / len(own) / min(sum(rest, own))
+    own = slownesses(content["calibration"])
+    phase = sum(own) / len(own) / min(*own, (usual or {}).get(tuple(map(machine.get, MACHINE)), own[0]))
     return f"the machine ran {phase:.1f} times slower than usual" if phase >= SLOW else ""
 
 
@@ -77,7 +84,7 @@ def finding(claim, metric):
     """What is found: a word of FINDINGS, MET or MISSED; None for a figure. `metric` is of the run that decides, None
     where none may: not testable where no run on a CPU could, else not measured. ValueError where units differ.
     """
-    kind, better, claimed = claim["kind"], claim["better"], float(claim["value"])
+    kind, better, value = claim["kind"], claim["better"], float(claim["value"])
     if kind not in KINDS or better not in BETTER:
         raise ValueError(f"claim {claim['id']}: kind {kind!r}, better {better!r}; allowed: {KINDS} and {BETTER}")
     if kind == "figure":
@@ -87,19 +94,20 @@ def finding(claim, metric):
     if metric["unit"] != claim["unit"]:
         raise ValueError(f"claim {claim['id']} is in {claim['unit']!r}, its metric in {metric['unit']!r}")
     low, high = (metric["value"] if kind == "fact" else metric.get(end, metric["value"]) for end in ("low", "high"))
-    bottom, top = (claimed, claimed) if kind == "direction" else _slack(claim, claimed)
-    within = (better == "lower" or low >= bottom) and (better == "higher" or high <= top)
+    if kind == "direction":
+        bottom = top = float(claim["null"])
+        within = low > top if better == "higher" else high < bottom
+    else:  # the least and the most that still count as the value
+        slack = str(claim.get("slack", 0))
+        by = float(slack.rstrip("×"))
+        bottom, top = sorted((value / by, value * by)) if slack.endswith("×") else (value - by, value + by)
+        within = (better == "lower" or low >= bottom) and (better == "higher" or high <= top)
     if kind != "fact" and undecided(metric):
         return UNDECIDED
     if kind in ("fact", "goal"):
         return {"fact": (FAILS, HOLDS), "goal": (MISSED, MET)}[kind][within]
-    if better == "equal":
-        return HOLDS if within else FAILS if high < bottom or low > top else UNDECIDED
-    sign = 1 if better == "higher" else -1
-    worse, best = sorted((sign * low, sign * high))
-    limit = sign * (float(claim["null"]) if kind == "direction" else bottom if better == "higher" else top)
-    beyond = worse > limit if kind == "direction" else worse >= limit
-    return HOLDS if beyond else FAILS if best < limit else UNDECIDED
+    beyond = better != "lower" and high < bottom or better != "higher" and low > top
+    return HOLDS if within else FAILS if beyond else UNDECIDED
 
 
 def undecided(metric):
@@ -128,10 +136,3 @@ def says(claim, found):
     if claim["kind"] == "size" and {"product", "hardware", "size"} & {*claim.get("differs", ())}:
         return "silent", because or f"a size does not travel to {likeness(claim)}"
     return "silent" if own.get("word") else "supports" if found == HOLDS else "contradicts", because
-
-
-def _slack(claim, value):
-    """The least and the most that still count as the value: `slack` in its unit, or a factor such as "1.05×"."""
-    slack = str(claim.get("slack", 0))
-    by = float(slack.rstrip("×"))
-    return sorted((value / by, value * by)) if slack.endswith("×") else (value - by, value + by)

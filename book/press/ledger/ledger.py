@@ -20,15 +20,15 @@ class Run:
 
     `origin`: fresh or cached (behind the page), by hand (a benchmark on this machine), or recorded (committed).
     `name`: which of the chapter's races or studies it is, "" for the notebook's own run. `disturbed`: why its timings
-    decide nothing, beside all receipts of the book.
+    decide nothing, beside what is `usual` in the book.
     """
 
-    def __init__(self, content: dict, origin: str, stale: bool, book: list[dict]):
+    def __init__(self, content: dict, origin: str, stale: bool, usual: dict):
         self.content, self.origin, self.name, self.stale = content, origin, content.get("name", ""), stale
         self.tier, self.machine, self.date = content["tier"], _hardware(content), content["date"][:10]
         recorded = origin == "recorded"
         self.uncommitted = recorded and content.get("dirty") is not False  # no commit is known to hold its code
-        self.disturbed = verdicts.disturbed(content, book)
+        self.disturbed = verdicts.disturbed(content, usual)
 
 
 def _hardware(content: dict) -> str:
@@ -114,10 +114,10 @@ def count(findings: list[Finding]) -> dict[str, int]:
 def gather(repository: Repository, chapters: list[Chapter] | None = None) -> Ledger:
     """The ledger of some chapters, or of all; PressError names a broken receipt or a claim that cannot be judged."""
     found = {chapter.name: _receipts(chapter) for chapter in repository.chapters}
-    book, entries = [content for pairs in found.values() for content, _ in pairs], []
+    usual, entries = verdicts.usual(content for pairs in found.values() for content, _ in pairs), []
     for chapter in repository.chapters if chapters is None else chapters:
         runs = [
-            Run(content, origin, receipts.stale(content, chapter.notebook), book)
+            Run(content, origin, receipts.stale(content, chapter.notebook), usual)
             for content, origin in found[chapter.name]
         ]
         runs = sorted(_newest_first(runs), key=lambda run: run.origin not in BEHIND)
