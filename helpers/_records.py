@@ -69,6 +69,8 @@ class Noted(dict):
 
     def __init__(self, content, looked):
         super().__init__(content)
+        for name in [name for name, one in content.items() if isinstance(one, dict)]:
+            self[name] = Noted(content[name], lambda _, name=name: looked(name))
         self._looked = looked
 
     def __getitem__(self, name):
@@ -82,14 +84,10 @@ class Noted(dict):
     get = Mapping.get  # by `[]`
 
     def items(self):
-        """Pairs, in a list."""
-        late = {name: lambda _, name=name: self._looked(name) for name in self}
-        known = super().items()
-        return [(name, Noted(one, late[name]) if isinstance(one, dict) else self[name]) for name, one in known]
+        return [(name, one if isinstance(one, Noted) else self[name]) for name, one in super().items()]
 
     def values(self):
-        """Values, in a list."""
-        return [value for _, value in self.items()]
+        return [one for _, one in self.items()]
 
 
 def committed(stem, name=None):

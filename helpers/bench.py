@@ -94,9 +94,7 @@ class Race(Table):
 
 
 def measure(fn, repeats=20, warmup=3, device=None):
-    """A Measurement of `repeats` timed calls, after `warmup` untimed ones, at least one: `bench.measure(lambda: x.sum())`.
-    ValueError as `race` raises it.
-    """
+    """A Measurement of `repeats` calls, after `warmup` untimed ones (at least one); ValueError as `race` raises it."""
     return race({"fn": fn}, repeats, warmup, device=device).results["fn"]
 
 

@@ -42,8 +42,7 @@ def installed(card, script=None):
         owners = importlib.metadata.packages_distributions()
         loaded = [name for name in lines if name in sys.modules and name not in ("helpers", "numpy", "torch")]
         names += [owners[name][0] for name in loaded if name in owners]
-    known = {name: importlib.metadata.distributions(name=name) for name in names}
-    return {name: one.version for name, found in known.items() for one in list(found)[:1]}
+    return {name: one.version for name in names for one in [*importlib.metadata.distributions(name=name)][:1]}
 
 
 def modules(folder):
@@ -61,14 +60,13 @@ def executed(text):
         tokens, nodes = list(tokenize.generate_tokens(io.StringIO(text).readline)), list(ast.walk(ast.parse(text)))
     except (SyntaxError, tokenize.TokenError):
         return text
-    kept = set()
+    kept, taken = set(), set()  # rows with code, rows with more than a text
     for token in tokens:
         if token.type == tokenize.COMMENT:
             rows[token.start[0] - 1] = rows[token.start[0] - 1][: token.start[1]].rstrip()
         elif token.string.strip():
             kept.update(range(token.start[0], token.end[0] + 1))
-    own = [one for one in tokens if one.string.strip() and one.type not in (tokenize.COMMENT, tokenize.STRING)]
-    taken = {row for token in own for row in (token.start[0], token.end[0])}
+            taken |= {token.start[0], token.end[0]} if token.type != tokenize.STRING else set()
     for node in nodes:
         owner = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
         if owner and ast.get_docstring(node) and not taken & {node.body[0].lineno, node.body[0].end_lineno}:
@@ -108,19 +106,14 @@ def shown(cells, texts):
     """The names of those modules, of `texts` ({"ctc/beam.py": text}), whose source some code cells show: for
     `show.source(beam.PrefixBeam.step)` what defines `step` (and `PrefixBeam`, where one does), or all where none does.
     """
-    found = set()
+    found, defined = set(), re.compile(r"^\s*(?:async def|def|class) (\w+)", re.MULTILINE)
+    held = {path: {Path(path.removesuffix("/__init__.py")).stem, *defined.findall(texts[path])} for path in texts}
     for call in re.findall(r"\b(?:get)?source(?:lines)?\(((?:[^()]|\([^()]*\))*)\)", "\n".join(cells)):
         for name in re.findall(r"[A-Za-z_][\w.]*", re.sub(r"\w+\s*=\s*\w+", "", call)):
             *_, outer, last = ["", *name.split(".")]
-            hits = {one for one, text in texts.items() if _holds(one, text, last)}
-            near = {one for one in hits if outer and _holds(one, texts[one], outer)}
-            found |= near or hits or set(texts)
+            hits = {path for path, names in held.items() if last in names}
+            found |= {path for path in hits if outer in held[path]} or hits or set(texts)
     return found
-
-
-def _holds(path, text, name):
-    module = Path(path.removesuffix("/__init__.py")).stem
-    return module == name or re.search(rf"^\s*(async def|def|class) {name}\b", text, re.MULTILINE)
 
 
 def _cells(notebook):

@@ -62,7 +62,9 @@ def _flat(values):
     if any(hasattr(one, "dtype") or hasattr(one, "__array__") for one in row):
         import numpy as np
 
-        values = np.asarray(_on_cpu(values))
+        values = values.detach().cpu().resolve_conj() if hasattr(values, "detach") else values
+        bfloat16 = str(getattr(values, "dtype", "")) == "torch.bfloat16"  # NumPy has none
+        values = np.asarray(values.float() if bfloat16 else values)
         shape, name, row = values.shape, str(values.dtype), values.ravel()
     elif (types := set(map(type, row))) <= NAMES.keys():
         widest = max(types, key=[*NAMES].index, default=float)
@@ -96,9 +98,9 @@ def _compared(g, w, rtol, atol):
 def attempt(fn, cases, rtol=0.0, atol=0.0, why="", hint=""):
     """None, if the learner's function `fn` is right in every case; one line says so.
     `check.attempt(mean, [(([1.0, 3.0],), 2.0), (([5.0],), 5.0, "one value is its own mean")])`: a case is
-    (arguments, wanted) or (arguments, wanted, hint); `wanted` may be an exception class to be raised, or a function of
-    the result: True, or what is wrong. Arguments are copied; small ones are told as code. NotYet: a stub, no `return`,
-    an error inside `fn`, another shape or kind, a wrong value, each in its own words; a hint comes with the last alone.
+    (arguments, wanted) or (arguments, wanted, hint); `wanted` may be a function of the result: True, or what is wrong.
+    Arguments are copied; small ones are told as code. NotYet: a stub, no `return`, an error inside `fn`, another shape
+    or kind, a wrong value, each in its own words; a hint comes with the last alone.
     """
     if not callable(fn):
         raise NotYet(f"a function is needed here, and {CODE.repr(fn)} came: pass its name, without parentheses")
@@ -116,7 +118,6 @@ def attempt(fn, cases, rtol=0.0, atol=0.0, why="", hint=""):
 
 def _judge(fn, arguments, want, limits):
     """None where `fn` is right in a case; Failed for a wrong value, NotYet or Unlike for whatever else is wrong."""
-    raises = isinstance(want, type) and issubclass(want, Exception)
     try:
         got = fn(*copy.deepcopy(arguments))
     except Failed as error:
@@ -124,19 +125,16 @@ def _judge(fn, arguments, want, limits):
     except NotImplementedError:
         raise NotYet("is not written yet") from None
     except Exception as error:
-        if raises and isinstance(error, want):
-            return
         at, code = error.__traceback__, getattr(getattr(fn, "__wrapped__", fn), "__code__", None)
         while at and at.tb_frame.f_code is not code:
             at = at.tb_next
         line = f" in its line {at.tb_lineno - code.co_firstlineno + 1}" if at else ""
         raise NotYet(f"stopped with {type(error).__name__}{line}: {error}") from error
     told = f"returned {CODE.repr(got)}"
-    if got is ... or got is None and not raises:
+    if got is ... or got is None:
         raise NotYet(f"{told}: does it end with `return`?" if got is None else "is not written yet")
     try:
-        test = (lambda got: f"{want.__name__} should be raised") if raises else want
-        found = test(got) if callable(test) else close(got, want, **limits) >= 0
+        found = want(got) if callable(want) else close(got, want, **limits) >= 0
     except Unlike as error:
         raise Unlike(f"{told}: {error}") from None
     except Failed as error:
@@ -145,11 +143,6 @@ def _judge(fn, arguments, want, limits):
         raise NotYet(f"{told}, which is not of the kind that is wanted: {error}") from error
     if found not in (None, True):
         raise Failed(f"{told}, which is not right{f': {found}' if isinstance(found, str) else ''}")
-
-
-def _on_cpu(values):
-    values = values.detach().cpu().resolve_conj() if hasattr(values, "detach") else values
-    return values.float() if str(getattr(values, "dtype", "")) == "torch.bfloat16" else values  # NumPy has none
 
 
 class _Code(reprlib.Repr):

@@ -38,8 +38,14 @@ def preflight(name="auto", stem=None, memory_gb=None, disk_mb=None, size="the si
     if told:
         print(f"This machine has {', '.join(told)}; if it fails, make {size} smaller where tier.pick sets it.")
     if shell := "IPython" in sys.modules and sys.modules["IPython"].get_ipython():
-        kinds = (MemoryError, RuntimeError, AssertionError, ImportError, AttributeError)
-        shell.set_custom_exc(kinds, lambda *error, tb_offset=None: _advise(size, *error, tb_offset))
+
+        def advise(shell, kind, error, trace, tb_offset=None):
+            if text := advice(error, size):
+                error.msg = f"{error}\n{text}"  # which an ImportError shows
+                error.args = (error.msg,)
+            shell.showtraceback((kind, error, trace), tb_offset=tb_offset)
+
+        shell.set_custom_exc((MemoryError, RuntimeError, AssertionError, ImportError, AttributeError), advise)
     return chosen
 
 
@@ -58,10 +64,3 @@ def advice(error, size="the sizes"):
     own = {name: path for name, path in files.items() if homes & set(path.parents) and path.is_file()}
     changed = ", ".join(sorted(name for name, path in own.items() if path.stat().st_mtime > BEGAN))
     return f"Stale runtime: {changed} changed since it began; {RESTART}." if changed else ""
-
-
-def _advise(size, shell, kind, error, trace, tb_offset=None):
-    if text := advice(error, size):
-        error.msg = f"{error}\n{text}"  # which an ImportError shows
-        error.args = (error.msg,)
-    shell.showtraceback((kind, error, trace), tb_offset=tb_offset)

@@ -13,8 +13,6 @@ from helpers import _records, bench, cards, device, root, verdicts
 from helpers._records import committed, read, recorded  # noqa: F401  `read` is for others
 from helpers.show import Table, number
 
-_load = getattr(os, "getloadavg", lambda: [None])  # of the last minute first; None where the system counts none
-
 
 def start(stem, tier, threads=None):
     """The Receipt of this run, its clock running; `threads`: what the engines were given, default torch's number."""
@@ -28,7 +26,7 @@ class Receipt:
         self.path, self.tier, self.threads = card, tier, threads
         self.metrics, self.curves, self._sizes = {}, {}, {}
         self.script, self.command, self.study = None, None, None  # of a study; else as this process was started
-        self.card, self._began, self._load = cards.read(card), time.perf_counter(), _load()[0]
+        self.card, self._began = cards.read(card), time.perf_counter()
 
     def record(self, name, value, unit=None, low=None, high=None, repeats=None, note=None, device=None, **more):
         """None; records a number: `receipt.record("rate", measurement, "alignments/s", count=N - M + 1)`.
@@ -79,7 +77,6 @@ class Receipt:
         found |= {"command": self.command or _command(self.path)} | ({"study": self.study} if self.study else {})
         found |= {"threads": self.threads or next(iter(threads.values()), None), "threads_by_library": threads}
         found |= {"peers": cards.installed(self.card, script and folder / script)}
-        found |= {"load": {"before": self._load, "after": _load()[0]}}
         found |= {"sizes": self._sizes, "curves": self.curves, "metrics": self.metrics, "read": _records.looked_at()}
         found |= {"peak_memory_bytes": bench.peak_memory("cpu" if self.tier == "cpu" else "cuda")}
         return found | {"seconds": round(time.perf_counter() - self._began, 3)}

@@ -163,15 +163,12 @@ def test_an_answer_that_changes_its_argument_spoils_no_later_case():
     assert values == [3.0, 1.0]
 
 
-def test_a_wanted_exception():
+def test_an_error_is_told_with_its_line():
     def picky(values):
         raise ValueError("no values")
 
-    check.attempt(picky, [(([],), ValueError)])
-    with pytest.raises(check.NotYet, match="returned 7, which is not right: ValueError should be raised"):
-        check.attempt(lambda values: 7, [(([],), ValueError)])
     with pytest.raises(check.NotYet, match=r"stopped with ValueError in its line 2: no values\."):
-        check.attempt(picky, [(([],), KeyError)])
+        check.attempt(picky, [(([],), 1.0)])
 
 
 @pytest.mark.parametrize("fine", [True, None, np.True_])

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers import _download, data
+from helpers import data
 
 BODY = bytes(range(256)) * 1200  # 307,200 bytes: several reads
 SMALL = b"small"
@@ -121,8 +121,8 @@ def quick(monkeypatch):
     for name in ("REBUILT_DATA_MIRROR", "REBUILT_OFFLINE", "http_proxy", "HTTP_PROXY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    monkeypatch.setattr(_download, "BACKOFF_S", 0.01)
-    monkeypatch.setattr(_download, "STALL_S", 0.5)
+    monkeypatch.setattr(data, "BACKOFF_S", 0.01)
+    monkeypatch.setattr(data, "STALL_S", 0.5)
 
 
 def row(url, name="big.bin", body=BODY, **changes):
@@ -146,7 +146,7 @@ def fetch(tmp_path, server):
 
 
 def names(folder):
-    return sorted(path.name for path in folder.iterdir() if path.name not in (".lock", ".verified.json"))
+    return sorted(path.name for path in folder.iterdir() if path.name != ".lock")
 
 
 def test_a_file_arrives_whole_and_alone(fetch):
@@ -197,8 +197,8 @@ def test_nothing_of_a_wrong_file_is_kept(fetch):
 
 
 def test_a_dripping_server_meets_the_total_bound(fetch, monkeypatch):
-    monkeypatch.setattr(_download, "GRACE_S", 0.3)
-    monkeypatch.setattr(_download, "SLOWEST", 1e9)
+    monkeypatch.setattr(data, "GRACE_S", 0.3)
+    monkeypatch.setattr(data, "SLOWEST", 1e9)
     began = time.monotonic()
     with pytest.raises(data.DataError, match="too slow, given up after"):
         fetch("drip")
@@ -238,25 +238,11 @@ def test_what_is_there_is_not_fetched_again(fetch, server):
     assert len(server.requests) == 1
 
 
-def test_what_is_verified_is_not_hashed_again(fetch, monkeypatch):
-    fetch()
-    monkeypatch.setattr(data, "sha256", lambda path: pytest.fail("hashed again"))
-    fetch()
-
-
 def test_a_file_that_was_damaged_is_replaced(fetch, server):
     (fetch() / "big.bin").write_bytes(b"?" * len(BODY))
     os.utime(fetch.folder / "big.bin", (1, 1))
     assert (fetch() / "big.bin").read_bytes() == BODY
     assert len(server.requests) == 2
-
-
-@pytest.mark.parametrize("notes", ["", "[1, 2]", "{", '{"big.bin": 7}'])
-def test_broken_notes_of_what_was_verified_do_no_harm(fetch, server, notes):
-    fetch()
-    (fetch.folder / ".verified.json").write_text(notes)
-    assert (fetch() / "big.bin").read_bytes() == BODY
-    assert len(server.requests) == 1
 
 
 def test_many_small_files_come_in_parallel_with_one_bar(fetch, server, capsys):

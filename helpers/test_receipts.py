@@ -172,9 +172,9 @@ def test_a_receipt_is_written_and_read_again(receipt, chapter):
     content = receipts.read(path)
     assert [p.name for p in path.parent.iterdir()] == ["demo.cpu.json"]
     keys = "schema chapter notebook tier date commit dirty code machine versions seconds peak_memory_bytes metrics"
-    later = "script command peers threads threads_by_library load sizes curves read"
+    later = "script command peers threads threads_by_library sizes curves read"
     assert set(content) == {*keys.split(), *later.split()}
-    assert content["threads"] == torch.get_num_threads() and set(content["load"]) == {"before", "after"}
+    assert content["threads"] == torch.get_num_threads()
     assert (content["chapter"], content["notebook"], content["tier"]) == ("signals/demo", "demo", "cpu")
     assert content["code"] == cards.code_hash(chapter / "demo.ipynb")
     assert content["versions"]["torch"] and "versions" not in content["machine"]
@@ -406,7 +406,7 @@ def test_a_named_receipt_lies_beside_the_notebooks_own(receipt):
 def test_older_receipts_without_the_later_keys_are_read(chapter):
     path = keep(chapter)
     old = json.loads(path.read_text())
-    for key in ("script", "command", "peers", "threads", "load", "sizes", "curves"):
+    for key in ("script", "command", "peers", "threads", "sizes", "curves"):
         del old[key]
     path.write_text(json.dumps(old))
     assert receipts.read(path) == old

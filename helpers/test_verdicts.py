@@ -185,7 +185,8 @@ def test_a_quiet_run_at_its_machine_s_usual_speed_is_not_disturbed():
 
 def test_other_work_a_slow_phase_or_that_nobody_looked_is_a_disturbance():
     assert "other work took 0.5 of 2 cores" in verdicts.disturbed(seen(busy=0.5, cores=2))
-    assert verdicts.disturbed(seen(0.375), verdicts.usual([seen(0.3), seen(0.25), seen(0.35)])) == "the machine ran 1.5 times slower than usual"
+    others = verdicts.usual([seen(0.3), seen(0.25), seen(0.35)])
+    assert verdicts.disturbed(seen(0.375), others) == "the machine ran 1.5 times slower than usual"
     for unknown, told in [
         ({"busy_cores": {"before": None}}, "no load recorded"),
         ({"calibration": {"before_s": None, "after_s": None, "unit_s": 0.25}}, "no calibration recorded"),
