@@ -64,7 +64,7 @@ def read(path):
 
 class Noted(dict):
     """A dict that calls `looked` with each name that is looked at: by `[]` and `get`, all of them by `**` or a copy;
-    what `items` or `values` hand out is looked at when one of its own names is, so that a loop may pick.
+    what a loop over `items` or `values` hands out, when one of its own names is looked at.
     """
 
     def __init__(self, content, looked):
@@ -91,9 +91,7 @@ class Noted(dict):
 
 
 def committed(stem, name=None):
-    """The committed receipts of a notebook, `data/receipts/<stem>/*.json`, as dicts, the newest first; with a `name`
-    ("race") those of that bench alone, not of "race-1". `looked_at` tells which metrics and curves were read.
-    """
+    """The committed receipts of a notebook, all or those of the run of a `name` ("race"), as dicts, newest first."""
     found = []
     for path in (root() or Path()).glob(f"data/receipts/{stem}/*{f'-{name}' if name else ''}.json"):
         content = read(path)

@@ -24,8 +24,8 @@ class Ratio(Spread):
 
 
 def spread(values):
-    """The Spread of numbers: median and its 95 % interval, of any distribution, by ranks: `spread(range(20)).low == 5`.
-    Fewer than six cannot tell: their ends are smallest and largest, `interval` says "range". ValueError for none.
+    """The Spread of numbers: median and its 95 % interval by ranks, of any distribution: `spread(range(20)).low == 5`;
+    of fewer than six the "range", smallest and largest. ValueError for none.
     """
     ranked = sorted(map(float, values))
     if not ranked:
@@ -45,9 +45,7 @@ def ratio(reference, found, factor=1.0):
 
 @dataclass(frozen=True, repr=False)
 class Measurement(Table):
-    """The times of one function in seconds (median, `low_s` to `high_s`), and `peak_bytes` (None if unknown): on a GPU
-    what torch held at most, on a CPU how far resident memory rose.
-    """
+    """The times of a function in seconds; `peak_bytes`: held by torch on a GPU, else the rise of memory, or None."""
 
     median_s: float
     low_s: float

@@ -33,9 +33,7 @@ def read(path):
 
 
 def installed(card, script=None):
-    """The installed versions of what the card's `packages` and `peers` name ("stumpy==1.14.1"), as a dict; with the
-    Path of a `script` also of what it has imported, a contestant from the book's own packages such as SciPy.
-    """
+    """{name: installed version} of the card's `packages` and `peers`, and of what a `script` (a Path) has imported."""
     names = [re.match(r"[\w.-]+", one)[0] for key in ("packages", "peers") for one in card.get(key) or ()]
     if script:
         lines = re.findall(r"^ *(?:import|from) (\w+)", Path(script).read_text(encoding="utf-8"), re.M)
@@ -85,8 +83,8 @@ def code_hash(notebook, script=None):
 
 
 def counted(notebook, script=None):
-    """A dict {name: text} of the modules that a notebook's run (or its `script`) executes: those that a cell shows as
-    they stand, else `executed`. Benches, studies, rehearsed parts and packages are there where one that counts asks.
+    """{name: text} of the modules that a notebook or its `script` runs, `executed`, or whole where a cell shows them.
+    Benches, studies, rehearsed parts and packages are there where one that counts asks.
     """
     notebook, home = Path(notebook), Path(notebook).parent
     cells = [] if script else [code for kind, code in _cells(notebook) if kind == "code"]
@@ -103,7 +101,7 @@ def counted(notebook, script=None):
 
 
 def shown(cells, texts):
-    """The names of those modules, of `texts` ({"ctc/beam.py": text}), whose source some code cells show: for
+    """The names of the modules, of `texts` ({"ctc/beam.py": text}), whose source some code cells show: for
     `show.source(beam.PrefixBeam.step)` what defines `step` (and `PrefixBeam`, where one does), or all where none does.
     """
     found, defined = set(), re.compile(r"^\s*(?:async def|def|class) (\w+)", re.MULTILINE)

@@ -5,7 +5,7 @@ import math
 import reprlib
 
 NAMES = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}  # of plain values, by width
-LISTS = (list, tuple, range)
+LISTS = list | tuple | range
 
 
 class Failed(AssertionError):
@@ -27,9 +27,9 @@ def that(ok, message):
 
 
 def close(got, want, rtol=0.0, atol=0.0, why=""):
-    """The largest absolute difference between `got` and `want`, all of them within `atol + rtol * |want|`: arrays,
-    tensors, lists or numbers of one shape; dtypes may differ within numbers. NaN equals NaN, infinities themselves.
-    Raises Failed with how many differ and the worst place; ValueError for a tolerance without its reason (`why`).
+    """The largest |got - want| of arrays, tensors, lists or numbers of one shape, all within `atol + rtol * |want|`;
+    dtypes may differ within numbers, NaN equals NaN, infinities themselves. Failed says how many differ and the worst
+    place; ValueError for a tolerance without its reason (`why`).
     """
     if (rtol or atol) and not why:
         raise ValueError(f"rtol={rtol:g}, atol={atol:g}: say with why= what makes this tolerance right")

@@ -46,11 +46,10 @@ def line(ax, x, y, role, label=None, at=-1, **options):
     finite = np.flatnonzero(np.isfinite(y))
     if label and len(finite):
         drawn.set_label(label)
-        right = {"xytext": (7, 0), "ha": "left", "va": "center"}
-        place = right if at == -1 else {"xytext": (0, 7), "ha": "center", "va": "bottom"}
-        place |= {"color": drawn.get_color(), "fontsize": STYLE["font.size"], "annotation_clip": False}
-        last = finite[-1] if at == -1 else at
-        ax.annotate(label, (x[last], y[last]), textcoords="offset points", **place)
+        at, *place = (finite[-1], (7, 0), "left", "center") if at == -1 else (at, (0, 7), "center", "bottom")
+        place = dict(zip(("xytext", "ha", "va"), place, strict=True)) | {"color": drawn.get_color()}
+        how = {"textcoords": "offset points", "fontsize": STYLE["font.size"], "annotation_clip": False}
+        ax.annotate(label, (x[at], y[at]), **place, **how)
     return drawn
 
 

@@ -30,10 +30,10 @@ class Receipt:
 
     def record(self, name, value, unit=None, low=None, high=None, repeats=None, note=None, device=None, **more):
         """None; records a number: `receipt.record("rate", measurement, "alignments/s", count=N - M + 1)`.
-        A Measurement brings seconds, interval and device (with `count`: the rate, count per second), a `bench.spread`
-        its interval; ends by hand need its name, `interval="95 %"`, "90 %", "range" or "quartiles"; "exact" has none: a
-        count, a sum. Say `device` where a GPU did the work, `timing` (True, False) whether a clock did, where a unit
-        does not tell. ValueError: NaN, infinity, outside its ends, no unit, ends without a name, other words.
+        A Measurement brings seconds, interval and device (with `count`: the rate per second), a `bench.spread` its
+        interval; by hand `interval` is a word of `bench.ENDS`; "exact" (a count, a sum) has no ends. `device`: where a
+        GPU did the work; `timing`, True or False: whether it is a clock's, where the unit does not tell. ValueError:
+        NaN, infinity, outside its ends, no unit, ends without a name, other words.
         """
         if wrong := sorted(more.keys() - {"interval", "count", "timing"}):
             raise ValueError(f"metric {name}: the words {wrong}; only count and timing are allowed beside")
@@ -65,7 +65,7 @@ class Receipt:
         self.curves[name] = _records.curve(name, columns)
 
     def content(self):
-        """The receipt as a dict, as `write` stores it."""
+        """The receipt as a dict, as `write` stores it; its command names no folder of this machine."""
         machine, folder, threads = device.machine(), self.path.resolve().parent, device.threads()
         commit, dirty = _commit(folder)
         main = Path(getattr(sys.modules["__main__"], "__file__", None) or "/").resolve()  # no file in a notebook
@@ -74,7 +74,10 @@ class Receipt:
         found |= {"tier": self.tier, "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
         found |= {"commit": commit, "dirty": dirty, "versions": machine.pop("versions"), "machine": machine}
         found |= {"code": cards.code_hash(self.path.with_suffix(".ipynb"), script), "script": script}
-        found |= {"command": self.command or _command(self.path)} | ({"study": self.study} if self.study else {})
+        kernel = any("ipykernel" in word for word in sys.orig_argv)
+        line = shlex.join(["python", *sys.orig_argv[1:]]).replace(f"{root()}/", "")
+        line = f"notebook {self.path.stem}.ipynb" if kernel else re.sub(r"(?<![\w.:/])/\S*/", "", line)[:500]
+        found |= {"command": self.command or line} | ({"study": self.study} if self.study else {})
         found |= {"threads": self.threads or next(iter(threads.values()), None), "threads_by_library": threads}
         found |= {"peers": cards.installed(self.card, script and folder / script)}
         found |= {"sizes": self._sizes, "curves": self.curves, "metrics": self.metrics, "read": _records.looked_at()}
@@ -82,8 +85,8 @@ class Receipt:
         return found | {"seconds": round(time.perf_counter() - self._began, 3)}
 
     def write(self, name=None):
-        """The Path of the receipt: `<stem>.<tier>.json` in REBUILT_RECEIPTS, default `_build/receipts`; atomic.
-        With a `name` ("ctc"), `<stem>.<tier>.ctc.json`; ValueError unless it is of small letters, digits, - and _.
+        """The Path of the receipt, `<stem>.<tier>.json` or `<stem>.<tier>.<name>.json`, in REBUILT_RECEIPTS, default
+        `_build/receipts`; atomic. ValueError for a name of other than small letters, digits, - and _.
         """
         if name is not None and not re.fullmatch("[a-z0-9_-]+", name):
             raise ValueError(f"a receipt's name is {name!r}; allowed are small letters, digits, - and _")
@@ -143,9 +146,7 @@ def replay(stem, metric=None, tier=None, threads=None, name=None):
 
 
 def where(content, beside=True):
-    """Where and how a receipt was measured: "AMD EPYC, tier cpu, 2026-01-02", and what was `beside` it, where asked:
-    "…, 2 threads, other work on 0.1 cores".
-    """
+    """Where and how a receipt was measured: "AMD EPYC, tier cpu, 2026-01-02, 2 threads, other work on 0.1 cores"."""
     tier, busy, count = content["tier"], verdicts.busiest(content), content.get("threads")
     told = f"{content['machine'].get('cpu' if tier == 'cpu' else 'gpu')}, tier {tier}, {content['date'][:10]}"
     told += f", {count} thread{'s' * (count != 1)}" if count and beside else ""
@@ -162,11 +163,3 @@ def _commit(folder):
         return next(told), bool(next(told))
     except (OSError, subprocess.SubprocessError):
         return None, None
-
-
-def _command(card):
-    """How this run was started, without this machine's folders: "python -m ctc.bench_ctc --rounds 20"."""
-    if any("ipykernel" in word for word in sys.orig_argv):
-        return f"notebook {card.stem}.ipynb"
-    text = shlex.join(["python", *sys.orig_argv[1:]]).replace(f"{root()}/", "")
-    return re.sub(r"(?<![\w.:/])/\S*/", "", text)[:500]

@@ -18,8 +18,8 @@ class StudyError(ValueError):
 
 Part = namedtuple("Part", "data units")  # units: what it is of (speakers, users …), each in one part only
 Metric = namedtuple("Metric", "unit scale", defaults=(1.0,))  # in which a score is recorded, and times what
-# `metric` of `arm` less (with `ratio`: over) that of `less`, paired by seed; they differ in `differs`, in no more, said
-# in the words of `differences`, such as "loss.epochs". `part`: of several tests, which; `unit`: if not the metric's.
+# `metric` of `arm` less (with `ratio`: over) that of `less`, paired by seed; they differ in `differs` alone, in words
+# of `differences` ("loss.epochs"). `part`: of several tests, which; `unit`: if not the metric's.
 Outcome = namedtuple("Outcome", "metric arm less differs part ratio unit", defaults=(None, False, None))
 # What one arm of one seed is handed (`test`: the part that judges it now).
 Job = namedtuple("Job", "name arm seed sizes start train choice test", defaults=(None,) * 4)
@@ -27,10 +27,10 @@ Job = namedtuple("Job", "name arm seed sizes start train choice test", defaults=
 
 @dataclass(frozen=True, kw_only=True)
 class Arm:
-    """A contestant: the parts that it learns from, chooses on and is judged on, what it begins with and optimises.
-    `start`: an arm whose end (of the same seed, a copy) it goes on from, or a word that `begin` knows; or a tuple.
-    `loss`: the recipe that `fit` follows. `setting`: what else it is named for. `seeds`: only the first so many.
-    `shares`: why it may be judged on what it learned from; empty where it may not.
+    """A contestant: the parts that it learns from, chooses on and is judged on, and what it begins with: `start`, an
+    arm whose end (a copy, of the same seed) it goes on from, a word that `begin` knows, or a tuple. `loss`: the recipe
+    of `fit`. `setting`: what else it is named for. `seeds`: only the first so many. `shares`: why it may be judged on
+    what it learned from.
     """
 
     train: str | None = None
@@ -60,11 +60,11 @@ def student(values):
 
 def differences(one, other):
     """The names in which two arms differ, sorted: ["loss.epochs", "train"]; it looks into mappings and dataclasses."""
-    mine, its = _flat(one, ""), _flat(other, "")
-    return sorted(name for name in mine | its if name not in mine or name not in its or mine[name] != its[name])
+    mine, its, none = dict(_flat(one)), dict(_flat(other)), object()
+    return sorted(name for name in mine | its if mine.get(name, none) != its.get(name, none))
 
 
-def _flat(value, name):
+def _flat(value, name=""):
     if is_dataclass(value):
         value = {each.name: getattr(value, each.name) for each in fields(value)}
     elif hasattr(value, "_asdict"):
@@ -72,9 +72,8 @@ def _flat(value, name):
     elif isinstance(value, functools.partial):
         value = {"function": value.func, "given": value.args, **value.keywords}
     if not isinstance(value, Mapping):
-        return {name: value}
-    inner = [_flat(each, f"{name}.{at}".removeprefix(".")) for at, each in value.items()]
-    return {key: found for one in inner for key, found in one.items()}
+        return [(name, value)]
+    return [pair for at, each in value.items() for pair in _flat(each, f"{name}.{at}".removeprefix("."))]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -56,9 +56,7 @@ def disturbed(content, usual=None):
 
 
 def barred(claim, content, stale=False, disturbed=""):
-    """Why a receipt (a dict) may not decide a claim, in words, or "" where it may; how it came out is not looked at.
-    Its `name`: which recorded race or study it is, none of the page's own run; `stale`: of other code.
-    """
+    """Why a receipt, named as its race or study, may not decide a claim, or ""; how it came out is not looked at."""
     metric = content["metrics"].get(claim["metric"])
     gpu = ((metric or {}).get("device") or "").startswith("cuda")
     asked = f"recorded run “{claim['run']}”" if claim.get("run") else "page's run"
