@@ -569,6 +569,15 @@ def test_a_recorded_race_in_a_slow_phase_of_its_machine_decides_none_either(rece
     assert receipt.claims().table()[2][0][0] == "holds here (same kind)"
 
 
+def test_the_book_s_calibrations_are_looked_at_once_however_many_runs_there_are(receipt, chapter, monkeypatch):
+    for day in range(1, 9):
+        keep(chapter, name=f"{day}.json", **QUIET | {"date": f"2026-01-0{day}T03:04:05Z"})
+    looked = []
+    monkeypatch.setattr(verdicts, "slownesses", lambda calibration: looked.append(calibration) or [1.0])
+    receipt.claims()
+    assert len(looked) == 8 + 2 * 8, "all of them once, then each run's own: is it known, is it slow"
+
+
 def test_a_cpu_tier_on_a_gpu_machine_names_the_cpu(chapter):
     keep(chapter, name="cpu-h200.json", tier="cpu", machine={"gpu": "NVIDIA H200", "cpu": "AMD EPYC"})
     assert "AMD EPYC, tier cpu" in repr(receipts.replay("demo"))
