@@ -44,7 +44,7 @@ def fetch(dataset, files=None, folder=None, workers=4, registry=None):
     folder = Path(folder or (home / "_build" / "data" if home else Path.home() / ".cache/rebuilt") / dataset)
     folder.mkdir(parents=True, exist_ok=True)
     targets = {file: folder / file.name for file in wanted}
-    for path in {one for target in targets.values() for one in (target, *target.parents) if folder in one.parents}:
+    for path in {folder / file.name.rsplit("/", up)[0] for file in wanted for up in range(file.name.count("/") + 1)}:
         if path.is_symlink():
             raise ValueError(f"{path} is a symbolic link: what is written there may leave {folder}; refused")
     suffix = f".{os.getpid()}.part"  # Windows, some network drives: names of its own, nothing to resume
