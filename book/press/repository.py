@@ -67,6 +67,13 @@ class Chapter:
         return card if isinstance(card, dict) else {}
 
     @cached_property
+    def caption(self) -> str:
+        """What the contents call its part."""
+        parts = (read_yaml(self.root / "_toc.yml") or {}).get("parts") or []
+        own = (one.get("caption") for one in parts if any(f"/{self.part}/" in name for name in documents(one)))
+        return next(filter(None, own), self.part.capitalize())
+
+    @cached_property
     def content(self) -> nbformat.NotebookNode:
         """The committed notebook."""
         return read_notebook(self.notebook)

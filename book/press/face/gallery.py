@@ -14,7 +14,7 @@ from ..errors import PressError
 from ..ledger import DECIDED, FINDINGS, Entry, Finding, Ledger
 from ..ledger.tables import block
 from ..predict.pages import ledger_lines, of_the_named_card
-from ..repository import Chapter, Repository, documents, read_notebook
+from ..repository import Chapter, Repository, read_notebook
 from ..teach import length
 
 LIVE = "application/vnd.rebuilt.live+json"  # the kind of an output that is a live model
@@ -22,13 +22,6 @@ FIGURE = re.compile(r'<figure class="rebuilt"><img src="data:image/png;base64,([
 PLACES = {"card": (560, ""), "page": (720, ' fetchpriority="high"')}  # of a picture: pixels at most, its `<img>`'s own
 QUALITY = 70
 CARD = (0.56, 9 / 16)  # what a card shows of a picture: this share of its width, cut to this height over width
-
-
-def captions(repository: Repository) -> dict[str, str]:
-    """The caption of each part in the contents, by the folder that its notebooks lie in."""
-    parts = reversed(repository.toc.get("parts") or [])
-    named = [(name.split("/"), part.get("caption")) for part in parts for name in documents(part)]
-    return {folders[1]: caption for folders, caption in named if folders[0] == "notebooks" and caption}
 
 
 def short(chapter: Chapter) -> str:

@@ -48,6 +48,16 @@ def test_each_chapter_is_described_as_its_card_says(chapter):
     agrees(read(head.described(REAL, chapter)), REAL, chapter)
 
 
+def test_an_author_is_an_organisation_where_the_references_say_so_and_not_by_its_spaces(small):
+    small.write_card(article={**small.card["article"], "authors": ["Plato", "Max Planck Society"]})
+    small.write(
+        "book/references.bib",
+        (small.root / "book/references.bib").read_text().replace("}\n}", "},\n  author = {{Max Planck Society}}\n}", 1),
+    )
+    told = read(head.described(executed(small), small.repository.chapters[0]))
+    assert [one["@type"] for one in told["citation"]["author"]] == ["Person", "Organization"]
+
+
 @needs_book
 @pytest.mark.parametrize("chapter", BUILT, ids=str)
 def test_the_built_book_s_pages_say_what_their_cards_say(chapter):

@@ -29,7 +29,7 @@ APART = ("_static/mathjax/", "_static/search.js", "_static/search-index.js")  # 
 TEMPLATES = "_static/*webpack-macros.html"  # of the theme, which copies them into the book
 SMALL = 200_000  # bytes; a longer script is a runtime or a model and names no class
 WIDEST = 1400  # pixels: figures are at most 7 inches wide on screens of two dots a pixel
-PAPER, BLANK = 0.7, 245  # a figure of which this share is this light is drawn on white: dark pages turn it over
+PAPER, DRAWN, FLAT, BLANK = 0.65, 0.88, 0.05, 240  # white; white and flat colours; a flat one's; as light as white
 ELSE = {"mode": '"auto"', "theme": '(matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")'}
 BENCH = "_maths.html"
 PAGE = Path(__file__).with_name("maths.html")
@@ -162,11 +162,19 @@ def _kept(made: Path, content: bytes, kind: str) -> str:
 
 
 def _ink(picture: bytes) -> bool:
-    """Whether most of a picture is white, so that a dark page may turn it over."""
+    """Whether a picture is mostly white, or nearly all white and flat colours as bars are: a dark page turns it over.
+
+    What is transparent is white. Colours count by their upper four bits, dark ones not: they are a picture's ground.
+    """
     from PIL import Image
 
-    light = Image.open(io.BytesIO(picture)).convert("L").histogram()
-    return sum(light[BLANK:]) > PAPER * sum(light)
+    drawn = Image.open(io.BytesIO(picture)).convert("RGBA")
+    drawn = Image.alpha_composite(Image.new("RGBA", drawn.size, "white"), drawn).convert("RGB")
+    size = drawn.width * drawn.height
+    found = [(many / size, rgb) for many, rgb in drawn.point(lambda value: value & 240).getcolors(size)]
+    white = sum(share for share, rgb in found if min(rgb) == BLANK)
+    flat = sum(share for share, rgb in found if share > FLAT and min(rgb) < BLANK and max(rgb) > 127)
+    return white > PAPER or (white > flat / 2 and white + flat > DRAWN)
 
 
 def _webp(png: bytes) -> tuple[bytes, int, int]:

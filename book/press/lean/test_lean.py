@@ -118,6 +118,32 @@ def test_what_is_drawn_on_white_is_marked_for_dark_pages(tmp_path, colour, ink):
     assert slim.outside(f"<img {small}", tmp_path, "") == f"<img {'data-ink ' * ink}{small}"
 
 
+def drawing(colours, mode="RGB", ground="white"):
+    """A PNG of 100 × 100 pixels whose lower half has a column of each colour."""
+    page, file = Image.new(mode, (100, 100), ground), io.BytesIO()
+    for at, colour in enumerate(colours):
+        page.paste(colour, (at, 50, at + 1, 100))
+    page.save(file, "PNG")
+    return file.getvalue()
+
+
+BLUE, NAVY = (0, 114, 178), (0, 34, 78)
+MANY = [(160 + 13 * at % 96, 7 * at % 256, 29 * at % 256) for at in range(100)]
+
+
+@pytest.mark.parametrize(
+    "what, ink",
+    [
+        (drawing([BLUE] * 70), True),
+        (drawing([NAVY] * 70), False),  # the dark ground of a picture
+        (drawing(MANY), False),
+        (drawing([(0, 0, 0, 255)] * 10, "RGBA", (0, 0, 0, 0)), True),  # on no ground at all
+    ],
+)
+def test_bars_are_ink_and_so_is_what_is_drawn_on_nothing(what, ink):
+    assert slim._ink(what) is ink
+
+
 def test_ink_stays_as_it_was_drawn_to_the_pixel():
     import numpy as np
 

@@ -20,7 +20,7 @@ def claims(entries: list[Entry]) -> str:
     claimed = [entry for entry in entries if entry.findings]
     parts: dict[str, list[Finding]] = {"": []}
     for entry in claimed:
-        for part in ("", entry.chapter.part):
+        for part in ("", entry.chapter.caption):
             parts.setdefault(part, []).extend(finding for finding in entry.findings if finding.found)
     return _block("claims", claimed, parts)
 
@@ -42,7 +42,7 @@ def _block(name: str, *values: object) -> str:
 
 def facts(chapter: Chapter, run: Run | None, finding: str | None = None) -> dict[str, str | None]:
     """The attributes of a row: what it is about, from the receipt alone."""
-    found = {"part": chapter.part, "finding": finding, "hardware": "none"}
+    found = {"part": chapter.caption, "finding": finding, "hardware": "none"}
     if run:
         took, peak = (float(run.content.get(name) or 0) for name in ("seconds", "peak_memory_bytes"))
         found |= {"hardware": run.machine, "tier": run.tier, "date": run.date}

@@ -189,10 +189,12 @@ def test_rows_carry_the_facts_of_their_receipts(small):
     small.write("data/receipts/moving_mean/big-old.json", json.dumps(old))
     page = claims(gather(small.repository).entries)
     fresh, stale = re.findall(r"<li (data-part[^>]*)>", page)
-    assert 'data-part="signals" data-finding="holds here" data-hardware="Test CPU" data-tier="cpu"' in fresh
+    assert 'data-part="Signals" data-finding="holds here" data-hardware="Test CPU" data-tier="cpu"' in fresh
     assert 'data-date="2026-01-02" data-code="the same"' in fresh
     assert "GPU &#34;X&#34;" in stale and 'data-date="2026-06-01" data-code="changed"' in stale
-    assert re.findall(r'data-count="([^"]+)" data-label="[a-z ]+">1<', page) == ["|holds here", "signals|holds here"]
+    assert re.findall(r'data-count="([^"]+)" data-label="[a-z ]+">1<', page) == ["|holds here", "Signals|holds here"], (
+        "the contents' words"
+    )
 
 
 def test_a_recorded_race_is_named_with_its_machine_and_date_and_tells_how_it_was_made(small):

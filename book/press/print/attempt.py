@@ -16,8 +16,10 @@ def tried(code: str, checker: str, call: str) -> str:
             exec(f"from helpers import check\n{checker}", names)
             exec(compile(code, "your code", "exec"), names)
             exec(call, names)
-    except AssertionError as problem:
-        said = str(problem) or "AssertionError"
+    except (AssertionError, ModuleNotFoundError) as problem:
+        said, why = str(problem) or "AssertionError", problem.__cause__ or problem  # of the function that was checked
+        if isinstance(why, ModuleNotFoundError):
+            said = f"There is no {why.name} in this page, only Python's own library: write it in plain Python."
     except SyntaxError as error:
         said = f"Python cannot read line {error.lineno}: {error.msg}"
     except BaseException as error:  # SystemExit, too

@@ -68,11 +68,10 @@ def named(chapters: list[Chapter], words: str = "") -> str:
 
 def cards(repository: Repository, entries: list[Entry], part: str = "") -> str:
     """The gallery of the book, or of one part."""
-    captions, tiles = gallery.captions(repository), []
+    tiles = []
     for chapter, entry in [(entry.chapter, entry) for entry in entries if part in ("", entry.chapter.part)]:
         colab = addresses(repository, chapter).get("Colab", "")
-        caption = captions.get(chapter.part, chapter.part.capitalize())
-        tiles.append(gallery.tile(entry, caption, gallery.article(repository, chapter), colab))
+        tiles.append(gallery.tile(entry, chapter.caption, gallery.article(repository, chapter), colab))
     return gallery.gallery(tiles)
 
 

@@ -102,6 +102,12 @@ def test_what_no_checker_sees_is_told_in_words(answer, said):
     assert json.loads(tried(ANSWERS[answer], CHECKER, CALL))["said"] == said
 
 
+@pytest.mark.parametrize("code", ["import no_numpy.fft\n" + RIGHT, RIGHT.replace("\n", "\n    import no_numpy\n")])
+def test_who_imports_what_a_page_lacks_is_told_that_only_python_s_own_library_is_there(code):
+    said = json.loads(tried(code, CHECKER, CALL))["said"]
+    assert said == "There is no no_numpy in this page, only Python's own library: write it in plain Python."
+
+
 def test_long_prints_are_cut():
     assert json.loads(tried(ANSWERS["prints much"], CHECKER, CALL))["printed"].endswith("letters more")
 
