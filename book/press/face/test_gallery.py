@@ -84,6 +84,8 @@ def test_a_card_s_line_is_a_sentence_with_the_noun_that_the_claim_gives(small):
     small.write_card(claims=[claim | {"of": "{} for a mean of any width"}])
     sentence = gallery.claimed(gather(small.repository).findings[0])
     assert sentence == "The article claims 2,000 points/s for a mean of any width"
+    small.write_card(claims=[claim | {"ours": "a rate of {} points"}])
+    assert gallery.ours(gather(executed(small)).findings[0]) == "a rate of 2,100 points"
     goal = {**claim, "kind": "goal", "of": "{} on any machine"}
     goal.pop("slack")
     small.write_card(claims=[goal])

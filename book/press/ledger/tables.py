@@ -29,10 +29,17 @@ def block(template: str, name: str, *values: object, **names: object) -> Markup:
 def _templates() -> Environment:
     folder, lines = FileSystemLoader(Path(__file__).resolve().parents[1]), {"trim_blocks": True, "lstrip_blocks": True}
     made = Environment(loader=folder, autoescape=True, finalize=_safe, **lines)
-    made.globals |= {"measured": measured, "number": number, "link": link, "told": told, "SAME": verdicts.SAME}
+    made.globals |= {"measured": lambda *one: powers(measured(*one)), "number": lambda *one: powers(number(*one))}
+    made.globals |= {"link": link, "told": told, "SAME": verdicts.SAME}
     made.globals |= vars(made.get_template("ledger/runs.html").module)
     made.filters["badge"] = made.globals["badge"]
     return made
+
+
+def powers(text: str) -> str:
+    """A text's numbers as one writes them: `2.1e-13` as 2.1 × 10⁻¹³."""
+    raised = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+    return re.sub(r"(?<=\d)e(-?)\+?0*(\d+)", lambda found: f" × 10{(found[1] + found[2]).translate(raised)}", text)
 
 
 def _safe(value: object) -> object:

@@ -197,6 +197,13 @@ def test_rows_carry_the_facts_of_their_receipts(small):
     )
 
 
+def test_a_unit_that_is_a_noun_stands_before_its_number_which_has_its_power_of_ten(small):
+    small.write_card(claims=[{**small.card["claims"][0], "unit": "largest difference", "value": 1e-6}])
+    page = claims(gather(executed(small, metrics={"mean_rate": exact(2.14e-13, "largest difference")})).entries)
+    assert "claimed: largest difference 1 × 10⁻⁶</span>" in page
+    assert "measured: <strong>largest difference 2.14 × 10⁻¹³</strong>" in page
+
+
 def test_a_recorded_race_is_named_with_its_machine_and_date_and_tells_how_it_was_made(small):
     executed(small)
     race = receipt(small, 4000.0, date="2026-05-01T00:00:00Z")
