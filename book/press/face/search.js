@@ -51,9 +51,10 @@ function rebuiltSearch({ pages, sections }) {
   const has = (many) => (many === 1 ? "1 section has" : `${many || "No"} sections have`);
   const phrases = found.filter((one) => one.together).length;
   const apart = items.length - phrases;
+  const quoted = asked.replace(/^["“”]+|["“”]+$/g, "");
   const said = words.length > 1
-    ? `${has(phrases)} the phrase “${asked}”${apart ? `, ${has(apart)} all of its words apart` : ""}.`
-    : `${has(items.length)} the word “${asked}”.`;
+    ? `${has(phrases)} the phrase “${quoted}”${apart ? `, ${has(apart)} all of its words apart` : ""}.`
+    : `${has(items.length)} the word “${quoted}”.`;
   const told = make("p", { textContent: said });
   told.setAttribute("role", "status");
   place.replaceChildren(told, make("ul", { className: "search" }, items));

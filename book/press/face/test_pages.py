@@ -187,6 +187,7 @@ def test_the_search_finds_a_phrase_before_its_words_apart(searched):
     assert links == ["c", "d"] and marks[0] == "LRU cache"
     assert said == "1 section has the phrase “LRU cache”, 1 section has all of its words apart."
     assert searched("cache LRU")[0] == ["d", "c"], "words in this order"
+    assert searched('"LRU cache"') == (links, marks, said), "who puts it into quotation marks means no others"
     assert searched("xyzzy")[2] == "No sections have the word “xyzzy”."
 
 

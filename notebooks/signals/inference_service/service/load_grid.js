@@ -16,7 +16,8 @@
     const most = Math.max(...grid.map((one) => one[2]));
     const step = 2 * 10 ** Math.floor(Math.log10(most));
     const top = Math.ceil(most / step) * step; // of the axis, so that its half is a round number, too
-    const name = (delay) => (delays[delay] < 0 ? "no batching" : `batches, up to ${delays[delay] / 1000} ms`);
+    const waits = (ms) => (ms ? `batches, up to ${ms} ms` : "batches of what is there");
+    const name = (delay) => (delays[delay] < 0 ? "no batching" : waits(delays[delay] / 1000));
 
     // the knee: the fewest clients with nine tenths of what the best delay reaches
     const best = delays.map((_, delay) => Math.max(...counts.map((_, clients) => row(clients, delay)[2])));
@@ -40,7 +41,7 @@
       paint.font = "13px sans-serif";
       const ink = getComputedStyle(element).color;
       const x = (at) => 52 + (at / (counts.length - 1)) * (wide - 72);
-      const y = (rate) => high - 42 - (rate / top) * (high - 62);
+      const y = (rate) => high - 42 - (rate / top) * (high - 74);
       const curve = (which, colour, dash) => {
         paint.setLineDash(dash);
         paint.strokeStyle = colour;
