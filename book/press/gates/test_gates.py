@@ -1,5 +1,6 @@
 """Every gate, seen to pass on the small book and to fail on each kind of breach."""
 
+import ast
 import json
 
 import nbformat
@@ -238,6 +239,16 @@ def test_the_list_of_chapters_without_acts_is_what_the_book_is():
     without = [one.stem for one in Repository(HOME).chapters if not any("act" in tags(cell) for cell in one.cells)]
     assert sorted(without) == act_gates.NONE_YET.split(), "it only shrinks"
     assert len(without) <= 15
+
+
+def test_no_cell_of_the_book_shows_a_bare_difference():
+    code_cells = [
+        (one, cell.source) for one in Repository(HOME).chapters for cell in one.cells if cell.cell_type == "code"
+    ]
+    last = [
+        (str(one), ast.unparse(ast.parse(text).body[-1])) for one, text in code_cells if text.rstrip().endswith(")")
+    ]
+    assert [one for one in last if one[1].startswith("check.close(")] == [], "a semicolon at its end keeps it quiet"
 
 
 def test_fix_empties_outputs_and_writes_the_setup_cell(small):

@@ -334,6 +334,13 @@ def test_a_chapter_s_first_screen_has_article_picture_question_prose_and_what_to
     assert comes(lambda: -1 <= place.evaluate("one => one.getBoundingClientRect().top") < 800)
 
 
+def test_code_at_a_page_s_end_is_no_larger_than_the_words_beside_it(visit):
+    page, _ = visit(DEEP[1])
+    size = "all => all.map((one) => parseFloat(getComputedStyle(one).fontSize))"
+    code, words = (page.locator(f".rebuilt-about {what}").evaluate_all(size) for what in ("code, pre", "p"))
+    assert len(code) > 1 and max(code) < max(words)
+
+
 @pytest.mark.parametrize("chapter", CHAPTERS, ids=str)
 def test_one_switch_shows_the_plumbing_and_without_a_script_it_is_folded(visit, browser, address, chapter):
     hidden = "all => all.filter((one) => one.offsetParent === null).length"
