@@ -27,12 +27,13 @@ def test_it_begins_at_the_knee_and_follows_the_sliders_on_a_phone(browser):
         "4",
         "0",
     )
-    page.get_by_role("status").filter(has_text="4 clients, batches of what is there: 300").wait_for()
+    told = page.get_by_role("status")
+    told.filter(has_text="4 clients, batches of what is there: 300").wait_for()
     many, wait = page.locator("input").all()
     many.fill("2"), wait.fill("2")
-    page.get_by_role("status").filter(has_text="8 clients, batches, up to 2 ms: 305").wait_for()
+    told.filter(has_text="8 clients, batches, up to 2 ms: 305").wait_for()
     wait.fill("0")
-    page.get_by_role("status").filter(has_text="8 clients, no batching: 120 patches").wait_for()
+    told.filter(has_text="8 clients, no batching: 120 patches").wait_for()
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     page.close()
 
