@@ -126,12 +126,6 @@ def claimed(finding: Finding) -> str:
     return f"The article claims {claim['of'].replace('{}', said) if 'of' in claim else '“' + claim['quote'] + '”'}"
 
 
-def ours(finding: Finding) -> str:
-    """What we measured, as the end of a sentence."""
-    said = finding.claim.get("ours")
-    return said.replace("{}", number(float(finding.metric(finding.run)["value"]))) if said else pair(finding)[1]
-
-
 def gpu_number(findings: list[Finding]) -> str | None:
     """Whether a number of a GPU stands beside a claim of the chapter, measured or predicted; None where none does."""
     there = [one.metric(one.run) for one in findings if one.metric(one.run)]
@@ -142,8 +136,7 @@ def gpu_number(findings: list[Finding]) -> str | None:
 
 def written(name: str, *values: object) -> Markup:
     """What a macro of `pages.html` makes of the values."""
-    own = {"pair": pair, "short": short, "claimed": claimed, "ours": ours, "predicted": of_the_named_card}
-    return block("face/pages.html", name, *values, **own)
+    return block("face/pages.html", name, *values, pair=pair, short=short, claimed=claimed, predicted=of_the_named_card)
 
 
 def tile(entry: Entry, caption: str, source: dict, colab: str = "") -> Markup:
