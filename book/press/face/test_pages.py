@@ -12,6 +12,7 @@ from press.face import opening, pages
 from press.ledger import gather
 from press.print import generated
 from press.print.conftest import executed
+from press.repository import HOME
 
 THEME = '<nav class="bd-links bd-docs-nav" aria-label="Main"><div>the theme\'s</div></nav><p>after</p>'
 CHAPTER = "notebooks/signals/moving_mean/moving_mean"
@@ -173,6 +174,17 @@ def searched(browser, tmp_path_factory):
         return links, marks, page.locator("[role=status]").inner_text()
 
     yield found
+    page.close()
+
+
+@pytest.mark.parametrize("width", [1400, 360])
+def test_the_button_that_loads_a_model_stands_clear_of_the_words_before_it(browser, width):
+    page = browser.new_page(viewport={"width": width, "height": 400})
+    page.set_content("<p class='still'><span>Type here.</span><button class='rebuilt-touch'>Touch it</button></p>")
+    page.add_style_tag(path=HOME / "book/_static/face.css")
+    words, button = (page.locator(one).bounding_box() for one in ("span", "button"))
+    assert button["x"] >= words["x"] + words["width"] + 8 or button["y"] >= words["y"] + words["height"]
+    assert button["x"] + button["width"] <= width
     page.close()
 
 
