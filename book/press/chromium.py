@@ -13,10 +13,8 @@ OPEN: list[object] = []  # the browser of this process; a start takes a second
 
 
 def find() -> str | None:
-    """The path of a Chromium that playwright can drive; None where either is missing.
-
-    `REBUILT_CHROMIUM` names another one, or none at all when it is empty.
-    """
+    """The path of a Chromium that playwright can drive (`REBUILT_CHROMIUM` names another, or none); None without
+    either."""
     named = os.environ.get("REBUILT_CHROMIUM")
     names = NAMES if named is None else (named,)
     return next(filter(None, map(shutil.which, names)), None) if find_spec("playwright") else None

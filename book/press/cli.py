@@ -20,7 +20,12 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one command; the exit status: 0 fine, 1 something failed, 2 wrong use, 130 interrupted."""
     given = parser().parse_args(arguments)
     try:
-        return _do(COMMANDS[given.command]["does"], Repository(given.root), given) or 0
+        book, (module, *words) = Repository(given.root), COMMANDS[given.command]["does"].split()
+        if not words:
+            return globals()[f"_{module}"](book, given) or 0
+        module, (name, *options) = part(module), words
+        handed = [own(module.Options, given) if option == "Options" else getattr(given, option) for option in options]
+        return getattr(module, name)(book, *handed) or 0
     except PressError as error:
         print(f"press: {error}", file=sys.stderr)
         return 2
@@ -49,16 +54,6 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-def _do(what: str, book: Repository, given: argparse.Namespace) -> int | None:
-    """Do what the table says of a command."""
-    module, *words = what.split()
-    if not words:
-        return globals()[f"_{module}"](book, given)
-    module, (name, *options) = part(module), words
-    handed = [own(module.Options, given) if option == "Options" else getattr(given, option) for option in options]
-    return getattr(module, name)(book, *handed)
-
-
 def part(name: str):
     """A module of the press, imported when a command needs it."""
     return import_module(f".{name}", __package__)
@@ -66,8 +61,8 @@ def part(name: str):
 
 def own(options: type, given: argparse.Namespace):
     """What was given, as these options of a part of the press; it knows what holds for the rest."""
-    known = options.__annotations__
-    return options(**{name: value for name, value in vars(given).items() if name in known and value is not None})
+    found = {name: value for name, value in vars(given).items() if value is not None}
+    return options(**{name: found[name] for name in options.__annotations__ if name in found})
 
 
 def _run(book: Repository, given: argparse.Namespace) -> int:

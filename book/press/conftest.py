@@ -134,7 +134,7 @@ CARD = {
     "exercises": [{"id": "median", "kind": "change", "minutes": 10, "title": "Take the median"}],
 }
 
-SLICE = '''\
+MODULE = '''\
 """A moving mean."""
 
 
@@ -366,7 +366,7 @@ def make(root: Path) -> Small:
     row = "\t".join(["beats", "a/b.bin", "https://example.org/b.bin", "a" * 64, "12", "CC0", "Someone 2020", "beats"])
     made.write("data/registry.tsv", columns + row + "\n")
     made.write("data/README.md", "# Data\n\n## `beats`\n\nBeats of a heart.\n\n| Licence | CC0. |\n")
-    made.write("notebooks/signals/moving_mean/moving_mean.py", SLICE)
+    made.write("notebooks/signals/moving_mean/moving_mean.py", MODULE)
     made.write("notebooks/signals/moving_mean/README.md", "# A moving mean\n\n`moving_mean.py` has it all.\n")
     made.write_card()
     made.write_notebook(made.cells())

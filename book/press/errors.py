@@ -1,6 +1,7 @@
 """The one error that a user can mend, which the press prints without a traceback; and commands whose failure is one."""
 
 import subprocess
+from pathlib import Path
 
 
 class PressError(Exception):
@@ -16,4 +17,13 @@ def finished(problem: str, *command: object, **options: object) -> str:
         raise PressError(f"{problem}: not done after {error.timeout:.0f} s") from None
     if done.returncode:
         raise PressError(f"{problem}:\n{(done.stderr or done.stdout).strip()[-3000:]}")
+    return done.stdout
+
+
+def git(folder: Path, *words: str) -> str | None:
+    """What git prints in a folder; None where it fails, or is not there."""
+    try:
+        done = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, timeout=60, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
     return done.stdout

@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import functools
 import hashlib
 import json
 import os
@@ -48,6 +49,22 @@ def sha256(content: bytes | str) -> str:
     return hashlib.sha256(content.encode("utf-8") if isinstance(content, str) else content).hexdigest()
 
 
+@functools.cache
+def _validator(schema: Path) -> object:
+    import jsonschema
+
+    return jsonschema.Draft202012Validator(json.loads(schema.read_text(encoding="utf-8")))
+
+
+def breaches(schema: Path, content: object, whole: str) -> list[str]:
+    """What is wrong by a JSON schema, with its place, or the `whole`, in the words that a part has as `allowed`."""
+    found = []
+    for error in _validator(schema).iter_errors(content):
+        place, allowed = ".".join(map(str, error.absolute_path)) or whole, error.schema.get("allowed")
+        found.append(f"{place} {error.instance!r}: {allowed}" if allowed else f"{place}: {error.message}")
+    return found
+
+
 def remove(path: Path) -> bool:
     """Whether there was a file, link or folder at `path`; it is gone now."""
     if path.is_dir() and not path.is_symlink():
@@ -69,10 +86,8 @@ def swap_folder(new: Path, old: Path) -> None:
 
 @contextlib.contextmanager
 def lock(path: Path, what: str) -> Iterator[None]:
-    """Hold the lock file while the block runs; raise PressError when another press holds it.
-
-    The operating system lets go of the lock when its holder dies, so none is ever left behind.
-    """
+    """Hold the lock file while the block runs; PressError when another press does. The system frees it when its holder
+    dies."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+", encoding="utf-8") as handle:
         try:

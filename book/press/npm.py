@@ -1,7 +1,5 @@
-"""npm packages for browsers, as `runtimes.tsv` pins them by name, version and SHA-256; nothing of them is run here.
-
-A package comes from where it already lies, from the mirror, or through npm, which knows where its registry is.
-"""
+"""npm packages for browsers, as `runtimes.tsv` pins them by name, version and SHA-256; nothing of them is run here. One
+comes from where it already lies, from the mirror, or through npm, which knows where its registry is."""
 
 import csv
 import http.client

@@ -1,8 +1,6 @@
-"""The repository as the press sees it: configuration, parts, chapters, notebooks, cards, registry.
-
-A chapter is a folder, `notebooks/<part>/<folder>`, and holds a notebook or two. The class `Chapter` is *one notebook*
-of it, `<stem>.ipynb`, with its card `<stem>.yml` beside it.
-"""
+"""The repository as the press sees it: configuration, parts, chapters, notebooks, cards, registry. A chapter is a
+folder, `notebooks/<part>/<folder>`, with a notebook or two. The class `Chapter` is *one notebook* of it,
+`<stem>.ipynb`, with its card `<stem>.yml` beside it."""
 
 import csv
 import re
@@ -144,11 +142,7 @@ class Repository:
         self.root = Path(root).resolve()
         if not (self.root / "_config.yml").is_file():
             raise PressError(f"{self.root} holds no _config.yml: it is not the root of the book")
-
-    @property
-    def build(self) -> Path:
-        """The folder of everything generated."""
-        return self.root / "_build"
+        self.build = self.root / "_build"  # the folder of everything generated
 
     @cached_property
     def config(self) -> dict:

@@ -1,8 +1,6 @@
-"""`press branch`: the branch that the book's buttons open and setup cells clone, made of the last commit.
-
-Its tree is the release's, with the student's notebook (see `teach.variants`) in the place of each source, and beside it
-the module that its sections start from. Git's objects and the branch are all that is written.
-"""
+"""`press branch`: the branch that the book's buttons open and setup cells clone: the last commit's tree with the
+student's notebook (see `teach.variants`) in the place of each source, and its module beside it. Nothing else is
+written."""
 
 import os
 import tempfile
@@ -25,9 +23,8 @@ def files(repository: Repository) -> dict[str, str]:
 
 
 def make(repository: Repository, store: Path | None = None) -> str:
-    """The commit that `repository.branch` now names in the git repository `store` (default: this one), the same for the
-    same last commit: author and date are its own.
-    """
+    """The commit that `repository.branch` now names in the git repository `store` (default: this one), dated as the
+    last."""
     environment = {**os.environ, "GIT_DIR": str(store)} if store else {**os.environ}
 
     def git(*words: str, **options: object) -> str:

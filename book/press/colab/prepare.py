@@ -1,8 +1,6 @@
-"""What the setup cell does in Colab once the repository is there; standard library and PyYAML only.
-
-Nothing that Colab preinstalls changes: `helpers` is found on the path instead of being installed, and an
-extra package is installed only when it is absent, with every installed package held at its version.
-"""
+"""What the setup cell does in Colab once the repository is there; standard library and PyYAML only. Nothing that Colab
+preinstalls changes: `helpers` is found on the path, and an extra package is installed only when it is absent, with
+every installed one held at its version."""
 
 import importlib
 import importlib.metadata
@@ -38,11 +36,8 @@ def hashed(packages: list[str], listed: Path) -> str:
 
 
 def install(packages: list[str], pins: Path, listed: Path = HASHED) -> None:
-    """Install the absent packages; pip refuses rather than touch an installed one, or take a file of another hash than
-    `listed` has.
-
-    Raises RuntimeError with pip's own words when a package cannot be had on those terms.
-    """
+    """Install the absent packages; RuntimeError with its words where pip would have to touch an installed one, or take
+    a file of another hash than `listed` has."""
     missing = absent(packages)
     if not missing:
         return

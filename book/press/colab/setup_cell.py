@@ -1,9 +1,7 @@
-"""The setup cell: one text for every notebook, written by the press.
-
-Only its first line differs: it names the chapter, because in Colab a notebook knows neither its file nor its folder.
-The clone's folder carries the release's name, so that a runtime which held another one gets its own copy; REBUILT_HOME
-is where it lies. What happens after the clone is in `prepare.py`, so that it is tested like other code.
-"""
+"""The setup cell: one text for every notebook, but for its first line, which names the chapter, because in Colab a
+notebook knows neither its file nor its folder. The clone's folder, in REBUILT_HOME, carries the release's name, so that
+a runtime which held another one gets its own copy. What comes after the clone is in `prepare.py`, tested like other
+code."""
 
 from ..repository import Chapter, Repository
 
@@ -23,7 +21,7 @@ if {{"COLAB_RELEASE_TAG", "KAGGLE_KERNEL_RUN_TYPE"}} & set(os.environ):  # fetch
         shutil.rmtree(home, ignore_errors=True)
         source = ["--branch", "{branch}", "{url}"]
         clone = ["git", "clone", "--quiet", "--depth", "1", *source, str(home)]
-        done = subprocess.run(clone, capture_output=True, text=True, check=False)
+        done = subprocess.run(clone, capture_output=True, text=True, check=False, env=os.environ | {{"LC_ALL": "C"}})
         if done.returncode:
             todo = "Switch on the network (Kaggle: Settings, Internet), run this again."
             if "not found in upstream" in done.stderr:

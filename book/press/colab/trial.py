@@ -1,9 +1,6 @@
-"""`press colab`: a chapter run as in a fresh Colab, with what Colab preinstalls and the student's notebook alone.
-
-The kernel is that of a bare environment, the folder is empty but for the notebook, and git finds at the repository's
-address a copy with the branch that the book's buttons open (see `branch`). In front of the chapter
-and after it stands the list of installed packages: none of them may change.
-"""
+"""`press colab`: a chapter run as in a fresh Colab: the kernel is that of a bare environment, the folder has the
+student's notebook alone, and git finds at the repository's address a copy with the branch (see `branch`). None of the
+packages installed before may change."""
 
 import os
 import sys
@@ -59,7 +56,11 @@ def trial(repository: Repository, chapter: Chapter, folder: Path, python: Path, 
     specs = KernelSpecManager(kernel_dirs=[str(folder / "kernels")], ensure_native_kernel=False)
     manager = AsyncKernelManager(kernel_name="bare", kernel_spec_manager=specs)
     client = nbclient.NotebookClient(read_notebook(alone), km=manager, timeout=timeout)
-    environment = _colab(repository, store, folder / "content")
+    ours = ("PYTHON", "REBUILT_", "VIRTUAL_ENV", "GIT_")  # a fresh Colab has none of it, and the book at its address
+    environment = {name: text for name, text in os.environ.items() if name == MIRROR or not name.startswith(ours)}
+    environment |= {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": f"url.{store.as_uri()}.insteadOf"}
+    environment |= {"GIT_CONFIG_VALUE_0": repository.url, "COLAB_RELEASE_TAG": "bare"}
+    environment |= {"REBUILT_HOME": str(folder / "content")}
     before, began = freeze(python), time.perf_counter()
     try:
         client.execute(env=environment, cwd=str(alone.parent))
@@ -77,11 +78,8 @@ def freeze(python: Path) -> dict[str, str]:
 
 
 def colab(repository: Repository, names: list[str] | None, held: list[str], as_is: bool = False) -> int:
-    """Run the chapters, print a line for each; 0 if all ran and nothing preinstalled changed, else 1.
-
-    Each chapter gets a new environment, so that it cannot find what another one added; `as_is` runs them with
-    the interpreter of the press instead, which is how the workflow uses Colab's own image.
-    """
+    """Run the chapters, each in a new environment, and print a line for each; 0 if all ran and nothing preinstalled
+    changed, else 1. `as_is` takes the interpreter of the press: so the workflow uses Colab's own image."""
     home, bad = repository.build / "colab", 0
     for chapter in repository.select(names):
         try:
@@ -113,12 +111,3 @@ def published(repository: Repository, folder: Path) -> Path:
     finished("the repository cannot be copied", "git", "clone", "--quiet", "--bare", repository.root, folder)
     branch.make(repository, folder)
     return folder
-
-
-def _colab(repository: Repository, published: Path, home: Path) -> dict[str, str]:
-    """The environment of a fresh Colab: its own variable, the address of the book, nothing of ours."""
-    ours = ("PYTHON", "REBUILT_", "VIRTUAL_ENV", "GIT_")
-    kept = {name: text for name, text in os.environ.items() if name == MIRROR or not name.startswith(ours)}
-    rewrite = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": f"url.{published.as_uri()}.insteadOf"}
-    rewrite |= {"GIT_CONFIG_VALUE_0": repository.url, "COLAB_RELEASE_TAG": "bare", "REBUILT_HOME": str(home)}
-    return kept | rewrite

@@ -1,11 +1,10 @@
-"""The front page's one chart: every claimed size that was measured or predicted, as a share of what was claimed.
-
-A circle a claim on a log axis, stacked where they meet; a line leads to what is predicted of the card that the article
-names. It is SVG with links and needs no script; the template `chart.html` draws it, and says the same as a table.
-"""
+"""The front page's one chart: every claimed size that was measured or predicted, as a share of what was claimed. A
+circle a claim on a log axis, stacked where they meet, a line to what is predicted of the card that the article names:
+SVG with links, drawn by `chart.html`, which says the same as a table."""
 
 import math
-from dataclasses import dataclass
+from collections import Counter
+from typing import NamedTuple
 
 from helpers import verdicts
 from helpers.show import Markup
@@ -21,8 +20,7 @@ LABELS = {-4: "1/10,000", -2: "1/100", 0: "as claimed", 2: "100 times"}
 SIGNS = {verdicts.HOLDS: "✓", verdicts.FAILS: "✗", verdicts.UNDECIDED: "?"}
 
 
-@dataclass(frozen=True)
-class Mark:
+class Mark(NamedTuple):
     """A claimed size: what was measured and what is predicted, over what was claimed; None where that is not known."""
 
     finding: Finding
@@ -61,12 +59,11 @@ def _mark(finding: Finding) -> Mark:
 
 def stacked(marks: list[Mark]) -> list[Mark]:
     """The marks in their places, from left to right, each above those that would lie where it does."""
-    taken: dict[int, int] = {}
-    made = []
+    taken, made = Counter(), []
     for mark in sorted(marks, key=lambda one: one.got or one.bound):
         column = round(across(mark.got or mark.bound) / STEP)
-        taken[column] = taken.get(column, 0) + 1
-        made.append(Mark(mark.finding, mark.got, mark.bound, column * STEP, TOP + STEP * taken[column]))
+        taken[column] += 1
+        made.append(mark._replace(x=column * STEP, y=TOP + STEP * taken[column]))
     return made
 
 

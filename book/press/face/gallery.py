@@ -1,7 +1,5 @@
-"""The chapters as cards, with pictures that their runs drew; the welcome page's numbers and what moves on it.
-
-Without a script a gallery is a plain list; `book/_static/gallery.js` puts chips above it that filter it.
-"""
+"""The chapters as cards, with pictures that their runs drew; the welcome page's numbers and what moves on it. A gallery
+is a plain list; `book/_static/gallery.js` puts chips above it that filter it."""
 
 import base64
 import io
@@ -50,10 +48,8 @@ def picture(chapter: Chapter, place: str) -> Markup:
 
 
 def drawing(chapter: Chapter) -> tuple[object, str] | None:
-    """(picture on white, alternative text) of the first figure of the section that the card names, else of all.
-
-    None without figures; PressError where the section that it names as `picture` has drawn nothing.
-    """
+    """(picture on white, alternative text) of the first figure of the section that the card names as `picture`, else of
+    all; None without figures. PressError where that section has drawn nothing."""
     from PIL import Image
 
     wanted, section = chapter.card.get("picture"), ""
@@ -103,9 +99,8 @@ def measured(findings: list[Finding]) -> list[Finding]:
 
 
 def decided(entry: Entry) -> Finding | None:
-    """The finding that stands for a chapter: the first that its card names as `hero` and a run decided, else the first
-    decided, else the first measured, a goal of ours last. An equality is a check rather than a result.
-    """
+    """The finding that stands for a chapter: of its card's `hero` the first that a run decided, else any decided, else
+    measured, a goal last. An equality is a check rather than a result."""
     heroes = entry.chapter.card.get("hero") or []
     found = measured(entry.findings) or [one for one in entry.findings if one.metric(one.run)]
     found = sorted(found, key=lambda one: one.claim["better"] == "equal")
@@ -145,15 +140,9 @@ def tile(entry: Entry, caption: str, source: dict, colab: str = "") -> Markup:
     return written("tile", entry, caption, source, colab, minutes, image, decided(entry), gpu_number(entry.findings))
 
 
-def gallery(tiles: list[Markup]) -> Markup:
-    """The cards as one list."""
-    return written("gallery", tiles)
-
-
 def numbers(ledger: Ledger) -> list[Finding]:
-    """Three findings for the welcome page, of three chapters, that their cards name as `hero`: one that did not come
-    true first, then what came true, then any. How large a number is does not matter.
-    """
+    """Three findings for the welcome page, of three chapters, named by cards as `hero`: one that failed, one that held,
+    any."""
     heroes = [one for one in measured(ledger.findings) if one.claim["id"] in (one.chapter.card.get("hero") or ())]
     chosen: list[Finding] = []
     for wanted in [(verdicts.FAILS,), (verdicts.HOLDS,), FINDINGS, FINDINGS, FINDINGS]:
@@ -163,16 +152,9 @@ def numbers(ledger: Ledger) -> list[Finding]:
     return chosen
 
 
-def three(findings: list[Finding]) -> Markup:
-    """Claimed, measured and found, in large."""
-    return written("numbers", findings)
-
-
 def hero(entries: list[Entry], words: str = "") -> Markup:
-    """What a reader moves on the front page; `words` are the chapter's stem and a word of the output's HTML.
-
-    It comes with the page. A book without that chapter shows its first chapter's picture.
-    """
+    """What a reader moves on the front page: `words` are the chapter's stem and a word of the output; else the first
+    chapter's picture."""
     stem, _, word = words.partition(" ")
     for chapter in [entry.chapter for entry in entries if entry.chapter.stem == stem]:
         for output in touchable(read_notebook(chapter.executed)):

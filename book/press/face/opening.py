@@ -22,11 +22,8 @@ def first_screen(repository: Repository, chapter: Chapter) -> Markup:
 
 
 def label(cell: dict) -> str:
-    """What a cell to be folded holds, such as "Setup, 13 lines"; "" for one that stands open.
-
-    Folded are setup, checkers and solutions by their tags; and plumbing: by the name that its metadata gives as
-    `fold`, and by its code: imports, figures, sentences, what is only recorded, and calls that only show a source.
-    """
+    """What a cell to be folded holds, such as "Setup, 13 lines"; "" for one that stands open. Folded are setup,
+    checkers and solutions by their tags, and plumbing: what its metadata call so as `fold`, and by its code."""
     if cell.get("cell_type") != "code" or SHOWN & set(tags(cell)):
         return ""
     kind = next((words for name, words in FOLDED.items() if name in tags(cell)), None)

@@ -1,9 +1,8 @@
-"""Built pages: parts that fold in the menu, a chapter's sections with their minutes, and the search's index.
-
-The theme writes menus from the titles of pages, and a search of stems that fetches; both are written again here.
-"""
+"""Built pages: parts that fold in the menu, a chapter's sections with their minutes, what machines read of a page (its
+title once, JSON-LD, a picture), and the search's index, in whole words instead of the theme's stems."""
 
 import html
+import io
 import json
 import re
 from collections.abc import Callable
@@ -11,10 +10,11 @@ from itertools import cycle
 from pathlib import Path
 from posixpath import dirname, relpath
 
-from ..files import remove, sha256, write_text
+from ..files import remove, sha256, write_bytes, write_text
+from ..ledger.tables import block
 from ..repository import Chapter, Repository, documents
 from ..teach import length
-from .gallery import short, written
+from .gallery import article, drawing, short, written
 
 MENU = re.compile(r'(<nav class="bd-links bd-docs-nav"[^>]*>).*?(</nav>)', re.DOTALL)
 FURTHER = '<span class="rebuilt-further">Further</span>'
@@ -32,6 +32,8 @@ LEFT_OUT = re.compile(
     re.DOTALL,
 )
 CODE = re.compile(r"<pre\b.*?</pre>", re.DOTALL)
+TWICE = re.compile(r"<title>(.*?) (?:—|&#8212;) \1</title>", re.DOTALL)
+SHARED = 1200  # pixels of a picture that others show beside a link, at most
 OLD = re.compile(r'\s*<script[^>]*src="[^"]*(?:searchtools|language_data|searchindex)\.js[^"]*"[^>]*></script>')
 
 
@@ -76,15 +78,37 @@ def sections(chapter: Chapter, text: str) -> str:
     return HEADING.sub(lambda found: found[0] + next(beside, ""), text)
 
 
-def search(repository: Repository, made: Path) -> None:
-    """Index all sections in whole words, without what is folded, and let the page of the search read that.
+def described(repository: Repository, chapter: Chapter, image: str = "") -> str:
+    """The script that says of a chapter what its card says; `image` is the address of its picture."""
+    own = article(repository, chapter), f"{length.of(chapter).whole:g}"
+    return block("face/learning.html", "described", repository, chapter, image, *own)
 
-    The index is a classic script, because a page opened from a folder may not fetch; `search.js` reads it.
-    """
+
+def heading(repository: Repository, chapter: Chapter | None, text: str, made: Path) -> str:
+    """The page with its title once; a chapter's with JSON-LD and with its own picture, which is put below `made`."""
+    text = TWICE.sub(r"<title>\1</title>", text)
+    if chapter is None:
+        return text
+    own, image = {"type": "article"}, ""
+    if found := drawing(chapter):
+        path, file = f"_data/{chapter.name}.png", io.BytesIO()
+        found[0].thumbnail((SHARED, found[0].height))
+        found[0].save(file, "PNG")
+        write_bytes(made / path, file.getvalue())
+        own |= {"image": (image := f"{repository.site}{path}"), "image:alt": html.unescape(found[1])}
+    for name, value in own.items():
+        tag = re.compile(rf'<meta (?:property|name)="og:{name}" content="[^"]*" ?/?>')
+        text = tag.sub(lambda _, n=name, v=value: f'<meta property="og:{n}" content="{html.escape(v)}" />', text)
+    return text.replace("</head>", f"{described(repository, chapter, image)}\n</head>", 1)
+
+
+def search(repository: Repository, made: Path) -> None:
+    """Index all sections in whole words, without what is folded, as a classic script for `search.js`: no file may be
+    fetched."""
     pages, found = [], []  # (address, title); (number of its page, anchor, heading, words)
     for name in repository.toc_files:
-        article = ARTICLE.search((made / f"{name}.html").read_text(encoding="utf-8"))
-        if parts := indexed(article[1]) if article else []:
+        body = ARTICLE.search((made / f"{name}.html").read_text(encoding="utf-8"))
+        if parts := indexed(body[1]) if body else []:
             found += [[len(pages), *part] for part in parts]
             pages.append([f"{name}.html", parts[0][1]])
     index = json.dumps({"pages": pages, "sections": found}, ensure_ascii=False, separators=(",", ":"))

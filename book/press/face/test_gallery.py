@@ -15,7 +15,7 @@ from helpers.show import Markup
 from press import PressError
 from press.conftest import code, comes
 from press.face import gallery
-from press.face.gallery import decided, numbers, picture, three, tile
+from press.face.gallery import decided, numbers, picture, tile
 from press.ledger import FINDINGS, Finding, Ledger, gather
 from press.print import generated
 from press.print.conftest import exact, executed, receipt
@@ -70,7 +70,9 @@ def test_a_card_s_picture_is_a_part_large_enough_to_read_and_lies_in_the_page(sm
 def test_a_card_shows_what_the_ledger_and_the_card_say(small):
     repository = with_figures(small)
     entry = gather(repository).entries[0]
-    shown = gallery.gallery([tile(entry, "Signals", gallery.article(repository, entry.chapter), "https://colab")])
+    shown = gallery.written(
+        "gallery", [tile(entry, "Signals", gallery.article(repository, entry.chapter), "https://colab")]
+    )
     text = " ".join(re.sub(r"<[^>]+>", " ", shown).split())
     for words in ("P, 2020", "15 min", "beginner", "we measured 2,100 points/s . holds here"):
         assert words in text
@@ -192,13 +194,13 @@ def in_chapters(small, **metrics):
 def test_the_welcome_page_shows_what_did_not_come_true_first(small):
     ledger = in_chapters(small, good=3000.0, better=4000.0, bad=10.0, worse=1.0)
     assert [one.claim["id"] for one in numbers(ledger)] == ["bad", "good", "better"]
-    shown = three(numbers(ledger))
+    shown = gallery.written("numbers", numbers(ledger))
     assert shown.count("<li>") == 3 and "does not hold here" in shown and "10 points/s" in shown
 
 
 def test_one_of_a_chapter_and_only_what_its_card_names(small):
     assert len(numbers(claims(small, good=3000.0, better=4000.0, bad=10.0))) == 1
-    assert three(numbers(claims(small))) == ""
+    assert gallery.written("numbers", numbers(claims(small))) == ""
 
 
 def made_up(count):
@@ -233,7 +235,9 @@ def cards_of(count):
         patch.setattr(gallery, "of_the_named_card", lambda _: None)
         patch.setattr(gallery, "ledger_lines", lambda finding: int(finding.chapter.document[1:]) % 5 == 0)
         source = {"url": "https://example.org/a", "publisher": "A Technical Blog", "year": 2021}
-        return gallery.gallery([tile(entry, PARTS[at % 7], source, "https://example.org") for at, entry in found])
+        return gallery.written(
+            "gallery", [tile(entry, PARTS[at % 7], source, "https://example.org") for at, entry in found]
+        )
 
 
 @pytest.fixture(scope="module", params=[6, 30])

@@ -9,7 +9,7 @@ import nbformat
 import pytest
 from PIL import Image
 
-from press.face import head
+from press.face import pages
 from press.print.conftest import executed
 from press.repository import HOME, Repository
 from press.teach import length
@@ -45,7 +45,7 @@ def agrees(told, repository, chapter):
 
 @pytest.mark.parametrize("chapter", REAL.chapters, ids=str)
 def test_each_chapter_is_described_as_its_card_says(chapter):
-    agrees(read(head.described(REAL, chapter)), REAL, chapter)
+    agrees(read(pages.described(REAL, chapter)), REAL, chapter)
 
 
 def test_an_author_is_an_organisation_where_the_references_say_so_and_not_by_its_spaces(small):
@@ -78,10 +78,10 @@ def test_no_page_of_the_built_book_says_its_title_twice():
 
 @pytest.mark.parametrize("dash", ["—", "&#8212;"])
 def test_a_title_is_said_once(small, tmp_path, dash):
-    written = head.written(small.repository, None, f"<title>A book {dash} A book</title>", tmp_path)
+    written = pages.heading(small.repository, None, f"<title>A book {dash} A book</title>", tmp_path)
     assert written == "<title>A book</title>"
     other = f"<title>Claims {dash} A book</title>"
-    assert head.written(small.repository, None, other, tmp_path) == other
+    assert pages.heading(small.repository, None, other, tmp_path) == other
 
 
 HEAD = """<head><title>Smooth</title>
@@ -101,7 +101,7 @@ def test_a_chapter_is_shared_with_its_own_picture(small, tmp_path):
     shown = f'<figure class="rebuilt"><img src="data:image/png;base64,{png}" alt="means &amp; &quot;noise&quot;">'
     ran.cells[6].outputs = [nbformat.v4.new_output("display_data", {"text/html": shown})]
     nbformat.write(ran, chapter.executed)
-    page = head.written(repository, chapter, HEAD, tmp_path)
+    page = pages.heading(repository, chapter, HEAD, tmp_path)
     image = "https://github.com/example/small/_data/signals/moving_mean/moving_mean.png"
     assert f'<meta property="og:image" content="{image}" />' in page and 'og:type" content="article"' in page
     assert 'og:image:alt" content="means &amp; &quot;noise&quot;" />' in page and read(page)["image"] == image
@@ -112,4 +112,4 @@ def test_a_chapter_is_shared_with_its_own_picture(small, tmp_path):
 def test_words_of_a_card_cannot_end_the_script(small, tmp_path):
     small.write_card(summary="</script><b>")
     repository = executed(small)
-    assert read(head.written(repository, repository.chapters[0], HEAD, tmp_path))["description"] == "</script><b>"
+    assert read(pages.heading(repository, repository.chapters[0], HEAD, tmp_path))["description"] == "</script><b>"

@@ -1,17 +1,13 @@
-"""The gates: what has to be true of the repository before anything is published.
-
-A gate is a function from the repository to its problems: tuples of a path, what is wrong and what is allowed, and where
-they are known the cell and the line. Its name is the gate's, its docstring the rule, with the numbers of its module in
-braces; `rules.yml` says why it is, and how to mend a breach; `said.yml` has the patterns of what looks measured.
-
-They lie in two rooms: `chapters` (what chapters and pages say) and `house` (what they stand on). `markdown` and
-`python` read texts for all of them.
-"""
+"""The gates: what has to be true of the repository before anything is published. A gate is a function from the
+repository to its problems: tuples of a path, what is wrong and what is allowed, and where they are known the cell and
+the line. Its name is the gate's, its docstring the rule, with the numbers of its module in braces; `rules.yml` says why
+it is, and how to mend a breach; `said.yml` has the patterns of what looks measured. They lie in two rooms: `chapters`
+(what chapters and pages say) and `house` (what they stand on). `markdown` and `python` read texts for all of them."""
 
 import importlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import yaml
 
@@ -24,8 +20,7 @@ REASONS = yaml.safe_load(Path(__file__).with_name("rules.yml").read_text(encodin
 OF_THE_HOUSE = {"release"}  # say nothing of one chapter
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(NamedTuple):
     """One finding: the path below the root, what is wrong and what is allowed, the cell or line in it."""
 
     where: str
@@ -39,8 +34,7 @@ class Problem:
         return f"{self.where}{place}: {self.what}" if self.where else self.what
 
 
-@dataclass(frozen=True)
-class Gate:
+class Gate(NamedTuple):
     """A named rule with its reason and the way to mend a breach."""
 
     name: str
@@ -85,14 +79,14 @@ def cells(repository: Repository, *kinds: str) -> Iterator[tuple[Chapter, int, d
 def check(repository: Repository, names: list[str] | None = None, chapters: list[str] | None = None) -> int:
     """Print one line a gate, then every problem, or those of some chapters alone; 1 if there is one, else 0."""
     known = load()
-    unknown = [name for name in names or [] if name not in known]
-    if unknown:
+    if unknown := [name for name in names or [] if name not in known]:
         raise PressError(f"no gate is called {', '.join(unknown)}; there are: {', '.join(known)}")
     chosen = [known[name] for name in names or known if not chapters or name not in OF_THE_HOUSE]
     places = [place for chapter in repository.select(chapters) for place in _places(chapter)] if chapters else [Path()]
     failed = []
     for each in chosen:
-        problems = [problem for problem in each.problems(repository) if _lies_in(problem, places)]
+        found = [(problem, Path(problem.where)) for problem in each.problems(repository)]  # of no place: of all
+        problems = [one for one, path in found if not one.where or any(map(path.is_relative_to, places))]
         verdict = "ok" if not problems else f"{len(problems)} problem{'s' * (len(problems) > 1)}"
         print(f"{each.name:13} {each.title:78} {verdict}", flush=True)
         failed += [(each, problems)] if problems else []
@@ -108,8 +102,3 @@ def _places(chapter: Chapter) -> list[Path]:
     data = [Path(f"data/receipts/{chapter.stem}"), Path(f"data/predictions/{chapter.stem}.json")]
     page = Path(f"_build/html/{chapter.document}.html")
     return [*data, page, *(path.relative_to(chapter.root) for path in (chapter.home, chapter.executed))]
-
-
-def _lies_in(problem: Problem, places: list[Path]) -> bool:
-    """Whether a problem lies in one of these places; what kept a gate from looking lies in all."""
-    return not problem.where or any(Path(problem.where).is_relative_to(place) for place in places)

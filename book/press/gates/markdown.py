@@ -1,12 +1,10 @@
-"""Markdown as the gates see it: what MyST's own parser finds in a page, each piece with its line.
-
-The body of a directive that holds prose, such as `{note}`, is read like the page around it.
-"""
+"""Markdown as the gates see it: what MyST's own parser finds in a page, each piece with its line. The body of a
+directive that holds prose, such as `{note}`, is read like the page around it."""
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import NamedTuple
 
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
@@ -28,18 +26,15 @@ UNSAID = ("code_inline", "math_inline", "html_inline", "myst_role", "substitutio
 BREAKS = ("softbreak", "hardbreak")
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(NamedTuple):
     """A token: its kind as markdown-it calls it, its first line, its text and attributes, whether it is a quotation.
-
     `prose` is what its author says in a paragraph, heading, table cell or block of HTML. A `directive` has its name as
-    text and its options as attributes.
-    """
+    text and its options as attributes."""
 
     kind: str
     line: int
     text: str
-    attrs: dict = field(default_factory=dict)
+    attrs: dict = {}  # nobody writes into it
     quoted: bool = False
 
 
@@ -84,10 +79,8 @@ def _blanked(pattern: re.Pattern, text: str) -> str:
 
 
 def prose(text: str) -> list[tuple[int, str]]:
-    """(line, words) of each block in the author's own words: no quotation, code, math, tag or address.
-
-    A line break of the words is one of the source. Three spaces stand for what is not said: its neighbours do not meet.
-    """
+    """(line, words) of each block in the author's own words: no quotation, code, math, tag or address; three spaces for
+    what is not said."""
     found = [piece for piece in pieces(text) if piece.kind == "prose" and not piece.quoted]
     return [(piece.line, ADDRESS.sub("", piece.text)) for piece in found if piece.text.strip()]
 

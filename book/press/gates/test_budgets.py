@@ -51,7 +51,7 @@ def test_a_notebook_has_sixty_seconds_of_the_unit_s_machine(small, capsys, secon
 
 
 @pytest.mark.parametrize(("seconds", "slow", "fine"), [(22.9, 1, True), (23.1, 1, False), (45, 2, True)])
-def test_a_slice_s_tests_have_twenty(small, seconds, slow, fine):
+def test_a_chapter_s_tests_have_twenty(small, seconds, slow, fine):
     small.write(TESTS, json.dumps(took(seconds, slow)))
     assert bool(problems(small)) != fine
 

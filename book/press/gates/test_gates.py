@@ -9,15 +9,16 @@ import pytest
 from press import PressError, gates
 from press.cli import main
 from press.conftest import code, exercise_cells, markdown
+from press.files import breaches
 from press.gates.chapters import acts as act_gates
 from press.gates.chapters.notebooks import fix
 from press.gates.chapters.said import told, typed
 from press.gates.house import code as code_gates
-from press.gates.house.registry import safe_name
+from press.gates.house.registry import ROW
 from press.repository import HOME, Repository, tags
 
 ALL = gates.load()
-SLICE = "notebooks/signals/moving_mean/moving_mean.py"
+MODULE = "notebooks/signals/moving_mean/moving_mean.py"
 TYPO = "T" + "eh"  # in two pieces, or the gate would find it here
 LIVE = {"name": "storage", "runtime": "onnxruntime-web==1.30.0"}
 GOOD_ALT = "Mean against time: the curve falls after noon."
@@ -398,7 +399,7 @@ def test_a_text_of_digits_in_quotation_marks_is_one(small):
         ({"live": {**LIVE, "script": "/a/storage.js", "style": "storage.css"}}, "live.script"),
     ],
 )
-def test_a_card_may_name_peers_programs_and_a_live_model_of_its_slice(small, changes, said):
+def test_a_card_may_name_peers_programs_and_a_live_model_of_its_chapter(small, changes, said):
     small.write_card(**changes)
     found = problems(small, "card")
     assert said in found if said else found == ""
@@ -694,7 +695,7 @@ def test_a_fetched_data_set_has_to_be_in_the_card(small):
     ],
 )
 def test_file_names_stay_inside_their_folder(name, safe):
-    assert safe_name(name) == safe
+    assert (breaches(ROW, {"file": name}, "") == []) == safe
 
 
 # links ---------------------------------------------------------------------------------------------------
@@ -821,10 +822,10 @@ def test_notebooks_of_one_name_are_seen(small):
 @pytest.mark.parametrize(
     ("path", "source", "said"),
     [
-        (SLICE, "import other\n", "imports other of notebooks/speech/other"),
-        (SLICE, "def f():\n    from other import x\n", "imports other of notebooks/speech/other"),
-        (SLICE, "import press\n", "imports press; nothing does"),
-        (SLICE, "import numpy\nfrom helpers import data\n", ""),
+        (MODULE, "import other\n", "imports other of notebooks/speech/other"),
+        (MODULE, "def f():\n    from other import x\n", "imports other of notebooks/speech/other"),
+        (MODULE, "import press\n", "imports press; nothing does"),
+        (MODULE, "import numpy\nfrom helpers import data\n", ""),
         ("notebooks/signals/moving_mean/test_moving_mean.py", "import moving_mean\n", ""),
         ("helpers/data.py", "import moving_mean\n", "helpers know no chapter"),
         ("helpers/data.py", "import torch\n", "imports torch at once"),
@@ -848,8 +849,8 @@ def test_imports_that_point_the_wrong_way_are_seen(small, path, source, said):
         ("helpers/data.py", 201, "helpers/data.py: 201 lines; at most 200"),
         ("helpers/data.py", 200, ""),
         ("helpers/test_data.py", 5000, ""),
-        (SLICE, 301, "moving_mean.py: 301 lines; at most 300"),
-        (SLICE, 300, ""),
+        (MODULE, 301, "moving_mean.py: 301 lines; at most 300"),
+        (MODULE, 300, ""),
     ],
 )
 def test_budgets_of_lines(small, path, lines, said):
@@ -876,9 +877,9 @@ def test_the_press_has_its_limit():
 def test_a_long_function_is_seen_but_not_its_docstring(small):
     body = "    x = 1\n"
     docstring = '    """Says\n' + "    much\n" * 30 + '    """\n'
-    small.write(SLICE, "def long():\n" + docstring + body * 39)
+    small.write(MODULE, "def long():\n" + docstring + body * 39)
     assert problems(small, "lines") == ""
-    small.write(SLICE, "def long():\n" + docstring + body * 40)
+    small.write(MODULE, "def long():\n" + docstring + body * 40)
     assert "long has 41 lines without its docstring; at most 40" in problems(small, "lines")
 
 

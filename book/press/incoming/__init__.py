@@ -1,24 +1,19 @@
 """Receipts from a reader's card: `receipt` makes and gathers them (`press receipt`), `problems` judges what comes in.
-
-No rule looks at how a claim came out. A value is refused only where the datasheet of its card does not allow it.
-"""
+No rule looks at how a claim came out; a value is refused only where the datasheet of its card does not allow it."""
 
 import json
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import jsonschema
-
 from helpers import device, receipts, verdicts
 from rehearsal.predict import CARDS
 
 from .. import race, run
-from ..errors import PressError, finished
-from ..files import read_json, write_json
+from ..errors import PressError, finished, git
+from ..files import breaches, read_json, write_json
 from ..predict import kept
 from ..predict.counting import sizes_of
 from ..predict.pages import model
@@ -26,7 +21,7 @@ from ..repository import Chapter, Repository
 
 FORM = "receipt.yml"  # in .github/ISSUE_TEMPLATE
 LOOK = "import json; from helpers import device; print(json.dumps(device.machine()))"
-SCHEMA = json.loads(Path(__file__).with_name("receipt.schema.json").read_text(encoding="utf-8"))
+SCHEMA = Path(__file__).with_name("receipt.schema.json")
 LARGEST_BYTES = 200_000
 BIG_BYTES = 39e9  # of the memory of a card at tier big: one with 40 GB shows a little less
 BEYOND = 3.0  # times what a datasheet allows: cards with more memory and faster clocks share its name
@@ -39,10 +34,8 @@ PRIVATE = {  # /content/ and /kaggle/ are the same for everybody there, and publ
 
 
 def receipt(repository: Repository, names: list[str] | None, races: race.Options | None) -> int:
-    """Measure the chosen chapters on this machine's GPU and say what to send; 0 where all of it may be sent.
-
-    `races` None measures the notebooks alone, without the races and their peers.
-    """
+    """Measure the chosen chapters on this machine's GPU, notebooks alone where `races` is None, and say what to send; 0
+    where all may be sent."""
     machine = machine_here(repository)
     if not machine.get("gpu"):
         print("torch sees no GPU here, and receipts are wanted from machines with one; `make rehearse` needs none")
@@ -57,10 +50,8 @@ def receipt(repository: Repository, names: list[str] | None, races: race.Options
 
 
 def raced(repository: Repository, names: list[str] | None, options: race.Options) -> int:
-    """The races' exit status; where they cannot be run the notebooks' receipts are there all the same.
-
-    A machine that is busy is no failure, for nothing is wrong with it; a peer that cannot be installed is one.
-    """
+    """The exit status of the races, 0 on a busy machine; where they cannot be run the notebooks' receipts are there all
+    the same."""
     try:
         return race.race(repository, names, options)
     except PressError as error:
@@ -108,15 +99,14 @@ def problems(repository: Repository, path: Path) -> list[str]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         json.dumps(content, allow_nan=False)  # ValueError for what JSON has no word for, and Python reads all the same
-        wrong = list(jsonschema.Draft202012Validator(SCHEMA).iter_errors(content))
-        if not wrong:
-            receipts.read(path)
+        if wrong := breaches(SCHEMA, content, "the receipt"):
+            return wrong
+        receipts.read(path)
     except RecursionError:
         return ["it is nested deeper than a receipt ever is"]
     except ValueError as error:
         return [str(error).replace(f"{path}", path.name)]
-    found = [f"{'.'.join(map(str, error.absolute_path)) or 'the receipt'}: {error.message}" for error in wrong]
-    return found or list(_of_content(chapters[path.parent.name], path.name, content))
+    return list(_of_content(chapters[path.parent.name], path.name, content))
 
 
 def _of_content(chapter: Chapter, name: str, content: dict) -> Iterator[str]:
@@ -144,24 +134,15 @@ def _of_content(chapter: Chapter, name: str, content: dict) -> Iterator[str]:
 
 
 def _code(chapter: Chapter, content: dict) -> Iterator[str]:
-    """A GPU's run is of today's code, or names a commit of this history and says that nothing was changed in it.
-
-    Nobody computes the hash of an older commit's code, so that word is believed; in the ledger the run decides nothing.
-    A clone without its history cannot tell, and believes the commit, too.
-    """
-
-    def git(*words: str) -> str:
-        told = ["git", "-C", str(chapter.root), *words]
-        return subprocess.run(told, capture_output=True, text=True, check=False).stdout.strip()
-
+    """A GPU's run is of today's code, or names a commit of this history and says that nothing was changed in it: that
+    is believed, and in a clone without history the commit, too. In the ledger such a run decides nothing."""
     commit = content.get("commit")
     if not receipts.stale(content, chapter.notebook):
         return
+    whole = git(chapter.root, "rev-parse", "--is-shallow-repository") == "false\n"
     if content.get("dirty"):
         yield "its code was changed and not committed, so nobody can know it; run what a commit holds"
-    elif not commit or (
-        git("rev-parse", "--is-shallow-repository") == "false" and git("cat-file", "-t", commit) != "commit"
-    ):
+    elif not commit or whole and git(chapter.root, "cat-file", "-t", commit) != "commit\n":
         yield f"its code is neither today's nor that of a commit here ({commit})"
 
 

@@ -1,8 +1,6 @@
 """Built pages in, light pages out: one sheet, one script that is read when the page stands, pictures and sounds as
-files, which a browser fetches when a reader comes near, and formulas that MathJax sets once, in the build.
-
-A page's formulas need no script: their letters come from `_static/maths.css`, and beside each stands its MathML.
-"""
+files, fetched when a reader comes near, and formulas that MathJax sets once, in the build: their letters come from
+`_static/maths.css`, and beside each stands its MathML."""
 
 import base64
 import html
@@ -36,10 +34,8 @@ PAGE = Path(__file__).with_name("maths.html")
 
 
 def slim(made: Path, address: str = "", browser: object = None, also: Iterable[str] = ()) -> None:
-    """Cut what every page in the folder asks for; with a browser, which reads it at `address`, formulas are set, too.
-
-    Without one the pages with formulas keep MathJax. `also` names classes that a page made later has.
-    """
+    """Cut what every page in the folder asks for; with a browser, which reads it at `address`, set the formulas, too,
+    else MathJax stays. `also` names classes that a page made later has."""
     pages = _pages(made)
     if browser is not None:
         pages = typeset(pages, made, address, browser)
@@ -79,7 +75,6 @@ def _asked(pattern: re.Pattern, pages: dict[str, str]) -> list[str]:
 
 
 def _lighter(page: str, made: Path, up: str) -> str:
-    """One page with its pictures outside, its logos inside, and nothing that nobody reads."""
     page = OWN.ICON.sub(r'\1 aria-hidden="true"></i>', OWN.UNSTYLED.sub(r"\1", OWN.DROPPED.sub("", page)))
     page = OWN.ASKS.sub(lambda found: found[1] + ELSE[found[2]], page)
     before, code, after = page.partition("<pre")
@@ -97,15 +92,12 @@ def _sheet(made: Path, sheets: list[str], pages: list[str], also: Iterable[str])
 
 
 def joined(made: Path, names: list[str]) -> str:
-    """One script of the files `names` below `made`, without comments.
-
-    It begins with an empty statement, so that a `"use strict"` of the first file holds for no other.
-    """
+    """One script of the files `names` below `made`, without comments; it begins with `;`, so that a "use strict" of the
+    first holds for no other."""
     return ";\n" + "\n;\n".join(jsmin(_text(made / name), keep_bang_comments=True) for name in names) + "\n"
 
 
 def _linked(page: str, sheet: str, script: str) -> str:
-    """The page with the one sheet and the one script in place of the many."""
     first = OWN.LINK.search(page)
     if first is None:
         return page
@@ -195,11 +187,8 @@ def _webp(png: bytes) -> tuple[bytes, int, int]:
 
 
 def typeset(pages: dict[str, str], made: Path, address: str, browser: object) -> dict[str, str]:
-    """The pages by their names with all formulas drawn, and MathJax taken out; writes the sheet of their letters.
-
-    `browser` reads the folder `made` at `address`, with the book's styles. Raises PressError for TeX that MathJax
-    refuses.
-    """
+    """The pages with all formulas drawn by the browser, which reads `made` at `address`, and the sheet of their letters
+    written; PressError for TeX that MathJax refuses."""
     known = dict.fromkeys(sorted({found[3] for page in pages.values() for found in OWN.FORMULA.finditer(page)}))
     if known:
         drawn, sheet = _drawn(list(known), made, address, browser)
@@ -211,7 +200,6 @@ def typeset(pages: dict[str, str], made: Path, address: str, browser: object) ->
 
 
 def _drawn(wanted: list[str], made: Path, address: str, browser: object) -> tuple[list[str], str]:
-    """What MathJax draws for each formula, and its style sheet."""
     rows = "".join(f'<p data-formula="{html.escape(one, quote=True)}">{one}</p>' for one in wanted)
     path = write_text(made / BENCH, _text(PAGE).replace("FORMULAS", rows))
     try:

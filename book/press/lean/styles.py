@@ -81,10 +81,8 @@ def without_unused_variables(sheet: str, others: Iterable[str]) -> str:
 
 
 def with_letters(sheet: str, home: Path) -> str:
-    """The sheet that stands in `home` with its fonts in it, cut to the letters that it draws by `content`.
-
-    Fonts that no rule names or that draw nothing go; those not there as TTF or WOFF (WOFF2 needs Brotli) are left.
-    """
+    """The sheet that stands in `home` with its fonts in it, cut to the letters that it draws by `content`. Fonts that
+    no rule names or that draw nothing go; those not there as TTF or WOFF (WOFF2 needs Brotli) are left."""
     rules = FACE.sub("", sheet)
     drawn = "".join(ESCAPED.sub(lambda code: chr(int(code[1], 16)), text) for text in CONTENT.findall(rules))
 
@@ -108,16 +106,12 @@ def subset(path: Path, letters: str) -> bytes:
     from fontTools import subset as tools
     from fontTools.ttLib import TTFont
 
-    font = TTFont(path)
+    font, file = TTFont(path), io.BytesIO()
     have = set(map(ord, letters)) & set(font.getBestCmap())
-    if not have:
-        return b""
     options = tools.Options(layout_features=[], hinting=False, notdef_outline=False, name_IDs=[0, 13, 14])
-    options.drop_tables += ["FFTM"]
+    options.drop_tables, font.flavor = [*options.drop_tables, "FFTM"], "woff"
     cutter = tools.Subsetter(options)
     cutter.populate(unicodes=have)
     cutter.subset(font)
-    font.flavor = "woff"
-    file = io.BytesIO()
     font.save(file)
-    return file.getvalue()
+    return file.getvalue() if have else b""

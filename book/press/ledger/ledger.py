@@ -16,12 +16,9 @@ BEHIND = ("fresh", "cached")  # the origins of the runs that chapters' pages sho
 
 
 class Run:
-    """One receipt with what follows from it, and whether the code is another now (`stale`).
-
-    `origin`: fresh or cached (behind the page), by hand (a benchmark on this machine), or recorded (committed).
-    `name`: which of the chapter's races or studies it is, "" for the notebook's own run. `disturbed`: why its timings
-    decide nothing, beside what is `usual` in the book.
-    """
+    """One receipt with what follows from it, and whether the code is another now (`stale`). `origin`: fresh or cached
+    (behind the page), by hand (a benchmark on this machine), or recorded (committed). `name`: of a race or study, ""
+    for the notebook's own run. `disturbed`: why its timings decide nothing, beside what is `usual`."""
 
     def __init__(self, content: dict, origin: str, stale: bool, usual: dict):
         self.content, self.origin, self.name, self.stale = content, origin, content.get("name", ""), stale
@@ -32,17 +29,14 @@ class Run:
 
 
 def _hardware(content: dict) -> str:
-    """The GPU, or the processor where the tier has none."""
     return str((content["tier"] != "cpu" and content["machine"].get("gpu")) or content["machine"].get("cpu"))
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found of a claim: one of FINDINGS, None for a figure that only stands beside.
-
-    `run`: whose number stands first; `barred`: why it may not decide, "" where it does; `others` measured the same.
-    `like`: how like the article's case it is; `says`: (supports, contradicts or silent, because).
-    """
+    """What was found of a claim: one of FINDINGS, None for a figure that only stands beside. `run`: whose number stands
+    first; `barred`: why it may not decide, or ""; `others` measured the same. `like`: how like the article's case it
+    is; `says`: (supports, contradicts or silent, because)."""
 
     chapter: Chapter
     claim: dict
@@ -116,10 +110,7 @@ def gather(repository: Repository, chapters: list[Chapter] | None = None) -> Led
     found = {chapter.name: _receipts(chapter) for chapter in repository.chapters}
     usual, entries = verdicts.usual(content for pairs in found.values() for content, _ in pairs), []
     for chapter in repository.chapters if chapters is None else chapters:
-        runs = [
-            Run(content, origin, receipts.stale(content, chapter.notebook), usual)
-            for content, origin in found[chapter.name]
-        ]
+        runs = [Run(one, origin, receipts.stale(one, chapter.notebook), usual) for one, origin in found[chapter.name]]
         runs = sorted(_newest_first(runs), key=lambda run: run.origin not in BEHIND)
         claims = chapter.card.get("claims") or []
         entries.append(Entry(chapter, runs, [_finding(chapter, claim, runs) for claim in claims]))

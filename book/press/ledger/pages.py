@@ -1,8 +1,5 @@
-"""The pages of the ledger and of the runs: cards and a table that stand alone, with the facts a script filters by.
-
-A run's line carries `data-part`, `data-finding`, `data-hardware`, `data-tier`, `data-date` and `data-code` from its
-receipt; `book/_static/filter.js` makes labelled controls of them. Without the script everything stands.
-"""
+"""The pages of the ledger and of the runs: cards and a table that stand alone, with `data-` attributes of each run's
+receipt, of which `book/_static/filter.js` makes labelled controls."""
 
 from helpers import verdicts
 
@@ -22,20 +19,11 @@ def claims(entries: list[Entry]) -> str:
     for entry in claimed:
         for part in ("", entry.chapter.caption):
             parts.setdefault(part, []).extend(finding for finding in entry.findings if finding.found)
-    return _block("claims", claimed, parts)
+    return written("claims", claimed, parts)
 
 
-def claims_of(entry: Entry) -> str:
-    """A chapter's claims as cards, what was found first: for the chapter's own page."""
-    return _block("cards", entry)
-
-
-def status(entries: list[Entry]) -> str:
-    """Every run of every notebook, each with its machine and date; how a recorded one was made, folded."""
-    return _block("status", entries)
-
-
-def _block(name: str, *values: object) -> str:
+def written(name: str, *values: object) -> str:
+    """What a macro of `pages.html` makes: `cards` of a chapter's claims, the `status` of all runs."""
     own = {one.__name__: one for one in (facts, how, count, ledger_lines, verdicts.timing)}
     return block("ledger/pages.html", name, *values, FINDINGS=FINDINGS, OPEN=verdicts.FINDINGS[2:], **own)
 

@@ -17,10 +17,8 @@ UP = "../"  # the pages with markers lie in book/
 
 
 def block(template: str, name: str, *values: object, **names: object) -> Markup:
-    """What a macro of a template makes of the values, without empty lines, so that it is one block of Markdown.
-
-    Texts are escaped, Markup is not. `names`: what the template uses beside the pieces of this module.
-    """
+    """What a macro of a template makes of the values, without empty lines: one block of Markdown. Texts are escaped,
+    Markup is not; `names`: what it uses beside the pieces of this module."""
     made = getattr(_templates().get_template(template).make_module(names), name)(*values)
     return Markup("\n".join(line for line in made.splitlines() if line.strip()))
 

@@ -8,7 +8,7 @@ import pytest
 from helpers import cards
 from press import PressError
 from press.ledger import gather
-from press.ledger.pages import claims, status
+from press.ledger.pages import claims, written
 from press.ledger.tables import measured
 from press.print import generated
 from press.print.conftest import exact, executed, receipt
@@ -138,7 +138,7 @@ def test_the_newest_run_that_may_decide_does_however_it_came_out(small):
     assert len(finding.others) == 5
     page = claims(gather(small.repository).entries)
     assert page.count("rebuilt-stale") == 2 and page.count("(recorded: ") == 5
-    assert status(gather(small.repository).entries).count("changed since") == 1
+    assert written("status", gather(small.repository).entries).count("changed since") == 1
 
 
 def test_a_race_is_stale_when_its_bench_changed_and_not_when_the_page_did(small):
@@ -218,7 +218,7 @@ def test_a_recorded_race_is_named_with_its_machine_and_date_and_tells_how_it_was
     }
     small.write("data/receipts/moving_mean/cpu-test-cpu-lengths.json", json.dumps(race))
     (entry,) = gather(small.repository).entries
-    page = status([entry])
+    page = written("status", [entry])
     shown = re.search(r"<tr [^>]*data-date=\"2026-05-01\".*?</tr>", page, re.DOTALL).group()
     assert "Test CPU" in shown and "recorded: lengths<details>" in shown
     assert "<dt>sizes</dt><dd>points 6,500,000, query 421</dd>" in shown
@@ -257,7 +257,7 @@ def test_a_timing_in_a_slow_phase_of_its_machine_is_marked_like_one_beside_other
     small.write("data/receipts/moving_mean/cpu-fast.json", json.dumps(fast))
     (entry,) = gather(small.repository).entries
     assert entry.findings[0].found == "not measured" and "1.5 times slower" in entry.behind.disturbed
-    for page in (claims([entry]), status([entry]), generated.verified(entry)):
+    for page in (claims([entry]), written("status", [entry]), generated.verified(entry)):
         assert "the machine ran 1.5 times slower than usual" in page
 
 
@@ -276,7 +276,7 @@ def test_a_timing_beside_other_work_is_marked_and_decides_nothing(small):
     executed(small, value=2100.0, busy_cores={"during": 1.2})
     (entry,) = gather(small.repository).entries
     assert entry.findings[0].found == "not measured", "points/s is a timing"
-    for page in (claims([entry]), status([entry]), generated.verified(entry)):
+    for page in (claims([entry]), written("status", [entry]), generated.verified(entry)):
         assert "timed while other work took 1.2 of" in page
     counted = exact(2100.0) | {"timing": False}
     executed(small, busy_cores={"during": 1.2}, metrics={"mean_rate": counted})

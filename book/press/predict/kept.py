@@ -1,6 +1,4 @@
-"""The committed counts of a chapter, what the formula makes of them, and what they have to hold before a page may show
-them: equal work, reasons where ours is behind. No torch here.
-"""
+"""The committed counts of a chapter, what the formula makes of them, and what must hold before a page may show them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -43,9 +41,7 @@ class Part:
 
     def is_bound(self, one: Prediction) -> bool:
         """Whether the datasheet's bandwidth and rates hold nearly all of a prediction: no card does it in less.
-
-        Launches, waits and the begin of copies are assumed, and copies are added even where they overlap with work.
-        """
+        Launches, waits and the begin of copies are assumed, and copies are added even where they overlap with work."""
         return not self.too_much and one.parts["memory"] + one.parts["arithmetic"] >= HELD * one.seconds
 
 
@@ -74,10 +70,8 @@ class Kept:
         return told and self.parts[told["part"]]
 
     def metric(self, name: str, unit: str, tier: str) -> list[tuple[Prediction, float]]:
-        """(Prediction, value) of a metric of the card on each card of a tier; empty where no part is its measure.
-
-        What the formula says; the part's `is_bound` tells whether a rate is at most that, a time at least.
-        """
+        """(Prediction, value) of a metric of the card on each card of a tier, at most (a rate) or at least (a time)
+        where the part `is_bound`; empty without a part."""
         part = self.measure(name)
         if not part or tier not in part.tiers:
             return []
@@ -116,10 +110,8 @@ def problems(found: Kept) -> Iterator[str]:
         yield from _unequal(found, role)
     pairs = list(_beside_ours(found, "broken", SHOWN))[:1]
     if any(one.seconds < SEEN * ours.seconds for ours, one in pairs):
-        yield (
-            f"broken is predicted less than {SEEN:g} times as long as ours on a {CARDS[SHOWN][0].name}; break it so "
-            "that a reader sees it, or leave it out with a sentence in LEFT_OUT"
-        )
+        what = f"broken is predicted less than {SEEN:g} times as long as ours on a {CARDS[SHOWN][0].name}"
+        yield f"{what}; break it so that a reader sees it, or leave it out with a sentence in LEFT_OUT"
 
 
 def ahead(found: Kept) -> dict[str, list[str]]:

@@ -1,7 +1,4 @@
-"""What pages show of counts and predictions: the block on a chapter's page, rows of its fit card, lines of the ledger.
-
-Everywhere it says that this is predicted and not measured.
-"""
+"""What pages show of counts and predictions: a block on a chapter's page, rows of its fit card, lines of the ledger."""
 
 import re
 

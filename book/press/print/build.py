@@ -10,7 +10,7 @@ from pathlib import Path
 
 from .. import chromium
 from ..errors import PressError
-from ..face import head, pages
+from ..face import pages
 from ..files import lock, remove, swap_folder, write_json, write_text
 from ..lean.slim import slim
 from ..ledger import gather
@@ -34,10 +34,8 @@ WEIGHT = """() => {
 
 
 def build(repository: Repository) -> Path:
-    """The folder `_build/html`, made from the executed notebooks; the old one stays when anything is wrong.
-
-    A book of some chapters (an `Edition`) has a build folder of its own, no PDF, no kit and no weights.
-    """
+    """The folder `_build/html`, made from the executed notebooks; the old one stays when anything is wrong. An
+    `Edition` has a build folder of its own, no PDF, no kit and no weights."""
     side, html = repository.build / "side", repository.build / "html"
     with lock(repository.build / ".press.lock", "press build"):
         remove(side)
@@ -89,7 +87,7 @@ def _menus(repository: Repository, made: Path) -> None:
         text = text.replace('<summary aria-label="Toggle hidden content">', "<summary>")  # the label is its name
         text = ROOT.sub(rf"\1{repository.site}", text) if name == "404" else text
         text = theirs.sub(rf"\g<1>{repository.branch}", text)
-        text = head.written(repository, chapters.get(name), text, made)
+        text = pages.heading(repository, chapters.get(name), text, made)
         path.write_text(pages.sections(chapters[name], text) if name in chapters else text, encoding="utf-8")
 
 
@@ -112,10 +110,8 @@ def _with_browser(repository: Repository, made: Path) -> None:
 
 
 def _weigh(repository: Repository, html: Path, address: str, browser: object) -> None:
-    """Measure every page of the book, keep it as `_build/page-weight.json`, write it into the status page.
-
-    `browser` visits the pages of the folder `html` at `address`.
-    """
+    """Measure every page of the folder `html` at `address`: `_build/page-weight.json`, and the table of the status
+    page."""
     found = {
         "schema": 3,
         "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),

@@ -1,7 +1,7 @@
 """A book of some chapters, such as a class gets: the same pages, with contents that leave the other chapters out."""
 
 import re
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from posixpath import normpath
 
 from ..repository import Chapter, Repository
@@ -21,25 +21,18 @@ class Edition(Repository):
         self.left_out = {chapter.document for chapter in whole.chapters} - {one.document for one in chapters}
         parts = {chapter.part for chapter in whole.chapters} - {chapter.part for chapter in chapters}
         self.toc = _pruned(whole.toc, self.left_out | {f"book/part_{part}" for part in parts})
-
-    @property
-    def build(self) -> Path:
-        """The folder of what is generated for this edition; executed notebooks lie with those of the whole book."""
-        return self.root / "_build" / "editions" / "-".join(chapter.stem for chapter in self.chapters)
+        self.build /= "editions/" + "-".join(chapter.stem for chapter in chapters)  # executed ones are the whole book's
 
 
 def _pruned(contents: dict | list, left_out: set[str]) -> dict | list:
-    """The contents without the documents that are left out."""
     if isinstance(contents, list):
         return [_pruned(one, left_out) for one in contents if one.get("file", "").split(".")[0] not in left_out]
     return {key: _pruned(one, left_out) if isinstance(one, list) else one for key, one in contents.items()}
 
 
 def elsewhere(repository: Repository, text: str, document: str) -> str:
-    """The Markdown of a page, its links to chapters that an edition leaves out leading to the published book.
-
-    `document` is the page's path in the repository. The whole book leaves nothing out.
-    """
+    """The Markdown of a page, the `document`, with links to chapters that an edition leaves out leading to the
+    published book."""
     left_out = repository.left_out if isinstance(repository, Edition) else ()
 
     def link(match: re.Match) -> str:

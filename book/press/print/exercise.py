@@ -1,8 +1,6 @@
-"""Exercises in the page: a learner writes and checks an answer in the browser, in Python, which Pyodide runs there.
-
-An exercise whose metadata say `"inpage": true` gets an editor in the place of its stub. It loads its packs (see `live`)
-at the first check and not before: Pyodide, one for the whole site, and `helpers.check` as it is.
-"""
+"""Exercises in the page: a learner writes and checks an answer in the browser, in Python, which Pyodide runs there. One
+that says `"inpage": true` gets an editor in the place of its stub, and loads its packs (see `live`) at the first check:
+Pyodide, one for the whole site, and `helpers.check` as it is."""
 
 import html
 import json
@@ -27,14 +25,16 @@ SOURCES = ("helpers/__init__.py", "helpers/check.py")
 
 
 def publish(notebook: NotebookNode, repository: Repository, source: Path) -> None:
-    """Put an editor below the stub of each exercise in the page, and write its packs below `source/_live`."""
-    for name, own in inpage(notebook.cells).items():
+    """Put an editor below the stub of each exercise in the page, and write the packs below `source/_live`."""
+    marked = inpage(notebook.cells)
+    loaded = packs(repository, source) if marked else {}
+    places = {pack: live.write(source, file, text) for pack, (file, text) in loaded.items()}
+    size = sum(len(text) for _, text in loaded.values()) * 3 / 4e6  # without its base64
+    for name, own in marked.items():
         (stub,), (checker,), (task, *_) = own["stub"], own["checker"], own["exercise"]
-        loaded = packs(repository, source)
         told = {"id": name, "title": task.source.splitlines()[0].lstrip("# "), "stub": stub.source}
         told |= {"checker": checker.source, "call": f"{defined(checker.source)}({defined(stub.source)})"}
-        told["packs"] = {pack: live.write(source, file, text) for pack, (file, text) in loaded.items()}
-        told["megabytes"] = f"{sum(len(text) for _, text in loaded.values()) * 3 / 4e6:.1f}"  # without its base64
+        told |= {"packs": places, "megabytes": f"{size:.1f}"}
         shown = f'<div class="rebuilt-exercise" data-exercise="{html.escape(json.dumps(told))}"></div>'
         script = "".join((HERE / one).read_text(encoding="utf-8") for one in ("live.js", "exercise.js"))  # one request
         shown += f'\n<script defer src="{live.write(source, "exercise.js", script)}"></script>'
@@ -49,9 +49,8 @@ def inpage(cells: Iterable[NotebookNode]) -> dict[str, dict[str, list[NotebookNo
 
 def foreign(own: dict[str, list[NotebookNode]]) -> Iterator[str]:
     """What the cells of an exercise need beyond Python's own library and `check`, which is all that a page has."""
-    answers = [cell.source for role in ("stub", "solution", "wrong") for cell in own[role]]
-    for answer in answers:
-        source = "\n".join([*(cell.source for cell in own["checker"]), answer])
+    for answer in [cell for role in ("stub", "solution", "wrong") for cell in own[role]]:
+        source = "\n".join(cell.source for cell in [*own["checker"], answer])
         yield from lacking([source]) - {"check"}
         yield from {name for _, name in imports(parse(source))} - sys.stdlib_module_names
 

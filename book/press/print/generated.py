@@ -1,7 +1,5 @@
-"""What the machine writes into the book: at the markers of its pages, and at a chapter's end.
-
-Its HTML stands in `pages.html`; each number in it comes from a card, a receipt or the registry.
-"""
+"""What the machine writes into the book, at the markers of its pages and at a chapter's end, as `pages.html` says
+it."""
 
 from collections.abc import Callable
 from functools import partial
@@ -13,7 +11,7 @@ from .. import chromium
 from ..errors import PressError
 from ..face import chart, gallery
 from ..ledger import DECIDED, Entry, Ledger, tables
-from ..ledger.pages import claims, status
+from ..ledger.pages import claims, written
 from ..ledger.tables import link, pdf_name, volumes
 from ..predict import pages as predicted
 from ..repository import Chapter, Repository
@@ -38,7 +36,7 @@ def markers(repository: Repository, ledger: Ledger) -> dict[str, Callable[..., s
     why = why or ("" if chromium.find() else chromium.WANTED)
     return {
         "claims": partial(claims, entries),
-        "status": partial(status, entries),
+        "status": partial(written, "status", entries),
         "start-by-interest": partial(block, "start_by_interest", interests),
         "start-by-hardware": partial(block, "start_by_hardware", entries),
         "datasets": partial(block, "datasets", repository.registry, chapters),
@@ -48,7 +46,7 @@ def markers(repository: Repository, ledger: Ledger) -> dict[str, Callable[..., s
         "map": partial(syllabi.chapter_map, chapters),
         "by-audience": partial(syllabi.by_audience, chapters),
         "hero": partial(gallery.hero, entries),
-        "numbers": lambda: gallery.three(gallery.numbers(ledger)),
+        "numbers": lambda: gallery.written("numbers", gallery.numbers(ledger)),
         "chart": partial(chart.chart, ledger),
         "gallery": partial(cards, repository, entries),
         **{f"gallery-{part}": partial(cards, repository, entries, part) for part in parts},
@@ -72,7 +70,7 @@ def cards(repository: Repository, entries: list[Entry], part: str = "") -> str:
     for chapter, entry in [(entry.chapter, entry) for entry in entries if part in ("", entry.chapter.part)]:
         colab = addresses(repository, chapter).get("Colab", "")
         tiles.append(gallery.tile(entry, chapter.caption, gallery.article(repository, chapter), colab))
-    return gallery.gallery(tiles)
+    return gallery.written("gallery", tiles)
 
 
 def about(repository: Repository, entry: Entry) -> str:

@@ -1,9 +1,7 @@
-"""Live models: a page in which a model of the chapter runs in the reader's browser, with no server and no network.
-
-A chapter has one when its card says `live` and a cell shows an output of the kind `MIME`: the model as the run exported
-it. Model, runtime, script and style are packed into `_live/`. A pack is a classic script of gzipped files in base64,
-because a page opened from a folder may neither fetch a file nor import a module.
-"""
+"""Live models: a page in which a model of the chapter runs in the reader's browser, with no server and no network. A
+chapter has one when its card says `live` and a cell shows an output of the kind `MIME`, as the run exported it. Model,
+runtime, script and style are packs in `_live/`: classic scripts of gzipped files in base64, because a page opened from
+a folder may neither fetch a file nor import a module."""
 
 import base64
 import gzip
@@ -27,8 +25,7 @@ NOTICE = Path(__file__).with_name("onnxruntime_notice.txt")  # its package holds
 
 def publish(notebook: nbformat.NotebookNode, chapter: Chapter, repository: Repository, source: Path) -> None:
     """Write the packs of the chapter's live model below `source/_live`, and put its element around the output's own
-    HTML, which stands until a reader touches it. PressError where card and output disagree or a hash is wrong.
-    """
+    HTML, which stands until a reader touches it. PressError where card and output disagree or a hash is wrong."""
     card = chapter.card.get("live")
     shown = [out for cell in notebook.cells for out in cell.get("outputs", []) if MIME in out.get("data", {})]
     if len(shown) != bool(card):
@@ -84,9 +81,7 @@ def runtimes() -> list[str]:
 
 
 def write(source: Path, name: str, text: str) -> str:
-    """The address, as a chapter's page sees it, of a file now written below `_live`.
-
-    It has the text's hash, so that no browser keeps an old file beside a new one.
-    """
+    """The address, as a chapter's page sees it, of a file now written below `_live`, with its hash: no browser keeps an
+    old one."""
     write_text(source / "_live" / name, text)
     return f"../../../_live/{name}?v={sha256(text)[:12]}"

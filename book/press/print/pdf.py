@@ -1,7 +1,5 @@
-"""The book as PDFs, a file for each part with chapters and one for all other pages, made and printed by Chromium.
-
-One document of many articles keeps what a merge would lose: tags and alt texts, links between chapters, one outline.
-"""
+"""The book as PDFs, a file for each part with chapters and one for all other pages, made and printed by Chromium: one
+document of many articles keeps its tags, alt texts and links, and has one outline."""
 
 import logging
 import re
@@ -34,10 +32,8 @@ DIGIT = 0.556  # of the letters' size: the width of Helvetica's digits
 
 
 def print_book(repository: Repository, site: Path, address: str, browser: object) -> list[Path]:
-    """The PDFs in the folder of the built book, which the browser reads at `address`.
-
-    Raises PressError when one lacks its tags or a chapter.
-    """
+    """The PDFs in the folder of the built book, which the browser reads at `address`; PressError without tags or a
+    chapter."""
     made, sheet = [], (site / SHEET).read_text(encoding="utf-8").replace("optional", "block")  # paper waits for letters
     for name, parts in volumes(repository).items():
         made.append(site / pdf_name(repository, name))
@@ -81,10 +77,8 @@ def anchor(name: str) -> str:
 
 
 def finish(repository: Repository, path: Path, headings: list[str], volume: str = "") -> None:
-    """Give the file its title and author, its outline the headings' words, its contents page numbers.
-
-    What changes is added at the file's end. Refuses a file without its tags or a chapter in its outline.
-    """
+    """Give the file its title and author, its outline the headings' words, its contents page numbers, all added at its
+    end; PressError for one without tags or a chapter."""
     from pypdf import PdfWriter
     from pypdf.generic import NameObject, TextStringObject
 
@@ -127,10 +121,8 @@ def targets(reader) -> dict[str, int]:
 
 
 def _number(writer, anchors: set[str]) -> None:
-    """Draw at each entry of the contents its page, which a style sheet cannot ask Chromium for.
-
-    Entries are links with their places on the sheet and their targets. The numbers are marked as no part of the text.
-    """
+    """Draw at each entry of the contents, a link, its page, which no style can ask Chromium for; marked as no part of
+    the text."""
     from pypdf.generic import DictionaryObject, NameObject
 
     letters = {"/Type": "/Font", "/Subtype": "/Type1", "/BaseFont": "/Helvetica"}

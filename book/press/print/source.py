@@ -1,7 +1,5 @@
-"""The book's source tree, `_build/source`: the repository's own paths, with executed notebooks and filled pages.
-
-Because paths are the same as in the repository, every source link of the built page points at the original file.
-"""
+"""The book's source tree, `_build/source`: executed notebooks and filled pages under the repository's own paths, so
+that every source link of a built page points at the original file."""
 
 import re
 import shutil
@@ -16,7 +14,7 @@ from ..face import gallery
 from ..face.opening import first_screen, label, plumbing
 from ..files import remove, write_text
 from ..ledger import Entry, Ledger
-from ..ledger.pages import claims_of
+from ..ledger.pages import written as of_claims
 from ..repository import Chapter, Repository, read_notebook, tags
 from ..run.figure_data import MIME
 from ..teach import acts, variants
@@ -49,9 +47,8 @@ def assemble(repository: Repository, ledger: Ledger) -> Path:
 
 
 def _settings(repository: Repository, source: Path) -> None:
-    """Write `_config.yml` and `_toc.yml` as Jupyter Book gets them: it runs nothing, its links lead to the release, and
-    parts that hold no chapter yet, which it does not take, are left out.
-    """
+    """Write `_config.yml` and `_toc.yml` as Jupyter Book gets them: nothing runs, links lead to the release, no empty
+    parts."""
     branch = {**repository.config["repository"], "branch": repository.release}
     config = {**repository.config, "repository": branch, "execute": {"execute_notebooks": "off"}}
     toc = dict(repository.toc)
@@ -62,10 +59,8 @@ def _settings(repository: Repository, source: Path) -> None:
 
 
 def fill(page: str, written: Mapping[str, Callable[..., str]]) -> str:
-    """The page with every marker `<!-- press:NAME -->` replaced by what the machine writes there.
-
-    `<!-- press:NAME words -->` hands it the words.
-    """
+    """The page with each marker `<!-- press:NAME words -->` replaced by what the machine writes there, of the words if
+    any."""
 
     def text(match: re.Match) -> str:
         name = match[1]
@@ -85,7 +80,7 @@ def _chapter(repository: Repository, entry: Entry, source: Path) -> None:
     top, end = first_screen(repository, chapter), about(repository, entry)
     executed = read_notebook(chapter.executed)
     executed.cells = acts.printed(executed.cells, entry.metric)
-    notebook = page(executed, top, claims_of(entry), end)
+    notebook = page(executed, top, of_claims("cards", entry), end)
     touched = gallery.touchable(notebook)
     if bool(touched) != bool(chapter.card.get("touch")):
         told = "outputs that bring a script and the card's `touch`, which says what to do there, go together"
@@ -104,12 +99,9 @@ def _chapter(repository: Repository, entry: Entry, source: Path) -> None:
 
 
 def page(notebook: nbformat.NotebookNode, top: str, claims: str = "", end: str = "") -> nbformat.NotebookNode:
-    """The executed notebook as the book prints it, changed in place.
-
-    What the machine writes stands under the title (`top`) and after the last cell (`end`), the ledger's cards in the
-    place of a table of `claims`; setup, checkers, solutions and plumbing are folded under a label that says what they
-    hold; the cell that papermill adds for a chosen tier is left out, and so are the cells for a class.
-    """
+    """The executed notebook as the book prints it, changed in place: `top` under the title, `end` after the last cell,
+    the ledger's cards in the place of a table of `claims`; setup, checkers, solutions and plumbing folded under a
+    label; without what papermill adds, and the cells for a class."""
     first = notebook.cells[0]
     first.source = re.sub(r"\A(# .*)$", lambda match: f"{match[0]}\n\n{top}", first.source, flags=re.MULTILINE)
     notebook.cells = [cell for cell in notebook.cells if not FOR_CLASS & set(tags(cell))]

@@ -1,25 +1,22 @@
-"""`press race`: the benches of a chapter beside their peers, on a quiet machine; their receipts are recorded.
+"""`press race`: the benches of a chapter beside their peers, on a quiet machine; their receipts are recorded. Each
+`bench_*.py` runs as a module from the chapter's folder, in the environment of its peers. A race beside other work,
+or of two threads on one core, is refused; where that shows afterwards, its receipts go to `_build/races/` with the
+reason."""
 
-Each `bench_*.py` runs as a module from the chapter's folder, with the environment of its peers. Its receipts come to
-`data/receipts/`, with what the machine was like before, after and meanwhile. A race beside other work, or of two
-threads on one core, is refused before; where that shows afterwards, its receipts go to `_build/races/` with the reason.
-"""
-
-import subprocess
 import time
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from helpers import cards
 
-from ..errors import PressError
+from ..errors import PressError, git
 from ..files import lock, read_json, write_json
 from ..ledger.tables import plain
 from ..repository import Chapter, Repository
 from ..reuse import store
 from ..run import child, conditions
 from ..run.processes import environment
-from ..run.suite import slices_of
+from ..run.suite import by_folder
 from . import peers
 
 ROUNDS = 20  # of a race, by the house rules; a bench has them as its default
@@ -33,8 +30,7 @@ class Busy(PressError):
     """The machine, or a core of it, is busy with other work, so there is no race now."""
 
 
-@dataclass(frozen=True)
-class Options:
+class Options(NamedTuple):
     """What the command line says: `rounds` and `threads` None are the bench's own choice, `bench` None races all."""
 
     rounds: int | None = None
@@ -50,7 +46,7 @@ def race(repository: Repository, names: list[str] | None, options: Options) -> i
     failed = []
     alone = lock(store.folder() / "recording.lock", "press race")  # one race or study at a time on a machine
     with lock(repository.build / ".press.lock", "press race"), alone:
-        for home, chapters in slices_of(repository).items():
+        for home, chapters in by_folder(repository).items():
             if home not in chosen:
                 continue
             there = {name: name.rpartition(".")[2].removeprefix("bench_") for name in scripts(home, "bench_")}
@@ -76,8 +72,7 @@ def _one(repository: Repository, chapter: Chapter, python: Path, name: str, opti
     """Whether one bench came to its end and left receipts that may be kept."""
     before, code = conditions.look(repository.root), state(chapter, name)
     threads, gain = options.threads or conditions.cores(), conditions.gain(before["calibration"])
-    why = crowded("before", before["busy_cores"]) or (lonely("before", gain) if threads > 1 else "")
-    if why and not options.loaded:
+    if not options.loaded and (why := disturbed("before", gain, threads, {"before": before["busy_cores"]})):
         raise Busy(f"{name}: {why}. Wait until it is over, or say --loaded, and the receipt will say so")
     command = [str(python), "-m", name]
     command += ["--rounds", str(options.rounds)] if options.rounds else []
@@ -103,29 +98,26 @@ def _one(repository: Repository, chapter: Chapter, python: Path, name: str, opti
     return not problem
 
 
-def crowded(when: str, busy: float | None) -> str:
-    """That other work had cores `when` a race ran, or that nobody knows; empty where it was quiet."""
-    if busy is not None and busy <= QUIET_CORES:
-        return ""
-    told = "nobody knows how many" if busy is None else f"{busy:.1f}"
-    rule = f"at most {QUIET_CORES} may be: a race beside other work measures that work"
-    return f"{told} cores were busy {when} the race, {rule}"
-
-
-def lonely(when: str, gain: float | None) -> str:
-    """That a second core was not there, `when` before or after a race, or that nobody knows; empty where it was."""
-    if gain is None:
-        return f"nobody knows what a second thread gained {when} the race"
-    told = f"two threads did the calibration's work {gain:.2f} times as fast as one {when} the race"
-    rule = f"at least {LEAST_GAIN} is needed: a race of several threads measures who else has the second core"
-    return f"{told}, {rule}" if gain < LEAST_GAIN else ""
+def disturbed(when: str, gain: float | None, threads: int, busy: dict[str, float | None]) -> str:
+    """Why nothing can be measured, or what was does not count: no second core `when` several threads want it, or other
+    work at one of the times that `busy` names; empty where neither, and where nobody knows it is told."""
+    if threads > 1 and gain is None:
+        return f"nobody knows what a second thread gained {when} the recording"
+    if threads > 1 and gain < LEAST_GAIN:
+        told = f"two threads did the calibration's work {gain:.2f} times as fast as one {when} the recording"
+        return f"{told}, at least {LEAST_GAIN} is needed: several threads measure who else has the second core"
+    for then, cores in busy.items():
+        if cores is None or cores > QUIET_CORES:
+            many = "nobody knows how many" if cores is None else f"{cores:.1f}"
+            told = f"{many} cores were busy {then} the recording"
+            return f"{told}, at most {QUIET_CORES} may be: beside other work, that work is measured"
+    return ""
 
 
 def state(chapter: Chapter, name: str) -> tuple[str, str]:
     """The committed helpers, and the hash of the code that a bench or a study runs: other at its end, other code."""
-    told = ["git", "rev-parse", "HEAD:helpers"]
-    done = subprocess.run(told, cwd=chapter.root, capture_output=True, text=True, timeout=60)
-    return done.stdout.strip(), cards.code_hash(chapter.notebook, name.replace(".", "/") + ".py")
+    committed = (git(chapter.root, "rev-parse", "HEAD:helpers") or "").strip()
+    return committed, cards.code_hash(chapter.notebook, name.replace(".", "/") + ".py")
 
 
 def _kept(
@@ -147,8 +139,8 @@ def _why_not(content: dict, options: Options) -> str:
     """Why a receipt must not be recorded: a core that went, or a bench that did not do what it was told; or empty."""
     threads, busy, stolen = content.get("threads") or 0, content["busy_cores"], content["steal"]["during"]
     if not options.loaded:
-        why = lonely("after", content["calibration"]["gain_after"]) if threads > 1 else ""
-        if why := why or crowded("right after", busy["after"]) or crowded("during", busy.get("during", 0.0)):
+        beside = {"right after": busy["after"], "during": busy.get("during", 0.0)}
+        if why := disturbed("after", content["calibration"]["gain_after"], threads, beside):
             return why
         if stolen is None or stolen > MOST_STEAL:
             told = "nobody knows how much" if stolen is None else f"{stolen:.1%}"

@@ -13,7 +13,7 @@ import pytest
 from press.race import ROUNDS
 from press.race.benches import scripts
 from press.repository import HOME, Repository
-from press.run.suite import slices_of
+from press.run.suite import by_folder
 
 OTHERWISE = {
     "click_features.bench_scaling": 3,  # Spark's minutes for each of nine points
@@ -71,7 +71,7 @@ print(json.dumps(told))
 @pytest.fixture(scope="module")
 def told():
     """What each bench of the repository makes of its command, up to the start of its receipt; no work is done."""
-    asked = [(str(home), name) for home in slices_of(Repository(HOME)) for name in scripts(home, "bench_")]
+    asked = [(str(home), name) for home in by_folder(Repository(HOME)) for name in scripts(home, "bench_")]
     done = subprocess.run(
         [sys.executable, "-c", ASK],
         input=json.dumps(asked),

@@ -68,7 +68,7 @@ def raced(small, *arguments):
     return status, {path.relative_to(small.root / "data/receipts").as_posix(): path for path in found}
 
 
-def test_a_bench_runs_as_a_module_in_its_slice_and_its_receipt_is_recorded(small, quiet):
+def test_a_bench_runs_as_a_module_in_its_chapter_and_its_receipt_is_recorded(small, quiet):
     status, kept = raced(bench(small), "--threads", "2")
     assert status == 0 and list(kept) == ["moving_mean/cpu-some-cpu-windows.json"]
     content = json.loads(kept["moving_mean/cpu-some-cpu-windows.json"].read_text())
@@ -85,7 +85,7 @@ def test_a_bench_runs_as_a_module_in_its_slice_and_its_receipt_is_recorded(small
 def test_a_busy_machine_is_refused_before_the_race_and_told_after_it(small, quiet, capsys):
     quiet += [seen(0.9)]
     assert raced(bench(small)) == (2, {})
-    assert "windows.bench_windows: 0.9 cores were busy before the race" in capsys.readouterr().err
+    assert "windows.bench_windows: 0.9 cores were busy before the recording" in capsys.readouterr().err
     quiet += [seen(0.9)]
     with pytest.raises(Busy):  # what `press receipt` forgives; nothing else
         race(small.repository, ["moving_mean"], Options())
@@ -99,7 +99,7 @@ def test_a_busy_machine_is_refused_before_the_race_and_told_after_it(small, quie
 def test_a_race_of_two_threads_is_refused_where_they_share_a_core(small, quiet, capsys, threads):
     quiet += [seen(gain=1.49)]
     assert raced(bench(small), *threads) == (2, {})
-    assert "1.49 times as fast as one before the race" in capsys.readouterr().err
+    assert "1.49 times as fast as one before the recording" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_a_race_whose_second_core_went_is_not_recorded_and_not_lost(small, quiet
     quiet += [seen(), seen(gain=1.2)]
     assert raced(bench(small), "--threads", "2") == (1, {})
     said = capsys.readouterr().out
-    assert "not recorded: two threads did" in said and "1.20 times as fast as one after the race" in said
+    assert "not recorded: two threads did" in said and "1.20 times as fast as one after the recording" in said
     content = json.loads((small.root / "_build/races/moving_mean/cpu-some-cpu-windows.json").read_text())
     assert "second core" in content["not_recorded"] and content["rounds"] == 20
     assert content["calibration"]["gain_before"] == 1.9 and content["calibration"]["gain_after"] == 1.2
@@ -137,7 +137,7 @@ def test_one_thread_does_not_mind_that_the_second_core_went(small, quiet):
 def test_a_race_after_which_others_work_is_not_recorded(small, quiet, capsys):
     quiet += [seen(), seen(busy=0.9)]
     assert raced(bench(small)) == (1, {})
-    assert "not recorded: 0.9 cores were busy right after the race, at most 0.3 may be" in capsys.readouterr().out
+    assert "not recorded: 0.9 cores were busy right after the recording, at most 0.3 may be" in capsys.readouterr().out
     quiet += [seen(), seen(busy=0.9)]
     assert raced(bench(small), "--loaded")[0] == 0
 
@@ -160,7 +160,7 @@ def test_a_race_beside_which_others_work_is_not_recorded(small, quiet, capsys, m
     finally:
         other.kill()
         other.wait()
-    assert "cores were busy during the race" in capsys.readouterr().out
+    assert "cores were busy during the recording" in capsys.readouterr().out
     content = json.loads((small.root / "_build/races/moving_mean/cpu-some-cpu-windows.json").read_text())
     assert content["busy_cores"]["during"] > 0.3
 
@@ -270,7 +270,7 @@ def test_one_bench_of_several_can_be_asked_for(small, quiet, capsys):
     assert "has no bench nobody; there are others, windows" in capsys.readouterr().out
 
 
-def test_a_slice_without_a_bench_says_so(small, quiet, capsys):
+def test_a_chapter_without_a_bench_says_so(small, quiet, capsys):
     assert raced(small) == (0, {}) and "has no bench_*.py" in capsys.readouterr().out
 
 

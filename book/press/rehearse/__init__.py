@@ -1,7 +1,5 @@
-"""`press rehearse`: chapters on a pretended GPU, in a process of their own; `rehearsal/` is what runs there.
-
-The press imports no torch: it writes the task, starts the process, and tells what came back. No receipt comes from it.
-"""
+"""`press rehearse`: chapters on a pretended GPU, in a process of their own; `rehearsal/` is what runs there. The press
+imports no torch: it writes the task and tells what came back. No receipt comes from it."""
 
 import os
 import sys
@@ -51,13 +49,9 @@ def one(
 
 def cells(chapter: Chapter) -> list[dict]:
     """The code cells with their places in the notebook, tier gpu chosen after the parameters; no `wrong` answers."""
-    found = [(index, cell) for index, cell in enumerate(chapter.cells) if cell.cell_type == "code"]
-    chosen = {True: '\nTIER = "gpu"', False: ""}
-    return [
-        {"index": index, "source": cell.source + chosen["parameters" in tags(cell)]}
-        for index, cell in found
-        if "wrong" not in tags(cell)
-    ]
+    code = [(at, cell) for at, cell in enumerate(chapter.cells) if cell.cell_type == "code"]
+    code = [(at, cell.source, tags(cell)) for at, cell in code if "wrong" not in tags(cell)]
+    return [{"index": at, "source": text + '\nTIER = "gpu"' * ("parameters" in own)} for at, text, own in code]
 
 
 def lines(told: dict) -> list[str]:
@@ -66,11 +60,10 @@ def lines(told: dict) -> list[str]:
     if "cells" not in told:
         return said
     sums = ", ".join(f"{value:,} {name.replace('_', ' ')}" for name, value in told["counts"].items())
-    work = [row for cell in told["cells"] for row in cell.get("work", ())]
-    links = [row for cell in told["cells"] for row in cell.get("links", ())]
+    rows = [[row for cell in told["cells"] for row in cell.get(kind, ())] for kind in ("work", "links")]
     said.append(f"counted: {sums}")
     for card in (card for tier in CARDS.values() for card in tier):
-        found = predict(card, work, links, told["counts"]["syncs"], told["counts"]["peak_bytes"])
+        found = predict(card, *rows, told["counts"]["syncs"], told["counts"]["peak_bytes"])
         said.append(
             f"predicted, not measured, at these sizes: {card.name} at least {found.seconds:.3g} s, "
             f"most of it {found.bound}; torch holds {found.peak_bytes / 1e6:,.0f} MB"
@@ -79,8 +72,8 @@ def lines(told: dict) -> list[str]:
 
 
 def run_module(repository: Repository, folder: Path, scratch: Path, module: str, timeout: float) -> str:
-    """What went wrong with `python -m module scratch/task.json` in a folder; empty if nothing. All that it started is
-    gone afterwards."""
+    """What went wrong with `python -m module scratch/task.json` in a folder, if anything; all that it started is
+    gone."""
     path = [str(repository.root), str(Path(__file__).resolve().parents[3]), os.environ.get("PYTHONPATH", "")]
     own = {"PYTHONPATH": os.pathsep.join(filter(None, path)), "IPYTHONDIR": str(scratch / "ipython")}
     own |= {"TQDM_DISABLE": "1", "MPLBACKEND": "agg"}

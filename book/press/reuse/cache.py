@@ -1,24 +1,21 @@
-"""Executed notebooks kept by what made them, so that nothing unchanged is run twice.
-
-The key is a hash of everything that can change a page (see `parts`). Comments and docstrings do not count, but in a
-module whose source the page shows. An entry of `store` holds the executed notebook and its receipts, so it serves every
-clone on this machine.
-"""
+"""Executed notebooks kept by what made them, so that nothing unchanged is run twice. The key is a hash of everything
+that can change a page (see `parts`), no comments and docstrings but in a module whose source the page shows. An entry
+of `store` holds the executed notebook and its receipts, and serves every clone on this machine."""
 
 import functools
 import json
 import os
 import platform
-import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
 from helpers import cards
 
 from .. import chromium
-from ..files import sha256, write_json, write_text
+from ..errors import git
+from ..files import sha256
 from ..repository import Chapter, Repository, is_proof, top_name
-from . import packages, store
+from . import packages
 from .machine import hardware, program
 
 RUNNER = Path(__file__).resolve().parents[1] / "run"  # the press's code that decides what a page and its receipt hold
@@ -31,11 +28,7 @@ HOUSE_PROGRAMS = ("npm", "git")
 
 
 def parts(repository: Repository, chapter: Chapter, tier: str, threads: int) -> dict[str, str]:
-    """One hash for each thing that an execution depends on, so that a new run can say what changed.
-
-    The cells, their chapter's code, weights and data, the card, recorded receipts, helpers and installed packages that
-    these import, rows of the registry, the card's programs, parameters, threads, the machine, the press that runs them.
-    """
+    """One hash for each thing that an execution depends on, so that a new run can say what changed."""
     code = [cell.source for cell in chapter.cells if cell.cell_type == "code"]
     written = [chapter.home / name for name in cards.counted(chapter.notebook)]
     names = {name for source in code for name in packages.imported_by_cell(source)}
@@ -74,15 +67,13 @@ def proof_parts(repository: Repository, chapters: list[Chapter]) -> dict[str, st
 def house_parts(repository: Repository) -> dict[str, str]:
     """The same for the tests of helpers, rehearsal and press: every file that git knows or would take, executed pages,
     and the tools. Empty outside of git."""
-    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    try:
-        done = subprocess.run(command, cwd=repository.root, capture_output=True, text=True, timeout=60, check=True)
-    except (OSError, subprocess.SubprocessError):
+    names = git(repository.root, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    if names is None:
         return {}
     pages = [(one.executed, repository.build / "html" / f"{one.document}.html") for one in repository.chapters]
     tools = {name: program(name) for name in (*HOUSE_PROGRAMS, chromium.find() or "chromium")}
     own = {
-        "files": _digests(repository, (repository.root / name for name in done.stdout.split("\0"))),
+        "files": _digests(repository, (repository.root / name for name in names.split("\0"))),
         "pages": [_digests(repository, (executed for executed, _ in pages)), [html.is_file() for _, html in pages]],
         "programs": _asked(repository, repository.chapters)["programs"] | tools,
         "parameters": _told(TOLD_TESTS),
@@ -144,7 +135,6 @@ def _page(repository: Repository, chapters: list[Chapter]) -> dict:
 
 
 def _digests(repository: Repository, paths: Iterable[Path]) -> dict[str, str]:
-    """The hashes of those that are files, by their names in the repository."""
     facts = {path: path.stat() for path in paths if path.is_file()}
     found = {path: _digest(path, one.st_size, one.st_mtime_ns) for path, one in facts.items()}
     return {path.relative_to(repository.root).as_posix(): digest for path, digest in found.items()}
@@ -170,14 +160,3 @@ def why(made_of: dict[str, str], record: object) -> str:
     old = record.get("made_of", {}) if isinstance(record, dict) else {}
     changed = [name for name, value in made_of.items() if old.get(name) != value]
     return f"changed since the last run: {', '.join(changed)}" if old and changed else "not run yet"
-
-
-def restore(repository: Repository, name: str, chapter: Chapter) -> dict[str, dict] | None:
-    """Put a kept execution in its place; its receipts by file name, or None when none is kept whole."""
-    kept = store.get("notebooks", name)
-    if kept is None:
-        return None
-    for file, content in kept["receipts"].items():
-        write_json(repository.build / "receipts" / file, content)
-    write_text(chapter.executed, kept["notebook"])
-    return kept["receipts"]

@@ -1,8 +1,6 @@
-"""What code imports: modules of the repository, and installed packages with all that these need, with versions.
-
-It reads the code and never runs it. Imports inside functions count, and names given as text to `import_module`,
-`importorskip` or `find_spec`. What an `if` leaves out counts as well: too much in a key costs a run, too little a lie.
-"""
+"""What code imports: modules of the repository, and installed packages with all that these need, with versions. It
+reads the code and never runs it: imports inside functions count, names given as text to `import_module` and the like,
+and what an `if` leaves out, since too much in a key costs a run, too little a lie."""
 
 import ast
 import functools
@@ -36,10 +34,8 @@ def imported(source: str, package: str = "") -> frozenset[str]:
 
 
 def imported_by_cell(source: str) -> frozenset[str]:
-    """The dotted names that a notebook's cell imports, whatever of IPython's own signs (`%`, `!`, `?`) it uses.
-
-    The body of a cell magic counts where it is Python, as that of `%%time` is.
-    """
+    """The dotted names that a notebook's cell imports, whatever of IPython's own signs (`%`, `!`, `?`) it uses, as
+    `%%time`."""
     from IPython.core.inputtransformer2 import TransformerManager
 
     first, _, body = source.lstrip().partition("\n")
@@ -106,8 +102,7 @@ def needs(package: str) -> frozenset[str]:
 
 def versions(names: Iterable[str], own: Iterable[str] = ()) -> dict[str, str]:
     """The versions of the packages behind these imports and of all that they need, test tools apart; "absent" for what
-    is not there. `own`: top-level names of the repository, which no package brings.
-    """
+    is not there. `own`: top-level names of the repository."""
     tops = {name.partition(".")[0] for name in names} - set(own) - sys.stdlib_module_names
     todo = {package for top in tops for package in providers(top)}
     found: dict[str, str] = {}

@@ -1,8 +1,6 @@
-"""What this machine keeps between clones: entries by kind and key, checked when read, bounded, outside the clone.
-
-The folder is `$REBUILT_CACHE`, else `rebuilt` in the user's cache folder. An entry is one file, so that it appears
-whole and goes whole, also with two presses at work: its first line is the SHA-256 of the rest, JSON.
-"""
+"""What this machine keeps between clones: entries by kind and key, checked when read, bounded, outside the clone: in
+`$REBUILT_CACHE`, else in `rebuilt` in the user's cache folder. An entry is one file, whole or not there: its first line
+is the SHA-256 of the rest, JSON."""
 
 import contextlib
 import json

@@ -107,7 +107,7 @@ def test_a_comment_in_a_module_whose_source_the_page_shows_is_in_the_key(small, 
     assert changed(small, act) == ([part] if part else [])
 
 
-def test_the_tests_of_a_slice_depend_on_its_text_and_on_no_comment_of_the_helpers(small):
+def test_the_tests_of_a_chapter_depend_on_its_text_and_on_no_comment_of_the_helpers(small):
     def proofs():
         repository = small.repository
         return cache.proof_parts(repository, repository.chapters)
@@ -277,7 +277,7 @@ def test_what_the_executed_copy_keeps_of_a_cell_is_in_the_key(small, name):
     assert changed(small, act) == ["notebook"]
 
 
-def test_tests_depend_on_their_slice_s_tests_and_tools_too(small, monkeypatch):
+def test_tests_depend_on_their_chapter_s_tests_and_tools_too(small, monkeypatch):
     def proofs():
         repository = small.repository
         return cache.proof_parts(repository, repository.chapters)

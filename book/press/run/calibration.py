@@ -1,9 +1,7 @@
 """How fast the machine is beside a run, so that budgets hold anywhere: about a second of fixed work as notebooks do it.
-
-This file is the script that `conditions` starts. Machines differ threefold, and one machine at two times of the day. A
-budget of 60 s therefore means 60 s where the calibration takes its unit, and twice that where it takes twice the unit.
-With `--gain` it prints what part of that work takes on one thread and on two, in place of a round's seconds.
-"""
+Machines differ threefold, and one at two times of the day: a budget of 60 s means 60 s where this takes its unit, twice
+that where it takes twice. `conditions` starts this file; with `--gain` it prints what part of the work takes on one
+thread and on two."""
 
 import json
 import statistics
@@ -51,10 +49,8 @@ def seconds(rounds: int = 3) -> float:
 
 
 def on_threads(rounds: int = 5) -> tuple[float, float]:
-    """The wall seconds of the products and transforms of a round on one thread and on two, the medians of `rounds`.
-
-    NumPy's library must have one thread of its own; turn about, so that a machine that slows down slows both.
-    """
+    """The wall seconds of a round's products and transforms on one thread and on two, medians of `rounds` turn about.
+    NumPy's library must have one thread of its own."""
     _, *arrays = _arrays()
     took = {1: [], 2: []}
     with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(2) as two:

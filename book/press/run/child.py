@@ -37,11 +37,9 @@ def run(
     log: BinaryIO | None = None,
     held: bool = False,
 ) -> Ended:
-    """Run a command from the folder `home` for so many seconds at most; it and all that it started are gone afterwards.
-
-    Its receipts come to `scratch`, whose name marks what belongs to it; what it says to `log`, else to the terminal.
-    Where it is `held`, its stdin closes when this process dies.
-    """
+    """How a command ended, run from `home` for so many seconds at most; it and all that it started are gone. Its
+    receipts come to `scratch`, whose name marks what belongs to it; what it says to `log`, else to the terminal. Where
+    it is `held`, its stdin closes when this process dies."""
     marker, status = ("REBUILT_RUN", scratch.name), None
     own = {**environment, "REBUILT_RECEIPTS": str(scratch), marker[0]: marker[1]}
     how = {"stdin": subprocess.PIPE if held else subprocess.DEVNULL, "stdout": log, "stderr": log}

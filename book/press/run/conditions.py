@@ -1,7 +1,5 @@
 """What the machine was like beside a run: other work, time that its host took, its speed, and what two threads gain.
-
-`look` before and after, `joined` for the receipt. What cannot be known is None there, which never means quiet.
-"""
+`look` before and after, `joined` for the receipt. What cannot be known is None there, which never means quiet."""
 
 import contextlib
 import json
@@ -27,11 +25,9 @@ NOT_KNOWN = {"busy_cores": None, "steal": None, "load": None, "calibration": {}}
 
 
 def look(root: Path, seconds: float = LOOK_SECONDS) -> dict:
-    """How the machine is now: `busy_cores` over some seconds, `steal`, `load` of the last minute, `calibration`.
-
-    `steal`: the share of our cores' time that the host gave to others, the calibration's included. `calibration`:
-    `seconds, unit_s, one_thread_s, two_threads_s`; empty without a press. `counted`: the counters, for `joined`.
-    """
+    """How the machine is now: `busy_cores` over some seconds; `steal`, the share of our cores' time that the host gave
+    to others, the calibration's included; `load` of the last minute; `calibration`, empty without a press; `counted`,
+    for `joined`."""
     load = round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
     begin, started, busy = counters(), time.monotonic(), None
     time.sleep(seconds)
@@ -44,10 +40,8 @@ def look(root: Path, seconds: float = LOOK_SECONDS) -> dict:
 
 
 def joined(before: dict, after: dict, during: dict | None = None) -> dict:
-    """What a receipt keeps of two looks: `calibration`, `busy_cores`, `steal` and `load`, None where it is not known.
-
-    `during`, such as `{"busy_cores": 0.2}`, was seen between them; else steal comes from the system's counters.
-    """
+    """What a receipt keeps of two looks, None where it is not known. `during`, such as `{"busy_cores": 0.2}`, was seen
+    between; else steal comes from the system's counters."""
     speeds = {"before": before["calibration"], "after": after["calibration"]}
     found = {"unit_s": next((speed["unit_s"] for speed in speeds.values() if "unit_s" in speed), None)}
     for when, speed in speeds.items():
@@ -106,10 +100,8 @@ def _share(begin: dict | None, end: dict | None) -> float | None:
 
 class Watch:
     """Between its begin and its end: how many cores were busy with others than a process and what that started.
-
-    `busiest`, of every `WATCH_SECONDS`, None where that is not known: by the time that each process of the system says
-    it took, so that a short one that came and went is not seen. `marker`: the run's variable, which an orphan has, too.
-    """
+    `busiest`, of every `WATCH_SECONDS`, None where not known: by the time that each process says it took, so that a
+    short one is not seen. `marker`: the run's variable, which an orphan has, too."""
 
     def __init__(self, pid: int, marker: tuple[str, str]):
         self.pid, self.marker, self.busiest = pid, marker, None

@@ -1,7 +1,5 @@
 """What a figure shows, as the rows of a CSV file: one row a point, columns named by the axis labels with their units.
-
-`press run` has each kernel load this file at its start; from then on `plot.show` adds it to its output, under `MIME`.
-"""
+`press run` has each kernel load this file; from then on `plot.show` adds it to its output, under `MIME`."""
 
 import csv
 import io

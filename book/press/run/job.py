@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from textwrap import indent
 
 import nbformat
 
@@ -21,9 +22,7 @@ KERNEL_SECONDS = 120  # for the kernel's start, before the notebook's own limit 
 AROUND_SECONDS = 300.0  # for what the process does before the kernel's start and after the notebook's end
 KERNEL_START = f"import runpy\n\nrunpy.run_path({str(HERE / 'figure_data.py')!r})['install']()\ndel runpy\n"
 QUIET = ("JUPYTER_PREFER_ENV_PATH", "JUPYTER_PLATFORM_DIRS", "PYDEVD_DISABLE_FILE_VALIDATION", "TQDM_DISABLE")
-NO_RECEIPT = (
-    "the notebook wrote no receipt. Mend: receipts.start(…) at the beginning and .write() at the end of the notebook."
-)
+NO_RECEIPT = "the notebook wrote no receipt. Mend: receipts.start(…) at its beginning, and .write() at its end."
 BAR = re.compile(r"\d+%\|.*\|\s*\S+/\S+ \[|\d+(\.\d+)?\w*\s?(it|B) \[\d+:\d+")
 CELL_FILE = re.compile(r"[^\s'\"]*/ipykernel_\d+/\d+\.py")
 TOOL_METADATA = ("papermill", "execution", "collapsed", "scrolled", "widgets")
@@ -85,15 +84,13 @@ def _failure(told: dict, receipts: dict, status: int | None, log: Path) -> dict:
 
 
 def _failed(repository: Repository, chapter: Chapter, seconds: float, why: dict, partial: Path) -> Outcome:
-    kept = ""
-    if read_json(partial) is not None:
-        where = write_bytes(_failed_copy(repository, chapter), partial.read_bytes())
-        kept = f"\nThe notebook as far as it came: {repository.relative(where)}"
     cells = {cell.get("id"): (index, cell.source) for index, cell in enumerate(chapter.cells)}
     index, source = cells.get(why.get("cell"), ("?", "(before the first cell)"))
-    title = f"{chapter}: {why['error']} in cell {index} after {seconds:.0f} s"
-    shown = "\n".join(f"    {line}" for line in source.splitlines())
-    message = f"{title}\n{shown}\n\n{why['traceback'].strip()}{kept}"
+    message = f"{chapter}: {why['error']} in cell {index} after {seconds:.0f} s\n{indent(source, '    ')}"
+    message += f"\n\n{why['traceback'].strip()}"
+    if read_json(partial) is not None:
+        where = write_bytes(_failed_copy(repository, chapter), partial.read_bytes())
+        message += f"\nThe notebook as far as it came: {repository.relative(where)}"
     return Outcome(chapter, "failed", seconds, message=message)
 
 
@@ -128,20 +125,15 @@ def _succeeded(
 
 
 def record(chapter: Chapter, made_of: dict[str, str], receipts: dict[str, dict], *, cached: bool) -> None:
-    """Note beside the executed copy what it was made of, its receipts, and whether it came from the cache.
-
-    The receipts are kept here too, because a benchmark run by hand may write one of the same name.
-    """
+    """Note beside the executed copy what it was made of, whether it came from the cache, and its receipts (a bench by
+    hand may write one of the same name)."""
     when = datetime.now(UTC).isoformat(timespec="seconds")
     write_json(chapter.run_record, {"made_of": made_of, "receipts": receipts, "cached": cached, "date": when})
 
 
 def tidy(notebook: nbformat.NotebookNode, names: dict[str, str]) -> nbformat.NotebookNode:
-    """The notebook without progress bars, widget states, traces of papermill and folders of this machine.
-
-    `names` says what stands for each folder in what the page prints; the longest has to come first. The
-    notebook is changed in place.
-    """
+    """The notebook without progress bars, widget states, traces of papermill and folders of this machine, changed in
+    place. `names`: what stands for each folder, the longest first."""
     from nbconvert.preprocessors.coalescestreams import CoalesceStreamsPreprocessor
 
     for owner in (notebook, *notebook.cells):

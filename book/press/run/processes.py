@@ -28,9 +28,8 @@ def descendants(pid: int) -> list[psutil.Process]:
 
 
 def memory_bytes(pid: int) -> int:
-    """The resident memory that the descendants of `pid` hold now, or one of them held at its highest, which the system
-    keeps, so that a short peak between two samples is seen, too.
-    """
+    """The memory that the descendants of `pid` hold now, or one held at its highest, which the system keeps: no short
+    peak is missed."""
     held, peaks = 0, [0]
     for process in descendants(pid):
         with contextlib.suppress(*GONE):
@@ -57,10 +56,8 @@ def marked(process: psutil.Process, marker: tuple[str, str]) -> bool:
 
 
 def end_tree(pid: int, marker: tuple[str, str]) -> list[str]:
-    """The names of the processes that were still there; they are ended now, the kernel's own sessions included.
-
-    Whoever inherited `marker`, an environment variable and its value, belongs to the run, also when its parent is gone.
-    """
+    """The names of the processes that were still there; they are ended now, kernels too. Whoever inherited `marker`, an
+    environment variable and its value, belongs to the run, also when its parent is gone."""
     victims, names = {}, []
     with contextlib.suppress(*GONE):
         victims = {process.pid: process for process in [*descendants(pid), psutil.Process(pid)]}

@@ -6,14 +6,14 @@ import sys
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from helpers.device import cores
 
 from ..errors import PressError
-from ..files import lock, read_json, remove
+from ..files import lock, read_json, remove, write_json, write_text
 from ..repository import Chapter, Repository
-from ..reuse import cache
+from ..reuse import cache, store
 from . import processes
 from .job import Outcome, execute, record, say
 
@@ -22,8 +22,7 @@ TIMEOUT_SECONDS = 1200.0
 CORES_EACH = 2  # what tier `cpu` promises a notebook; with less, its timings are those of a busy machine
 
 
-@dataclass(frozen=True)
-class Options:
+class Options(NamedTuple):
     """What the command line says: `jobs` 0 means as many as have `CORES_EACH` cores to themselves."""
 
     tier: str = "auto"
@@ -51,10 +50,12 @@ def run(repository: Repository, names: list[str] | None = None, options: Options
 def reuse(repository: Repository, chapter: Chapter, options: Options) -> Outcome | None:
     """The outcome of taking the chapter from the cache; None when it has to run, and then it says why."""
     made_of = cache.parts(repository, chapter, options.tier, threads_each(options))
-    receipts = cache.restore(repository, cache.key(made_of), chapter)
-    if receipts:
-        record(chapter, made_of, receipts, cached=True)
-        ran = max(str(content.get("date", "")) for content in receipts.values())[:10]
+    if kept := store.get("notebooks", cache.key(made_of)):
+        for file, content in kept["receipts"].items():
+            write_json(repository.build / "receipts" / file, content)
+        write_text(chapter.executed, kept["notebook"])
+        record(chapter, made_of, kept["receipts"], cached=True)
+        ran = max(str(content.get("date", "")) for content in kept["receipts"].values())[:10]
         say(f"{chapter}: unchanged since {ran or 'its run'}, taken from the cache")
         return Outcome(chapter, "cached")
     say(f"{chapter}: to run ({cache.why(made_of, read_json(chapter.run_record))})")
@@ -87,9 +88,13 @@ def _executed(repository: Repository, pending: list[Chapter], options: Options) 
         found = {pool.submit(execute, repository, chapter, *how): chapter for chapter in pending}
         try:
             for future in as_completed(found):
-                outcomes[found[future]] = outcome = future.result()
+                outcomes[found[future]] = one = future.result()
                 del left[found[future]]
-                _tell(outcome, f"{len(left)} left, about {sum(left.values()) / jobs / 60:.1f} min")
+                told = f"{'FAILED' if one.state == 'failed' else 'done'} in {one.seconds:.0f} s"
+                told += f", peak {one.peak_bytes / 1e6:,.0f} MB; {len(left)} left"
+                say(f"{one.chapter}: {told}, about {sum(left.values()) / jobs / 60:.1f} min")
+                for note in one.notes:
+                    say(f"{one.chapter}: note: {note}")
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
             while not all(future.done() for future in found):  # interrupted, or one went wrong
@@ -115,10 +120,3 @@ def report(outcomes: list[Outcome]) -> int:
             print(f"\n{'=' * 100}\n{outcome.message}", file=sys.stderr)
     print(f"\n{count['fresh']} run, {count['cached']} from the cache, {count['failed']} failed", flush=True)
     return int(count["failed"] > 0)
-
-
-def _tell(outcome: Outcome, left: str) -> None:
-    verb = "FAILED" if outcome.state == "failed" else "done"
-    say(f"{outcome.chapter}: {verb} in {outcome.seconds:.0f} s, peak {outcome.peak_bytes / 1e6:,.0f} MB; {left}")
-    for note in outcome.notes:
-        say(f"{outcome.chapter}: note: {note}")

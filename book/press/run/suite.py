@@ -1,8 +1,6 @@
-"""`press test`: pytest over two processes; what each group's tests took is kept, and what passed may be left out.
-
-A group is a chapter, or what belongs to the house: the helpers, the rehearsal, the press. Its tests are left out only
-on request (`REBUILT_REUSE_TESTS=1`) and only when the same key passed on this machine, and that is told.
-"""
+"""`press test`: pytest over two processes; what each group's tests took is kept, and what passed may be left out. A
+group is a chapter, or what belongs to the house. Left out are, where `REBUILT_REUSE_TESTS=1` asks for it, those that
+passed on this machine with the same key, and that is told."""
 
 import os
 import time
@@ -52,7 +50,7 @@ def run(repository: Repository, arguments: list[str]) -> int:
     return PASSED
 
 
-def slices_of(repository: Repository) -> dict[Path, list[Chapter]]:
+def by_folder(repository: Repository) -> dict[Path, list[Chapter]]:
     """The notebooks of each chapter, by its folder."""
     homes = dict.fromkeys(chapter.home for chapter in repository.chapters)
     return {home: [chapter for chapter in repository.chapters if chapter.home == home] for home in homes}
@@ -60,7 +58,7 @@ def slices_of(repository: Repository) -> dict[Path, list[Chapter]]:
 
 def groups(repository: Repository) -> dict[Path, dict[str, str]]:
     """What the tests of each group depend on, by its folder; without what cannot be known outside of git."""
-    told = {home: cache.proof_parts(repository, notebooks) for home, notebooks in slices_of(repository).items()}
+    told = {home: cache.proof_parts(repository, notebooks) for home, notebooks in by_folder(repository).items()}
     house = cache.house_parts(repository)
     return told | {repository.root / name: house | {"folder": name} for name in HOUSE if house}
 

@@ -70,7 +70,7 @@ def test_a_test_that_hangs_is_ended_named_and_traced(proved):
     assert "timeout: 900" in pressed(proved, "checks", "--collect-only")[1]
 
 
-def test_a_slice_s_tests_are_measured_and_left_out_only_when_asked_and_unchanged(proved):
+def test_a_chapter_s_tests_are_measured_and_left_out_only_when_asked_and_unchanged(proved):
     status, said = pressed(proved)
     assert status == 0 and "2 passed" in said, said
     found = record(proved)
@@ -118,7 +118,7 @@ def test_slow_tests_run_when_asked(proved):
         ([HOME, "--collect-only"], False),
     ],
 )
-def test_only_a_slice_tested_as_a_whole_leaves_a_record(proved, monkeypatch, arguments, whole):
+def test_only_a_chapter_tested_as_a_whole_leaves_a_record(proved, monkeypatch, arguments, whole):
     monkeypatch.chdir(proved.root)
     measured = suite.Measured(proved.repository, {proved.home: {}}, arguments)
     measured.pytest_sessionstart(SimpleNamespace(config=SimpleNamespace(option=SimpleNamespace(numprocesses=2))))
@@ -134,7 +134,7 @@ def report(small, *cases):
     return small.write("_build/tests/junit.xml", f"<testsuites><testsuite>{found}</testsuite></testsuites>")
 
 
-def test_a_file_that_cannot_be_imported_fails_its_slice(proved):
+def test_a_file_that_cannot_be_imported_fails_its_chapter(proved):
     measured = suite.Measured(proved.repository, {proved.home: {}}, [])
     measured.keep(report(proved, '<testcase file="{file}"/>', '<testcase file="{file}"><error/></testcase>'))
     assert record(proved)["outcome"] == "failed"
@@ -146,7 +146,7 @@ def test_what_was_skipped_is_no_test_that_passed(proved):
     assert record(proved)["outcome"] == "passed" and record(proved)["tests"] == 1
 
 
-def test_a_slice_edited_while_its_tests_ran_is_not_taken_for_tested(proved):
+def test_a_chapter_edited_while_its_tests_ran_is_not_taken_for_tested(proved):
     measured = suite.Measured(proved.repository, {proved.home: {"chapter": "as it was"}}, [])
     (case,) = suite.ElementTree.parse(report(proved, '<testcase file="{file}"/>')).iter("testcase")
     measured._note(proved.home, {"chapter": "as it is"}, [case], {})

@@ -1,8 +1,5 @@
-"""The process that executes one notebook with papermill and tells the press how that goes.
-
-It is told what to do by a JSON file and keeps another, with what is known so far; its parent holds its stdin, and
-when that closes (the parent died) it ends its kernel and itself.
-"""
+"""The process that executes one notebook with papermill and tells the press how that goes, in a JSON file. Its parent
+holds its stdin: when that closes (the parent died) it ends its kernel and itself."""
 
 import os
 import re
@@ -25,12 +22,10 @@ def main(_: object) -> int:
 
 
 def execute(task: dict) -> int:
-    """Run the notebook of this folder, `input.ipynb` into `output.ipynb`; the exit status.
-
-    `task`: the book's `root`, the `seconds` that it may take, and what papermill is told. `told.json` gets the machine
-    `before` and `after` (see `conditions`), the `cell`; `seconds`, `processor_seconds`, `peak_bytes` of the notebook
-    and its kernel, `busy_cores` of other work; or the `error`.
-    """
+    """Run this folder's `input.ipynb` into `output.ipynb`; the exit status. `task`: the book's `root`, the `seconds`
+    that it may take, and what papermill is told. `told.json` gets the machine `before` and `after` (see `conditions`),
+    the `cell`; `seconds`, `processor_seconds`, `peak_bytes` of the notebook and its kernel, `busy_cores` of other work;
+    or the `error`."""
     told, where = {}, Path("told.json").resolve()  # papermill changes the folder
     root, limit, held, over = Path(task.pop("root")), task.pop("seconds"), {}, threading.Event()
 
@@ -46,7 +41,9 @@ def execute(task: dict) -> int:
     try:
         _papermill(task, limit, tell)
     except Exception as error:  # whatever went wrong, the press has to hear it
-        tell(**_facts(error))
+        lines = getattr(error, "traceback", None) or [f"{type(error).__name__}: {error}"]
+        traceback = ANSI.sub("", "\n".join(lines))  # without colours
+        tell(error=getattr(error, "ename", type(error).__name__), traceback=traceback)
         return 1
     seconds = time.monotonic() - began
     busy, own = max(0.0, (_other_seconds() - others) / seconds), _own_seconds() - own
@@ -74,7 +71,6 @@ def _other_seconds() -> float:
 
 
 def _own_seconds() -> float:
-    """Seconds of processor time of this process and its ended children."""
     return sum(os.times()[:4])
 
 
@@ -101,12 +97,6 @@ def _papermill(task: dict, limit: float, tell) -> None:
     for cell in notebook.cells:  # exit() ends a kernel quietly; a page needs every cell
         if cell.cell_type == "code" and cell.source.strip() and cell.execution_count is None:
             raise RuntimeError("the run ended here with cells left over: did a cell call exit()?")
-
-
-def _facts(error: Exception) -> dict:
-    """What the press prints: the error's name and the traceback, without colours."""
-    lines = getattr(error, "traceback", None) or [f"{type(error).__name__}: {error}"]
-    return {"error": getattr(error, "ename", type(error).__name__), "traceback": ANSI.sub("", "\n".join(lines))}
 
 
 def _die_with_parent() -> None:

@@ -96,9 +96,7 @@ def _check_free(repository: Repository, stem: str) -> None:
 
 def _write(repository: Repository, chapter: Chapter, files: dict[str, str], data: Sequence[str] = ()) -> list[Path]:
     """The paths of a notebook's files, written aside and moved to their places, and of what they are entered in.
-
-    `data`: what the chapter's modules fetch, which the cards of all its notebooks name.
-    """
+    `data`: what the chapter's modules fetch, for the card."""
     _check_free(repository, chapter.stem)
     contents, home = _with(repository, chapter), chapter.home
     aside = repository.root / "notebooks" / f".{chapter.stem}.{uuid.uuid4().hex[:8]}.part"
@@ -114,7 +112,9 @@ def _write(repository: Repository, chapter: Chapter, files: dict[str, str], data
             text = _filled(template, marks)
             write_text(aside / name, f"{known}\n\n{text}" if name == "README.md" and known else text)
         nbformat.write(notebook, aside / f"{chapter.stem}.ipynb")
-        _in_order(repository, aside)
+        for command in (["check", "--fix", "--select", "I"], ["format"]):  # a name decides where its import stands
+            ruff = [sys.executable, "-m", "ruff", *command, "--quiet", "--no-cache", aside]
+            finished(f"ruff {command[0]} failed on the scaffold", *ruff, cwd=repository.root)
         made = [home / path.relative_to(aside) for path in sorted(aside.rglob("*")) if path.is_file()]
         home.mkdir(parents=True, exist_ok=True)
         for path in sorted(aside.iterdir()):
@@ -137,15 +137,7 @@ def _with(repository: Repository, chapter: Chapter) -> str:
     raise PressError(f"_toc.yml has no part {chapter.part}; `make new PART={chapter.part}` makes it")
 
 
-def _in_order(repository: Repository, folder: Path) -> None:
-    """Sort the imports and lines as ruff wants them: the chapter's name decides where its import stands."""
-    for command in (["check", "--fix", "--select", "I"], ["format"]):
-        ruff = [sys.executable, "-m", "ruff", *command, "--quiet", "--no-cache", folder]
-        finished(f"ruff {command[0]} failed on the scaffold", *ruff, cwd=repository.root)
-
-
 def _marks(chapter: Chapter, files: dict[str, str]) -> dict[str, str]:
-    """What stands for the templates' marks: the places of files by their templates, and words."""
     marks = {name.upper(): place.format(chapter.stem) for name, place in files.items()}
     marks |= {"NAME": chapter.stem, "PART": chapter.part, "WORDS": chapter.stem.replace("_", " ")}
     packed = "FACE" in marks

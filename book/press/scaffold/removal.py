@@ -1,11 +1,10 @@
 """`press remove`: a chapter, or one notebook of it, with what the book keeps of it; what still speaks of it is told."""
 
 import re
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..errors import PressError
+from ..errors import PressError, git
 from ..files import remove, write_text
 from ..predict.counting import path_of, source_of
 from ..repository import REQUIREMENT, Chapter, Repository, plain_name, read_notebook
@@ -18,9 +17,7 @@ WIDTH = 150  # of a line that is shown
 
 def remove_chapter(repository: Repository, name: str, force: bool = False) -> Iterator[str]:
     """What is removed for PART/CHAPTER or PART/CHAPTER/NOTEBOOK, then what remains and speaks of it, a line each.
-
-    PressError for a name that is none, and, without `force`, where git lacks something of what would go.
-    """
+    PressError for a name that is none and, without `force`, where git lacks something of what would go."""
     gone = [one for one in repository.chapters if name in (one.name, f"{one.part}/{one.folder}")]
     left = [one for one in repository.chapters if one not in gone]
     if not gone:
@@ -29,8 +26,10 @@ def remove_chapter(repository: Repository, name: str, force: bool = False) -> It
     paths = [gone[0].home] if whole else [gone[0].notebook, gone[0].card_path, source_of(gone[0])]
     paths += [path for one in gone for path in (repository.root / "data" / "receipts" / one.stem, path_of(one))]
     paths = [path for path in paths if path and path.exists()]
-    if not force:
-        _check_committed(repository, paths)
+    lost = git(repository.root, "status", "--porcelain", "--", *map(repository.relative, paths))
+    if not force and lost != "":
+        told = "not all of it is committed; `--force` removes all the same what would be lost"
+        raise PressError(f"{told}:\n{lost.rstrip() if lost else 'this is not a git repository'}")
     data = {one for chapter in gone for one in chapter.card.get("data") or []}
     data -= {one for chapter in left for one in chapter.card.get("data") or []}
     words, alone = _words(gone, data, whole), _alone(repository, paths)
@@ -48,16 +47,8 @@ def remove_chapter(repository: Repository, name: str, force: bool = False) -> It
             yield f"remains requirements.txt:{number}: {match.group()}, which nothing else imports"
     if gone[0].part not in {one.part for one in left}:
         yield f"remains {landing(gone[0].part)}.md, and its entry in _toc.yml: a part without a chapter"
-    found = _git(repository, "grep", "--no-index", "--exclude-standard", "-nIE", words, "--", ".")
-    yield from (f"remains {line[:WIDTH]}" for line in found.stdout.splitlines())
-
-
-def _check_committed(repository: Repository, paths: list[Path]) -> None:
-    names = [repository.relative(path) for path in paths]
-    done = _git(repository, "status", "--porcelain", "--", *names)
-    if done.returncode or done.stdout:
-        what = done.stdout.rstrip() or done.stderr.strip()
-        raise PressError(f"not all of it is committed; `--force` removes all the same what would be lost:\n{what}")
+    found = git(repository.root, "grep", "--no-index", "--exclude-standard", "-nIE", words, "--", ".") or ""
+    yield from (f"remains {line[:WIDTH]}" for line in found.splitlines())
 
 
 def _alone(repository: Repository, paths: list[Path]) -> set[str]:
@@ -88,7 +79,3 @@ def _cut(repository: Repository, name: str, pattern: str) -> Iterator[str]:
     if many:
         write_text(repository.root / name, text)
         yield f"removed {many} entr{'y' if many == 1 else 'ies'} of {name}"
-
-
-def _git(repository: Repository, *command: str) -> subprocess.CompletedProcess:
-    return subprocess.run(["git", *command], cwd=repository.root, capture_output=True, text=True)

@@ -1,29 +1,26 @@
-"""`press study`: records what a chapter's `study_*.py` declare, alone on the machine, in pieces that survive a kill.
-
-Each study runs in processes of at most an hour (`worker`). What it has measured lies in the cache, outside the clone,
-under the hash of code, declaration and versions: a study that is started again goes on. The receipt comes to
-`data/receipts/<stem>/<tier>-<machine>-<name>.json` as a race's does, with what the machine was like in every piece.
-"""
+"""`press study`: records what a chapter's `study_*.py` declare, alone on the machine, in pieces that survive a kill. A
+study runs in processes of at most an hour (`worker`). What it has measured lies in the cache under the hash of code,
+declaration and versions, so one that is started again goes on. The receipt comes to its place as a race's does, with
+what the machine was like in every piece."""
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from helpers import cards
 
-from ..errors import PressError, finished
+from ..errors import PressError, finished, git
 from ..files import lock, read_json, remove, sha256, write_json
 from ..race import Busy, peers
-from ..race.benches import CHANGED, LEAST_GAIN, QUIET_CORES, lonely, place, scripts, state
+from ..race.benches import CHANGED, disturbed, place, scripts, state
 from ..repository import Chapter, Repository
 from ..reuse import packages, store
 from ..run import child, conditions
 from ..run.processes import environment
-from ..run.suite import slices_of
+from ..run.suite import by_folder
 
 PIECE_SECONDS = 3600.0  # of one process; what it had not finished is begun again by the next
 MOST_SECONDS = 3 * 3600.0  # of one study, resumptions included
@@ -32,8 +29,7 @@ PIECES = "conditions.json"  # of each piece, beside its results
 PRESS = Path(__file__).resolve().parent.parent
 
 
-@dataclass(frozen=True)
-class Options:
+class Options(NamedTuple):
     """What the command line says: `study` None takes all of a chapter; a `trial` runs small and records nothing."""
 
     study: str | None = None
@@ -57,20 +53,14 @@ def study(repository: Repository, names: list[str] | None, options: Options = Op
 
 
 def _studies(repository: Repository, chosen: dict[str, Chapter], wanted: str | None) -> Iterator["One"]:
-    """The wanted study of the chosen notebooks (by stem), or all."""
-    for home, chapters in slices_of(repository).items():
+    for home, chapters in by_folder(repository).items():
         for module in scripts(home, "study_") if set(chapters) & set(chosen.values()) else ():
             python = peers.python(peers.pins(chapters))
-            for name, (stem, threads) in _declared(repository, home, python, module).items():
+            own, command = {**os.environ, "PYTHONPATH": str(repository.root)}, _command(python, module=module)
+            said = finished(f"{module} cannot be imported", *command, cwd=home, env=own, timeout=300)
+            for name, (stem, threads) in json.loads(said.splitlines()[-1]).items():
                 if stem in chosen and wanted in (None, name):
                     yield One(repository, chosen[stem], python, module, name, threads)
-
-
-def _declared(repository: Repository, home: Path, python: Path, module: str) -> dict[str, list]:
-    """{name: [notebook, threads]} of the studies in a module."""
-    own, command = {**os.environ, "PYTHONPATH": str(repository.root)}, _command(python, module=module)
-    said = finished(f"{module} cannot be imported", *command, cwd=home, env=own, timeout=300)
-    return json.loads(said.splitlines()[-1])
 
 
 def _command(python: Path, **task: object) -> list[str]:
@@ -83,8 +73,6 @@ class One:
     def __init__(self, repository: Repository, chapter: Chapter, python: Path, module: str, name: str, threads: int):
         self.repository, self.chapter, self.python = repository, chapter, python
         self.module, self.name, self.threads = module, name, threads
-        slice_name = chapter.home.relative_to(repository.root / "notebooks").as_posix()
-        self.command = f"make study CHAPTERS={slice_name} STUDY={name}"
 
     def record(self, options: Options) -> str:
         """What went wrong; empty when the receipt lies in its place, or the trial came to its end."""
@@ -97,8 +85,8 @@ class One:
         pieces, code = read_json(folder / PIECES) or [], state(self.chapter, self.module)
         while _seconds(folder) <= MOST_SECONDS:
             before, begun = conditions.look(self.repository.root), _results(folder)
-            gain = conditions.gain(before["calibration"])
-            if alone and (why := _disturbed("before", [before["busy_cores"]], gain, self.threads)):
+            gain, busy = conditions.gain(before["calibration"]), {"before": before["busy_cores"]}
+            if alone and (why := disturbed("before", gain, self.threads, busy)):
                 raise Busy(f"{self.name}: {why}. Wait until it is over, or say --loaded, and the receipt will say so")
             pieces.append(conditions.joined(before, conditions.NOT_KNOWN))
             write_json(folder / PIECES, pieces)  # so that a piece that is killed leaves what it began with
@@ -106,10 +94,10 @@ class One:
             during = {} if busiest is None else {"busy_cores": busiest}
             pieces[-1] = piece = conditions.joined(before, conditions.look(self.repository.root), during)
             write_json(folder / PIECES, pieces)
-            busy, gain = [*piece["busy_cores"].values()], piece["calibration"]["gain_after"]
+            gain, busy = piece["calibration"]["gain_after"], piece["busy_cores"]
             if state(self.chapter, self.module) != code and not options.trial:
                 return f"not recorded: {CHANGED}"
-            if alone and (why := _disturbed("after", busy, gain, self.threads)):
+            if alone and (why := disturbed("after", gain, self.threads, busy)):
                 for path in _results(folder) - begun:
                     remove(path)
                 write_json(folder / PIECES, pieces[:-1])
@@ -135,7 +123,8 @@ class One:
 
     def _piece(self, folder: Path, options: Options) -> tuple[int | None, dict | None, float | None]:
         """(exit status, the receipt if it wrote one, cores that others took); None where the hour was over."""
-        task = {"module": self.module, "study": self.name, "trial": options.trial, "command": self.command}
+        told = f"make study CHAPTERS={self.chapter.part}/{self.chapter.folder} STUDY={self.name}"
+        task = {"module": self.module, "study": self.name, "trial": options.trial, "command": told}
         command = _command(self.python, **task, folder=str(folder))
         own = environment(self.threads) | {"PYTHONPATH": str(self.repository.root)}
         left = max(LEAST_SECONDS, min(PIECE_SECONDS, MOST_SECONDS - _seconds(folder)))
@@ -158,7 +147,6 @@ class One:
 
 
 def _results(folder: Path) -> set[Path]:
-    """The files of what has been made or scored."""
     return {path for path in folder.glob("*.json") if path.name != PIECES}
 
 
@@ -177,20 +165,10 @@ def _spanned(pieces: list[dict]) -> dict:
     return found
 
 
-def _disturbed(when: str, busy: list[float | None], gain: float | None, threads: int) -> str:
-    """Why nothing can be measured, or what was measured does not count: other work, or no second core; or empty."""
-    if threads > 1 and (gain is None or gain < LEAST_GAIN):
-        return lonely(when, gain)
-    if None in busy or max(busy) > QUIET_CORES:
-        told = "nobody knows how many" if None in busy else f"{max(busy):.1f}"
-        return f"{told} cores were busy with other work, at most {QUIET_CORES} may be: a recording runs alone"
-    return ""
-
-
 def _changed(repository: Repository) -> str:
     """Which files differ from the last commit or are not in it, receipts and predictions apart; empty when none."""
-    told = ["git", "status", "--porcelain", "--untracked-files=all", "--", ".", ":!data/receipts", ":!data/predictions"]
-    done = subprocess.run(told, cwd=repository.root, capture_output=True, text=True, timeout=60)
-    changed = [row[3:] for row in done.stdout.splitlines()] if done.returncode == 0 else ["no git repository"]
+    apart = ("--untracked-files=all", "--", ".", ":!data/receipts", ":!data/predictions")
+    rows = git(repository.root, "status", "--porcelain", *apart)
+    changed = ["no git repository"] if rows is None else [row[3:] for row in rows.splitlines()]
     verb = "differ" if len(changed) > 1 else "differs"
     return f"{', '.join(changed[:3])} {verb} from the last commit" if changed else ""

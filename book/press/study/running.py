@@ -18,10 +18,8 @@ def run(
     study: Study, keep: Keep = lambda kind, name, seed, compute: compute(), hand: Callable = copy.deepcopy
 ) -> Found:
     """The scores of every arm and seed; `keep(kind, arm, seed, compute)` computes, or has what was "made" or "scored".
-
-    `hand` makes what an arm is handed of a part's data: a copy, so that none writes into what the next one gets.
-    StudyError for a declaration that contradicts itself, and for parts that share what they may not.
-    """
+    `hand` makes what an arm is handed of a part's data: a copy. StudyError for a declaration that contradicts itself,
+    and for parts that share what they may not."""
     study.check()
     found: Found = {name: {} for name in study.arms}
     for seed in study.seeds:
@@ -131,10 +129,8 @@ class Seen(NamedTuple):
 
 def hold(study: Study, parts: Callable | None = None) -> dict[tuple[str, int], Seen]:
     """{(arm, seed): Seen}: the study as declared, at its trial sizes, with stand-ins for starts, training and judging.
-
-    A start that is no arm is its word, and what an arm made is ("made", arm, seed). `parts(seed, sizes)` may stand in
-    for the study's own. StudyError as `run` raises it.
-    """
+    A start that is no arm is its word, what an arm made is ("made", arm, seed); `parts(seed, sizes)` may stand in for
+    the study's own."""
     seen: dict[tuple[str, int], Seen] = {}
 
     def fit(job: Job):

@@ -185,7 +185,7 @@ OTHERS = {"busy_cores": 0.6, "calibration": {"one_thread_s": 0.4, "two_threads_s
 @pytest.mark.parametrize(
     ("threads", "after", "told"),
     [
-        (1, {"busy_cores": OTHERS["busy_cores"]}, "0.6 cores were busy with other work"),
+        (1, {"busy_cores": OTHERS["busy_cores"]}, "0.6 cores were busy after the recording"),
         (1, {"busy_cores": None}, "nobody knows how many cores were busy"),
         (2, {"calibration": OTHERS["calibration"]}, "1.03 times as fast as one after"),
         (1, {"calibration": OTHERS["calibration"]}, ""),

@@ -1,7 +1,5 @@
-"""The process of one study, in the chapter's folder: measures what is missing, then writes the receipt.
-
-What was made and scored is kept in files, each written whole, so that a process that was ended loses one arm at most.
-"""
+"""The process of one study, in the chapter's folder: measures what is missing, then writes the receipt. What was made
+and scored is kept in files, each written whole: a process that is ended loses one arm at most."""
 
 import importlib
 import json
@@ -62,13 +60,6 @@ def _kept(packed: Path, value: Any) -> Any:
     return pickle.loads(content)
 
 
-def studies_of(module: str) -> dict[str, Study]:
-    """The studies that a module of the current folder declares, by name."""
-    sys.path.insert(0, os.getcwd())
-    found = vars(importlib.import_module(module)).values()
-    return {one.name: one for one in found if isinstance(one, Study)}
-
-
 def measured(study: Study, kept: Kept, command: str, script: str) -> Path:
     """The receipt's path, once every arm and seed is there."""
     receipt = receipts.start(study.notebook, device.tier("auto"), threads=study.threads)
@@ -84,7 +75,10 @@ def measured(study: Study, kept: Kept, command: str, script: str) -> Path:
 def main(_: object, arguments: list[str]) -> int:
     """The exit status; prints the receipt's path or, without a study, what the module declares."""
     task = json.loads(arguments[0])
-    module, name, studies = task["module"], task.get("study"), studies_of(task["module"])
+    module, name = task["module"], task.get("study")
+    sys.path.insert(0, os.getcwd())
+    found = vars(importlib.import_module(module)).values()
+    studies = {one.name: one for one in found if isinstance(one, Study)}
     if not name:
         print(json.dumps({name: [one.notebook, one.threads] for name, one in studies.items()}))
         return 0

@@ -33,13 +33,11 @@ LISTED = {"choose": re.compile(r"^- \[([ x])\] ", re.M), "order": re.compile(r"^
 MANY = {"choose": range(2, 7), "order": range(3, 9), "predict": range(1)}
 FORMATS = ("explain a plot", "find the bug", "write")  # what the run-sheet calls an act instead of its kind
 LETTERS = "abcdefgh"
-NEVER = re.compile(r"(?!)")
 CALL = "from start_here_{stem} import acts\n\nacts.{call}"
 
 
 class Act(NamedTuple):
-    """One act: its metadata, the question, the items as they are shown, the letters that are right, and replies by
-    letter, or one under "" to all answers."""
+    """One act: its metadata, question, items as shown, letters that are right; replies by letter, or one under ""."""
 
     about: dict
     question: str
@@ -61,7 +59,7 @@ def read(cell: NotebookNode) -> Act:
         "a factor above 1 as `within`, or none": isinstance(within, int | float) and within > 1,
         "no other metadata": not about.keys() - {"id", "kind", "minutes", "assesses", "metric", "within", "format"},
     }
-    question, *rest = LISTED.get(kind, NEVER).split(cell.source)
+    question, *rest = LISTED[kind].split(cell.source) if kind in LISTED else [cell.source]
     question, reply = (question.strip(), "") if rest else _quoted(question)
     marks, found = rest[::2], [_quoted(item) for item in rest[1::2]]
     if kind == "order" and found:

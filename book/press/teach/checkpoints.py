@@ -1,11 +1,7 @@
-"""Checkpoints: a learner who comes late, or restarts, begins at any section of a notebook for a class.
-
-Beside the notebook stands a module with the earlier cells that its sections need, each once. Under each heading a cell
-calls its `start`, which does nothing where their names are there already. Going backwards, a cell is needed when it
-binds or changes a name that what follows reads before it binds it. Not seen: a change made by calling a method
-(`rows.append(…)` in a later cell than `rows = []`). So bind and change in one cell; `press prove --sections` shows that
-each section starts from the cells found here.
-"""
+"""Checkpoints: a learner who comes late, or restarts, begins at any section of a notebook for a class. Beside it stands
+a module with the earlier cells that its sections need, each once; under each heading a cell calls its `start`. Going
+backwards, a cell is needed when it binds or changes a name that what follows reads before it binds it. Not seen is a
+change by a method (`rows.append(…)` in a later cell than `rows = []`): `press prove --sections` shows it."""
 
 import ast
 import builtins
@@ -140,7 +136,8 @@ def lacking(cells: list[str]) -> set[str]:
 def made(cell: str, *, surely: bool = False) -> set[str]:
     """The names that a cell binds or changes (`name.a[i] = …`); `surely`: whatever an `if` or a `try` decides."""
     body = [node for node in ast.parse(cell).body if not (surely and isinstance(node, BRANCHES))]
-    bound = {step.argval for step in _steps(ast.Module(body, [])) if step.opname == "STORE_NAME"}
+    steps = dis.get_instructions(_code(ast.Module(body, [])))
+    bound = {step.argval for step in steps if step.opname == "STORE_NAME"}
     inner = [one for node in body if not isinstance(node, DEFINITIONS) for one in ast.walk(node)]
     parts = [one for one in inner if isinstance(one, ast.Attribute | ast.Subscript) and isinstance(one.ctx, ast.Store)]
     return bound | {re.match(r"\w*", ast.unparse(part)).group() for part in parts}
@@ -152,7 +149,7 @@ def _reads(cell: str) -> tuple[set[str], set[str]]:
     found, later, bound = set(), set(), set()
     for node in ast.parse(cell).body:
         inside = set(bound)
-        read = _read(_steps(ast.Module([node], [])), inside)
+        read = _read(dis.get_instructions(_code(ast.Module([node], []))), inside)
         (later if isinstance(node, DEFINITIONS) else found).update(read)
         bound = bound if isinstance(node, BRANCHES) else inside
     return found, later - bound
@@ -169,10 +166,6 @@ def _read(steps: Iterator[dis.Instruction], bound: set[str]) -> set[str]:
         elif step.opname == "STORE_NAME":
             bound.add(step.argval)
     return found
-
-
-def _steps(tree: ast.Module) -> Iterator[dis.Instruction]:
-    return dis.get_instructions(_code(tree))
 
 
 def _code(tree: ast.Module) -> CodeType:

@@ -1,8 +1,6 @@
-"""A teacher's kit for each chapter, as downloads of the built book: slides, handout, run-sheet and a light zip.
-
-The three notebooks for a class lie beside them (see `variants`). Handout and zip need a Chromium; a chapter without a
-recap has no handout, so it has no kit.
-"""
+"""A teacher's kit for each chapter, as downloads of the built book: slides, handout, run-sheet and a light zip,
+beside the three notebooks for a class (`variants`). It needs a Chromium, and a chapter with a recap, which the
+handout prints."""
 
 import shutil
 from pathlib import Path

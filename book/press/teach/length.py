@@ -1,7 +1,5 @@
-"""What a chapter asks of a reader: words, cells, and the minutes of its core path, of the rest and of its exercises.
-
-A card marks the sections beyond the core path with `further: true`.
-"""
+"""What a chapter asks of a reader: words, cells, and the minutes of its core path, of what is `further` and of
+exercises."""
 
 import re
 from typing import NamedTuple

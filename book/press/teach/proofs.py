@@ -1,8 +1,6 @@
-"""Exercises proved both ways: the stub and every plausible wrong answer fail their checker, the solution passes.
-And checkpoints proved: each section starts from its own, in an empty namespace.
-
-An exercise runs with the earlier cells that it needs alone, so it takes seconds where the chapter takes a minute.
-"""
+"""Exercises proved both ways: the stub and every plausible wrong answer fail their checker, the solution passes; and
+checkpoints proved: each section starts from its own. Each runs with the earlier cells that it needs alone, in
+seconds."""
 
 import json
 import os
@@ -51,10 +49,8 @@ class Proof(NamedTuple):
 
 
 def prove(repository: Repository, chapter: Chapter) -> list[Proof]:
-    """Every attempt of every exercise of the chapter, judged.
-
-    Raises PressError when the cells that the exercises need cannot run, or take longer than five minutes.
-    """
+    """Every attempt of every exercise, judged; PressError when what they need cannot run, or takes over five
+    minutes."""
     attempts = list(_attempts(chapter))
     plain = [cell.source for cell in chapter.cells if cell.cell_type == "code" and not cell.metadata.get("exercise")]
     sources = [source for *_, source in attempts]
@@ -69,10 +65,7 @@ def prove(repository: Repository, chapter: Chapter) -> list[Proof]:
 
 
 def prove_sections(repository: Repository, chapter: Chapter, *, whole: bool = False) -> list[Proof]:
-    """Every checkpoint of the chapter run in an empty namespace; with `whole` the section after it, too.
-
-    The seconds are those of the checkpoint alone: how long a late learner waits.
-    """
+    """Every checkpoint run in an empty namespace, with `whole` its section, too; the seconds are how long one waits."""
     parameters = [cell.source for cell in chapter.cells if "parameters" in tags(cell)]
     steps, calls = [], checkpoints.module(chapter)[1]
     for section in checkpoints.sections(chapter):

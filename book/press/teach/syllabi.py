@@ -31,8 +31,8 @@ def paths(chapters: list[Chapter]) -> dict[str, list[Chapter]]:
 
 
 def syllabus(path: list[Chapter], hours: int) -> Plan | None:
-    """The timetable of as many chapters from the path's beginning as can be taught with their whole core paths and an
-    exercise in one minute of three; None where that is none."""
+    """The timetable of as many chapters from the path's beginning as can be taught whole, a minute of three in
+    exercises; or None."""
     for many in range(len(path), 0, -1):
         with suppress(PressError):
             made = plan(path[:many], hours * 60, core=True)
@@ -42,7 +42,6 @@ def syllabus(path: list[Chapter], hours: int) -> Plan | None:
 
 
 def _share(made: Plan) -> float:
-    """How much of what is taught are exercises."""
     return exercised(made.blocks) / sum(one.minutes for one in made.blocks if one.kind in ("section", "exercise"))
 
 

@@ -68,9 +68,7 @@ def variant(chapter: Chapter, kind: str) -> nbformat.NotebookNode:
 
 
 def aims(chapter: Chapter) -> str:
-    """What a reader can do afterwards and should know before, from the card, as Markdown to end the opening cell; ""
-    where that says it itself.
-    """
+    """What a reader can do afterwards and should know before, to end the opening cell; "" where that says it itself."""
     card, own = chapter.card, chapter.cells[0].source
     if "**Afterwards you can**" in own or "**You should know**" in own:
         return ""
@@ -81,7 +79,6 @@ def aims(chapter: Chapter) -> str:
 
 
 def _shown(chapter: Chapter, kind: str, cell: nbformat.NotebookNode) -> list:
-    """What one of these notebooks shows in the place of a cell."""
     about, name = cell.metadata.get("exercise", {}), cell["id"]
     if cell.cell_type == "code":
         cell.outputs, cell.execution_count = [], None

@@ -30,7 +30,6 @@ def acts(repository: Repository) -> Iterator[tuple]:
 
 
 def _forms(chapter: Chapter, held: list[int]) -> Iterator[tuple[int, str]]:
-    """What is not well-formed, by the cell."""
     seen = set()
     for index in held:
         about = chapter.cells[index].metadata.get("act", {})
@@ -65,5 +64,4 @@ def _rhythm(chapter: Chapter) -> Iterator[str]:
 
 
 def _assessed(cell: dict) -> list:
-    """The numbers of the objectives that a cell says it assesses."""
     return [number for kind in ("act", "exercise") for number in cell.metadata.get(kind, {}).get("assesses", [])]

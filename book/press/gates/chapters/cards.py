@@ -2,7 +2,6 @@
 
 import ast
 import itertools
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -10,19 +9,17 @@ from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
-import jsonschema
 import yaml
 
 from helpers import _records
 
-from ...files import read_json
+from ...files import breaches, read_json
 from ...print.exercise import foreign, inpage
 from ...repository import Chapter, Repository, read_yaml, tags
 from .. import gate, markdown
 from ..python import FUNCTIONS, parse, trees
 
-SCHEMA = json.loads(Path(__file__).parents[1].joinpath("card.schema.json").read_text(encoding="utf-8"))
-SCHEMA = jsonschema.Draft202012Validator(SCHEMA)
+SCHEMA = Path(__file__).parents[1] / "card.schema.json"
 ROLES = {"exercise": (1, 1), "hint": (2, 2), "stub": (1, 1), "checker": (1, 1), "solution": (1, 1), "wrong": (2, 9)}
 NUMBER = re.compile(r"[-+]?(\d+(_\d+)*\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)
 
@@ -40,10 +37,8 @@ def card(repository: Repository) -> Iterator[tuple]:
             continue
         content = read_yaml(where)
         yield from ((where, what, None, line) for line, what in odd_numbers(where))
-        errors = list(SCHEMA.iter_errors(content))
-        for error in errors:
-            place = ".".join(map(str, error.absolute_path)) or "the card"
-            yield where, f"{place}: {error.message}"
+        errors = breaches(SCHEMA, content, "the card")
+        yield from ((where, what) for what in errors)
         if not errors:
             yield from ((where, what) for what in _disagreements(repository, chapter))
             yield from _exercises(chapter)

@@ -12,6 +12,7 @@ from ...colab import setup_cell
 from ...files import write_text
 from ...repository import Chapter, Repository, read_notebook
 from ...repository import tags as tags_of
+from ...teach.acts import sections
 from ...teach.length import of as length_of
 from .. import cells, gate
 from ..python import definitions, parse, parse_file
@@ -104,15 +105,12 @@ def _teachable(chapter: Chapter) -> Iterator[tuple]:
     for tag in ("talk", "slide"):
         if not any(tag in tags_of(cell) for cell in chapter.cells):
             yield chapter.notebook, f"no cell is tagged `{tag}`: the slides of a workshop would be empty"
-    heading, places, noted = "", {}, set(NO_NOTE)
-    for index, cell in enumerate(chapter.cells):
-        if cell.cell_type == "markdown" and "talk" not in tags_of(cell):
-            heading = next((line[3:].strip() for line in cell.source.splitlines() if line.startswith("## ")), heading)
-            places.setdefault(heading, index)
-        noted |= {heading} if "instructor" in tags_of(cell) else set()
-    for title in [title for title in places if title not in noted]:
-        what = f"section {title!r} has no `instructor` cell: what to ask, what goes wrong, what to skip"
-        yield chapter.notebook, what, places[title]
+    first = 0
+    for title, own in sections(chapter.cells):
+        if title not in NO_NOTE and not any("instructor" in tags_of(cell) for cell in own):
+            what = f"section {title!r} has no `instructor` cell: what to ask, what goes wrong, what to skip"
+            yield chapter.notebook, what, first
+        first += len(own)
 
 
 @gate

@@ -1,11 +1,7 @@
-"""Gates on what pages say: figures in words, numbers that are not typed, no comparison without a check.
-
-`said.yml` has what looks measured: times below a minute, throughputs, ratios, shares, scores; inputs (360 Hz, 10 s of
-speech) do not. What is an input all the same says so: `<!-- typed: reason -->` at the end of its line or paragraph.
-
-A comparison in the indicative ("ours is faster", "the FFT wins") stands beside a check in the code cell before or after
-it, or a cell writes it (`show.md`), or its paragraph says why it is known: `<!-- known: reason -->`.
-"""
+"""Gates on what pages say: figures in words, numbers that are not typed, no comparison without a check. `said.yml` has
+what looks measured; inputs (360 Hz, 10 s of speech) do not, or say so: `<!-- typed: reason -->` at the end of a line or
+paragraph. A comparison in the indicative ("ours is faster") stands beside a check in the code cell before or after it,
+or a cell writes it (`show.md`), or its paragraph says why it is known: `<!-- known: reason -->`."""
 
 import ast
 import html
@@ -121,10 +117,8 @@ def _texts_in_code(source: str) -> Iterator[str]:
 
 
 def typed(text: str, quotes: list[str]) -> list[tuple[int, str]]:
-    """(line, what is wrong) of each typed number in the text that is neither quoted nor explained.
-
-    An escape covers its line; at the end of a block, such as a paragraph, list item or cell, it covers all of it.
-    """
+    """(line, what is wrong) of each typed number that is neither quoted nor explained; an escape covers its line, or
+    the block that it ends."""
     marks = ESCAPE.finditer(text)  # one that begins a line belongs to the line before
     escapes = {text.count("\n", 0, one.start()) + (one["begins"] is None): one["reason"] for one in marks}
     bare = "an escape without a reason: <!-- typed: why this is no measurement -->"

@@ -23,12 +23,13 @@ FLAT = 10  # modules of a chapter that may lie beside its notebook, tests and be
 HOUSE = {"press", "book", "notebooks"}
 OWN = {"helpers", "data", "rehearsal"} | HOUSE
 LATE = {"torch", "numpy", "scipy", "matplotlib", "tqdm", "yaml", "IPython"}  # what Colab has
-KNOW_NO_SLICE = {  # what else their modules may not import, and why
+KNOW_NO_CHAPTER = {  # what else their modules may not import, and why
     "helpers": (HOUSE, "helpers know no chapter and no press"),
     "rehearsal": (HOUSE, "a rehearsal knows no chapter"),
     "book/press": ({"torch"}, "the press imports neither torch nor a chapter"),
 }
 WORDS = Path(__file__).resolve().parents[1] / "words.txt"
+IMPORT = ast.Import | ast.ImportFrom
 SKIPPED = {"_build", "node_modules", "__pycache__", "mathjax"}
 SUFFIXES = (".md", ".py", ".yml", ".toml", ".cff", ".js", ".css", ".sh", ".txt")
 
@@ -36,15 +37,13 @@ SUFFIXES = (".md", ".py", ".yml", ".toml", ".cff", ".js", ".css", ".sh", ".txt")
 @gate
 def names(repository: Repository) -> Iterator[tuple]:
     """Notebooks and chapter modules have names of their own."""
-    stems: dict[str, Path] = {}
-    homes: dict[str, Path] = {}
+    stems, homes = {}, {}
     named = [(stems, chapter.notebook, chapter.stem) for chapter in repository.chapters]
     named += [(homes, path, name) for path, name in importable(repository)]
     for known, path, name in named:
-        first = known.setdefault(name, path)
-        if first != path:
+        if (first := known.setdefault(name, path)) != path:
             yield path, f"{repository.relative(first)} has the same name; one a repository is allowed"
-    for path in slice_files(repository):
+    for path in chapter_files(repository):
         if not re.fullmatch(r"[a-z][a-z0-9_]*|__init__", path.stem):
             yield path, f"{path.stem!r} is no module name: lower-case letters, digits and _ are allowed"
     for path, name in importable(repository):
@@ -84,7 +83,7 @@ def clash(repository: Repository, name: str) -> str | None:
     return f"hides the installed package {name}" if there else None
 
 
-def slice_files(repository: Repository) -> list[Path]:
+def chapter_files(repository: Repository) -> list[Path]:
     """Every Python file of every chapter, tests and benchmarks included; conftest files are pytest's own."""
     folders = sorted(path for path in (repository.root / "notebooks").glob("*/*") if path.is_dir())
     return [path for folder in folders for path in python_files(folder) if path.name != "conftest.py"]
@@ -92,12 +91,12 @@ def slice_files(repository: Repository) -> list[Path]:
 
 def importable(repository: Repository) -> list[tuple[Path, str]]:
     """(path, name) of all that can be imported from a chapter's folder: the modules in it, and each package once."""
-    homes = [(slice_of(repository, path), path) for path in slice_files(repository)]
+    homes = [(folder_of(repository, path), path) for path in chapter_files(repository)]
     found = {home / path.relative_to(home).parts[0]: top_name(path, home) for home, path in homes}
     return list(found.items())
 
 
-def slice_of(repository: Repository, path: Path) -> Path:
+def folder_of(repository: Repository, path: Path) -> Path:
     """The folder of the chapter in which a file lies."""
     below = repository.root / "notebooks"
     return below.joinpath(*path.relative_to(below).parts[:2])
@@ -107,10 +106,10 @@ def slice_of(repository: Repository, path: Path) -> Path:
 def imports(repository: Repository) -> Iterator[tuple]:
     """Imports point the right way."""
     homes = {name: path.parent for path, name in importable(repository)}
-    sources = [(path, None, parse_file(path)) for path in slice_files(repository)]
+    sources = [(path, None, parse_file(path)) for path in chapter_files(repository)]
     sources += [(chapter.notebook, index, parse(cell.source)) for chapter, index, cell in cells(repository, "code")]
     for path, cell, tree in sources:
-        own, study = slice_of(repository, path), path.name.startswith("test_study_")
+        own, study = folder_of(repository, path), path.name.startswith("test_study_")
         for line, name in imports_of(tree):
             if homes.get(name, own) != own:
                 what = f"imports {name} of {repository.relative(homes[name])}; allowed are its own chapter"
@@ -118,23 +117,18 @@ def imports(repository: Repository) -> Iterator[tuple]:
             elif name in HOUSE and not (name == "press" and study):
                 what = f"imports {name}; nothing does, but a test of a study, which takes `hold` from press.study"
                 yield path, what, cell, line
-    for folder, (others, why) in KNOW_NO_SLICE.items():
+    for folder, (others, why) in KNOW_NO_CHAPTER.items():
         for path in sorted((repository.root / folder).rglob("*.py")):
             for line, name in imports_of(parse_file(path)):
                 if name in homes or name in others:
                     yield path, f"imports {name}; {why}", None, line
-    for path in _proper(repository, "helpers"):
-        yield from _helper(path, parse_file(path))
-
-
-def _helper(path: Path, tree: ast.Module) -> Iterator[tuple]:
-    for line, name in imports_of(tree):
-        if name not in {"helpers", *LATE, *HOUSE, *sys.stdlib_module_names}:
-            what = f"imports {name}; helpers need only what Colab has: {', '.join(sorted(LATE))}"
-            yield path, what, None, line
-    for node in [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]:
-        for line, name in imports_of(node):
-            if name in LATE:
+    for path, tree in [(path, parse_file(path)) for path in _proper(repository, "helpers")]:
+        at_once = [pair for node in tree.body if isinstance(node, IMPORT) for pair in imports_of(node)]
+        for line, name in imports_of(tree):
+            if name not in {"helpers", *LATE, *HOUSE, *sys.stdlib_module_names}:
+                what = f"imports {name}; helpers need only what Colab has: {', '.join(sorted(LATE))}"
+                yield path, what, None, line
+            elif name in LATE and (line, name) in at_once:
                 yield path, f"imports {name} at once; helpers import it when first used", None, line
 
 

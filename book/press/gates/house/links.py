@@ -1,6 +1,7 @@
 """The gate on links: what a page points at inside the book is there."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote
@@ -17,23 +18,19 @@ OTHER_PAGES = ("README.md", "CONTRIBUTING.md", "data/README.md")
 def links(repository: Repository) -> Iterator[tuple]:
     """Links inside the book resolve, and the table of contents is complete."""
     book = _Book(repository)
-    yield from (("_toc.yml", what) for what in _contents(repository))
+    entries = repository.toc_files
+    for name in entries:
+        if not any((repository.root / f"{name}{suffix}").exists() for suffix in (".md", ".ipynb")):
+            yield "_toc.yml", f"names {name}, which is no page"
+    yield from (("_toc.yml", f"names {name} twice") for name, many in Counter(entries).items() if many > 1)
+    there = {f"the chapter {one.document}": one.document for one in repository.chapters}
+    there |= {f"the page {repository.relative(page)}": f"book/{page.stem}" for page in repository.pages}
+    yield from (("_toc.yml", f"lacks {what}") for what, name in there.items() if name not in entries)
     for path, cell, text in book.texts:
         found = [(line, repr(target), book.problem(path, target)) for line, target in markdown.links(text)]
         roles = markdown.roles(text)
         found += [(line, f"{{{role}}}`{to}`", book.role_problem(path, role, to)) for line, role, to in roles]
         yield from ((path, f"{what}: {wrong}", cell, line) for line, what, wrong in found if wrong)
-
-
-def _contents(repository: Repository) -> Iterator[str]:
-    entries = repository.toc_files
-    for name in entries:
-        if not any((repository.root / f"{name}{suffix}").exists() for suffix in (".md", ".ipynb")):
-            yield f"names {name}, which is no page"
-    yield from (f"names {name} twice" for name in sorted(set(entries)) if entries.count(name) > 1)
-    yield from (f"lacks the chapter {one.document}" for one in repository.chapters if one.document not in entries)
-    pages = [repository.relative(page) for page in repository.pages]
-    yield from (f"lacks the page {page}" for page in pages if page.removesuffix(".md") not in entries)
 
 
 class _Book:

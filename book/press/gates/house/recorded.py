@@ -1,9 +1,7 @@
-"""Gates on what was run, recorded or predicted: times, receipts, what pages show of them, studies, predictions.
-
-Where the calibration before and after a run differ, or others were at work, the processor's time is judged, by the
-faster of both, and that is said. What has not run here, or without a calibration, is told, and is a problem only where
-`REBUILT_CALIBRATED=1` says that all has just been run. House rules that no receipt is refused for are told, too.
-"""
+"""Gates on what was run, recorded or predicted: times, receipts, what pages show of them, studies, predictions. Where
+the calibration before and after a run differ, or others were at work, the processor's time is judged, by the faster of
+both, and that is said. What has not run here, or without a calibration, is told, and a problem only where
+`REBUILT_CALIBRATED=1` says that all has just been run."""
 
 import os
 import re
@@ -17,7 +15,7 @@ from helpers import _records
 from helpers import receipts as recorded
 from helpers.verdicts import BUSY_CORES, busiest, slownesses, unseen
 
-from ...files import read_json
+from ...files import breaches, read_json
 from ...incoming import problems
 from ...predict import kept as predicted
 from ...race import ROUNDS
@@ -25,14 +23,13 @@ from ...repository import Chapter, Repository, read_yaml
 from ...run.suite import record_of
 from .. import gate
 from ..python import calls, imports, parse, parse_file
-from .code import slice_files
+from .code import chapter_files
 
 NOTEBOOK_SECONDS, TESTS_SECONDS = 60.0, 20.0
 SLACK = 1.15  # a machine has phases that a second's calibration before and after does not see
 UNEVEN = 1.3  # times between the calibration before and after
 RECEIPTS = Path("data/receipts")
 WAITING = RECEIPTS / "stale.yml"
-ENTRY = {"why", "again"}  # why it may wait, and with which chapter's work it is recorded again
 SCRIPTED = {"argparse": "options of its own", "papermill": "a run of its own"}
 LEFT_OUT = 3  # chapters without a broken version, at most
 
@@ -118,17 +115,14 @@ def stale(repository: Repository) -> Iterator[tuple]:
     files = {path.relative_to(repository.root / RECEIPTS).as_posix(): path for path in _files(repository)}
     lacking = {name: lacks(chapters, path) for name, path in files.items()}
     waiting = (repository.root / WAITING).is_file() and read_yaml(repository.root / WAITING) or {}
-    if not isinstance(waiting, dict):
-        yield WAITING, "it holds no mapping of receipts' paths"
+    if wrong := breaches(Path(__file__).with_name("stale.schema.json"), waiting, "it"):
+        yield from ((WAITING, what) for what in wrong)
         return
-    for name, entry in waiting.items():
-        good = isinstance(entry, dict) and entry.keys() == ENTRY
+    for name in waiting:
         if name not in lacking:
             yield WAITING, f"{name}: no such receipt; remove the entry"
         elif not lacking[name]:
             yield WAITING, f"{name}: lacks nothing any more; remove the entry"
-        elif not good or not all(isinstance(one, str) and one.strip() for one in entry.values()):
-            yield WAITING, f"{name}: it needs the texts {' and '.join(sorted(ENTRY))}, nothing else"
     for name, what in lacking.items():
         if what and name not in waiting:
             yield RECEIPTS / name, ", ".join(what)
@@ -139,10 +133,8 @@ def stale(repository: Repository) -> Iterator[tuple]:
 
 
 def lacks(chapters: dict[str, Chapter], path: Path) -> list[str]:
-    """What a receipt lacks to decide anything; nothing for a GPU's, which decides nothing then (see the ledger).
-
-    What is no receipt of a notebook here is the other gate's to name.
-    """
+    """What a receipt lacks to decide anything; nothing for a GPU's (see the ledger), and for what is none of a notebook
+    here."""
     content, chapter = read_json(path), chapters.get(path.parent.name)
     if chapter is None or not isinstance(content, dict) or content.get("tier") != "cpu" or "code" not in content:
         return []
@@ -180,12 +172,10 @@ def shown(repository: Repository) -> Iterator[tuple]:
             recorded_names |= {start + name for _, name in own for start in ("", of)}
             if not run or content["tier"] != "cpu" or content["date"] > run["date"]:
                 continue  # a GPU's run shows its own numbers; what is newer than the page waits for its next run
-            unread = {name for kind, name in own if (f"{chapter.stem}/{path.name}", kind, name) not in read} - claimed
-            unread = sorted(
-                one for one in unread if not any(fnmatchcase(one, k) or fnmatchcase(of + one, k) for k in kept)
-            )
+            own = {name for kind, name in own if (f"{chapter.stem}/{path.name}", kind, name) not in read} - claimed
+            unread = [one for one in own if not any(fnmatchcase(name, k) for k in kept for name in (one, of + one))]
             if unread:
-                yield path, f"read by no page ({len(unread)}): {', '.join(unread)}"
+                yield path, f"read by no page ({len(unread)}): {', '.join(sorted(unread))}"
         for one in kept:
             if not any(fnmatchcase(name, one) for name in recorded_names):
                 yield chapter.card_path, f"kept: no receipt holds {one}"
@@ -195,7 +185,7 @@ def shown(repository: Repository) -> Iterator[tuple]:
 def studies(repository: Repository) -> Iterator[tuple]:
     """Studies are declared, and a test holds each declaration and each race."""
     declared = set()
-    for path in slice_files(repository):
+    for path in chapter_files(repository):
         if path.name.startswith("study_"):
             declared.add(path.relative_to(repository.root / "notebooks").as_posix())
             yield from ((path, what, None, line) for line, what in _study(path))

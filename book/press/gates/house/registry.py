@@ -6,39 +6,31 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ... import npm
+from ...files import breaches
 from ...print import live as packs
 from ...repository import REGISTRY_COLUMNS, REQUIREMENT, Chapter, Repository, plain_name, read_yaml
 from .. import gate
 from ..python import argument, calls, literal_text, parse, trees
 
 REGISTRY, CARDS, RUNTIMES = "data/registry.tsv", "data/README.md", "book/press/print/runtimes.tsv"
-TEXT = (r".*\S.*", "a text is needed, if only that it is unknown")
-FIELDS = {
-    "dataset": (r"[a-z0-9][a-z0-9_-]*", "lower-case letters, digits, _ and - are allowed"),
-    "sha256": (r"[0-9a-f]{64}", "64 hexadecimal digits in lower case are allowed"),
-    "bytes": (r"[1-9]\d*", "a whole number above zero is allowed"),
-    "url": (r"https?://[^\s/]\S*", "an http or https address is allowed"),
-    **dict.fromkeys(("licence", "citation", "used_for"), TEXT),
-}
+ROW = Path(__file__).with_name("row.schema.json")
 FETCH = ("fetch", "data.fetch", "helpers.data.fetch")
 ADDRESS = re.compile(r"""(?:https?:)?//(?!www\.w3\.org/)[a-z0-9-]+\.[a-z0-9.-]+|@import|importScripts""", re.IGNORECASE)
 COMMENT = re.compile(r"/\*.*?\*/|(?<![:'\"`])//[^\n]*", re.DOTALL)
 
 
-def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8") if path.is_file() else ""
-
-
 @gate
 def data(repository: Repository) -> Iterator[tuple]:
     """Every data set used is in the registry, its row whole, its card written."""
-    header = tuple(_text(repository.root / REGISTRY).partition("\n")[0].rstrip("\r").split("\t"))
+    header = tuple(repository.text(REGISTRY).partition("\n")[0].rstrip("\r").split("\t"))
     if header != REGISTRY_COLUMNS:
         yield REGISTRY, f"the columns are {header}; they must be {REGISTRY_COLUMNS}", None, 1
         return
     seen = set()
     for line, row in enumerate(repository.registry, start=2):
-        yield from ((REGISTRY, what, None, line) for what in row_problems(row))
+        whole = None not in {*row, *row.values()}
+        wrong = breaches(ROW, row, "") if whole else [f"the row has not {len(row)} fields, parted by tabs"]
+        yield from ((REGISTRY, what, None, line) for what in wrong)
         name = f"{row['dataset']}/{row['file']}"
         if name in seen:
             yield REGISTRY, f"{name} stands there twice", None, line
@@ -48,26 +40,9 @@ def data(repository: Repository) -> Iterator[tuple]:
         yield from _used(repository, chapter)
 
 
-def row_problems(row: dict) -> Iterator[str]:
-    """What is wrong with one row of a registry."""
-    if None in row or None in row.values():
-        yield f"the row has not {len(REGISTRY_COLUMNS)} fields, parted by tabs"
-        return
-    for name, (pattern, allowed) in FIELDS.items():
-        if not re.fullmatch(pattern, row[name]):
-            yield f"{name} {row[name]!r}: {allowed}"
-    if not safe_name(row["file"]):
-        yield f"file {row['file']!r}: a relative path inside the data set's folder is allowed"
-
-
-def safe_name(name: str) -> bool:
-    """Whether a file name stays inside its folder on every system: no empty part, no `.` or `..`, no drive."""
-    return name.isprintable() and not re.search(r"[\\:]|(^|/)\.{0,2}(/|$)", name)
-
-
 def _described(repository: Repository) -> Iterator[str]:
     """Data sets without a card, or whose card names another licence than the registry."""
-    cards = re.split(r"^#+ ", _text(repository.root / CARDS), flags=re.MULTILINE)
+    cards = re.split(r"^#+ ", repository.text(CARDS), flags=re.MULTILINE)
     for name, licence in sorted({(row["dataset"], row["licence"] or "") for row in repository.registry}):
         card = next((card for card in cards if re.match(rf".*(?<![\w-]){re.escape(name)}(?![\w-])", card)), None)
         said = re.search(r"^\| Licence \| (.*?)[ |]*$", card or "", re.MULTILINE)
@@ -103,10 +78,9 @@ def _used(repository: Repository, chapter: Chapter) -> Iterator[tuple]:
 def live(repository: Repository) -> Iterator[tuple]:
     """Live models have their script, style, pinned runtime and output; no other server."""
     for line, row in enumerate(npm.pinned().values(), start=2):
-        if tuple(row) != npm.COLUMNS or not all(row.values()):
-            yield RUNTIMES, f"each of {', '.join(npm.COLUMNS)} is needed", None, line
-        elif not re.fullmatch("[0-9a-f]{64}", row["sha256"]):
-            yield RUNTIMES, f"sha256 {row['sha256']!r}: 64 hexadecimal digits are allowed", None, line
+        known = tuple(row) == npm.COLUMNS
+        wrong = breaches(ROW, row, "") if known else [f"each of {', '.join(npm.COLUMNS)} is needed"]
+        yield from ((RUNTIMES, what, None, line) for what in wrong)
     for chapter in [chapter for chapter in repository.chapters if isinstance(chapter.card.get("live"), dict)]:
         yield from _live(chapter)
 
@@ -119,7 +93,8 @@ def _live(chapter: Chapter) -> Iterator[tuple]:
         path = chapter.home / str(card.get(kind))
         if not path.is_file():
             yield where, f"live.{kind}: {card.get(kind)!r} is no file of the chapter"
-        text = COMMENT.sub(lambda match: "\n" * match[0].count("\n"), _text(path))
+        text = path.read_text(encoding="utf-8") if path.is_file() else ""
+        text = COMMENT.sub(lambda match: "\n" * match[0].count("\n"), text)
         for found in ADDRESS.finditer(text):
             what = f"{found[0]!r}: a live model asks no other server; what it needs comes in its packs"
             yield path, what, None, text.count("\n", 0, found.start()) + 1
@@ -131,7 +106,7 @@ def _live(chapter: Chapter) -> Iterator[tuple]:
 def pins(repository: Repository) -> Iterator[tuple]:
     """Cards pin what requirements.txt pins."""
     for chapter in repository.chapters:
-        rows = _text(chapter.card_path).splitlines()
+        rows = repository.text(repository.relative(chapter.card_path)).splitlines()
         for kind in ("packages", "peers"):
             listed = chapter.card.get(kind)
             for requirement in map(str, listed if isinstance(listed, list) else ()):
@@ -152,6 +127,6 @@ def release(repository: Repository) -> Iterator[tuple]:
         yield citation, f"version: {cited}; helpers/__init__.py says {version}"
     if "release" in (repository.config.get("rebuilt") or {}):
         yield "_config.yml", f"rebuilt.release is written; it is derived, and is v{version}"
-    for line, row in enumerate(_text(repository.root / "pyproject.toml").splitlines(), start=1):
+    for line, row in enumerate(repository.text("pyproject.toml").splitlines(), start=1):
         if re.match(r"version\s*=\s*[\"']", row):
             yield "pyproject.toml", f"{row}: it is read from helpers, as `dynamic` says", None, line

@@ -52,13 +52,9 @@ def make(repository: Repository, chapters: list[Chapter], options: Options, html
 def fill(
     repository: Repository, chapters: list[Chapter], html: Path, target: Path, options: Options | None = None
 ) -> Path:
-    """The folder of what is now packed as `target`; the caller removes it. Without options it is a light one: no
-    wheels, of the built book in `html` only what slides borrow, no data that cannot be had now, has no place, or may
-    not be passed on.
-
-    Raises PressError, and leaves no folder, when the minutes do not suffice, a chapter lacks what the bundle shows,
-    Chromium is missing, or a light one is larger than `LIGHT_BYTES`.
-    """
+    """The folder of what is now packed as `target`; the caller removes it. Without options a light one: no wheels, of
+    the book in `html` what slides borrow, no data that are not here, too large or private. PressError, and no folder,
+    when the minutes do not suffice, a chapter lacks what is shown, Chromium is missing, or a light one is too large."""
     folder = repository.build / "workshop" / target.stem
     with ExitStack() as on_fault:
         on_fault.callback(remove, folder)
@@ -68,7 +64,10 @@ def fill(
         if own := hashed(asked, repository.root / HASHED):
             write_text(folder / HASHED, own + "\n")
         if options:
-            _book(html, folder)
+            if not (html / "index.html").exists():
+                raise PressError("the book is not built yet; `.venv/bin/python book/press build` builds it")
+            unseen = shutil.ignore_patterns("_sources", "*.pdf", "*.zip", ".nojekyll")
+            shutil.copytree(html, folder / "book", ignore=unseen)
             _wheels(asked, options.index, folder)
         for name in [] if options else ["fonts", "mathjax"]:
             if (html / "_static" / name).is_dir():
@@ -84,7 +83,7 @@ def fill(
 
 
 def _taught(repository: Repository, chapters: list[Chapter], options: Options, folder: Path) -> None:
-    """A new folder with slices, the three notebooks of each chapter, `helpers`, slides, run-sheet and handouts."""
+    """A new folder with the code, the three notebooks of each chapter, `helpers`, slides, run-sheet and handouts."""
     sheet = sheet_of(chapters, options)
     if not chromium.find():
         raise PressError(f"the handouts cannot be printed: {chromium.WANTED}")
@@ -108,8 +107,8 @@ def _taught(repository: Repository, chapters: list[Chapter], options: Options, f
 
 
 def sheet_of(chapters: list[Chapter], options: Options) -> str:
-    """The run-sheet: the chosen length first, then the usual ones that the chapters can be cut to; PressError when the
-    minutes do not suffice or the start is no time."""
+    """The run-sheet: the chosen length first, then the usual ones that fit; PressError for too few minutes or a false
+    start."""
     plans = [plan(chapters, options.minutes)]
     for other in (length for length in LENGTHS if length != options.minutes):
         with suppress(PressError):
@@ -117,19 +116,9 @@ def sheet_of(chapters: list[Chapter], options: Options) -> str:
     return run_sheet(chapters, plans, options.start)
 
 
-def _book(html: Path, folder: Path) -> None:
-    """The built book: the executed chapters as their readers see them."""
-    if not (html / "index.html").exists():
-        raise PressError("the book is not built yet; `.venv/bin/python book/press build` builds it")
-    shutil.copytree(html, folder / "book", ignore=shutil.ignore_patterns("_sources", "*.pdf", "*.zip", ".nojekyll"))
-
-
 def put_data(repository: Repository, chapters: list[Chapter], folder: Path, *, whole: bool) -> list[str]:
-    """Put the registry and the verified files of the chapters' data sets into the folder, the smallest set first.
-
-    The names of those that are left to the first run: unless `whole`, what cannot be had now, has no place, or may not
-    be passed on.
-    """
+    """The data sets that are left to the first run; the registry and the others' verified files are now in the folder.
+    Left are, unless `whole`: what cannot be had now, has no place after smaller ones, or may not be passed on."""
     shutil.copytree(repository.root / "data", folder / "data")
     sizes = {name: repository.megabytes([name]) for chapter in chapters for name in chapter.card.get("data") or []}
     private = unlicensed(repository)
@@ -158,10 +147,8 @@ def requirements(repository: Repository, chapters: list[Chapter]) -> list[str]:
 
 
 def _wheels(wanted: list[str], index: str, bundle: Path) -> None:
-    """Put wheels of the packages and of all that they need into the bundle; PressError with pip's own words.
-
-    `index` is where torch comes from, if it is given (a CPU-only index saves gigabytes). pip's cache keeps all of it.
-    """
+    """Put wheels of the packages and all that they need into the bundle; torch's from `index` where given: one for CPUs
+    is smaller by gigabytes."""
     torch, folder = [one for one in wanted if one.startswith("torch==")], bundle / "wheels"
     pip = [sys.executable, "-m", "pip", "wheel", "--disable-pip-version-check", "--quiet", "--wheel-dir", folder]
     first = [["--index-url", index, *torch]] * bool(index and torch)
@@ -171,7 +158,6 @@ def _wheels(wanted: list[str], index: str, bundle: Path) -> None:
 
 
 def _room(repository: Repository, chapters: list[Chapter], folder: Path, facts: dict) -> None:
-    """The script for the room, what it knows about the bundle, where to start, and the checksums."""
     shutil.copyfile(Path(__file__).with_name("room.py"), folder / "room.py")
     packed, wheels = _bytes(folder), _bytes(folder / "wheels")
     facts |= {

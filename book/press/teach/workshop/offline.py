@@ -1,8 +1,5 @@
-"""A bundle proved: unpacked, checked, installed and run where there is no network at all.
-
-The network namespace holds a loopback device and no route, so that nothing can be fetched and everything that needs
-a local socket (kernels, JupyterLab) still works. Linux only: it needs `unshare`.
-"""
+"""A bundle proved: unpacked, checked, installed and run in a network namespace with a loopback device and no route, so
+that kernels and JupyterLab work and nothing can be fetched. Linux only: it needs `unshare`."""
 
 import json
 import shutil

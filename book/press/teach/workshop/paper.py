@@ -80,11 +80,8 @@ def letters() -> Markup:
 
 
 def slides(chapter: Chapter, executed: nbformat.NotebookNode, static: str, reveal: str = "reveal") -> str:
-    """The page of slides; PressError when the chapter tags no cell for them.
-
-    `executed` is the notebook as run; `static` and `reveal` are the places of the book's `_static` and of reveal.js as
-    seen from the page.
-    """
+    """The page of slides of a notebook as run; PressError when it tags no cell for them. `static` and `reveal` are
+    where the book's `_static` and reveal.js lie, seen from the page."""
     made: list[dict] = [{"section": "", "notes": []}]  # the title
     section = ""
     for cell in executed.cells:
@@ -122,9 +119,8 @@ def handout(entry: Entry, address: str, size: float) -> str:
 def recap(chapter: Chapter) -> str:
     """The text of the section `Recap`; "" when the chapter has none."""
     own = [cell for cell in chapter.cells if cell.cell_type == "markdown" and not CLASS & set(tags(cell))]
-    found = re.search(
-        r"^## Recap\n(.*?)(?=^## |\Z)", "\n\n".join(cell.source for cell in own), re.MULTILINE | re.DOTALL
-    )
+    text = "\n\n".join(cell.source for cell in own)
+    found = re.search(r"^## Recap\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
     return found[1].strip() if found else ""
 
 

@@ -107,11 +107,8 @@ def install(bundle, given):
 
 
 def asked(bundle, given):
-    """What pip is asked for, one call after another: torch for CPUs, what has a hash, the rest; with wheels, from them
-    alone.
-
-    `TORCH_INDEX` in the environment names another index of torch, `--gpu` takes the package index's.
-    """
+    """What pip is asked for, call by call: torch for CPUs (from `TORCH_INDEX`, with `--gpu` the usual one), what has a
+    hash, the rest; with wheels, from them alone."""
     rest = [["-r", str(ROOT / "requirements.txt")]]
     if (ROOT / HASHED).is_file():
         rest.insert(0, ["--no-deps", "--require-hashes", "-r", str(ROOT / HASHED)])

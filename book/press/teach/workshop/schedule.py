@@ -1,9 +1,6 @@
-"""The timetable of a workshop: what is taught when, what is left out, and what to skip when late.
-
-The minutes and the order of cutting come from the cards: `minutes` of sections and exercises, and `cut`, where 1 is
-what goes first. What has no `cut` is never left out. Learners have something to do within ten minutes, and then in
-every fifteen: the acts of a section lie within its minutes, and where it has none, pairs answer what its notes ask.
-"""
+"""The timetable of a workshop: what is taught when, what is left out, and what to skip when late. Minutes and the order
+of cutting come from the cards: a `cut` of 1 goes first, what has none stays. Learners have something to do within ten
+minutes, then in every fifteen: the acts of a section, or else pairs answer what its notes ask."""
 
 import math
 from collections.abc import Iterable
@@ -32,10 +29,8 @@ TASKS = (  # for the time that is left, the most minutes of each
 
 
 class Block(NamedTuple):
-    """One line of the timetable: `kind` is frame, guess, section, exercise, break or task.
-
-    `acts`: what everyone does within its minutes, (words, minutes). `core`: whether it is on the core path.
-    """
+    """One line of the timetable; `kind` is frame, guess, section, exercise, break or task. `acts`: what everyone does
+    within its minutes, (words, minutes)."""
 
     kind: str
     title: str
@@ -55,8 +50,8 @@ class Plan(NamedTuple):
 
 
 def content(chapter: Chapter, *, core: bool = False) -> list[Block]:
-    """The chapter's sections and exercises in the order of the page; the heading over the exercises is not counted.
-    With `core` no section of the core path may be cut, and not the first exercise."""
+    """The chapter's sections and exercises in the page's order; with `core` neither its core path nor its first
+    exercise may be cut."""
     blocks, tried = [], _acts(chapter)
     for section in chapter.card["sections"]:
         if section["title"] == EXERCISES:
@@ -88,11 +83,8 @@ def opening(chapter: Chapter) -> Block:
 
 
 def plan(chapters: list[Chapter], minutes: int, *, core: bool = False) -> Plan:
-    """The timetable of `minutes` over the chapters; with `core`, as in a syllabus, core paths stay, and no section
-    comes back where exercises would be less than one minute in three.
-
-    Raises PressError when even the shortest form of them does not fit, or the longest fills less.
-    """
+    """The timetable of `minutes` over the chapters; with `core`, as in a syllabus, core paths stay, and exercises a
+    minute in three. PressError when even the shortest form does not fit, or the longest fills less."""
     welcome, goodbye = (5, 5) if minutes >= 90 else (3, 2)
     first = Block("frame", "Welcome; everyone has the notebook open", welcome)
     last = Block("frame", "Questions, and where to go on", goodbye)
@@ -102,10 +94,8 @@ def plan(chapters: list[Chapter], minutes: int, *, core: bool = False) -> Plan:
     kept = _cut(whole, minutes - fixed, core)
     if kept is None:
         least = fixed + _length(block for block in whole if block.cut is None)
-        raise PressError(
-            f"{', '.join(map(str, chapters))}: {minutes} minutes are too short; after every cut that the cards "
-            f"allow, {least:g} are needed. Take fewer chapters or more minutes, or give sections a `cut`"
-        )
+        what = f"{', '.join(map(str, chapters))}: {minutes} minutes are too short; after every cut that the cards allow"
+        raise PressError(f"{what}, {least:g} are needed. Take fewer chapters or more minutes, or give sections a `cut`")
     blocks = [first]
     for name, start in opened.items():
         blocks += [start, *(block for block in kept if block.chapter == name)]
@@ -114,8 +104,8 @@ def plan(chapters: list[Chapter], minutes: int, *, core: bool = False) -> Plan:
 
 
 def _cut(whole: list[Block], room: float, core: bool) -> list[Block] | None:
-    """The blocks that stay in so many minutes, in order; None when they cannot. One minute in three stays an exercise
-    while sections beyond the core path can go, and what was cut for nothing comes back."""
+    """The blocks that stay in so many minutes, in order, a minute in three an exercise while others can go; None when
+    they cannot."""
     kept, gone = list(whole), []
     while _length(kept) > room:
         spare = exercised(kept) - _length(kept) / 3
@@ -140,8 +130,7 @@ def exercised(blocks: Iterable[Block]) -> float:
 
 def _tasks(kept: list[Block], spare: float) -> list[Block]:
     """What fills the time that is left: each task as long as it may be, in their order."""
-    made = []
-    sections = [block for block in kept if block.kind == "section"]
+    made, sections = [], [block for block in kept if block.kind == "section"]
     section = max(sections[1:] or sections, key=lambda block: (block.core, block.minutes))  # the first one only shows
     exercise = next((block.title for block in reversed(kept) if block.kind == "exercise"), section.title)
     for most, words in TASKS:
@@ -181,11 +170,9 @@ def _pauses(minutes: int) -> list[Block]:
 
 def _with_breaks(blocks: list[Block], pauses: list[Block]) -> list[Block]:
     """The blocks with the breaks between them, each where it parts the time most evenly."""
-    share, made, done = _length(blocks) / (len(pauses) + 1), [], 0.0
-    left = list(pauses)
+    share, made, done, left = _length(blocks) / (len(pauses) + 1), [], 0.0, list(pauses)
     for block in blocks:
-        due = share * (len(pauses) - len(left) + 1)
-        if left and done and done + block.minutes / 2 > due:
+        if left and done and done + block.minutes / 2 > share * (len(pauses) - len(left) + 1):
             made.append(left.pop(0))
         made.append(block)
         done += block.minutes
@@ -206,10 +193,8 @@ def clock(blocks: list[Block], start: str) -> list[str]:
 
 
 def skips(blocks: list[Block], at: int, late: float) -> list[Block] | None:
-    """What to leave out of the blocks from `at` on to win back `late` minutes; None when that cannot be done.
-
-    Tasks for time that is left go first, then what the cards allow, in their order; what became needless comes back.
-    """
+    """What to leave out of the blocks from `at` on to win back `late` minutes: tasks, then as the cards say; None when
+    that fails."""
     rest = [block for block in blocks[at:] if block.kind == "task" or block.cut is not None]
     chosen: list[Block] = []
     for block in sorted(rest, key=lambda block: (block.kind != "task", block.cut or 0, -block.minutes)):
