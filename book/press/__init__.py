@@ -9,9 +9,8 @@ their work counted · `incoming` receipts from readers · `gates` what must hold
 `colab` a chapter there · `server` shows the book.
 Pages: `print` makes the book, `ledger` what came true, `face` what a reader meets first, `teach` what a class gets,
 `lean` what pages weigh.
-Beneath: `repository` is the model of chapters and settings · `files` writes whole
-files or none · `chromium` is the browser, `npm` what runs in one · `errors` holds the one error that a user can mend.
-"""
+Beneath: `repository` is the model of chapters and settings · `files` writes whole files or none, and asks schemas ·
+`chromium` is the browser, `npm` what runs in one · `errors` holds the one error that a user can mend, and asks git."""
 
 from .errors import PressError
 from .repository import Chapter, Repository

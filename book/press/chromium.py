@@ -13,8 +13,7 @@ OPEN: list[object] = []  # the browser of this process; a start takes a second
 
 
 def find() -> str | None:
-    """The path of a Chromium that playwright can drive (`REBUILT_CHROMIUM` names another, or none); None without
-    either."""
+    """The path of a Chromium that playwright can drive (`REBUILT_CHROMIUM` names another, or none), or None."""
     named = os.environ.get("REBUILT_CHROMIUM")
     names = NAMES if named is None else (named,)
     return next(filter(None, map(shutil.which, names)), None) if find_spec("playwright") else None

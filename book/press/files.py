@@ -86,8 +86,7 @@ def swap_folder(new: Path, old: Path) -> None:
 
 @contextlib.contextmanager
 def lock(path: Path, what: str) -> Iterator[None]:
-    """Hold the lock file while the block runs; PressError when another press does. The system frees it when its holder
-    dies."""
+    """Hold the lock file while the block runs (it goes with its holder); PressError when another press does."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+", encoding="utf-8") as handle:
         try:

@@ -56,6 +56,7 @@ class Chapter:
         self.notebook = self.home / f"{self.stem}.ipynb"  # as committed
         self.card_path = self.home / f"{self.stem}.yml"
         self.executed = self.root / "_build" / "executed" / f"{self.document}.ipynb"
+        self.failed = self.root / "_build" / "failed" / f"{self.document}.ipynb"
         self.run_record = self.executed.with_suffix(".run.json")  # how the executed copy came about
 
     @cached_property

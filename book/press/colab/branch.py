@@ -1,6 +1,5 @@
 """`press branch`: the branch that the book's buttons open and setup cells clone: the last commit's tree with the
-student's notebook (see `teach.variants`) in the place of each source, and its module beside it. Nothing else is
-written."""
+student's notebook (see `teach.variants`) in the place of each source, and its module beside it."""
 
 import os
 import tempfile
@@ -23,8 +22,8 @@ def files(repository: Repository) -> dict[str, str]:
 
 
 def make(repository: Repository, store: Path | None = None) -> str:
-    """The commit that `repository.branch` now names in the git repository `store` (default: this one), dated as the
-    last."""
+    """The commit that `repository.branch` now names in the git repository `store` (default: this one), dated as
+    HEAD."""
     environment = {**os.environ, "GIT_DIR": str(store)} if store else {**os.environ}
 
     def git(*words: str, **options: object) -> str:

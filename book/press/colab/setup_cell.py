@@ -1,7 +1,6 @@
-"""The setup cell: one text for every notebook, but for its first line, which names the chapter, because in Colab a
-notebook knows neither its file nor its folder. The clone's folder, in REBUILT_HOME, carries the release's name, so that
-a runtime which held another one gets its own copy. What comes after the clone is in `prepare.py`, tested like other
-code."""
+"""The setup cell: one text for every notebook, but for its first line, which names the chapter: in Colab a notebook
+knows neither its file nor its folder. The clone's folder, in REBUILT_HOME, carries the release's name, so that a
+runtime which held another one gets its own. What comes after the clone is in `prepare.py`, tested like other code."""
 
 from ..repository import Chapter, Repository
 

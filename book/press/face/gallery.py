@@ -141,8 +141,7 @@ def tile(entry: Entry, caption: str, source: dict, colab: str = "") -> Markup:
 
 
 def numbers(ledger: Ledger) -> list[Finding]:
-    """Three findings for the welcome page, of three chapters, named by cards as `hero`: one that failed, one that held,
-    any."""
+    """Three findings for the welcome page, of three chapters, named by cards as `hero`: one failed, one held, any."""
     heroes = [one for one in measured(ledger.findings) if one.claim["id"] in (one.chapter.card.get("hero") or ())]
     chosen: list[Finding] = []
     for wanted in [(verdicts.FAILS,), (verdicts.HOLDS,), FINDINGS, FINDINGS, FINDINGS]:
@@ -153,8 +152,8 @@ def numbers(ledger: Ledger) -> list[Finding]:
 
 
 def hero(entries: list[Entry], words: str = "") -> Markup:
-    """What a reader moves on the front page: `words` are the chapter's stem and a word of the output; else the first
-    chapter's picture."""
+    """What a reader moves on the front page, by `words`: a chapter's stem, a word of the output; else the first
+    picture."""
     stem, _, word = words.partition(" ")
     for chapter in [entry.chapter for entry in entries if entry.chapter.stem == stem]:
         for output in touchable(read_notebook(chapter.executed)):

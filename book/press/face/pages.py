@@ -103,8 +103,7 @@ def heading(repository: Repository, chapter: Chapter | None, text: str, made: Pa
 
 
 def search(repository: Repository, made: Path) -> None:
-    """Index all sections in whole words, without what is folded, as a classic script for `search.js`: no file may be
-    fetched."""
+    """Index all sections in whole words, without what is folded, as a classic script: `search.js` may fetch no file."""
     pages, found = [], []  # (address, title); (number of its page, anchor, heading, words)
     for name in repository.toc_files:
         body = ARTICLE.search((made / f"{name}.html").read_text(encoding="utf-8"))

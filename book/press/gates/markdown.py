@@ -79,8 +79,7 @@ def _blanked(pattern: re.Pattern, text: str) -> str:
 
 
 def prose(text: str) -> list[tuple[int, str]]:
-    """(line, words) of each block in the author's own words: no quotation, code, math, tag or address; three spaces for
-    what is not said."""
+    """(line, words) of each block in the author's own words; three spaces for code, math, tags: what is not said."""
     found = [piece for piece in pieces(text) if piece.kind == "prose" and not piece.quoted]
     return [(piece.line, ADDRESS.sub("", piece.text)) for piece in found if piece.text.strip()]
 

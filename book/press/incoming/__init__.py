@@ -34,8 +34,7 @@ PRIVATE = {  # /content/ and /kaggle/ are the same for everybody there, and publ
 
 
 def receipt(repository: Repository, names: list[str] | None, races: race.Options | None) -> int:
-    """Measure the chosen chapters on this machine's GPU, notebooks alone where `races` is None, and say what to send; 0
-    where all may be sent."""
+    """Measure the chosen chapters on this machine's GPU, with their `races` if given; 0 where all of it may be sent."""
     machine = machine_here(repository)
     if not machine.get("gpu"):
         print("torch sees no GPU here, and receipts are wanted from machines with one; `make rehearse` needs none")
@@ -50,8 +49,8 @@ def receipt(repository: Repository, names: list[str] | None, races: race.Options
 
 
 def raced(repository: Repository, names: list[str] | None, options: race.Options) -> int:
-    """The exit status of the races, 0 on a busy machine; where they cannot be run the notebooks' receipts are there all
-    the same."""
+    """The exit status of the races, 0 on a busy machine; without them the notebooks' receipts are there all the
+    same."""
     try:
         return race.race(repository, names, options)
     except PressError as error:

@@ -36,7 +36,9 @@ PAGE = Path(__file__).with_name("maths.html")
 def slim(made: Path, address: str = "", browser: object = None, also: Iterable[str] = ()) -> None:
     """Cut what every page in the folder asks for; with a browser, which reads it at `address`, set the formulas, too,
     else MathJax stays. `also` names classes that a page made later has."""
-    pages = _pages(made)
+    names = [path.relative_to(made).as_posix() for path in sorted(made.rglob("*.html"))]
+    own = [name for name in names if not name.startswith(("_static/", "_data/"))]  # of the theme, and of the kits
+    pages = {name: text for name in own if "_static/" in (text := _text(made / name))}
     if browser is not None:
         pages = typeset(pages, made, address, browser)
     sheets, scripts = _asked(OWN.LINK, pages), _asked(OWN.ASKED, pages)
@@ -55,13 +57,6 @@ def slim(made: Path, address: str = "", browser: object = None, also: Iterable[s
     gone += ["_static/vendor", "_static/scripts", "_static/styles"]
     for path in [*map(made.joinpath, gone), *made.glob(TEMPLATES)]:
         remove(path)
-
-
-def _pages(made: Path) -> dict[str, str]:
-    """The pages by their names; not the theme's templates, which Sphinx copies, and not what lies in `_data`."""
-    names = [path.relative_to(made).as_posix() for path in sorted(made.rglob("*.html"))]
-    texts = {name: _text(made / name) for name in names if not name.startswith(("_static/", "_data/"))}
-    return {name: text for name, text in texts.items() if "_static/" in text}
 
 
 def _text(path: Path) -> str:

@@ -1,8 +1,6 @@
-"""What a GPU is predicted to take: counted without one, kept in `data/predictions/`, judged by receipts.
-
-`counting` makes the files (`press rehearse --predict`), `kept` reads them, asks the formula and says what they have to
-hold, `pages` writes what chapters, fit cards and the ledger show.
-"""
+"""What a GPU is predicted to take: `counting` counts without one into `data/predictions/` (`press rehearse --predict`),
+`kept` reads that, asks the formula and says what it has to hold, `pages` writes what chapters, fit cards and the ledger
+show."""
 
 from .counting import count
 

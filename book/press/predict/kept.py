@@ -70,8 +70,8 @@ class Kept:
         return told and self.parts[told["part"]]
 
     def metric(self, name: str, unit: str, tier: str) -> list[tuple[Prediction, float]]:
-        """(Prediction, value) of a metric of the card on each card of a tier, at most (a rate) or at least (a time)
-        where the part `is_bound`; empty without a part."""
+        """(Prediction, value) of a metric on each card of a tier, a limit where the part `is_bound`; empty without a
+        part."""
         part = self.measure(name)
         if not part or tier not in part.tiers:
             return []

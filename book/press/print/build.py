@@ -110,8 +110,7 @@ def _with_browser(repository: Repository, made: Path) -> None:
 
 
 def _weigh(repository: Repository, html: Path, address: str, browser: object) -> None:
-    """Measure every page of the folder `html` at `address`: `_build/page-weight.json`, and the table of the status
-    page."""
+    """Measure every page of the folder `html` at `address`, for `_build/page-weight.json` and the status page."""
     found = {
         "schema": 3,
         "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),

@@ -10,10 +10,7 @@ LINK = re.compile(r"\]\(([^)\s#]+)\.ipynb(#[^)\s]*)?\)")
 
 
 class Edition(Repository):
-    """A repository seen through some of its chapters; what it builds lies below `_build/editions`.
-
-    >>> Edition(repository, repository.select(["signals"])).toc_files
-    """
+    """A repository seen through some of its chapters; what it builds lies below `_build/editions`."""
 
     def __init__(self, whole: Repository, chapters: list[Chapter]):
         super().__init__(whole.root)
@@ -31,8 +28,7 @@ def _pruned(contents: dict | list, left_out: set[str]) -> dict | list:
 
 
 def elsewhere(repository: Repository, text: str, document: str) -> str:
-    """The Markdown of a page, the `document`, with links to chapters that an edition leaves out leading to the
-    published book."""
+    """The text of a page, the `document`, with links to chapters that are left out leading to the published book."""
     left_out = repository.left_out if isinstance(repository, Edition) else ()
 
     def link(match: re.Match) -> str:

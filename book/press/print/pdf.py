@@ -137,12 +137,10 @@ def _number(writer, anchors: set[str]) -> None:
                 lows[name] = min(low, lows.get(name, low))
         if not lows:
             continue
-        lines = [
-            f"BT /RebuiltNumbers {SIZE:g} Tf 1 0 0 1 {RIGHT - len(str(where[name])) * DIGIT * SIZE:.2f} {low + 3:.2f} "
-            f"Tm ({where[name]}) Tj ET"
-            for name, low in lows.items()
-        ]
-        drawn = "\n".join(["/Artifact BMC q 0.2 0.2 0.2 rg", *lines, "Q EMC\n"])
+        left = {name: RIGHT - len(str(where[name])) * DIGIT * SIZE for name in lows}
+        lines = [f"1 0 0 1 {left[name]:.2f} {low + 3:.2f} Tm ({where[name]}) Tj" for name, low in lows.items()]
+        start = f"/Artifact BMC q 0.2 0.2 0.2 rg BT /RebuiltNumbers {SIZE:g} Tf"
+        drawn = "\n".join([start, *lines, "ET Q EMC\n"])
         page["/Resources"]["/Font"][NameObject("/RebuiltNumbers")] = font
         content = page.get_contents()
         content.set_data(b"q\n" + content.get_data() + b"\nQ\n" + drawn.encode("ascii"))

@@ -47,7 +47,7 @@ def assemble(repository: Repository, ledger: Ledger) -> Path:
 
 
 def _settings(repository: Repository, source: Path) -> None:
-    """Write `_config.yml` and `_toc.yml` as Jupyter Book gets them: nothing runs, links lead to the release, no empty
+    """Write `_config.yml` and `_toc.yml` as Jupyter Book gets them: run nothing, link to the release, no empty
     parts."""
     branch = {**repository.config["repository"], "branch": repository.release}
     config = {**repository.config, "repository": branch, "execute": {"execute_notebooks": "off"}}
@@ -59,8 +59,7 @@ def _settings(repository: Repository, source: Path) -> None:
 
 
 def fill(page: str, written: Mapping[str, Callable[..., str]]) -> str:
-    """The page with each marker `<!-- press:NAME words -->` replaced by what the machine writes there, of the words if
-    any."""
+    """The page with each marker `<!-- press:NAME words -->` replaced by what the machine writes there, of the words."""
 
     def text(match: re.Match) -> str:
         name = match[1]

@@ -1,7 +1,6 @@
 """`press race`: the benches of a chapter beside their peers, on a quiet machine; their receipts are recorded. Each
-`bench_*.py` runs as a module from the chapter's folder, in the environment of its peers. A race beside other work,
-or of two threads on one core, is refused; where that shows afterwards, its receipts go to `_build/races/` with the
-reason."""
+`bench_*.py` runs as a module from the chapter's folder, in the environment of its peers. A race beside other work, or
+of two threads on one core, is refused, or its receipts go to `_build/races/` with the reason."""
 
 import time
 from pathlib import Path

@@ -72,8 +72,7 @@ def lines(told: dict) -> list[str]:
 
 
 def run_module(repository: Repository, folder: Path, scratch: Path, module: str, timeout: float) -> str:
-    """What went wrong with `python -m module scratch/task.json` in a folder, if anything; all that it started is
-    gone."""
+    """What went wrong with `python -m module scratch/task.json`, if anything; all that it started is gone."""
     path = [str(repository.root), str(Path(__file__).resolve().parents[3]), os.environ.get("PYTHONPATH", "")]
     own = {"PYTHONPATH": os.pathsep.join(filter(None, path)), "IPYTHONDIR": str(scratch / "ipython")}
     own |= {"TQDM_DISABLE": "1", "MPLBACKEND": "agg"}

@@ -34,8 +34,7 @@ def imported(source: str, package: str = "") -> frozenset[str]:
 
 
 def imported_by_cell(source: str) -> frozenset[str]:
-    """The dotted names that a notebook's cell imports, whatever of IPython's own signs (`%`, `!`, `?`) it uses, as
-    `%%time`."""
+    """The dotted names that a notebook's cell imports, whatever of IPython's own signs (`%`, `!`, `?`) it uses."""
     from IPython.core.inputtransformer2 import TransformerManager
 
     first, _, body = source.lstrip().partition("\n")

@@ -36,17 +36,14 @@ def put(kind: str, key: str, content: object) -> Path:
 def get(kind: str, key: str) -> object | None:
     """The content of an entry; None where there is none, or where it is damaged: then it is removed."""
     path = folder() / kind / f"{key}.entry"
-    try:
+    with contextlib.suppress(OSError, ValueError):
         digest, _, body = path.read_bytes().partition(b"\n")
-        content = json.loads(body) if sha256(body).encode() == digest else None
-    except (OSError, ValueError):
-        content = None
-    if content is None:
-        path.unlink(missing_ok=True)
-        return None
-    with contextlib.suppress(OSError):  # a cache that may only be read keeps its old times
-        os.utime(path)
-    return content
+        if sha256(body).encode() == digest and (content := json.loads(body)) is not None:
+            with contextlib.suppress(OSError):  # a cache that may only be read keeps its old times
+                os.utime(path)
+            return content
+    path.unlink(missing_ok=True)
+    return None
 
 
 Kept = namedtuple("Kept", "path kind bytes used")  # one thing in the cache: a file, or an environment of peers

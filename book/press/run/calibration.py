@@ -1,7 +1,6 @@
 """How fast the machine is beside a run, so that budgets hold anywhere: about a second of fixed work as notebooks do it.
-Machines differ threefold, and one at two times of the day: a budget of 60 s means 60 s where this takes its unit, twice
-that where it takes twice. `conditions` starts this file; with `--gain` it prints what part of the work takes on one
-thread and on two."""
+A budget of 60 s means 60 s where this takes its unit, twice that where it takes twice: machines differ threefold.
+`conditions` starts this file; with `--gain` it prints what part of the work takes on one thread and on two."""
 
 import json
 import statistics
@@ -33,8 +32,7 @@ def _products(square_NN, signal_T, products: int, transforms: int) -> None:
 
 def seconds(rounds: int = 3) -> float:
     """The wall seconds of one round, the median of `rounds`: `seconds() / UNIT_S` is 1 there. A quarter each goes to
-    products of matrices (as NumPy's library threads them), Fourier transforms, passes over much memory, a plain loop.
-    """
+    products of matrices (on NumPy's threads), Fourier transforms, passes over much memory, a plain loop."""
     random, square_NN, signal_T = _arrays()
     block_K, took = random.random(2**21), []
     square_NN @ square_NN  # its threads start now

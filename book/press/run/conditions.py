@@ -26,8 +26,7 @@ NOT_KNOWN = {"busy_cores": None, "steal": None, "load": None, "calibration": {}}
 
 def look(root: Path, seconds: float = LOOK_SECONDS) -> dict:
     """How the machine is now: `busy_cores` over some seconds; `steal`, the share of our cores' time that the host gave
-    to others, the calibration's included; `load` of the last minute; `calibration`, empty without a press; `counted`,
-    for `joined`."""
+    to others; `load` of the last minute; `calibration`, empty without a press; `counted`, for `joined`."""
     load = round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
     begin, started, busy = counters(), time.monotonic(), None
     time.sleep(seconds)

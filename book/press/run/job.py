@@ -89,13 +89,9 @@ def _failed(repository: Repository, chapter: Chapter, seconds: float, why: dict,
     message = f"{chapter}: {why['error']} in cell {index} after {seconds:.0f} s\n{indent(source, '    ')}"
     message += f"\n\n{why['traceback'].strip()}"
     if read_json(partial) is not None:
-        where = write_bytes(_failed_copy(repository, chapter), partial.read_bytes())
+        where = write_bytes(chapter.failed, partial.read_bytes())
         message += f"\nThe notebook as far as it came: {repository.relative(where)}"
     return Outcome(chapter, "failed", seconds, message=message)
-
-
-def _failed_copy(repository: Repository, chapter: Chapter) -> Path:
-    return repository.build / "failed" / f"{chapter.document}.ipynb"
 
 
 def _succeeded(
@@ -114,7 +110,7 @@ def _succeeded(
     record(chapter, made_of, receipts, cached=False)
     kept = {"notebook": chapter.executed.read_text(encoding="utf-8"), "receipts": receipts}
     store.put("notebooks", cache.key(made_of), kept)
-    remove(_failed_copy(repository, chapter))
+    remove(chapter.failed)
     notes = [f"ended what the notebook left running: {', '.join(left)}"] if left else []
     if not any(look["calibration"] for look in looks) and (repository.root / calibration.SCRIPT).is_file():
         notes.append("the calibration gave no number, so no budget can be held")
@@ -125,8 +121,8 @@ def _succeeded(
 
 
 def record(chapter: Chapter, made_of: dict[str, str], receipts: dict[str, dict], *, cached: bool) -> None:
-    """Note beside the executed copy what it was made of, whether it came from the cache, and its receipts (a bench by
-    hand may write one of the same name)."""
+    """Note beside the executed copy what it was made of, its receipts (a bench may write others), whether it is
+    cached."""
     when = datetime.now(UTC).isoformat(timespec="seconds")
     write_json(chapter.run_record, {"made_of": made_of, "receipts": receipts, "cached": cached, "date": when})
 

@@ -28,8 +28,7 @@ def descendants(pid: int) -> list[psutil.Process]:
 
 
 def memory_bytes(pid: int) -> int:
-    """The memory that the descendants of `pid` hold now, or one held at its highest, which the system keeps: no short
-    peak is missed."""
+    """The memory that the descendants of `pid` hold now, or one held at its highest, which the system keeps."""
     held, peaks = 0, [0]
     for process in descendants(pid):
         with contextlib.suppress(*GONE):

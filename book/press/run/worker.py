@@ -24,8 +24,7 @@ def main(_: object) -> int:
 def execute(task: dict) -> int:
     """Run this folder's `input.ipynb` into `output.ipynb`; the exit status. `task`: the book's `root`, the `seconds`
     that it may take, and what papermill is told. `told.json` gets the machine `before` and `after` (see `conditions`),
-    the `cell`; `seconds`, `processor_seconds`, `peak_bytes` of the notebook and its kernel, `busy_cores` of other work;
-    or the `error`."""
+    the `cell`; what it took, itself and its kernel, `busy_cores` of other work; or the `error`."""
     told, where = {}, Path("told.json").resolve()  # papermill changes the folder
     root, limit, held, over = Path(task.pop("root")), task.pop("seconds"), {}, threading.Event()
 

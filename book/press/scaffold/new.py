@@ -84,20 +84,15 @@ def _check_name(name: str, what: str) -> None:
         raise PressError(f"{name!r} is no name for a {what}: lower-case letters, digits and single _ are allowed")
 
 
-def _check_free(repository: Repository, stem: str) -> None:
-    """PressError when the notebook, or a file of its, would meet another of the same name."""
-    wanted = {place.format(stem) for place in FLAT_FILES.values()}
-    taken = [other.notebook for other in repository.chapters if other.stem == stem]
-    taken += [path for path, known in importable(repository) if known in wanted]
-    reason = f"has the name of {repository.relative(taken[0])}" if taken else clash(repository, stem)
-    if reason:
-        raise PressError(f"{stem} {reason}; choose another name")
-
-
 def _write(repository: Repository, chapter: Chapter, files: dict[str, str], data: Sequence[str] = ()) -> list[Path]:
     """The paths of a notebook's files, written aside and moved to their places, and of what they are entered in.
     `data`: what the chapter's modules fetch, for the card."""
-    _check_free(repository, chapter.stem)
+    wanted = {place.format(chapter.stem) for place in FLAT_FILES.values()}
+    taken = [other.notebook for other in repository.chapters if other.stem == chapter.stem]
+    taken += [path for path, known in importable(repository) if known in wanted]
+    same = f"has the name of {repository.relative(taken[0])}" if taken else ""
+    if reason := same or clash(repository, chapter.stem):
+        raise PressError(f"{chapter.stem} {reason}; choose another name")
     contents, home = _with(repository, chapter), chapter.home
     aside = repository.root / "notebooks" / f".{chapter.stem}.{uuid.uuid4().hex[:8]}.part"
     known = repository.text(f"{repository.relative(home)}/README.md").rstrip()

@@ -40,7 +40,11 @@ def remove_chapter(repository: Repository, name: str, force: bool = False) -> It
     entries["data/receipts/stale.yml"] = (r"({})/.+:\n(?:[ \t].*\n)*", [one.stem for one in gone])
     entries["data/registry.tsv"] = (r"({})\t.*\n", sorted(data))
     for name, (pattern, which) in entries.items():
-        yield from _cut(repository, name, pattern.format("|".join(which))) if which else ()
+        entry = rf"^{pattern.format('|'.join(which))}" if which else r"(?!)"
+        text, many = re.subn(entry, "", repository.text(name), flags=re.MULTILINE)
+        if many:
+            write_text(repository.root / name, text)
+            yield f"removed {many} entr{'y' if many == 1 else 'ies'} of {name}"
     for number, row in enumerate(repository.text("requirements.txt").splitlines(), start=1):
         match = REQUIREMENT.match(row.strip())
         if match and plain_name(match.group(1)) in alone:
@@ -71,11 +75,3 @@ def _words(gone: list[Chapter], data: set[str], whole: bool) -> str:
     keys = {str((one.card.get("article") or {}).get("key", one.stem)) for one in gone}
     found += [f"(^|[^A-Za-z0-9_]){key}([^A-Za-z0-9_]|$)" for key in sorted(keys)]
     return "|".join([*dict.fromkeys(found), *(f"^#+ (.*[^a-z0-9_-])?{name}([^a-z0-9_-]|$)" for name in sorted(data))])
-
-
-def _cut(repository: Repository, name: str, pattern: str) -> Iterator[str]:
-    """What was cut from a file, if anything: the lines that the pattern finds."""
-    text, many = re.subn(rf"^{pattern}", "", repository.text(name), flags=re.MULTILINE)
-    if many:
-        write_text(repository.root / name, text)
-        yield f"removed {many} entr{'y' if many == 1 else 'ies'} of {name}"

@@ -1,7 +1,6 @@
-"""`press study`: records what a chapter's `study_*.py` declare, alone on the machine, in pieces that survive a kill. A
-study runs in processes of at most an hour (`worker`). What it has measured lies in the cache under the hash of code,
-declaration and versions, so one that is started again goes on. The receipt comes to its place as a race's does, with
-what the machine was like in every piece."""
+"""`press study`: records what a chapter's `study_*.py` declare, alone on the machine, in pieces that survive a kill:
+processes of at most an hour (`worker`). What they have measured lies in the cache under the hash of code, declaration
+and versions. The receipt comes to its place as a race's does, with what the machine was like in every piece."""
 
 import json
 import os

@@ -128,9 +128,8 @@ class Seen(NamedTuple):
 
 
 def hold(study: Study, parts: Callable | None = None) -> dict[tuple[str, int], Seen]:
-    """{(arm, seed): Seen}: the study as declared, at its trial sizes, with stand-ins for starts, training and judging.
-    A start that is no arm is its word, what an arm made is ("made", arm, seed); `parts(seed, sizes)` may stand in for
-    the study's own."""
+    """{(arm, seed): Seen}: the study as declared, at its trial sizes, with stand-ins for starts (the word), training
+    (made is ("made", arm, seed)) and judging; `parts(seed, sizes)` may stand in for the study's own."""
     seen: dict[tuple[str, int], Seen] = {}
 
     def fit(job: Job):

@@ -1,4 +1,3 @@
 """What a class gets: `variants` of a notebook, `checkpoints` to start at any section from the earlier cells that it
 needs, `proofs` of exercises, `syllabi`, the `kit` of downloads at a chapter's end, and the zip of a `workshop`.
-`length` says what a chapter asks of a reader; `acts` are its small tasks, `answering` their part of a class module.
-"""
+`length` says what a chapter asks of a reader; `acts` are its small tasks, `answering` their part of a class module."""

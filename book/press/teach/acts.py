@@ -5,9 +5,8 @@
 - `predict`: a question for a number that the run measures, the `metric` of its metadata; the reader's guess stands
   beside it at the section's end and in the recap, and is close within the factor `within`
 
-A quote ends the last two: the reply to every answer. From what `read` finds come the act of the page, to which
-`book/_static/acts.js` gives its controls, the cells of the student's notebook, and a slide.
-"""
+A quote ends the last two: the reply to every answer. Of it come the act of the page, to which `book/_static/acts.js`
+gives its controls, the cells of the student's notebook, and a slide."""
 
 import html
 import inspect

@@ -21,9 +21,8 @@ class Acts:
             there = sum(one == other for one, other in zip(given, right, strict=True))
             print(RIGHT[False], f"{there} of {len(right)} stand where they belong.")
         else:
-            print(
-                f"{given!r} is no answer:", "each" if len(right) > 1 else "one", f"of the letters {letters} is wanted."
-            )
+            many = "each" if len(right) > 1 else "one"
+            print(f"{given!r} is no answer: {many} of the letters {letters} is wanted.")
 
     def guess(self, name, value):
         """None; keeps a number."""

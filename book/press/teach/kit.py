@@ -1,6 +1,5 @@
-"""A teacher's kit for each chapter, as downloads of the built book: slides, handout, run-sheet and a light zip,
-beside the three notebooks for a class (`variants`). It needs a Chromium, and a chapter with a recap, which the
-handout prints."""
+"""A teacher's kit for each chapter with a recap, beside the three notebooks for a class (`variants`), as downloads of
+the built book: slides, handout, run-sheet and a light zip. It needs a Chromium."""
 
 import shutil
 from pathlib import Path

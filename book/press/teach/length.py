@@ -1,5 +1,4 @@
-"""What a chapter asks of a reader: words, cells, and the minutes of its core path, of what is `further` and of
-exercises."""
+"""What a chapter asks of a reader: words, cells, and minutes, of its core path, of what is `further`, of exercises."""
 
 import re
 from typing import NamedTuple

@@ -1,6 +1,5 @@
 """Exercises proved both ways: the stub and every plausible wrong answer fail their checker, the solution passes; and
-checkpoints proved: each section starts from its own. Each runs with the earlier cells that it needs alone, in
-seconds."""
+checkpoints proved: each section starts from its own. Each runs with the earlier cells that it needs alone."""
 
 import json
 import os
@@ -49,8 +48,7 @@ class Proof(NamedTuple):
 
 
 def prove(repository: Repository, chapter: Chapter) -> list[Proof]:
-    """Every attempt of every exercise, judged; PressError when what they need cannot run, or takes over five
-    minutes."""
+    """Every attempt of every exercise, judged; PressError when what they need cannot run, or takes too long."""
     attempts = list(_attempts(chapter))
     plain = [cell.source for cell in chapter.cells if cell.cell_type == "code" and not cell.metadata.get("exercise")]
     sources = [source for *_, source in attempts]

@@ -1,14 +1,11 @@
 """One source notebook, four notebooks: the book's page, and for a class the student's, the solution's and the
 instructor's. The page is made by `run`; the other three are made here, from tags and the card alone.
 
-- student: stubs, hints and checkers, and for each a call of the checker on the learner's own function;
-  this is what the book's buttons open
+- student (which the book's buttons open): stubs, hints, checkers, a call of each on the learner's own function
 - solution: the solutions instead of the stubs
 - instructor: solutions, minutes, plausible wrong answers with what the checker says to them, cells tagged `instructor`
 
-Each section of all three begins with a call of the module beside them (see `checkpoints`). Cells tagged `talk` are for
-slides alone.
-"""
+Each section of all three begins with a call of the module beside them (see `checkpoints`)."""
 
 import ast
 import copy

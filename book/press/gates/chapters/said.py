@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from ...repository import Chapter, Repository, read_notebook, read_yaml
+from ...repository import Repository, read_notebook, read_yaml
 from .. import cells, gate, markdown
 from ..python import argument, calls, literal_text, parse
 
@@ -117,8 +117,8 @@ def _texts_in_code(source: str) -> Iterator[str]:
 
 
 def typed(text: str, quotes: list[str]) -> list[tuple[int, str]]:
-    """(line, what is wrong) of each typed number that is neither quoted nor explained; an escape covers its line, or
-    the block that it ends."""
+    """(line, what is wrong) of each typed number, neither quoted nor explained by an escape at the end of its line or
+    block."""
     marks = ESCAPE.finditer(text)  # one that begins a line belongs to the line before
     escapes = {text.count("\n", 0, one.start()) + (one["begins"] is None): one["reason"] for one in marks}
     bare = "an escape without a reason: <!-- typed: why this is no measurement -->"
@@ -150,7 +150,11 @@ def _without_quotes(plain: str, quotes: list[str]) -> str:
 def results(repository: Repository) -> Iterator[tuple]:
     """A sentence that compares results stands beside a check or is written by a cell."""
     for chapter, index, cell in cells(repository, "markdown"):
-        if not cell.metadata.get("exercise") and not _checked(chapter, index):
+        code = [(number, one.source) for number, one in enumerate(chapter.cells) if one.cell_type == "code"]
+        beside = [source for number, source in code if number < index][-1:]
+        beside += [source for number, source in code if number > index][:1]
+        checked = any(calls(parse(source), "check.that", "check.close") for source in beside)
+        if not cell.metadata.get("exercise") and not checked:
             for line, sentence in told(cell.source):
                 what = f"“{sentence[:90]}” tells a result that no check beside it holds"
                 yield chapter.notebook, what, index, line
@@ -165,14 +169,6 @@ def told(text: str) -> list[tuple[int, str]]:
             sentences = SENTENCE.split(" ".join(words.split()))
             found += [(line, one) for one in sentences if RESULT.search(one) and not OPEN.search(one)]
     return found
-
-
-def _checked(chapter: Chapter, index: int) -> bool:
-    """Whether the nearest code cell before or after this Markdown cell checks something."""
-    code = [(number, cell.source) for number, cell in enumerate(chapter.cells) if cell.cell_type == "code"]
-    beside = [source for number, source in code if number < index][-1:]
-    beside += [source for number, source in code if number > index][:1]
-    return any(calls(parse(source), "check.that", "check.close") for source in beside)
 
 
 @gate

@@ -1,3 +1,2 @@
 """Gates on what chapters stand on: `registry` (data, pins, the release, live models), `links`, `code` (names, rooms,
-imports, lines, spelling, style), `recorded` (the time of runs, receipts, studies, predictions).
-"""
+imports, lines, spelling, style), `recorded` (the time of runs, receipts, studies, predictions)."""

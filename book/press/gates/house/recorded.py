@@ -133,8 +133,7 @@ def stale(repository: Repository) -> Iterator[tuple]:
 
 
 def lacks(chapters: dict[str, Chapter], path: Path) -> list[str]:
-    """What a receipt lacks to decide anything; nothing for a GPU's (see the ledger), and for what is none of a notebook
-    here."""
+    """What a receipt lacks to decide anything; nothing for a GPU's (see the ledger), and for no notebook's here."""
     content, chapter = read_json(path), chapters.get(path.parent.name)
     if chapter is None or not isinstance(content, dict) or content.get("tier") != "cpu" or "code" not in content:
         return []

@@ -35,26 +35,17 @@ def data(repository: Repository) -> Iterator[tuple]:
         if name in seen:
             yield REGISTRY, f"{name} stands there twice", None, line
         seen.add(name)
-    yield from ((CARDS, what) for what in _described(repository))
-    for chapter in repository.chapters:
-        yield from _used(repository, chapter)
-
-
-def _described(repository: Repository) -> Iterator[str]:
-    """Data sets without a card, or whose card names another licence than the registry."""
+    bare = re.compile(r"[^a-z0-9]").sub  # CC-BY-4.0 is "CC BY 4.0" to a reader
     cards = re.split(r"^#+ ", repository.text(CARDS), flags=re.MULTILINE)
     for name, licence in sorted({(row["dataset"], row["licence"] or "") for row in repository.registry}):
         card = next((card for card in cards if re.match(rf".*(?<![\w-]){re.escape(name)}(?![\w-])", card)), None)
         said = re.search(r"^\| Licence \| (.*?)[ |]*$", card or "", re.MULTILINE)
         if card is None:
-            yield f"no heading names the data set {name}; each has its card there"
-        elif not said or _squeezed(licence.partition(" ")[0]) not in _squeezed(said[1]):
-            yield f"{name}: the licence is {said[1] if said else 'not said'}; the registry says {licence}"
-
-
-def _squeezed(licence: str) -> str:
-    """Letters and digits alone: CC-BY-4.0 is "CC BY 4.0" to a reader."""
-    return re.sub(r"[^a-z0-9]", "", licence.lower())
+            yield CARDS, f"no heading names the data set {name}; each has its card there"
+        elif not said or bare("", licence.partition(" ")[0].lower()) not in bare("", said[1].lower()):
+            yield CARDS, f"{name}: the licence is {said[1] if said else 'not said'}; the registry says {licence}"
+    for chapter in repository.chapters:
+        yield from _used(repository, chapter)
 
 
 def _used(repository: Repository, chapter: Chapter) -> Iterator[tuple]:

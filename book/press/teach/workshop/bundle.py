@@ -107,8 +107,7 @@ def _taught(repository: Repository, chapters: list[Chapter], options: Options, f
 
 
 def sheet_of(chapters: list[Chapter], options: Options) -> str:
-    """The run-sheet: the chosen length first, then the usual ones that fit; PressError for too few minutes or a false
-    start."""
+    """The run-sheet: the chosen length first, then the usual ones that fit; PressError for too few minutes."""
     plans = [plan(chapters, options.minutes)]
     for other in (length for length in LENGTHS if length != options.minutes):
         with suppress(PressError):
@@ -147,8 +146,7 @@ def requirements(repository: Repository, chapters: list[Chapter]) -> list[str]:
 
 
 def _wheels(wanted: list[str], index: str, bundle: Path) -> None:
-    """Put wheels of the packages and all that they need into the bundle; torch's from `index` where given: one for CPUs
-    is smaller by gigabytes."""
+    """Put wheels of the packages and all that they need into the bundle; torch's from `index` where given."""
     torch, folder = [one for one in wanted if one.startswith("torch==")], bundle / "wheels"
     pip = [sys.executable, "-m", "pip", "wheel", "--disable-pip-version-check", "--quiet", "--wheel-dir", folder]
     first = [["--index-url", index, *torch]] * bool(index and torch)
@@ -173,7 +171,8 @@ def _room(repository: Repository, chapters: list[Chapter], folder: Path, facts: 
         "private": sorted(unlicensed(repository) & set(facts["first_run"])),
     }
     write_json(folder / "room.json", facts)
-    write_text(folder / "START_HERE.html", start_here(repository, chapters, facts))
+    start = render("start.html", taught=chapters, address=repository.site, **facts)  # no book without wheels: a link
+    write_text(folder / "START_HERE.html", start)
     lines = [f"{digest(path)}  {path.relative_to(folder).as_posix()}" for path in _files(folder)]
     write_text(folder / "SHA256SUMS", "\n".join(lines) + "\n")
 
@@ -184,11 +183,6 @@ def _files(folder: Path) -> list[Path]:
 
 def _bytes(folder: Path) -> int:
     return sum(path.stat().st_size for path in _files(folder))
-
-
-def start_here(repository: Repository, chapters: list[Chapter], facts: dict) -> str:
-    """The first page that anyone opens. Where there are no wheels there is no book, and it links the published one."""
-    return render("start.html", taught=chapters, address=repository.site, **facts)
 
 
 def pack(folder: Path, target: Path) -> None:

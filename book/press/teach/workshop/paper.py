@@ -1,11 +1,9 @@
 """What a class sees and holds, as HTML that needs no network, from the templates in `pages/`.
 
-- slides, shown by reveal.js: a Markdown cell tagged `talk` is one, and no page shows it; an act is one, its answer a
-  note; a code cell tagged `slide` puts what the run displayed on one; a cell tagged `instructor` is what the speaker
-  says to the slide before it
+- slides, shown by reveal.js: a cell tagged `talk` is one; an act, its answer a note; what the run displayed of a cell
+  tagged `slide`; a cell tagged `instructor` is what the speaker says to the slide before it
 - the learner's handout of one page, from the chapter's card, its recap and its receipts
-- the instructor's run-sheet with clock times, what is left out, and what to skip when late
-"""
+- the instructor's run-sheet with clock times, what is left out, and what to skip when late"""
 
 import base64
 import html

@@ -50,29 +50,23 @@ class Plan(NamedTuple):
 
 
 def content(chapter: Chapter, *, core: bool = False) -> list[Block]:
-    """The chapter's sections and exercises in the page's order; with `core` neither its core path nor its first
-    exercise may be cut."""
-    blocks, tried = [], _acts(chapter)
+    """The chapter's sections and exercises in order; with `core` neither its core path nor its first exercise may be
+    cut."""
+    blocks, tried = [], {}
+    for title, cells in acts.sections(chapter.cells):  # what everyone does there
+        about = [act.about for act in acts.of(cells)]
+        words = [f"{one.get('format', one['kind'])}, {one['id'].replace('_', ' ')}" for one in about]
+        tried[title] = tuple((said, float(one["minutes"])) for said, one in zip(words, about, strict=True))
     for section in chapter.card["sections"]:
         if section["title"] == EXERCISES:
             for at, one in enumerate(chapter.card["exercises"]):
                 cut = one.get("cut") if at or not core else None
                 blocks.append(Block("exercise", one["title"], one["minutes"], str(chapter), cut))
         else:
-            further, own = bool(section.get("further")), tuple(tried.get(section["title"], ()))
+            further, own = bool(section.get("further")), tried.get(section["title"], ())
             facts = section["minutes"], str(chapter), section.get("cut") if further or not core else None, own
             blocks.append(Block("section", section["title"], *facts, not further))
     return blocks
-
-
-def _acts(chapter: Chapter) -> dict[str, list[tuple[str, float]]]:
-    """What everyone does in each section: the acts by their format or kind and their ids, with their minutes."""
-    found = {}
-    for title, cells in acts.sections(chapter.cells):
-        about = [act.about for act in acts.of(cells)]
-        words = [f"{one.get('format', one['kind'])}, {one['id'].replace('_', ' ')}" for one in about]
-        found[title] = [(said, float(one["minutes"])) for said, one in zip(words, about, strict=True)]
-    return found
 
 
 def opening(chapter: Chapter) -> Block:
@@ -104,8 +98,8 @@ def plan(chapters: list[Chapter], minutes: int, *, core: bool = False) -> Plan:
 
 
 def _cut(whole: list[Block], room: float, core: bool) -> list[Block] | None:
-    """The blocks that stay in so many minutes, in order, a minute in three an exercise while others can go; None when
-    they cannot."""
+    """The blocks that stay in so many minutes, in order, a third exercises while others can go; None when they
+    cannot."""
     kept, gone = list(whole), []
     while _length(kept) > room:
         spare = exercised(kept) - _length(kept) / 3
@@ -193,8 +187,8 @@ def clock(blocks: list[Block], start: str) -> list[str]:
 
 
 def skips(blocks: list[Block], at: int, late: float) -> list[Block] | None:
-    """What to leave out of the blocks from `at` on to win back `late` minutes: tasks, then as the cards say; None when
-    that fails."""
+    """What to leave out of the blocks from `at` on to win back `late` minutes: tasks, then as the cards say; or
+    None."""
     rest = [block for block in blocks[at:] if block.kind == "task" or block.cut is not None]
     chosen: list[Block] = []
     for block in sorted(rest, key=lambda block: (block.kind != "task", block.cut or 0, -block.minutes)):

@@ -91,7 +91,7 @@ def test_a_light_zip_leaves_data_without_place_to_the_first_run_and_says_so(smal
         "that it needs. The": {"first_run": [], "private": []},
     }
     for words, left in cases.items():
-        shown = bundle.start_here(small.repository, [], facts | left)
+        shown = bundle.render("start.html", taught=[], address=small.repository.site, **(facts | left))
         assert (
             words in " ".join(shown.split())
             and "Python 3.11, 3.12, 3.13 on Linux, macOS" in shown
