@@ -29,6 +29,8 @@ SMALL = 200_000  # bytes; a longer script is a runtime or a model and names no c
 WIDEST = 1400  # pixels: figures are at most 7 inches wide on screens of two dots a pixel
 PAPER, DRAWN, FLAT, BLANK = 0.65, 0.88, 0.05, 240  # white; white and flat colours; a flat one's; as light as white
 ELSE = {"mode": '"auto"', "theme": '(matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")'}
+FORGETFUL = "<script>try { localStorage } catch { Object.defineProperty(window, 'localStorage', { value: "
+FORGETFUL += "{ getItem: () => null, setItem() {}, removeItem() {} } }) }</script>"  # where a browser keeps nothing
 BENCH = "_maths.html"
 PAGE = Path(__file__).with_name("maths.html")
 
@@ -72,7 +74,7 @@ def _asked(pattern: re.Pattern, pages: dict[str, str]) -> list[str]:
 def _lighter(page: str, made: Path, up: str) -> str:
     page = OWN.ICON.sub(r'\1 aria-hidden="true"></i>', OWN.UNSTYLED.sub(r"\1", OWN.DROPPED.sub("", page)))
     page = OWN.ASKS.sub(lambda found: found[1] + ELSE[found[2]], page)
-    before, code, after = page.partition("<pre")
+    before, code, after = page.replace("<head>", f"<head>{FORGETFUL}", 1).partition("<pre")
     return inside(outside(re.sub(r"\n\s*\n", "\n", before) + code + after, made, up), made)
 
 

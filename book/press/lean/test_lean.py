@@ -212,7 +212,7 @@ def test_a_site_has_one_sheet_and_one_script_and_no_icon_fonts_of_a_megabyte(sma
     slim.slim(small_site, also=["blue"])
     page = (small_site / "book" / "b.html").read_text()
     assert page.count("<link") == 1 and 'href="../_static/book.css?v=' in page
-    assert page.count("<script") == 3 and 'src="../_static/book.js?v=' in page
+    assert page.count("<script") == 4 and 'src="../_static/book.js?v=' in page
     assert "tex-mml-chtml" in page, "without a browser the page sets its formulas itself"
     assert "fontawesome" not in page and "toggleHintShow" in page and "pagename" not in page
     sheet = (small_site / "_static" / "book.css").read_text()
@@ -221,12 +221,12 @@ def test_a_site_has_one_sheet_and_one_script_and_no_icon_fonts_of_a_megabyte(sma
     assert "name</body>" in page.replace(TEX, "") and 'aria-hidden="true"' in page
 
 
+ASKS = "".join(f'document.documentElement.dataset.{n} = localStorage.getItem("{n}") || "";' for n in ("mode", "theme"))
+
+
 def test_a_first_visit_has_the_machine_s_theme_before_anything_is_painted(small_site, browser):
     page = small_site / "index.html"
-    asks = "".join(
-        f'document.documentElement.dataset.{n} = localStorage.getItem("{n}") || "";' for n in ("mode", "theme")
-    )
-    page.write_text(page.read_text().replace("<head>", f"<head><script>{asks}</script>"))
+    page.write_text(page.read_text().replace("<head>", f"<head><script>{ASKS}</script>"))
     slim.slim(small_site)
     with site(small_site) as address:
         for scheme in ("dark", "light"):
@@ -234,6 +234,20 @@ def test_a_first_visit_has_the_machine_s_theme_before_anything_is_painted(small_
             window.goto(address)
             assert window.evaluate("({...document.documentElement.dataset})") == {"mode": "auto", "theme": scheme}
             window.close()
+
+
+def test_where_a_browser_keeps_nothing_the_page_s_scripts_run_all_the_same(small_site, browser):
+    refused = "Object.defineProperty(window, 'localStorage', {configurable: true, get() { throw new Error('shut'); }})"
+    page = small_site / "index.html"
+    page.write_text(page.read_text().replace("<head>", f"<head><script>{ASKS}</script>"))
+    slim.slim(small_site)
+    with site(small_site) as address:
+        window, errors = browser.new_page(), []
+        window.add_init_script(refused)
+        window.on("pageerror", lambda error: errors.append(str(error)))
+        window.goto(address)
+        assert window.evaluate("document.documentElement.dataset.mode") == "auto" and "shut" not in str(errors)
+        window.close()
 
 
 def test_the_404_page_has_its_rules_in_itself(small_site):
