@@ -19,8 +19,9 @@ if {{"COLAB_RELEASE_TAG", "KAGGLE_KERNEL_RUN_TYPE"}} & set(os.environ):  # fetch
     if not (home / ".git/whole").exists():  # absent, or half a clone
         shutil.rmtree(home, ignore_errors=True)
         source = ["--branch", "{branch}", "{url}"]
-        clone = ["git", "clone", "--quiet", "--depth", "1", *source, str(home)]
-        done = subprocess.run(clone, capture_output=True, text=True, check=False, env=os.environ | {{"LC_ALL": "C"}})
+        git = ["env", "LC_ALL=C", "git", "clone", "--quiet", "--depth", "1"]
+        clone = [*git, *source, str(home)]
+        done = subprocess.run(clone, capture_output=True, text=True, check=False)
         if done.returncode:
             todo = "Switch on the network (Kaggle: Settings, Internet), run this again."
             if "not found in upstream" in done.stderr:

@@ -14,7 +14,7 @@ from ..ledger import DECIDED, Entry, Ledger, tables
 from ..ledger.pages import claims, written
 from ..ledger.tables import link, pdf_name, volumes
 from ..predict import pages as predicted
-from ..repository import Chapter, Repository, documents
+from ..repository import Chapter, Repository
 from ..teach import kit, length, syllabi
 from ..teach.variants import KINDS
 from .edition import Edition
