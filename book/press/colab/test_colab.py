@@ -113,6 +113,16 @@ def last_words(done):
     return done.stderr.strip().splitlines()[-1]
 
 
+def test_git_is_asked_in_the_language_in_which_its_answer_is_read(published, monkeypatch, tmp_path):
+    small, content = published
+    told = tmp_path / "git"
+    told.write_text('#!/bin/sh\n[ "$LC_ALL" = C ] && echo "Remote branch not found in upstream origin" >&2\nexit 1\n')
+    told.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
+    assert last_words(run_cell(cell(small, content), content)).startswith("No release v9.9.9")
+
+
 def test_without_the_release_the_cell_says_what_to_open(published):
     small, content = published
     git(small.root, "update-ref", "-d", "refs/heads/learn-v9.9.9")
