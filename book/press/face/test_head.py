@@ -54,7 +54,7 @@ def test_an_author_is_an_organisation_where_the_references_say_so_and_not_by_its
         "book/references.bib",
         (small.root / "book/references.bib").read_text().replace("}\n}", "},\n  author = {{Max Planck Society}}\n}", 1),
     )
-    told = read(head.described(executed(small), small.repository.chapters[0]))
+    told = read(pages.described(executed(small), small.repository.chapters[0]))
     assert [one["@type"] for one in told["citation"]["author"]] == ["Person", "Organization"]
 
 
