@@ -26,6 +26,7 @@ from .schedule import LENGTHS, plan
 EPOCH = 1767225600  # the time of every file, so that the same content gives the same zip
 LIGHT_BYTES = 30e6  # of a zip that is downloaded from the book
 LIGHT_DATA_MB = 24  # of the data in it; what else is in it takes up to 6 MB
+MANY_FILES = 100  # from here on a data set is one archive
 SPARE_BYTES = 0.5e9  # disk beside what the packages unpack to
 UNPACKED = 3.2  # times the size of the wheels: what torch, SciPy and JupyterLab were seen to need
 ENVIRONMENT_BYTES = 1.9e9  # the most that the packages of a light zip were seen to take, with torch for CPUs
@@ -116,19 +117,24 @@ def sheet_of(chapters: list[Chapter], options: Options) -> str:
 
 
 def put_data(repository: Repository, chapters: list[Chapter], folder: Path, *, whole: bool) -> list[str]:
-    """The data sets that are left to the first run; the registry and the others' verified files are now in the folder.
-    Left are, unless `whole`: what cannot be had now, has no place after smaller ones, or may not be passed on."""
+    """The data sets that are left to the first run; the registry and the others' verified files, smallest set first, are
+    now in the folder, a set of `MANY_FILES` as one archive. Left are, unless `whole`: what cannot be had now, has no
+    place, or may not be passed on."""
     shutil.copytree(repository.root / "data", folder / "data")
     sizes = {name: repository.megabytes([name]) for chapter in chapters for name in chapter.card.get("data") or []}
     private = unlicensed(repository)
-    taken, files, registry = 0, folder / "data" / "files", repository.root / "data" / "registry.tsv"
+    taken, left, files, registry = 0, set(sizes), folder / "data/files", repository.root / "data" / "registry.tsv"
     for name in sorted(set(sizes) - (set() if whole else private), key=lambda name: (sizes[name], name)):
         taken += sizes[name]
         if whole or taken <= LIGHT_DATA_MB:
             with nullcontext() if whole else suppress(data.DataError):
                 found = data.fetch(name, folder=repository.build / "data" / name, registry=registry)
                 shutil.copytree(found, files / name, ignore=shutil.ignore_patterns(".*"))
-    return sorted(name for name in sizes if not (files / name).is_dir())
+                left.remove(name)
+                if len(_files(files / name)) >= MANY_FILES:
+                    pack(files / name, files / f"{name}.zip", files / name)
+                    remove(files / name)
+    return sorted(left)
 
 
 def unlicensed(repository: Repository) -> set[str]:
@@ -185,13 +191,14 @@ def _bytes(folder: Path) -> int:
     return sum(path.stat().st_size for path in _files(folder))
 
 
-def pack(folder: Path, target: Path) -> None:
-    """Write the folder as a zip, whole or not at all; the same files give the same bytes."""
+def pack(folder: Path, target: Path, base: Path | None = None) -> None:
+    """Write the folder as a zip, whole or not at all; the same files give the same bytes. Its names begin below `base`,
+    else with the folder's own."""
     target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_suffix(".part")
     with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in _files(folder):
             os.utime(path, (EPOCH, EPOCH))
             packed = path.suffix in (".whl", ".png", ".pdf", ".zip", ".woff2")
-            archive.write(path, path.relative_to(folder.parent), zipfile.ZIP_STORED if packed else None)
+            archive.write(path, path.relative_to(base or folder.parent), zipfile.ZIP_STORED if packed else None)
     os.replace(part, target)

@@ -52,11 +52,17 @@ def checks(bundle):
     free, needed = memory_bytes(), bundle["memory_bytes"]
     told = f"{free / 1e9:.1f} GB available" if free else "not told by this system"
     yield "memory", free is None or free >= needed, f"{told}, {needed / 1e9:.1f} GB needed"
+    many, told = broken()
+    yield "files", not told, told or f"{many} files are whole"
+
+
+def broken(below=""):
+    """How many files are listed below a folder, and which of them are missing or have changed, in words."""
     listed = [line.split("  ", 1) for line in (ROOT / "SHA256SUMS").read_text(encoding="utf-8").splitlines()]
+    listed = [(sha, name) for sha, name in listed if name.startswith(below)]
     wrong = [f"{name} is missing" for _, name in listed if not (ROOT / name).is_file()]
     wrong += [f"{name} has changed" for sha, name in listed if (ROOT / name).is_file() and digest(ROOT / name) != sha]
-    told = "; ".join(wrong[:3]) + (f" and {len(wrong) - 3} more" if len(wrong) > 3 else "")
-    yield "files", not wrong, told or f"{len(listed)} files are whole"
+    return len(listed), "; ".join(wrong[:3]) + (f" and {len(wrong) - 3} more" if len(wrong) > 3 else "")
 
 
 def machine():
@@ -88,6 +94,9 @@ def install(bundle, given):
     if not fits:
         print(f"This bundle does not fit: {told}.", file=sys.stderr)
         return 1
+    if told := broken("data/")[1]:
+        print(f"The data are not whole: {told}. Unpack the zip again.", file=sys.stderr)
+        return 1
     try:
         if not PYTHON.exists():
             venv.create(ROOT / ".venv", with_pip=True)
@@ -97,10 +106,19 @@ def install(bundle, given):
             subprocess.run([*pip, *words], check=True)
         add = f"import site; open(site.getsitepackages()[-1] + '/rebuilt.pth', 'w').write({str(ROOT)!r})"
         subprocess.run([str(PYTHON), "-c", add], check=True)  # so that `helpers` is found
-        if (ROOT / "data" / "files").is_dir():  # where `helpers.data` keeps verified files
-            shutil.copytree(ROOT / "data" / "files", ROOT / "_build" / "data", dirs_exist_ok=True)
+        for held in (ROOT / "data" / "files").glob("*"):
+            home = ROOT / "_build" / "data" / held.stem  # where `helpers.data` keeps verified files
+            if held.is_dir():
+                shutil.copytree(held, home, dirs_exist_ok=True)
+            else:  # many files as one archive
+                shutil.unpack_archive(held, home)
     except (subprocess.CalledProcessError, OSError) as error:
         print(f"The installation stopped: {error}. Delete .venv and run this again.", file=sys.stderr)
+        if index := not bundle["wheels_bytes"] and "--gpu" not in given and torch_index(bundle):
+            print(
+                f"If {index} cannot be reached from here: python room.py install --gpu asks it nothing.",
+                file=sys.stderr,
+            )
         return 1
     print("Done. Begin with: python room.py start")
     return 0
@@ -114,10 +132,15 @@ def asked(bundle, given):
         rest.insert(0, ["--no-deps", "--require-hashes", "-r", str(ROOT / HASHED)])
     if bundle["wheels_bytes"]:
         return [["--no-index", "--find-links", str(ROOT / "wheels"), *words] for words in rest]
-    index = os.environ.get("TORCH_INDEX", bundle["torch_index"] if sys.platform == "linux" else "")
+    index = torch_index(bundle)
     pinned = (ROOT / "requirements.txt").read_text(encoding="utf-8").split()
     torch = [one for one in pinned if re.match(r"torch\b(?!-)", one)]
     return [["--index-url", index, *torch]] * bool(index and torch and "--gpu" not in given) + rest
+
+
+def torch_index(bundle):
+    """Where torch for CPUs comes from; "" for the package index."""
+    return os.environ.get("TORCH_INDEX", bundle["torch_index"] if sys.platform == "linux" else "")
 
 
 def start(bundle, given):

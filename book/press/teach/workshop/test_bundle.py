@@ -70,14 +70,16 @@ def test_a_light_zip_leaves_data_without_place_to_the_first_run_and_says_so(smal
     (chapter,) = small.repository.chapters
 
     def fetch(name, registry, folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "one.bin").write_bytes(b"1")
+        for at in range(bundle.MANY_FILES if name == "moons" else 1):
+            (folder / f"{at}").mkdir(parents=True)
+            (folder / f"{at}" / "one.bin").write_bytes(b"1")
         return folder
 
     monkeypatch.setattr("helpers.data.fetch", fetch)
     (tmp_path / "kit").mkdir()
     assert bundle.put_data(small.repository, [chapter], tmp_path / "kit", whole=False) == ["links", "suns"]
-    assert sorted(path.name for path in (tmp_path / "kit/data/files").iterdir()) == ["beats", "moons"]
+    assert sorted(path.name for path in (tmp_path / "kit/data/files").iterdir()) == ["beats", "moons.zip"]
+    assert "99/one.bin" in zipfile.ZipFile(tmp_path / "kit/data/files/moons.zip").namelist(), "many files are one"
     facts = {
         "title": "T",
         "release": "v1",

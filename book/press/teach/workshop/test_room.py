@@ -1,6 +1,8 @@
 """The script of a room: the plan's arithmetic, and what the check of a machine sees."""
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -132,6 +134,45 @@ def test_install_refuses_another_python_before_it_makes_anything(room):
     facts(room, machine="Python 2.7 on Linux x86_64")
     done = asked(room, "install")
     assert done.returncode == 1 and "does not fit" in done.stderr and not (room / ".venv").exists()
+
+
+@pytest.fixture
+def archive(room):
+    """A set of many files in the bundle, as the one archive that it is; pip is there and does nothing, or fails."""
+    (room / "suns").mkdir()
+    (room / "suns" / "one.bin").write_bytes(b"one")
+    made = Path(shutil.make_archive(room / "data/files/suns", "zip", room / "suns"))
+    with (room / "SHA256SUMS").open("a") as sums:
+        sums.write(f"{script.digest(made)}  data/files/suns.zip\n")
+    python = room / script.PYTHON.relative_to(script.ROOT)
+    python.parent.mkdir(parents=True)
+    python.write_text('#!/bin/sh\nexit "${PIP_ENDS:-0}"\n')
+    python.chmod(0o755)
+    return made
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the interpreter is a shell script")
+def test_install_unpacks_an_archive_where_the_notebooks_look(room, archive):
+    done = asked(room, "install")
+    assert done.returncode == 0, done.stderr
+    assert (room / "_build/data/suns/one.bin").read_bytes() == b"one"
+
+
+def test_install_refuses_an_archive_that_has_changed(room, archive):
+    archive.write_bytes(archive.read_bytes()[:-1])
+    done = asked(room, "install")
+    assert done.returncode == 1 and "data/files/suns.zip has changed. Unpack the zip again" in done.stderr
+    assert not (room / "_build").exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere torch comes from the package index")
+def test_where_the_index_of_torch_cannot_be_reached_another_way_is_told(room, archive, monkeypatch):
+    monkeypatch.setenv("PIP_ENDS", "1")
+    monkeypatch.setenv("TORCH_INDEX", "https://torch.invalid")
+    (room / "requirements.txt").write_text("torch==1\n")
+    facts(room, wheels_bytes=0)
+    assert "If https://torch.invalid cannot be reached" in asked(room, "install").stderr
+    assert "cannot be reached" not in asked(room, "install", "--gpu").stderr
 
 
 def test_start_asks_for_the_installation_first(room):
