@@ -68,7 +68,8 @@ def _told(hours: int, made: Plan, known: dict[str, Chapter]) -> str:
         at += took
     taught = [short(known[name]) for name in dict.fromkeys(one.chapter for one in made.blocks) if name]
     gone = [one.kind for one in made.left_out]
-    left = " and ".join(f"{gone.count(kind)} {kind}s" for kind in ("section", "exercise") if kind in gone)
+    many = [(gone.count(kind), kind) for kind in ("section", "exercise") if kind in gone]
+    left = " and ".join(f"{count} {kind}{'s' * (count > 1)}" for count, kind in many)
     table = html_table(f"{hours} hours", ["at", "takes", "what", "of it"], rows)
     return block("teach/map.html", "syllabus", hours, taught, _share(made), table, left)
 

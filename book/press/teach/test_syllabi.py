@@ -70,6 +70,7 @@ def test_no_list_of_titles_is_left_out():
     shown = syllabi.syllabi(CHAPTERS)
     assert max(map(len, re.findall(r"Left out: (.*?)</p>", shown))) < 40
     assert all(f"### {name}\n" in shown for name in PATHS) and shown.count("<summary>") == 12
+    assert "1 exercise." in shown and "1 exercises" not in shown
 
 
 def test_the_map_draws_each_chapter_once_and_each_arrow():

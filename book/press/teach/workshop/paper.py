@@ -153,8 +153,8 @@ def cut_lines(blocks: list[Block], at: int) -> list[str]:
         if chosen is None:
             break
         if chosen != last:
-            what = ", ".join(block.title.partition(":")[0] if block.kind == "task" else block.title for block in chosen)
-            said.append(f"{late} min: skip {what}")
+            short = [re.split("[:;]", one.title)[0] if one.kind == "task" else one.title for one in chosen]
+            said.append(f"{late} min: skip “{'”, “'.join(short)}”")
         last = chosen
     return said or [f"{LATE[0]} min: nothing left to skip; end {LATE[0]} min later"]
 

@@ -163,10 +163,12 @@ def _pauses(minutes: int) -> list[Block]:
 
 
 def _with_breaks(blocks: list[Block], pauses: list[Block]) -> list[Block]:
-    """The blocks with the breaks between them, each where it parts the time most evenly."""
+    """The blocks with the breaks between them, each where it parts the time most evenly, none before the last minute
+    or two of something."""
     share, made, done, left = _length(blocks) / (len(pauses) + 1), [], 0.0, list(pauses)
     for block in blocks:
-        if left and done and done + block.minutes / 2 > share * (len(pauses) - len(left) + 1):
+        due = share * (len(pauses) - len(left) + 1)
+        if left and done and done + block.minutes / 2 > due and block.minutes > 2:
             made.append(left.pop(0))
         made.append(block)
         done += block.minutes

@@ -147,6 +147,13 @@ def test_a_long_workshop_has_breaks_and_tasks():
     assert kinds[0] == kinds[-1] == "frame"
 
 
+@pytest.mark.parametrize("chapter", CHAPTERS, ids=str)
+def test_no_break_comes_before_the_last_minute_or_two_of_something(chapter):
+    blocks = plan([chapter], 180).blocks
+    after = [next_ for one, next_ in zip(blocks, blocks[1:], strict=False) if one.kind == "break"]
+    assert [one for one in after if one.kind == "section" and one.minutes <= 2] == []
+
+
 def test_the_clock_adds_up_and_passes_midnight():
     blocks = [Block("section", "a", 50), Block("section", "b", 20), Block("frame", "c", 5)]
     assert clock(blocks, "23:30") == ["23:30", "00:20", "00:40"]
@@ -173,3 +180,8 @@ def test_what_is_already_taught_cannot_be_skipped():
     assert [block.title for block in skips(blocks, 0, 5)] == ["a"]
     assert skips(blocks, 1, 5) is None
     assert "nothing left to skip" in cut_lines(blocks, 1)[0]
+
+
+def test_what_to_skip_is_told_apart():
+    blocks = [Block("section", "Draw, then look", 3, cut=1), Block("task", "Finish; help", 3)]
+    assert cut_lines(blocks, 0) == ["5 min: skip “Finish”, “Draw, then look”"]
