@@ -15,6 +15,8 @@ def tried(code: str, checker: str, call: str) -> str:
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
             exec(f"from helpers import check\n{checker}", names)
             exec(compile(code, "your code", "exec"), names)
+            if (name := call.partition("(")[2].rstrip(")")) not in names:
+                raise AssertionError(f"Nothing is named {name}: keep the name of the task")
             exec(call, names)
     except (AssertionError, ModuleNotFoundError) as problem:
         said, why = str(problem) or "AssertionError", problem.__cause__ or problem  # of the function that was checked

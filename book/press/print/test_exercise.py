@@ -45,6 +45,7 @@ ANSWERS = {  # what else learners write
     "no code": "def mean(values:\n",
     "stops": "import sys\n\nsys.exit(3)",
     "first line": "\nmean = 1 / 0",
+    "package": "import no_such_package",
     "prints": "def mean(values):\n    print('seen', values)\n    return 1",
     "prints much": "print('x' * 100_000)\n" + RIGHT,
     "right": RIGHT,
@@ -95,7 +96,8 @@ def test_an_answer_is_told_the_checker_s_words_and_what_it_printed():
         ("no code", "Python cannot read line 1: '(' was never closed"),
         ("stops", "Your code stopped with SystemExit in line 3: 3"),
         ("first line", "Your code stopped with ZeroDivisionError in line 2: division by zero"),
-        ("nothing", "Your code stopped with NameError: name 'mean' is not defined"),
+        ("nothing", "Nothing is named mean: keep the name of the task"),
+        ("package", "no_such_package is not in this page, which has plain Python alone; the notebook has it"),
     ],
 )
 def test_what_no_checker_sees_is_told_in_words(answer, said):

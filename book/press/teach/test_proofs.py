@@ -1,9 +1,12 @@
 """Exercises proved both ways, on the book's own chapters and on exercises broken in every way that counts."""
 
+import os
+
 import pytest
 
 from press.errors import PressError
 from press.repository import HOME, Repository
+from press.teach import proofs
 from press.teach.proofs import prove
 
 
@@ -39,14 +42,29 @@ def test_a_broken_exercise_is_seen(small, role, source, problem):
     assert any(problem in one for one in problems)
 
 
-def test_what_the_exercises_need_must_run(small):
+def needing(small, line):
+    """The small book's chapter, whose exercises need a cell that ends with this line."""
     every = small.repository.chapters[0].cells
     for cell in every:
         if "means = " in cell.source:
-            cell.source += "\nraise RuntimeError('gone')"
+            cell.source += f"\n{line}"
         if "checker" in cell.metadata.get("tags", []):
             cell.source += "\n    means"
     small.write_notebook(every)
-    chapter = small.repository.chapters[0]
+    return small.repository.chapters[0]
+
+
+def test_what_the_exercises_need_must_run(small):
+    chapter = needing(small, "raise RuntimeError('gone')")
     with pytest.raises(PressError, match="does not run: RuntimeError: gone"):
         prove(small.repository, chapter)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="processor time has no limit there")
+def test_proofs_are_bounded_by_the_processor_s_time_and_not_by_a_busy_machine(small, monkeypatch):
+    monkeypatch.setattr(proofs, "PROCESSOR_SECONDS", 20)
+    waits = needing(small, "import time; time.sleep(2); assert time.process_time() < 20")
+    assert prove(small.repository, waits)
+    monkeypatch.setattr(proofs, "PROCESSOR_SECONDS", 1)
+    with pytest.raises(PressError, match="took more than 1 s of the processor"):
+        prove(small.repository, needing(small, "while True: pass"))
