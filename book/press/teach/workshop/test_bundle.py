@@ -133,6 +133,14 @@ def test_the_run_sheet_has_every_length_and_the_plausible_wrong_answers(chapter)
     assert sheet.count("a plausible wrong answer") == len(wrong)
 
 
+def test_a_run_sheet_is_read_on_a_phone(chapter, browser):
+    tab = browser.new_page(viewport={"width": 360, "height": 700})
+    tab.set_content(paper.run_sheet([chapter], [plan([chapter], 90)], "09:00"))
+    wide = tab.evaluate("document.documentElement.scrollWidth")
+    tab.close()
+    assert wide == 360, "nothing is cut off"
+
+
 def test_the_handout_is_one_page_in_the_letters_that_the_book_brings(chapter, browser, tmp_path):
     (entry,) = gather(Repository(HOME), [chapter]).entries
     pages = [paper.handout(entry, "https://example.org", size) for size in paper.SIZES]
