@@ -97,7 +97,7 @@ def test_an_answer_is_told_the_checker_s_words_and_what_it_printed():
         ("stops", "Your code stopped with SystemExit in line 3: 3"),
         ("first line", "Your code stopped with ZeroDivisionError in line 2: division by zero"),
         ("nothing", "Nothing is named mean: keep the name of the task"),
-        ("package", "no_such_package is not in this page, which has plain Python alone; the notebook has it"),
+        ("package", "There is no no_such_package in this page, only Python's own library: write it in plain Python."),
     ],
 )
 def test_what_no_checker_sees_is_told_in_words(answer, said):

@@ -117,8 +117,8 @@ def sheet_of(chapters: list[Chapter], options: Options) -> str:
 
 
 def put_data(repository: Repository, chapters: list[Chapter], folder: Path, *, whole: bool) -> list[str]:
-    """The data sets that are left to the first run; the registry and the others' verified files, smallest set first, are
-    now in the folder, a set of `MANY_FILES` as one archive. Left are, unless `whole`: what cannot be had now, has no
+    """The data sets that are left to the first run; the registry and the others' verified files are now in the folder,
+    the smallest set first, one of `MANY_FILES` as one archive. Left are, unless `whole`: what cannot be had now, has no
     place, or may not be passed on."""
     shutil.copytree(repository.root / "data", folder / "data")
     sizes = {name: repository.megabytes([name]) for chapter in chapters for name in chapter.card.get("data") or []}
