@@ -4,6 +4,7 @@ runtime, script and style are packs in `_live/`: classic scripts of gzipped file
 a folder may neither fetch a file nor import a module."""
 
 import base64
+import functools
 import gzip
 import json
 import re
@@ -67,6 +68,7 @@ def pack(name: str, files: dict[str, bytes], notice: str = "") -> str:
     return f"{head}rebuiltLive.add({json.dumps(name)}, {json.dumps(packed)});\n"
 
 
+@functools.lru_cache(maxsize=1)  # unpacking and packing it takes seconds
 def runtime(asked: str, repository: Repository) -> str:
     """The runtime's pack, made from the pinned package; one for all chapters."""
     if asked not in runtimes():

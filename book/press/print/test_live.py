@@ -109,6 +109,13 @@ def test_the_pack_holds_the_model_and_the_pinned_runtime(with_live, tmp_path):
         assert hashlib.sha256(found.read_bytes()).hexdigest().startswith(version)
 
 
+def test_the_runtime_is_unpacked_once_for_all_chapters(with_live, monkeypatch):
+    asked, taken, repository = [], live.npm.taken, with_live[0].repository
+    monkeypatch.setattr(live.npm, "taken", lambda *told: asked.append(told) or taken(*told))
+    first, second = (live.runtime("onnxruntime-web==9.9.9", repository) for _ in range(2))
+    assert len(asked) == 1 and first == second
+
+
 def test_the_same_model_gives_the_same_pack_at_any_time(monkeypatch):
     now = live.pack("a", {"x": b"1", "y": b"2"})
     monkeypatch.setattr(gzip.time, "time", lambda: 1e9)
