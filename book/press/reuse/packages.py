@@ -37,6 +37,8 @@ def imported_by_cell(source: str) -> frozenset[str]:
     """The dotted names that a notebook's cell imports, whatever of IPython's own signs (`%`, `!`, `?`) it uses."""
     from IPython.core.inputtransformer2 import TransformerManager
 
+    if "import" not in source and "find_spec" not in source:  # most cells: reading them took a fifth of the keys' time
+        return frozenset()
     first, _, body = source.lstrip().partition("\n")
     return imported(TransformerManager().transform_cell(body if first.startswith("%%") else source))
 
