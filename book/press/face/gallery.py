@@ -18,7 +18,7 @@ from ..teach import length
 LIVE = "application/vnd.rebuilt.live+json"  # the kind of an output that is a live model
 FIGURE = re.compile(r'<figure class="rebuilt"><img src="data:image/png;base64,([^"]+)"[^>]*?alt="([^"]*)"')
 PLACES = {"card": (560, ""), "page": (720, ' fetchpriority="high"')}  # of a picture: pixels at most, its `<img>`'s own
-QUALITY = 70
+QUALITY = 60
 CARD = (0.56, 9 / 16)  # what a card shows of a picture: this share of its width, cut to this height over width
 
 
@@ -72,7 +72,7 @@ def _image(drawn: object, alt: str, place: str) -> Markup:
     (width, own), file = PLACES[place], io.BytesIO()
     drawn = drawn.crop(_window(drawn)) if place == "card" else drawn
     drawn.thumbnail((width, drawn.height), Image.Resampling.LANCZOS, reducing_gap=None)
-    drawn.save(file, "WEBP", quality=QUALITY, method=4)
+    drawn.save(file, "WEBP", quality=QUALITY, method=6)
     source, (wide, high) = base64.b64encode(file.getvalue()).decode(), drawn.size
     about = f'width="{wide}" height="{high}" alt="{alt}" decoding="async"{own}'
     return Markup(f'<img src="data:image/webp;base64,{source}" {about}>')
