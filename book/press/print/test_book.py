@@ -221,7 +221,7 @@ def test_on_a_slow_phone_the_lines_keep_their_places(browser, address, name):
 def test_the_404_page_is_whole_at_any_address(browser):
     page = browser.new_page()
     page.goto((HTML / "404.html").as_uri(), wait_until="domcontentloaded")
-    assert page.locator("article h1").inner_text().startswith("Page not found")
+    assert page.locator("article h1").inner_text().startswith("This page is not here")
     assert page.evaluate("getComputedStyle(document.querySelector('.bd-sidebar')).position") == "sticky"
     links = page.eval_on_selector_all("a[href]", "all => all.map((one) => one.href)")
     page.close()
