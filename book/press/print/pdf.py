@@ -1,6 +1,8 @@
 """The book as PDFs, a file for each part with chapters and one for all other pages, made and printed by Chromium: one
 document of many articles keeps its tags, alt texts and links, and has one outline."""
 
+import base64
+import json
 import logging
 import re
 import time
@@ -9,12 +11,15 @@ from pathlib import Path
 
 from .. import chromium
 from ..errors import PressError
-from ..lean.slim import SHEET
+from ..files import sha256, write_bytes
+from ..lean.slim import MATHS, SHEET
 from ..ledger.tables import pdf_name, volumes
 from ..repository import Repository
+from ..reuse import store
 from .generated import block
 
 SCRIPT = Path(__file__).with_name("print.js")
+ARTICLE = re.compile(r"<article.*</article>", re.DOTALL)  # all that is printed of a page
 ANSWERS = {"title": "Hints and solutions", "anchor": "hints-and-solutions"}
 CLASSES = ("rebuilt-print", "cover", "part", "title", "bd-content")  # of the document, for whoever trims the styles
 LAYOUT = {
@@ -37,6 +42,10 @@ def print_book(repository: Repository, site: Path, address: str, browser: object
     made, sheet = [], (site / SHEET).read_text(encoding="utf-8").replace("optional", "block")  # paper waits for letters
     for name, parts in volumes(repository).items():
         made.append(site / pdf_name(repository, name))
+        key = _key(repository, site, [_book(repository, name, parts), sheet, browser.version])
+        if kept := store.get("pdf", key):
+            write_bytes(made[-1], base64.b64decode(kept))
+            continue
         with browser.new_context(viewport={"width": 900, "height": 1200}) as window:
             page = chromium.page(window, address)
             page.route(f"**/{SHEET}*", lambda route: route.fulfill(body=sheet, content_type="text/css"))
@@ -46,7 +55,21 @@ def print_book(repository: Repository, site: Path, address: str, browser: object
             headings = page.evaluate(SCRIPT.read_text(encoding="utf-8"), _book(repository, name, parts))
             page.pdf(path=made[-1], footer_template=block("footer", _title(repository, name)), **LAYOUT)
         finish(repository, made[-1], headings, name)
+        store.put("pdf", key, base64.b64encode(made[-1].read_bytes()).decode())
     return made
+
+
+def _key(repository: Repository, site: Path, facts: list) -> str:
+    """Of all that a PDF is made from."""
+    printed, files = [], [SCRIPT, Path(__file__), site / MATHS, *sorted(site.glob("_static/fonts/*"))]
+    for name in facts[0]["pages"]:
+        article = ARTICLE.search((site / f"{name}.html").read_text(encoding="utf-8"))
+        printed.append(article[0] if article else "")
+        files += [(site / name).parent / one for one in re.findall(r'src="([^":?]+)', printed[-1])]
+    titles = [repository.url, *(chapter.card["title"] for chapter in repository.chapters)]
+    return sha256(
+        json.dumps([facts, printed, titles, LAYOUT, [sha256(one.read_bytes()) for one in files if one.is_file()]])
+    )
 
 
 def pages(repository: Repository, name: str) -> list[str]:

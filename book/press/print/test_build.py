@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import socket
 import threading
 import urllib.request
@@ -21,7 +22,7 @@ from press.print.build import build
 from press.print.conftest import executed, receipt
 from press.run.job import Outcome
 from press.scaffold.new import new_part
-from press.server import server
+from press.server import server, site
 
 
 def chapter_page(html):
@@ -343,3 +344,25 @@ def test_the_search_reads_the_book_s_own_index(built):
     assert (
         "You smooth a stream" in index and "sorted(values)" not in index and not (built[1] / "searchindex.js").exists()
     )
+
+
+def test_a_pdf_is_printed_again_only_where_what_is_printed_has_changed(built, monkeypatch, tmp_path):
+    if not chromium.find():
+        pytest.skip("no Chromium")
+    repository, html, finished = built[0].repository, tmp_path / "html", []
+    shutil.copytree(built[1], html)
+    monkeypatch.setenv("REBUILT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(pdf, "finish", lambda repository, path, headings, name: finished.append(name))
+
+    def printed():
+        finished.clear()
+        with site(html) as address, chromium.browser() as browser:
+            return [path.read_bytes() for path in pdf.print_book(repository, html, address, browser)], finished
+
+    first = printed()[0]
+    assert printed() == (first, []), "what was kept is what was printed"
+    page = html / f"{repository.chapters[0].document}.html"
+    page.write_text(page.read_text().replace("</article>", '<img src="one.svg" alt=""></article>'))
+    assert printed()[1] == ["Signals"]
+    (page.parent / "one.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg"></svg>')
+    assert printed()[1] == ["Signals"]

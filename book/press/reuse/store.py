@@ -14,7 +14,7 @@ from ..files import read_json, remove, sha256, write_text
 DAYS = 60.0  # an entry that nobody read for so long goes
 MOST_BYTES = 5e9  # of all entries together; the longest unused go first
 STAMP = "made.json"  # stands in a whole environment (see `race`) and says how many `bytes` it takes
-KINDS = {"notebooks": "executed notebooks", "tests": "results of tests", "peers": "environments of peers"}
+KINDS = {"notebooks": "executed notebooks", "tests": "results of tests", "peers": "peers' environments", "pdf": "PDFs"}
 
 
 def folder() -> Path:
