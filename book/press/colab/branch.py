@@ -22,8 +22,7 @@ def files(repository: Repository) -> dict[str, str]:
 
 
 def make(repository: Repository, store: Path | None = None) -> str:
-    """The commit that `repository.branch` now names in the git repository `store` (default: this one), dated as
-    HEAD."""
+    """The commit that `repository.branch` names in the git repository `store` (default: this one), of HEAD's date."""
     environment = {**os.environ, "GIT_DIR": str(store)} if store else {**os.environ}
 
     def git(*words: str, **options: object) -> str:

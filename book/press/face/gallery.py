@@ -152,8 +152,7 @@ def numbers(ledger: Ledger) -> list[Finding]:
 
 
 def hero(entries: list[Entry], words: str = "") -> Markup:
-    """What a reader moves on the front page, by `words`: a chapter's stem, a word of the output; else the first
-    picture."""
+    """What a reader moves on the front page, by `words`: a chapter's stem, a word of the output, else the first."""
     stem, _, word = words.partition(" ")
     for chapter in [entry.chapter for entry in entries if entry.chapter.stem == stem]:
         for output in touchable(read_notebook(chapter.executed)):

@@ -11,6 +11,7 @@ from press.cli import main
 from press.conftest import code, exercise_cells, markdown
 from press.files import breaches
 from press.gates.chapters import acts as act_gates
+from press.gates.chapters import cards as card_gates
 from press.gates.chapters.notebooks import fix
 from press.gates.chapters.said import told, typed
 from press.gates.house import code as code_gates
@@ -333,6 +334,30 @@ def test_the_receipt_of_that_run_has_the_metric_or_the_card_says_why_not(small):
     small.write_card(claims=[claim | {"run": "race"}])
     assert "claims.rate: no committed receipt of 'race' has 'mean_rate'" in problems(small, "card")
     small.write_card(claims=[claim | {"run": "race", "awaits": "a recording on a GPU"}])
+    assert problems(small, "card") == ""
+
+
+def test_what_is_fixed_before_a_run_is_said_where_it_changed_after_it(small, monkeypatch):
+    (claim,) = small.card["claims"]
+    claim, asked = claim | {"run": "race"}, []
+    kept_race(small, mean_rate={})
+    path = small.root / "data/receipts/moving_mean/cpu-test-cpu-race.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"commit": "a1b2c3d4e5"}))
+    before = {"claims": [claim | {"slack": 0.01, "value": 3}]}
+    monkeypatch.setattr(card_gates, "git", lambda *words: asked.append(words[-1]) or json.dumps(before))
+    small.write_card(claims=[claim])
+    found = problems(small, "card")
+    assert "claims.rate: after the run of a1b2c3d value, slack changed; `changed` says which, and why" in found
+    assert asked == ["a1b2c3d4e5:notebooks/signals/moving_mean/moving_mean.yml"]
+    small.write_card(claims=[claim | {"changed": "value and slack: the article has an erratum"}])
+    assert problems(small, "card") == ""
+
+
+def test_a_clone_without_the_run_s_commit_says_nothing_of_what_changed(small, monkeypatch):
+    (claim,) = small.card["claims"]
+    kept_race(small, mean_rate={})
+    monkeypatch.setattr(card_gates, "git", lambda *words: None)
+    small.write_card(claims=[claim | {"run": "race"}])
     assert problems(small, "card") == ""
 
 

@@ -49,8 +49,7 @@ def receipt(repository: Repository, names: list[str] | None, races: race.Options
 
 
 def raced(repository: Repository, names: list[str] | None, options: race.Options) -> int:
-    """The exit status of the races, 0 on a busy machine; without them the notebooks' receipts are there all the
-    same."""
+    """The exit status of the races, 0 on a busy machine; the notebooks' receipts are there without them."""
     try:
         return race.race(repository, names, options)
     except PressError as error:

@@ -70,8 +70,7 @@ class Kept:
         return told and self.parts[told["part"]]
 
     def metric(self, name: str, unit: str, tier: str) -> list[tuple[Prediction, float]]:
-        """(Prediction, value) of a metric on each card of a tier, a limit where the part `is_bound`; empty without a
-        part."""
+        """(Prediction, value) of a metric on each card of a tier, a limit where the part `is_bound`; or empty."""
         part = self.measure(name)
         if not part or tier not in part.tiers:
             return []

@@ -83,7 +83,6 @@ def runtimes() -> list[str]:
 
 
 def write(source: Path, name: str, text: str) -> str:
-    """The address, as a chapter's page sees it, of a file now written below `_live`, with its hash: no browser keeps an
-    old one."""
+    """The address, as a chapter's page sees it, of a file now written below `_live`, with its hash for browsers."""
     write_text(source / "_live" / name, text)
     return f"../../../_live/{name}?v={sha256(text)[:12]}"

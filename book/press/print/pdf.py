@@ -37,8 +37,7 @@ DIGIT = 0.556  # of the letters' size: the width of Helvetica's digits
 
 
 def print_book(repository: Repository, site: Path, address: str, browser: object) -> list[Path]:
-    """The PDFs in the folder of the built book, which the browser reads at `address`; PressError without tags or a
-    chapter."""
+    """The PDFs in the folder of the built book, read at `address`; PressError without tags or a chapter."""
     made, sheet = [], (site / SHEET).read_text(encoding="utf-8").replace("optional", "block")  # paper waits for letters
     for name, parts in volumes(repository).items():
         made.append(site / pdf_name(repository, name))
@@ -144,8 +143,7 @@ def targets(reader) -> dict[str, int]:
 
 
 def _number(writer, anchors: set[str]) -> None:
-    """Draw at each entry of the contents, a link, its page, which no style can ask Chromium for; marked as no part of
-    the text."""
+    """Draw at each entry of the contents, a link, its page, which no style can ask Chromium for; not as text."""
     from pypdf.generic import DictionaryObject, NameObject
 
     letters = {"/Type": "/Font", "/Subtype": "/Type1", "/BaseFont": "/Helvetica"}

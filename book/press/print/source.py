@@ -47,8 +47,7 @@ def assemble(repository: Repository, ledger: Ledger) -> Path:
 
 
 def _settings(repository: Repository, source: Path) -> None:
-    """Write `_config.yml` and `_toc.yml` as Jupyter Book gets them: run nothing, link to the release, no empty
-    parts."""
+    """Write `_config.yml` and `_toc.yml` as Jupyter Book gets them: nothing is run, links are the release's."""
     branch = {**repository.config["repository"], "branch": repository.release}
     config = {**repository.config, "repository": branch, "execute": {"execute_notebooks": "off"}}
     toc = dict(repository.toc)

@@ -31,8 +31,7 @@ def paths(chapters: list[Chapter]) -> dict[str, list[Chapter]]:
 
 
 def syllabus(path: list[Chapter], hours: int) -> Plan | None:
-    """The timetable of as many chapters of a path, from its beginning, as can be taught whole, a third exercises; or
-    None."""
+    """The timetable of as many chapters of a path, from its beginning, as can be taught whole, or None."""
     for many in range(len(path), 0, -1):
         with suppress(PressError):
             made = plan(path[:many], hours * 60, core=True)

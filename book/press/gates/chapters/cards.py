@@ -13,6 +13,7 @@ import yaml
 
 from helpers import _records
 
+from ...errors import git
 from ...files import breaches, read_json
 from ...print.exercise import foreign, inpage
 from ...repository import Chapter, Repository, read_yaml, tags
@@ -21,6 +22,7 @@ from ..python import FUNCTIONS, parse, trees
 
 SCHEMA = Path(__file__).parents[1] / "card.schema.json"
 ROLES = {"exercise": (1, 1), "hint": (2, 2), "stub": (1, 1), "checker": (1, 1), "solution": (1, 1), "wrong": (2, 9)}
+FIXED = ("kind", "better", "value", "null", "slack")  # of a claim, before the run that decides it
 NUMBER = re.compile(r"[-+]?(\d+(_\d+)*\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)
 
 
@@ -117,6 +119,18 @@ def _run(chapter: Chapter, claim: dict, known: Callable[[str], bool]) -> Iterato
         yield f"no committed receipt of {asked!r} has {metric!r}; `awaits` says why, or `run` names another"
     if awaits and (held or not own):
         yield f"`awaits` is for a committed receipt that lacks the metric; {asked or 'the page'!r} has none such"
+    if asked and not claim.get("changed"):
+        for commit in {one.get("commit") for path, one in files.items() if _records.run_name(path, one) == asked}:
+            before = _asked_at(chapter, str(commit)).get(claim["id"], claim)
+            if found := [name for name in FIXED if "kind" in before and before.get(name) != claim.get(name)]:
+                yield f"after the run of {commit:.7} {', '.join(found)} changed; `changed` says which, and why"
+
+
+@lru_cache(maxsize=64)
+def _asked_at(chapter: Chapter, commit: str) -> dict[str, dict]:
+    """The claims of the chapter's card as a commit has them; none where this clone has no such commit."""
+    told = git(chapter.root, "show", f"{commit}:{chapter.card_path.relative_to(chapter.root).as_posix()}")
+    return {one["id"]: one for one in (yaml.safe_load(told or "") or {}).get("claims") or []}
 
 
 @lru_cache(maxsize=8192)

@@ -117,8 +117,7 @@ def _texts_in_code(source: str) -> Iterator[str]:
 
 
 def typed(text: str, quotes: list[str]) -> list[tuple[int, str]]:
-    """(line, what is wrong) of each typed number, neither quoted nor explained by an escape at the end of its line or
-    block."""
+    """(line, what is wrong) of each typed number, not quoted, and without an escape at the end of its line or block."""
     marks = ESCAPE.finditer(text)  # one that begins a line belongs to the line before
     escapes = {text.count("\n", 0, one.start()) + (one["begins"] is None): one["reason"] for one in marks}
     bare = "an escape without a reason: <!-- typed: why this is no measurement -->"

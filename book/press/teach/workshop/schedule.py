@@ -50,8 +50,7 @@ class Plan(NamedTuple):
 
 
 def content(chapter: Chapter, *, core: bool = False) -> list[Block]:
-    """The chapter's sections and exercises in order; with `core` neither its core path nor its first exercise may be
-    cut."""
+    """The chapter's sections and exercises in order; with `core` its core path and first exercise stay."""
     blocks, tried = [], {}
     for title, cells in acts.sections(chapter.cells):  # what everyone does there
         about = [act.about for act in acts.of(cells)]
@@ -98,8 +97,7 @@ def plan(chapters: list[Chapter], minutes: int, *, core: bool = False) -> Plan:
 
 
 def _cut(whole: list[Block], room: float, core: bool) -> list[Block] | None:
-    """The blocks that stay in so many minutes, in order, a third exercises while others can go; None when they
-    cannot."""
+    """The blocks that stay in so many minutes, in order, a third exercises while others can go; or None."""
     kept, gone = list(whole), []
     while _length(kept) > room:
         spare = exercised(kept) - _length(kept) / 3
@@ -189,8 +187,7 @@ def clock(blocks: list[Block], start: str) -> list[str]:
 
 
 def skips(blocks: list[Block], at: int, late: float) -> list[Block] | None:
-    """What to leave out of the blocks from `at` on to win back `late` minutes: tasks, then as the cards say; or
-    None."""
+    """What to leave out of the blocks from `at` on to win back `late` minutes: tasks, then as cards say; or None."""
     rest = [block for block in blocks[at:] if block.kind == "task" or block.cut is not None]
     chosen: list[Block] = []
     for block in sorted(rest, key=lambda block: (block.kind != "task", block.cut or 0, -block.minutes)):
