@@ -164,6 +164,13 @@ def test_a_sound_becomes_a_file_that_waits_for_its_listener(tmp_path):
     assert file.read_bytes() == b"RIFF" and '<audio preload="none"' in made and f'src="_images/{file.name}"' in made
 
 
+def test_a_card_s_picture_of_many_bytes_stays_inside(tmp_path):
+    file = io.BytesIO()
+    Image.effect_noise((200, 200), 90).save(file, "WEBP", lossless=True)
+    page = f'<img src="data:image/webp;base64,{base64.b64encode(file.getvalue()).decode()}" alt="">'
+    assert len(page) > 8000 and slim.outside(page, tmp_path, "") == page
+
+
 def test_a_picture_that_a_script_shows_becomes_a_file_that_the_script_asks_for(tmp_path):
     picture = base64.b64encode(bytes(4000)).decode()
     made = slim.outside(f'<script>show({{"face": "data:image/jpeg;base64,{picture}"}})</script>', tmp_path, "../")

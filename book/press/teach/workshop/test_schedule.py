@@ -149,7 +149,8 @@ def test_a_long_workshop_has_breaks_and_tasks():
 
 @pytest.mark.parametrize("chapter", CHAPTERS, ids=str)
 def test_no_break_comes_before_the_last_minute_or_two_of_something(chapter):
-    blocks = plan([chapter], 180).blocks
+    own = sum(block.minutes for block in content(chapter))
+    blocks = plan([chapter], 180 if own > 60 else 60).blocks  # a short chapter does not fill a morning
     after = [next_ for one, next_ in zip(blocks, blocks[1:], strict=False) if one.kind == "break"]
     assert [one for one in after if one.kind == "section" and one.minutes <= 2] == []
 
