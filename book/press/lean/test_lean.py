@@ -316,6 +316,7 @@ def test_every_page_as_the_build_weighed_it_is_light():
 
 
 ASKED = """() => performance.getEntriesByType("navigation").concat(performance.getEntriesByType("resource"))
+  .filter((one) => ![...document.querySelectorAll("img[loading=lazy]")].some((lazy) => lazy.src === one.name))
   .map((one) => [one.name, one.encodedBodySize])"""
 
 

@@ -27,7 +27,9 @@ ROOT = re.compile(r'((?:href|action|<script[^>]* src)=")(?:/\w+/|(?![a-z]+:|[/#]
 TELLING = re.compile(r"(WARNING|ERROR|CRITICAL|Exception|Traceback)")
 PAINTED = "performance.getEntriesByName('first-contentful-paint').length"
 WEIGHT = """() => {
-  const own = performance.getEntriesByType("navigation").concat(performance.getEntriesByType("resource"));
+  const lazy = new Set([...document.querySelectorAll("img[loading=lazy]")].map((one) => one.src)); // come near, or not
+  const own = performance.getEntriesByType("navigation").concat(performance.getEntriesByType("resource"))
+    .filter((one) => !lazy.has(one.name));
   return {bytes: own.reduce((sum, one) => sum + one.encodedBodySize, 0), requests: own.length,
           paint_ms: performance.getEntriesByName("first-contentful-paint")[0].startTime};
 }"""
