@@ -115,7 +115,7 @@ def install(bundle, given):
     except (subprocess.CalledProcessError, OSError) as error:
         print(f"The installation stopped: {error}. Delete .venv and run this again.", file=sys.stderr)
         if index := not bundle["wheels_bytes"] and "--gpu" not in given and torch_index(bundle):
-            print(f"If {index} is not to be reached: python room.py install --gpu asks it nothing.", file=sys.stderr)
+            print(f"If {index} cannot be reached: python room.py install --gpu asks it nothing.", file=sys.stderr)
         return 1
     print("Done. Begin with: python room.py start")
     return 0
