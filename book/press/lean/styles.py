@@ -106,7 +106,7 @@ def subset(path: Path, letters: str) -> bytes:
     from fontTools import subset as tools
     from fontTools.ttLib import TTFont
 
-    font, file = TTFont(path), io.BytesIO()
+    font, file = TTFont(path, recalcTimestamp=False), io.BytesIO()  # the same letters are the same bytes at any time
     have = set(map(ord, letters)) & set(font.getBestCmap())
     options = tools.Options(layout_features=[], hinting=False, notdef_outline=False, name_IDs=[0, 13, 14])
     options.drop_tables, font.flavor = [*options.drop_tables, "FFTM"], "woff"

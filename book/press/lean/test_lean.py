@@ -91,6 +91,16 @@ def test_of_an_icon_font_only_drawn_letters_remain(tmp_path):
     assert styles.with_letters(unknown + rule, tmp_path) == unknown + rule
 
 
+def test_the_same_letters_are_the_same_bytes_at_any_time(tmp_path, monkeypatch):
+    from fontTools.misc import timeTools
+
+    made = []
+    for now in (4e9, 5e9):
+        monkeypatch.setattr(timeTools, "timestampNow", lambda now=now: int(now))
+        made.append(styles.subset(font_folder(tmp_path) / "icons.ttf", "A"))
+    assert made[0] == made[1] != b""
+
+
 def png(width=20, height=10, colour="white"):
     """A PNG in base64."""
     file = io.BytesIO()
