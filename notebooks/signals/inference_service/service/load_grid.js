@@ -16,7 +16,7 @@
     const most = Math.max(...grid.map((one) => one[2]));
     const step = 2 * 10 ** Math.floor(Math.log10(most));
     const top = Math.ceil(most / step) * step; // of the axis, so that its half is a round number, too
-    const waits = (ms) => (ms ? `batches, up to ${ms} ms` : "batches of what is there");
+    const waits = (ms) => (ms ? `batches, up to ${ms} ms` : "batches without waiting");
     const name = (delay) => (delays[delay] < 0 ? "no batching" : waits(delays[delay] / 1000));
 
     // the knee: the fewest clients with nine tenths of what the best delay reaches

@@ -28,7 +28,7 @@ def test_it_begins_at_the_knee_and_follows_the_sliders_on_a_phone(browser):
         "0",
     )
     told = page.get_by_role("status")
-    told.filter(has_text="4 clients, batches of what is there: 300").wait_for()
+    told.filter(has_text="4 clients, batches without waiting: 300").wait_for()
     many, wait = page.locator("input").all()
     many.fill("2"), wait.fill("2")
     told.filter(has_text="8 clients, batches, up to 2 ms: 305").wait_for()
