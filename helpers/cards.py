@@ -84,13 +84,13 @@ def code_hash(notebook, script=None):
 
 def counted(notebook, script=None):
     """{name: text} of the modules that a notebook or its `script` runs, `executed`, or whole where a cell shows them.
-    Benches, studies, rehearsed parts and packages are there where one that counts asks.
+    Benches, studies, rehearsed parts and packages, and all modules of a script, are there where one that counts asks.
     """
-    notebook, home = Path(notebook), Path(notebook).parent
-    cells = [] if script else [code for kind, code in _cells(notebook) if kind == "code"]
+    cells, home = [code for kind, code in _cells(notebook) if kind == "code" and not script], Path(notebook).parent
     plain = {path.relative_to(home).as_posix(): path.read_text(encoding="utf-8") for path in modules(home)}
     text = {name: executed(code) for name, code in plain.items()}
-    asked = {name: Path(name).stem if Path(name).name.startswith(APART) else name.partition("/")[0] for name in text}
+    asked = {name: name.partition("/")[0].removesuffix(".py" if script else "") for name in text}
+    asked |= {name: Path(name).stem for name in text if Path(name).name.startswith(APART)}
     apart = {name for name, word in asked.items() if word != name != script}
     words = "\n".join([*cells, *(code for name, code in text.items() if name not in apart), script or ""])
     while named := {name for name in apart if re.search(rf"\b{asked[name]}\b", words)}:

@@ -172,6 +172,23 @@ def test_the_modules_whose_source_a_cell_shows_are_known(cell):
     assert sorted(cards.shown([cell, "x = 1"], TEXTS)) == SHOWN[cell]
 
 
+def test_a_script_s_hash_holds_the_modules_that_it_reaches_and_no_others(chapter):
+    """A study does not run the live page's module: a change there made four studies of hours older."""
+    write(chapter, "study_a.py", "import demo as d\nfrom sound import deep")
+    write(chapter, "demo.py", "import under")
+    for name in ("under.py", "page.py", "light/first.py"):
+        write(chapter, name, "x")
+    found = {}
+    for name in ("demo.py", "under.py", "sound/deep/more.py", "page.py", "light/first.py"):
+        before = [cards.code_hash(chapter / "demo.ipynb", script) for script in ("study_a.py", None)]
+        write(chapter, name, (chapter / name).read_text() + "\ny" if (chapter / name).is_file() else "y")
+        found[name] = [cards.code_hash(chapter / "demo.ipynb", "study_a.py") != before[0]]
+        found[name] += [cards.code_hash(chapter / "demo.ipynb") != before[1]]
+    whole = {"demo.py": [True, True], "under.py": [True, True], "page.py": [False, True]}
+    assert {name: found[name] for name in whole} == whole
+    assert found["sound/deep/more.py"][0] and not found["light/first.py"][0]
+
+
 @pytest.mark.parametrize(("script", "changes"), [(None, [True, False]), ("bench_demo.py", [False, False])])
 def test_a_comment_counts_in_a_module_that_the_page_shows_alone(chapter, script, changes):
     cells = [{"cell_type": "code", "source": "import demo\nshow.source(demo.f)"}]
