@@ -30,9 +30,11 @@ def slices():
 
 
 @pytest.fixture(scope="module")
-def rehearsed():
-    """The finished process that ran those tests of all chapters: one, for each spends seconds on importing torch."""
-    homes = slices()
+def rehearsed(request):
+    """The finished process that ran those tests of the chapters that are asked for: one, for each spends seconds on
+    importing torch."""
+    here = [item for item in request.session.items if item.path == request.path and "rehearsed" in item.fixturenames]
+    homes = sorted({item.callspec.params["home"] for item in here})
     options = ["-v", "-n0", "-p", "rehearsal.plugin", "--only-gpu", "--few", FEW, "-p", "no:cacheprovider", *homes]
     options += [word for home in homes for long in LONG.get(home, ()) for word in ("--deselect", f"{home}/{long}")]
     own = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}

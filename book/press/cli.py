@@ -110,12 +110,6 @@ def _remove(book: Repository, given: argparse.Namespace) -> None:
     print(*part("scaffold.removal").remove_chapter(book, given.name, given.force), sep="\n")  # all of it, then told
 
 
-def _variants(book: Repository, given: argparse.Namespace) -> None:
-    for chapter in book.select(given.chapters):
-        for path in part("teach.variants").write(chapter, book.build / "variants" / Path(chapter.document).parent):
-            print(f"wrote {book.relative(path)}")
-
-
 def _prove(book: Repository, given: argparse.Namespace) -> int:
     proofs, wrong = part("teach.proofs"), 0
     for chapter in book.select(given.chapters):

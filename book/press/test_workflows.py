@@ -85,6 +85,11 @@ def test_peers_and_gates_come_after_the_tests_here_as_in_the_workflow():
     assert "REBUILT_CALIBRATED=1 REBUILT_BUDGETS=told make check" in (HOME / ".ci/run").read_text()
 
 
+def test_style_is_held_wherever_the_gates_are():
+    (recipe,) = re.findall(r"^check:.*\n((?:\t.*\n)+)", (HOME / "Makefile").read_text(), re.MULTILINE)
+    assert "ruff check . && $(VENV)/bin/ruff format --check ." in recipe and "if $(CHAPTERS),:" not in recipe
+
+
 @each_job
 def test_every_command_is_one_that_the_book_has(path, name, job):
     targets = set(re.findall(r"^([a-z]+):", (HOME / "Makefile").read_text(), re.MULTILINE))

@@ -13,7 +13,7 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 @lru_cache(maxsize=8192)
 def parse(source: str) -> ast.Module:
-    """The tree of a file or a cell, kept for all gates; magics and what is no Python (see `lint`) count as nothing."""
+    """The tree of a file or a cell, kept for all gates; magics and what is no Python count as nothing."""
     plain = re.sub(r"^(\s*)([%!?].*|.*\?)$", r"\1pass", source, flags=re.MULTILINE)
     for text in (source, plain):  # a line of a docstring may end in a question
         with contextlib.suppress(SyntaxError):

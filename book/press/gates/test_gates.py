@@ -59,7 +59,7 @@ def test_the_small_book_passes(small, name):
 def test_there_are_the_gates_that_the_book_promises():
     promised = (
         "outputs opening length redefinition tags teaching acts card alt numbers results data live pins release links "
-        "names rooms imports lines budgets receipts stale rendered shown studies predictions spelling lint"
+        "names rooms imports lines budgets receipts stale rendered shown studies predictions spelling"
     )
     assert list(ALL) == promised.split()
     assert all(gate.why and gate.mend for gate in ALL.values())
@@ -177,12 +177,6 @@ def problems_with(small, cells, name):
             f"cell 3, line 3: “{TYPO} ==> The",
         ),
         ("spelling", lambda nb: nb.cells[5].update(source=f"# {TYPO}\nx = 1"), "cell 5, line 1"),
-        (
-            "lint",
-            lambda nb: nb.cells[2].update(source='import json\n\nTIER = "auto"'),
-            "moving_mean.ipynb, cell 2, line 1: F401",
-        ),
-        ("lint", lambda nb: nb.cells[2].update(source='TIER  =  "auto"'), "unformatted"),
         ("imports", lambda nb: nb.cells[4].update(source="import press"), "imports press; nothing does"),
         (
             "data",
@@ -896,7 +890,7 @@ def test_the_budget_of_all_helpers_and_of_the_press(small, monkeypatch, total, f
 
 
 def test_the_press_has_its_limit():
-    assert code_gates.PRESS_TOTAL <= 9077, "it only falls"
+    assert code_gates.PRESS_TOTAL <= 9000, "it only falls"
 
 
 def test_a_long_function_is_seen_but_not_its_docstring(small):
@@ -926,15 +920,8 @@ def test_spelling_leaves_out_what_others_wrote_and_what_is_generated(small):
 
 
 def test_a_tool_that_fails_is_a_problem_not_a_pass(small):
-    small.write("pyproject.toml", "[tool.ruff]\nline-length = 'wide'\n")
-    assert "ruff failed with status 2" in problems(small, "lint")
     small.write("setup.cfg", "[codespell]\nignore-words = missing.txt\n")
-    assert "codespell_lib failed" in problems(small, "spelling")
-
-
-def test_lint_sees_python_files(small):
-    small.write("helpers/data.py", "import os\n")
-    assert "helpers/data.py, line 1: F401" in problems(small, "lint")
+    assert "codespell failed with status" in problems(small, "spelling")
 
 
 # the command ---------------------------------------------------------------------------------------------
@@ -953,7 +940,7 @@ def test_the_command_prints_a_line_a_gate_then_the_problems(small, capsys):
 def test_the_command_shows_what_lies_in_some_chapters_alone(small, capsys):
     def found(chapters):
         status = main(
-            ["--root", str(small.root), "check", "--chapters", chapters, "numbers", "lint", "stale", "release"]
+            ["--root", str(small.root), "check", "--chapters", chapters, "numbers", "spelling", "stale", "release"]
         )
         return status, capsys.readouterr().out
 
@@ -963,11 +950,12 @@ def test_the_command_shows_what_lies_in_some_chapters_alone(small, capsys):
     small.write("CITATION.cff", "version: 1\n")
     status, said = found("signals/moving_mean")
     assert status == 0 and "3 of 3 gates pass" in said and "release" not in said
-    small.write("notebooks/signals/moving_mean/more.py", "import os\n")
+    small.write("notebooks/signals/moving_mean/more.py", f"# {TYPO} rest\n")
     small.write_notebook(small.cells(markdown("It took 12 ms.")))
     small.write("data/receipts/moving_mean/cpu-x.json", json.dumps({"tier": "cpu", "code": "0" * 64}))
     status, said = found("signals/moving_mean")
-    assert status == 1 and "more.py, line 1: F401" in said and "“12 ms”" in said and "cpu-x.json: older code" in said
+    assert status == 1 and "“12 ms”" in said and "cpu-x.json: older code" in said
+    assert f"more.py, line 1: “{TYPO}" in said
     assert "9 ms" not in said
     assert [found(chapters)[0] for chapters in ("other", "moving_mean other")] == [0, 1]
 

@@ -78,6 +78,7 @@ def told():
         env=os.environ | {"PYTHONPATH": str(HOME)},
         capture_output=True,
         text=True,
+        timeout=120,  # a bench that works before its receipt starts would race here
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])

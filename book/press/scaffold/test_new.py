@@ -20,8 +20,11 @@ from press.scaffold.new import ROOM, landing, new_chapter, new_notebook, new_par
 
 
 def problems(repository):
-    """What all gates find, but in the helpers: those are copied as they are and have tests of their own."""
+    """What all gates and ruff find, but in the helpers: those are copied as they are and have tests of their own."""
     found = [str(problem) for gate in gates.load().values() for problem in gate.problems(repository)]
+    for command in (["check"], ["format", "--check"]):
+        ruff = [sys.executable, "-m", "ruff", *command, "--quiet", "--no-cache", "notebooks"]
+        found += subprocess.run(ruff, cwd=repository.root, capture_output=True, text=True).stdout.splitlines()
     return [problem for problem in found if not problem.startswith("helpers")]
 
 

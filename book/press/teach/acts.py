@@ -14,6 +14,7 @@ import json
 import random
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from textwrap import indent
 from typing import NamedTuple
 
@@ -23,6 +24,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell
 from helpers.show import number
 
 from ..errors import PressError
+from ..files import breaches
 from ..repository import Chapter, tags
 from .answering import RIGHT, Acts
 from .checkpoints import RECAP, heading
@@ -30,7 +32,7 @@ from .checkpoints import RECAP, heading
 KINDS = {"choose": "Choose", "order": "Put in order", "predict": "Predict"}
 LISTED = {"choose": re.compile(r"^- \[([ x])\] ", re.M), "order": re.compile(r"^(\d+)\. ", re.M)}
 MANY = {"choose": range(2, 7), "order": range(3, 9), "predict": range(1)}
-FORMATS = ("explain a plot", "find the bug", "write")  # what the run-sheet calls an act instead of its kind
+SCHEMA = Path(__file__).with_name("act.schema.json")
 LETTERS = "abcdefgh"
 CALL = "from start_here_{stem} import acts\n\nacts.{call}"
 
@@ -48,24 +50,17 @@ class Act(NamedTuple):
 def read(cell: NotebookNode) -> Act:
     """The act in a cell; PressError says what is not well-formed."""
     about = dict(cell.metadata.get("act", {}))
-    kind, within = about.get("kind"), about.get("within", 2)
-    needs = {
-        "an `id` in snake_case": re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", str(about.get("id"))),
-        f"a `kind`, one of {', '.join(KINDS)}": kind in KINDS,
-        "`minutes`, 1 to 3": about.get("minutes") in (1, 2, 3),
-        f"a `format` of {', '.join(FORMATS)}, or none": about.get("format") in (None, *FORMATS),
-        "a `metric` where a number is predicted, and only there": (kind == "predict") == bool(about.get("metric")),
-        "a factor above 1 as `within`, or none": isinstance(within, int | float) and within > 1,
-        "no other metadata": not about.keys() - {"id", "kind", "minutes", "assesses", "metric", "within", "format"},
-    }
+    for what in breaches(SCHEMA, about, "its metadata"):
+        raise PressError(f"act {about.get('id')}: {what}")
+    kind = about["kind"]
     question, *rest = LISTED[kind].split(cell.source) if kind in LISTED else [cell.source]
     question, reply = (question.strip(), "") if rest else _quoted(question)
     marks, found = rest[::2], [_quoted(item) for item in rest[1::2]]
     if kind == "order" and found:
         reply, found[-1] = found[-1][1], (found[-1][0], "")
     texts, own = [text for text, _ in found], [said for _, said in found]
-    many = MANY.get(kind, range(1))
-    needs |= {
+    many = MANY[kind]
+    needs = {
         "a question": question,
         f"{many[0]} to {many[-1]} items, none twice": len(texts) in many and len({*texts, ""}) == len(texts) + 1,
         "one option marked [x]": kind != "choose" or marks.count("x") == 1,

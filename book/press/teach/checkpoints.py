@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
+from pathlib import Path
 from types import CodeType
 from typing import NamedTuple
 
@@ -25,32 +26,8 @@ BRANCHES = (ast.If, ast.While, ast.Try, ast.TryStar, ast.Match)
 CALL = """\
 # Starting here? Run the cells down to TIER, then this one: it makes what the section needs, or does nothing.
 from start_here_{stem} import start
-
 {wait}start({title!r})"""
-MODULE = '''\
-"""`start(section)` makes what a section of {stem}.ipynb needs of the cells before it; written by the press."""
-
-import ast
-import linecache
-import sys
-
-SECTIONS = {{  # by its heading: the names that a section needs, and which of the CELLS make them
-{sections}
-}}
-CELLS = [
-{cells}
-]
-
-
-{kind} start(section):
-    """None, once the section can begin: where one of its names is missing, the cells that make them have run."""
-    there = sys._getframe(1).f_globals
-    names, cells = SECTIONS[section]
-    for number in [] if {{*names}} <= {{*there}} else cells:
-        file = f"<{{__name__}}, cell {{number}}>"
-        linecache.cache[file] = 0, None, CELLS[number].splitlines(True), file  # so that errors show their line
-        ran = eval(compile(CELLS[number], file, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), there)
-{then}'''
+MODULE = Path(__file__).with_name("start_here.py.txt").read_text(encoding="utf-8")
 
 
 class Section(NamedTuple):

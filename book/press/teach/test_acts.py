@@ -39,30 +39,33 @@ def test_a_quote_inside_a_question_stays_there():
 
 
 @pytest.mark.parametrize(
-    ("cell", "needs"),
+    ("cell", "what"),
     [
-        (act(GOOD, "howMany", "choose"), "an `id` in snake_case"),
-        (act(GOOD, "a", "guess"), "a `kind`, one of choose, order, predict"),
-        (act(GOOD, "a", "choose", minutes=4), "`minutes`, 1 to 3"),
-        (act(GOOD, "a", "choose", format="sing"), "a `format` of explain a plot, find the bug, write, or none"),
-        (act(GOOD, "a", "choose", metric="m"), "a `metric` where a number is predicted, and only there"),
-        (act(PREDICT, "a", "predict"), "a `metric` where a number is predicted, and only there"),
-        (act(PREDICT, "a", "predict", metric="m", within=1), "a factor above 1 as `within`, or none"),
-        (act(GOOD, "a", "choose", level=1), "no other metadata"),
-        (act(GOOD[GOOD.index("- [") :], "a", "choose"), "a question"),
-        (act("Which?\n\n- [x] this\n  > yes", "a", "choose"), "2 to 6 items, none twice"),
-        (act(GOOD.replace("four\n", "three\n"), "a", "choose"), "2 to 6 items, none twice"),
-        (act(GOOD.replace("[x]", "[ ]"), "a", "choose"), "one option marked [x]"),
-        (act(GOOD.replace("  > A window", "  A window"), "a", "choose"), "a reply, `> …`, below each option"),
-        (act(ORDER.replace("> A", "A"), "a", "order"), "a reply, `> …`, below each option, or else at its end"),
-        (act("Put:\n\n1. a\n2. b\n\n> so", "a", "order"), "3 to 8 items, none twice"),
-        (act(PREDICT.replace("> ", ""), "a", "predict", metric="m"), "a reply"),
+        (act(GOOD, "howMany", "choose"), "id 'howMany': snake_case is allowed"),
+        (act(GOOD, "a", "guess"), "kind 'guess': choose, order and predict are allowed"),
+        (act(GOOD, "a", "choose", minutes=4), "minutes 4: 1 to 3 are allowed"),
+        (act(GOOD, "a", "choose", format="sing"), "format 'sing': explain a plot, find the bug and write are allowed"),
+        (act(GOOD, "a", "choose", metric="m"), "metric 'm': only a prediction has one"),
+        (act(PREDICT, "a", "predict"), "its metadata: 'metric' is a required property"),
+        (act(PREDICT, "a", "predict", metric="m", within=1), "within 1: a factor above 1 is allowed"),
+        (
+            act(GOOD, "a", "choose", level=1),
+            "not allowed ('level' was unexpected)",
+        ),
+        (act(GOOD[GOOD.index("- [") :], "a", "choose"), "needs a question"),
+        (act("Which?\n\n- [x] this\n  > yes", "a", "choose"), "needs 2 to 6 items, none twice"),
+        (act(GOOD.replace("four\n", "three\n"), "a", "choose"), "needs 2 to 6 items, none twice"),
+        (act(GOOD.replace("[x]", "[ ]"), "a", "choose"), "needs one option marked [x]"),
+        (act(GOOD.replace("  > A window", "  A window"), "a", "choose"), "needs a reply, `> …`, below each option"),
+        (act(ORDER.replace("> A", "A"), "a", "order"), "needs a reply, `> …`, below each option, or else at its end"),
+        (act("Put:\n\n1. a\n2. b\n\n> so", "a", "order"), "needs 3 to 8 items, none twice"),
+        (act(PREDICT.replace("> ", ""), "a", "predict", metric="m"), "needs a reply"),
     ],
 )
-def test_what_is_not_well_formed_is_said(cell, needs):
+def test_what_is_not_well_formed_is_said(cell, what):
     with pytest.raises(PressError) as error:
         acts.read(cell)
-    assert f"needs {needs}" in str(error.value)
+    assert what in str(error.value)
 
 
 @pytest.mark.parametrize(

@@ -27,12 +27,7 @@ HIDDEN = {
 }
 KINDS = tuple(HIDDEN)
 LATE, TRIED = "checkpoint", "try"
-TRY = """\
-# Run this when you have an answer; it says what is still missing. A solution is folded on the chapter's page.
-try:
-    {check}({function})
-except AssertionError as problem:
-    print(problem)"""
+TRY = Path(__file__).with_name("try.py.txt").read_text(encoding="utf-8").rstrip()
 
 
 def write(chapter: Chapter, folder: Path) -> list[Path]:
