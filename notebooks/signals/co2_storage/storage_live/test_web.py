@@ -9,8 +9,8 @@ import pytest
 import storage_sites
 import torch
 import two_phase
-from fourier_operator import UFNO, SpectralConv, as_matrices
-from plume_surrogate import Surrogate, load_shipped, to_onnx
+from fourier_operator import SpectralConv, as_matrices
+from plume_surrogate import load_shipped, to_onnx
 from torch import nn
 from two_phase import Grid
 
@@ -63,15 +63,19 @@ def session(model):
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
-def test_the_chapter_s_operator_can_be_exported():
-    torch.manual_seed(9)
+@pytest.fixture(scope="module")
+def shipped():
+    """(grid, the first shipped network as the page has it, its ONNX session, all knobs)."""
     grid = Grid.reduced()
-    (one,) = web_members([Surrogate(UFNO.reduced(), grid)], grid)
-    pattern = rocks(grid)["smooth"]
+    (one,) = web_members(load_shipped(grid)[:1], grid)
     start = torch.tensor([knob.value for knob in knobs(grid)], dtype=torch.float32)
-    found = session(to_onnx(one, (pattern, start), *NAMES)).run(
-        None, {"pattern": pattern.numpy(), "knobs": start.numpy()}
-    )
+    return grid, one, session(to_onnx(one, (rocks(grid)["even"], start), *NAMES)), start
+
+
+def test_the_chapter_s_operator_can_be_exported(shipped):
+    grid, one, run, start = shipped
+    pattern = rocks(grid)["smooth"]
+    found = run.run(None, {"pattern": pattern.numpy(), "knobs": start.numpy()})
     for ours, theirs in zip(found, one(pattern, start), strict=True):
         theirs = theirs.detach().numpy()
         scale = max(1e-3, np.abs(theirs).max())
@@ -113,11 +117,8 @@ def test_the_file_holds_weights_as_small_as_they_are_stored(exported):
     assert wide - narrow > 2 * numbers, "8 or 16 bits a number in place of 32"
 
 
-def test_what_the_page_draws_holds_the_injected_gas():
-    grid = Grid.reduced()
-    (one,) = web_members(load_shipped(grid)[:1], grid)
-    start = torch.tensor([knob.value for knob in knobs(grid)], dtype=torch.float32)
-    run = session(to_onnx(one, (rocks(grid)["even"], start), *NAMES))
+def test_what_the_page_draws_holds_the_injected_gas(shipped):
+    grid, one, run, start = shipped
     for rock, rate in (("layered", 0.4), ("sand and shale", 1.5)):
         pattern, values = rocks(grid)[rock], start.clone()
         values[3] = rate

@@ -16,11 +16,12 @@ def recordings(tmp_path_factory):
     """For each speaker and digit a tone of 0.3 s, its level by speaker and index."""
     folder = tmp_path_factory.mktemp("fsdd")
     t_N = np.arange(2400) / 8000
+    tones = [np.sin(2 * np.pi * (200 + 100 * digit) * t_N) for digit in range(10)]
     for number, speaker in enumerate(ACCENTS):
         for digit in range(10):
             for index in range(25):
                 level = 0.02 + 0.1 * number + 0.005 * index
-                tone = level * np.sin(2 * np.pi * (200 + 100 * digit) * t_N) + 0.01 * number
+                tone = level * tones[digit] + 0.01 * number
                 soundfile.write(folder / f"{digit}_{speaker}_{index}.wav", tone, 8000)
     return folder
 
