@@ -39,8 +39,10 @@ def test_these_hold_less_than_the_plain_step(name):
 @pytest.mark.parametrize("name", WAYS)
 def test_the_predicted_peak_is_the_measured_one(name):
     # left out: a segment that is run again holds one tensor more, of its last layer's input's
-    # size, with an early stop and without
-    far = 0.06 if name == "checkpointing" else 0.02
+    # size, with an early stop and without; and the scratch of a convolution in bfloat16, which
+    # comes from PyTorch's own allocator where the library has no such kernel (no AVX-512)
+    alone = name == "mixed precision" and not torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    far = 0.06 if name == "checkpointing" else 0.08 if alone else 0.02
     held = max(moment.held for moment in predicted(name, 12, 48))
     assert held == pytest.approx(rung(name).peak_bytes, rel=far)
 

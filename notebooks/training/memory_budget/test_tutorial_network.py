@@ -6,7 +6,6 @@ import torch
 from leak_clinic import private_growth
 from tutorial_network import batch_of, classifier, mapped, write_photos
 
-
 COUNT = 900  # so many that a batch of 30 and the heap's own pages are little beside them
 
 

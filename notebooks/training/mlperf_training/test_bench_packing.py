@@ -47,11 +47,25 @@ def test_the_collator_s_model_equals_ours_with_a_mask_and_mixes_sequences_withou
     assert abs(mixed - ours) > 1e-4
 
 
+def test_without_a_mask_gradients_are_off_by_what_sequences_of_a_row_see():
+    pytest.importorskip("transformers")
+    model, parts = small()
+    assert race_of.off_without_mask(model, parts, 512) > 1
+    alone = race_of.off_without_mask(model, parts, 1)  # a row for each: none to see
+    assert alone < 1e-2  # float32, another kernel
+
+
+def test_the_collator_s_grid_has_rows_shorter_and_longer_than_ours():
+    assert min(race_of.GRID) < race_of.ROW < max(race_of.GRID) and race_of.ROW in race_of.GRID
+
+
 def test_the_collator_s_rows_hold_each_sequence_once_and_no_more_tokens_than_asked():
     pytest.importorskip("transformers")
     _, parts = small(9)
     made = race_of.flattened(parts, 1024)
     assert max(batch["input_ids"].shape[1] for batch, _ in made) <= 1024
+    rows = [batch["input_ids"].shape[1] for batch, _ in race_of.flattened(parts, 256)]
+    assert sorted(n for n in rows if n > 256) == [n for n in map(len, parts[0]) if n > 256]
     assert sum(len(following) for _, following in made) == 9
     told = [one for batch, _ in made for one in batch["input_ids"][0].tolist()]
     assert told == sum(parts[0], [])
