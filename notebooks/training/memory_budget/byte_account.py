@@ -16,6 +16,7 @@ Shapes: B batch, C channels, H height, W width.
 """
 
 import copy
+from collections import defaultdict
 from typing import NamedTuple
 
 import torch
@@ -52,9 +53,9 @@ def bytes_of(tensors):
 def optimizer_bytes(model, optimizer):
     """Bytes of the optimiser's state tensors of a weight's size, after its first step.
 
-    optimizer: a name of `STATES`, a `torch.optim` SGD, Adam or AdamW, or one that tells its
-    `planned_bytes` itself. Step counters of 4 bytes a parameter tensor are left out. Raises
-    ValueError for another.
+    optimizer: a name of `STATES`, an optimiser whose state has the weights' sizes, as most of
+    `torch.optim` have, or one that tells its `planned_bytes` itself. Numbers that stand alone,
+    such as step counters, are left out. Raises ValueError for another.
     """
     if isinstance(optimizer, str):
         if optimizer not in STATES:
@@ -65,19 +66,37 @@ def optimizer_bytes(model, optimizer):
         return STATES[optimizer] * bytes_of(p for p in model.parameters() if p.requires_grad)
     if hasattr(optimizer, "planned_bytes"):
         return optimizer.planned_bytes()
-    total = 0
-    for group in optimizer.param_groups:
-        if isinstance(optimizer, torch.optim.SGD):
-            copies = 1 if group["momentum"] else 0
-        elif isinstance(optimizer, torch.optim.Adam):  # AdamW is one of its subclasses
-            copies = 3 if group["amsgrad"] else 2
-        else:
-            raise ValueError(
-                f"optimizer is a {type(optimizer).__name__}: allowed are SGD, Adam and AdamW, "
-                "since the state of another is not known before its first step"
-            )
-        total += copies * bytes_of(p for p in group["params"] if p.requires_grad)
-    return total
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise ValueError(_refusal(optimizer))
+    return sum(
+        _copies(optimizer, group) * bytes_of(p for p in group["params"] if p.requires_grad)
+        for group in optimizer.param_groups
+    )
+
+
+def _copies(optimizer, group):
+    """Tensors of a weight's size that a step leaves, tried on a weight of six numbers: which
+    they are depends on the optimiser's settings. The optimiser itself stays as it is."""
+    weight = torch.zeros(2, 3, requires_grad=True)
+    weight.grad = torch.ones_like(weight)
+    probe = copy.copy(optimizer)
+    probe.state, probe.param_groups = defaultdict(dict), [{**group, "params": [weight]}]
+    try:
+        probe.step()
+        made = [t for state in probe.state.values() for t in state.values()]
+    except (TypeError, AttributeError, RuntimeError) as failure:
+        raise ValueError(_refusal(optimizer)) from failure
+    sizes = [t.numel() for t in made if torch.is_tensor(t) and t.numel() > 1]
+    if any(size != weight.numel() for size in sizes):
+        raise ValueError(_refusal(optimizer))
+    return len(sizes)
+
+
+def _refusal(optimizer):
+    return (
+        f"optimizer is a {type(optimizer).__name__}: allowed are {', '.join(STATES)} and "
+        "optimisers whose state has the weights' sizes after a step without a closure"
+    )
 
 
 def counts_steps(optimizer):

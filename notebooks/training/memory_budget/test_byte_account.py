@@ -118,6 +118,44 @@ def test_the_optimisers_state_is_what_it_makes(name, options):
     assert told["optimizer"] + told["optimizer_steps"] == sum(t.numel() * 4 for t in made)
 
 
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("RMSprop", {}),
+        ("RMSprop", {"momentum": 0.9, "centered": True}),
+        ("Adagrad", {}),
+        ("NAdam", {}),
+        ("Adamax", {}),
+        ("SGD", {"momentum": 0.9, "nesterov": True}),
+    ],
+)
+def test_other_optimisers_are_tried_on_a_small_weight(name, options):
+    model = nn.Linear(5, 3)
+    optimizer = getattr(torch.optim, name)(model.parameters(), lr=0.1, **options)
+    before = [p.clone() for p in model.parameters()], len(optimizer.state)
+    told = account(model, (2, 5), optimizer)["optimizer"]
+    assert all(torch.equal(a, b) for a, b in zip(before[0], model.parameters(), strict=True))
+    assert len(optimizer.state) == before[1], "the optimiser itself has not stepped"
+    model(torch.ones(2, 5)).sum().backward()
+    optimizer.step()
+    made = [t for one in optimizer.state.values() for t in one.values() if torch.is_tensor(t)]
+    assert told == bytes_of(t for t in made if t.ndim)
+    assert account(model, (2, 5), optimizer)["optimizer"] == told, "after a step, too"
+
+
+@pytest.mark.parametrize("name", ["LBFGS", "Adafactor"])
+def test_an_optimiser_whose_state_has_other_sizes_is_refused(name):
+    model = nn.Linear(5, 3)
+    with pytest.raises(ValueError, match=f"is a {name}: allowed are sgd"):
+        account(model, (2, 5), getattr(torch.optim, name)(model.parameters()))
+
+
+def test_groups_may_differ():
+    model = nn.Linear(5, 3)
+    groups = [{"params": [model.weight], "momentum": 0.9}, {"params": [model.bias]}]
+    assert account(model, (2, 5), torch.optim.SGD(groups, lr=0.1))["optimizer"] == 4 * 15
+
+
 def test_frozen_weights_have_no_gradient():
     assert account(nn.Linear(5, 3).requires_grad_(False), (2, 5), "adam")["gradients"] == 0
 
@@ -134,6 +172,7 @@ def test_the_account_leaves_the_model_where_it_is():
         (nn.Linear(5, 3), (5,), "sgd", "batch comes first"),
         (nn.Linear(5, 3), (0, 5), "sgd", "batch comes first"),
         (nn.Linear(5, 3), (2, 5), "lion", "allowed are sgd"),
+        (nn.Linear(5, 3), (2, 5), None, "is a NoneType: allowed are sgd"),
         (Attends(), (2, 4, 5, 8), "sgd", "scaled_dot_product_attention"),
         (Asks(), (2, 5), "sgd", "needs no tensor's value"),
         (nn.Sequential(nn.LSTM(5, 3)), (2, 4, 5), "sgd", "forward calls lstm"),
