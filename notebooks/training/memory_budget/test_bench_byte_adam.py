@@ -2,11 +2,14 @@
 point."""
 
 import json
+import re
+from pathlib import Path
 
 import bench_byte_adam as race_of
 import pytest
 import torch
 from byte_adam import ByteAdam, state_bytes
+from helpers import receipts
 
 
 def eager():
@@ -99,3 +102,13 @@ def test_who_goes_another_way_is_not_raced(monkeypatch, tmp_path):
     with pytest.raises(race_of.check.Failed, match="other went"):
         race_of.main(["--rounds", "6", "--width", "48", "--threads", "1"])
     assert not list(tmp_path.iterdir())
+
+
+def test_page_and_card_find_the_committed_race_by_its_name():
+    if not receipts.committed("memory_budget"):
+        pytest.skip("nothing is recorded yet")
+    card = Path(race_of.__file__).with_name("memory_budget.yml").read_text(encoding="utf-8")
+    page = Path(race_of.__file__).with_name("memory_budget.ipynb").read_text(encoding="utf-8")
+    (name,) = re.findall(r'\\"state_over_torchao\\", name=\\"([a-z-]+)\\"', page)
+    assert f"run: {name}\n" in card
+    assert receipts.recorded("memory_budget", "state_over_torchao", name=name)
