@@ -35,8 +35,11 @@ def over(scores_BT: torch.Tensor, threshold: float) -> torch.Tensor:
 
 
 def threshold_for(scores_BT: torch.Tensor, share: float) -> float:
-    """The threshold over which so large a share passes, of clips that judge no result."""
-    return float(torch.quantile(scores_BT.flatten().float(), 1 - share))
+    """The lowest threshold over which no more than this share passes, of clips that judge no
+    result; the highest score, where that alone is more often there."""
+    values, counts = scores_BT.unique(return_counts=True)
+    passing = counts.flip(0).cumsum(0).flip(0) / scores_BT.numel()
+    return float(values[passing <= share][0] if passing[-1] <= share else values[-1])
 
 
 def found(passed_BT, seen_BT, truth_BT) -> torch.Tensor:

@@ -47,6 +47,17 @@ def test_a_threshold_lets_so_large_a_share_pass():
     assert float(over(scores, limit).float().mean()) == pytest.approx(0.1, abs=0.002)
 
 
+def test_a_threshold_among_ties_lets_no_more_pass_than_was_said():
+    scores = torch.tensor([[0.0] * 6 + [0.5] * 2 + [1.0] * 2])
+    assert [threshold_for(scores, share) for share in (0.1, 0.2, 0.3, 0.4, 1)] == [
+        1,
+        1,
+        1,
+        0.5,
+        0,
+    ]
+
+
 def test_a_curve_goes_from_all_found_to_nothing_and_never_up():
     generator = torch.Generator().manual_seed(1)
     scores, truth = torch.rand(20, 50, generator=generator), torch.zeros(20, 50).bool()
