@@ -22,12 +22,12 @@ from .labels import (
     Entry,
     read_stack,
     write_stack,
-)
+)  # fmt: skip
 from .routes import MISS, RouteTable
 
 
 class Hop(NamedTuple):
-    """Where a packet goes next, and the label that it bears there; None: no label is known."""
+    """Where a packet goes next, and the label that it bears there; None: no label is"""
 
     neighbour: str
     label: int | None = None
@@ -57,6 +57,10 @@ class Router:
     counts: Counter = field(default_factory=Counter)
     slow_path: deque = field(default_factory=deque)
     arrived: list[bytes] = field(default_factory=list)
+
+    def install(self, hops: list[Hop], routes: list[tuple], labels: dict[int, int]) -> None:
+        """The tables that the control plane made, all at once."""
+        self.hops, self.routes, self.labels = hops, RouteTable(routes), labels
 
     def forward(self, packet: bytes, labelled: bool) -> Out | None:
         if not labelled:

@@ -28,14 +28,14 @@ def test_arms_are_handed_the_same_samples_and_their_own_memory(seen):
 
 def test_seeds_draw_other_samples_and_sizes_are_all_rules_and_cuts(seen):
     assert list(study.STUDY.seeds) == [0, 1, 2, 3, 4]
-    assert study.STUDY.sizes == {"every_rule": 1, "every_cut": 1}
+    assert study.STUDY.sizes == {"every_rule": 1, "tail_cuts": 8}
     files = [[file for _, file, _ in seen["state", seed].tests["test"]] for seed in (0, 1)]
     assert not set(files[0]) & set(files[1])
 
 
 def test_what_is_to_be_said_names_the_rule_of_the_sample():
     try:
-        held = study.parts(0, {"every_rule": 1, "every_cut": 1})["test"].data
+        held = study.parts(0, {"every_rule": 1})["test"].data
     except data.DataError as error:
         pytest.skip(str(error))
     assert len(held) == 65
@@ -90,14 +90,56 @@ def ten(monkeypatch, matcher):
     ("tail", "missed"), [(None, 0), (0, 9), (4, 5), (8, 1), (9, 0), (64, 0)]
 )
 def test_a_tail_finds_what_it_reaches_back_for(ten, tail, missed):
-    made = study.Job("any", study.Arm(loss=tail), 0, {"every_cut": 1})
+    made = study.Job("any", study.Arm(loss=tail), 0, {"tail_cuts": 99})
     assert study.judge(None, ten, made) == {"missed": missed / 19, "unequal": missed / 19}
 
 
 def test_a_verdict_too_many_is_unequal_and_not_missed(ten):
     ((name, file, _),) = ten
-    made = study.Job("any", study.Arm(loss=None), 0, {"every_cut": 1})
+    made = study.Job("any", study.Arm(loss=None), 0, {"tail_cuts": 99})
     assert study.judge(None, [(name, file, set())], made) == {"missed": 0, "unequal": 1}
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_saved_states_say_what_two_whole_packets_say(seed):
+    try:
+        held = study.parts(seed, {"every_rule": 6})["test"].data
+    except data.DataError as error:
+        pytest.skip(str(error))
+    for _, file, _ in sorted(held, key=lambda one: len(one[1]))[:5]:
+        cuts = range(1, len(file), 1 + len(file) // 30)
+        found = study.at_every_cut(file)
+        assert len(found) == len(file) - 1
+        for cut in cuts:
+            assert found[cut - 1] == study.said_of([file[:cut], file[cut:]], None)
+
+
+@pytest.mark.parametrize("lost", ["state", "history", "header"])
+def test_a_matcher_that_forgets_between_packets_is_caught_at_the_cuts(monkeypatch, lost):
+    text = 'rule r { strings: $a = "0123456789" condition: uint8(0) == 0x2E and $a }'
+    matcher = compile(text)[0]
+    feed, empty = matcher.feed, dict(vars(matcher))[lost]
+
+    def forgetful(data):
+        if len(data) > 1:  # small packets are read well: only a true cut shows the fault
+            setattr(matcher, lost, type(empty)(empty))
+        return feed(data)
+
+    matcher.feed = forgetful
+    monkeypatch.setattr(study, "rules", lambda: ([], [], matcher))
+    file = b"......" + b"0123456789" + b"......"
+    found = study.at_every_cut(file)
+    assert found == [study.said_of([file[:cut], file[cut:]], None) for cut in range(1, 22)]
+    assert set() in found
+
+
+def test_a_cut_is_drawn_alike_for_all_that_forget(ten, monkeypatch):
+    seen = []
+    monkeypatch.setattr(study, "said_of", lambda two, tail: seen.append(len(two[0])) or {"r"})
+    for tail in (0, 64):
+        made = study.Job("any", study.Arm(loss=tail), 3, {"tail_cuts": 5})
+        study.judge(None, ten, made)
+    assert seen[:5] == seen[5:] and len(set(seen[:5])) == 5
 
 
 def test_a_tail_grows_over_short_packets(ten):

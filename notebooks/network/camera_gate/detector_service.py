@@ -1,0 +1,129 @@
+"""The detector behind a socket: frames that a gate lets through go there by gRPC.
+
+One method, `/camera.Detector/Score`: a frame as rows, columns (two bytes each) and grey bytes;
+the answer is a score, a double. gRPC carries any bytes, so no compiler of messages is needed;
+what a schema would hold is checked by hand. A call has a deadline. What is not answered in time
+is counted, never taken for 'no plate': a frame that nobody looked at is no answer.
+"""
+
+import struct
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+import grpc
+import numpy as np
+import torch
+
+METHOD, HEAD, SCORE = "/camera.Detector/Score", struct.Struct("!HH"), struct.Struct("!d")
+MOST_PIXELS, WAITING = 1 << 22, 8  # of a frame; calls that wait or run, more are refused
+
+
+def pack(frame: np.ndarray) -> bytes:
+    """A frame (H, W) of bytes as a message.
+
+    >>> pack(np.zeros((2, 3), np.uint8))
+    b'\\x00\\x02\\x00\\x03\\x00\\x00\\x00\\x00\\x00\\x00'
+    """
+    if frame.ndim != 2 or frame.dtype != np.uint8:
+        raise ValueError(
+            f"a frame is {frame.dtype} {frame.shape}; rows and columns of bytes are allowed"
+        )
+    return HEAD.pack(*frame.shape) + frame.tobytes()
+
+
+def unpack(message: bytes) -> np.ndarray:
+    """The frame of a message; `ValueError` where sizes and bytes do not agree."""
+    if len(message) < HEAD.size:
+        raise ValueError(f"{len(message)} bytes; a head of {HEAD.size} is missing")
+    rows, columns = HEAD.unpack_from(message)
+    if not 0 < rows * columns <= MOST_PIXELS or len(message) != HEAD.size + rows * columns:
+        raise ValueError(f"{rows} × {columns} pixels in {len(message) - HEAD.size} bytes")
+    return np.frombuffer(message, np.uint8, offset=HEAD.size).reshape(rows, columns)
+
+
+class Server:
+    """A detector on a port of its own, until `with` ends: `with Server(detect) as address:`.
+
+    `detect` takes frames (N, H, W) and returns scores (N,). One call runs at a time. One that
+    waits and whose caller gave up is dropped by gRPC before it costs work.
+    """
+
+    def __init__(self, detect):
+        self.detect, self.counts = detect, Counter()
+        options = [
+            ("grpc.so_reuseport", 0),
+            ("grpc.max_receive_message_length", MOST_PIXELS + 64),
+        ]
+        self.server = grpc.server(
+            ThreadPoolExecutor(1), options=options, maximum_concurrent_rpcs=WAITING
+        )
+        handler = grpc.unary_unary_rpc_method_handler(self._score)
+        service, name = METHOD[1:].split("/")
+        self.server.add_generic_rpc_handlers(
+            [grpc.method_handlers_generic_handler(service, {name: handler})]
+        )
+        self.port = self.server.add_insecure_port("127.0.0.1:0")
+
+    def _score(self, message: bytes, context) -> bytes:
+        try:
+            frame = unpack(message)
+        except ValueError as error:
+            self.counts["refused"] += 1
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        self.counts["scored"] += 1
+        return SCORE.pack(float(self.detect(torch.from_numpy(frame.copy())[None])[0]))
+
+    def __enter__(self) -> str:
+        self.server.start()
+        return f"127.0.0.1:{self.port}"
+
+    def __exit__(self, *_) -> None:
+        self.server.stop(grace=None).wait()
+
+
+class Client:
+    """A connection to a detector; `score(frame)` is None where no answer came in time.
+
+    `counts` says what became of all frames: answered, or by the name of gRPC's status.
+    """
+
+    def __init__(self, address: str, seconds: float = 1.0):
+        self.channel, self.seconds, self.counts = (
+            grpc.insecure_channel(address),
+            seconds,
+            Counter(),
+        )
+        self.call = self.channel.unary_unary(METHOD)
+
+    def score(self, frame: np.ndarray) -> float | None:
+        try:
+            answer = self.call(pack(frame), timeout=self.seconds)
+        except grpc.RpcError as error:
+            if error.code() == grpc.StatusCode.INVALID_ARGUMENT:
+                raise ValueError(error.details()) from None
+            self.counts[error.code().name.lower().replace("_", " ")] += 1
+            return None
+        self.counts["answered"] += 1
+        return SCORE.unpack(answer)[0]
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.channel.close()
+
+
+def watch(frames, passed, client: Client, tries: int = 2, pause_s: float = 0.05) -> list:
+    """A score for each frame: None for those that the gate drops, `nan` for those that were
+    sent so often without an answer."""
+    made = []
+    for frame, wanted in zip(frames, passed, strict=True):
+        score = None
+        for attempt in range(tries if wanted else 0):
+            time.sleep(pause_s * bool(attempt))
+            score = client.score(frame)
+            if score is not None:
+                break
+        made.append(float("nan") if wanted and score is None else score)
+    return made
