@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
-from .pdf_text import CHARACTERS, Unreadable, text_of
+from .pdf_text import CHARACTERS, Unreadable, pdf_text_of
 
 HEADINGS = {"h1", "h2", "h3", "h4"}
 UNSEEN = {"script", "style", "noscript", "template", "nav", "head", "svg"}
@@ -89,7 +89,7 @@ def read(body: bytes, kind: str) -> PageText:
     """
     name = kind.split(";")[0].strip().lower()
     if name == "application/pdf":
-        text = tidy(text_of(body))
+        text = tidy(pdf_text_of(body))
         return PageText(sections=[("", text)] if text else [])
     if name not in ("text/html", "text/csv", "text/plain"):
         raise Unreadable(f"{name} is not read; HTML, CSV, PDF and plain text are")

@@ -15,7 +15,7 @@ class Unreadable(ValueError):
     """A document of which nothing is indexed, and why."""
 
 
-def text_of(body: bytes, seconds: float = SECONDS) -> str:
+def pdf_text_of(body: bytes, seconds: float = SECONDS) -> str:
     """The text of all pages, a blank line between them. Unreadable where it takes too long or
     too much memory, or is no PDF.
     """

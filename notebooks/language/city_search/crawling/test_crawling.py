@@ -119,8 +119,8 @@ def test_the_last_day_comes_with_the_header_or_in_the_page(walk):
     site.pages["/"] = html("at nine", meta + '<a href="/a">a</a>')
     site.pages["/a"] = site.pages["/a"]._replace(until="2020-06-01")
     crawler.crawl(0)
-    untils = {url[len(site.url) :]: until for url, (_, until) in crawler.index.held.items()}
-    assert untils == {"/": "2020-05-01", "/a": "2020-06-01"}
+    last_days = {url[len(site.url) :]: until for url, (_, until) in crawler.index.held.items()}
+    assert last_days == {"/": "2020-05-01", "/a": "2020-06-01"}
 
 
 def test_a_crawl_that_dies_in_the_index_leaves_the_page_due(walk):
@@ -192,7 +192,7 @@ def test_what_cannot_be_read_is_told(body, kind):
 def test_a_bomb_is_stopped_by_the_limits_of_its_process():
     bomb = pdf_with(zlib.compress(b" " * 400_000_000, 1), "/Filter/FlateDecode")
     with pytest.raises(Unreadable, match="PDF not read"):
-        pdf_text.text_of(bomb, seconds=2)
+        pdf_text.pdf_text_of(bomb, seconds=2)
 
 
 def test_a_folder_is_kept_in_step(tmp_path):

@@ -20,9 +20,8 @@ class Confidence(NamedTuple):
     def of(self, found: Found) -> float:
         """The probability that the best document is right."""
         score, lead, bias = self.weights
-        return float(
-            torch.sigmoid(torch.tensor(score * found.score + lead * found.lead + bias))
-        )
+        logit = score * found.score + lead * found.lead + bias
+        return 1 / (1 + math.exp(-max(logit, -700.0)))
 
 
 def calibrated(

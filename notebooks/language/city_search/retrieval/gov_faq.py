@@ -118,17 +118,18 @@ def split(same: list[Paraphrase], seed: int) -> dict[str, list[Paraphrase]]:
     return made
 
 
-def harder(same: list[Paraphrase], alike) -> list[Paraphrase]:
-    """For each query the first question of *another* that is most `alike(query, firsts)`: what
-    a machine that goes by words would take for it.
+def harder(same: list[Paraphrase], rank) -> list[Paraphrase]:
+    """For each query the first question of *another* that a ranker takes for it: `rank(firsts)`
+    gives its scores of a query.
     """
     firsts = list(dict.fromkeys(one.first for one in same))
+    scorer = rank(firsts)
     means: dict[str, set[str]] = {}
     for one in same:
         means.setdefault(key(one.query), set()).add(one.first)
     made = []
     for one in same:
-        scores = alike(one.query, firsts)
+        scores = scorer(one.query)
         others = [at for at, first in enumerate(firsts) if first not in means[key(one.query)]]
         if others:
             nearest = max(others, key=lambda at: float(scores[at]))

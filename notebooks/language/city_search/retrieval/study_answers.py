@@ -85,9 +85,13 @@ def parts(seed: int, sizes: dict) -> dict[str, Part]:
         firsts, queries = {one.first for one in own}, {one.query for one in own}
         fits = tuple(one for one in other if one.first in firsts and one.query in queries)
         known = tuple(faq.key(one.first) not in out for one in own)
-        asked = Asked(books, tuple(own), known, fits, tuple(faq.harder(own, _alike)))
+        asked = Asked(books, tuple(own), known, fits, tuple(faq.harder(own, lexical)))
         made[name] = Part(asked, keys[name])
-    later = {*keys["choice"], *keys["test"]}
+    later = {
+        *keys["choice"],
+        *keys["test"],
+    }  # and what a page of another source asks as they do
+    later |= {faq.key(one.query) for name in ("choice", "test") for one in split[name]}
     mine = [row for row in rows if faq.key(row.question) not in later]
     pairs = [(row.question, pieces(row.answer)[0]) for row in mine if row.answer.strip()]
     pairs += 2 * [(one.query, one.first) for one in split["train"]]
@@ -95,10 +99,6 @@ def parts(seed: int, sizes: dict) -> dict[str, Part]:
     learned = made["train"].data._replace(pairs=tuple(pairs[: sizes["pairs"]]))
     units = sorted({*keys["train"], *(faq.key(row.question) for row in mine)})
     return made | {"train": Part(learned, units)}
-
-
-def _alike(query: str, firsts: list[str]):
-    return lexical(firsts)(query)
 
 
 class Reader(NamedTuple):

@@ -149,16 +149,16 @@ def test_auc_of_right_wrong_and_ties():
 
 def test_calibration_finds_the_probability_and_wants_both_kinds():
     torch.manual_seed(0)
-    scores = torch.rand(4000)
-    right = (torch.rand(4000) < torch.sigmoid(8 * scores - 4)).tolist()
+    scores = torch.rand(900)
+    right = (torch.rand(900) < torch.sigmoid(8 * scores - 4)).tolist()
     founds = [
         Found(0, float(one), 0.0, int(hit)) for one, hit in zip(scores, right, strict=True)
     ]
     made = calibrated(founds, right)
-    assert made.weights[0] == pytest.approx(8, abs=0.7)
-    assert gap([made.of(one) for one in founds], right) < 0.03
+    assert made.weights[0] == pytest.approx(8, abs=1.5)
+    assert gap([made.of(one) for one in founds], right) < 0.06
     with pytest.raises(ValueError, match="some of both"):
-        calibrated(founds, [True] * 4000)
+        calibrated(founds, [True] * 900)
 
 
 def test_a_tally_by_hand():
@@ -225,5 +225,5 @@ def test_parts_share_no_first_question_and_no_query(folder, seed):
 def test_harder_pairs_never_mean_the_same(folder):
     same, _ = gov_faq.paraphrases(folder)
     means = {(gov_faq.key(one.query), one.first) for one in same}
-    made = gov_faq.harder(same[:40], lambda q, firsts: lexical(firsts)(q))
+    made = gov_faq.harder(same[:40], lexical)
     assert made and not any((gov_faq.key(one.query), one.first) in means for one in made)
