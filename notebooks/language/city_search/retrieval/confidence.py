@@ -2,6 +2,7 @@
 answers are known, some of which have none. Below a limit nothing is answered.
 """
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -18,7 +18,7 @@ ARMS = {  # train, start, reads, vectors, words
     "bm25_answers": (None, "lexical", "answers", False, False),
     "untrained": (None, "new", "questions", True, False),
     "trained": ("train", "new", "questions", True, False),
-    "hybrid": ("train", "new", "questions", True, True),
+    "hybrid": (None, "trained", "questions", False, True),
 }
 
 
