@@ -2,11 +2,12 @@
 
 import math
 
-import bm25
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+
+import bm25
 
 TEXTS = [
     "the mayor's office",

@@ -2,11 +2,12 @@
 
 import sqlite3
 
-import conversation
 import pytest
-from conversation import Desk
-from intents import Intents
-from invented_town import CITIES, CURATED, EXAMPLES, SUITE, Curated
+
+from . import conversation
+from .conversation import Desk
+from .intents import Intents
+from .invented_town import CITIES, CURATED, EXAMPLES, SUITE, Curated
 
 ANNE, BO = "+15550100001", "+15550200002"
 

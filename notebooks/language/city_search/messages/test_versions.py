@@ -2,9 +2,10 @@
 
 import sqlite3
 
-import conversation
 import pytest
-from conversation import Desk, Versions
+
+from . import conversation
+from .conversation import Desk, Versions
 
 ANNE, BO = "+15550100001", "+15550200002"
 

@@ -2,11 +2,13 @@
 
 from dataclasses import replace
 
-import callbacks
 import numpy as np
 import pytest
+
 import waiting
-from callbacks import Counter, Machine, _calls, asked, day
+
+from . import callbacks
+from .callbacks import Counter, Machine, _calls, asked, day
 
 STEADY = Counter(clerks=6, call=4.0, patience=10.0)
 

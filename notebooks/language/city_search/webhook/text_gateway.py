@@ -21,7 +21,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import NamedTuple
 
-import webhook
+from .signature import Answered, genuine, sign, signed_text
 
 MOST_BYTES, MOST_FIELDS = 65_536, 100  # of a form; a text and its envelope need far less
 FORM = "application/x-www-form-urlencoded"
@@ -72,10 +72,10 @@ class _Handler(BaseHTTPRequestHandler):
             form = self._form()
             flat = {name: v[0] if len(v) == 1 else v for name, v in form.items()}
             given = self.headers.get("X-Twilio-Signature", "")
-            if not webhook.genuine(server.token, server.url + self.path, flat, given):
+            if not genuine(server.token, server.url + self.path, flat, given):
                 raise _Refused(403, "the signature is not the gateway's")
             _shaped(flat)
-            with closing(webhook.Answered(server.path)) as box:
+            with closing(Answered(server.path)) as box:
                 reply = box.once(
                     flat["MessageSid"],
                     lambda: server.answer(box.table, flat["From"], flat["Body"]),
@@ -155,7 +155,7 @@ def _shaped(form):
         given = form.get(name)
         if not isinstance(given, str) or not re.fullmatch(shape, given):
             raise _Refused(400, f"{name} is wanted once, of the shape {shape}")
-    if {*NAMED.findall(webhook.signed_text("", form))} != {form["MessageSid"]}:
+    if {*NAMED.findall(signed_text("", form))} != {form["MessageSid"]}:
         raise _Refused(400, "another MessageSid is spelt out in the form")
 
 
@@ -180,7 +180,7 @@ def post(
     """What a gateway gets back that posts a message there, signed with its token; with
     `signature` given it claims that one instead.
     """
-    signed = webhook.sign(token, url, parameters) if signature is None else signature
+    signed = sign(token, url, parameters) if signature is None else signature
     request = urllib.request.Request(
         url,
         urllib.parse.urlencode(parameters).encode(),

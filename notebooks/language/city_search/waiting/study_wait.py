@@ -8,8 +8,9 @@ and most of those who hang up call again, so no formula of a steady queue is ask
 and shares are assumptions, fixed before the first day ran; no city's log is in them.
 """
 
-from callbacks import Counter, Machine, asked, day
 from helpers.study import Arm, Job, Metric, Outcome, Part, Study
+
+from .callbacks import Counter, Machine, asked, day
 
 RATES = (1.0, 1.5, 2.0, 3.0, 4.0, 3.0, 2.0, 2.0, 1.5, 1.0)  # people a minute, hour by hour
 COUNTER = Counter(clerks=10, call=5.0, patience=10.0, again=0.7)

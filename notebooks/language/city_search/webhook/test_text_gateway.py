@@ -13,10 +13,11 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-import text_gateway
-import webhook
 from hypothesis import given
 from hypothesis import strategies as st
+
+import webhook
+from webhook import text_gateway
 
 ONE, TWO = (f"SM{number:032x}" for number in (1, 2))
 FORM = {"MessageSid": ONE, "From": "+15550100001", "Body": "a pothole"}
@@ -93,7 +94,7 @@ def test_an_answer_that_fails_leaves_no_half_and_is_posted_again(served):
 
 KILLED = """
 import os, sys
-import text_gateway
+from webhook import text_gateway
 def answer(table, sender, text):
     table.execute("CREATE TABLE IF NOT EXISTS tickets (text TEXT)")
     table.execute("INSERT INTO tickets VALUES (?)", (text,))
@@ -107,7 +108,7 @@ with text_gateway.door("secret", sys.argv[1], answer) as url:
 def test_a_process_killed_between_ticket_and_reply_leaves_neither(served):
     url, path = served
     code = [sys.executable, "-c", KILLED, str(path)]
-    done = subprocess.run(code, cwd=Path(__file__).parent, check=False, timeout=30)
+    done = subprocess.run(code, cwd=Path(__file__).parents[1], check=False, timeout=30)
     assert done.returncode == 9 and tickets(path) == []
     assert text_gateway.post(url, "secret", FORM) == (200, ["noted: a pothole"])
     assert tickets(path) == ["a pothole"]

@@ -2,12 +2,13 @@
 
 from dataclasses import replace
 
-import callbacks
 import numpy as np
 import pytest
-import study_wait as study
-from callbacks import Machine
 from press.study import hold
+
+from . import callbacks
+from . import study_wait as study
+from .callbacks import Machine
 
 ARMS = {
     "clerks": (0.0, 0.0),

@@ -3,6 +3,7 @@
 import threading
 
 import pytest
+
 import webhook
 
 URL = "https://example.com/myapp.php?foo=1&bar=2"

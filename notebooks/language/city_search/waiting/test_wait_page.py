@@ -1,8 +1,10 @@
 """The sliders' queue in a browser is the module's, by pointer and by keys."""
 
 import pytest
-import wait_page
+
 import waiting
+
+from . import wait_page
 
 
 def visit(browser, wide=1000, **options):

@@ -1,10 +1,13 @@
 """Texts cut into segments."""
 
-import messages
 import pytest
 import regex
 from hypothesis import given
 from hypothesis import strategies as st
+
+import messages
+
+from . import text_segments
 
 FAMILY = "👨\u200d👩\u200d👧\u200d👦"  # 11 units of UTF-16, one picture
 LETTERS = st.text(st.sampled_from("aé€{ \n😀" + "ж"), max_size=400)
@@ -58,7 +61,7 @@ def test_joined_segments_are_the_text_and_each_fits(text):
     assert "".join(found) == text
     plain = messages.basic(text)
     room = {True: (160, 153), False: (70, 67)}[plain][len(found) > 1]
-    assert all(0 < messages._size(one, plain) <= room for one in found)
+    assert all(0 < text_segments._size(one, plain) <= room for one in found)
     assert sum(len(regex.findall(r"\X", one)) for one in found) == len(
         regex.findall(r"\X", text)
     )
@@ -66,11 +69,11 @@ def test_joined_segments_are_the_text_and_each_fits(text):
 
 def test_the_alphabet_has_the_127_characters_of_the_table_and_its_ten_of_the_extension():
     assert (
-        len(messages.BASIC) == 127 and len(messages.EXTENSION) == 10
+        len(text_segments.BASIC) == 127 and len(text_segments.EXTENSION) == 10
     )  # without the escape itself
     assert (
-        not messages.BASIC & messages.EXTENSION
-        and "`" not in messages.BASIC | messages.EXTENSION
+        not text_segments.BASIC & text_segments.EXTENSION
+        and "`" not in text_segments.BASIC | text_segments.EXTENSION
     )
 
 
