@@ -1,8 +1,8 @@
 """A phantom: a made-up scan around real labels of kidneys and tumours.
 
 The challenge's scans are tens of gigabytes, kept elsewhere; its label maps are small. So the
-organs that are asked for have real shapes, and everything else is drawn here, in Hounsfield units
-(water 0, air -1000), on the grid of the labels:
+organs that are asked for have real shapes, and everything else is drawn here, in Hounsfield
+units (water 0, air -1000), on the grid of the labels:
 
 | what | HU | shape |
 |---|---|---|
@@ -14,12 +14,13 @@ organs that are asked for have real shapes, and everything else is drawn here, i
 | kidney: cortex, inside | 150 … 210, 50 less | label 1, its rim brighter than its inside |
 | tumour | 50 … 120, 35 inside a large one | label 2, mottled |
 
-One draw differs from another by contrast, bowel, mottling and noise (correlated in the plane as a
-reconstruction's is, 14 HU). What it is not: it has no motion, no streaks, no cyst, no body that
-hides what the labels leave out. A score on it says how windows are put together, and nothing of
-patients. Which row is the back is our convention: the larger one.
+One draw differs from another by contrast, bowel, mottling and noise (correlated in the plane as
+a reconstruction's is, 14 HU). What it is not: it has no motion, no streaks, no cyst, no body
+that hides what the labels leave out. A score on it says how windows are put together, and
+nothing of patients. Which row is the back is our convention: the larger one.
 
-Data: labels of KiTS19 (Heller and others), CC BY-NC-SA 4.0. What is made from them carries that.
+Data: labels of KiTS19 (Heller and others), CC BY-NC-SA 4.0. What is made from them carries
+that.
 """
 
 from functools import cache, partial
@@ -39,21 +40,24 @@ NOISE_HU = 14.0
 
 
 def blurred(values_DHW: torch.Tensor, mm: float, spacing) -> torch.Tensor:
-    """Means over boxes of about `mm` in each axis, sizes kept, the edge repeated. Running sums: a
-    large box costs no more than a small one.
+    """Means over boxes of about `mm` in each axis, sizes kept, the edge repeated. Running sums:
+    a large box costs no more than a small one.
     """
     sizes = [2 * round(mm / 2 / one) + 1 for one in spacing]
     return torch.from_numpy(ndimage.uniform_filter(values_DHW.numpy(), sizes, mode="nearest"))
 
 
 def phantom(labels: np.ndarray, spacing, seed: int = 0, noise_hu: float = NOISE_HU):
-    """(D, H, W) float32 Hounsfield units around `labels` (0, 1, 2), `spacing` in mm, depth first.
+    """(D, H, W) float32 Hounsfield units around `labels` (0, 1, 2), `spacing` in mm, depth
+    first.
 
     The same seed gives the same scan. ValueError for labels without any kidney or tumour.
     """
     labels = torch.as_tensor(labels)
     if labels.ndim != 3 or not bool((labels > 0).any()):
-        raise ValueError(f"labels of shape {tuple(labels.shape)}: a volume with a label is needed")
+        raise ValueError(
+            f"labels of shape {tuple(labels.shape)}: a volume with a label is needed"
+        )
     chance = torch.Generator().manual_seed(seed)
     draw = partial(torch.rand, generator=chance)
     scan = _around(labels, spacing, draw)
@@ -110,7 +114,8 @@ def labelled(folder: Path, name: str) -> ct_volumes.Case:
 
 
 def thinned(case: ct_volumes.Case, times: int = THINNED) -> ct_volumes.Case:
-    """The labels at every so many rows and columns: what is drawn and scored at reduced voxels."""
+    """The labels at every so many rows and columns: what is drawn and scored at reduced
+    voxels."""
     depth, *plane = case.spacing
     labels = np.ascontiguousarray(case.labels[:, ::times, ::times])
     return case._replace(labels=labels, spacing=(depth, *(times * mm for mm in plane)))

@@ -1,9 +1,9 @@
-"""Volumes of computed tomography: NIfTI files, the challenge's folders, and the preparation that
-MLPerf's 3D-UNet benchmark makes of a scan.
+"""Volumes of computed tomography: NIfTI files, the challenge's folders, and the preparation
+that MLPerf's 3D-UNet benchmark makes of a scan.
 
-Resampled to (1.6, 1.2, 1.2) mm, linearly (labels: the nearest voxel), both ends of an axis kept;
-clipped to -79 … 304 Hounsfield units, less 101, over 76.9; padded at its edge to one window; cut
-or padded with -2.2 to whole steps. All constants are the benchmark's.
+Resampled to (1.6, 1.2, 1.2) mm, linearly (labels: the nearest voxel), both ends of an axis
+kept; clipped to -79 … 304 Hounsfield units, less 101, over 76.9; padded at its edge to one
+window; cut or padded with -2.2 to whole steps. All constants are the benchmark's.
 
 The files are of the kind that the KiTS19 challenge hands out: `case_00061/imaging.nii.gz` and
 `segmentation.nii.gz`, depth first. The scans themselves are not here: `ct_phantom` makes some.
@@ -28,8 +28,8 @@ HEADER, LARGEST = 352, 2**31  # bytes; larger volumes are refused before they ar
 
 
 class Case(NamedTuple):
-    """A scan and its labels: `scan_hu` (D, H, W) or None, `labels` (D, H, W) uint8, `spacing` in
-    mm, depth first.
+    """A scan and its labels: `scan_hu` (D, H, W) or None, `labels` (D, H, W) uint8, `spacing`
+    in mm, depth first.
     """
 
     name: str
@@ -39,7 +39,9 @@ class Case(NamedTuple):
 
     def __repr__(self) -> str:
         size = "×".join(map(str, self.labels.shape))
-        return f"{self.name}: {size} voxels of {'×'.join(f'{mm:.3g}' for mm in self.spacing)} mm"
+        return (
+            f"{self.name}: {size} voxels of {'×'.join(f'{mm:.3g}' for mm in self.spacing)} mm"
+        )
 
 
 def read_nifti(path) -> tuple[np.ndarray, tuple[float, float, float]]:
@@ -115,8 +117,8 @@ def read_case(folder) -> Case:
 
 
 def resampled(volume: np.ndarray, shape, nearest: bool = False) -> torch.Tensor:
-    """(D, H, W): the volume on another grid, the first and last voxels of each axis on those of the
-    old one; linear in float32, or the nearest voxel (halves go up).
+    """(D, H, W): the volume on another grid, the first and last voxels of each axis on those of
+    the old one; linear in float32, or the nearest voxel (halves go up).
     """
     given = torch.as_tensor(volume)
     if not nearest:
@@ -136,8 +138,8 @@ def normalised(scan_hu: torch.Tensor) -> torch.Tensor:
 
 
 def whole_steps(volume: torch.Tensor, window: int, overlap: float, air: float) -> torch.Tensor:
-    """The volume padded at its edge to a window, then cut or padded with `air` to whole steps, in
-    the middle: of an odd number of voxels the last side has one more.
+    """The volume padded at its edge to a window, then cut or padded with `air` to whole steps,
+    in the middle: of an odd number of voxels the last side has one more.
     """
     step = sw.step_of(window, overlap)
     for axis, size in enumerate(volume.shape):

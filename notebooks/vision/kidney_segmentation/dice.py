@@ -35,7 +35,8 @@ def by_class(prediction, truth) -> Dice:
     if found.shape != true.shape:
         raise ValueError(f"shapes {tuple(found.shape)} and {tuple(true.shape)}: must be equal")
     for name, one in (("prediction", found), ("truth", true)):
-        if one.numel() and bool(((one != 0) & (one != 1) & (one != 2)).any()):
+        broken = one.is_floating_point() and bool((one != one.round()).any())  # NaN, too
+        if broken or (one.numel() and not 0 <= int(one.min()) <= int(one.max()) <= 2):
             raise ValueError(f"{name}: allowed are the classes 0, 1 and 2")
     true = true.to(found.device)
     return Dice(*(_dice(found == label, true == label) for label in (1, 2)))

@@ -1,20 +1,21 @@
 """The network in integers of eight bits: calibration, scales, fused steps, the blocked layout.
 
-Calibration runs the float network over windows of one case that is neither trained nor tested on
-and keeps, for each layer, the largest magnitude (minimum and maximum, as TensorRT's min-max
+Calibration runs the float network over windows of one case that is neither trained nor tested
+on and keeps, for each layer, the largest magnitude (minimum and maximum, as TensorRT's min-max
 calibrator does). Weights get a scale for each output channel, activations one for each layer:
 
     q = clamp(round(x / s), -127, 127)          symmetric; after a ReLU only 0 to 127 occur
     conv(x, w) + b = s_x s_w (sum q_x q_w + round(b / (s_x s_w)))
 
-Products and sums are whole numbers. A sum of at most 27 * 32 products of 127 * 127 is below 2^24,
-so float32 arithmetic holds it *exactly*; that is what computes them here, since a convolution of
-integers is slower on a CPU without such units. The result is that of int8 with int32 sums, bit for
-bit; the time is not. Three rewrites that the article names for Orin's accelerators are here as
-equal answers: sum + ReLU inside the step, pooling before rounding, and slabs that stay near.
+Products and sums are whole numbers. A sum of at most 27 * 32 products of 127 * 127 is below
+2^24, so float32 arithmetic holds it *exactly*; that is what computes them here, since a
+convolution of integers is slower on a CPU without such units. The result is that of int8 with
+int32 sums, bit for bit; the time is not. Three rewrites that the article names for Orin's
+accelerators are here as equal answers: sum + ReLU inside the step, pooling before rounding, and
+slabs that stay near.
 
-Where we differ: TensorRT's rounding, its choice of layers to leave in float and its kernels are its
-own. The last layer's scores stay float.
+Where we differ: TensorRT's rounding, its choice of layers to leave in float and its kernels are
+its own. The last layer's scores stay float.
 
 B: batch; C: channels; S: side of a window; G: groups of 32 channels.
 """
@@ -32,8 +33,8 @@ EXACT = 2**24  # up to here float32 counts every whole number
 
 
 class Step(NamedTuple):
-    """A convolution in integers: `weight` (C out, C in, k, k, k) and `bias` (C out) whole numbers
-    in float32, `scale_in` of what comes, `scale_weight` (C out).
+    """A convolution in integers: `weight` (C out, C in, k, k, k) and `bias` (C out) whole
+    numbers in float32, `scale_in` of what comes, `scale_weight` (C out).
     """
 
     weight: torch.Tensor
@@ -43,7 +44,8 @@ class Step(NamedTuple):
 
 
 def quantised(x: torch.Tensor, scale) -> torch.Tensor:
-    """Whole numbers from -127 to 127, in x's dtype: x over its scale, rounded, halves to even."""
+    """Whole numbers from -127 to 127, in x's dtype: x over its scale, rounded, halves to
+    even."""
     return (x / scale).round_().clamp_(-TOP, TOP)
 
 
@@ -76,13 +78,19 @@ def ranges(network: Folded, windows: Iterable[torch.Tensor]) -> dict[str, float]
 def step_of(conv, largest_in: float, per_channel: bool = True) -> Step:
     """The integer step of a float convolution; with one scale for all channels where asked."""
     weight = conv.weight.detach()
-    size = weight.abs().amax((1, 2, 3, 4)) if per_channel else weight.abs().max().expand(len(weight))
+    size = (
+        weight.abs().amax((1, 2, 3, 4))
+        if per_channel
+        else weight.abs().max().expand(len(weight))
+    )
     scale_weight = size.clamp_min(1e-12) / TOP
     scale_in = largest_in / TOP
     whole = quantised(weight, scale_weight.view(-1, 1, 1, 1, 1))
     if whole[0].numel() * TOP * TOP >= EXACT:
         raise ValueError(f"{whole[0].numel()} products of 127²: float32 cannot hold their sum")
-    return Step(whole, (conv.bias.detach() / (scale_in * scale_weight)).round(), scale_in, scale_weight)
+    return Step(
+        whole, (conv.bias.detach() / (scale_in * scale_weight)).round(), scale_in, scale_weight
+    )
 
 
 def sums(step: Step, q: torch.Tensor) -> torch.Tensor:
@@ -109,7 +117,8 @@ class Integers(torch.nn.Module):
         return sums(step, quantised(x, step.scale_in)) * scale
 
     def keep(self, name: str, x: torch.Tensor) -> torch.Tensor:
-        """What is kept for a sum is kept in eight bits, at the scale of the layer that reads it."""
+        """What is kept for a sum is kept in eight bits, at the scale of the layer that reads
+        it."""
         scale = self.steps[name].scale_in
         return quantised(x, scale) * scale
 
@@ -126,8 +135,8 @@ class Integers(torch.nn.Module):
 def blocked(q_CDHW: torch.Tensor) -> torch.Tensor:
     """(G, D, H, W, 32) int8: linear channels in blocks of 32, the last filled up with zeros.
 
-    TensorRT calls it NC/32DHW32. A scan has one channel: 31 of 32 bytes are zeros, which is why it
-    travels to the device linear, and is blocked there.
+    TensorRT calls it NC/32DHW32. A scan has one channel: 31 of 32 bytes are zeros, which is why
+    it travels to the device linear, and is blocked there.
     """
     missing = -len(q_CDHW) % BLOCK
     filled = F.pad(q_CDHW.to(torch.int8), (0, 0, 0, 0, 0, 0, 0, missing))
@@ -146,8 +155,9 @@ def pooled_late(step: Step, q: torch.Tensor, scale_out: float) -> torch.Tensor:
 
 
 def pooled_early(step: Step, q: torch.Tensor, scale_out: float) -> torch.Tensor:
-    """The same numbers, the pooling on the sums: an eighth of them is scaled and rounded. Scales
-    are above zero, so scaling, ReLU and rounding keep the order, and the largest stays the largest.
+    """The same numbers, the pooling on the sums: an eighth of them is scaled and rounded.
+    Scales are above zero, so scaling, ReLU and rounding keep the order, and the largest stays
+    the largest.
     """
     scale = step.scale_in * step.scale_weight.view(1, -1, 1, 1, 1)
     return quantised((F.max_pool3d(sums(step, q), 2) * scale).relu_(), scale_out)
@@ -160,9 +170,11 @@ def added_apart(step: Step, q, q_across, scale_across: float, scale_out: float) 
     return quantised((written + q_across * scale_across).relu_(), scale_out)
 
 
-def added_inside(step: Step, q, q_across, scale_across: float, scale_out: float) -> torch.Tensor:
-    """The same numbers, slab by slab of the depth: nothing but int8 is written whole. A slab needs
-    as many slices more on both sides as half the kernel.
+def added_inside(
+    step: Step, q, q_across, scale_across: float, scale_out: float
+) -> torch.Tensor:
+    """The same numbers, slab by slab of the depth: nothing but int8 is written whole. A slab
+    needs as many slices more on both sides as half the kernel.
     """
     half = step.weight.shape[-1] // 2
     scale = step.scale_in * step.scale_weight.view(1, -1, 1, 1, 1)
@@ -178,8 +190,8 @@ def added_inside(step: Step, q, q_across, scale_across: float, scale_out: float)
 
 
 def chained(first: Step, second: Step, q, scale_between: float, deep: int = 4) -> torch.Tensor:
-    """Sums of two convolutions with ReLU between, slab by slab of the depth: what lies between is
-    never there whole, so it can stay in fast memory. Equal to one after the other over all.
+    """Sums of two convolutions with ReLU between, slab by slab of the depth: what lies between
+    is never there whole, so it can stay in fast memory. Equal to one after the other over all.
     """
     scale = first.scale_in * first.scale_weight.view(1, -1, 1, 1, 1)
     depth, found = q.shape[2], []

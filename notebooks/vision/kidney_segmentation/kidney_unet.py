@@ -1,10 +1,11 @@
 """A small 3-D U-Net, its training on phantoms, and its weights.
 
 Three levels with 8, 16 and 32 channels; what goes up is *added* to what comes across, so that a
-step is convolution + sum + ReLU. The benchmark's network is nnU-Net's for KiTS19: five levels more
-of the same kind, 32 to 320 channels, 31 million parameters, instance normalisation, windows of 128³.
-Ours has batch normalisation, which `folded` multiplies into the convolutions: what is left is
-convolutions, sums, ReLU, pooling and repetition, all of which int8 can do (`kidney_int8`).
+step is convolution + sum + ReLU. The benchmark's network is nnU-Net's for KiTS19: five levels
+more of the same kind, 32 to 320 channels, 31 million parameters, instance normalisation,
+windows of 128³. Ours has batch normalisation, which `folded` multiplies into the convolutions:
+what is left is convolutions, sums, ReLU, pooling and repetition, all of which int8 can do
+(`kidney_int8`).
 
 Trained by `python kidney_unet.py`, which wrote `kidney_unet.safetensors` beside it.
 
@@ -57,9 +58,9 @@ class Unet(nn.Module):
 
 
 def walk(layer, head, x, keep=lambda name, x: x):
-    """The way through the network, whatever computes its layers: `layer(name, x)` before its sum or
-    ReLU, and `keep(next layer, x)` what is kept for a later sum. `kidney_int8` walks it with
-    integers.
+    """The way through the network, whatever computes its layers: `layer(name, x)` before its
+    sum or ReLU, and `keep(next layer, x)` what is kept for a later sum. `kidney_int8` walks it
+    with integers.
     """
     across0 = keep("down1", F.relu(layer("enter", x)))
     x = F.relu(layer("down1", F.max_pool3d(across0, 2)))
@@ -73,7 +74,8 @@ def walk(layer, head, x, keep=lambda name, x: x):
 
 
 class Folded(nn.Module):
-    """The same scores as a trained Unet's in `eval`, its normalisation inside the convolutions."""
+    """The same scores as a trained Unet's in `eval`, its normalisation inside the
+    convolutions."""
 
     def __init__(self, net: Unet):
         super().__init__()
@@ -85,7 +87,7 @@ class Folded(nn.Module):
 
     def forward(self, x_B1SSS):
         x = x_B1SSS.contiguous(memory_format=LAST)
-        return walk(lambda name, one: self.convs[name](one), self.head, x)
+        return walk(lambda name, one: self.convs[name](one), self.head, x).contiguous()
 
 
 def folded(net: Unet) -> Folded:
@@ -110,15 +112,19 @@ def cut(scan_DHW, labels_DHW, window: int, chance: torch.Generator):
     """
     kind = float(torch.rand(1, generator=chance))
     near = labels_DHW == 2 if kind < 0.4 else labels_DHW > 0
-    at = near.nonzero() if kind < 0.8 else None
+    places = near.nonzero() if kind < 0.8 else []
+
+    def drawn(least: int, most: int) -> int:
+        return int(torch.randint(least, most + 1, (1,), generator=chance))
+
+    row = places[drawn(0, len(places) - 1)].tolist() if len(places) else None
     starts = []
     for axis, size in enumerate(labels_DHW.shape):
-        if at is not None and len(at):
-            row = at[int(torch.randint(len(at), (1,), generator=chance))] if not axis else row
-            middle = int(row[axis]) + int(torch.randint(-12, 13, (1,), generator=chance))
+        if row:
+            middle = row[axis] + drawn(-12, 12)
             starts.append(min(max(0, middle - window // 2), size - window))
         else:
-            starts.append(int(torch.randint(size - window + 1, (1,), generator=chance)))
+            starts.append(drawn(0, size - window))
     here = tuple(slice(at, at + window) for at in starts)
     flips = [axis for axis in (0, 2) if float(torch.rand(1, generator=chance)) < 0.5]
     return scan_DHW[here].flip(flips), labels_DHW[here].flip(flips).long()
@@ -127,8 +133,8 @@ def cut(scan_DHW, labels_DHW, window: int, chance: torch.Generator):
 def trained(cases, steps: int, seed: int = 0, batch: int = 2, window: int = 32, rate=5e-3):
     """(Unet, losses of all steps): a network from `cases`, pairs (scan, labels) as prepared.
 
-    Adam with one rise and fall of its rate. The same seed, cases and threads give the same network.
-    ValueError without cases.
+    Adam with one rise and fall of its rate. The same seed, cases and threads give the same
+    network. ValueError without cases.
     """
     if not cases:
         raise ValueError("no cases: at least one is needed to learn from")
@@ -153,7 +159,8 @@ def trained(cases, steps: int, seed: int = 0, batch: int = 2, window: int = 32, 
 
 
 def threshold(scan_DHW: torch.Tensor) -> torch.Tensor:
-    """(D, H, W): the baseline without a network: kidney between 120 and 230 HU, never tumour."""
+    """(D, H, W): the baseline without a network: kidney between 120 and 230 HU, never
+    tumour."""
     low, high = ((at - 101) / 76.9 for at in (120, 230))
     return ((scan_DHW > low) & (scan_DHW < high)).to(torch.uint8)
 

@@ -5,14 +5,14 @@ settings for `3d-unet` (in the package, 6.0.17):
 
 | | asks | reports | lasts at least |
 |---|---|---|---|
-| SingleStream | the next volume when the last is answered | the 90th percentile of latency | 600 s, 64 volumes |
+| SingleStream | the next when the last is answered | 90th percentile of latency | 600 s, 64 |
 | Offline | all volumes at once | volumes a second | 600 s, 43 volumes |
 
 A run at other limits is a trial, and is named so: ours are shorter. For these networks of very
 unequal volumes LoadGen asks whole permutations of the library, so that none is left out.
 
-Python 3.11 has `mlcommons-loadgen`; where it is missing, `available` says so, and the rules below
-(`single_stream`, `offline`) are the same in a few lines.
+Python 3.11 has `mlcommons-loadgen`; where it is missing, `available` says so, and the rules
+below (`single_stream`, `offline`) are the same in a few lines.
 """
 
 import importlib.util
@@ -29,8 +29,8 @@ MIN_SECONDS, MIN_SINGLE, MIN_OFFLINE = 600, 64, 43  # 64 are what its early stop
 
 
 class Outcome(NamedTuple):
-    """What a scenario says: `latency_s` at the 90th percentile or None, volumes a second or None,
-    how many volumes were answered, and whether LoadGen (or the rule) calls the run valid.
+    """What a scenario says: `latency_s` at the 90th percentile or None, volumes a second or
+    None, how many volumes were answered, and whether LoadGen (or the rule) calls the run valid.
     """
 
     latency_s: float | None
@@ -88,13 +88,16 @@ def offline(answer: Callable[[int], None], library: int, least: int, clock=None)
 def by_loadgen(
     scenario: str, answer: Callable[[int], bytes], library: int, least: int, seconds: float
 ) -> Outcome:
-    """The Outcome by LoadGen itself: `by_loadgen("SingleStream", answer, 8, least=16, seconds=10)`.
+    """The Outcome by LoadGen itself: `by_loadgen("SingleStream", answer, 8, least=16,
+    seconds=10)`.
 
-    `answer(index)` gives a volume's classes as bytes; the library lies in memory before the clock
-    starts. ValueError for another scenario, or where LoadGen is missing.
+    `answer(index)` gives a volume's classes as bytes; the library lies in memory before the
+    clock starts. ValueError for another scenario, or where LoadGen is missing.
     """
     if scenario not in ("SingleStream", "Offline") or not available():
-        raise ValueError(f"{scenario!r}: SingleStream or Offline, with mlcommons-loadgen installed")
+        raise ValueError(
+            f"{scenario!r}: SingleStream or Offline, with mlcommons-loadgen installed"
+        )
     import mlperf_loadgen as lg
 
     settings = lg.TestSettings()
@@ -115,7 +118,10 @@ def by_loadgen(
     with tempfile.TemporaryDirectory() as folder:
         logs = lg.LogSettings()
         logs.log_output.outdir, logs.log_output.copy_summary_to_stdout = folder, False
-        sut, qsl = lg.ConstructSUT(asked, nothing), lg.ConstructQSL(library, library, nothing, nothing)
+        sut, qsl = (
+            lg.ConstructSUT(asked, nothing),
+            lg.ConstructQSL(library, library, nothing, nothing),
+        )
         try:
             lg.StartTestWithLogSettings(sut, qsl, settings, logs)
         finally:

@@ -1,7 +1,7 @@
 """Slices of a scan, its labels and two predictions, packed for the page's viewer.
 
-Figures made from KiTS19's labels carry CC BY-NC-SA 4.0 and the names of those who made them; the
-viewer says so.
+Figures made from KiTS19's labels carry CC BY-NC-SA 4.0 and the names of those who made them;
+the viewer says so.
 """
 
 import base64
@@ -21,13 +21,19 @@ CREDIT = (
 
 def packed(values_DHW: torch.Tensor) -> str:
     """Bytes of 0 to 255 as zlib in base64; ValueError for others."""
-    if values_DHW.numel() and not 0 <= float(values_DHW.min()) <= float(values_DHW.max()) <= 255:
+    if (
+        values_DHW.numel()
+        and not 0 <= float(values_DHW.min()) <= float(values_DHW.max()) <= 255
+    ):
         raise ValueError("a slice holds bytes of 0 to 255")
-    return base64.b64encode(zlib.compress(values_DHW.to(torch.uint8).numpy().tobytes(), 9)).decode()
+    return base64.b64encode(
+        zlib.compress(values_DHW.to(torch.uint8).numpy().tobytes(), 9)
+    ).decode()
 
 
 def cropped(labels_DHW: torch.Tensor, margin: int = 10) -> tuple[slice, slice, slice]:
-    """The box of all organs with a margin in the plane, all slices that have one and one more."""
+    """The box of all organs with a margin in the plane, all slices that have one and one
+    more."""
     places = (labels_DHW > 0).nonzero()
     if not len(places):
         raise ValueError("labels without an organ: nothing to look at")

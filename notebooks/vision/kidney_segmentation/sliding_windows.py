@@ -1,19 +1,21 @@
 """Sliding windows over a volume: where they lie, what each counts, and their sum.
 
-MLPerf's 3D-UNet benchmark cuts a scan into windows of 128³ that overlap by half, multiplies each
-window's class scores by a Gaussian, adds them up, divides by the sum of the Gaussians, and takes
-the class with the largest score. With g a Gaussian of sigma = window / 8, the weight of a voxel is
+MLPerf's 3D-UNet benchmark cuts a scan into windows of 128³ that overlap by half, multiplies
+each window's class scores by a Gaussian, adds them up, divides by the sum of the Gaussians, and
+takes the class with the largest score. With g a Gaussian of sigma = window / 8, the weight of a
+voxel is
 
     w(z, y, x) = (g(z) g(y) g(x))^(1/3), its largest value scaled to 1.
 
-A cube root of a product is the product of cube roots, so w is separable, and so is the sum of the
-windows' weights on a regular grid. The *normalised* weight of a window is therefore a product of
-three vectors, one for each axis; which vector depends on whether the window is the first, a middle
-one, the last or the only one along its axis. NVIDIA's submission stores 27 patches of 128³ instead
-(first, middle, last in three axes), which leaves out the only one.
+A cube root of a product is the product of cube roots, so w is separable, and so is the sum of
+the windows' weights on a regular grid. The *normalised* weight of a window is therefore a
+product of three vectors, one for each axis; which vector depends on whether the window is the
+first, a middle one, the last or the only one along its axis. NVIDIA's submission stores 27
+patches of 128³ instead (first, middle, last in three axes), which leaves out the only one.
 
-Where we differ: the rule of cropping and padding is stated for steps that do not divide the window,
-too, so that the windows always cover everything; for those of the benchmark it is the same.
+Where we differ: the rule of cropping and padding is stated for steps that do not divide the
+window, too, so that the windows always cover everything; for those of the benchmark it is the
+same.
 
 D, H, W: depth, height and width of the volume; C: classes; S: side of a window.
 """
@@ -30,7 +32,8 @@ CLASSES = 3  # background, kidney, tumour
 
 
 def step_of(window: int, overlap: float) -> int:
-    """Voxels from a window to the next: 64 of 128 at 0.5; ValueError outside 0 <= overlap < 1."""
+    """Voxels from a window to the next: 64 of 128 at 0.5; ValueError outside 0 <= overlap <
+    1."""
     if window < 1 or not 0 <= overlap < 1:
         raise ValueError(f"window {window}, overlap {overlap}: at least 1, and 0 to below 1")
     return max(1, math.floor(window * (1 - overlap) + 1e-9))
@@ -41,7 +44,9 @@ def resampled_shape(shape, spacing, target=TARGET_MM) -> tuple[int, ...]:
     if len(shape) != 3 or len(spacing) != 3 or min(shape) < 1:
         raise ValueError(f"shape {shape} and spacing {spacing}: three numbers each, sizes >= 1")
     if not all(0 < one < math.inf for one in (*spacing, *target)):
-        raise ValueError(f"spacing {spacing}, target {target}: lengths in mm, above 0 and finite")
+        raise ValueError(
+            f"spacing {spacing}, target {target}: lengths in mm, above 0 and finite"
+        )
     sizes = zip(shape, spacing, target, strict=True)
     return tuple(max(1, round(size * (old / new))) for size, old, new in sizes)
 
@@ -49,8 +54,9 @@ def resampled_shape(shape, spacing, target=TARGET_MM) -> tuple[int, ...]:
 def fitted(size: int, window: int, step: int) -> tuple[int, int, int]:
     """(padded at the edge, cut away, padded with air): voxels of one axis, in this order.
 
-    An axis shorter than the window is padded by repeating its edge. What is then left over beside
-    whole steps is cut away where it is less than half a step, else padded to a whole one.
+    An axis shorter than the window is padded by repeating its edge. What is then left over
+    beside whole steps is cut away where it is less than half a step, else padded to a whole
+    one.
     """
     edge = max(0, window - size)
     over = (size + edge - window) % step
@@ -61,9 +67,10 @@ def fitted(size: int, window: int, step: int) -> tuple[int, int, int]:
 def grid(shape, spacing, window=128, overlap=0.5, target=TARGET_MM):
     """(padded shape, starts): the shape that the network sees, and each window's first voxel.
 
-    `grid((29, 512, 512), (5.0, 0.977, 0.977))[0]` is (128, 448, 448): resampled, padded at the edge
-    to a window, and cut or padded to whole steps. `shape` as stored, depth first; `spacing` in mm.
-    The starts are triples, the last axis fastest. ValueError for impossible sizes.
+    `grid((29, 512, 512), (5.0, 0.977, 0.977))[0]` is (128, 448, 448): resampled, padded at the
+    edge to a window, and cut or padded to whole steps. `shape` as stored, depth first;
+    `spacing` in mm. The starts are triples, the last axis fastest. ValueError for impossible
+    sizes.
     """
     step = step_of(window, overlap)
     padded = []
@@ -74,9 +81,12 @@ def grid(shape, spacing, window=128, overlap=0.5, target=TARGET_MM):
 
 
 def starts_of(shape, window: int, step: int) -> list[tuple[int, int, int]]:
-    """The first voxel of each window on a shape of whole steps; ValueError for another shape."""
+    """The first voxel of each window on a shape of whole steps; ValueError for another
+    shape."""
     if any(size < window or (size - window) % step for size in shape):
-        raise ValueError(f"shape {tuple(shape)}: window {window} and whole steps of {step} needed")
+        raise ValueError(
+            f"shape {tuple(shape)}: window {window} and whole steps of {step} needed"
+        )
     axes = [range(0, size - window + 1, step) for size in shape]
     return [(z, y, x) for z in axes[0] for y in axes[1] for x in axes[2]]
 
@@ -84,7 +94,8 @@ def starts_of(shape, window: int, step: int) -> list[tuple[int, int, int]]:
 def gaussian(window: int, root: float = 3.0) -> np.ndarray:
     """(S,) float64: the root of a Gaussian with sigma = S / 8, its largest value 1.
 
-    `root=3` is the benchmark's cube root, `root=1` the plain Gaussian, `root=math.inf` a constant.
+    `root=3` is the benchmark's cube root, `root=1` the plain Gaussian, `root=math.inf` a
+    constant.
     """
     at = (np.arange(window) - (window - 1) / 2) / (window / 8)
     one = np.exp(-0.5 * at**2 / root)
@@ -92,8 +103,8 @@ def gaussian(window: int, root: float = 3.0) -> np.ndarray:
 
 
 def axis_weights(count: int, window: int, step: int, root: float = 3.0) -> np.ndarray:
-    """(count, S): the normalised weight of each window along one axis; they add up to one at every
-    voxel. Cost: count * S.
+    """(count, S): the normalised weight of each window along one axis; they add up to one at
+    every voxel. Cost: count * S.
     """
     one = gaussian(window, root)
     total = np.zeros((count - 1) * step + window)
@@ -103,8 +114,9 @@ def axis_weights(count: int, window: int, step: int, root: float = 3.0) -> np.nd
 
 
 def weights_1d(kind: str, window: int = 128, root: float = 3.0) -> np.ndarray:
-    """(S,) float64: the normalised weight of a 'first', 'middle', 'last' or 'single' window along
-    one axis, at an overlap of one half. 'single' is one everywhere: nothing else speaks there.
+    """(S,) float64: the normalised weight of a 'first', 'middle', 'last' or 'single' window
+    along one axis, at an overlap of one half. 'single' is one everywhere: nothing else speaks
+    there.
     """
     if kind not in KINDS:
         raise ValueError(f"kind {kind!r}: allowed are {KINDS}")
@@ -136,7 +148,8 @@ def kind_of(start: int, size: int, window: int) -> str:
 
 
 def segment_reference(volume_DHW, network, window: int, overlap: float = 0.5) -> np.ndarray:
-    """(D, H, W) uint8: the benchmark's way, step by step, with a whole map of weights, float64."""
+    """(D, H, W) uint8: the benchmark's way, step by step, with a whole map of weights,
+    float64."""
     one = gaussian(window)
     patch = one[:, None, None] * one[:, None] * one
     scores_CDHW = np.zeros((CLASSES, *volume_DHW.shape))
@@ -150,7 +163,8 @@ def segment_reference(volume_DHW, network, window: int, overlap: float = 0.5) ->
 
 
 def weight_tables(shape, window: int, step: int, root: float, device) -> list[torch.Tensor]:
-    """For each axis (count, S) float32 on the device: all that has to be loaded before the clock."""
+    """For each axis (count, S) float32 on the device: all that has to be loaded before the
+    clock."""
     counts = [(size - window) // step + 1 for size in shape]
     tables = [axis_weights(count, window, step, root) for count in counts]
     return [torch.as_tensor(one, dtype=torch.float32, device=device) for one in tables]
@@ -165,12 +179,13 @@ def slabs(
     root: float = 3.0,
     batch: int = 1,
 ) -> Iterator[tuple[int, torch.Tensor]]:
-    """Yields (first depth, (C, n, H, W) scores) of slabs that no later window reaches, in order.
+    """Yields (first depth, (C, n, H, W) scores) of slabs that no later window reaches, in
+    order.
 
-    Windows go layer by layer along the depth. A row of windows is summed along its width, the row
-    along the height, the layer along the depth: each score is multiplied once by a vector of S
-    numbers, not by a patch. Only a layer of S voxels in depth is ever held: C * S * H * W scores
-    instead of C * D * H * W. Scores carry the normalised weights, so nothing is divided.
+    Windows go layer by layer along the depth. A row of windows is summed along its width, the
+    row along the height, the layer along the depth: each score is multiplied once by a vector
+    of S numbers, not by a patch. Only a layer of S voxels in depth is ever held: C * S * H * W
+    scores instead of C * D * H * W. Scores carry the normalised weights, so nothing is divided.
     """
     _, height, width = volume_DHW.shape
     step = step_of(window, overlap)
@@ -190,9 +205,8 @@ def slabs(
             held_CSHW[:, :, y : y + window].addcmul_(row_CSSW, weight_SS1)
         ready = step if z != layers[-1] else window
         yield z, held_CSHW[:, :ready]
-        if ready < window:  # what later layers reach moves to the front
-            held_CSHW[:, : window - ready] = held_CSHW[:, ready:].clone()
-            held_CSHW[:, window - ready :] = 0
+        held_CSHW[:, : window - ready] = held_CSHW[:, ready:].clone()  # what others still reach
+        held_CSHW[:, window - ready :] = 0
 
 
 def _row(row_CSSW, slab, network, columns, table, batch: int) -> None:
@@ -205,7 +219,9 @@ def _row(row_CSSW, slab, network, columns, table, batch: int) -> None:
             row_CSSW[..., x : x + window].addcmul_(found_CSSS, table[at + k])
 
 
-def segment(volume_DHW: torch.Tensor, network: Callable, window: int, **options) -> torch.Tensor:
+def segment(
+    volume_DHW: torch.Tensor, network: Callable, window: int, **options
+) -> torch.Tensor:
     """(D, H, W) uint8 of classes, on the volume's device: `segment(volume, network, 128)`.
 
     `network` maps (B, 1, S, S, S) to (B, 3, S, S, S) scores. The largest score is taken slab by
@@ -217,6 +233,11 @@ def segment(volume_DHW: torch.Tensor, network: Callable, window: int, **options)
         raise ValueError(f"a volume is (D, H, W) of floats; got {kind}")
     if not torch.isfinite(volume_DHW).all():
         raise ValueError("the volume has NaN or infinite voxels: one spreads over its windows")
+    return segment_unchecked(volume_DHW, network, window, **options)
+
+
+def segment_unchecked(volume_DHW, network: Callable, window: int, **options) -> torch.Tensor:
+    """The same without a look at the voxels, for which the host would wait."""
     classes_DHW = torch.empty(volume_DHW.shape, dtype=torch.uint8, device=volume_DHW.device)
     for z, scores_CnHW in slabs(volume_DHW, network, window, **options):
         classes_DHW[z : z + scores_CnHW.shape[1]] = largest(scores_CnHW)
@@ -234,8 +255,8 @@ def largest(scores_CDHW: torch.Tensor) -> torch.Tensor:
 
 
 def bytes_held(shape, window: int, whole: bool = False) -> int:
-    """Bytes of float32 sums: of a whole volume with its map of weights (three channels each, as the
-    benchmark's reference keeps them), or of a layer and a row of windows.
+    """Bytes of float32 sums: of a whole volume with its map of weights (three channels each, as
+    the benchmark's reference keeps them), or of a layer and a row of windows.
     """
     depth, height, width = shape
     if whole:

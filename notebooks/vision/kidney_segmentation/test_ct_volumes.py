@@ -65,7 +65,9 @@ def test_damaged_files_are_refused(tmp_path, change, message):
 
 def test_a_packed_file_that_ends_early_is_refused(tmp_path):
     path = tmp_path / "one.nii.gz"
-    cv.write_nifti(path, np.random.default_rng(0).integers(0, 99, (9, 9, 9)).astype("i2"), (1, 1, 1))
+    cv.write_nifti(
+        path, np.random.default_rng(0).integers(0, 99, (9, 9, 9)).astype("i2"), (1, 1, 1)
+    )
     path.write_bytes(path.read_bytes()[:-40])
     with pytest.raises(ValueError, match="cut short|announced"):
         cv.read_nifti(path)
@@ -131,13 +133,19 @@ def test_padding_and_cutting_are_the_benchmark_s(shape):
 
 def test_hounsfield_units_are_clipped_and_normalised():
     found = cv.normalised(torch.tensor([-1000.0, -79.0, 101.0, 304.0, 2000.0]))
-    assert found.tolist() == pytest.approx([-180 / 76.9, -180 / 76.9, 0, 203 / 76.9, 203 / 76.9])
+    assert found.tolist() == pytest.approx(
+        [-180 / 76.9, -180 / 76.9, 0, 203 / 76.9, 203 / 76.9]
+    )
 
 
 def test_a_case_comes_out_in_the_grid_s_shape():
-    case = cv.Case("one", made(9, 30, 31, kind="f4"), made(9, 30, 31, kind="u1") % 3, (5.0, 2.0, 2.0))
+    case = cv.Case(
+        "one", made(9, 30, 31, kind="f4"), made(9, 30, 31, kind="u1") % 3, (5.0, 2.0, 2.0)
+    )
     scan, labels = cv.prepared(case, window=16)
-    assert tuple(scan.shape) == tuple(labels.shape) == sw.grid((9, 30, 31), (5.0, 2.0, 2.0), 16)[0]
+    assert (
+        tuple(scan.shape) == tuple(labels.shape) == sw.grid((9, 30, 31), (5.0, 2.0, 2.0), 16)[0]
+    )
     assert scan.dtype == torch.float32 and labels.dtype == torch.uint8
 
 

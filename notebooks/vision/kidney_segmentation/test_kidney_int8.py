@@ -55,7 +55,9 @@ def test_each_channel_gets_its_own_scale():
     conv.weight.data[0], conv.weight.data[1] = 100 * chance(1, 3, 3, 3), chance(1, 3, 3, 3)
     own, one = k8.step_of(conv, 1.0), k8.step_of(conv, 1.0, per_channel=False)
     assert own.weight.abs().amax((1, 2, 3, 4)).tolist() == [127, 127]
-    assert one.weight.abs().amax((1, 2, 3, 4))[1] < 10, "a quiet channel drowns beside a loud one"
+    assert one.weight.abs().amax((1, 2, 3, 4))[1] < 10, (
+        "a quiet channel drowns beside a loud one"
+    )
 
 
 def test_quantising_rounds_and_clips():
@@ -90,7 +92,9 @@ def test_weights_take_about_a_quarter(network):
 def test_blocks_of_32_come_back_linear(channels):
     q = whole(channels, 2, 3, 4, low=-127)
     blocks = k8.blocked(q)
-    assert tuple(blocks.shape) == (-(-channels // 32), 2, 3, 4, 32) and blocks.dtype == torch.int8
+    assert (
+        tuple(blocks.shape) == (-(-channels // 32), 2, 3, 4, 32) and blocks.dtype == torch.int8
+    )
     assert torch.equal(k8.linear(blocks, channels).float(), q)
     assert blocks[-1, ..., (channels - 1) % 32 + 1 :].abs().sum() == 0
 

@@ -31,7 +31,12 @@ class Clock:
 
 @pytest.mark.parametrize(
     ("values", "share", "wanted"),
-    [([5.0], 0.9, 5.0), (list(range(1, 11)), 0.9, 9), (list(range(1, 12)), 0.9, 10), ([1, 2], 1, 2)],
+    [
+        ([5.0], 0.9, 5.0),
+        (list(range(1, 11)), 0.9, 9),
+        (list(range(1, 12)), 0.9, 10),
+        ([1, 2], 1, 2),
+    ],
 )
 def test_percentiles_are_values_that_occurred(values, share, wanted):
     assert ls.percentile(values, share) == wanted
@@ -45,7 +50,9 @@ def test_percentiles_of_nothing_are_refused(values, share):
 
 def test_orders_are_whole_permutations():
     found = ls.order_of(4, 9)
-    assert len(found) == 12 and all(sorted(found[at : at + 4]) == [0, 1, 2, 3] for at in (0, 4, 8))
+    assert len(found) == 12 and all(
+        sorted(found[at : at + 4]) == [0, 1, 2, 3] for at in (0, 4, 8)
+    )
 
 
 def test_single_stream_reports_a_latency_of_one_volume():

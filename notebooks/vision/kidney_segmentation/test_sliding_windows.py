@@ -117,7 +117,9 @@ def test_normalised_weights_add_up_to_one():
     assert (sw.weights_1d("single") == 1).all()
 
 
-@pytest.mark.parametrize(("count", "window", "step"), [(1, 8, 4), (2, 8, 4), (5, 8, 2), (3, 9, 9)])
+@pytest.mark.parametrize(
+    ("count", "window", "step"), [(1, 8, 4), (2, 8, 4), (5, 8, 2), (3, 9, 9)]
+)
 def test_axis_weights_add_up_to_one(count, window, step):
     total = np.zeros((count - 1) * step + window)
     for at, one in enumerate(sw.axis_weights(count, window, step)):
@@ -185,7 +187,9 @@ def test_dividing_by_the_norm_changes_no_class():
 
 
 def test_the_largest_is_what_argmax_says_ties_too():
-    scores = torch.randint(0, 3, (3, 7, 7, 7), generator=torch.Generator().manual_seed(1)).float()
+    scores = torch.randint(
+        0, 3, (3, 7, 7, 7), generator=torch.Generator().manual_seed(1)
+    ).float()
     assert torch.equal(sw.largest(scores), torch.from_numpy(scores.numpy().argmax(0)).byte())
 
 

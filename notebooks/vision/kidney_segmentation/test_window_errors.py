@@ -48,7 +48,9 @@ def test_a_right_network_errs_nowhere_and_air_is_not_counted():
 
 def test_ways_say_dice_and_windows():
     scan = (torch.rand(16, 16, 32, generator=torch.Generator().manual_seed(0)) > 0.5).float()
-    found = we.ways(scan, scan.byte(), lambda x: torch.cat([0.5 - x, x - 0.5, x * 0 - 9], 1), 16)
+    found = we.ways(
+        scan, scan.byte(), lambda x: torch.cat([0.5 - x, x - 0.5, x * 0 - 9], 1), 16
+    )
     assert set(found) == set(we.WAYS)
     assert all(one.dice.kidney == 1.0 and one.seconds > 0 for one in found.values())
     assert [found[name].windows for name in we.WAYS] == [2, 3, 3, 3, 5]

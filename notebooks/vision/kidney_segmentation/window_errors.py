@@ -1,8 +1,8 @@
 """Where in a window a network errs, and how wrong each way of adding windows up is.
 
-A voxel at a window's face has neighbours on one side only: beyond it the convolution sees zeros. So
-its error is larger, and that is why windows overlap and why their middles count more. `by_distance`
-measures it; `ways` compares weights and overlaps on a case.
+A voxel at a window's face has neighbours on one side only: beyond it the convolution sees
+zeros. So its error is larger, and that is why windows overlap and why their middles count more.
+`by_distance` measures it; `ways` compares weights and overlaps on a case.
 
 D, H, W: depth, height and width; S: side of a window.
 """
@@ -35,8 +35,8 @@ class Way(NamedTuple):
 
 
 def distances(start, shape, window: int) -> np.ndarray:
-    """(S, S, S) int: voxels from each voxel of a window to its nearest face *inside* the volume; a
-    face where the volume ends is no face. `window` where there is none at all.
+    """(S, S, S) int: voxels from each voxel of a window to its nearest face *inside* the
+    volume; a face where the volume ends is no face. `window` where there is none at all.
     """
     lines = []
     for at, size in zip(start, shape, strict=True):
@@ -51,8 +51,8 @@ def distances(start, shape, window: int) -> np.ndarray:
 @torch.no_grad()
 def by_distance(scan_DHW, labels_DHW, network, window: int, overlap: float = 0.5):
     """(wrong, counted): two arrays of S / 2 numbers, by distance to a window's face. A voxel is
-    counted where it is an organ or is called one, and wrong where its class differs; each window
-    answers alone.
+    counted where it is an organ or is called one, and wrong where its class differs; each
+    window answers alone.
     """
     wrong, counted = np.zeros(window // 2, int), np.zeros(window // 2, int)
     step = sw.step_of(window, overlap)
@@ -77,5 +77,6 @@ def way(scan_DHW, labels_DHW, network, window: int, overlap: float, root: float)
 
 
 def ways(scan_DHW, labels_DHW, network, window: int, names=tuple(WAYS)) -> dict[str, Way]:
-    """{name: Way}: each of `WAYS` on the same volume, whose sides are multiples of the window."""
+    """{name: Way}: each of `WAYS` on the same volume, whose sides are multiples of the
+    window."""
     return {name: way(scan_DHW, labels_DHW, network, window, *WAYS[name]) for name in names}
