@@ -177,7 +177,7 @@ def slabs(
     window: int,
     overlap: float = 0.5,
     root: float = 3.0,
-    batch: int = 1,
+    batch: int = 4,
 ) -> Iterator[tuple[int, torch.Tensor]]:
     """Yields (first depth, (C, n, H, W) scores) of slabs that no later window reaches, in
     order.
@@ -211,12 +211,11 @@ def slabs(
 
 def _row(row_CSSW, slab, network, columns, table, batch: int) -> None:
     """Adds the windows of one row, each times its vector along the width."""
-    window = row_CSSW.shape[1]
-    for at in range(0, len(columns), batch):
-        some = columns[at : at + batch]
-        cuts = torch.stack([slab[..., x : x + window] for x in some])[:, None]
-        for k, (x, found_CSSS) in enumerate(zip(some, network(cuts), strict=True)):
-            row_CSSW[..., x : x + window].addcmul_(found_CSSS, table[at + k])
+    window, groups = row_CSSW.shape[1], -(-len(columns) // batch)
+    for some in np.array_split(np.arange(len(columns)), groups):  # alike: a lone window is slow
+        cuts = torch.stack([slab[..., columns[k] : columns[k] + window] for k in some])
+        for k, found_CSSS in zip(some, network(cuts[:, None]), strict=True):
+            row_CSSW[..., columns[k] : columns[k] + window].addcmul_(found_CSSS, table[k])
 
 
 def segment(

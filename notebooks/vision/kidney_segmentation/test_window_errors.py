@@ -19,7 +19,7 @@ def test_a_network_that_errs_at_faces_is_found_out():
     labels = torch.ones(16, 16, 16, dtype=torch.uint8)
 
     def network(x):
-        scores = torch.zeros(1, 3, 8, 8, 8)
+        scores = torch.zeros(len(x), 3, 8, 8, 8)
         scores[:, 1] = 1
         scores[..., 0, 0], scores[..., 0, :, 0] = 2, 2  # whatever: the low faces are background
         scores[:, 0, 0] = 3
