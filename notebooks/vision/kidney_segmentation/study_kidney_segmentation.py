@@ -44,7 +44,7 @@ ARMS = {
     "plain": Arm(start="trained", setting=way("plain gaussian, half")),
     "three_quarters": Arm(start="trained", setting=way("gaussian, three quarters")),
     "int8": Arm(start="trained", choice="calibration", setting=way("gaussian, half")),
-    "threshold": Arm(start="threshold", setting=way("gaussian, half")),
+    "threshold": Arm(start="hounsfield", setting=way("gaussian, half")),
 }
 
 
@@ -94,7 +94,7 @@ def judge(made, cases: list, job) -> dict:
     """Mean Dice over the test's phantoms, each segmented in the arm's way."""
     found = []
     for scan, labels in cases:
-        if made == "threshold":
+        if made == "hounsfield":
             classes = ku.threshold(scan)
         else:
             classes = sw.segment(scan, made, WINDOW, **job.arm.setting)

@@ -33,7 +33,7 @@ def test_arms_differ_in_what_they_are_named_for(seen):
     for name, wanted in SETTINGS.items():
         own = seen[name, 0].job.arm
         assert (own.setting["overlap"], own.setting["root"]) == wanted
-        assert own.start == {"trained": "new", "threshold": "threshold"}.get(name, "trained")
+        assert own.start == {"trained": "new", "threshold": "hounsfield"}.get(name, "trained")
         assert (own.train, own.choice) == (
             "training" if name == "trained" else None,
             "calibration" if name == "int8" else None,
@@ -101,7 +101,7 @@ def test_the_arm_s_way_reaches_the_windows(monkeypatch, seen):
         assert set(found) == {"kidney", "tumour", "mean"}
     assert asked[0] == ("network", 32, {"overlap": 0.0, "root": math.inf})
     assert asked[1] == ("network", 32, {"overlap": 0.5, "root": 3.0})
-    study.judge("threshold", seen["threshold", 0].tests["test"], seen["threshold", 0].job)
+    study.judge("hounsfield", seen["threshold", 0].tests["test"], seen["threshold", 0].job)
     assert len(asked) == 2, "the baseline has no windows"
 
 
