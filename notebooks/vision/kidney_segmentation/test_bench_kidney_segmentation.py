@@ -55,8 +55,7 @@ def test_monai_s_answers_are_ours(monkeypatch):
     scan, labels = cp.reduced(case, race_of.WINDOW)
     network = kidney_unet.load()
     race_of.equal(case, scan, labels, network)
-    monkeypatch.setattr(
-        race_of.sw, "gaussian", lambda window, root=3.0: torch.ones(window).numpy()
-    )
+    mine = race_of.ours
+    monkeypatch.setattr(race_of, "ours", lambda *given, **more: 1.01 * mine(*given, **more))
     with pytest.raises(check.Failed):
         race_of.equal(case, scan, labels, network)
