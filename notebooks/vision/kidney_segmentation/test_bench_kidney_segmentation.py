@@ -7,7 +7,6 @@ import bench_kidney_segmentation as race_of
 import ct_phantom as cp
 import kidney_unet
 import pytest
-import torch
 from helpers import bench, check, receipts
 
 MONAI = pytest.mark.skipif(not importlib.util.find_spec("monai"), reason="needs MONAI")
