@@ -1,0 +1,221 @@
+"""The race against MONAI: everything but the network, and the whole; and LoadGen's scenarios.
+
+`--rounds 6 --small` is a short trial. Checked before the clock starts: MONAI's preparation, its
+inferer with our map and with its own, and its Dice give what ours do. The same network, threads
+and volume; MONAI's `sw_batch_size` is tried first, and its best is raced. *Everything but the
+network* hands both a function that copies what it gets three times.
+"""
+
+import argparse
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+from time import perf_counter
+
+import ct_phantom as cp
+import ct_volumes as cv
+import dice
+import kidney_unet
+import loadgen_scenarios as scenarios
+import sliding_windows as sw
+import torch
+from helpers import bench, check, data, device, receipts
+
+WINDOW = 32
+BATCHES = (1, 2, 4, 8)
+
+
+def given(x_B1SSS: torch.Tensor) -> torch.Tensor:
+    """Scores for nothing: the window three times, freshly written."""
+    return x_B1SSS.repeat(1, 3, 1, 1, 1)
+
+
+def theirs(scan, network, batch: int = 1, own_map: bool = False) -> torch.Tensor:
+    """(3, D, H, W) scores by MONAI, with our map of weights or with its own."""
+    from monai.inferers import sliding_window_inference
+
+    one = torch.as_tensor(sw.gaussian(WINDOW), dtype=torch.float32)
+    patch = one[:, None, None] * one[:, None] * one
+    return sliding_window_inference(
+        scan[None, None],
+        (WINDOW,) * 3,
+        batch,
+        network,
+        overlap=0.5,
+        mode="gaussian",
+        sigma_scale=0.125,
+        roi_weight_map=None if own_map else patch[None, None],
+    )[0]
+
+
+def ours(scan, network, root: float = 3.0) -> torch.Tensor:
+    """(3, D, H, W) scores by slabs, kept for the comparison."""
+    parts = sw.slabs(scan, network, WINDOW, root=root)
+    return torch.cat([part.clone() for _, part in parts], 1)
+
+
+def equal(case: cv.Case, scan, labels, network) -> None:
+    """None; check.Failed where MONAI's preparation, scores, classes or Dice are others."""
+    from monai import metrics, transforms
+
+    target = tuple(cp.REDUCED * mm for mm in sw.TARGET_MM)
+    shape = sw.resampled_shape(case.labels.shape, case.spacing, target)
+    prepare = transforms.Compose(
+        [
+            transforms.Resize(shape, mode="trilinear", align_corners=True),
+            transforms.ThresholdIntensity(cv.CLIP_HU[1], above=False, cval=cv.CLIP_HU[1]),
+            transforms.ThresholdIntensity(cv.CLIP_HU[0], above=True, cval=cv.CLIP_HU[0]),
+            transforms.NormalizeIntensity(cv.MEAN_HU, cv.STD_HU),
+        ]
+    )
+    found = prepare(torch.as_tensor(case.scan_hu)[None])[0]
+    mine = cv.normalised(cv.resampled(case.scan_hu, shape))
+    check.close(mine, torch.as_tensor(found), atol=1e-4, why="float32 of 1,000 HU over 76.9")
+    with torch.no_grad():
+        why = "float32, other order of sums"
+        check.close(ours(scan, network), theirs(scan, network), atol=1e-3, rtol=1e-4, why=why)
+        plain, own = ours(scan, network, root=1.0), theirs(scan, network, own_map=True)
+    same = (sw.largest(plain) == sw.largest(own)).float().mean()
+    check.that(same > 0.999, "MONAI's own map is the Gaussian without the cube root")
+    classes = sw.segment(scan, network, WINDOW)
+    hot = [torch.stack([one == label for label in (1, 2)])[None] for one in (classes, labels)]
+    score = metrics.DiceMetric(include_background=True)
+    check.close(
+        list(dice.by_class(classes, labels)),
+        score(*hot)[0].tolist(),
+        atol=1e-5,
+        why="the benchmark adds 1e-6 above and below, MONAI counts in float32",
+    )
+
+
+def best_batch(scan, network) -> int:
+    """MONAI's fastest `sw_batch_size`, the best of two calls each."""
+    took = {}
+    for batch in BATCHES:
+        times = []
+        for _ in range(2):
+            began = perf_counter()
+            theirs(scan, network, batch).argmax(0)
+            times.append(perf_counter() - began)
+        took[batch] = min(times)
+    return min(took, key=took.get)
+
+
+def contestants(scan, network, batch: int) -> dict:
+    """Functions from a scan to its classes: the whole, and everything but the network."""
+    return {
+        "MONAI": lambda: theirs(scan, network, batch).argmax(0).to(torch.uint8),
+        "ours": lambda: sw.segment(scan, network, WINDOW),
+        "MONAI, network for nothing": lambda: (
+            theirs(scan, given, batch).argmax(0).to(torch.uint8)
+        ),
+        "ours, network for nothing": lambda: sw.segment(scan, given, WINDOW),
+    }
+
+
+def record(receipt, race, batch: int) -> None:
+    """Times, the two ratios, and our memory beside the network's as a share of MONAI's."""
+    receipt.sizes(sw_batch_size=batch)
+    found = race.results
+    for name, one in found.items():
+        key = name.replace(", network for nothing", " rest").replace(" ", "_").lower()
+        receipt.record(f"seconds_{key}", one)
+    receipt.record("whole_over_monai", bench.ratio(found["MONAI"], found["ours"]))
+    rest = [found[f"{name}, network for nothing"] for name in ("MONAI", "ours")]
+    receipt.record("rest_over_monai", bench.ratio(*rest))
+
+
+def record_memory(receipt, mine: int, its: int) -> None:
+    """Bytes that the memory rises by, each in a process of its own, and ours as a share."""
+    receipt.record("memory_mb_ours", mine / 1e6, "MB", interval="exact")
+    receipt.record("memory_mb_monai", its / 1e6, "MB", interval="exact")
+    receipt.record("memory_of_monai", mine / its, "share", interval="exact")
+
+
+def memory_in_child(name: str, shape) -> int:
+    """The rise of a fresh process's memory while `name` adds a volume's windows up, the network
+    for nothing. In this process freed memory is used again, so a rise here would be too small.
+    """
+    told = [sys.executable, __file__, "--memory", name, "--shape", *map(str, shape)]
+    done = subprocess.run(told, capture_output=True, text=True, check=True)
+    return int(done.stdout.split()[-1])
+
+
+def rise(name: str, shape) -> int:
+    """Bytes between what is resident before the call and the highest mark during it (Linux)."""
+    torch.set_num_threads(1)
+    for size in ((WINDOW,) * 3, shape):  # the first call loads libraries
+        scan = torch.zeros(tuple(size))
+        call = contestants(scan, None, 1)[f"{name}, network for nothing"]
+        Path("/proc/self/clear_refs").write_text("5")
+        status = Path("/proc/self/status").read_text()
+        before = int(re.search(r"VmRSS:\s+(\d+)", status)[1])
+        call()
+        after = int(re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())[1])
+    return 1024 * (after - before)
+
+
+def ask_loadgen(receipt, network, cases: list, seconds: float) -> None:
+    """The two scenarios by LoadGen over prepared volumes, or a line that they are left out."""
+    if not scenarios.available():
+        print("left out: mlcommons-loadgen is not installed")
+        return
+
+    def answer(index: int) -> bytes:
+        return sw.segment(cases[index], network, WINDOW).numpy().tobytes()
+
+    least = (scenarios.MIN_SINGLE, scenarios.MIN_OFFLINE) if seconds > 5 else (4, 4)
+    single = scenarios.by_loadgen("SingleStream", answer, len(cases), least[0], seconds)
+    offline = scenarios.by_loadgen("Offline", answer, len(cases), least[1], seconds)
+    receipt.sizes(loadgen_seconds=seconds, loadgen_single=single.answered)
+    receipt.record("single_stream_s", single.latency_s, "s", repeats=single.answered)
+    receipt.record(
+        "offline_per_second", offline.per_second, "volumes/s", repeats=offline.answered
+    )
+
+
+def options(argv=None) -> argparse.Namespace:
+    """Rounds, threads, and whether it is a trial at small sizes."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--threads", type=int, default=device.cores())
+    parser.add_argument("--small", action="store_true", help="a trial on a drawn case")
+    parser.add_argument("--loadgen-seconds", type=float, default=60)
+    parser.add_argument("--memory", choices=("ours", "MONAI"), help="of a call in this process")
+    parser.add_argument("--shape", type=int, nargs=3)
+    return parser.parse_args(argv)
+
+
+def main(argv=None) -> None:
+    """Check, race, ask LoadGen, write the receipt."""
+    o = options(argv)
+    if o.memory:
+        print(rise(o.memory, o.shape))
+        return
+    torch.set_num_threads(o.threads)
+    receipt = receipts.start("kidney_segmentation", device.tier("cpu"), threads=o.threads)
+    folder = data.fetch("kits19", ["*.nii.gz"])
+    network = kidney_unet.load()
+    names = ("case_00037", cp.TEST, "case_00021", "case_00152")
+    cases = [cp.geometric()] * 2 if o.small else [cp.drawn(folder, name, 9) for name in names]
+    prepared = [cp.reduced(case, WINDOW) for case in cases]
+    scan, labels = prepared[0]
+    if importlib.util.find_spec("monai"):
+        with torch.no_grad():
+            equal(cases[0], scan, labels, network)
+            batch = best_batch(scan, network)
+            race = bench.race(contestants(scan, network, batch), o.rounds, reference="MONAI")
+        print(race)
+        record(receipt, race, batch)
+        sizes = (memory_in_child(name, scan.shape) for name in ("ours", "MONAI"))
+        record_memory(receipt, *sizes)
+    else:
+        print("left out: MONAI is not installed")
+    ask_loadgen(receipt, network, [scan for scan, _ in prepared], o.loadgen_seconds)
+    print(receipt.write(name="race"))
+
+
+if __name__ == "__main__":
+    main()
