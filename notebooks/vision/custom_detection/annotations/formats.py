@@ -1,8 +1,9 @@
 """Each format's annotation as `Photo`s: VIA (old and new), COCO, Pascal VOC, YOLO.
 
-A parser gets what a file holds and a function that finds photos by name. It keeps every object, also
-one whose box has no area; what it cannot make a box of becomes a note of its photo. Boxes are as
-written: VOC's corners are not moved by one, since tools disagree on whether they count from 1.
+A parser gets what a file holds and a function that finds photos by name. It keeps every object,
+also one whose box has no area; what it cannot make a box of becomes a note of its photo. Boxes
+are as written: VOC's corners are not moved by one, since tools disagree on whether they count
+from 1.
 """
 
 import xml.etree.ElementTree as ElementTree
@@ -15,7 +16,9 @@ from .records import Photo, box_of, pixel_size
 
 
 def via(found: dict, locate, split: str = "") -> list[Photo]:
-    """Photos of a VGG Image Annotator file: `regions` a dict (old form) or a list (new form)."""
+    """Photos of a VGG Image Annotator file: `regions` a dict (old form) or a list (new
+    form).
+    """
     photos = []
     entries = found.get("_via_img_metadata", found)
     for entry in entries.values():
@@ -59,7 +62,9 @@ def outline_of(shape: dict) -> np.ndarray:
 
 
 def label_of(attributes: dict) -> str:
-    """The label among VIA's free attributes: the first that is a text; "object" where none is."""
+    """The label among VIA's free attributes: the first that is a text; "object" where none
+    is.
+    """
     for value in attributes.values():
         if isinstance(value, dict):  # a checkbox: {"balloon": true}
             value = next((name for name, on in value.items() if on), "")
@@ -144,7 +149,9 @@ def voc(text: str, path: Path, locate, split: str = "") -> Photo:
 
 
 def yolo(text: str, file: Path, names: list[str], split: str = "") -> Photo:
-    """The photo of one YOLO file: class, middle and sides as shares of the photo's; or a polygon."""
+    """The photo of one YOLO file: class, middle and sides as shares of the photo's; or a
+    polygon.
+    """
     size, boxes, labels, shapes, notes = pixel_size(file), [], [], [], []
     wide, high = size or (1, 1)
     for number, line in enumerate(text.splitlines(), 1):

@@ -15,7 +15,9 @@ Problem = namedtuple("Problem", "kind file index words")
 
 
 def problems(dataset: list[Photo]) -> list[Problem]:
-    """Every problem of a data set, in the order of its photos; an empty list where there is none."""
+    """Every problem of a data set, in the order of its photos; an empty list where there is
+    none.
+    """
     found, seen = [], {}
     for photo in dataset:
         for kind, words in photo.notes:

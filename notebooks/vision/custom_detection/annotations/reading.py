@@ -1,8 +1,9 @@
 """`read`: a file or a folder of annotations, its format recognised by what it holds.
 
-A folder may hold splits, each in a folder of its own or named by lists. A photo that is listed and
-missing stays in the list: `problems` names it. A file that cannot be read at all stays, too, as a photo
-with no boxes and a note. ValueError, only where nothing of a single file or no annotation is found.
+A folder may hold splits, each in a folder of its own or named by lists. A photo that is listed
+and missing stays in the list: `problems` names it. A file that cannot be read at all stays,
+too, as a photo with no boxes and a note. ValueError, only where nothing of a single file or no
+annotation is found.
 """
 
 import json
@@ -68,7 +69,9 @@ def text_of(path: Path) -> tuple[str, list[tuple[str, str]]]:
 
 
 def _file(path: Path, home: Path, strict: bool = False) -> list[Photo]:
-    """The photos of one file; one that cannot be read is a note, or a ValueError where `strict`."""
+    """The photos of one file; one that cannot be read is a note, or a ValueError where
+    `strict`.
+    """
     locate, split = partial(_locate, path, home), _split(path, home)
     try:
         text, notes = text_of(path)
@@ -106,7 +109,9 @@ def _json(found, locate, split) -> list[Photo]:
 
 
 def _locate(source: Path, home: Path, name: str, stem: str | None = None) -> Path:
-    """Where a photo lies that an annotation names: beside it, or in a folder of pictures near it."""
+    """Where a photo lies that an annotation names: beside it, or in a folder of pictures
+    near it.
+    """
     name = Path(str(name).replace("\\", "/"))
     near = [source.parent, source.parent.parent, home]
     places = [
@@ -170,7 +175,9 @@ def _picture(label: Path) -> Path:
 
 
 def _classes(home: Path) -> list[str]:
-    """YOLO's class names: lines of a list, or `names` of a YAML file; empty where there is none."""
+    """YOLO's class names: lines of a list, or `names` of a YAML file; empty where there is
+    none.
+    """
     for place in (home, home.parent, home.parent.parent):
         for name in NAMES:
             if (place / name).is_file():

@@ -22,11 +22,11 @@ class Photo:
     """A photo and what is marked in it.
 
     file: where it should lie. size: (width, height) in pixels as its file says, before any EXIF
-    rotation; where there is none as the annotation says, else None. boxes: (N, 4) float64, x0, y0,
-    x1, y1 in pixels of the annotation, as written there. labels: N texts. shapes: for each object a
-    list of (K, 2) polygons, a run-length dict of COCO, or None. crowd: N truth values, COCO's
-    `iscrowd`. split: the name of its list, such as "train". stated: the size in the annotation.
-    notes: what could not be read, as pairs (kind, words).
+    rotation; where there is none as the annotation says, else None. boxes: (N, 4) float64, x0,
+    y0, x1, y1 in pixels of the annotation, as written there. labels: N texts. shapes: for each
+    object a list of (K, 2) polygons, a run-length dict of COCO, or None. crowd: N truth values,
+    COCO's `iscrowd`. split: the name of its list, such as "train". stated: the size in the
+    annotation. notes: what could not be read, as pairs (kind, words).
     """
 
     file: Path

@@ -10,8 +10,14 @@ from PIL import Image
 
 import annotations
 
-VOC = """<annotation><filename>{name}</filename><size><width>40</width><height>30</height></size>{objects}</annotation>"""
-BOX = "<object><name>{}</name><bndbox><xmin>{}</xmin><ymin>{}</ymin><xmax>{}</xmax><ymax>{}</ymax></bndbox></object>"
+VOC = (
+    "<annotation><filename>{name}</filename><size><width>40</width><height>30</height></size>"
+    "{objects}</annotation>"
+)
+BOX = (
+    "<object><name>{}</name><bndbox><xmin>{}</xmin><ymin>{}</ymin><xmax>{}</xmax>"
+    "<ymax>{}</ymax></bndbox></object>"
+)
 
 
 def photo(path, size=(40, 30)):

@@ -1,10 +1,11 @@
-"""The race: average precision of the same detections, checked to be equal, then timed, ours and `pycocotools`'.
+"""The race: average precision of the same detections, checked to be equal, then timed, ours and
+`pycocotools`'.
 
     python -m average_precision.bench_average_precision
     python -m average_precision.bench_average_precision --rounds 3 --photos 50
 
-The peer starts from the lists of dicts that it takes, its index made; ours from arrays. Neither reads a file. The peer's
-`evaluate` and `accumulate` are timed, without its printed summary.
+The peer starts from the lists of dicts that it takes, its index made; ours from arrays. Neither
+reads a file. The peer's `evaluate` and `accumulate` are timed, without its printed summary.
 """
 
 import argparse
@@ -19,8 +20,9 @@ from .evaluate import evaluate
 
 
 def scene(photos: int, seed: int = 0):
-    """(truth, detections): three classes, up to 30 objects a photo in all of COCO's sizes, each seen up to three times, and
-    detections of nothing."""
+    """(truth, detections): three classes, up to 30 objects a photo in all of COCO's sizes,
+    each seen up to three times, and detections of nothing.
+    """
     draw, truth, found = np.random.default_rng(seed), [], []
     for _ in range(photos):
         count = int(draw.integers(1, 30))

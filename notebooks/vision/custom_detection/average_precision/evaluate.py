@@ -1,12 +1,15 @@
-"""COCO's average precision (Lin and others 2014), computed for all thresholds and sizes at once.
+"""COCO's average precision (Lin and others 2014), computed for all thresholds and sizes at
+once.
 
-A detection is right where it overlaps an object of its class, not yet taken by a better one, by at least a
-threshold: ten of them, 0.50 to 0.95. Precision is read at 101 recalls and averaged. The rules are those of
-`pycocotools`, ties included, so that the numbers are equal; only the order of the work is another. There, ten
-thresholds × four ranges of size × all pairs are visited one by one. Here, pairs below 0.5 are never looked at,
-and the k-th best detection of every photo and class is matched at the same time.
+A detection is right where it overlaps an object of its class, not yet taken by a better one, by
+at least a threshold: ten of them, 0.50 to 0.95. Precision is read at 101 recalls and averaged.
+The rules are those of `pycocotools`, ties included, so that the numbers are equal; only the
+order of the work is another. There, ten thresholds × four ranges of size × all pairs are
+visited one by one. Here, pairs below 0.5 are never looked at, and the k-th best detection of
+every photo and class is matched at the same time.
 
-Legend: A ranges of size, T thresholds, D detections, G objects, K objects that a detection may overlap.
+Legend: A ranges of size, T thresholds, D detections, G objects, K objects that a detection may
+overlap.
 """
 
 from collections import defaultdict
@@ -27,8 +30,8 @@ MOST = (1, 10, 100)  # detections a photo and class
 
 
 class Scores(dict):
-    """AP, AP50, AP75, APs, APm, APl, AR1, AR10, AR100, ARs, ARm, ARl, each 0 to 1, and -1 where no object is of
-    that size; `by_class`: AP of each class. `float(scores)` is AP.
+    """AP, AP50, AP75, APs, APm, APl, AR1, AR10, AR100, ARs, ARm, ARl, each 0 to 1, and -1
+    where no object is of that size; `by_class`: AP of each class. `float(scores)` is AP.
     """
 
     def __init__(self, values, by_class):
@@ -47,9 +50,10 @@ class Scores(dict):
 def evaluate(truth, detections, masks: bool = False) -> Scores:
     """The `Scores` of detections, one for each photo of `truth`, in the same order.
 
-    A photo of `truth` has `boxes` (N, 4), `labels` and may have `crowd`; one of `detections` has `boxes`, `scores`
-    and `labels`; as attributes or as keys. Labels are texts or numbers. `masks=True` goes by masks: `masks`
-    (N, H, W), or for the truth `shapes` and `size`. ValueError where lengths differ or numbers are not finite.
+    A photo of `truth` has `boxes` (N, 4), `labels` and may have `crowd`; one of `detections`
+    has `boxes`, `scores` and `labels`; as attributes or as keys. Labels are texts or numbers.
+    `masks=True` goes by masks: `masks` (N, H, W), or for the truth `shapes` and `size`.
+    ValueError where lengths differ or numbers are not finite.
     """
     if len(truth) != len(detections):
         raise ValueError(
@@ -121,7 +125,9 @@ def _get(one, name):
 
 
 def _grouped(pairs, name, masks):
-    """All detections and objects of one class: candidates, scores, ranks, areas, crowds, as flat arrays."""
+    """All detections and objects of one class: candidates, scores, ranks, areas, crowds, as
+    flat arrays.
+    """
     parts, offset = defaultdict(list), 0
     for own, found in pairs:
         mine = np.array([one == name for one in own["labels"]], dtype=bool)
@@ -179,7 +185,9 @@ def _share(both, area, objects_area, crowd):
 
 
 def _matched(pair, overlap, rank, detections, ignored):
-    """(taken (A, T, D): 0 free, 1 an object, 2 an ignored one). Detections of one rank never share a photo."""
+    """(taken (A, T, D): 0 free, 1 an object, 2 an ignored one). Detections of one rank never
+    share a photo.
+    """
     taken = np.zeros((len(SIZES), len(THRESHOLDS), detections), dtype=np.int8)
     gone = np.zeros((len(SIZES), len(THRESHOLDS), ignored.shape[1]), dtype=bool)
     crowd = ignored[-1]
@@ -214,7 +222,9 @@ def _matched(pair, overlap, rank, detections, ignored):
 
 
 def _curves(pair, overlap, score, rank, area, objects_area, crowd):
-    """(precision (3, A, T, 101), recall (3, A, T)) of one class; None where it has no object."""
+    """(precision (3, A, T, 101), recall (3, A, T)) of one class; None where it has no
+    object.
+    """
     low, high = np.array([*SIZES.values()]).T[:, :, None]
     outside = (objects_area[None] < low) | (objects_area[None] > high)
     ignored = np.concatenate([outside | crowd, crowd[None]])

@@ -1,9 +1,9 @@
 """Masks from outlines and run lengths, as COCO's tools make them.
 
-COCO's rule for a polygon: its outline is walked in steps of a fifth of a pixel, the places where it crosses a
-column are kept, and a column's pixels are in or out in turn from crossing to crossing. So neither a scan line nor
-Pillow gives the same pixels at the rim, and an AP of masks that is to be equal needs this rule. Run lengths count
-down the columns, first those outside.
+COCO's rule for a polygon: its outline is walked in steps of a fifth of a pixel, the places
+where it crosses a column are kept, and a column's pixels are in or out in turn from crossing to
+crossing. So neither a scan line nor Pillow gives the same pixels at the rim, and an AP of masks
+that is to be equal needs this rule. Run lengths count down the columns, first those outside.
 """
 
 import numpy as np
@@ -12,7 +12,9 @@ FINE = 5  # steps of a pixel along an outline
 
 
 def mask_of(shape, size) -> np.ndarray:
-    """The (H, W) mask of a list of polygons, of a run-length dict, or of nothing, in a (width, height) photo."""
+    """The (H, W) mask of a list of polygons, of a run-length dict, or of nothing, in a
+    (width, height) photo.
+    """
     wide, high = size
     if isinstance(shape, dict):
         counts, (rows, columns) = shape["counts"], shape["size"]
@@ -78,7 +80,9 @@ def _from_runs(counts, rows: int, columns: int) -> np.ndarray:
 
 
 def _unpacked(text) -> list[int]:
-    """The counts of COCO's compressed run lengths: five bits a character, differences from the third on."""
+    """The counts of COCO's compressed run lengths: five bits a character, differences from
+    the third on.
+    """
     raw = text.encode("ascii") if isinstance(text, str) else text
     counts, at = [], 0
     while at < len(raw):
@@ -86,7 +90,7 @@ def _unpacked(text) -> list[int]:
         while more:
             if at >= len(raw) or not 48 <= raw[at] < 48 + 64:
                 raise ValueError(
-                    f"the run lengths {raw[:20]!r} end too early or hold what none is written with"
+                    f"the run lengths {raw[:20]!r} end too early or hold what none has"
                 )
             byte = raw[at] - 48
             value |= (byte & 31) << shift

@@ -1,4 +1,6 @@
-"""COCO's score: closed answers, the reference's numbers, refused inputs; equal to pycocotools where it is installed."""
+"""COCO's score: closed answers, the reference's numbers, refused inputs; equal to
+pycocotools where it is installed.
+"""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,6 @@
-"""A small anchor-free detector: its network, how it learns, how it is asked, whole or in tiles."""
+"""A small anchor-free detector: its network, how it learns, how it is asked, whole or in
+tiles.
+"""
 
 from . import augment, loading, network, tiling, training
 from .loading import Loading, answers, opened, pixels, samples

@@ -1,9 +1,10 @@
-"""Flip, turn, crop and scale a photo *with* what is marked in it: one affine map moves pixels, boxes,
-outlines and masks alike, so they cannot come apart.
+"""Flip, turn, crop and scale a photo *with* what is marked in it: one affine map moves pixels,
+boxes, outlines and masks alike, so they cannot come apart.
 
-A map is a (2, 3) matrix from old to new pixels. Under a turn by a right angle, a flip, a crop or a change
-of scale a box stays exact. Under any other angle a box is not a box any more: what comes is the box around
-its outline where there is one, else the box around its four turned corners, which is larger than the object.
+A map is a (2, 3) matrix from old to new pixels. Under a turn by a right angle, a flip, a crop
+or a change of scale a box stays exact. Under any other angle a box is not a box any more: what
+comes is the box around its outline where there is one, else the box around its four turned
+corners, which is larger than the object.
 """
 
 import math
@@ -13,8 +14,9 @@ import torch.nn.functional as F  # noqa: N812
 
 
 def matrix(size, flip=False, turn=0.0, scale=1.0, crop=(0.0, 0.0)) -> torch.Tensor:
-    """The (2, 3) map of a (width, height) photo: flipped left to right, turned by degrees against the clock
-    about its middle, scaled, then moved so that the turned photo's corner less `crop` is the origin.
+    """The (2, 3) map of a (width, height) photo: flipped left to right, turned by degrees
+    against the clock about its middle, scaled, then moved so that the turned photo's corner
+    less `crop` is the origin.
     """
     wide, high = size
     angle = math.radians(turn)
@@ -83,7 +85,9 @@ def clipped(found, size, least: float = 0.3):
 
 
 def drawn(photo, marked, labels, side: int, generator, scales=(0.8, 1.25)):
-    """A random crop of (side, side) pixels with its boxes and labels: scaled, flipped, turned by a right angle."""
+    """A random crop of (side, side) pixels with its boxes and labels: scaled, flipped,
+    turned by a right angle.
+    """
     draw = torch.rand(5, generator=generator).tolist()
     size = (photo.shape[2], photo.shape[1])
     scale = scales[0] * (scales[1] / scales[0]) ** draw[0]

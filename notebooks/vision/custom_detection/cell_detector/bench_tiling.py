@@ -1,11 +1,12 @@
-"""The race: a large photo searched in tiles and merged, by ours and by `sahi`, with the same network, tiles and rule.
+"""The race: a large photo searched in tiles and merged, by ours and by `sahi`, with the same
+network, tiles and rule.
 
     python -m cell_detector.bench_tiling
     python -m cell_detector.bench_tiling --rounds 3 --grid 2
 
-Checked first: both give the same boxes. Both then suppress by intersection over the smaller, no whole photo added, eight
-tiles a batch. `sahi` gets each tile as an array and wraps each box in an object; ours goes by tensors. The merging alone
-is raced, too, on the same boxes.
+Checked first: both give the same boxes. Both then suppress by intersection over the smaller, no
+whole photo added, eight tiles a batch. `sahi` gets each tile as an array and wraps each box in
+an object; ours goes by tensors. The merging alone is raced, too, on the same boxes.
 """
 
 import argparse
@@ -23,7 +24,9 @@ BATCH, FLOOR = 8, 0.05
 
 
 def mosaic(grid: int) -> training.Sample:
-    """`grid` × `grid` smears of `bccd` in one photo, each at the size that the network knows."""
+    """`grid` × `grid` smears of `bccd` in one photo, each at the size that the network
+    knows.
+    """
     home = data.fetch("bccd", "JPEGImages/BloodImage_000*.jpg")
     files = sorted((Path(home) / "JPEGImages").glob("BloodImage_000*.jpg"))[: grid**2]
     pieces = [training.sample(loading.pixels(file), [], []).pixels for file in files]
@@ -33,16 +36,42 @@ def mosaic(grid: int) -> training.Sample:
     )
 
 
+HOW = {
+    "slice_width": TILE[0],
+    "slice_height": TILE[1],
+    "overlap_width_ratio": tiling.OVERLAP,
+    "overlap_height_ratio": tiling.OVERLAP,
+    "batch_size": BATCH,
+    "postprocess_type": "NMS",
+    "postprocess_match_metric": "IOS",
+    "perform_standard_pred": False,
+    "force_postprocess_type": True,
+    "verbose": 0,
+}
+
+
 def peer(net, sample):
-    """A function that gives sahi's boxes as `Found`, and its merging alone; None where it is not installed."""
+    """A function that gives sahi's boxes, scores and labels; None where it is not installed."""
     try:
         from sahi.models.base import DetectionModel
         from sahi.predict import get_sliced_prediction
         from sahi.prediction import ObjectPrediction
     except ImportError:
         return None
+    model = adapted(DetectionModel, ObjectPrediction, net)(confidence_threshold=FLOOR)
+    picture = np.ascontiguousarray(sample.pixels.permute(1, 2, 0).numpy())
 
-    class Model(DetectionModel):
+    def run():
+        found = get_sliced_prediction(picture, model, **HOW).object_prediction_list
+        return [(one.bbox.to_xyxy(), one.score.value, one.category.id) for one in found]
+
+    return run
+
+
+def adapted(base, prediction, net):
+    """The network as sahi's kind of model: a class below its `base`."""
+
+    class Model(base):
         def check_dependencies(self, packages=None):
             pass
 
@@ -54,65 +83,27 @@ def peer(net, sample):
 
         @torch.no_grad()
         def perform_batch_inference(self, images):
-            pieces = np.stack(images)
-            photos = torch.from_numpy(pieces).permute(0, 3, 1, 2).float() / 255
+            photos = torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2).float() / 255
             photos = torch.stack([training.padded(one) for one in photos])
-            self._original_predictions = network.decode(*self.model(photos), FLOOR)
-            self._batch_images = images
-
-        def _create_object_prediction_list_from_original_predictions(
-            self, shift_amount_list=None, full_shape_list=None
-        ):
-            made = []
-            for at, one in enumerate(self._original_predictions):
-                own = [
-                    ObjectPrediction(
-                        bbox=box,
-                        category_id=label,
-                        category_name=str(label),
-                        score=score,
-                        shift_amount=shift_amount_list[at],
-                        full_shape=full_shape_list[at],
-                    )
-                    for box, score, label in zip(
-                        *(value.tolist() for value in one), strict=True
-                    )
-                ]
-                made.append(own)
-            self._object_prediction_list_per_image = made
+            high, wide = images[0].shape[:2]
+            limit = torch.tensor([wide, high] * 2)
+            self._original_predictions = [
+                one._replace(boxes=torch.minimum(one.boxes.clamp(min=0), limit))
+                for one in network.decode(*self.model(photos), FLOOR)
+            ]
 
         def convert_original_predictions(self, shift_amount=None, full_shape=None):
-            self._create_object_prediction_list_from_original_predictions(
-                shift_amount, full_shape
-            )
+            self._object_prediction_list_per_image = [
+                [
+                    prediction(box, label, str(label), None, score, shift, whole)
+                    for box, score, label in zip(*map(torch.Tensor.tolist, one), strict=True)
+                ]
+                for one, shift, whole in zip(
+                    self._original_predictions, shift_amount, full_shape, strict=True
+                )
+            ]
 
-    model = Model(confidence_threshold=FLOOR)
-    picture = np.ascontiguousarray(sample.pixels.permute(1, 2, 0).numpy())
-    how = {
-        "slice_width": TILE[0],
-        "slice_height": TILE[1],
-        "postprocess_type": "NMS",
-        "verbose": 0,
-    }
-    how |= {
-        "overlap_width_ratio": tiling.OVERLAP,
-        "overlap_height_ratio": tiling.OVERLAP,
-        "batch_size": BATCH,
-    }
-    how |= {
-        "postprocess_match_metric": "IOS",
-        "perform_standard_pred": False,
-        "force_postprocess_type": True,
-    }
-
-    def run():
-        result = get_sliced_prediction(picture, model, **how)
-        return [
-            (one.bbox.to_xyxy(), one.score.value, one.category.id)
-            for one in result.object_prediction_list
-        ]
-
-    return run
+    return Model
 
 
 def rows_of(boxes, scores, labels) -> np.ndarray:

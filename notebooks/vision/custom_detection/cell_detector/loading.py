@@ -1,7 +1,7 @@
 """From photo files to what the network is given, and back to boxes in pixels of the file.
 
-`Loading()` is what most code does: open, take the bytes, scale the longer side to a fixed length. Each of its
-fields is the mend of one fault.
+`Loading()` is what most code does: open, take the bytes, scale the longer side to a fixed
+length. Each of its fields is the mend of one fault.
 """
 
 import io
@@ -20,8 +20,9 @@ SRGB = ImageCms.createProfile("sRGB")
 
 @dataclass(frozen=True)
 class Loading:
-    """upright: turn a photo as its EXIF tag says. srgb: convert its colours from its own profile. enlarge: how many
-    times larger than `SIDE` the longer side is made; above 1 the photo is cut into tiles. side: of the network.
+    """upright: turn a photo as its EXIF tag says. srgb: convert its colours from its own
+    profile. enlarge: how many times larger than `SIDE` the longer side is made; above 1 the
+    photo is cut into tiles. side: of the network.
     """
 
     upright: bool = False
@@ -54,7 +55,9 @@ def samples(photos, loading: Loading = Loading(), classes=training.CLASSES):  # 
 
 
 def answers(net, photos, loading: Loading = Loading(), classes=training.CLASSES, floor=0.05):  # noqa: B008
-    """What the network finds in each photo: objects with `boxes` in pixels as loaded, `scores`, `labels` as texts."""
+    """What the network finds in each photo: objects with `boxes` in pixels as loaded,
+    `scores`, `labels` as texts.
+    """
     found = []
     for one in samples(photos, loading, classes):
         if loading.enlarge > 1:

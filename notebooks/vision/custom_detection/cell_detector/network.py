@@ -1,9 +1,11 @@
-"""A small anchor-free detector: each place of a coarse map says whether an object's middle lies there,
-of which class, and how far its four sides are. The loss follows CenterNet (Zhou and others 2019: a
-Gaussian round each middle, a focal loss) and FCOS (Tian and others 2019: four distances, learnt by
-their overlap). No anchors, so nothing is tuned to the shapes of one data set.
+"""A small anchor-free detector: each place of a coarse map says whether an object's middle lies
+there, of which class, and how far its four sides are. The loss follows CenterNet (Zhou and
+others 2019: a Gaussian round each middle, a focal loss) and FCOS (Tian and others 2019: four
+distances, learnt by their overlap). No anchors, so nothing is tuned to the shapes of one data
+set.
 
-Legend: B photos of a batch, C classes, H and W of a photo, h and w of the map (an eighth), N objects.
+Legend: B photos of a batch, C classes, H and W of a photo, h and w of the map (an eighth), N
+objects.
 """
 
 from collections import namedtuple
@@ -27,7 +29,8 @@ def block(inner: int, outer: int, stride: int = 1) -> nn.Sequential:
 
 
 class Detector(nn.Module):
-    """`Detector(classes=3)(photos_B3HW)`: scores as logits (B, C, h, w), distances in pixels (B, 4, h, w).
+    """`Detector(classes=3)(photos_B3HW)`: scores as logits (B, C, h, w), distances in pixels
+    (B, 4, h, w).
 
     H and W are multiples of 16; photos hold 0 to 1.
     """
@@ -55,10 +58,11 @@ class Detector(nn.Module):
 
 
 def targets(boxes: list, labels: list, classes: int, shape: tuple[int, int]):
-    """What the map should say: heat (B, C, h, w), sides (B, 4, h, w), and where they count (B, h, w).
+    """What the map should say: heat (B, C, h, w), sides (B, 4, h, w), and where they count (B,
+    h, w).
 
-    A box without area has no middle to learn and is left out. Where objects share a place, its sides are
-    those of the smallest.
+    A box without area has no middle to learn and is left out. Where objects share a place, its
+    sides are those of the smallest.
     """
     heat, sides = torch.zeros(len(boxes), classes, *shape), torch.zeros(len(boxes), 4, *shape)
     weight, (x, y) = torch.zeros(len(boxes), *shape), middles(shape)
@@ -110,8 +114,8 @@ def loss_of(heat, sides, wanted) -> torch.Tensor:
 
 
 def decode(heat, sides, floor: float = 0.05, overlap: float = 0.5) -> list[Found]:
-    """The objects of each photo: peaks of the heat above `floor`, without those that overlap a better one
-    of their class by more than `overlap`.
+    """The objects of each photo: peaks of the heat above `floor`, without those that overlap
+    a better one of their class by more than `overlap`.
     """
     scores = heat.sigmoid()
     peaks = scores * (F.max_pool2d(scores, 3, 1, 1) == scores)
@@ -130,7 +134,9 @@ def decode(heat, sides, floor: float = 0.05, overlap: float = 0.5) -> list[Found
 
 
 def iou(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Intersection over union of all pairs of (N, 4) and (M, 4) boxes; 0 where both have no area."""
+    """Intersection over union of all pairs of (N, 4) and (M, 4) boxes; 0 where both have no
+    area.
+    """
     corner = torch.maximum(a[:, None, :2], b[None, :, :2])
     both = (torch.minimum(a[:, None, 2:], b[None, :, 2:]) - corner).clamp(min=0).prod(2)
     areas = [(one[:, 2:] - one[:, :2]).clamp(min=0).prod(1) for one in (a, b)]
@@ -138,7 +144,9 @@ def iou(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def suppress(boxes: torch.Tensor, labels: torch.Tensor, overlap: float) -> torch.Tensor:
-    """Which of the boxes stay, best first: none that overlaps a better one of its class by more."""
+    """Which of the boxes stay, best first: none that overlaps a better one of its class by
+    more.
+    """
     clash = (iou(boxes, boxes) > overlap) & (labels[:, None] == labels)
     gone = torch.zeros(len(boxes), dtype=torch.bool, device=boxes.device)
     for at in range(len(boxes)):

@@ -1,4 +1,5 @@
-"""A photo's tiles through the network as a GPU would take them, the naive way, and a broken one.
+"""A photo's tiles through the network as a GPU would take them, the naive way, and a broken
+one.
 
 `make predict` counts them without a GPU, at the sizes of each tier.
 """

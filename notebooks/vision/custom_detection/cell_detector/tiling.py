@@ -1,8 +1,10 @@
-"""Detection in tiles: a large photo is cut into overlapping pieces of the size that the network knows, each is asked,
-and what two pieces both saw is merged (Akyon and others 2022, whose `sahi` is the peer).
+"""Detection in tiles: a large photo is cut into overlapping pieces of the size that the network
+knows, each is asked, and what two pieces both saw is merged (Akyon and others 2022, whose
+`sahi` is the peer).
 
-A box at a tile's edge may be a part of an object that the next tile sees whole. By intersection over *union* the two
-hardly agree; by intersection over the *smaller* one the part is inside the whole, and goes.
+A box at a tile's edge may be a part of an object that the next tile sees whole. By intersection
+over *union* the two hardly agree; by intersection over the *smaller* one the part is inside the
+whole, and goes.
 """
 
 import torch
@@ -15,12 +17,13 @@ OVERLAP = 0.4  # of neighbouring tiles: as much as the largest cell
 def slices(
     size: tuple[int, int], tile: tuple[int, int], overlap: float = OVERLAP
 ) -> list[tuple]:
-    """(x0, y0, x1, y1) of the tiles of a (width, height) photo, row by row; the last of a row or column is moved back
-    so that all are of full size where the photo is.
+    """(x0, y0, x1, y1) of the tiles of a (width, height) photo, row by row; the last of a
+    row or column is moved back so that all are of full size where the photo is.
     """
     if not 0 <= overlap < 1 or min(*size, *tile) < 1:
         raise ValueError(
-            f"overlap {overlap}, size {size}, tile {tile}: 0 to below 1 and sides of at least 1 are allowed"
+            f"overlap {overlap}, size {size}, tile {tile}: "
+            "0 to below 1 and sides of at least 1 are allowed"
         )
     starts = [_starts(*pair, overlap) for pair in zip(size, tile, strict=True)]
     ends = [min(one, whole) for one, whole in zip(tile, size, strict=True)]
@@ -35,8 +38,8 @@ def _starts(whole: int, tile: int, overlap: float) -> list[int]:
 
 
 def merge(boxes, scores, labels, overlap: float = 0.5, by: str = "smaller") -> network.Found:
-    """The boxes without those that overlap a better one of their class by at least `overlap`, best first; of equal
-    scores the first in order x0, y0, x1, y1.
+    """The boxes without those that overlap a better one of their class by at least
+    `overlap`, best first; of equal scores the first in order x0, y0, x1, y1.
     """
     order = torch.argsort(-scores, stable=True)
     for column in (3, 2, 1, 0):
@@ -69,7 +72,9 @@ def shared(boxes, by: str) -> torch.Tensor:
 def tiled(
     net, sample, side: int, overlap: float = OVERLAP, floor: float = 0.05, batch: int = 8
 ) -> network.Found:
-    """What the network finds in a `training.Sample` larger than `side`, tile by tile, boxes in pixels of its file."""
+    """What the network finds in a `training.Sample` larger than `side`, tile by tile, boxes
+    in pixels of its file.
+    """
     high, wide = sample.pixels.shape[1:]
     tile = (min(side, wide), min(side * 3 // 4, high))
     places = slices((wide, high), tile, overlap)
@@ -81,12 +86,12 @@ def tiled(
             [training.padded(photo[:, y0:y1, x0:x1]) for x0, y0, x1, y1 in chosen]
         )
         found += network.decode(*net(pieces), floor)
-    moved = [
-        one.boxes + torch.tensor([*place[:2]] * 2)
-        for one, place in zip(found, places, strict=True)
-    ]
-    boxes = torch.cat(moved).clamp(min=0)
-    boxes = torch.minimum(boxes, torch.tensor([wide, high, wide, high]))
+    moved = []
+    for one, (x0, y0, x1, y1) in zip(found, places, strict=True):
+        limit = torch.tensor([x1 - x0, y1 - y0] * 2)  # a tile says nothing of what is beside it
+        inside = torch.minimum(one.boxes.clamp(min=0), limit)
+        moved.append(inside + torch.tensor([x0, y0, x0, y0]))
+    boxes = torch.cat(moved)
     scores, labels = (
         torch.cat([getattr(one, name) for one in found]) for name in ("scores", "labels")
     )

@@ -1,7 +1,7 @@
 """How the detector learns, and how it is asked.
 
-Photos come as tensors that were brought to one longer side, `SIDE` pixels, as most pipelines do: what an
-object measures there is what the network learns.
+Photos come as tensors that were brought to one longer side, `SIDE` pixels, as most pipelines
+do: what an object measures there is what the network learns.
 """
 
 import math
@@ -20,7 +20,9 @@ CROP = 144  # pixels of a side of the random crops that it learns from
 
 @dataclass(frozen=True)
 class Settings:
-    """Of a training: epochs over the photos, photos a step, the highest rate, what is done to a crop."""
+    """Of a training: epochs over the photos, photos a step, the highest rate, what is done
+    to a crop.
+    """
 
     epochs: int = 30
     batch: int = 8
@@ -33,8 +35,9 @@ class Settings:
 
 @dataclass
 class Sample:
-    """A photo for the network: pixels (3, H, W) bytes, boxes (N, 4) in them, label numbers, and the factor by
-    which it was scaled from its file."""
+    """A photo for the network: pixels (3, H, W) bytes, boxes (N, 4) in them, label numbers,
+    and the factor by which it was scaled from its file.
+    """
 
     pixels: torch.Tensor
     boxes: torch.Tensor
@@ -45,9 +48,11 @@ class Sample:
 def sample(
     pixels: np.ndarray, boxes, labels: Sequence[str], side: int = SIDE, classes=CLASSES
 ) -> Sample:
-    """A `Sample` of an (H, W, 3) array of bytes, its longer side brought to `side` (None: left as it is).
+    """A `Sample` of an (H, W, 3) array of bytes, its longer side brought to `side` (None: left
+    as it is).
 
-    Labels that are no class are left out. Reduction is by areas, as Pillow's BOX: each pixel counts.
+    Labels that are no class are left out. Reduction is by areas, as Pillow's BOX: each pixel
+    counts.
     """
     from PIL import Image
 
@@ -70,7 +75,9 @@ def train(
     classes=CLASSES,
     told=None,
 ):
-    """A trained `Detector`; `start`: one to go on from; `told(epoch, mean loss)` after each epoch."""
+    """A trained `Detector`; `start`: one to go on from; `told(epoch, mean loss)` after each
+    epoch.
+    """
     torch.manual_seed(seed)
     generator = torch.Generator().manual_seed(seed)
     net = start or network.Detector(len(classes), settings.width)
@@ -111,7 +118,9 @@ def step(net, samples, settings: Settings, generator, classes: int) -> float:
 
 
 def disturbed(photo: torch.Tensor, settings: Settings, generator) -> torch.Tensor:
-    """A crop with other colours, and where the settings say so sometimes blurred or squeezed."""
+    """A crop with other colours, and where the settings say so sometimes blurred or
+    squeezed.
+    """
     draw = torch.rand(8, generator=generator)
     gain = 1 + settings.colour * (2 * draw[:3] - 1) + settings.colour * (2 * draw[3] - 1)
     photo = (photo * gain[:, None, None]).clamp(0, 1)

@@ -1,7 +1,8 @@
-"""The detector in the reader's browser: the network as an ONNX file, some photos to begin with, numbers to check.
+"""The detector in the reader's browser: the network as an ONNX file, some photos to begin with,
+numbers to check.
 
-What the network says and how it is read (`network.decode`) is done in the page by `detector_live.js`; so is resizing.
-A reader's own photo is opened there, and never leaves.
+What the network says and how it is read (`network.decode`) is done in the page by
+`detector_live.js`; so is resizing. A reader's own photo is opened there, and never leaves.
 """
 
 import base64
@@ -24,8 +25,9 @@ FLOOR, SHOWN, OVERLAP = (
 
 
 class LivePage:
-    """The live model of a page: displayed, it shows `words` and hands its `files`, bytes by name, to the press. In
-    Jupyter and Colab only the words appear."""
+    """The live model of a page: displayed, it shows `words` and hands its `files`, bytes by
+    name, to the press. In Jupyter and Colab only the words appear.
+    """
 
     def __init__(self, name: str, files: dict[str, bytes], words: str):
         self.name, self.files, self.words = name, files, words
@@ -44,7 +46,9 @@ class LivePage:
 
 
 def to_onnx(net: torch.nn.Module) -> bytes:
-    """The network as an ONNX file: `photo` (1, 3, H, W) of any size in steps of 16, to `heat` and `sides`."""
+    """The network as an ONNX file: `photo` (1, 3, H, W) of any size in steps of 16, to
+    `heat` and `sides`.
+    """
     with io.BytesIO() as made, warnings.catch_warnings():
         warnings.simplefilter(
             "ignore"
@@ -62,7 +66,9 @@ def to_onnx(net: torch.nn.Module) -> bytes:
 
 
 def export(net, photos, words: str) -> LivePage:
-    """The `LivePage` of a network with the first photos that a reader sees, annotated, of JPEG files."""
+    """The `LivePage` of a network with the first photos that a reader sees, annotated, of
+    JPEG files.
+    """
     files, first = {"detector.onnx": to_onnx(net)}, []
     for at, one in enumerate(photos):
         file = f"sample{at}.jpg"

@@ -1,4 +1,6 @@
-"""What is wrong with own photos: faults planted on purpose, a doctor that finds them, and their mends."""
+"""What is wrong with own photos: faults planted on purpose, a doctor that finds them, and
+their mends.
+"""
 
 from . import doctor, faults, looks, opinion, profiles
 from .doctor import Finding, examine, heal, mend

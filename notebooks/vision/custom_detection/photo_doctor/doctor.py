@@ -1,8 +1,9 @@
 """The doctor: what is wrong with a set of own photos, beside the photos that worked before.
 
-`examine` compares files and boxes with a reference set; given an opinion, what a network that learned from the
-reference finds in the photos, it compares labels, too. `heal` mends what is found and looks again, since one fault can
-hide another. Thresholds were set on the training split of `bccd` alone; the study counts false alarms elsewhere.
+`examine` compares files and boxes with a reference set; given an opinion, what a network that
+learned from the reference finds in the photos, it compares labels, too. `heal` mends what is
+found and looks again, since one fault can hide another. Thresholds were set on the training
+split of `bccd` alone; the study counts false alarms elsewhere.
 """
 
 from collections import Counter, namedtuple
@@ -12,7 +13,8 @@ import numpy as np
 
 from . import looks, opinion
 
-# fault: its name in `faults`; share: of the photos or of what was expected; words: what was seen; mend: what to do
+# fault: its name in `faults`; share: of the photos or of what was expected; words: what was
+# seen; mend: what to do
 Finding = namedtuple("Finding", "fault share words mend value", defaults=(None,))
 
 ALIKE = 0.97  # of thumbnails, from which on two photos count as one scene
@@ -24,14 +26,16 @@ MORE = 2.0  # times the reference's pixels
 
 
 def examine(photos, reference, told=None, against=(), mended=()) -> list[Finding]:
-    """The `Finding`s of annotated photos beside a reference set, the surest first; an empty list where all is well.
+    """The `Finding`s of annotated photos beside a reference set, the surest first; an empty
+    list where all is well.
 
-    told: the opinion, one answer for each photo (`cell_detector.answers`), or None. against: photos that this set will
-    be judged on, or whose judge it is: the other side of the split. mended: faults that the loading takes care of by now.
+    told: the opinion, one answer for each photo (`cell_detector.answers`), or None. against:
+    photos that this set will be judged on, or whose judge it is: the other side of the split.
+    mended: faults that the loading takes care of by now.
     """
     if not photos or not reference:
         raise ValueError(
-            f"{len(photos)} photos and {len(reference)} for reference: at least one each is needed"
+            f"{len(photos)} photos and {len(reference)} to compare: at least one each is needed"
         )
     seen, known = ([looks.look(one.file) for one in side] for side in (photos, reference))
     found = [*_files(photos, seen, known), *_boxes(photos, seen, reference)]
@@ -60,50 +64,36 @@ def examine(photos, reference, told=None, against=(), mended=()) -> list[Finding
 
 def _files(photos, seen, known):
     """What the files alone tell."""
-    turned = np.array([one.tag not in (0, 1) for one in seen])
-    if turned.mean() >= SHARE:
-        words = f"{turned.sum()} of {len(seen)} photos bear an EXIF tag that turns them: the boxes are in the turned frame"
-        yield Finding(
-            "rotated",
-            float(turned.mean()),
-            words,
-            "turn the pixels as the tag says, when loading",
-        )
-    wide = (
-        np.array([one.wide for one in seen]).mean()
-        - np.array([one.wide for one in known]).mean()
+
+    def median(name):
+        return [
+            float(np.median([getattr(one, name) for one in side])) for side in (seen, known)
+        ]
+
+    turned = float(np.mean([one.tag not in (0, 1) for one in seen]))
+    if turned >= SHARE:
+        words = f"{turned:.0%} of the photos bear an EXIF tag that turns them"
+        yield Finding("rotated", turned, words, "turn the pixels as the tag says, when loading")
+    own, before = (float(np.mean([one.wide for one in side])) for side in (seen, known))
+    if own - before >= SHARE:
+        words = f"{own:.0%} have a colour profile other than sRGB's, {before:.0%} before"
+        yield Finding("profiled", own - before, words, "convert the colours, when loading")
+    own, before = median("quality")
+    if own < QUALITY and own < before - 20:
+        words = f"JPEG quality {own:.0f}, {before:.0f} before"
+        mend = "export anew; or learn from compressed copies, too"
+        yield Finding("squeezed", own / 100, words, mend)
+    own, before = median("sharpness")
+    if own < SHARP * before:
+        words = f"neighbouring pixels differ {own / before:.0%} as much as before"
+        mend = "take them anew; or learn from blurred copies, too"
+        yield Finding("blurred", own / before, words, mend)
+    own, before = (
+        float(np.median([np.prod(one.size) for one in side])) for side in (seen, known)
     )
-    if wide >= SHARE:
-        words = f"{wide:.0%} more photos than before have a colour profile other than sRGB's"
-        yield Finding(
-            "profiled", float(wide), words, "convert the colours by the profile, when loading"
-        )
-    quality, before = (
-        float(np.median([one.quality for one in side])) for side in (seen, known)
-    )
-    if quality < QUALITY and quality < before - 20:
-        words = f"JPEG quality {quality:.0f}, {before:.0f} before"
-        yield Finding(
-            "squeezed",
-            quality / 100,
-            words,
-            "export anew; or learn from compressed copies, too",
-        )
-    sharp = float(
-        np.median([one.sharpness for one in seen]) / np.median([one.sharpness for one in known])
-    )
-    if sharp < SHARP:
-        words = f"neighbouring pixels differ {sharp:.0%} as much as before"
-        yield Finding(
-            "blurred", sharp, words, "take them anew; or learn from blurred copies, too"
-        )
-    more = float(
-        np.median([np.prod(one.size) for one in seen])
-        / np.median([np.prod(one.size) for one in known])
-    )
-    if more > MORE:
-        words = f"{more:.1f} times the pixels of before: each is read and thrown away"
-        yield Finding("larger", more, words, "save smaller copies once, with the boxes scaled")
+    if own > MORE * before:
+        words = f"{own / before:.1f} times the pixels of before: read and thrown away"
+        yield Finding("larger", own / before, words, "save smaller copies, boxes with them")
 
 
 def _boxes(photos, seen, reference):
@@ -112,7 +102,7 @@ def _boxes(photos, seen, reference):
     reach = opinion.reach(photos, turned)
     before = opinion.reach(reference, False)
     if reach is not None and before is not None and not 0.8 < (ratio := reach / before) < 1.1:
-        words = f"the boxes reach to {reach:.0%} of the photos' width and height, before to {before:.0%}"
+        words = f"the boxes reach to {reach:.0%} of the photos' sides, before to {before:.0%}"
         yield Finding(
             "rescaled",
             float(ratio),
@@ -135,16 +125,20 @@ def _boxes(photos, seen, reference):
 
 
 def simple(factor: float) -> float:
-    """A factor, or the fraction of small numbers within 3 % of it: copies are made half or a third as large."""
+    """A factor, or the fraction of small numbers within 3 % of it: copies are made half or a
+    third as large.
+    """
     near = float(Fraction(factor).limit_denominator(4))
     return near if abs(near / factor - 1) < 0.03 else float(factor)
 
 
 def heal(photos, loading, reference, ask=None, against=(), rounds: int = 3):
-    """(photos, loading, findings, what a training should add): everything found is mended, then looked at again.
+    """(photos, loading, findings, what a training should add): everything found is mended, then
+    looked at again.
 
-    loading: a `cell_detector.Loading`. ask: from photos and a loading to an opinion, or None. What no change of
-    labels or of loading mends (blur, compression) comes as a set of names for `cell_detector.Settings`.
+    loading: a `cell_detector.Loading`. ask: from photos and a loading to an opinion, or None.
+    What no change of labels or of loading mends (blur, compression) comes as a set of names for
+    `cell_detector.Settings`.
     """
     done, extra = [], set()
     for _ in range(rounds):

@@ -1,7 +1,8 @@
 """The faults that people bring with their own photos, each planted on purpose.
 
-A fault takes annotated photos and a folder, writes what it changes there, and gives the photos back as a careless
-pipeline would have them. What the annotation said stays in the frame in which a person saw the photo.
+A fault takes annotated photos and a folder, writes what it changes there, and gives the photos
+back as a careless pipeline would have them. What the annotation said stays in the frame in
+which a person saw the photo.
 """
 
 import io
@@ -21,7 +22,9 @@ TURNS = {
 
 
 def rotated(photos, folder, seed=0):
-    """The camera was held sideways: pixels stored turned, a tag that says so, boxes as a viewer shows the photo."""
+    """The camera was held sideways: pixels stored turned, a tag that says so, boxes as a
+    viewer shows the photo.
+    """
     draw, made = np.random.default_rng(seed), []
     for one in photos:
         tag = int(draw.choice([*TURNS]))

@@ -1,4 +1,6 @@
-"""What a photo's file tells without a network: its tag, profile, compression, sharpness, and how it looks in little."""
+"""What a photo's file tells without a network: its tag, profile, compression, sharpness, and
+how it looks in little.
+"""
 
 import functools
 import io
@@ -15,9 +17,11 @@ SHARP = 256  # pixels of the longer side at which sharpness is read
 
 @dataclass(frozen=True, eq=False)
 class Look:
-    """tag: EXIF's orientation. wide: a colour profile other than sRGB's. quality: of a JPEG, 1 to 100, else 100.
-    sharpness: how strongly neighbouring pixels differ, against the photo's own contrast. blocks: how much larger steps
-    are at every eighth pixel. thumb: 24 × 18 grey values, mean 0 and length 1."""
+    """tag: EXIF's orientation. wide: a colour profile other than sRGB's. quality: of a JPEG,
+    1 to 100, else 100. sharpness: how strongly neighbouring pixels differ, against the
+    photo's own contrast. blocks: how much larger steps are at every eighth pixel. thumb: 24
+    × 18 grey values, mean 0 and length 1.
+    """
 
     size: tuple[int, int]
     tag: int
@@ -59,7 +63,9 @@ def _standard() -> float:
 
 
 def jpeg_quality(tables) -> float:
-    """The quality that gives a quantisation table, by libjpeg's rule; 100 where there is none."""
+    """The quality that gives a quantisation table, by libjpeg's rule; 100 where there is
+    none.
+    """
     if not tables:
         return 100.0
     percent = 100 * sum(tables[0]) / _standard()
@@ -67,7 +73,9 @@ def jpeg_quality(tables) -> float:
 
 
 def twins(photos, others, alike: float) -> list[tuple[int, int, float]]:
-    """(place in `photos`, in `others`, likeness) of the pairs that look alike in little, turned or flipped, too."""
+    """(place in `photos`, in `others`, likeness) of the pairs that look alike in little,
+    turned or flipped, too.
+    """
     if not photos or not others:
         return []
     grids = np.stack([look(one.file).thumb.reshape(THUMB[::-1]) for one in photos])

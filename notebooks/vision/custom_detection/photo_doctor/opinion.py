@@ -1,8 +1,9 @@
-"""A second opinion on labels: the sizes and places of boxes beside a reference's, and beside what a network finds that
-learned from photos that are trusted.
+"""A second opinion on labels: the sizes and places of boxes beside a reference's, and beside
+what a network finds that learned from photos that are trusted.
 
-A label says where an object is and what it is called; so does a detection. Where all labels differ from the detections
-in the same way, it is the labels' frame that is wrong, not each of them.
+A label says where an object is and what it is called; so does a detection. Where all labels
+differ from the detections in the same way, it is the labels' frame that is wrong, not each of
+them.
 """
 
 from collections import Counter, defaultdict
@@ -17,7 +18,9 @@ MOST = 0.6  # of a class's labels that have to have another name
 
 
 def reach(photos, turned: bool) -> float | None:
-    """How far the boxes of a set reach across their photos: the 99th percentile of their ends over width and height."""
+    """How far the boxes of a set reach across their photos: the 99th percentile of their
+    ends over width and height.
+    """
     ends = []
     for one in photos:
         if one.size and len(one.boxes):
@@ -29,7 +32,9 @@ def reach(photos, turned: bool) -> float | None:
 
 
 def sizes(photos, reference) -> list[float]:
-    """For each class of both sets: the median size of its objects over the reference's, as shares of the longer side."""
+    """For each class of both sets: the median size of its objects over the reference's, as
+    shares of the longer side.
+    """
     found = []
     for side in (photos, reference):
         by = defaultdict(list)
@@ -56,7 +61,8 @@ def compare(photos, told, finding) -> list:
     made = []
     if (move := shift(photos, told)) is not None:
         pixels, share, agree = move
-        words = f"{agree:.0%} of the labels lie off by the same ({pixels[0]:+.0f}, {pixels[1]:+.0f}) pixels"
+        x, y = pixels
+        words = f"{agree:.0%} of the labels are off by ({x:+.0f}, {y:+.0f}) pixels"
         made.append(
             finding("shifted", float(share), words, "move the boxes back", tuple(pixels))
         )
@@ -83,10 +89,11 @@ def _pairs(one, answer):
 
 
 def shift(photos, told):
-    """(pixels, share of an object's size, share of labels that agree) of the one shift that most labels share, or None.
+    """(pixels, share of an object's size, share of labels that agree) of the one shift that
+    most labels share, or None.
 
-    Every label is paired with every detection of about its size nearby, whatever their names; a true shift is where
-    pairs heap up, while pairs with neighbours lie scattered.
+    Every label is paired with every detection of about its size nearby, whatever their names; a
+    true shift is where pairs heap up, while pairs with neighbours lie scattered.
     """
     moves, widths, labels = [], [], 0
     for one, answer in zip(photos, told, strict=True):
@@ -122,7 +129,9 @@ def shift(photos, told):
 
 
 def renamed(photos, told) -> dict[str, str]:
-    """{label: what its objects are mostly seen as} where a class has mostly another name, else {}."""
+    """{label: what its objects are mostly seen as} where a class has mostly another name,
+    else {}.
+    """
     seen = defaultdict(Counter)
     for one, answer in zip(photos, told, strict=True):
         (boxes, *_), (other, *_), names = _pairs(one, answer)

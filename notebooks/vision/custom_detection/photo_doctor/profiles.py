@@ -1,8 +1,8 @@
-"""A colour profile made by hand, so that the chapter needs no other file: the primaries of ROMM RGB (ISO 22028-2, known
-as ProPhoto), a plain power of 1.8, as an ICC profile of version 2.
+"""A colour profile made by hand, so that the chapter needs no other file: the primaries of ROMM
+RGB (ISO 22028-2, known as ProPhoto), a plain power of 1.8, as an ICC profile of version 2.
 
-Bytes in this space look pale where a program takes them for sRGB, since the same colour has smaller numbers in a wider
-space.
+Bytes in this space look pale where a program takes them for sRGB, since the same colour has
+smaller numbers in a wider space.
 """
 
 import io

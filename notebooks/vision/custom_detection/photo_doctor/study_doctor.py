@@ -2,10 +2,10 @@
 
     make study CHAPTERS=vision/custom_detection STUDY=doctor
 
-A seed draws who is who: "old" photos, on which a network worked; "own" photos, new and perhaps faulty; and a test.
-Faults of labels lie in what is learnt, those of photos in what is judged. A healed arm is handed the faulty photos
-and the network that worked before, no word on what is wrong. Nothing of the test is learnt from, but for the
-near-duplicates, whose fault that is.
+A seed draws who is who: "old" photos, on which a network worked; "own" photos, new and perhaps
+faulty; and a test. Faults of labels lie in what is learnt, those of photos in what is judged. A
+healed arm is handed the faulty photos and the network that worked before, no word on what is
+wrong. Nothing of the test is learnt from, but for the near-duplicates, whose fault that is.
 """
 
 import atexit
@@ -104,7 +104,9 @@ def ask(net):
 
 
 def fit(job) -> tuple:
-    """(a network trained anew on the arm's photos, what the doctor found in them and in nothing else)."""
+    """(a network trained anew on the arm's photos, what the doctor found in them and in
+    nothing else).
+    """
     photos, old, test = job.train
     loading, findings = cd.Loading(), []
     if job.arm.setting.get("healed"):
@@ -116,7 +118,9 @@ def fit(job) -> tuple:
 
 
 def judge(made: tuple, part: tuple, job) -> dict:
-    """AP and AP50; of the planted faults the share that the doctor named, and how many others it named."""
+    """AP and AP50; of the planted faults the share that the doctor named, and how many
+    others it named.
+    """
     (net, findings), (photos, old, _) = made, part
     loading, healed = cd.Loading(), bool(job.arm.setting.get("healed"))
     if healed and not job.arm.train:
@@ -135,8 +139,9 @@ def judge(made: tuple, part: tuple, job) -> dict:
 
 
 def costs(receipt, found: dict) -> None:
-    """Record what each fault costs: the AP of the clean arm on the clean test less that of the faulty, paired by seed;
-    above zero it costs. And the shares over all healed arms: planted faults found, others named, alarms on clean sets.
+    """Record what each fault costs: the AP of the clean arm on the clean test less that of
+    the faulty, paired by seed; above zero it costs. And the shares over all healed arms:
+    planted faults found, others named, alarms on clean sets.
     """
     clean = {seed: one["test"]["ap"] for seed, one in found["clean"].items()}
     for name in (*LABELS, *PHOTOS, "duplicated"):

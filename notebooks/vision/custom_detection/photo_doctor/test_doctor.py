@@ -1,4 +1,6 @@
-"""Every planted fault is found, alone and in twos, mended, and nothing is found where nothing is wrong."""
+"""Every planted fault is found, alone and in twos, mended, and nothing is found where
+nothing is wrong.
+"""
 
 from types import SimpleNamespace
 

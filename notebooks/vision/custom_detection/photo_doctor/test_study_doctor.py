@@ -1,4 +1,6 @@
-"""The study: healed arms are told nothing, tests are learnt from by nobody but the duplicates, signs are right."""
+"""The study: healed arms are told nothing, tests are learnt from by nobody but the
+duplicates, signs are right.
+"""
 
 from types import SimpleNamespace
 
