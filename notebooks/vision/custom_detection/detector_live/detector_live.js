@@ -213,7 +213,7 @@ rebuiltLive.start("cells", async (element, tools) => {
   const own = make("input", { type: "file", id: "cells-own", accept: "image/*" });
   const turn = make("select", { id: "cells-turn" }, [["0", "as it is"], ["1", "a quarter turn"], ["2", "upside down"], ["3", "three quarters"]]
     .map(([value, text]) => new Option(text, value)));
-  const size = make("input", { type: "range", id: "cells-size", min: 48, max: 480, step: 16, value: SIDE });
+  const size = make("input", { type: "range", id: "cells-size", min: 48, max: 480, step: 16, defaultValue: String(SIDE) });
   const sizeTold = make("output", { htmlFor: "cells-size" });
   const byTag = tick("cells-tag", "Turn the pixels as the tag says");
   const bySize = tick("cells-scale", "Enlarge to the size that the network knows");
@@ -271,8 +271,8 @@ rebuiltLive.start("cells", async (element, tools) => {
     if (quarters && !byTag.input.checked) doctor.push("The doctor: its tag says that the pixels lie turned, and the boxes are drawn as if they did not.");
     if (Number(size.value) < 0.75 * SIDE && !bySize.input.checked) doctor.push("The doctor: objects are smaller than those that the network learnt from.");
     const score = photo.labels
-      ? `${right.size} of ${photo.labels.length} marked cells found, and ${found.length - right.size} boxes more.`
-      : `${found.length} boxes: ${counted(found)}. The network knows blood cells alone: elsewhere it takes round things for them.`;
+      ? `${right.size} of ${photo.labels.length} marked cells found; other boxes: ${found.length - right.size}.`
+      : `Boxes: ${counted(found)}. The network knows blood cells alone: elsewhere it takes round things for them.`;
     summary.textContent = [score, ...doctor].join(" ");
     element.dataset.right = String(right.size);
     element.dataset.boxes = String(found.length);
