@@ -1,0 +1,7 @@
+"""Annotated photos from the formats that labelling tools write, and what is wrong with them."""
+
+from .problems import Problem, problems
+from .reading import read
+from .records import Photo
+
+__all__ = ["Photo", "Problem", "problems", "read"]

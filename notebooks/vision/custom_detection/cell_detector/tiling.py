@@ -1,0 +1,99 @@
+"""Detection in tiles: a large photo is cut into overlapping pieces of the size that the network
+knows, each is asked, and what two pieces both saw is merged (Akyon and others 2022, whose
+`sahi` is the peer).
+
+A box at a tile's edge may be a part of an object that the next tile sees whole. By intersection
+over *union* the two hardly agree; by intersection over the *smaller* one the part is inside the
+whole, and goes.
+"""
+
+import torch
+
+from . import network, training
+
+OVERLAP = 0.4  # of neighbouring tiles: as much as the largest cell
+
+
+def slices(
+    size: tuple[int, int], tile: tuple[int, int], overlap: float = OVERLAP
+) -> list[tuple]:
+    """(x0, y0, x1, y1) of the tiles of a (width, height) photo, row by row; the last of a
+    row or column is moved back so that all are of full size where the photo is.
+    """
+    if not 0 <= overlap < 1 or min(*size, *tile) < 1:
+        raise ValueError(
+            f"overlap {overlap}, size {size}, tile {tile}: "
+            "0 to below 1 and sides of at least 1 are allowed"
+        )
+    starts = [_starts(*pair, overlap) for pair in zip(size, tile, strict=True)]
+    ends = [min(one, whole) for one, whole in zip(tile, size, strict=True)]
+    return [(x, y, x + ends[0], y + ends[1]) for y in starts[1] for x in starts[0]]
+
+
+def _starts(whole: int, tile: int, overlap: float) -> list[int]:
+    step, found = tile - int(overlap * tile), [0]
+    while found[-1] + tile < whole:
+        found.append(min(found[-1] + step, whole - tile))
+    return found
+
+
+def merge(boxes, scores, labels, overlap: float = 0.5, by: str = "smaller") -> network.Found:
+    """The boxes without those that overlap a better one of their class by at least
+    `overlap`, best first; of equal scores the first in order x0, y0, x1, y1.
+    """
+    order = torch.argsort(-scores, stable=True)
+    for column in (3, 2, 1, 0):
+        order = order[torch.argsort(boxes[order, column], stable=True)]
+    order = order[torch.argsort(-scores[order], stable=True)]
+    boxes, scores, labels = boxes[order], scores[order], labels[order]
+    clash = (shared(boxes, by) >= overlap) & (labels[:, None] == labels)
+    clash = clash.triu(1).numpy()
+    gone = torch.zeros(len(boxes), dtype=torch.bool).numpy()
+    for at in clash.any(1).nonzero()[0]:  # only those that overlap anything
+        if not gone[at]:
+            gone |= clash[at]
+    kept = torch.from_numpy(~gone)
+    return network.Found(boxes[kept], scores[kept], labels[kept])
+
+
+def shared(boxes, by: str) -> torch.Tensor:
+    """(N, N) intersection over the union, or over the smaller of two."""
+    if by == "union":
+        return network.iou(boxes, boxes)
+    if by != "smaller":
+        raise ValueError(f'by={by!r}: "union" and "smaller" are allowed')
+    corner = torch.maximum(boxes[:, None, :2], boxes[None, :, :2])
+    both = (torch.minimum(boxes[:, None, 2:], boxes[None, :, 2:]) - corner).clamp(min=0).prod(2)
+    area = (boxes[:, 2:] - boxes[:, :2]).clamp(min=0).prod(1)
+    return both / torch.minimum(area[:, None], area).clamp(min=1e-9)
+
+
+@torch.no_grad()
+def tiled(
+    net, sample, side: int, overlap: float = OVERLAP, floor: float = 0.05, batch: int = 8
+) -> network.Found:
+    """What the network finds in a `training.Sample` larger than `side`, tile by tile, boxes
+    in pixels of its file.
+    """
+    high, wide = sample.pixels.shape[1:]
+    tile = (min(side, wide), min(side * 3 // 4, high))
+    places = slices((wide, high), tile, overlap)
+    photo = sample.pixels.float() / 255
+    found = []
+    for start in range(0, len(places), batch):
+        chosen = places[start : start + batch]
+        pieces = torch.stack(
+            [training.padded(photo[:, y0:y1, x0:x1]) for x0, y0, x1, y1 in chosen]
+        )
+        found += network.decode(*net(pieces), floor)
+    moved = []
+    for one, (x0, y0, x1, y1) in zip(found, places, strict=True):
+        limit = torch.tensor([x1 - x0, y1 - y0] * 2)  # a tile says nothing of what is beside it
+        inside = torch.minimum(one.boxes.clamp(min=0), limit)
+        moved.append(inside + torch.tensor([x0, y0, x0, y0]))
+    boxes = torch.cat(moved)
+    scores, labels = (
+        torch.cat([getattr(one, name) for one in found]) for name in ("scores", "labels")
+    )
+    merged = merge(boxes, scores, labels)
+    return merged._replace(boxes=merged.boxes / sample.scale)

@@ -1,0 +1,181 @@
+"""The doctor: what is wrong with a set of own photos, beside the photos that worked before.
+
+`examine` compares files and boxes with a reference set; given an opinion, what a network that
+learned from the reference finds in the photos, it compares labels, too. `heal` mends what is
+found and looks again, since one fault can hide another. Thresholds were set on the training
+split of `bccd` alone; the study counts false alarms elsewhere.
+"""
+
+from collections import Counter, namedtuple
+from fractions import Fraction
+
+import numpy as np
+
+from . import looks, opinion
+
+# fault: its name in `faults`; share: of the photos or of what was expected; words: what was
+# seen; mend: what to do
+Finding = namedtuple("Finding", "fault share words mend value", defaults=(None,))
+
+ALIKE = 0.97  # of thumbnails, from which on two photos count as one scene
+SHARE = 0.1  # of the photos, from which on a fault is told
+QUALITY = 30  # of a JPEG, below which (and by 20 below the reference) it is told
+SHARP = 0.6  # of the reference's sharpness
+SIZES = (0.6, 1.7)  # of the reference's sizes of objects, as the network sees them
+MORE = 2.0  # times the reference's pixels
+
+
+def examine(photos, reference, told=None, against=(), mended=()) -> list[Finding]:
+    """The `Finding`s of annotated photos beside a reference set, the surest first; an empty
+    list where all is well.
+
+    told: the opinion, one answer for each photo (`cell_detector.answers`), or None. against:
+    photos that this set will be judged on, or whose judge it is: the other side of the split.
+    mended: faults that the loading takes care of by now.
+    """
+    if not photos or not reference:
+        raise ValueError(
+            f"{len(photos)} photos and {len(reference)} to compare: at least one each is needed"
+        )
+    seen, known = ([looks.look(one.file) for one in side] for side in (photos, reference))
+    found = [*_files(photos, seen, known), *_boxes(photos, seen, reference)]
+    if pairs := looks.twins(photos, list(against), ALIKE):
+        twice = sorted({at for at, *_ in pairs})
+        words = (
+            f"{len(twice)} of {len(photos)} photos look like one on the other side of the split"
+        )
+        found.append(
+            Finding(
+                "duplicated",
+                len(twice) / len(photos),
+                words,
+                "take them out of one side",
+                tuple(twice),
+            )
+        )
+    found = [one for one in found if one.fault not in mended]
+    frame = {one.fault for one in found} & {"rotated", "rescaled", "small"}
+    if (
+        told is not None and not frame
+    ):  # boxes in another frame make every comparison with labels void
+        found += opinion.compare(photos, told, Finding)
+    return found
+
+
+def _files(photos, seen, known):
+    """What the files alone tell."""
+
+    def median(name):
+        return [
+            float(np.median([getattr(one, name) for one in side])) for side in (seen, known)
+        ]
+
+    turned = float(np.mean([one.tag not in (0, 1) for one in seen]))
+    if turned >= SHARE:
+        words = f"{turned:.0%} of the photos bear an EXIF tag that turns them"
+        yield Finding("rotated", turned, words, "turn the pixels as the tag says, when loading")
+    own, before = (float(np.mean([one.wide for one in side])) for side in (seen, known))
+    if own - before >= SHARE:
+        words = f"{own:.0%} have a colour profile other than sRGB's, {before:.0%} before"
+        yield Finding("profiled", own - before, words, "convert the colours, when loading")
+    own, before = median("quality")
+    if own < QUALITY and own < before - 20:
+        words = f"JPEG quality {own:.0f}, {before:.0f} before"
+        mend = "export anew; or learn from compressed copies, too"
+        yield Finding("squeezed", own / 100, words, mend)
+    own, before = median("sharpness")
+    if own < SHARP * before:
+        words = f"neighbouring pixels differ {own / before:.0%} as much as before"
+        mend = "take them anew; or learn from blurred copies, too"
+        yield Finding("blurred", own / before, words, mend)
+    own, before = (
+        float(np.median([np.prod(one.size) for one in side])) for side in (seen, known)
+    )
+    if own > MORE * before:
+        words = f"{own / before:.1f} times the pixels of before: read and thrown away"
+        yield Finding("larger", own / before, words, "save smaller copies, boxes with them")
+
+
+def _boxes(photos, seen, reference):
+    """What boxes tell beside the photos' sizes and the reference's boxes."""
+    turned = any(one.tag not in (0, 1) for one in seen)
+    reach = opinion.reach(photos, turned)
+    before = opinion.reach(reference, False)
+    if reach is not None and before is not None and not 0.8 < (ratio := reach / before) < 1.1:
+        words = f"the boxes reach to {reach:.0%} of the photos' sides, before to {before:.0%}"
+        yield Finding(
+            "rescaled",
+            float(ratio),
+            words,
+            "scale the boxes to the photos' pixels",
+            simple(1 / ratio),
+        )
+        return
+    if ratios := opinion.sizes(photos, reference):
+        ratio = float(np.exp(np.mean(np.log(ratios))))
+        if not SIZES[0] < ratio < SIZES[1]:
+            words = f"once resized, objects measure {ratio:.0%} of what the network knows"
+            yield Finding(
+                "small",
+                ratio,
+                words,
+                "cut the photos into tiles at the known size",
+                float(1 / ratio),
+            )
+
+
+def simple(factor: float) -> float:
+    """A factor, or the fraction of small numbers within 3 % of it: copies are made half or a
+    third as large.
+    """
+    near = float(Fraction(factor).limit_denominator(4))
+    return near if abs(near / factor - 1) < 0.03 else float(factor)
+
+
+def heal(photos, loading, reference, ask=None, against=(), rounds: int = 3):
+    """(photos, loading, findings, what a training should add): everything found is mended, then
+    looked at again.
+
+    loading: a `cell_detector.Loading`. ask: from photos and a loading to an opinion, or None.
+    What no change of labels or of loading mends (blur, compression) comes as a set of names for
+    `cell_detector.Settings`.
+    """
+    done, extra = [], set()
+    for _ in range(rounds):
+        told = ask(photos, loading) if ask else None
+        fresh = examine(photos, reference, told, against, {one.fault for one in done})
+        fresh = [one for one in fresh if one.fault not in {before.fault for before in done}]
+        if not fresh:
+            break
+        for one in fresh:
+            photos, loading = mend(photos, loading, one)
+        extra |= {one.fault for one in fresh} & {"blurred", "squeezed"}
+        done += fresh
+    return photos, loading, done, extra
+
+
+def mend(photos, loading, finding: Finding):
+    """(photos, loading) with one finding mended, where labels or loading can mend it."""
+    fault, value = finding.fault, finding.value
+    if fault == "rotated":
+        loading = loading.but(upright=True)
+    elif fault == "profiled":
+        loading = loading.but(srgb=True)
+    elif fault == "small":
+        loading = loading.but(enlarge=loading.enlarge * value)
+    elif fault == "rescaled":
+        photos = [one.but(boxes=one.boxes * value) for one in photos]
+    elif fault == "shifted":
+        photos = [one.but(boxes=one.boxes - np.array([*value, *value])) for one in photos]
+    elif fault == "relabelled":
+        photos = [
+            one.but(labels=[value.get(label, label) for label in one.labels]) for one in photos
+        ]
+    elif fault == "duplicated":
+        photos = [one for at, one in enumerate(photos) if at not in set(value)]
+    return photos, loading
+
+
+def told(findings) -> dict[str, int]:
+    """How often each fault is among findings."""
+    return dict(Counter(one.fault for one in findings))
