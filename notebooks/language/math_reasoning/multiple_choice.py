@@ -25,7 +25,7 @@ def by_likelihood(likelihood, question: str, choices: list[str], per_character: 
 
 def listed(question: str, choices: list[str]) -> str:
     """The prompt that shows the choices with their letters."""
-    lines = [f"{letter}. {one}" for letter, one in zip(LETTERS, choices, strict=True)]
+    lines = [f"{letter}. {one}" for letter, one in zip(LETTERS, choices, strict=False)]
     return " ".join([f"Q: {question}", *lines, "A:"])
 
 

@@ -16,6 +16,8 @@ from typing import NamedTuple
 
 MODELS = ("6b_finetuning", "6b_verification", "175b_finetuning", "175b_verification")
 MENDED = {3: "4:30"}  # by the problem's number: the reference without the damage
+JUDGES = Path(__file__).with_name("judges.tsv")
+SPELT = {True: "same", False: "other", None: "not judged"}
 FINAL = re.compile(r"A:[ \t]*(.*?)[ \t]*\Z")
 
 
@@ -34,6 +36,14 @@ class Problem(NamedTuple):
 def rows(path) -> list[dict]:
     """The objects of a file with one JSON object a line."""
     return [json.loads(line) for line in Path(path).read_text(encoding="utf-8").splitlines()]
+
+
+def judges(path=JUDGES) -> tuple:
+    """(head, rows) of the shared list: pairs of answers, and what each judge said of them once.
+    Ours is held to it by a test; the others' verdicts were taken in environments of their own.
+    """
+    head, *found = [line.split("\t") for line in Path(path).read_text(encoding="utf-8").splitlines()]
+    return head, found
 
 
 def math_problems(path) -> list[Problem]:

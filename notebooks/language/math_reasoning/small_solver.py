@@ -186,7 +186,7 @@ def load(path=WEIGHTS, device="cpu") -> Solver:
 class Recipe:
     """How long and how fast a model learns."""
 
-    steps: int = 2000
+    steps: int = 1500
     batch: int = 8
     window: int = 224
     rate: float = 3e-3

@@ -1,12 +1,12 @@
 r"""Templated problems with worked steps, as text that keeps its TeX or text stripped of it.
 
-No corpus of mathematics ships with this book, so the text is made from five templates: another
+No corpus of mathematics ships with this book, so the text is made from six templates: another
 product than Minerva's 118 GB of papers and pages. Every answer is a whole number, so the same
-judge reads both kinds of text. Four templates need their TeX: `\frac{84}{7}+5` stripped is
-847+5, and so is `84\cdot 7+5`. The fifth, a linear equation, does not, and is the control.
+judge reads both kinds of text. Four templates use TeX: `\frac{84}{7}+5` stripped is 847+5, and
+that is also what the fifth, a plain sum, may ask. The sixth, a linear equation, loses nothing.
 
 A problem is one line: question, steps, answer. Whether a question is for training or for the
-test is a matter of its TeX alone, so no question is on both sides, with or without TeX.
+test follows from its stripped text, so none is on both sides, with its TeX or without.
 """
 
 import random
@@ -70,12 +70,19 @@ def linear(draw):
     return Item("linear", f"${times}x+{more}={whole}$", steps, x)
 
 
-KINDS = {one.__name__: one for one in (fraction, power, root, product, linear)}
+def total(draw):
+    """847+5: a plain sum, as a fraction looks once it is stripped."""
+    a, b = draw.randint(20, 899), draw.randint(2, 99)
+    return Item("total", f"${a}+{b}$", f"${a}+{b}={a + b}$", a + b)
+
+
+KINDS = {one.__name__: one for one in (fraction, power, root, product, linear, total)}
+NEEDS_TEX = ("fraction", "power", "root", "product")
 
 
 def for_test(item: Item) -> bool:
-    """Whether a question belongs to the tests: by a checksum of its TeX."""
-    return zlib.crc32(item.question.encode()) % TEST_SHARE == 0
+    """Whether a question belongs to the tests: by a checksum of its text without TeX."""
+    return zlib.crc32(stripped(item.question).encode()) % TEST_SHARE == 0
 
 
 def items(count: int, seed: int, test: bool, kinds=tuple(KINDS)) -> list[Item]:
