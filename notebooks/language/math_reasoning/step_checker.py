@@ -74,6 +74,10 @@ def steps(solution: str) -> list[Step]:
         text = re.sub(pattern, plain, text)
     found = []
     for chain in CHAIN.finditer(text):
+        before, after = text[: chain.start()].rstrip()[-1:], text[chain.end() :].lstrip()
+        whole = chain[1][0] not in "-+*/" or not (before.isalnum() or before in tuple("_})]^*/"))
+        if not whole or re.match(r"[*/^+(\\-]|[b-z]\b", after):  # a part of something larger
+            continue
         sides = [one.strip() for one in chain[1].split("=")]
         for left, right in zip(sides, sides[1:], strict=False):
             values = value(left), value(right)
@@ -83,11 +87,14 @@ def steps(solution: str) -> list[Step]:
 
 
 def near(left: Fraction, right: Fraction, written: str) -> bool:
-    """Whether they are equal, or the right side is the left one rounded as it is written."""
+    """Whether they are equal, or the right side is the left one rounded as it is written, or as
+    a calculator of floating point leaves it.
+    """
     decimals = re.fullmatch(r"-?\d*\.(\d+)", written)
     if left == right or not decimals:
         return left == right
-    return abs(left - right) <= Fraction(1, 2 * 10 ** len(decimals[1]))
+    half = Fraction(1, 2 * 10 ** len(decimals[1]))
+    return abs(left - right) <= max(half, abs(left) * Fraction(1, 10**12))
 
 
 def sort(solution: str, right: bool) -> str:
