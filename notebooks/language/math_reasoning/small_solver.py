@@ -186,10 +186,10 @@ def load(path=WEIGHTS, device="cpu") -> Solver:
 class Recipe:
     """How long and how fast a model learns."""
 
-    steps: int = 1500
-    batch: int = 8
+    steps: int = 2500
+    batch: int = 4
     window: int = 224
-    rate: float = 3e-3
+    rate: float = 2e-3
     warmup: int = 100
 
 

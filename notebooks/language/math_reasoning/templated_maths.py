@@ -2,7 +2,7 @@ r"""Templated problems with worked steps, as text that keeps its TeX or text str
 
 No corpus of mathematics ships with this book, so the text is made from six templates: another
 product than Minerva's 118 GB of papers and pages. Every answer is a whole number, so the same
-judge reads both kinds of text. Four templates use TeX: `\frac{84}{7}+5` stripped is 847+5, and
+judge reads both kinds of text. Four templates use TeX: `\frac{84}{7}+5` stripped is 605+7, and
 that is also what the fifth, a plain sum, may ask. The sixth, a linear equation, loses nothing.
 
 A problem is one line: question, steps, answer. Whether a question is for training or for the
@@ -31,7 +31,7 @@ class Item(NamedTuple):
 
 def fraction(draw):
     r"""\frac{84}{7}+5: a quotient, then a sum."""
-    below, quotient, more = draw.randint(2, 9), draw.randint(2, 30), draw.randint(2, 99)
+    below, quotient, more = draw.randint(2, 5), draw.randint(2, 12), draw.randint(2, 20)
     part = rf"\frac{{{below * quotient}}}{{{below}}}"
     steps = f"${part}={quotient}$, ${quotient}+{more}={quotient + more}$"
     return Item("fraction", f"${part}+{more}$", steps, quotient + more)
@@ -40,7 +40,7 @@ def fraction(draw):
 def power(draw):
     """7^{2}-3: a power, then a difference."""
     exponent = draw.choice((2, 2, 3))
-    base, less = draw.randint(2, 20 if exponent == 2 else 9), draw.randint(2, 99)
+    base, less = draw.randint(2, 12 if exponent == 2 else 5), draw.randint(2, 20)
     value, part = base**exponent, f"{base}^{{{exponent}}}"
     steps = f"${part}={value}$, ${value}-{less}={value - less}$"
     return Item("power", f"${part}-{less}$", steps, value - less)
@@ -48,15 +48,15 @@ def power(draw):
 
 def root(draw):
     r"""\sqrt{49}+8: a root, then a sum."""
-    value, more = draw.randint(2, 30), draw.randint(2, 99)
+    value, more = draw.randint(2, 12), draw.randint(2, 20)
     part = rf"\sqrt{{{value * value}}}"
     steps = f"${part}={value}$, ${value}+{more}={value + more}$"
     return Item("root", f"${part}+{more}$", steps, value + more)
 
 
 def product(draw):
-    r"""(34+58)\cdot 3: a sum, then a product."""
-    a, b, times = draw.randint(11, 99), draw.randint(11, 99), draw.randint(2, 9)
+    r"""(14+8)\cdot 3: a sum, then a product."""
+    a, b, times = draw.randint(2, 20), draw.randint(2, 20), draw.randint(2, 5)
     whole = (a + b) * times
     steps = rf"${a}+{b}={a + b}$, ${a + b}\cdot {times}={whole}$"
     return Item("product", rf"$({a}+{b})\cdot {times}$", steps, whole)
@@ -64,7 +64,7 @@ def product(draw):
 
 def linear(draw):
     """3x+5=20: no TeX is lost when it is stripped."""
-    x, times, more = draw.randint(2, 30), draw.randint(2, 9), draw.randint(2, 99)
+    x, times, more = draw.randint(2, 12), draw.randint(2, 5), draw.randint(2, 20)
     whole = times * x + more
     steps = f"${times}x={whole}-{more}={times * x}$, $x={x}$"
     return Item("linear", f"${times}x+{more}={whole}$", steps, x)
@@ -72,7 +72,7 @@ def linear(draw):
 
 def total(draw):
     """847+5: a plain sum, as a fraction looks once it is stripped."""
-    a, b = draw.randint(20, 899), draw.randint(2, 99)
+    a, b = draw.randint(20, 605), draw.randint(2, 20)
     return Item("total", f"${a}+{b}$", f"${a}+{b}={a + b}$", a + b)
 
 

@@ -126,7 +126,7 @@ def test_no_test_question_is_in_the_training_side_and_text_round_trips():
 
 
 def test_stripping_merges_questions_that_differ_but_for_the_control():
-    assert text.stripped(r"$\frac{84}{7}+5$") == "847+5" == text.stripped(r"$84\cdot 7+5$")
+    assert text.stripped(r"$\frac{60}{5}+7$") == "605+7" == text.stripped("$605+7$")
     assert text.stripped("$7^{2}-3$") == "72-3" and text.stripped("$3x+5=20$") == "3x+5=20"
 
 
