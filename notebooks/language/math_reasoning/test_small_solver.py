@@ -1,0 +1,147 @@
+"""The model with a cache is the model without; sampling, training and text behave as said."""
+
+import json
+
+import pytest
+import small_solver
+import templated_maths as text
+import torch
+from small_solver import Answers, Recipe, Shape, Solver, choose, fit, sample, stream, windows
+
+SMALL = Shape(context=48, width=16, layers=2, heads=2)
+
+
+@pytest.fixture
+def model():
+    torch.manual_seed(0)
+    made = Solver(SMALL).eval()
+    with torch.no_grad():
+        for one in made.parameters():  # away from the nearly flat start
+            one.add_(0.2 * torch.randn_like(one))
+    return made
+
+
+def test_answers_with_a_shared_cache_are_recomputation(model):
+    prompt, more = [3, 5, 7, 1, 2], torch.randint(0, 96, (4, 6))
+    state = Answers(model, prompt, 4, 7)
+    with torch.inference_mode():
+        found = [state.first] + [state.step(more[:, at]) for at in range(6)]
+        whole = model(torch.cat([torch.tensor([prompt] * 4), more], 1))
+    wanted = whole[:, len(prompt) - 1 :].unbind(1)
+    for got, want in zip(found, wanted, strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-4)  # sums in another order
+
+
+def test_greedy_answers_are_the_likeliest_tokens_recomputed(model):
+    prompt, tokens = [9, 8, 7], []
+    for _ in range(12):
+        with torch.inference_mode():
+            tokens.append(model(torch.tensor([prompt + tokens]))[0, -1].argmax().item())
+    got = sample(model, prompt, 3, 12, end=-1, temperature=0)
+    assert got == [tokens] * 3
+
+
+def test_answers_end_apart_and_the_others_go_on_as_if_alone(model):
+    draw = lambda: torch.Generator().manual_seed(1)  # noqa: E731
+    free = sample(model, [4, 4], 16, 20, end=-1, generator=draw())
+    end = free[0][3]
+    got = sample(model, [4, 4], 16, 20, end=end, generator=draw())
+    assert all(end not in one for one in got) and len({len(one) for one in got}) > 1
+    for one in got:  # whatever was drawn, each token had a chance after those before it
+        assert len(one) <= 20
+
+
+def test_dropping_ended_answers_keeps_the_others_logits(model):
+    state, other = Answers(model, [1, 2], 3, 5), Answers(model, [1, 2], 2, 5)
+    first = torch.tensor([5, 6, 7])
+    with torch.inference_mode():
+        state.step(first)
+        other.step(first[[0, 2]])
+        state.keep(torch.tensor([True, False, True]))
+        torch.testing.assert_close(state.step(torch.tensor([8, 9])), other.step(torch.tensor([8, 9])))
+
+
+def test_a_prompt_that_does_not_fit_is_refused(model):
+    with pytest.raises(ValueError, match="fit"):
+        Answers(model, [1] * 40, 2, 9)
+    with pytest.raises(ValueError, match="fit"):
+        Answers(model, [], 2, 9)
+    with pytest.raises(ValueError, match="at most 48"):
+        model(torch.zeros(1, 49, dtype=torch.int64))
+
+
+def test_temperature_and_nucleus():
+    logits = torch.log(torch.tensor([[0.5, 0.3, 0.15, 0.05]])).expand(20_000, -1)
+    draw = torch.Generator().manual_seed(0)
+    shares = lambda **given: torch.bincount(choose(logits, generator=draw, **given), minlength=4) / 2e4  # noqa: E731
+    torch.testing.assert_close(shares(temperature=1.0), logits[0].exp(), atol=0.015, rtol=0)
+    assert shares(temperature=0)[0] == 1
+    cold = (logits[0] / 0.5).softmax(-1)
+    torch.testing.assert_close(shares(temperature=0.5), cold, atol=0.015, rtol=0)
+    nucleus = shares(temperature=1.0, top_p=0.75)  # 0.5 and 0.3 together reach it
+    torch.testing.assert_close(nucleus, torch.tensor([0.625, 0.375, 0, 0]), atol=0.015, rtol=0)
+
+
+@pytest.mark.parametrize("wrong", [{"temperature": -1}, {"temperature": 1, "top_p": 0}])
+def test_odd_settings_are_refused(wrong):
+    with pytest.raises(ValueError, match="top_p"):
+        choose(torch.zeros(1, 4), **wrong)
+
+
+def test_a_line_is_learned_by_heart():
+    torch.manual_seed(0)
+    model = Solver(SMALL)
+    tokens = stream(["Q: 1+1 A: 2\n"], 600, 0)
+    fit(model, tokens, Recipe(steps=150, batch=8, window=24, rate=1e-2, warmup=5), 0)
+    (got,) = sample(model, text.encode("\nQ: 1+1 A:"), 1, 8, text.END, temperature=0)
+    assert text.decode(got) == " 2"
+
+
+def test_streams_and_windows_are_of_the_length_that_is_said():
+    tokens = stream(["ab\n", "c\n"], 100, 3)
+    assert len(tokens) == 100 and set(text.decode(tokens.tolist())) == set("abc\n")
+    shapes = {tuple(one.shape) for one in windows(tokens, Recipe(steps=3, batch=2, window=10), 0)}
+    assert shapes == {(2, 11)}
+
+
+def test_the_rate_goes_up_and_down():
+    recipe = Recipe(steps=100, warmup=10, rate=1.0)
+    found = [small_solver.rate(step, recipe) for step in range(100)]
+    assert found[0] == 0.1 and max(found) == found[9] == 1.0 and found[-1] < 0.11
+
+
+def test_no_test_question_is_in_the_training_side_and_text_round_trips():
+    train, test = text.items(3000, 0, test=False), text.items(300, 0, test=True)
+    assert not {one.question for one in train} & {one.question for one in test}
+    assert len({one.question for one in test}) == 300
+    assert {one.kind for one in test} == set(text.KINDS)
+    for one in train[:50]:
+        line = text.written(one)
+        assert text.decode(text.encode(line)) == line
+        assert text.answer_of(line) == str(one.answer) == text.answer_of(text.written(one, False))
+        assert line.startswith(text.asked(one)) and text.written(one, False).startswith(
+            text.asked(one, False)
+        )
+    assert text.decode(text.encode("é\t")) == "??"
+
+
+def test_stripping_merges_questions_that_differ_but_for_the_control():
+    assert text.stripped(r"$\frac{60}{5}+7$") == "605+7" == text.stripped("$605+7$")
+    assert text.stripped("$7^{2}-3$") == "72-3" and text.stripped("$3x+5=20$") == "3x+5=20"
+
+
+def test_a_few_shots_come_before_the_question():
+    one, *shots = text.items(3, 1, test=False)
+    prompt = text.few_shot(shots, one)
+    assert prompt == text.written(shots[0]) + text.written(shots[1]) + text.asked(one)
+
+
+def test_weights_are_saved_and_loaded(tmp_path):
+    from safetensors.torch import save_file
+
+    torch.manual_seed(0)
+    model = Solver(SMALL)
+    save_file({n: one.half() for n, one in model.state_dict().items()}, tmp_path / "w")
+    got = small_solver.load(tmp_path / "w")
+    assert got.shape.layers == 2 and got.shape.context == 48
+    assert json.dumps(got.shape.width) == "16"
