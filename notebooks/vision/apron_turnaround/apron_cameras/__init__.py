@@ -1,0 +1,1 @@
+"""What two cameras see of a stand: scenes, films with their faults, a detector, tracks, fusion."""

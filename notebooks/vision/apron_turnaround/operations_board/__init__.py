@@ -1,0 +1,7 @@
+"""The operations board: a journal of reports, a live server, and the camera's end of the line."""
+
+from .journal import Flight, Journal, Refused, Report, board
+from .live_board import ALL, serve
+from .sender import Sender
+
+__all__ = ["ALL", "Flight", "Journal", "Refused", "Report", "Sender", "board", "serve"]
