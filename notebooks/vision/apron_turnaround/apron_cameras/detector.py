@@ -159,4 +159,4 @@ def save(network: Network, path: Path = WEIGHTS) -> None:
 if __name__ == "__main__":
     from .footage import examples
 
-    save(train(*examples(4000, seed=1), steps=1500))
+    save(train(*examples(4000, seed=1), steps=1300))

@@ -16,7 +16,7 @@ from .scene import Camera, to_ground
 
 GATE_M, PER_S = 3.0, 1.4  # how far from its prediction a thing may be, and more for each second
 FORGET_S = 45.0  # a thing that nobody saw for so long gets a new number
-PLACE_GAIN, SPEED_GAIN = 0.7, 0.3
+PLACE_GAIN, SPEED_GAIN = 0.7, 0.6
 REACH = 70.0  # metres from the stand beyond which a foot is no foot
 
 

@@ -24,6 +24,7 @@ VISIT = {
 }
 GAP_S = {"people": 75.0}  # so long unseen, under looks, before something has ended
 PLAIN_GAP_S, STILL_MPS, STILL_M, BLOCK_M = 32.0, 0.35, 1.6, 2.0
+SETTLES_S = 40.0  # after on block, in which an aircraft cannot leave
 SERVICES = ("deboarding", "bags", "cleaning", "catering", "fuel", "restocking", "boarding")
 
 
@@ -145,17 +146,27 @@ class Stand:
                 self.on = zone.since
                 return [Event("on block", self.on, time, _names(zone.saw))]
             return []
-        if self.off is None and seen:
+        if self.off is None and seen and time - self.on < SETTLES_S:
+            zone.where = seen[0]  # the last metre is rolled slowly
+        elif self.off is None and seen:
             moved = min(_apart(zone.where, one) for one in seen) > BLOCK_M
             if moved and zone.gone is None:
                 zone.gone, zone.saw = time, {camera}
             elif moved and time > zone.gone:
                 self.off = zone.gone
                 zone.saw.add(camera)
-                return [Event("off block", self.off, time, _names(zone.saw))]
+                left = Event("off block", self.off, time, _names(zone.saw))
+                return [*self._unchocked(time), left]
             elif not moved:
                 zone.gone = None
         return []
+
+    def _unchocked(self, time):
+        """An aircraft that moves has no chocks any more, whether that was looked at or not."""
+        zone = self.zones.get("chocks")
+        if zone is None or zone.since is None:
+            return []
+        return [Event("chocks end", min(zone.last, self.off), time, _names(zone.saw))]
 
     def _zone(self, time, camera, kind, things):
         zone, spot = self.zones[kind], self._spot(kind, things)

@@ -150,6 +150,17 @@ def test_off_block_is_when_it_moves():
     assert watch(frames).events[-1] == Event("off block", 60, 66, "B")
 
 
+def test_an_aircraft_that_moves_has_no_chocks_any_more():
+    zones, sight = {**ZONES, "chocks": (0, 20)}, {"A": {"aircraft", "chocks"}}
+    stand, chocks = Stand(sight, zones), Thing("chocks", 0, 20)
+    for time in range(0, 60, 6):
+        stand.look(time, "A", [PLANE, chocks])
+    for time in (60, 66):
+        stand.look(time, "A", [Thing("aircraft", 0, 50 - time)])
+    names = [(one.name, one.time) for one in stand.events[-2:]]
+    assert names == [("chocks end", 54), ("off block", 60)]
+
+
 def test_somebody_in_the_way_of_a_rolling_aircraft_is_told_and_beside_it_not():
     rolling = Thing("aircraft", 0, -20, 3.0)
     frames = [(0, "A", [rolling, Thing("people", 2, 5)]), (6, "A", [rolling, FUEL])]

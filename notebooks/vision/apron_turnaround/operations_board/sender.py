@@ -1,7 +1,10 @@
-"""The camera's end of the line: what it saw is kept until the board says that it has it."""
+"""The camera's end of the line, where what it saw is kept until the board says that it has it;
+and a listener's, without a browser.
+"""
 
 import json
 import urllib.error
+import urllib.parse
 import urllib.request
 
 DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # past any proxy
@@ -45,3 +48,23 @@ class Sender:
         taken = {one["seq"] for one in events}
         self.waiting = [one for one in self.waiting if one["seq"] not in taken]
         return not self.waiting
+
+
+def listen(url: str, token: str, boards: int = 1, last: str | None = None) -> str:
+    """A view's stream as text, until its board was told so many times. PermissionError for a
+    token that has no view. `last` is the id that a browser would name after a break."""
+    about = {} if last is None else {"Last-Event-ID": last}
+    query = urllib.parse.urlencode({"token": token})
+    request = urllib.request.Request(f"{url}/events?{query}", headers=about)
+    try:
+        response = DIRECT.open(request, timeout=10)
+    except urllib.error.HTTPError as error:
+        with error:
+            raise PermissionError(f"{error.code}: {error.read().decode()}") from None
+    with response:
+        lines, told = [], 0
+        while told < boards:
+            lines.append(response.readline().decode())
+            told += lines[-1].startswith("event: board")
+        lines.append(response.readline().decode())
+    return "".join(lines)
