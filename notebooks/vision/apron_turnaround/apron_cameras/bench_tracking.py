@@ -6,10 +6,10 @@ In the chapter's folder, a receipt or a quick look:
     python -m apron_cameras.bench_tracking --rounds 3 --minutes 3
 
 All get what the network found in one film of camera A, a frame a second. A peer's settings are
-chosen for its best HOTA, by `trackeval`, on a film that is not raced; and it is raced only where
-its HOTA is within `EQUAL` of ours or above, else it is named with both scores and no time. Ours
-knows the ground, and peers do not: that is told beside the number. Rendering and finding are
-outside of the clock; `frame_latency` is the network and the tracker on one frame.
+chosen for its best HOTA, by `trackeval`, on a film that is not raced; and it is raced only
+where its HOTA is within `EQUAL` of ours or above, else it is named with both scores and no
+time. Ours knows the ground, and peers do not: that is told beside the number. Rendering and
+finding are outside of the clock; `frame_latency` is network and tracker on one frame.
 """
 
 import argparse
@@ -28,7 +28,9 @@ from .tracker import Tracker
 
 EQUAL = 0.03  # HOTA that a peer may lack
 CAMERA = scene.CAMERAS[0]
-GRID = list(itertools.product(("SORTTracker", "ByteTrackTracker"), (30, 60), (1, 2), (0.1, 0.3)))
+GRID = list(
+    itertools.product(("SORTTracker", "ByteTrackTracker"), (30, 60), (1, 2), (0.1, 0.3))
+)
 
 
 def boxes(minutes: float, seed: int) -> list[tuple]:
@@ -54,7 +56,7 @@ def ours(frames: list[tuple]) -> list[tuple[list, list]]:
 
 
 def handed(frames: list[tuple]) -> list:
-    """What a peer is handed of each frame: `supervision`'s detections, made outside the clock."""
+    """What a peer is handed: `supervision`'s detections, made outside of the clock."""
     import supervision
 
     made = []
@@ -90,7 +92,10 @@ def scores(frames: list[tuple], told: list[tuple]) -> dict[str, float]:
     from trackeval.metrics import HOTA, Identity
 
     true = [([s.number for s in seen], [s.box for s in seen]) for _, _, seen in frames]
-    numbers = [{n: at for at, n in enumerate(sorted({n for ids, _ in rows for n in ids}))} for rows in (true, told)]
+    numbers = [
+        {n: at for at, n in enumerate(sorted({n for ids, _ in rows for n in ids}))}
+        for rows in (true, told)
+    ]
     data = {
         "gt_ids": [np.array([numbers[0][n] for n in ids], int) for ids, _ in true],
         "tracker_ids": [np.array([numbers[1][n] for n in ids], int) for ids, _ in told],
@@ -144,7 +149,9 @@ def main(arguments=None):
     for name, one in race.results.items():
         receipt.record(f"{name}_frame_rate", one, "frames/s", count=len(frames))
     if "peer" in race.ratios:
-        receipt.record("tracker_over_peer", bench.ratio(race.results["peer"], race.results["ours"]))
+        receipt.record(
+            "tracker_over_peer", bench.ratio(race.results["peer"], race.results["ours"])
+        )
     _latency(receipt, options)
     print(receipt.write(name="race"))
 

@@ -1,8 +1,8 @@
 """A small network that finds things in a picture: where their feet are, and what box they fill.
 
-Objects as points (Zhou et al. 2019): for each cell of 4 × 4 pixels a likeness for each kind, and
-from the likeliest cell the footprint's middle and the four sides of the box. The footprint's
-middle is what the homography needs: a box's own middle lies above the ground.
+Objects as points (Zhou et al. 2019): for each cell of 4 × 4 pixels a likeness for each kind,
+and from the likeliest cell the footprint's middle and the four sides of the box. The
+footprint's middle is what the homography needs: a box's own middle lies above the ground.
 
 `python -m apron_cameras.detector` in the chapter's folder trains it anew, on rendered examples
 of seeds that no film uses, and writes `detector.safetensors` beside this file.

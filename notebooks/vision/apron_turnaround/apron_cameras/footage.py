@@ -25,7 +25,7 @@ class Visit(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """What a camera delivers: its picture, the time by its own clock, and beside it the truth."""
+    """What a camera delivers: its picture, its own clock, and beside it the truth."""
 
     camera: str
     clock: float
@@ -46,9 +46,11 @@ class Faults(NamedTuple):
     dies: dict[str, float] = {}
 
 
-def script(visits: list[Visit], arrival: float, departure: float, intruder: float | None = None):
-    """A function of a time that gives the things on the apron. An intruder is a supply cart that
-    crosses the stand at that time."""
+def script(
+    visits: list[Visit], arrival: float, departure: float, intruder: float | None = None
+):
+    """A function of a time that gives the things on the apron. An intruder is a supply cart
+    that crosses the stand at that time."""
 
     def at(time: float) -> list[Thing]:
         things, gone = [], time - departure
@@ -93,11 +95,15 @@ def film(at, end: float, faults: Faults, seed: int, every: float = 6.0):
     """The frames of both cameras in the order of true time. `at` is a `script`."""
     rng = np.random.default_rng(seed)
     light = rng.uniform(0.85, 1.1)
-    gaps = {c.name: rng.uniform(0, end, rng.poisson(faults.bursts * end / 3600)) for c in CAMERAS}
+    gaps = {
+        c.name: rng.uniform(0, end, rng.poisson(faults.bursts * end / 3600)) for c in CAMERAS
+    }
     for time in np.arange(0.0, end, every):
         for camera in CAMERAS:
             gone = time >= faults.dies.get(camera.name, np.inf) or rng.random() < faults.dropped
-            if gone or any(begin <= time < begin + faults.burst_s for begin in gaps[camera.name]):
+            if gone or any(
+                begin <= time < begin + faults.burst_s for begin in gaps[camera.name]
+            ):
                 continue
             picture, seen = scene.render(camera, at(time), light, rng)
             clock = time
@@ -107,8 +113,8 @@ def film(at, end: float, faults: Faults, seed: int, every: float = 6.0):
 
 
 def examples(count: int, seed: int):
-    """(pictures, what they show) to train a detector on: things at, near and on the way to their
-    zones, some twice, in another light each time."""
+    """(pictures, what they show) to train a detector on: things at, near and on the way to
+    their zones, some twice, in another light each time."""
     rng = np.random.default_rng(seed)
     pictures, truths = [], []
     for _ in range(count):

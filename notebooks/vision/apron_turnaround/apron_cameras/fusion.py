@@ -3,7 +3,7 @@
 The homographies put both cameras' tracks on one plane, so a thing that moves in sight of both
 is in one place at one time. Shifted clocks show as a shift between the two ways; the shift that
 brings the ways together is the clocks' difference then. A line through such differences gives
-offset and drift. Camera A's clock is taken for true: two clocks tell a difference, not who errs.
+offset and drift. Camera A's clock is taken for true: two clocks do not tell which one errs.
 """
 
 import itertools
@@ -49,7 +49,9 @@ def ways(sightings: list[Sighting], least_m: float = 8.0) -> list[tuple[str, np.
     """(kind, rows of clock, x, y) of each track that moves at least so far."""
     tracks = {}
     for one in sightings:
-        tracks.setdefault((one.camera, one.kind, one.number), []).append((one.clock, one.x, one.y))
+        tracks.setdefault((one.camera, one.kind, one.number), []).append(
+            (one.clock, one.x, one.y)
+        )
     found = []
     for (_, kind, _), rows in tracks.items():
         rows = np.array(rows)

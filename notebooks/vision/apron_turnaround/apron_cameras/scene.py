@@ -71,7 +71,7 @@ COLOURS = {
 
 
 class Thing(NamedTuple):
-    """One thing on the apron: its kind, place in metres, heading in radians (0 is +y), number."""
+    """One thing: its kind, place in metres, heading in radians (0 is +y), number."""
 
     kind: str
     x: float
@@ -182,7 +182,9 @@ def render(
     the nearest. `light` scales all; `rng` (a NumPy generator) adds the sensor's noise.
     """
     matrix, place = camera.matrix(), np.array(camera.place)
-    parts = [(thing, part, _corners(thing, part)) for thing in things for part in PARTS[thing.kind]]
+    parts = [
+        (thing, part, _corners(thing, part)) for thing in things for part in PARTS[thing.kind]
+    ]
     parts.sort(key=lambda one: -np.linalg.norm(one[2].mean(0) - place))
     picture, owner = _apron(camera).copy(), np.full((HIGH, WIDE), -1)
     whole = {thing.number: np.zeros((HIGH, WIDE), bool) for thing in things}

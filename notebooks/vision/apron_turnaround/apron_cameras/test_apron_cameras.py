@@ -121,7 +121,9 @@ def test_a_perfect_head_is_read_as_what_it_says():
 def test_the_loss_falls_when_the_network_learns():
     pictures, seen = examples(12, 7)
     few, more = (finding.train(pictures, seen, steps, batch=4) for steps in (1, 25))
-    made = [torch.from_numpy(np.stack(one)) for one in zip(*map(finding.targets, seen), strict=True)]
+    made = [
+        torch.from_numpy(np.stack(one)) for one in zip(*map(finding.targets, seen), strict=True)
+    ]
     x = torch.from_numpy(pictures).permute(0, 3, 1, 2).float() / 255
     with torch.no_grad():
         losses = [float(finding.loss(net.train()(x), *made)) for net in (few, more)]

@@ -5,10 +5,15 @@ from event_scores import Event
 from press.study import hold
 
 from . import study_films as study
-from .test_apron_cameras import perfect
 from .footage import Faults
+from .test_apron_cameras import perfect
 
-ARMS = {"fused": ("AB", True), "raw": ("AB", False), "only_a": ("A", True), "only_b": ("B", True)}
+ARMS = {
+    "fused": ("AB", True),
+    "raw": ("AB", False),
+    "only_a": ("A", True),
+    "only_b": ("B", True),
+}
 TRUE = {"on block": 60, "chocks start": 90, "fuel start": 150, "fuel end": 300}
 TRUE |= {"chocks end": 400, "tug start": 350, "off block": 420}
 

@@ -46,7 +46,9 @@ class Tracker:
         """This frame's things with their numbers; a new one is told from its first frame on.
         ValueError for a frame that is not later than the last."""
         if clock <= self.clock:
-            raise ValueError(f"a frame at {clock} s after one at {self.clock} s: sort them first")
+            raise ValueError(
+                f"a frame at {clock} s after one at {self.clock} s: sort them first"
+            )
         self.clock = clock
         feet = to_ground(self.camera, [one.foot for one in found])
         keep = np.hypot(*feet.T) < REACH

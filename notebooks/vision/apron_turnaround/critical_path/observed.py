@@ -62,6 +62,8 @@ def seen(
         for name, (minute, known_at) in told.items()
         if known_at <= now and kind_of(name) in who and name != "on block"
     }
-    missing = {kind_of(n) for n in EVENTS if n not in told and n not in ("on block", "off block")}
+    missing = {
+        kind_of(n) for n in EVENTS if n not in told and n not in ("on block", "off block")
+    }
     late = {kind_of(n) for n in known}
     return Seen(now, known, frozenset(who - (missing & late)))

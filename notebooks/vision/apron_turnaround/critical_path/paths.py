@@ -61,14 +61,16 @@ def longest(durations: Durations, follows: Follows) -> tuple[float, list[str]]:
 
 
 def slack(durations: Durations, follows: Follows) -> dict[str, float]:
-    """How much longer each task may take, alone, before the end moves: 0.0 on a longest chain."""
+    """How much longer each task may take, alone, before the end moves: 0.0 on the chain."""
     inward, outward = order(durations, follows), {task: [] for task in durations}
     for task in inward:
         for first in follows.get(task, ()):
             outward[first].append(task)
     ends, rest = {}, {}
     for task in inward:
-        ends[task] = durations[task] + max((ends[one] for one in follows.get(task, ())), default=0)
+        ends[task] = durations[task] + max(
+            (ends[one] for one in follows.get(task, ())), default=0
+        )
     for task in reversed(inward):
         rest[task] = max((durations[one] + rest[one] for one in outward[task]), default=0)
     total = max(ends.values(), default=0)
@@ -82,7 +84,10 @@ def causes(planned: Durations, actual: Durations, follows: Follows) -> list[Caus
     """
     length, _ = longest(actual, follows)
     saved = [
-        Cause(task, length - longest({**actual, task: min(planned[task], actual[task])}, follows)[0])
+        Cause(
+            task,
+            length - longest({**actual, task: min(planned[task], actual[task])}, follows)[0],
+        )
         for task in actual
     ]
     return sorted(saved, key=lambda one: -one.minutes)

@@ -1,8 +1,9 @@
 """When will it leave? Draws of what is left, through the tasks, and intervals that are checked.
 
 What the cameras know fixes spans; what they see running has lasted so long already; what they
-do not see is drawn whole. The spread of the draws is no promise: it is calibrated on turnarounds
-that were not learned from (conformalised quantiles; Romano, Patterson and Candès 2019).
+do not see is drawn whole. The spread of the draws is no promise: it is calibrated on
+turnarounds that were not learned from (conformalised quantiles; Romano, Patterson and Candès
+2019).
 
 Minutes are counted from on block. `S` draws.
 """
@@ -16,7 +17,11 @@ from .turnaround import FOLLOWS, PLANNED, TASKS, Turnaround
 
 MOMENTS = (0.0, 10.0, 20.0, 30.0, 36.0)  # minutes after on block at which is asked
 _VISITS = ("bags", "cleaning", "catering", "fuel")
-START = {"deboard": "deboarding start", "restock": "restocking start", "board": "boarding start"}
+START = {
+    "deboard": "deboarding start",
+    "restock": "restocking start",
+    "board": "boarding start",
+}
 START |= {"stairs off": "stairs end"} | {name: f"{name} start" for name in _VISITS}
 END = {"chocks on": "chocks start", "stairs on": "stairs start", "deboard": "deboarding end"}
 END |= {f"await {name}": f"{name} start" for name in _VISITS}
@@ -49,7 +54,9 @@ class Draws:
         self.lengths = {
             task: np.sort([one.durations[task] for one in learned]) for task in TASKS
         }
-        self.chance = {task: rng.permutation((np.arange(draws) + 0.5) / draws) for task in TASKS}
+        self.chance = {
+            task: rng.permutation((np.arange(draws) + 0.5) / draws) for task in TASKS
+        }
 
     def _length(self, task, lasted):
         """Draws of a length, given that it is more than `lasted` (S,)."""
@@ -96,7 +103,9 @@ def interval(draws: np.ndarray, margin: float = 0.0, share: float = 0.9) -> Inte
     return Interval(float(middle), float(low - margin), float(high + margin))
 
 
-def calibrate(intervals: Sequence[Interval], truths: Sequence[float], share: float = 0.9) -> float:
+def calibrate(
+    intervals: Sequence[Interval], truths: Sequence[float], share: float = 0.9
+) -> float:
     """The margin with which intervals hold `share` of further truths, on average over draws of
     turnarounds like these (split conformal): the ⌈(n + 1) share⌉-th smallest miss. Infinite
     where there are too few to promise that.

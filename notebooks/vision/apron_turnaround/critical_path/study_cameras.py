@@ -5,8 +5,8 @@
 A seed draws three parts: turnarounds from which the lengths of tasks are learned, those that
 calibrate the intervals, and those that judge. Every arm meets the same ones, told with the same
 errors; an arm sees what its cameras see. `schedule` is the baseline: the target time that the
-airline gave, with intervals calibrated in the same way. Everything is drawn by `turnaround.draw`:
-the study tells of this simulator, and of no airport.
+airline gave, with intervals calibrated in the same way. All is drawn by `turnaround.draw`: the
+study tells of this simulator, and of no airport.
 """
 
 import numpy as np
@@ -31,7 +31,7 @@ WORTH = {  # what is left out, one kind at a time
 
 
 def parts(seed: int, sizes: dict) -> dict[str, Part]:
-    """Learned from, calibrated on, judged on; and slower ones, on which nothing was calibrated."""
+    """Learned from, calibrated on, judged on; and slower ones, unlike all others."""
     found = {}
     for at, (name, slower) in enumerate(
         (("learned", 1.0), ("calibrated", 1.0), ("test", 1.0), ("slower", 1.15))

@@ -11,7 +11,6 @@ from . import (
     EVENTS,
     FOLLOWS,
     MOMENTS,
-    PLANNED,
     TASKS,
     Draws,
     Interval,
@@ -173,7 +172,12 @@ def test_an_interval_is_widened_until_it_holds():
     flat = [interval(np.linspace(0, 10, 101))] * 99
     truths = np.linspace(-5, 15, 99)
     margin = calibrate(flat, truths)
-    held = np.mean([one.low - margin <= t <= one.high + margin for one, t in zip(flat, truths, strict=True)])
+    held = np.mean(
+        [
+            one.low - margin <= t <= one.high + margin
+            for one, t in zip(flat, truths, strict=True)
+        ]
+    )
     assert 0.9 <= held <= 0.93 and margin > 0
     assert calibrate([Interval(0, -9, 9)] * 99, np.zeros(99)) == -9  # too wide is narrowed
 

@@ -57,7 +57,9 @@ def test_parts_share_no_turnaround_and_only_one_is_slower():
 def test_margins_come_from_the_calibrated_part_at_nine_tenths(monkeypatch):
     shares = []
     monkeypatch.setattr(
-        study, "calibrate", lambda *a, **k: shares.append((len(a[1]), a[2:], k)) or calibrate(*a, **k)
+        study,
+        "calibrate",
+        lambda *a, **k: shares.append((len(a[1]), a[2:], k)) or calibrate(*a, **k),
     )
     parts = study.parts(0, SIZES)
     study.Forecaster(study.ARMS["a"].setting, parts["learned"].data, parts["calibrated"].data)
@@ -81,7 +83,11 @@ def test_scores_have_their_sign():
     data = study.parts(0, SIZES)["test"].data
     good, bad = study.judge(Fixed(0, 1), data, None), study.judge(Fixed(3, 1), data, None)
     assert (good["error"], good["coverage"], good["width"]) == (0, 1, 2)
-    assert (bad["error"], bad["coverage"], bad["error_at_30"]) == (pytest.approx(3), 0, pytest.approx(3))
+    assert (bad["error"], bad["coverage"], bad["error_at_30"]) == (
+        pytest.approx(3),
+        0,
+        pytest.approx(3),
+    )
     wide = study.judge(Fixed(3, 1, margin=2.5), data, None)
     assert wide["coverage"] == 1 and wide["raw_coverage"] == 0 and wide["width"] == 7
     late = np.mean([one.off_block > one.tobt + 5 for one, _ in data])
@@ -121,7 +127,12 @@ def test_the_cause_is_named_by_who_saw_it():
 def test_the_outcomes_point_the_right_way():
     for label, one in study.STUDY.outcomes.items():
         if label == "study_both_over_schedule":
-            assert (one.metric, one.arm, one.less, one.ratio) == ("error", "both", "schedule", True)
+            assert (one.metric, one.arm, one.less, one.ratio) == (
+                "error",
+                "both",
+                "schedule",
+                True,
+            )
         elif label == "study_slower_coverage_gap":
             assert (one.metric, one.arm, one.less) == ("coverage", "slower", "both")
         else:
@@ -138,7 +149,10 @@ def test_an_outcome_that_differs_in_more_is_refused():
 
 def test_units_scales_and_sizes():
     told = {name: (one.unit, one.scale) for name, one in study.STUDY.metrics.items()}
-    minutes, shares = ("error", "error_at_30", "width"), ("coverage", "raw_coverage", "precision")
+    minutes, shares = (
+        ("error", "error_at_30", "width"),
+        ("coverage", "raw_coverage", "precision"),
+    )
     assert all(told[name] == ("min", 1) for name in minutes)
     assert all(told[name] == ("%", 100) for name in (*shares, "recall", "cause"))
     assert (study.LATE, study.ALERT_AT, list(study.STUDY.seeds)) == (5.0, 20.0, list(range(10)))

@@ -82,7 +82,7 @@ def draw(rng: np.random.Generator, hit: float = 0.4, slower: float = 1.0) -> Tur
     four times as long (an await: 5 to 15 minutes more). `slower` multiplies all lengths.
     """
     minutes = {
-        task: slower * mean * float(np.exp(rng.normal(-spread**2 / 2, spread)))
+        task: slower * mean * float(np.exp(rng.normal(-(spread**2) / 2, spread)))
         for task, (mean, spread, _) in TASKS.items()
     }
     struck = ""

@@ -23,7 +23,9 @@ NAMESPACE = "http://www.xes-standard.org/"
 
 def write(path: Path, cases: Mapping[str, Iterable[Event]], day: datetime = DAY) -> None:
     """Write a log of {name of the case: its events}, each case in the order of time."""
-    log = xml.Element("log", {"xes.version": "1849-2016", "xes.features": "", "xmlns": NAMESPACE})
+    log = xml.Element(
+        "log", {"xes.version": "1849-2016", "xes.features": "", "xmlns": NAMESPACE}
+    )
     for name, prefix, address in EXTENSIONS:
         xml.SubElement(log, "extension", {"name": name, "prefix": prefix, "uri": address})
     for case, events in cases.items():
@@ -57,7 +59,9 @@ def read(path: Path, day: datetime = DAY) -> dict[str, list[Event]]:
             at = datetime.fromisoformat(told["time:timestamp"]) - day
             task, transition = told["concept:name"], told["lifecycle:transition"]
             name = task if task.endswith(" block") else f"{task} {_END[transition]}"
-            case.append(Event(name, at.total_seconds(), at.total_seconds(), told["org:resource"]))
+            case.append(
+                Event(name, at.total_seconds(), at.total_seconds(), told["org:resource"])
+            )
     return cases
 
 

@@ -27,7 +27,9 @@ def event_f1(
         raise ValueError(f"a tolerance of {tolerance} s: 0 or more is allowed")
     true, predicted = sorted(map(float, true_times)), sorted(map(float, predicted_times))
     if not all(map(math.isfinite, true + predicted)):
-        raise ValueError("times must be finite numbers of seconds; leave out what did not happen")
+        raise ValueError(
+            "times must be finite numbers of seconds; leave out what did not happen"
+        )
     if not true and not predicted:
         return 1.0
     pairs = at = 0

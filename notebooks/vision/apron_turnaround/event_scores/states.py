@@ -1,10 +1,10 @@
 """From things in zones to the time stamps of a turnaround: a state for each zone, in order.
 
 The stamps are those of airport collaborative decision making (EUROCONTROL 2017). What a camera
-can see: AIBT (in block), ACGT (ground handling begins), a proxy of ASBT (boarding begins: people
-walk a second time), AOBT (off block). ARDT (ready) is inferred: all have left and the tug is
-there. TOBT and TSAT are somebody's decisions, and inputs: a type of their own, which nothing
-here writes.
+can see: AIBT (in block), ACGT (ground handling begins), a proxy of ASBT (boarding begins:
+people walk a second time), AOBT (off block). ARDT (ready) is inferred: all have left and the
+tug is there. TOBT and TSAT are somebody's decisions, and inputs: a type of their own, which
+nothing here writes.
 
 A zone that no living camera sees keeps its state. Nothing ends because nobody looked.
 """
@@ -131,7 +131,8 @@ class Stand:
         near = [
             one
             for one in things
-            if one.kind == kind and _apart(place, (one.x, one.y)) <= reach
+            if one.kind == kind
+            and _apart(place, (one.x, one.y)) <= reach
             # a vehicle that drives through is not at work
             and (moves or one.speed <= STILL_MPS)
         ]
@@ -182,7 +183,9 @@ class Stand:
             name = VISIT[kind]
         if found == "start":
             return [Event(f"{name} start", zone.first, time, _names(zone.saw))]
-        ended = (zone.last + zone.gone) / 2  # between the last look with it and the first without
+        ended = (
+            zone.last + zone.gone
+        ) / 2  # between the last look with it and the first without
         return [Event(f"{name} end", ended, time, _names(zone.saw))]
 
     def _intrusion(self, time, camera, things):
@@ -199,7 +202,9 @@ def stamps(events: Iterable[Event]) -> Stamps:
     for one in events:
         first[one.name] = min(one.time, first.get(one.name, one.time))
         last[one.name] = max(one.time, last.get(one.name, one.time))
-    handling = [t for name, t in first.items() if name.endswith(" start") and name != "tug start"]
+    handling = [
+        t for name, t in first.items() if name.endswith(" start") and name != "tug start"
+    ]
     wanted = [last.get(f"{name} end") for name in SERVICES] + [last.get("stairs end")]
     wanted.append(first.get("tug start"))
     ready = None if None in wanted else max(wanted)

@@ -209,7 +209,9 @@ def test_a_log_comes_back_as_it_was_written(tmp_path):
         case: sorted((e.time, e.name, e.cameras) for e in events)
         for case, events in CASES.items()
     }
-    assert {c: sorted((e.time, e.name, e.cameras) for e in es) for c, es in found.items()} == wanted
+    assert {
+        c: sorted((e.time, e.name, e.cameras) for e in es) for c, es in found.items()
+    } == wanted
 
 
 @pytest.mark.parametrize(("text", "words"), [("<a/>", "begins with <log>"), ("<log", "no XML")])

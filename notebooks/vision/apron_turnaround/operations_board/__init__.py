@@ -1,4 +1,4 @@
-"""The operations board: a journal of reports, a live server, and the camera's end of the line."""
+"""The operations board: a journal of reports, a live server, a camera's end of the line."""
 
 from .camera_kill import known, moments
 from .journal import Flight, Journal, Refused, Report, board

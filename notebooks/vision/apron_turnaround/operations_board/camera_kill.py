@@ -33,8 +33,8 @@ def moments(
 ) -> dict:
     """What the script shows: the events of each camera, and predictions by what is known.
 
-    `predict(now, {event: time}, living cameras)` gives (median, low, high) in minutes. States of
-    knowledge that are equal are asked once.
+    `predict(now, {event: time}, living cameras)` gives (median, low, high) in minutes. Equal
+    states of knowledge are asked once.
     """
     steps = range(int(end // 60) // STEP + 1)
     asked, table = {}, {}
@@ -46,7 +46,9 @@ def moments(
                 living = frozenset({"A", "B"} - set(dead))
                 key = (now, tuple(sorted(told.items())), living)
                 if key not in asked:
-                    asked[key] = [round(float(one), 1) for one in predict(60.0 * STEP * now, told, living)]
+                    asked[key] = [
+                        round(float(one), 1) for one in predict(60.0 * STEP * now, told, living)
+                    ]
                 table[f"{now} {a} {b}"] = asked[key]
     rows = {
         camera: [[one.name, round(one.time / 60, 1), round(one.told / 60, 2)] for one in own]

@@ -32,7 +32,7 @@ class Flight(NamedTuple):
 
 
 class Report(NamedTuple):
-    """One event as a camera reported it: its number of its own, its clock, and the correction."""
+    """One event as a camera reported it: its own number, its clock, and the correction."""
 
     camera: str
     seq: int
@@ -59,11 +59,12 @@ class Journal:
         self.table.execute("PRAGMA journal_mode = WAL")
         self.table.execute("PRAGMA synchronous = FULL")  # told only once it is on the disk
         self.table.execute(
-            "CREATE TABLE IF NOT EXISTS reports (at INTEGER PRIMARY KEY, camera, seq, gate, name,"
-            " clock, shift, UNIQUE (camera, gate, seq))"
+            "CREATE TABLE IF NOT EXISTS reports (at INTEGER PRIMARY KEY, camera, seq, gate,"
+            " name, clock, shift, UNIQUE (camera, gate, seq))"
         )
         self.table.execute(
-            "CREATE TABLE IF NOT EXISTS posts (at INTEGER PRIMARY KEY, camera, gate, shift, came)"
+            "CREATE TABLE IF NOT EXISTS posts (at INTEGER PRIMARY KEY, camera, gate, shift,"
+            " came)"
         )
 
     def close(self) -> None:
@@ -85,7 +86,9 @@ class Journal:
                 (camera, gate, camera, gate, RECENT),
             )
             shift = self.clocks()[camera, gate][0]
-            rows = [(camera, one["seq"], gate, one["name"], one["clock"], shift) for one in events]
+            rows = [
+                (camera, one["seq"], gate, one["name"], one["clock"], shift) for one in events
+            ]
             before = self.table.total_changes
             self.table.executemany(
                 "INSERT OR IGNORE INTO reports (camera, seq, gate, name, clock, shift)"
@@ -153,7 +156,9 @@ def board(flights: Iterable[Flight], reports: Iterable[Report]) -> dict[str, dic
             time = pick(one.time for one in told)
             events.append(Event(name, time, time, cameras))
         events.sort(key=lambda one: (one.time, one.name))
-        rows = [{"name": e.name, "time": round(e.time, 1), "cameras": e.cameras} for e in events]
+        rows = [
+            {"name": e.name, "time": round(e.time, 1), "cameras": e.cameras} for e in events
+        ]
         inputs = {"tobt": flight.tobt, "tsat": flight.tsat}
         known = {"gate": flight.gate, "events": rows, "stamps": stamps(events)._asdict()}
         found[flight.flight] = {**known, "inputs": inputs}

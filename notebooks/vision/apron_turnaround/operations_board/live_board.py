@@ -144,7 +144,11 @@ class _Server(ThreadingHTTPServer):
         state = {"flights": board(flights, reports), "cameras": cameras}
         if self.forecast:
             for name, one in state["flights"].items():
-                dead = {key[-1] for key, c in cameras.items() if c["silent"] and key[:-2] == one["gate"]}
+                dead = {
+                    key[-1]
+                    for key, c in cameras.items()
+                    if c["silent"] and key[:-2] == one["gate"]
+                }
                 one["predicted"] = self.forecast(name, one, dead)
         return state
 

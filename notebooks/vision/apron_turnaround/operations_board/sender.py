@@ -29,7 +29,12 @@ class Sender:
         """Whether the board took all that waits (nothing, too: a sign of life). `order` may
         rearrange what is sent. ValueError for a post that the board will never take."""
         events = order(self.waiting)[:500]
-        post = {"camera": self.camera, "gate": self.gate, "sent": self.clock(), "events": events}
+        post = {
+            "camera": self.camera,
+            "gate": self.gate,
+            "sent": self.clock(),
+            "events": events,
+        }
         request = urllib.request.Request(
             f"{self.url}/seen",
             json.dumps(post).encode(),

@@ -24,7 +24,11 @@ def given():
 
 
 def test_what_was_told_before_a_camera_died_stays_known():
-    assert set(camera_kill.known(EVENTS, {}, 1000)) == {"on block", "stairs start", "fuel start"}
+    assert set(camera_kill.known(EVENTS, {}, 1000)) == {
+        "on block",
+        "stairs start",
+        "fuel start",
+    }
     assert set(camera_kill.known(EVENTS, {"B": 511}, 1000)) == {"on block", "stairs start"}
     assert set(camera_kill.known(EVENTS, {"B": 512}, 1000)) > {"fuel start"}
     assert set(camera_kill.known(EVENTS, {"A": 0}, 80)) == {"on block"}

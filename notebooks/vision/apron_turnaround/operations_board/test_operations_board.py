@@ -19,12 +19,17 @@ FLIGHTS = [
     Flight("21", "KT 104", "Kite", 2400, 2300),
     Flight("22", "HR 7", "Heron", 2500, 2500),
 ]
-CAMERAS, VIEWS = {"A": "key of A", "B": "key of B"}, {"kite!": "Kite", "heron!": "Heron", "tower!": ALL}
+CAMERAS, VIEWS = (
+    {"A": "key of A", "B": "key of B"},
+    {"kite!": "Kite", "heron!": "Heron", "tower!": ALL},
+)
 NAMES = ("on block", "stairs start", "deboarding start", "deboarding end", "boarding start")
 
 
 def post(gate="21", camera="A", sent=0.0, first=1, names=NAMES):
-    events = [{"seq": n, "name": name, "clock": 60.0 * n} for n, name in enumerate(names, first)]
+    events = [
+        {"seq": n, "name": name, "clock": 60.0 * n} for n, name in enumerate(names, first)
+    ]
     return {"camera": camera, "gate": gate, "sent": sent, "events": events}
 
 
@@ -184,7 +189,9 @@ def test_who_is_no_camera_writes_nothing(served):
     assert stream(served, "tower!").count("event: seen") == 0
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b"{", b'{"camera": ["A"]}', b"[" * 60_000, b"\xff"])
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b"{", b'{"camera": ["A"]}', b"[" * 60_000, b"\xff"]
+)
 def test_garbage_is_refused_and_the_board_lives(served, body):
     connection = http.client.HTTPConnection(served.removeprefix("http://"), timeout=5)
     connection.request("POST", "/seen", body, {"X-Camera-Key": "key of A"})
@@ -276,9 +283,9 @@ def test_in_a_browser_a_camera_dies_a_clock_drifts_and_a_server_restarts(browser
 
 def test_too_many_viewers_are_turned_away(tmp_path, monkeypatch):
     monkeypatch.setattr("operations_board.live_board.MOST_VIEWERS", 0)
-    with serve(tmp_path / "b", FLIGHTS, CAMERAS, VIEWS) as url:
-        with pytest.raises(PermissionError, match="503"):
-            stream(url, "kite!")
+    about = (tmp_path / "b", FLIGHTS, CAMERAS, VIEWS)
+    with serve(*about) as url, pytest.raises(PermissionError, match="503"):
+        stream(url, "kite!")
 
 
 def test_a_forecast_is_asked_with_the_silent_cameras(tmp_path):
