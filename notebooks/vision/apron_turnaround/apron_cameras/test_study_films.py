@@ -1,0 +1,74 @@
+"""Arms of the films' study get one film; F1 counts what it should."""
+
+import pytest
+from event_scores import Event
+from press.study import hold
+
+from . import study_films as study
+from .footage import Faults
+from .test_apron_cameras import perfect
+
+ARMS = {
+    "fused": ("AB", True),
+    "raw": ("AB", False),
+    "only_a": ("A", True),
+    "only_b": ("B", True),
+}
+TRUE = {"on block": 60, "chocks start": 90, "fuel start": 150, "fuel end": 300}
+TRUE |= {"chocks end": 400, "tug start": 350, "off block": 420}
+
+
+@pytest.fixture(scope="module")
+def data():
+    faults = Faults(0.05, 0, offset=25, drift_ppm=0)
+    return perfect(faults), TRUE, faults
+
+
+def judged(name, data):
+    class Job:
+        arm = study.STUDY.arms[name]
+
+    return study.judge("new", data, Job)
+
+
+def test_arms_are_handed_one_film_and_their_own_cameras(data):
+    part = {"film": study.Part(data, ["one"])}
+    seen = hold(study.STUDY, parts=lambda seed, sizes: part)
+    assert {name for name, _ in seen} == set(ARMS)
+    for (name, _), one in seen.items():
+        cameras, clock = ARMS[name]
+        assert one.job.arm.setting == {"cameras": cameras, "clock": clock}
+        assert one.tests["film"][1:] == data[1:] and one.job.train is None
+
+
+def test_a_film_has_its_truth_its_faults_and_a_seed_of_its_own():
+    part = study.parts(1, study.STUDY.trial)["film"]
+    watched, true, faults = part.data
+    assert true == {"on block": 90.0} and abs(faults.offset) <= 30 and part.units == ["film 1"]
+    assert max(one.time for one in watched.frames) < 130
+    assert abs(faults.drift_ppm) <= 3000 and faults.dropped == 0.05
+
+
+def test_a_set_clock_and_a_second_camera_are_worth_something(data):
+    fused, raw, only_a = (judged(name, data) for name in ("fused", "raw", "only_a"))
+    assert fused["f1_20"] > raw["f1_20"] and fused["f1_20"] > only_a["f1_20"]
+    assert fused["clock"] < 2 < raw["clock"] == pytest.approx(25)
+    assert fused["idf1"] > 0.95 and fused["late"] < 14
+
+
+def test_f1_pairs_each_kind_by_itself_and_rises_with_tolerance(data):
+    found = [Event(name, time + 15, 0, "A") for name, time in TRUE.items()]
+    assert study.f1(TRUE, found, 20) == 1 and study.f1(TRUE, found, 10) == 0
+    other = [Event("bags start", 60, 0, "A")]
+    assert study.f1(TRUE, other, 20) == 0 and study.f1(TRUE, [], 20) == 0
+    assert study.f1(TRUE, found + other, 20) == pytest.approx(14 / 15)
+    fused = judged("fused", data)
+    rising = [fused[f"f1_{t}"] for t in study.TOLERANCES]
+    assert rising == sorted(rising) and study.TOLERANCES == (10, 20, 30, 60)
+
+
+def test_outcomes_point_the_right_way():
+    told = {name: (one.metric, one.arm, one.less) for name, one in study.STUDY.outcomes.items()}
+    assert told["study_clock_gain"] == ("f1_20", "fused", "raw")
+    assert told["study_second_camera_gain"] == ("f1_20", "fused", "only_a")
+    assert list(study.STUDY.seeds) == list(range(8)) and study.STUDY.sizes["every"] == 6.0
