@@ -10,7 +10,9 @@ import json
 import random
 import sys
 
-MEMORY_BYTES = 1_500_000_000  # sympy, its grammar and a large number; a tower of powers asks for more
+MEMORY_BYTES = (
+    1_500_000_000  # sympy, its grammar and a large number; a tower of powers asks for more
+)
 TRIES, NEAR = 6, 1e-9
 
 
@@ -28,7 +30,11 @@ def read(tex):
     if not isinstance(found, sympy.Expr):
         raise ValueError(f"{type(found).__name__} is no expression")
     exact = {one: sympy.Rational(str(one)) for one in found.atoms(sympy.Float)}
-    known = {sympy.Symbol("pi"): sympy.pi, sympy.Symbol("i"): sympy.I, sympy.Symbol("e"): sympy.E}
+    known = {
+        sympy.Symbol("pi"): sympy.pi,
+        sympy.Symbol("i"): sympy.I,
+        sympy.Symbol("e"): sympy.E,
+    }
     return found.xreplace(exact).xreplace(known)
 
 

@@ -44,7 +44,11 @@ class Worker:
         own = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
         pipe = subprocess.PIPE
         self.process = subprocess.Popen(
-            command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, env={**os.environ, **own}
+            command,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, **own},
         )
         self.owner = os.getpid()
         if (said := self._line(START_S)) != "ready":
@@ -69,7 +73,9 @@ class Worker:
             waiting.register(pipe, selectors.EVENT_READ)
             while not got.endswith(b"\n"):
                 left = end - time.monotonic()
-                more = os.read(pipe.fileno(), 4096) if left > 0 and waiting.select(left) else b""
+                more = (
+                    os.read(pipe.fileno(), 4096) if left > 0 and waiting.select(left) else b""
+                )
                 if not more:
                     self.kill()
                     return None
@@ -97,7 +103,9 @@ def equivalent(a: str, b: str, seconds: float = 5.0) -> bool | None:
     ValueError for what is no text, or no positive finite time.
     """
     if not (isinstance(a, str) and isinstance(b, str)):
-        raise ValueError(f"{type(a).__name__} and {type(b).__name__} came; two texts are wanted")
+        raise ValueError(
+            f"{type(a).__name__} and {type(b).__name__} came; two texts are wanted"
+        )
     if not (isinstance(seconds, int | float) and 0 < seconds < math.inf):
         raise ValueError(f"seconds={seconds}: a positive finite number is wanted")
     begun = time.monotonic()

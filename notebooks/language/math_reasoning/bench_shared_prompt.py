@@ -65,7 +65,10 @@ def gpt2(model: Solver):
     made, own = GPT2LMHeadModel(config).eval(), model.state_dict()
     names = {"norm_1": "ln_1", "norm_2": "ln_2", "qkv": "attn.c_attn", "out": "attn.c_proj"}
     names |= {"up": "mlp.c_fc", "down": "mlp.c_proj"}
-    state = {"transformer.wte.weight": own["embed.weight"], "lm_head.weight": own["embed.weight"]}
+    state = {
+        "transformer.wte.weight": own["embed.weight"],
+        "lm_head.weight": own["embed.weight"],
+    }
     state["transformer.wpe.weight"] = own["place.weight"]
     state |= {f"transformer.ln_f.{one}": own[f"norm.{one}"] for one in ("weight", "bias")}
     for layer in range(shape.layers):
@@ -97,7 +100,9 @@ class Transformers:
         for layer, (keys, values) in enumerate(self.kept):
             cache.update(keys, values, layer)
         rows = self.prompt.expand(self.answers, -1)
-        drawn = {"do_sample": True, "temperature": temperature, "top_k": 0} if temperature else {}
+        drawn = (
+            {"do_sample": True, "temperature": temperature, "top_k": 0} if temperature else {}
+        )
         with torch.inference_mode():
             made = self.model.generate(
                 rows, attention_mask=torch.ones_like(rows), past_key_values=cache,
@@ -161,10 +166,14 @@ def makers() -> dict:
 def contestants(model, options) -> dict:
     """Those who gave the same greedy tokens, each ready to answer the prompt."""
     prompt = prompt_tokens()
-    made = {n: one(model, prompt, options.answers, options.tokens) for n, one in makers().items()}
+    made = {
+        n: one(model, prompt, options.answers, options.tokens) for n, one in makers().items()
+    }
     wanted = made["ours"](temperature=0)[0]
     for name, one in made.items():
-        check.that(one(temperature=0)[0] == wanted, f"{name} gives other greedy tokens than ours")
+        check.that(
+            one(temperature=0)[0] == wanted, f"{name} gives other greedy tokens than ours"
+        )
         rows = one()
         whole = len(rows) == options.answers and {len(row) for row in rows} == {options.tokens}
         check.that(whole, f"{name} gives {len(rows)} answers of other lengths than asked")
@@ -187,7 +196,9 @@ def main(arguments=None):
     receipt.sizes(answers=options.answers, tokens=options.tokens)
     for size, model in models.items():
         made = contestants(model, options)
-        race = bench.race(made, repeats=options.rounds, warmup=2, reference="ours", device="cpu")
+        race = bench.race(
+            made, repeats=options.rounds, warmup=2, reference="ours", device="cpu"
+        )
         print(size, race, sep="\n")
         record(receipt, race, size, options.answers * options.tokens)
     print(receipt.write(name="shared_prompt"))
@@ -198,7 +209,9 @@ def record(receipt, race, size, count):
     for name, found in race.results.items():
         receipt.record(f"tokens_{name}_{size}", found, "tokens/s", count=count)
         if name != "ours":
-            receipt.record(f"speed_over_{name}_{size}", bench.ratio(found, race.results["ours"]))
+            receipt.record(
+                f"speed_over_{name}_{size}", bench.ratio(found, race.results["ours"])
+            )
 
 
 def _options(arguments):
@@ -209,7 +222,9 @@ def _options(arguments):
         ("answers", 64, "of the one prompt"),
         ("tokens", 40, "of each answer"),
     ):
-        parser.add_argument(f"--{name}", type=int, default=default, help=f"{words} (default: %(default)s)")
+        parser.add_argument(
+            f"--{name}", type=int, default=default, help=f"{words} (default: %(default)s)"
+        )
     return parser.parse_args(arguments)
 
 

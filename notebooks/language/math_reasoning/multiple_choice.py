@@ -59,7 +59,10 @@ def longest(question: str, choices: list[str]) -> int:
 def interval(right: int, of: int) -> tuple:
     """Wilson's 95 % interval of a share: (low, high)."""
     share, z = right / of, 1.959964
-    middle, half = share + z * z / 2 / of, z * (share * (1 - share) / of + z * z / 4 / of**2) ** 0.5
+    middle, half = (
+        share + z * z / 2 / of,
+        z * (share * (1 - share) / of + z * z / 4 / of**2) ** 0.5,
+    )
     return (middle - half) / (1 + z * z / of), (middle + half) / (1 + z * z / of)
 
 

@@ -42,7 +42,9 @@ def judges(path=JUDGES) -> tuple:
     """(head, rows) of the shared list: pairs of answers, and what each judge said of them once.
     Ours is held to it by a test; the others' verdicts were taken in environments of their own.
     """
-    head, *found = [line.split("\t") for line in Path(path).read_text(encoding="utf-8").splitlines()]
+    head, *found = [
+        line.split("\t") for line in Path(path).read_text(encoding="utf-8").splitlines()
+    ]
     return head, found
 
 
@@ -92,7 +94,9 @@ def gsm8k_verdicts(path) -> dict:
     found = rows(path)
     reference = [final_answer(row["ground_truth"]) for row in found]
     solutions = {model: [row[model]["solution"] for row in found] for model in MODELS}
-    answers = {model: [final_answer(one) for one in texts] for model, texts in solutions.items()}
+    answers = {
+        model: [final_answer(one) for one in texts] for model, texts in solutions.items()
+    }
     return {
         "question": [row["question"] for row in found],
         "reference": reference,

@@ -75,7 +75,9 @@ class Solver(torch.nn.Module):
         self.blocks = torch.nn.ModuleList(Block(shape) for _ in range(shape.layers))
         self.norm = torch.nn.LayerNorm(shape.width)
         for name, one in self.named_parameters():
-            if one.dim() == 2:  # GPT-2's start: what adds to the stream is smaller in deep stacks
+            if (
+                one.dim() == 2
+            ):  # GPT-2's start: what adds to the stream is smaller in deep stacks
                 deep = name.endswith(("out.weight", "down.weight"))
                 torch.nn.init.normal_(one, std=0.02 / math.sqrt(2 * shape.layers) ** deep)
 
@@ -92,7 +94,9 @@ class Solver(torch.nn.Module):
         return (logits, kept) if keep else logits
 
     def __repr__(self):
-        return f"Solver({self.shape}, {sum(one.numel() for one in self.parameters()):,} weights)"
+        return (
+            f"Solver({self.shape}, {sum(one.numel() for one in self.parameters()):,} weights)"
+        )
 
 
 class Answers:
@@ -122,7 +126,9 @@ class Answers:
         for block, (keys, values) in zip(self.model.blocks, self.kept, strict=True):
             q, k, v = block.split(x_KTD)
             keys[:, :, at : at + 1], values[:, :, at : at + 1] = k, v
-            seen = F.scaled_dot_product_attention(q, keys[:, :, : at + 1], values[:, :, : at + 1])
+            seen = F.scaled_dot_product_attention(
+                q, keys[:, :, : at + 1], values[:, :, : at + 1]
+            )
             x_KTD = block.join(x_KTD, seen)
         self.written += 1
         return F.linear(self.model.norm(x_KTD[:, 0]), self.model.embed.weight)
@@ -224,7 +230,9 @@ def rate(step: int, recipe: Recipe) -> float:
 
 def fit(model: Solver, tokens, recipe: Recipe, seed: int, told=None) -> Solver:
     """The model, trained in place on windows of these tokens; `told(step, loss)` hears of it."""
-    adam = torch.optim.AdamW(model.parameters(), lr=recipe.rate, betas=(0.9, 0.98), weight_decay=0.01)
+    adam = torch.optim.AdamW(
+        model.parameters(), lr=recipe.rate, betas=(0.9, 0.98), weight_decay=0.01
+    )
     model.train()
     for step, batch in enumerate(windows(tokens, recipe, seed)):
         for group in adam.param_groups:

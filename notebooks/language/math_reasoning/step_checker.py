@@ -17,9 +17,18 @@ from fractions import Fraction
 from typing import NamedTuple
 
 TEX = [(r"\\[dt]?frac\{([^{}]*)\}\{([^{}]*)\}", r"((\1)/(\2))"), (r"\\(?:cdot|times) ?", "*")]
-TEX += [(r"\\div ?", "/"), (r"\\sqrt\{([^{}]*)\}", r"root(\1)"), (r"\\left|\\right|\\[,;!$ ]|\$", "")]
+TEX += [
+    (r"\\div ?", "/"),
+    (r"\\sqrt\{([^{}]*)\}", r"root(\1)"),
+    (r"\\left|\\right|\\[,;!$ ]|\$", ""),
+]
 TEX += [(r"\^\{([^{}]*)\}", r"**(\1)"), (r"\^(\d)", r"**\1"), (r"(?<=\d)[,](?=\d{3})", "")]
-TEX += [(r"(?<=\d) ?x ?(?=\d)", "*"), (r"(\d+(?:\.\d+)?)%", r"(\1/100)"), ("[×∙]", "*"), ("÷", "/")]
+TEX += [
+    (r"(?<=\d) ?x ?(?=\d)", "*"),
+    (r"(\d+(?:\.\d+)?)%", r"(\1/100)"),
+    ("[×∙]", "*"),
+    ("÷", "/"),
+]
 SIDE = r"[-+*/().\d\sroot]*[\d)]"
 CHAIN = re.compile(rf"(?<![\w.=^*/+-])({SIDE}(?:\s*=\s*{SIDE})+)(?![\w(*/^+-])")
 OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul}
@@ -58,7 +67,12 @@ def _value(node):
         left, right = _value(node.left), _value(node.right)
         if isinstance(node.op, ast.Div):
             return left / right
-        if isinstance(node.op, ast.Pow) and right == int(right) and abs(right) <= 12 and abs(left) < MOST:
+        if (
+            isinstance(node.op, ast.Pow)
+            and right == int(right)
+            and abs(right) <= 12
+            and abs(left) < MOST
+        ):
             return left ** int(right)
         if type(node.op) in OPERATORS:
             return OPERATORS[type(node.op)](left, right)
@@ -75,7 +89,9 @@ def steps(solution: str) -> list[Step]:
     found = []
     for chain in CHAIN.finditer(text):
         before, after = text[: chain.start()].rstrip()[-1:], text[chain.end() :].lstrip()
-        whole = chain[1][0] not in "-+*/" or not (before.isalnum() or before in tuple("_})]^*/"))
+        whole = chain[1][0] not in "-+*/" or not (
+            before.isalnum() or before in tuple("_})]^*/")
+        )
         if not whole or re.match(r"[*/^+(\\-]|[b-z]\b", after):  # a part of something larger
             continue
         sides = [one.strip() for one in chain[1].split("=")]

@@ -160,7 +160,10 @@ def test_what_is_no_text_is_refused(pair):
 def test_a_fraction_is_its_own_quotient(value):
     tex = rf"\frac{{{value.numerator}}}{{{value.denominator}}}"
     assert equivalent(tex, f"{value.numerator}/{value.denominator}", 5) is True
-    assert equivalent(tex, f"{value.numerator + value.denominator}/{value.denominator}", 5) is False
+    assert (
+        equivalent(tex, f"{value.numerator + value.denominator}/{value.denominator}", 5)
+        is False
+    )
 
 
 @pytest.mark.parametrize(

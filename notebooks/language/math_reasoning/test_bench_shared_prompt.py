@@ -65,7 +65,10 @@ class Short(race_of.Ours):
         return rows if temperature == 0 else [row[:-1] for row in rows]
 
 
-@pytest.mark.parametrize(("wrong", "told"), [(Other, "other greedy"), (Short, "other lengths"), (Off, "values differ")])
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [(Other, "other greedy"), (Short, "other lengths"), (Off, "values differ")],
+)
 def test_who_answers_otherwise_is_not_raced(wrong, told, model, monkeypatch):
     monkeypatch.setattr(race_of, "makers", lambda: {"ours": race_of.Ours, "peer": wrong})
     with pytest.raises(race_of.check.Failed, match=told):

@@ -75,7 +75,9 @@ def test_a_models_likelihood_is_the_sum_of_its_tokens_padding_left_out():
     for tail, want in zip((" 2", " three"), found, strict=True):
         tokens = encode("Q: 1+1? A:" + tail)
         told = model(torch.tensor([tokens])).log_softmax(-1)[0]
-        by_hand = sum(told[at - 1, tokens[at]] for at in range(len(tokens) - len(tail), len(tokens)))
+        by_hand = sum(
+            told[at - 1, tokens[at]] for at in range(len(tokens) - len(tail), len(tokens))
+        )
         assert want == pytest.approx(by_hand.item(), abs=1e-4)
 
 
@@ -91,7 +93,9 @@ def test_the_shipped_questions_and_both_baselines_on_them():
     questions = rows(data.fetch("math_samples") / "mmlu_stem_test.jsonl")
     assert len(questions) == 3018 and all(len(one["choices"]) == 4 for one in questions)
     hits = {
-        pick.__name__: sum(pick(one["question"], one["choices"]) == one["answer"] for one in questions)
+        pick.__name__: sum(
+            pick(one["question"], one["choices"]) == one["answer"] for one in questions
+        )
         for pick in (always_d, longest)
     }
     print(hits)

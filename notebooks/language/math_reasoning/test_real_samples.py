@@ -6,7 +6,12 @@ import voting
 from answer_judge import equivalent
 from helpers import data
 
-EACH = {"6b_finetuning": 286, "6b_verification": 515, "175b_finetuning": 458, "175b_verification": 742}
+EACH = {
+    "6b_finetuning": 286,
+    "6b_verification": 515,
+    "175b_finetuning": 458,
+    "175b_verification": 742,
+}
 
 
 @pytest.fixture(scope="module")

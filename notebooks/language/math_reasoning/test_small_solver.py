@@ -58,7 +58,9 @@ def test_dropping_ended_answers_keeps_the_others_logits(model):
         state.step(first)
         other.step(first[[0, 2]])
         state.keep(torch.tensor([True, False, True]))
-        torch.testing.assert_close(state.step(torch.tensor([8, 9])), other.step(torch.tensor([8, 9])))
+        torch.testing.assert_close(
+            state.step(torch.tensor([8, 9])), other.step(torch.tensor([8, 9]))
+        )
 
 
 def test_a_prompt_that_does_not_fit_is_refused(model):
@@ -73,7 +75,9 @@ def test_a_prompt_that_does_not_fit_is_refused(model):
 def test_temperature_and_nucleus():
     logits = torch.log(torch.tensor([[0.5, 0.3, 0.15, 0.05]])).expand(20_000, -1)
     draw = torch.Generator().manual_seed(0)
-    shares = lambda **given: torch.bincount(choose(logits, generator=draw, **given), minlength=4) / 2e4  # noqa: E731
+    shares = lambda **given: (
+        torch.bincount(choose(logits, generator=draw, **given), minlength=4) / 2e4
+    )  # noqa: E731
     torch.testing.assert_close(shares(temperature=1.0), logits[0].exp(), atol=0.015, rtol=0)
     assert shares(temperature=0)[0] == 1
     cold = (logits[0] / 0.5).softmax(-1)
@@ -100,7 +104,9 @@ def test_a_line_is_learned_by_heart():
 def test_streams_and_windows_are_of_the_length_that_is_said():
     tokens = stream(["ab\n", "c\n"], 100, 3)
     assert len(tokens) == 100 and set(text.decode(tokens.tolist())) == set("abc\n")
-    shapes = {tuple(one.shape) for one in windows(tokens, Recipe(steps=3, batch=2, window=10), 0)}
+    shapes = {
+        tuple(one.shape) for one in windows(tokens, Recipe(steps=3, batch=2, window=10), 0)
+    }
     assert shapes == {(2, 11)}
 
 
@@ -118,7 +124,9 @@ def test_no_test_question_is_in_the_training_side_and_text_round_trips():
     for one in train[:50]:
         line = text.written(one)
         assert text.decode(text.encode(line)) == line
-        assert text.answer_of(line) == str(one.answer) == text.answer_of(text.written(one, False))
+        assert (
+            text.answer_of(line) == str(one.answer) == text.answer_of(text.written(one, False))
+        )
         assert line.startswith(text.asked(one)) and text.written(one, False).startswith(
             text.asked(one, False)
         )

@@ -57,12 +57,27 @@ def test_true_steps_are_read_as_true(text):
     assert found and all(one.true for one in found)
 
 
-@pytest.mark.parametrize("text", ["10/3 = 3.3433", r"$\frac{84}{7}=13$", "<<3*5=16>>", "2/3 = 0.66"])
+@pytest.mark.parametrize(
+    "text", ["10/3 = 3.3433", r"$\frac{84}{7}=13$", "<<3*5=16>>", "2/3 = 0.66"]
+)
 def test_false_steps_are_read_as_false(text):
     assert any(not one.true for one in steps(text))
 
 
-@pytest.mark.parametrize("text", ["x = 5", "a=b", "no numbers here", "x+2=4", "", "2=x+1", "2*x - 5 = 45", "y -3 = -7", "10 = 5 y"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x = 5",
+        "a=b",
+        "no numbers here",
+        "x+2=4",
+        "",
+        "2=x+1",
+        "2*x - 5 = 45",
+        "y -3 = -7",
+        "10 = 5 y",
+    ],
+)
 def test_symbols_are_no_steps(text):
     assert steps(text) == []
 

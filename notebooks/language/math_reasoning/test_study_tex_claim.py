@@ -70,7 +70,9 @@ def test_prose_has_no_marks_of_a_calculator():
 def test_arms_learn_equally_many_tokens_and_steps(held, monkeypatch):
     seen = []
     monkeypatch.setattr(
-        study, "fit", lambda model, tokens, recipe, seed: seen.append((len(tokens), recipe, seed))
+        study,
+        "fit",
+        lambda model, tokens, recipe, seed: seen.append((len(tokens), recipe, seed)),
     )
     for one in held.values():
         study.learn(one.job)

@@ -29,7 +29,9 @@ def test_pass_at_k_knows_its_ends_and_many_samples():
     assert voting.pass_at_k(10**5, 1, 10**4) == pytest.approx(0.1)
 
 
-@pytest.mark.parametrize("counts", [(8, 9, 1), (8, -1, 1), (8, 1, 0), (8, 1, 9), (0, 0, 1), (8, 0.5, 1)])
+@pytest.mark.parametrize(
+    "counts", [(8, 9, 1), (8, -1, 1), (8, 1, 0), (8, 1, 9), (0, 0, 1), (8, 0.5, 1)]
+)
 def test_counts_that_cannot_be_are_refused(counts):
     with pytest.raises(ValueError, match="0 <= correct <= samples"):
         voting.pass_at_k(*counts)
@@ -83,7 +85,9 @@ def test_drawn_subsets_come_near_all_of_them(monkeypatch):
     right = [one == "r" for one in answers]
     exact = voting.maj_at_k(answers, right, 5)
     monkeypatch.setattr(voting, "MOST_SUBSETS", 251)  # one less than there are
-    assert voting.maj_at_k(answers, right, 5, seed=3, draws=4000) == pytest.approx(exact, abs=0.03)
+    assert voting.maj_at_k(answers, right, 5, seed=3, draws=4000) == pytest.approx(
+        exact, abs=0.03
+    )
 
 
 def test_the_best_score_of_k_by_going_through_all():

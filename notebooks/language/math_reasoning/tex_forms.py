@@ -22,7 +22,12 @@ REMOVED = [r"\ldots", r"\text{s}", r"\text{.}", "\\text{\ns}", r"\text{}^2", r"\
 REMOVED += ["\\text{\n}", r"\text{}", r"\mathrm{th}", r"^\circ", r"^{\circ}", r"\;", r",\!"]
 REMOVED += ["{,}", '"', r"\dots"]
 REPLACED = [("an ", ""), ("a ", ""), (".$", "$"), (r"\$", ""), (r"\ ", ""), (" ", "")]
-REPLACED += [("mbox", "text"), (r",\text{and}", ","), (r"\text{and}", ","), (r"\text{m}", r"\text{}")]
+REPLACED += [
+    ("mbox", "text"),
+    (r",\text{and}", ","),
+    (r"\text{and}", ","),
+    (r"\text{m}", r"\text{}"),
+]
 COMMAND = re.compile(r"(\\[A-Za-z]+)")
 THOUSANDS = re.compile(r"(?<![\d.])\d{1,3}(?:,\d{3})+(?![\d,])")
 SPACES = re.compile(r"\\(?:left|right|quad|qquad|displaystyle|[!,;: ])(?![A-Za-z])|~")

@@ -27,7 +27,9 @@ def pass_at_k(samples: int, correct: int, k: int) -> float:
     whole = all(one == int(one) for one in (samples, correct, k))
     if not (whole and 0 <= correct <= samples and 1 <= k <= samples):
         got = f"{samples} samples, {correct} correct, k={k}"
-        raise ValueError(f"{got}: whole numbers with 0 <= correct <= samples, 1 <= k <= samples")
+        raise ValueError(
+            f"{got}: whole numbers with 0 <= correct <= samples, 1 <= k <= samples"
+        )
     return 1.0 - comb(int(samples - correct), int(k)) / comb(int(samples), int(k))
 
 
