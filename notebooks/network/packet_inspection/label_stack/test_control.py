@@ -90,7 +90,8 @@ def test_older_news_of_a_router_do_not_replace_newer():
     one = LinkState("a", {"b": 1}, {})
     one.hears("b", {"c": (3, {"b": 1}, {}), "a": (9, {}, {})})
     one.hears("b", {"c": (2, {}, {})})
-    assert one.known["c"][0] == 3 and one.known["a"][0] == 0
+    one.hears("d", {"c": (3, {}, {})})
+    assert one.known["c"] == (3, {"b": 1}, {}) and one.known["a"][0] == 0
 
 
 def test_distances_do_not_go_back_to_where_they_came_from():
