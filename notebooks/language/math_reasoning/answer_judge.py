@@ -2,11 +2,11 @@ r"""The judge: whether two answers are the same, or that this was not judged.
 
 In the order of the published ruler: first the strings, in Minerva's normal form (`tex_forms`);
 then, where these differ, parts of lists, and computer algebra in a process of its own that is
-killed when its time is over. A string check that came second would call [2,5) unequal to itself,
-for the grammar does not know intervals.
+killed when its time is over. A string check that came second would call [2,5) unequal to
+itself, for the grammar does not know intervals.
 
 None, 'not judged', is neither True nor False: TeX that does not end, an answer as long as a
-book, a power that explodes, an expression that no rule decides. It never votes, and never counts
+book, a power that explodes, an expression that no rule decides. It never votes, never counts
 as right. How often it comes is told beside every score.
 """
 

@@ -67,7 +67,7 @@ def interval(right: int, of: int) -> tuple:
 
 
 class OfModel:
-    """`likelihood` of a small model; of a prompt that is too long the beginning is left out, and
+    """`likelihood` of a small model; of a prompt that is too long the beginning is left out,
     of a continuation the end.
     """
 

@@ -80,7 +80,7 @@ def final_answer(solution: str) -> str | None:
 
 
 def as_number(answer: str | None):
-    """The answer's exact value, or itself where it is no number: a parser that merges 1.0 and 1."""
+    """The answer's exact value, itself where it is no number: this parser merges 1.0 and 1."""
     try:
         return Fraction(answer)
     except (TypeError, ValueError, ZeroDivisionError):
@@ -88,8 +88,9 @@ def as_number(answer: str | None):
 
 
 def gsm8k_verdicts(path) -> dict:
-    """{"question", "reference": texts; "answers", "shipped", "ours", "solutions": {model: list}}
-    of `example_model_solutions.jsonl`; ours says whether the answer is spelt as the reference.
+    """{"question", "reference": texts; "answers", "shipped", "ours", "solutions":
+    {model: list}} of `example_model_solutions.jsonl`; ours says whether the answer is spelt as
+    the reference.
     """
     found = rows(path)
     reference = [final_answer(row["ground_truth"]) for row in found]

@@ -1,9 +1,9 @@
 """A small decoder-only language model, and answers that share a prompt.
 
 The architecture is GPT-2's (Radford and others 2019): learned positions, norms before attention
-and before the feed-forward part, GELU in its tanh form, one matrix for input and output, so that
-other engines load the same weights. `k` answers of one prompt share its keys and values: these
-are computed once; each answer then keeps its own for what it writes.
+and before the feed-forward part, GELU in its tanh form, one matrix for input and output, so
+that other engines load the same weights. `k` answers of one prompt share its keys and values:
+these are computed once; each answer then keeps its own for what it writes.
 
 It learns from lines packed into windows, by AdamW with a warm-up and a cosine. The weights that
 ship were made by `python -m small_solver` in this folder, and are kept in 16 bits.
@@ -229,7 +229,7 @@ def rate(step: int, recipe: Recipe) -> float:
 
 
 def fit(model: Solver, tokens, recipe: Recipe, seed: int, told=None) -> Solver:
-    """The model, trained in place on windows of these tokens; `told(step, loss)` hears of it."""
+    """The model, trained in place on windows of the tokens; `told(step, loss)` hears of it."""
     adam = torch.optim.AdamW(
         model.parameters(), lr=recipe.rate, betas=(0.9, 0.98), weight_decay=0.01
     )

@@ -1,12 +1,13 @@
 r"""A checker of steps: a right answer may stand behind wrong steps, a "false positive".
 
 It reads every equation of numbers in a solution, `12*6=72` or `\frac{84}{7}=12`, and computes
-the left side anew, in fractions. A false equation is an error of **calculation**. A wrong answer
-whose every equation is true has an error of **reasoning**: right sums of the wrong things. That
-is a rule for two words of the article, and no reading: a person may sort a case otherwise.
+the left side anew, in fractions. A false equation is an error of **calculation**. A wrong
+answer whose every equation is true has an error of **reasoning**: right sums of the wrong
+things. That is a rule for two words of the article, and no reading: a person may sort a case
+otherwise.
 
 What it cannot see: steps in words, symbols that stand for numbers, and whether a step follows
-from the one before. So a silence of the checker proves nothing, and its count of false positives
+from the one before. So a silence of the checker proves nothing, its count of false positives
 is a lower bound of calculation among right answers.
 """
 

@@ -1,4 +1,4 @@
-"""The shipped outputs: every verdict, every count, and the two references that trip the ruler."""
+"""The shipped outputs: every verdict, every count, the two references that trip the ruler."""
 
 import pytest
 import real_samples

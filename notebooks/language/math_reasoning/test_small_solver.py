@@ -75,9 +75,10 @@ def test_a_prompt_that_does_not_fit_is_refused(model):
 def test_temperature_and_nucleus():
     logits = torch.log(torch.tensor([[0.5, 0.3, 0.15, 0.05]])).expand(20_000, -1)
     draw = torch.Generator().manual_seed(0)
-    shares = lambda **given: (
-        torch.bincount(choose(logits, generator=draw, **given), minlength=4) / 2e4
-    )  # noqa: E731
+
+    def shares(**given):
+        return torch.bincount(choose(logits, generator=draw, **given), minlength=4) / 2e4
+
     torch.testing.assert_close(shares(temperature=1.0), logits[0].exp(), atol=0.015, rtol=0)
     assert shares(temperature=0)[0] == 1
     cold = (logits[0] / 0.5).softmax(-1)

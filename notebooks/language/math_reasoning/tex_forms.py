@@ -14,10 +14,20 @@ import re
 from fractions import Fraction
 from typing import NamedTuple
 
-UNITS = (
-    "square ways integers dollars mph inches ft hours km units sue points feet minutes digits "
-    "cents degrees cm gm pounds meters meals edges students childrentickets multiples"
-).split()
+UNITS = ["square", "ways", "integers", "dollars", "mph", "inches", "ft", "hours", "km", "units"]
+UNITS += [
+    "sue",
+    "points",
+    "feet",
+    "minutes",
+    "digits",
+    "cents",
+    "degrees",
+    "cm",
+    "gm",
+    "pounds",
+]
+UNITS += ["meters", "meals", "edges", "students", "childrentickets", "multiples"]
 REMOVED = [r"\ldots", r"\text{s}", r"\text{.}", "\\text{\ns}", r"\text{}^2", r"\text{}^3"]
 REMOVED += ["\\text{\n}", r"\text{}", r"\mathrm{th}", r"^\circ", r"^{\circ}", r"\;", r",\!"]
 REMOVED += ["{,}", '"', r"\dots"]
@@ -39,7 +49,7 @@ MATRIX = re.compile(r"\\begin\{([pbvV]?matrix)\}(.*)\\end\{\1\}", re.DOTALL)
 
 
 class Form(NamedTuple):
-    """What an answer is made of: brackets and parts; one part without brackets for a plain one."""
+    """What an answer is made of: brackets and parts; a plain one is one part, no brackets."""
 
     open: str
     parts: list

@@ -64,7 +64,7 @@ def classes(answers, same) -> list:
 
 
 def share_right(answers, right) -> float:
-    """The chance that the majority is right where a tie is broken at random; 0.0 without votes."""
+    """The chance that the majority is right, ties broken at random; 0.0 without votes."""
     first = leaders(answers)
     good = {answer for answer, hit in zip(answers, right, strict=True) if hit}
     return sum(one in good for one in first) / len(first) if first else 0.0
@@ -93,7 +93,7 @@ def limit(answers, right) -> float:
 
 
 def best_at_k(scores, right, k: int) -> float:
-    """What picking the best score of k of these samples gets, exactly; the earlier wins a tie."""
+    """What picking the best score of k samples gets, exactly; the earlier wins a tie."""
     if not 1 <= k <= len(scores):
         raise ValueError(f"k={k} of {len(scores)} samples: 1 <= k <= samples")
     order = sorted(range(len(scores)), key=lambda at: -scores[at])  # stable: ties as they came

@@ -73,9 +73,13 @@ def roc(scores_BT, truth_BT) -> tuple[list[float], list[float], float]:
         scores[1:] != scores[:-1], (0, 1), value=True
     )  # ties as one step
     hits, false = truth.cumsum(0)[last], (~truth).cumsum(0)[last]
-    tpr = [0.0, *(hits / hits[-1]).tolist()]
-    fpr = [0.0, *(false / false[-1]).tolist()]
-    return fpr, tpr, float(torch.trapezoid(torch.tensor(tpr), torch.tensor(fpr)))
+    true_share = [0.0, *(hits / hits[-1]).tolist()]
+    false_share = [0.0, *(false / false[-1]).tolist()]
+    return (
+        false_share,
+        true_share,
+        float(torch.trapezoid(torch.tensor(true_share), torch.tensor(false_share))),
+    )
 
 
 def cameras_a_core(gate_s: float, detector_s: float, share: float, rate_hz: float) -> float:
