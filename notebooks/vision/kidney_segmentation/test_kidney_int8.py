@@ -50,7 +50,7 @@ def test_too_wide_a_layer_is_refused():
         k8.step_of(torch.nn.Conv3d(64, 1, 3), 1.0)
 
 
-def test_each_channel_gets_its_own_scale():
+def test_each_channel_has_a_scale():
     conv = torch.nn.Conv3d(1, 2, 3)
     conv.weight.data[0], conv.weight.data[1] = 100 * chance(1, 3, 3, 3), chance(1, 3, 3, 3)
     own, one = k8.step_of(conv, 1.0), k8.step_of(conv, 1.0, per_channel=False)
