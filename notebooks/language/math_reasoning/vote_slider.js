@@ -54,7 +54,7 @@
           : `The majority says ${leaders[0]}, which is ${good ? "right" : "wrong"}.`;
         words.textContent = `${k} ${k === 1 ? "sample votes" : "samples vote"}. ${verdict} ${found ? "A right answer is among them." : "No right answer is among them."} The reference is ${one.reference}.`;
         all.textContent = `All problems, any ${k} of their samples: ${Object.entries(curves).map(([name, row]) => `${name} ${row[k - 1].toFixed(1)} %`).join(", ")}.`;
-        [...samples.children].forEach((box, at) => { box.style.opacity = at < k ? 1 : 0.55; });
+        [...samples.children].forEach((box, at) => { box.style.paddingLeft = ".5rem"; box.style.borderLeft = at < k ? "4px solid currentColor" : "4px dotted transparent";  /* votes: a bar beside it */ });
         element.dataset.state = "running";
         element.dataset.shown = JSON.stringify([k, leaders, good > 0 && right.has(leaders[0])]);
       } catch (error) { failed(error); }
