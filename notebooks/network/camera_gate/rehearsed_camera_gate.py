@@ -24,7 +24,8 @@ def naive(sizes, device):
     models = [Background(one[None]) for one in frame]
 
     def call():
-        return [model.update(one[None]) for model, one in zip(models, frame, strict=True)]
+        moved = [model.update(one[None]) for model, one in zip(models, frame, strict=True)]
+        return torch.cat(moved)
 
     return call
 
