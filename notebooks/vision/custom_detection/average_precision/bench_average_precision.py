@@ -14,6 +14,7 @@ import io
 from types import SimpleNamespace
 
 import numpy as np
+import torch
 from helpers import bench, check, device, receipts
 
 from .evaluate import evaluate
@@ -88,6 +89,7 @@ def main(arguments=None) -> None:
     parser.add_argument("--photos", type=int, default=200)
     options = parser.parse_args(arguments)
     truth, found = scene(options.photos)
+    torch.set_num_threads(options.threads)
     receipt = receipts.start("custom_detection", device.tier(), threads=options.threads)
     receipt.sizes(photos=options.photos, boxes=sum(len(one.boxes) for one in found))
     pairs, theirs = {"ours": lambda: evaluate(truth, found)}, peer(truth, found)
