@@ -48,7 +48,7 @@ def page(visited):
     """The page with its controls put back."""
     found, _ = visited
     found.evaluate("document.querySelector('.rebuilt-live').dataset.rests = 'no'")
-    found.get_by_role("button", name="Reset").click()
+    found.locator(".rebuilt-live").get_by_role("button", name="Reset").click()
     rest(found)
     return found
 
