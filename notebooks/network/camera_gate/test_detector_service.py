@@ -120,7 +120,8 @@ def test_the_port_is_free_again_and_no_thread_is_left():
     with Server(mean) as address, Client(address, 5) as client:
         client.score(FRAME)
     host, port = address.split(":")
-    with socket.socket() as again:
+    with socket.socket() as again:  # a listener may follow although the last connection still lingers
+        again.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         again.bind((host, int(port)))
     until = time.monotonic() + 5
     while threading.active_count() > before + 1 and time.monotonic() < until:
