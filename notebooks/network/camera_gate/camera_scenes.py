@@ -2,7 +2,10 @@
 
 No picture is a photograph, and the object is a plate with a chequered pattern: the article's is
 a firearm, which nobody needs to see to count what a gate loses. A *clip* is a row of grey
-frames with its truth. A clip has one *event*, the frames in which the plate is in view:
+frames with its truth, and each clip has a place of its own: ground, leaves, clouds, who walks
+where, how large and how bright. Persons have any height from far to near, and no plate is as
+clear as another; one that is carried turns and is half hidden, so a detector may miss it. A
+clip has one *event*, the frames in which the plate is in view:
 
     carried   a person walks through, and it shows for a few frames
     left      a person brings it and goes; it stays a while
@@ -20,7 +23,9 @@ HEIGHT, WIDTH, FRAMES_A_SECOND = 48, 64, 5
 KINDS = ("carried", "left", "thrown")
 SIDE = 6  # pixels of the plate
 PLATE = np.where((np.indices((SIDE, SIDE)) // 2).sum(0) % 2, 1.0, -1.0)
-CONTRAST, NOISE = 28.0, 8.0  # grey levels: of the plate, of the sensor
+NOISE = 8.0  # grey levels, of the sensor
+CONTRAST = (12.0, 30.0)  # grey levels of a plate, drawn for each event
+HIDDEN = 0.4  # of its contrast a carried plate keeps at least, drawn for each frame
 
 
 @dataclass(frozen=True)
@@ -48,7 +53,8 @@ def render(seed: int, kind: str, length: int = 240) -> Clip:
         raise ValueError(
             f"{kind!r}, {length} frames; allowed are {KINDS} or 'none', 150 or more"
         )
-    rng = np.random.default_rng([seed, len(kind)])
+    rng = np.random.default_rng([seed, ("none", *KINDS).index(kind)])
+    contrast = rng.uniform(*CONTRAST)
     scene = _scenery(rng, length)
     persons, plate = np.zeros(length, bool), np.zeros(length, bool)
     carrier = int(rng.integers(length // 3, length // 2))  # when the plate comes
@@ -58,11 +64,12 @@ def render(seed: int, kind: str, length: int = 240) -> Clip:
     if kind in ("carried", "left"):
         there, path = _walk(scene, rng, carrier, tall=True)
         persons |= there
-        plate = _carry(scene, rng, path) if kind == "carried" else _leave(scene, rng, path)
+        bring = _carry if kind == "carried" else _leave
+        plate = bring(scene, rng, path, contrast)
     elif kind == "thrown":
         row, column = _ground(rng), int(rng.integers(8, WIDTH - 14))
         plate[carrier : carrier + int(rng.integers(8, 60))] = True
-        _lay(scene, np.flatnonzero(plate), row, column)
+        _lay(scene, np.flatnonzero(plate), row, column, contrast)
     noisy = scene + rng.normal(0, NOISE, scene.shape)
     return Clip(np.clip(noisy, 0, 255).astype(np.uint8), persons, plate, kind)
 
@@ -81,8 +88,9 @@ def _scenery(rng, length: int) -> np.ndarray:
 def _walk(scene, rng, start: int, tall: bool):
     """Draw who walks through, and return when, and where the feet and the middle are."""
     length, near = len(scene), rng.random() < 0.7
-    height, width = ((16, 6) if near else (9, 4)) if tall else (5, 11)
-    feet = int(rng.integers(34, HEIGHT - 1)) if near else int(rng.integers(24, 30))
+    feet = int(rng.integers(34, HEIGHT - 1)) if near else int(rng.integers(26, 34))
+    height = feet // 2 - 6  # who is near stands low in the picture, and is tall: 7 to 17 rows
+    height, width = (height, max(2, 2 * height // 5)) if tall else (5, 11)
     speed, grey = rng.uniform(1.2, 4.0), rng.choice([-1, 1]) * rng.uniform(25, 60)
     there, path = np.zeros(length, bool), {}
     for at in range(start, length):
@@ -92,7 +100,7 @@ def _walk(scene, rng, start: int, tall: bool):
             break
         if right > left:
             scene[at, feet - height : feet, left:right] += grey
-            path[at] = (feet, middle)
+            path[at] = (feet, middle, height)
             there[at] = True
     return there, path
 
@@ -101,28 +109,30 @@ def _ground(rng) -> int:
     return int(rng.integers(26, HEIGHT - SIDE - 1))
 
 
-def _lay(scene, frames, row: int, column: int) -> None:
-    scene[frames, row : row + SIDE, column : column + SIDE] += CONTRAST * PLATE
+def _lay(scene, frames, row: int, column: int, contrast: float) -> None:
+    scene[frames, row : row + SIDE, column : column + SIDE] += contrast * PLATE
 
 
-def _carry(scene, rng, path: dict) -> np.ndarray:
-    """The plate shows at the side of who walks, for a few frames on the way."""
+def _carry(scene, rng, path: dict, contrast: float) -> np.ndarray:
+    """The plate shows at the side of who walks, now more, now less, for a few frames."""
     seen = np.zeros(len(scene), bool)
-    inside = [at for at, (_, middle) in path.items() if 2 <= middle <= WIDTH - SIDE - 2]
+    inside = [at for at, (_, middle, _) in path.items() if 2 <= middle <= WIDTH - SIDE - 2]
     begin = int(rng.integers(len(inside) // 2))
     for at in inside[begin : begin + int(rng.integers(3, 9))]:
-        feet, middle = path[at]
+        feet, middle, height = path[at]
         seen[at] = True
-        _lay(scene, [at], feet - 9, middle + 2)
+        row = feet - max(height // 2, SIDE)
+        _lay(scene, [at], row, middle + 2, rng.uniform(HIDDEN, 1) * contrast)
     return seen
 
 
-def _leave(scene, rng, path: dict) -> np.ndarray:
+def _leave(scene, rng, path: dict, contrast: float) -> np.ndarray:
     """The plate is put down in the middle of the way, and stays."""
     seen, frames = np.zeros(len(scene), bool), sorted(path)
     put = frames[len(frames) // 2]
-    feet, middle = path[put]
+    feet, middle, _ = path[put]
     stays = int(rng.integers(30, 90))
     seen[put : put + stays] = True
-    _lay(scene, np.flatnonzero(seen), feet - SIDE, min(max(middle, 0), WIDTH - SIDE))
+    column = min(max(middle, 0), WIDTH - SIDE)
+    _lay(scene, np.flatnonzero(seen), feet - SIDE, column, contrast)
     return seen

@@ -11,12 +11,10 @@ simplest way to save load.
 
 import torch
 
-RATE, DEVIATIONS, LEAST = (
-    0.02,
-    2.3,
-    4.0,
-)  # of the running mean; what does not fit; least deviation
-BOXES = ((14, 5), (8, 3))  # rows and columns of an upright box, near and far
+RATE = 0.02  # of the running mean
+DEVIATIONS, LEAST = 2.3, 4.0  # what does not fit; the least deviation, in grey levels
+SQUARE = ((6, 6),)  # rows and columns of what `background` looks for
+PERSON = ((14, 5), (8, 3))  # of upright boxes, near and far
 WARM = 10  # frames that the running mean begins with, scored 0
 
 
@@ -38,17 +36,45 @@ class Background:
         return moved
 
 
-def masks(frames_BTHW: torch.Tensor) -> torch.Tensor:
-    """The pixels that do not fit, (B, T, H, W) of bool."""
+class Stream:
+    """A gate as cameras meet it: `score` takes one frame of each, in their order, and returns
+    how much of the fullest box does not fit, (B,); 0 for the first `WARM`, from which it learns.
+
+    >>> gate = Stream(PERSON)
+    >>> gate.score(torch.zeros((2, 48, 64), dtype=torch.uint8))
+    tensor([0., 0.])
+    """
+
+    def __init__(self, boxes: tuple[tuple[int, int], ...]):
+        self.boxes, self.early, self.model = boxes, [], None
+
+    def score(self, frame_BHW: torch.Tensor) -> torch.Tensor:
+        known = self.early[0].shape if self.early else frame_BHW.shape
+        if frame_BHW.ndim != 3 or frame_BHW.shape != known:
+            raise ValueError(f"frames {tuple(frame_BHW.shape)}; {tuple(known)} are allowed")
+        if frame_BHW.is_floating_point() and not bool(frame_BHW.isfinite().all()):
+            raise ValueError(
+                "a pixel is no number: a mean that learns it is blind from then on"
+            )
+        if self.model:
+            moved_BHW = self.model.update(frame_BHW)
+            return torch.stack([_fullest(moved_BHW, box) for box in self.boxes]).amax(0)
+        self.early.append(frame_BHW)
+        if len(self.early) == WARM:
+            self.model = Background(torch.stack(self.early).float().mean(0))
+            for one in self.early:
+                self.model.update(one)
+            self.early = [self.early[0]]  # its shape is asked of those that follow
+        return torch.zeros(len(frame_BHW), device=frame_BHW.device)
+
+
+def _streamed(frames_BTHW: torch.Tensor, boxes) -> torch.Tensor:
+    """The scores of all frames, (B, T), one after another as a camera sends them."""
     if frames_BTHW.ndim != 4 or frames_BTHW.shape[1] <= WARM:
         told = f"(cameras, more than {WARM} frames, rows, columns) are allowed"
         raise ValueError(f"frames {tuple(frames_BTHW.shape)}: {told}")
-    model = Background(frames_BTHW[:, :WARM].float().mean(1))
-    made = torch.stack(
-        [model.update(frames_BTHW[:, t]) for t in range(frames_BTHW.shape[1])], 1
-    )
-    made[:, :WARM] = False
-    return made
+    gate = Stream(boxes)
+    return torch.stack([gate.score(frame_BHW) for frame_BHW in frames_BTHW.unbind(1)], 1)
 
 
 def difference(frames_BTHW: torch.Tensor) -> torch.Tensor:
@@ -60,13 +86,12 @@ def difference(frames_BTHW: torch.Tensor) -> torch.Tensor:
 
 def background(frames_BTHW: torch.Tensor) -> torch.Tensor:
     """The share of a neighbourhood that does not fit, at its fullest place, (B, T)."""
-    return _fullest(masks(frames_BTHW), (6, 6))
+    return _streamed(frames_BTHW, SQUARE)
 
 
 def person(frames_BTHW: torch.Tensor) -> torch.Tensor:
     """How much of an upright box does not fit, at its fullest place, (B, T)."""
-    mask_BTHW = masks(frames_BTHW)
-    return torch.stack([_fullest(mask_BTHW, box) for box in BOXES]).amax(0)
+    return _streamed(frames_BTHW, PERSON)
 
 
 def every(frames_BTHW: torch.Tensor) -> torch.Tensor:
@@ -81,12 +106,12 @@ def turns(length: int) -> torch.Tensor:
     return torch.tensor([1 - int(f"{t:0{bits}b}"[::-1], 2) / 2**bits for t in range(length)])
 
 
-def _fullest(mask_BTHW: torch.Tensor, box: tuple[int, int]) -> torch.Tensor:
+def _fullest(mask_BHW: torch.Tensor, box: tuple[int, int]) -> torch.Tensor:
     """The fullest box of each frame; sums over boxes are four reads of a table of sums."""
     rows, columns = box
-    sums = torch.nn.functional.pad(mask_BTHW.float().cumsum(2).cumsum(3), (1, 0, 1, 0))
-    tall = sums[:, :, rows:] - sums[:, :, :-rows]
-    return (tall[..., columns:] - tall[..., :-columns]).flatten(2).amax(2) / (rows * columns)
+    sums = torch.nn.functional.pad(mask_BHW.float().cumsum(1).cumsum(2), (1, 0, 1, 0))
+    tall = sums[:, rows:] - sums[:, :-rows]
+    return (tall[..., columns:] - tall[..., :-columns]).flatten(1).amax(1) / (rows * columns)
 
 
 GATES = {"every": every, "difference": difference, "background": background, "person": person}

@@ -11,7 +11,7 @@ import torch
 
 grpc = pytest.importorskip("grpc")
 
-from detector_service import HEAD, METHOD, WAITING, Client, Server, pack, unpack, watch  # noqa: E402
+from detector_service import CHANNEL, HEAD, METHOD, WAITING, Client, Server, pack, unpack, watch  # noqa: E402
 
 FRAME = np.arange(12, dtype=np.uint8).reshape(3, 4)
 
@@ -33,7 +33,13 @@ def test_lengths_that_lie_are_refused(bad):
         unpack(bad)
 
 
-@pytest.mark.parametrize("bad", [FRAME.astype(float), FRAME[None], FRAME[0]])
+WIDE = np.zeros((1, 1 << 16), np.uint8)  # more columns than two bytes can say
+LARGE = np.zeros((1 << 11, (1 << 11) + 1), np.uint8)
+
+
+@pytest.mark.parametrize(
+    "bad", [FRAME.astype(float), FRAME[None], FRAME[0], FRAME[:0], WIDE, LARGE]
+)
 def test_what_is_no_frame_is_not_sent(bad):
     with pytest.raises(ValueError, match="rows and columns"):
         pack(bad)
@@ -45,6 +51,16 @@ def test_a_score_comes_back_over_the_socket():
         assert client.counts == {"answered": 1}
 
 
+def test_what_a_server_refuses_is_not_sent_again():
+    with Server(mean) as address, Client(address, 5) as client:
+        client.call = lambda message, timeout, call=client.call: call(
+            b"\xff" * 9, timeout=timeout
+        )
+        with pytest.raises(ValueError, match="pixels"):
+            watch([FRAME], [True], client)
+        assert client.counts == {"invalid argument": 1}
+
+
 def test_garbage_in_a_valid_call_is_refused_and_the_server_lives_on():
     server = Server(mean)
     with server as address, Client(address, 5) as client:
@@ -53,6 +69,64 @@ def test_garbage_in_a_valid_call_is_refused_and_the_server_lives_on():
         assert told.value.code() == grpc.StatusCode.INVALID_ARGUMENT
         assert client.score(FRAME) is not None
     assert server.counts == {"refused": 1, "scored": 1}
+
+
+@pytest.mark.parametrize("told", [RuntimeError("no kernel"), math.nan, math.inf, "text", []])
+def test_a_detector_that_fails_is_told_and_counted_and_asked_again(told):
+    def detect(frames):
+        if not frames[0, 0, 0]:
+            return mean(frames)
+        if isinstance(told, Exception):
+            raise told
+        return told if told == [] else [told]
+
+    server = Server(detect)
+    with server as address, Client(address, 5) as client:
+        made = watch([FRAME + 1, FRAME], [True, True], client, pause_s=0)
+        assert math.isnan(made[0]) and made[1] == pytest.approx(5.5)
+        assert client.counts == {"internal": 2, "answered": 1}
+    assert server.counts == {"failed": 2, "scored": 1}
+
+
+def test_a_frame_smaller_than_the_pattern_ends_no_server():
+    from plate_detector import detect
+
+    server = Server(detect)
+    with server as address, Client(address, 5) as client:
+        assert (
+            client.score(FRAME) is None and client.score(np.zeros((9, 9), np.uint8)) is not None
+        )
+    assert server.counts == {"failed": 1, "scored": 1}
+
+
+@pytest.mark.parametrize("answer", [b"", b"\x00" * 7, b"\x7f\xf8" + bytes(6), b"\x00" * 9])
+def test_an_answer_that_is_no_number_is_no_answer(answer):
+    with Server(mean) as address, Client(address, 5) as client:
+        client.call = lambda message, timeout: answer
+        assert client.score(FRAME) is None and client.counts == {"garbled": 1}
+
+
+def test_a_proxy_in_the_environment_gets_no_frame(monkeypatch):
+    for name in ("http_proxy", "https_proxy", "grpc_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    for name in ("no_proxy", "no_grpc_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    with Server(mean) as address, Client(address, 5) as client:
+        assert client.score(FRAME) == pytest.approx(5.5)
+
+
+def test_a_detector_that_was_gone_for_long_is_found_again_soon():
+    with Server(mean) as address:
+        pass
+    with Client(address, 1) as client:
+        assert [client.score(FRAME) for _ in range(3)] == [None] * 3
+        with Server(mean, int(address.split(":")[1])):
+            until, score = time.monotonic() + 20, None
+            while score is None and time.monotonic() < until:
+                score = client.score(FRAME)
+                time.sleep(0.05)
+            assert score == pytest.approx(5.5)
+    assert dict(CHANNEL)["grpc.max_reconnect_backoff_ms"] <= 1000  # gRPC's own is two minutes
 
 
 def test_a_slow_detector_is_given_up_and_no_answer_is_no_score():
@@ -120,7 +194,9 @@ def test_the_port_is_free_again_and_no_thread_is_left():
     with Server(mean) as address, Client(address, 5) as client:
         client.score(FRAME)
     host, port = address.split(":")
-    with socket.socket() as again:  # a listener may follow although the last connection still lingers
+    with (
+        socket.socket() as again
+    ):  # a listener may follow although the last connection still lingers
         again.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         again.bind((host, int(port)))
     until = time.monotonic() + 5

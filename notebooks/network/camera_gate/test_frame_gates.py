@@ -4,15 +4,16 @@ import numpy as np
 import pytest
 import torch
 from frame_gates import (
-    BOXES,
     GATES,
+    PERSON,
+    SQUARE,
     WARM,
     Background,
+    Stream,
     _fullest,
     background,
     difference,
     every,
-    masks,
     person,
     turns,
 )
@@ -71,23 +72,45 @@ def test_cameras_do_not_see_one_another():
         assert torch.allclose(gate(both), alone, atol=1e-5), name
 
 
-def test_a_batch_of_clips_is_a_stream_of_frames():
+def test_a_score_is_that_of_the_frames_so_far_and_of_none_that_follow():
+    frames = with_box(16, 6)
+    other = frames.clone()
+    other[:, 45:] = 200 - other[:, 45:]
+    for gate in (background, person, difference):
+        assert torch.equal(gate(frames)[:, :45], gate(other)[:, :45])
+
+
+def test_the_gate_is_the_share_of_pixels_far_from_the_mean_so_far():
     frames = with_box(16, 6)
     model = Background(frames[:, :WARM].mean(1))
-    stream = torch.stack([model.update(frames[:, at]) for at in range(60)], 1)
-    stream[:, :WARM] = False
-    assert torch.equal(masks(frames), stream)
+    moved = torch.stack([model.update(one) for one in frames.unbind(1)], 1).float()
+    want = torch.nn.functional.avg_pool2d(moved, SQUARE[0], stride=1).flatten(2).amax(2)
+    want[:, :WARM] = 0
+    assert torch.allclose(background(frames), want, atol=1e-6)
+
+
+def test_a_camera_that_changes_its_size_or_sends_no_numbers_is_refused():
+    gate = Stream(SQUARE)
+    for at in range(WARM + 2):
+        gate.score(scene()[:, at])
+    kept = gate.model.mean.clone()
+    blind = scene()[:, 20].clone()
+    blind[0, 3, 3] = float("nan")
+    for bad in (blind, scene()[:, 20, :1], scene(cameras=2)[:, 20], scene()[0, 20]):
+        with pytest.raises(ValueError, match=r"allowed|no number"):
+            gate.score(bad)
+    assert torch.equal(gate.model.mean, kept)
 
 
 def test_bytes_and_floats_give_the_same():
     frames = with_box(16, 6).clamp(0, 255).to(torch.uint8)
-    assert torch.equal(masks(frames), masks(frames.double()))
+    assert torch.equal(background(frames), background(frames.double()))
 
 
-@pytest.mark.parametrize("box", [(1, 1), (6, 6), *BOXES])
+@pytest.mark.parametrize("box", [(1, 1), *SQUARE, *PERSON])
 def test_the_fullest_box_is_what_trying_all_finds(box):
-    mask = torch.rand((2, 3, 17, 19), generator=torch.Generator().manual_seed(3)) < 0.3
-    want = torch.nn.functional.avg_pool2d(mask.float(), box, stride=1).flatten(2).amax(2)
+    mask = torch.rand((3, 17, 19), generator=torch.Generator().manual_seed(3)) < 0.3
+    want = torch.nn.functional.avg_pool2d(mask.float(), box, stride=1).flatten(1).amax(1)
     assert torch.allclose(_fullest(mask, box), want, atol=1e-6)
 
 
@@ -108,4 +131,4 @@ def test_every_looks_at_nothing():
 @pytest.mark.parametrize("shape", [(1, WARM, 8, 8), (20, 8, 8)])
 def test_too_few_frames_are_refused(shape):
     with pytest.raises(ValueError, match="are allowed"):
-        masks(torch.zeros(shape))
+        person(torch.zeros(shape))
