@@ -19,7 +19,7 @@ import torch
 
 METHOD, HEAD, SCORE = "/camera.Detector/Score", struct.Struct("!HH"), struct.Struct("!d")
 MOST_PIXELS, WAITING = 1 << 22, 8  # of a frame; calls that wait or run, more are refused
-CHANNEL = [  # a detector that was gone for an hour is asked again within a second, not two minutes
+CHANNEL = [  # a detector that was gone for an hour is asked again within a second
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1000),

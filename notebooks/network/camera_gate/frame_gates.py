@@ -38,7 +38,7 @@ class Background:
 
 class Stream:
     """A gate as cameras meet it: `score` takes one frame of each, in their order, and returns
-    how much of the fullest box does not fit, (B,); 0 for the first `WARM`, from which it learns.
+    how much of the fullest box does not fit, (B,); 0 for the first `WARM`.
 
     >>> gate = Stream(PERSON)
     >>> gate.score(torch.zeros((2, 48, 64), dtype=torch.uint8))

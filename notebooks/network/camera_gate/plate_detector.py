@@ -6,6 +6,8 @@ pattern is tried in several sizes, as a detector would that does not know how fa
 `N` frames, `H` rows, `W` columns.
 """
 
+import functools
+
 import numpy as np
 import torch
 from camera_scenes import PLATE
@@ -27,6 +29,7 @@ def correlation_reference(frame: np.ndarray, pattern: np.ndarray) -> float:
     return best
 
 
+@functools.cache
 def patterns() -> list[torch.Tensor]:
     """The plate in each size, (1, 1, side, side)."""
     plate = torch.tensor(PLATE, dtype=torch.float32)[None, None]
