@@ -34,6 +34,13 @@ def over(scores_BT: torch.Tensor, threshold: float) -> torch.Tensor:
     return scores_BT >= threshold
 
 
+def in_turn(scores_BT: torch.Tensor) -> torch.Tensor:
+    """The scores, of which equal ones now differ by their turn in `turns`. A gate that counts
+    pixels says the highest score of a fifth of all frames; so a threshold can thin these, too.
+    Scores that differ by less than a thousandth are taken for equal."""
+    return scores_BT + 1e-3 * turns(scores_BT.shape[1]).to(scores_BT.device)
+
+
 def threshold_for(scores_BT: torch.Tensor, share: float) -> float:
     """The lowest threshold over which no more than this share passes, of clips that judge no
     result; the highest score, where that alone is more often there."""

@@ -14,6 +14,9 @@ from camera_scenes import PLATE
 from torch.nn.functional import conv2d, interpolate
 
 SIZES = (5, 6, 7)  # pixels of the pattern's side
+PIECE = (
+    8  # frames at a time on a CPU: more leave its caches, and each costs three times as much
+)
 
 
 def correlation_reference(frame: np.ndarray, pattern: np.ndarray) -> float:
@@ -38,9 +41,14 @@ def patterns() -> list[torch.Tensor]:
 
 def detect(frames_NHW: torch.Tensor, shapes: list[torch.Tensor] | None = None) -> torch.Tensor:
     """How plate-like the most plate-like place of each frame is, (N,) from −1 to 1."""
+    size = PIECE if frames_NHW.device.type == "cpu" else max(len(frames_NHW), 1)
+    return torch.cat([_best(some, shapes or patterns()) for some in frames_NHW.split(size)])
+
+
+def _best(frames_NHW: torch.Tensor, shapes: list[torch.Tensor]) -> torch.Tensor:
     image = frames_NHW.float()[:, None] - 128.0  # near nought, so that squares lose no digits
     best = torch.full((len(image),), -1.0, device=image.device)
-    for shape in shapes or patterns():
+    for shape in shapes:
         shape = (shape - shape.mean()).to(image.device)
         both = torch.cat([shape, torch.ones_like(shape)])
         fit, total = conv2d(image, both).unbind(1)

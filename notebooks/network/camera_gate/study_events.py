@@ -4,7 +4,8 @@
 
 A seed draws places: some to choose thresholds on, others to judge. On the first ones the
 detector gets its limit, the highest score where no plate is in view, and each gate the
-threshold over which no more than a share of the frames passes. On the others that share is
+threshold over which no more than a share of the frames passes; frames of equal score pass in
+turn, since a gate that counts pixels is sure of a fifth of them. On the others that share is
 what it comes to, so each gate is held against even steps at the very number of frames that it
 let pass there: `more_than_even`. An event is found by one frame that passes and in which the
 detector fires; events that it misses on all frames are no gate's fault and count as missed.
@@ -17,7 +18,7 @@ import numpy as np
 import torch
 from camera_scenes import KINDS, render
 from frame_gates import GATES
-from gate_curves import over, passes, recall, threshold_for
+from gate_curves import in_turn, over, passes, recall, threshold_for
 from helpers.study import Arm, Job, Metric, Outcome, Part, Study
 from plate_detector import detect
 
@@ -73,7 +74,7 @@ def scored(gate: str, frames: torch.Tensor) -> torch.Tensor:
     """A gate's scores of all frames, or the detector's, (B, T)."""
     if gate == "detector":
         return torch.stack([detect(one) for one in frames])
-    return GATES[gate](frames)
+    return in_turn(GATES[gate](frames))
 
 
 class Memory:

@@ -153,11 +153,14 @@ def test_a_call_whose_caller_gave_up_costs_no_work():
 
     server = Server(slow)
     with server as address, Client(address, 0.3) as client:
-        assert client.score(FRAME) is None  # runs
-        assert client.score(FRAME) is None  # waits behind it, and is given up
+        first = client.channel.unary_unary(METHOD).future(pack(FRAME), timeout=20)
+        until = time.monotonic() + 10
+        while not asked and time.monotonic() < until:
+            time.sleep(0.01)
+        assert client.score(FRAME) is None  # waits behind the first, and is given up
         gate.set()
         client.seconds = 5
-        assert client.score(FRAME) is not None
+        assert client.score(FRAME) is not None and first.exception() is None
     assert len(asked) == server.counts["scored"] == 2
 
 

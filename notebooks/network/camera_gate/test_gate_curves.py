@@ -2,7 +2,17 @@
 
 import pytest
 import torch
-from gate_curves import cameras_a_core, curve, found, over, passes, recall, roc, threshold_for
+from gate_curves import (
+    cameras_a_core,
+    curve,
+    found,
+    in_turn,
+    over,
+    passes,
+    recall,
+    roc,
+    threshold_for,
+)
 
 YES = torch.tensor([[1, 1, 1, 1], [0, 1, 1, 0], [0, 0, 0, 0]]).bool()
 
@@ -56,6 +66,21 @@ def test_a_threshold_among_ties_lets_no_more_pass_than_was_said():
         0.5,
         0,
     ]
+
+
+@pytest.mark.parametrize("share", [0.05, 0.1, 0.2])
+def test_a_gate_that_says_one_score_of_most_frames_is_thinned_evenly(share):
+    scores = torch.zeros(4, 256)
+    scores[:, 100:200] = 1
+    thin = in_turn(scores)
+    passed = over(thin, threshold_for(thin, share))
+    assert float(passed.float().mean()) == pytest.approx(share, abs=0.005)
+    assert (
+        not bool(passed[:, :100].any())
+        and 130 < float(passed.nonzero()[:, 1].float().mean()) < 170
+    )
+    steps = torch.tensor([[0.25, 0.5, 0.5 + 1 / 840, 1.0]])
+    assert in_turn(steps)[0].argsort().tolist() == [0, 1, 2, 3]
 
 
 def test_a_curve_goes_from_all_found_to_nothing_and_never_up():

@@ -79,6 +79,15 @@ def test_threshold_and_limit_come_from_what_is_to_choose_on(told):
     assert made == (pytest.approx(0.3), pytest.approx(0.6))  # not 0.9: there the plate is
 
 
+@pytest.mark.parametrize("gate", GATES)
+def test_no_more_than_its_share_passes_where_it_is_chosen(gate):
+    part = study.parts(3, SIZES)["tune"].data
+    scores = study.scored(gate, part.frames)
+    for share in study.SHARES:
+        passed = scores >= study.fit(job(gate, share, part)).threshold
+        assert share - 0.02 < float(passed.float().mean()) < share + 1e-6
+
+
 TRUTH = torch.tensor([[0, 1, 1, 0], [0, 1, 0, 0], [0, 0, 1, 1], [0, 0, 0, 0]]).bool()
 
 
