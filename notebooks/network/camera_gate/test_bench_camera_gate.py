@@ -24,6 +24,18 @@ def test_half_the_time_is_told_as_twice_as_fast(monkeypatch, tmp_path):
         ratios = {n: ratio(results[reference], one) for n, one in results.items()}
         return Race(results, ratios, reference)
 
+    asked, sent = [], []
+
+    def chosen(frames, truth, limit, gates=race_of.gates):
+        asked.append(frames)
+        return gates(frames, truth, limit)
+
+    def watched(frames, wanted, client, watch=race_of.watch):
+        sent.append(len(frames))
+        return watch(frames, wanted, client)
+
+    monkeypatch.setattr(race_of, "gates", chosen)
+    monkeypatch.setattr(race_of, "watch", watched)
     monkeypatch.setattr(race_of.bench, "race", raced)
     monkeypatch.setenv("REBUILT_RECEIPTS", str(tmp_path))
     race_of.main(["--rounds", "6", "--clips", "3", "--threads", "1"])
@@ -33,6 +45,8 @@ def test_half_the_time_is_told_as_twice_as_fast(monkeypatch, tmp_path):
     assert found["cameras_person"]["value"] == 2 * found["cameras_all"]["value"] == 3 * 240 / 5
     assert found["lost_all"]["value"] == 0 and found["passed_all"]["value"] == 100
     assert found["passed_socket"]["value"] == found["passed_person"]["value"] < 50
+    assert len(asked) == 1 and torch.equal(asked[0], race_of.clips_of(3, 4)[0])
+    assert 100 * sum(sent) / 720 == pytest.approx(found["passed_socket"]["value"])
     assert found["passed_every"]["value"] == found["passed_person"]["value"]
     assert found["lost_socket"]["value"] == found["lost_person"]["value"]
 

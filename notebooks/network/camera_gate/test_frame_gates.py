@@ -58,6 +58,12 @@ def test_what_stays_becomes_background():
     assert score[41] > 0.9 and score[-1] < 0.5
 
 
+def test_who_stands_still_is_seen_for_a_while():
+    frames = scene(180)
+    frames[0, 40:, 20:36, 30:36] += 50
+    assert float(person(frames)[0, 160]) > 0.8
+
+
 def test_a_cloud_is_no_event():
     frames = scene() + torch.linspace(0, 40, 60)[None, :, None, None]
     assert (

@@ -24,6 +24,9 @@ def made():
 def test_a_frame_passes_from_the_step_that_lets_it(made):
     given = json.loads(html.unescape(re.search(r'data-gates="([^"]*)"', made[0])[1]))
     assert given["clips"] == ["first", "last"] and given["plate"][0][10:13] == [1, 1, 1]
+    assert (
+        given["seen"] == given["plate"]
+    )  # it fires everywhere; beside the event that finds nothing
     for name, scores in made[1].items():
         for step in gate_page.STEPS:
             got = [[one <= step for one in row] for row in given["gates"][name]]

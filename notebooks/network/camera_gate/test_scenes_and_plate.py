@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from camera_scenes import KINDS, PLATE, SIDE, render
+from camera_scenes import KINDS, PLATE, SIDE, _walk, render
 from plate_detector import correlation_reference, detect
 
 
@@ -28,6 +28,18 @@ def test_kinds_differ_in_who_is_there(seed):
 def test_what_cannot_be_drawn_is_refused(bad):
     with pytest.raises(ValueError, match="allowed are"):
         render(0, *bad)
+
+
+def test_persons_have_any_height_and_fill_it():
+    heights = set()
+    for seed in range(30):
+        scene = np.zeros((60, 48, 64))
+        there, path = _walk(scene, np.random.default_rng(seed), 5, tall=True)
+        at = sorted(path)[len(path) // 2]
+        rows = np.flatnonzero(scene[at].any(1))
+        assert there[at] and len(rows) == path[at][2] and rows[-1] == path[at][0] - 1
+        heights.add(len(rows))
+    assert len(heights) >= 8 and min(heights) < 9 and max(heights) > 14
 
 
 def test_no_two_clips_have_a_place_in_common():
