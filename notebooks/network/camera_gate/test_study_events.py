@@ -98,12 +98,12 @@ def test_events_are_counted_by_kind_and_beside_even_steps_at_equal_frames(told):
     told["person"] = torch.tensor(
         [[0, 1, 0, 1], [0, 0, 1, 0], [0, 0, 1, 0], [0, 0, 0, 0]]
     ).float()
-    told["every"] = torch.tensor([[0.1, 0.9, 0.1, 0.2]]).expand(4, 4)
+    told["every"] = torch.tensor([[0.9, 0.1, 0.1, 0.2]]).expand(4, 4)
     made = study.judge(study.Chosen(0.5, 0.5), places(TRUTH), job("person", 1.0))
     assert [made[f"recall_{kind}"] for kind in study.KINDS] == [1, 0, 0]
     assert made["saved"] == 0.75 and made["recall"] == pytest.approx(1 / 3)
     assert made["ceiling"] == pytest.approx(2 / 3) and made["lost"] == pytest.approx(1 / 3)
-    assert made["more_than_even"] == pytest.approx(-1 / 3)  # four frames, the second of each
+    assert made["more_than_even"] == pytest.approx(1 / 3)  # four frames, the first of each
 
 
 def test_a_gate_that_passes_all_is_even_steps_and_loses_nothing(told):
