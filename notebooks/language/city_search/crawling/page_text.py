@@ -50,8 +50,12 @@ class _Reader(HTMLParser):
             self.page.language = own.get("lang", "en").split("-")[0].lower()
         if tag == "meta" and own.get("name"):
             self.page.attributes[own["name"].lower()] = own.get("content", "")
-        if tag == "link" and own.get("rel") == "canonical":
-            self.page.attributes["canonical"] = own.get("href", "")
+        if (
+            tag == "link"
+            and own.get("rel") == "canonical"
+            and own.get("href", "")[:4] == "http"
+        ):
+            self.page.attributes["canonical"] = own["href"]
         if tag == "a" and own.get("href") and "nofollow" not in own.get("rel", ""):
             self.page.links.append(own["href"])
         if self.open and (

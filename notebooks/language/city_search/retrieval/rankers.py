@@ -5,7 +5,7 @@ for each document, so that scores of different queries may be compared.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 import torch
@@ -31,12 +31,7 @@ def overlap(documents: Sequence[str]) -> Scorer:
 def lexical(documents: Sequence[str]) -> Scorer:
     """BM25, as a share of what a document could get that said the query's words without end."""
     index = Index(list(documents))
-
-    def rare(word: str) -> float:
-        held = len(index.postings[word][0]) if word in index.postings else 0
-        return math.log1p((index.documents - held + 0.5) / (held + 0.5))
-
-    return lambda query: index.scores(query) / (sum(map(rare, words(query))) or 1.0)
+    return lambda query: index.scores(query) / (sum(map(index.rare, words(query))) or 1.0)
 
 
 def dense(documents: Sequence[str], encoder: Encoder) -> Scorer:
@@ -61,7 +56,7 @@ class Found(NamedTuple):
     rank: int
 
 
-def find(scores: torch.Tensor, owners: Sequence[str], right: str = "") -> Found:
+def find(scores: torch.Tensor, owners: Sequence[str], right: Collection[str] = ()) -> Found:
     """What a query's scores say. Documents of one owner are pieces of one answer, and rank as
     its best; ties go to the first.
     """
@@ -71,7 +66,7 @@ def find(scores: torch.Tensor, owners: Sequence[str], right: str = "") -> Found:
             best[owner] = score, at
     ranked = sorted(best.items(), key=lambda pair: (-pair[1][0], pair[1][1]))
     (_, (top, place)), second = ranked[0], ranked[1][1][0] if len(ranked) > 1 else 0.0
-    rank = next((n for n, (owner, _) in enumerate(ranked, 1) if owner == right), 0)
+    rank = next((n for n, (owner, _) in enumerate(ranked, 1) if owner in right), 0)
     return Found(place, top, top - second, rank)
 
 
