@@ -377,10 +377,19 @@ def test_what_cannot_be_read_is_told(body, kind):
         read(body, kind)
 
 
-def test_a_bomb_is_stopped_by_the_limits_of_its_process():
+def test_a_bomb_is_stopped_by_its_reader():
     bomb = pdf_with(zlib.compress(b" " * 400_000_000, 1), "/Filter/FlateDecode")
     with pytest.raises(Unreadable, match="PDF not read"):
-        pdf_text.pdf_text_of(bomb, seconds=2)
+        pdf_text.pdf_text_of(bomb)
+
+
+def test_memory_and_time_of_a_pdf_are_limited_whatever_its_reader_limits(monkeypatch):
+    page, slow = pdf_of(["Open."]), pdf_with(b"(a) Tj T* " * 300_000)
+    with pytest.raises(Unreadable, match="not read within 1 s"):
+        pdf_text.pdf_text_of(slow, seconds=1)
+    monkeypatch.setattr(pdf_text, "MEGABYTES", 10)
+    with pytest.raises(Unreadable, match="PDF not read"):
+        pdf_text.pdf_text_of(page)
 
 
 def test_a_folder_is_kept_in_step(tmp_path):

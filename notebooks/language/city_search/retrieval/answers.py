@@ -17,7 +17,7 @@ from messages.text_segments import MOST
 from .confidence import Confidence
 from .gov_faq import key
 from .passages import Passage, Passages
-from .rankers import Found, Scorer
+from .rankers import Found, Scorer, near
 
 LABELS = ((0.9, "very high"), (0.7, "high"), (0.5, "medium"), (0.0, "low"))
 
@@ -87,7 +87,8 @@ class Search:
         own = max(mine, key=lambda at: scores[at], default=None)
         if own is None or scores[own] <= 0:
             return None
-        others = [score for score, k in zip(scores, keys, strict=True) if k != keys[own]]
+        alike = {one: near(one, keys[own]) for one in set(keys)}
+        others = [score for score, k in zip(scores, keys, strict=True) if not alike[k]]
         lead = scores[own] - max(others, default=0.0)
         sure = self.confidence.of(Found(own, scores[own], lead, 0))
         if passages[own].heading:  # which of its pieces says most of what is asked

@@ -28,26 +28,31 @@ class Confidence(NamedTuple):
 
 
 def calibrated(founds: Sequence[Found], right: Sequence[bool]) -> Confidence:
-    """The likeliest such function, slightly held back so that it exists for separable answers
-    too, and the `limit_of` its confidences. `right[i]` says whether the best document of
-    `founds[i]` answers its question.
+    """The likeliest such function that falls with neither score nor lead, slightly held back so
+    that it exists for separable answers too, and the `limit_of` its confidences. `right[i]`
+    says whether the best document of `founds[i]` answers its question.
     """
     if len(set(right)) < 2:
         raise ValueError("right and wrong answers are wanted, some of both")
     x = torch.tensor([[one.score, one.lead, 1.0] for one in founds], dtype=torch.float64)
     y = torch.tensor(right, dtype=torch.float64)
-    weights = torch.zeros(3, dtype=torch.float64, requires_grad=True)
-    steps = torch.optim.LBFGS([weights], max_iter=200, line_search_fn="strong_wolfe")
+    free = torch.zeros(3, dtype=torch.float64, requires_grad=True)
+    steps = torch.optim.LBFGS([free], max_iter=200, line_search_fn="strong_wolfe")
+
+    def weights():
+        return torch.cat([free[:2] ** 2, free[2:]])  # nothing is less sure for a higher score
 
     def closure():
         steps.zero_grad()
-        loss = functional.binary_cross_entropy_with_logits(x @ weights, y)
-        loss = loss + 1e-3 * (weights[:2] ** 2).sum() / len(right)
+        loss = functional.binary_cross_entropy_with_logits(x @ weights(), y)
+        loss = loss + 1e-3 * (weights()[:2] ** 2).sum() / len(right)
         loss.backward()
         return loss
 
+    with torch.no_grad():
+        free += 1.0  # at 0 a square has no slope
     steps.step(closure)
-    made = Confidence(tuple(weights.tolist()), 0.0)
+    made = Confidence(tuple(weights().tolist()), 0.0)
     return made._replace(limit=limit_of([made.of(one) for one in founds], right))
 
 

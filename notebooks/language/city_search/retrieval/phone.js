@@ -33,6 +33,10 @@
       return { scores: scores.map((one) => one / most), parts: asked.map((word) => [word, rare(word) / most, postings.has(word)]) };
     };
   }
+  function near(one, other) {  // as rankers.near: most of their different words are shared
+    const all = new Set([...one, ...other]), both = [...new Set(one)].filter((word) => other.includes(word)).length;
+    return both >= 0.7 * all.size;
+  }
   function start() {
     const given = JSON.parse(element.dataset.index), rows = given.rows;
     if (!rows?.length) throw new Error("no index came with the page");
@@ -50,9 +54,10 @@
         if (!best.has(owner) || scores[place] > scores[best.get(owner)]) best.set(owner, place);
       });
       const ranked = [...best.values()].sort((one, other) => scores[other] - scores[one] || one - other);
-      const top = scores[ranked[0]], lead = top - (ranked.length > 1 ? scores[ranked[1]] : 0);
+      const asks = (place) => words(rows[place][0]), own = asks(ranked[0]);
+      const rival = ranked.find((place) => !near(asks(place), own)), top = scores[ranked[0]], lead = top - (rival === undefined ? 0 : scores[rival]);
       const [w, l, bias] = given.weights, sure = 1 / (1 + Math.exp(-(w * top + l * lead + bias)));
-      return { place: ranked[0], second: ranked[1], top, lead, sure: top > 0 ? sure : 0, parts };
+      return { place: ranked[0], top, lead, sure: top > 0 ? sure : 0, parts };
     }
     const border = "1px solid color-mix(in srgb, currentColor 40%, transparent)", round = "border-radius:.9rem;padding:.5rem .8rem;margin:.3rem 0;overflow-wrap:anywhere;";
     const talk = make("div", { style: "min-height:9rem;max-height:22rem;overflow-y:auto", tabIndex: 0 });

@@ -4,6 +4,7 @@ A ranker is a function of documents that gives a function of a query: a score fr
 for each document, so that scores of different queries may be compared.
 """
 
+import functools
 import math
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
@@ -46,14 +47,25 @@ def hybrid(one: Scorer, other: Scorer, share: float) -> Scorer:
 
 
 class Found(NamedTuple):
-    """The best document, its score, by how much it leads over the best of another owner, and
-    the rank of the right one (0 where there is none).
+    """The best document, its score, by how much it leads over the best of another owner that
+    is not nearly the same, and the rank of the right one (0 where there is none).
     """
 
     best: int
     score: float
     lead: float
     rank: int
+
+
+@functools.lru_cache(maxsize=10_000)
+def _set(text: str) -> frozenset[str]:
+    return frozenset(words(text))
+
+
+def near(text: str, other: str, least: float = 0.7) -> bool:
+    """Whether two texts have so much of their different words in common."""
+    one, two = _set(text), _set(other)
+    return len(one & two) >= least * len(one | two)
 
 
 def find(scores: torch.Tensor, owners: Sequence[str], right: Collection[str] = ()) -> Found:
@@ -65,7 +77,8 @@ def find(scores: torch.Tensor, owners: Sequence[str], right: Collection[str] = (
         if owner not in best or score > best[owner][0]:
             best[owner] = score, at
     ranked = sorted(best.items(), key=lambda pair: (-pair[1][0], pair[1][1]))
-    (_, (top, place)), second = ranked[0], ranked[1][1][0] if len(ranked) > 1 else 0.0
+    own, (top, place) = ranked[0]
+    second = next((score for one, (score, _) in ranked[1:] if not near(one, own)), 0.0)
     rank = next((n for n, (owner, _) in enumerate(ranked, 1) if owner in right), 0)
     return Found(place, top, top - second, rank)
 

@@ -15,7 +15,6 @@ import random
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from bm25 import words
 from helpers import data
 from helpers.study import Arm, Job, Metric, Outcome, Part, Study, student
 
@@ -23,7 +22,7 @@ from . import gov_faq as faq
 from .confidence import Confidence, calibrated, tally
 from .encoder import Encoder, Recipe, train
 from .passages import pieces
-from .rankers import Found, Scorer, auc, dense, find, hybrid, lexical, overlap
+from .rankers import Found, Scorer, auc, dense, find, hybrid, lexical, near, overlap
 
 GRID = tuple(share / 10 for share in range(11))  # of the lexical score in the hybrid
 
@@ -92,20 +91,17 @@ def parts(seed: int, sizes: dict) -> dict[str, Part]:
         made[name] = Part(task, keys[name])
     later = [*keys["choice"], *keys["test"]]  # and what another page asks nearly as they do
     later += [one.query for name in ("choice", "test") for one in split[name]]
-    unseen = [set(words(one)) for one in later]
-    mine = [row for row in rows if not near(row.question, unseen)]
+
+    def unseen(*texts):
+        return not any(near(text, one) for text in texts for one in later)
+
+    mine = [row for row in rows if unseen(row.question)]
     pairs = [(row.question, pieces(row.answer)[0]) for row in mine if row.answer.strip()]
-    pairs += 2 * [pair for pair in split["train"] if not any(near(o, unseen) for o in pair)]
+    pairs += 2 * [(one.query, one.first) for one in split["train"] if unseen(*one)]
     random.Random(seed).shuffle(pairs)
     learned = made["train"].data._replace(pairs=tuple(pairs[: sizes["pairs"]]))
     units = sorted({*keys["train"], *(faq.key(row.question) for row in mine)})
     return made | {"train": Part(learned, units)}
-
-
-def near(text: str, others: Sequence[set[str]], least: float = 0.7) -> bool:
-    """Whether a text and one of the others, as sets of words, share so much of all of both."""
-    own = set(words(text))
-    return any(len(own & one) >= least * len(own | one) for one in others)
 
 
 def corrected(values: Sequence[float]) -> tuple[float, float | None, float | None]:

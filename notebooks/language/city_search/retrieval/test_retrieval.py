@@ -191,6 +191,19 @@ def test_find_ranks_owners_not_pieces():
     assert find(torch.zeros(2), ["a", "b"], {"z"}).rank == 0
 
 
+def test_who_asks_nearly_the_same_is_no_rival():
+    owners = ["how does it spread", "how does it really spread", "is it safe"]
+    found = find(torch.tensor([0.9, 0.8, 0.3]), owners)
+    assert found.lead == pytest.approx(0.6)
+    assert find(torch.tensor([0.9, 0.8]), owners[:2]).lead == pytest.approx(0.9)
+
+
+def test_confidence_falls_with_neither_score_nor_lead():
+    founds = [Found(0, score, lead, 1) for score in (0.2, 0.9) for lead in (0.0, 0.5)]
+    made = calibrated(founds * 9, [True, False, False, True] * 9)
+    assert made.weights[0] >= 0 and made.weights[1] >= 0
+
+
 def test_auc_of_right_wrong_and_ties():
     assert auc([2, 3], [0, 1]) == 1 and auc([0], [1]) == 0 and auc([1, 1], [1]) == 0.5
 
