@@ -33,6 +33,9 @@ TABLE = """CREATE TABLE IF NOT EXISTS visits (url TEXT PRIMARY KEY, depth INT, t
   DEFAULT '', hash TEXT DEFAULT '', state TEXT DEFAULT 'new', next_at REAL, failures INT
   DEFAULT 0)"""
 
+DUE = """SELECT url, tag, hash, depth FROM visits WHERE next_at <= ?
+  ORDER BY next_at, depth, url LIMIT 1"""
+
 
 class Answer(NamedTuple):
     """What a server said: 0 is no answer at all, or not a whole one."""
@@ -123,11 +126,8 @@ class Crawler:
         without end keeps no page waiting. Says how often each thing happened.
         """
         rules, happened = self._rules(), Counter()
-        due = "SELECT url, tag, hash, depth FROM visits WHERE next_at <= ?"
         while happened.total() < most:
-            row = self.table.execute(
-                due + " ORDER BY next_at, depth, url LIMIT 1", (now,)
-            ).fetchone()
+            row = self.table.execute(DUE, (now,)).fetchone()
             if row is None:
                 break
             answer = self._visit(*row[:3], rules)

@@ -172,8 +172,7 @@ def look(reader: Reader, asked: Asked) -> list[Found]:
 
 def _found(scorer: Scorer, asked: Asked) -> list[Found]:
     owners, right = asked.library.owners, faq.asked(asked.queries)
-    queries = [one.query for one in asked.queries]
-    return [find(scorer(query), owners, right[faq.key(query)]) for query in queries]
+    return [find(scorer(q), owners, right[faq.key(q)]) for _, q in asked.queries]
 
 
 def judge(made: Reader, asked: Asked, job: Job) -> dict:

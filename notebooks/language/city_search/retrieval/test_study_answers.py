@@ -134,6 +134,40 @@ def test_what_is_chosen_is_chosen_on_the_part_for_that(parts):
     assert not torch.equal(*scores)
 
 
+def test_a_start_s_word_and_a_setting_are_what_they_name(parts):
+    named = {word: study.begin(word, None).rank for word in ("common", "lexical", "new")}
+    assert named == {"common": study.overlap, "lexical": study.lexical, "new": None}
+    books = study.Library(("a", "b"), ("b c", "d"), ("a b c", "b d"), ("a", "b"))
+    for reads in ("questions", "answers", "both"):
+        mine = study.Reader(study.lexical, reads).searching(books)("b")
+        assert torch.equal(mine, study.lexical(getattr(books, reads))("b"))
+
+
+def test_the_hybrid_s_share_of_bm25_is_the_best_on_the_part_for_choosing(parts, monkeypatch):
+    choice = parts["choice"].data
+    right = gov_faq.asked(choice.queries)
+    choice = choice._replace(queries=choice.queries[:9])
+
+    def knowing(documents, by=1.0):
+        keys = [gov_faq.key(text) for text in documents]
+        return lambda query: torch.tensor([by * (k in right[gov_faq.key(query)]) for k in keys])
+
+    monkeypatch.setattr(study, "lexical", knowing)
+    mixed = study._mixed(lambda documents: knowing(documents, -1.0), choice)
+    assert mixed.keywords["share"] == 0.6  # the first that outweighs
+    query = choice.queries[0]
+    assert mixed([query.first])(query.query) == pytest.approx(0.6 - 0.4)
+
+
+def test_an_encoder_is_of_its_seed(parts):
+    one, two = (
+        study.fit(Job("untrained", study.ARMS["untrained"], seed, {}, None, None, choice))
+        for seed in (0, 1)
+        for choice in [parts["choice"].data]
+    )
+    assert not torch.equal(*(made.rank(["masks"])("is it safe") for made in (one, two)))
+
+
 def test_words_in_common_pass_the_shipped_pairs_and_not_the_harder_ones(parts):
     found = study.judge(made("overlap", parts), parts["test"].data, None)
     assert found["auc_shipped"] > 0.75 > 0.7 > found["auc_harder"]
