@@ -128,6 +128,8 @@ def test_what_is_chosen_is_chosen_on_the_part_for_that(parts):
     swapped = {**parts, "choice": parts["test"]}
     one, other = made("bm25", parts), made("bm25", swapped)
     assert one.confidence != other.confidence
+    founds = study.look(one, parts["choice"].data)
+    assert one.confidence == study.calibrated(founds, [found.rank == 1 for found in founds])
     told = made("untrained", parts), made("trained", parts, loss=Recipe(1))
     query = ["is it safe to open a package"]
     scores = [reader.rank(["are packages safe"])(query[0]) for reader in told]
