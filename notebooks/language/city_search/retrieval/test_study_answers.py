@@ -73,6 +73,8 @@ def test_half_of_the_first_questions_are_out_of_the_index(parts):
     out = [unit for unit in parts["test"].units if unit not in held]
     assert abs(2 * len(out) - len(parts["test"].units)) <= 1
     assert {len(side) for side in asked.library} == {len(asked.library.owners)}
+    stateless = {row.question for row in study._read()[0] if not row.state}
+    assert set(asked.library.questions) <= stateless
 
 
 def test_a_question_that_asks_two_is_right_under_either(parts):
