@@ -34,17 +34,20 @@ class Index:
         lengths = torch.tensor([one.total() for one in counted], dtype=torch.float64)
         mean = lengths.mean() if lengths.sum() else 1.0
         floor = k1 * (1 - b + b * lengths / mean)
-        postings: dict[str, list[tuple[int, int]]] = {}
+        self.held: dict[str, list[tuple[int, int]]] = {}
         for place, own in enumerate(counted):
             for word, many in own.items():
-                postings.setdefault(word, []).append((place, many))
-        self.documents = len(documents)
-        self.postings = {}
-        for word, found in postings.items():
+                self.held.setdefault(word, []).append((place, many))
+        self.documents, self.postings = len(documents), {}
+        for word, found in self.held.items():
             places, many = torch.tensor(found).T
-            many = many.double()
-            rare = math.log1p((len(documents) - len(found) + 0.5) / (len(found) + 0.5))
-            self.postings[word] = places, rare * many / (many + floor[places])
+            share = many / (many + floor[places])
+            self.postings[word] = places, self.rare(word) * share
+
+    def rare(self, word: str) -> float:
+        """The weight of a word, known or not."""
+        held = len(self.held.get(word, ()))
+        return math.log1p((self.documents - held + 0.5) / (held + 0.5))
 
     def scores(self, query: str) -> torch.Tensor:
         """(N,) float64: a score for each document, 0 where no word is shared. A word that the

@@ -53,6 +53,25 @@ def test_a_rarer_word_weighs_more_and_a_repeated_one_less_each_time():
     assert once < thrice < 3 * once
 
 
+def test_hostile_queries_are_the_formula():
+    hard = [
+        "the " * 500,
+        "the THE tHe",
+        "İ ß ǅ",
+        "\0the\0",
+        "_the_ the_",
+        "1e9 ²",
+        "",
+        "\ud800 the",
+    ]
+    for query in hard:
+        assert bm25.scores(query, TEXTS + hard).tolist() == pytest.approx(
+            by_hand(query, TEXTS + hard), rel=1e-12
+        )
+    index = bm25.Index(TEXTS)
+    assert index.rare("the") < index.rare("day") < index.rare("unheard")
+
+
 def test_case_and_signs_do_not_count_and_unknown_words_score_nothing():
     assert torch.equal(bm25.scores("OFFICE?!", TEXTS), bm25.scores("office", TEXTS))
     assert not bm25.scores("parking permit", TEXTS).any() and not bm25.scores("", TEXTS).any()

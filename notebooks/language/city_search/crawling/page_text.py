@@ -1,7 +1,8 @@
 """What a page says: its sections, links and attributes, from HTML, PDF or a CSV of questions.
 
-Only what a visitor sees is text: scripts, comments and hidden elements are none, whatever they
-tell machines to do. What is visible is quoted, never obeyed.
+Scripts, comments and what the element itself hides are no text, whatever they tell machines to
+do. What a stylesheet hides is not known here: that takes a browser. But whatever is text is
+quoted, never obeyed.
 """
 
 import csv
@@ -13,10 +14,17 @@ from html.parser import HTMLParser
 from .pdf_text import CHARACTERS, Unreadable, pdf_text_of
 
 HEADINGS = {"h1", "h2", "h3", "h4"}
-UNSEEN = {"script", "style", "noscript", "template", "nav", "head", "svg"}
+UNSEEN = {"script", "style", "noscript", "template", "nav", "head", "svg", "iframe", "dialog"}
 BLOCKS = HEADINGS | {"p", "li", "div", "tr", "br", "ul", "ol", "table", "section", "dt", "dd"}
 EMPTY = {"br", "img", "meta", "link", "input", "hr", "wbr", "col", "area", "source", "embed"}
-AWAY = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*0(?![.\d])")
+INLINE = {"a", "abbr", "b", "cite", "code", "em", "font", "i", "label", "mark", "small", "span"}
+INLINE |= {"strong", "sub", "sup", "u"}
+ONE = {"p", "li", "dt", "dd", "tr", "td", "th", "option"}  # the next of them ends one
+DEEP = 400  # tags open at once
+AWAY = re.compile(
+    r"display:none|visibility:(hidden|collapse)|(font-size|opacity):(0*\.0\d*|0+\.?)(?![.\d])",
+    re.I,
+)
 
 
 @dataclass
@@ -42,23 +50,37 @@ class _Reader(HTMLParser):
             self.page.language = own.get("lang", "en").split("-")[0].lower()
         if tag == "meta" and own.get("name"):
             self.page.attributes[own["name"].lower()] = own.get("content", "")
-        if tag == "link" and own.get("rel") == "canonical":
-            self.page.attributes["canonical"] = own.get("href", "")
+        if (
+            tag == "link"
+            and own.get("rel") == "canonical"
+            and own.get("href", "")[:4] == "http"
+        ):
+            self.page.attributes["canonical"] = own["href"]
         if tag == "a" and own.get("href") and "nofollow" not in own.get("rel", ""):
             self.page.links.append(own["href"])
-        away = own.get("aria-hidden") == "true" or AWAY.search(own.get("style", ""))
-        unseen = tag in UNSEEN or "hidden" in own or bool(away)
+        if self.open and (
+            self.open[-1][0] == tag in ONE or self.open[-1][0] == "p" and tag in BLOCKS
+        ):
+            self.open.pop()
+        style = re.sub(r"\s|/\*.*?\*/", "", own.get("style", "")) + ";"
+        away = own.get("aria-hidden") == "true" or AWAY.search(style)
+        unseen = tag in UNSEEN or "hidden" in own or bool(away) or self._unseen()
         if tag not in EMPTY:
             self.open.append((tag, unseen))
+        if len(self.open) > DEEP:
+            raise Unreadable(f"more than {DEEP} tags are open at once")
         if tag in HEADINGS and not self._unseen():
             self._close()
             self.within = tag
         self._break(tag)
 
     def handle_endtag(self, tag):
-        places = [at for at, (name, _) in enumerate(self.open) if name == tag]
-        if places:
-            del self.open[places[-1] :]  # what was left open inside ends here, as in browsers
+        for at in range(len(self.open) - 1, -1, -1):
+            if self.open[at][0] == tag:
+                del self.open[at:]  # what was left open inside ends here, as in browsers
+                break
+            if tag in INLINE and self.open[at][0] not in INLINE:
+                break  # no </span> ends a <div>
         if tag == self.within:
             self.within = ""
         self._break(tag)
@@ -70,7 +92,7 @@ class _Reader(HTMLParser):
             (self.heading if self.within else self.text).append(data)
 
     def _unseen(self):
-        return any(unseen for _, unseen in self.open)
+        return bool(self.open) and self.open[-1][1]
 
     def _break(self, tag):
         if tag in BLOCKS and not self.within:
@@ -101,16 +123,21 @@ def read(body: bytes, kind: str) -> PageText:
         raise Unreadable(f"{len(text)} characters; at most {CHARACTERS} are read")
     if name == "text/html":
         reader = _Reader()
-        reader.feed(text)
-        reader.close()
+        try:
+            reader.feed(text + "<br>")  # what is still open then, a comment say, is none
+        except AssertionError as error:  # as the parser says of some marked sections
+            raise Unreadable(f"no HTML: {error}") from None
         reader._close()
         return reader.page
     if name == "text/plain":
         return PageText(sections=[("", tidy(text))])
     rows = csv.DictReader(io.StringIO(text, newline=""))
-    if not {"question", "answer"} <= set(rows.fieldnames or ()):
-        raise Unreadable(f"columns {rows.fieldnames}; question and answer are wanted")
-    pairs = [(tidy(row["question"] or ""), tidy(row["answer"] or "")) for row in rows]
+    try:
+        if not {"question", "answer"} <= set(rows.fieldnames or ()):
+            raise Unreadable(f"columns {rows.fieldnames}; question and answer are wanted")
+        pairs = [(tidy(row["question"] or ""), tidy(row["answer"] or "")) for row in rows]
+    except csv.Error as error:
+        raise Unreadable(f"no CSV: {error}") from None
     return PageText(sections=[pair for pair in pairs if all(pair)])
 
 

@@ -59,8 +59,10 @@ def pdf_with(stream: bytes, extra: str = "") -> bytes:
 
 
 def _child() -> None:
+    import logging
     import resource
 
+    logging.disable()  # or a file may have a gigabyte of warnings written
     size = int(sys.argv[1]) * 2**20
     resource.setrlimit(resource.RLIMIT_AS, (size, size))
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))

@@ -16,7 +16,8 @@ HTML = "text/html; charset=utf-8"
 
 class Page(NamedTuple):
     """A page: its bytes, their kind, and the date (ISO) after which it is not to be shown.
-    `status` 301 moves it to `moved`.
+    `status` 301 moves it to `moved`. With `since`, the date of its last change as HTTP writes
+    it, that is told instead of an entity tag.
     """
 
     body: bytes
@@ -24,6 +25,7 @@ class Page(NamedTuple):
     until: str = ""
     status: int = 200
     moved: str = ""
+    since: str = ""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -33,12 +35,14 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self):
         page = self.server.pages.get(self.path, Page(b"not here", status=404))
         tag = f'"{hashlib.sha256(page.body).hexdigest()[:16]}"'
-        kept = page.status == 200 and self.headers.get("If-None-Match") == tag
+        asked = self.headers.get("If-Modified-Since" if page.since else "If-None-Match")
+        kept = page.status == 200 and asked == (page.since or tag)
         status = 304 if kept else page.status
         body = b"" if kept else page.body
         self.server.log.append((self.path, status))
         self.send_response(status)
-        told = {"Content-Type": page.kind, "Content-Length": len(body), "ETag": tag}
+        told = {"Content-Type": page.kind, "Content-Length": len(body)}
+        told |= {"Last-Modified": page.since} if page.since else {"ETag": tag}
         if page.until:
             told["X-Robots-Tag"] = f"unavailable_after: {page.until}"
         if page.moved:
@@ -67,6 +71,7 @@ def served(pages: dict[str, Page]) -> Iterator[Site]:
     """The site on a free port of this machine, until the block ends."""
     with ThreadingHTTPServer(("127.0.0.1", 0), _Handler) as server:
         server.daemon_threads, server.pages, server.log = True, dict(pages), []
+        server.handle_error = lambda *_: None  # a visitor that left before the end
         thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
         thread.start()
         try:

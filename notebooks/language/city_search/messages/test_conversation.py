@@ -12,18 +12,6 @@ from .invented_town import CITIES, CURATED, EXAMPLES, SUITE, Curated
 ANNE, BO = "+15550100001", "+15550200002"
 
 
-class Hour:
-    at = 0.0
-
-    def __call__(self):
-        return self.at
-
-
-@pytest.fixture
-def hour():
-    return Hour()
-
-
 @pytest.fixture
 def talk(hour):
     table = sqlite3.connect(":memory:", isolation_level=None)

@@ -10,18 +10,6 @@ from .conversation import Desk, Versions
 ANNE, BO = "+15550100001", "+15550200002"
 
 
-class Hour:
-    at = 0.0
-
-    def __call__(self):
-        return self.at
-
-
-@pytest.fixture
-def hour():
-    return Hour()
-
-
 @pytest.fixture
 def versions(hour):
     def desk(name):

@@ -10,6 +10,7 @@ from crawling import Page, pdf_of
 from .gov_faq import Faq, page
 
 STATES = {"Northwick": "Vermont", "Southwick": "Kansas"}
+FEDERAL = {"CDC", "FDA", "ECDC", "BMG"}
 OURS = "Written for this book."
 KINDS = {"csv": "text/csv; charset=utf-8", "pdf": "application/pdf"}
 OPEN = Faq("When is the library open?", f"Monday to Friday, 9 to 5. {OURS}", "", "", "", "", "")
@@ -60,7 +61,8 @@ def first_day(rows: list[Faq]) -> dict[str, Page]:
         ),
     }
     links = "".join(f'<a href="{path}">{path}</a> ' for path in [*made, "/private/staff.html"])
-    made["/"] = Page(f"<html><body><h1>All pages</h1><p>{links}</p></body></html>".encode())
+    rule = '<html><meta name="robots" content="noindex">'  # links alone answer nothing
+    made["/"] = Page(f"{rule}<body><h1>All pages</h1><p>{links}</p></body></html>".encode())
     made["/private/staff.html"] = Page(ours(OPEN))
     made["/robots.txt"] = Page(b"User-agent: *\nDisallow: /private/\n", "text/plain")
     return made
@@ -77,7 +79,9 @@ def next_day(pages: dict[str, Page]) -> None:
 
 def about(url: str) -> dict[str, str]:
     """Whose page it is, by its path: no page can say that it is another's."""
-    own = url.split("/", 3)[-1].split("/")[0].title()
-    if own in STATES:
-        return {"city": own, "state": STATES[own], "source": own}
-    return {"city": ""}
+    own = url.split("/", 3)[-1].split("/")[0]
+    if own.upper() in FEDERAL:
+        return {"city": "", "state": "", "source": own.upper()}
+    own = own.title()
+    city = own if own in STATES else ""
+    return {"city": city, "state": STATES.get(own, own), "source": own}

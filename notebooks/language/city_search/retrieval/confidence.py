@@ -1,7 +1,9 @@
 """How sure an answer is: a probability from its score and its lead, fitted on questions whose
-answers are known, some of which have none. Below a limit nothing is answered.
+answers are known, some of which have none. Below a limit, chosen on them too, nothing is
+answered.
 """
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -16,7 +18,7 @@ class Confidence(NamedTuple):
     """A logistic function of score and lead, and the limit below which nothing is claimed."""
 
     weights: tuple[float, float, float]
-    limit: float = 0.5
+    limit: float
 
     def of(self, found: Found) -> float:
         """The probability that the best document is right."""
@@ -25,28 +27,45 @@ class Confidence(NamedTuple):
         return 1 / (1 + math.exp(-max(logit, -700.0)))
 
 
-def calibrated(
-    founds: Sequence[Found], right: Sequence[bool], limit: float = 0.5
-) -> Confidence:
-    """The likeliest such function, slightly held back so that it exists for separable answers
-    too. `right[i]` says whether the best document of `founds[i]` answers its question.
+def calibrated(founds: Sequence[Found], right: Sequence[bool]) -> Confidence:
+    """The likeliest such function that falls with neither score nor lead, slightly held back so
+    that it exists for separable answers too, and the `limit_of` its confidences. `right[i]`
+    says whether the best document of `founds[i]` answers its question.
     """
     if len(set(right)) < 2:
         raise ValueError("right and wrong answers are wanted, some of both")
     x = torch.tensor([[one.score, one.lead, 1.0] for one in founds], dtype=torch.float64)
     y = torch.tensor(right, dtype=torch.float64)
-    weights = torch.zeros(3, dtype=torch.float64, requires_grad=True)
-    steps = torch.optim.LBFGS([weights], max_iter=200, line_search_fn="strong_wolfe")
+    free = torch.zeros(3, dtype=torch.float64, requires_grad=True)
+    steps = torch.optim.LBFGS([free], max_iter=200, line_search_fn="strong_wolfe")
+
+    def weights():
+        return torch.cat([free[:2] ** 2, free[2:]])  # nothing is less sure for a higher score
 
     def closure():
         steps.zero_grad()
-        loss = functional.binary_cross_entropy_with_logits(x @ weights, y)
-        loss = loss + 1e-3 * (weights[:2] ** 2).sum() / len(right)
+        loss = functional.binary_cross_entropy_with_logits(x @ weights(), y)
+        loss = loss + 1e-3 * (weights()[:2] ** 2).sum() / len(right)
         loss.backward()
         return loss
 
+    with torch.no_grad():
+        free += 1.0  # at 0 a square has no slope
     steps.step(closure)
-    return Confidence(tuple(weights.tolist()), limit)
+    made = Confidence(tuple(weights().tolist()), 0.0)
+    return made._replace(limit=limit_of([made.of(one) for one in founds], right))
+
+
+def limit_of(sure: Sequence[float], right: Sequence[bool]) -> float:
+    """The limit at which right answers less wrong ones are most, as if a wrong one cost what a
+    right one is worth; the highest of several, and above all of
+    them where none is worth it.
+    """
+    ranked = sorted(zip(sure, right, strict=True), reverse=True)
+    gains = itertools.accumulate((1 if hit else -1 for _, hit in ranked), initial=0)
+    ends = [1.0, *(one for one, _ in ranked), 0.0]
+    cuts = [(gain, (ends[at] + ends[at + 1]) / 2) for at, gain in enumerate(gains)]
+    return max(cut for at, cut in enumerate(cuts) if ends[at] > ends[at + 1])[1]
 
 
 class Tally(NamedTuple):

@@ -76,7 +76,7 @@ class Encoder(nn.Module):
     @torch.no_grad()
     def encode(self, texts: list[str]) -> torch.Tensor:
         """(N, width) unit vectors of texts."""
-        return self(self.bags(texts))
+        return self(self.bags(texts)) if texts else self.rows.weight[:0]
 
 
 def train(encoder: Encoder, pairs: list[tuple[str, str]], recipe: Recipe, seed: int) -> None:

@@ -20,7 +20,7 @@ CREATE TABLE IF NOT EXISTS passages
 CREATE INDEX IF NOT EXISTS owned ON passages (url);
 CREATE VIRTUAL TABLE IF NOT EXISTS found USING fts5(heading, text, tokenize='unicode61');
 """
-MOST_WORDS = 120  # of a passage: a text message holds fewer
+MOST_WORDS = 60  # of a passage: about what three segments hold beside a link
 SENTENCE = re.compile(r"(?<=[.!?])\s+|\n")
 FIELDS = ("city", "state", "source", "date")
 
@@ -97,7 +97,7 @@ class Passages:
 
     def by_words(self, query: str, most: int = 10, today: str = "", **only: str):
         """[(passage, score)]: by FTS5's BM25 (k1 1.2), best first, of documents whose fields
-        are as `only` says and that may be shown today.
+        are as `only` says, or of that date or later, and that may be shown today.
         """
         asked = " OR ".join(f'"{word}"' for word in dict.fromkeys(words(query)))
         if not asked:
@@ -141,7 +141,9 @@ class Passages:
     def _where(self, today: str, only: dict[str, str]):
         if odd := set(only) - set(FIELDS):
             raise ValueError(f"filters {sorted(odd)}; {FIELDS} are known")
-        parts = ["(d.until = '' OR d.until >= ?)"] + [f"d.{name} = ?" for name in only]
+        parts = ["(d.until = '' OR d.until >= ?)"] + [
+            f"d.{name} {'>=' if name == 'date' else '='} ?" for name in only
+        ]
         return " AND ".join(parts), [today, *only.values()]
 
 

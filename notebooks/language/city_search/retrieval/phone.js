@@ -1,5 +1,5 @@
 // A phone: write a message, see the answer with its page, or none. Index and retriever run here, in the reader's browser.
-// The element's data: `index`, JSON {rows: [[question, excerpt, source, link, date]], k1, b, weights, limit, asked: examples}.
+// The element's data: `index`, JSON {rows: [[question, [pieces], source, link, date]], k1, b, weights, limit, asked: examples}.
 "use strict";
 (() => {
   const element = document.querySelector(".city-phone:not([data-state])");
@@ -33,10 +33,20 @@
       return { scores: scores.map((one) => one / most), parts: asked.map((word) => [word, rare(word) / most, postings.has(word)]) };
     };
   }
+  function near(one, other) {  // as rankers.near: most of their different words are shared
+    const all = new Set([...one, ...other]), both = [...new Set(one)].filter((word) => other.includes(word)).length;
+    return both >= 0.7 * all.size;
+  }
   function start() {
     const given = JSON.parse(element.dataset.index), rows = given.rows;
     if (!rows?.length) throw new Error("no index came with the page");
     const score = indexed(rows.map((row) => row[0]), given.k1, given.b);
+    const within = indexed(rows.flatMap((row) => row[1]), given.k1, given.b), begins = [];
+    rows.reduce((sum, row) => { begins.push(sum); return sum + row[1].length; }, 0);
+    function piece(text, place) {  // the first of those with most of the question's words
+      const own = within(text).scores.subarray(begins[place], begins[place] + rows[place][1].length);
+      return own.indexOf(Math.max(...own));
+    }
     function ask(text) {
       const { scores, parts } = score(text), best = new Map();
       rows.forEach(([question], place) => {  // pieces under one question are one answer
@@ -44,9 +54,10 @@
         if (!best.has(owner) || scores[place] > scores[best.get(owner)]) best.set(owner, place);
       });
       const ranked = [...best.values()].sort((one, other) => scores[other] - scores[one] || one - other);
-      const top = scores[ranked[0]], lead = top - (ranked.length > 1 ? scores[ranked[1]] : 0);
+      const asks = (place) => words(rows[place][0]), own = asks(ranked[0]);
+      const rival = ranked.find((place) => !near(asks(place), own)), top = scores[ranked[0]], lead = top - (rival === undefined ? 0 : scores[rival]);
       const [w, l, bias] = given.weights, sure = 1 / (1 + Math.exp(-(w * top + l * lead + bias)));
-      return { place: ranked[0], second: ranked[1], top, lead, sure: top > 0 ? sure : 0, parts };
+      return { place: ranked[0], top, lead, sure: top > 0 ? sure : 0, parts };
     }
     const border = "1px solid color-mix(in srgb, currentColor 40%, transparent)", round = "border-radius:.9rem;padding:.5rem .8rem;margin:.3rem 0;overflow-wrap:anywhere;";
     const talk = make("div", { style: "min-height:9rem;max-height:22rem;overflow-y:auto", tabIndex: 0 });
@@ -62,12 +73,13 @@
     const percent = (n) => `${(100 * n).toFixed(0)} %`;
     const page = make("section", { hidden: true, tabIndex: -1, style: "border:" + border + ";" + round });
     page.setAttribute("aria-label", "The page");
-    function open(row, parts) {
+    function open(row, parts, chosen) {
       const credit = given.credit[row[2]] ? ` ${given.credit[row[2]]}.` : "";
       page.replaceChildren(
         make("p", { style: "font-size:.85em;margin:0", textContent: `${row[2]}, as of ${row[4]}; not advice of today.${credit}` }),
         make("p", { style: "font-weight:600;margin:.3rem 0", textContent: row[0] }),
-        make("p", { style: "white-space:pre-line;margin:.3rem 0" }, [make("mark", { style: "background:color-mix(in srgb, #e8a13a 35%, transparent);color:inherit", textContent: row[1] })]),
+        make("p", { style: "white-space:pre-line;margin:.3rem 0" }, row[1].flatMap((one, at) => [at === chosen
+          ? make("mark", { style: "background:color-mix(in srgb, #e8a13a 35%, transparent);color:inherit", textContent: one }) : one, "\n"])),
         make("p", { style: "font-size:.85em;margin:0;overflow-wrap:anywhere" }, ["From ", make("a", { href: row[3], rel: "noopener", textContent: row[3] })]),
         make("p", { style: "font-size:.85em;margin:.3rem 0 0", textContent: "Your words by weight: " + parts.map(([word, weight, held]) => `${word} ${percent(weight)}${held ? "" : " (in no question)"}`).join(", ") + "." }),
       );
@@ -76,16 +88,16 @@
     }
     function send(text) {
       if (!text.trim()) return;
-      const found = ask(text), row = rows[found.place], told = found.sure >= given.limit;
+      const found = ask(text), row = rows[found.place], told = found.sure >= given.limit, chosen = piece(text, found.place);
       page.hidden = true;
       const reply = make("div", { style: round + "margin-right:12%;border:" + border });
       const nearest = found.top > 0 ? ` The nearest question: “${row[0]}”.` : "";
-      reply.append(told ? row[1] : `I do not know that.${nearest}`);
+      reply.append(told ? row[1][chosen] : `I do not know that.${nearest}`);
       reply.append(make("div", { style: "font-size:.85em;margin-top:.3rem", textContent: `confidence ${percent(found.sure)}; below ${percent(given.limit)} nothing is claimed` }));
-      if (found.top > 0) reply.append(button(told ? `See the page of ${row[2]}` : "See it all the same", () => open(row, found.parts)));
+      if (found.top > 0) reply.append(button(told ? `See the page of ${row[2]}` : "See it all the same", () => open(row, found.parts, chosen)));
       talk.append(make("div", { style: round + "margin-left:12%;background:color-mix(in srgb, #2f7fd6 22%, transparent)", textContent: text }), reply);
       talk.scrollTop = talk.scrollHeight;
-      element.dataset.shown = JSON.stringify([found.place, found.top, found.lead, found.sure]);
+      element.dataset.shown = JSON.stringify([found.place, found.top, found.lead, found.sure, chosen]);
     }
     const form = make("form", { style: "display:flex;flex-wrap:wrap;gap:.4rem;margin:.5rem 0" }, [box, button("Send", null, "submit")]);
     form.addEventListener("submit", (event) => { event.preventDefault(); send(box.value); box.value = ""; box.focus(); });

@@ -1,7 +1,8 @@
 """The phone in the page: an index and its retriever for a reader's browser, and their script.
 
 Only texts that may be passed on are packed: CDC's, FDA's, and ECDC's with its credit. The
-script builds the index of words itself, and answers by BM25 and the run's confidence.
+script builds the index of words itself, and answers by BM25 and the run's confidence, with the
+piece of the answer that has most of the question's words.
 """
 
 import html
@@ -23,7 +24,7 @@ def packed(rows: Sequence[Faq], confidence: Confidence, owners: Sequence[str]) -
     """What the script needs. ValueError for a source whose text may not be passed on."""
     if odd := {row.source for row in rows} - set(SHIPPED):
         raise ValueError(f"sources {sorted(odd)}; only {SHIPPED} may be passed on")
-    told = [(row, pieces(row.answer)) for row in rows if row.answer.strip()]
+    told = [row for row in rows if row.answer.strip()]
     return {
         "k1": K1,
         "b": B,
@@ -31,7 +32,7 @@ def packed(rows: Sequence[Faq], confidence: Confidence, owners: Sequence[str]) -
         "limit": confidence.limit,
         "credit": CREDIT,
         "asked": list(owners),
-        "rows": [[row.question, cut[0], row.source, row.link, row.date] for row, cut in told],
+        "rows": [[r.question, pieces(r.answer), r.source, r.link, r.date] for r in told],
     }
 
 

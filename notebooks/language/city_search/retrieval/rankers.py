@@ -4,8 +4,9 @@ A ranker is a function of documents that gives a function of a query: a score fr
 for each document, so that scores of different queries may be compared.
 """
 
+import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 import torch
@@ -31,12 +32,7 @@ def overlap(documents: Sequence[str]) -> Scorer:
 def lexical(documents: Sequence[str]) -> Scorer:
     """BM25, as a share of what a document could get that said the query's words without end."""
     index = Index(list(documents))
-
-    def rare(word: str) -> float:
-        held = len(index.postings[word][0]) if word in index.postings else 0
-        return math.log1p((index.documents - held + 0.5) / (held + 0.5))
-
-    return lambda query: index.scores(query) / (sum(map(rare, words(query))) or 1.0)
+    return lambda query: index.scores(query) / (sum(map(index.rare, words(query))) or 1.0)
 
 
 def dense(documents: Sequence[str], encoder: Encoder) -> Scorer:
@@ -51,8 +47,8 @@ def hybrid(one: Scorer, other: Scorer, share: float) -> Scorer:
 
 
 class Found(NamedTuple):
-    """The best document, its score, by how much it leads over the best of another owner, and
-    the rank of the right one (0 where there is none).
+    """The best document, its score, by how much it leads over the best of another owner that
+    is not nearly the same, and the rank of the right one (0 where there is none).
     """
 
     best: int
@@ -61,7 +57,18 @@ class Found(NamedTuple):
     rank: int
 
 
-def find(scores: torch.Tensor, owners: Sequence[str], right: str = "") -> Found:
+@functools.lru_cache(maxsize=10_000)
+def _set(text: str) -> frozenset[str]:
+    return frozenset(words(text))
+
+
+def near(text: str, other: str, least: float = 0.7) -> bool:
+    """Whether two texts have so much of their different words in common."""
+    one, two = _set(text), _set(other)
+    return len(one & two) >= least * len(one | two)
+
+
+def find(scores: torch.Tensor, owners: Sequence[str], right: Collection[str] = ()) -> Found:
     """What a query's scores say. Documents of one owner are pieces of one answer, and rank as
     its best; ties go to the first.
     """
@@ -70,8 +77,9 @@ def find(scores: torch.Tensor, owners: Sequence[str], right: str = "") -> Found:
         if owner not in best or score > best[owner][0]:
             best[owner] = score, at
     ranked = sorted(best.items(), key=lambda pair: (-pair[1][0], pair[1][1]))
-    (_, (top, place)), second = ranked[0], ranked[1][1][0] if len(ranked) > 1 else 0.0
-    rank = next((n for n, (owner, _) in enumerate(ranked, 1) if owner == right), 0)
+    own, (top, place) = ranked[0]
+    second = next((score for one, (score, _) in ranked[1:] if not near(one, own)), 0.0)
+    rank = next((n for n, (owner, _) in enumerate(ranked, 1) if owner in right), 0)
     return Found(place, top, top - second, rank)
 
 

@@ -6,7 +6,8 @@ A seed splits the first questions of the paraphrases into three parts: an encode
 one, confidence and the hybrid's share are chosen on the second, all are judged on the third. Of
 the last two, every other first question is taken out of the index: its paraphrases have no
 answer. All arms search the same passages. An answer counts as right only under the question
-that was paraphrased, so what another page says as well counts as wrong.
+that was paraphrased, so what another page says as well counts as wrong. Splits draw from the
+same questions, so their intervals are corrected for that.
 """
 
 import functools
@@ -15,13 +16,13 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from helpers import data
-from helpers.study import Arm, Job, Metric, Outcome, Part, Study
+from helpers.study import Arm, Job, Metric, Outcome, Part, Study, student
 
 from . import gov_faq as faq
 from .confidence import Confidence, calibrated, tally
 from .encoder import Encoder, Recipe, train
 from .passages import pieces
-from .rankers import Found, Scorer, auc, dense, find, hybrid, lexical, overlap
+from .rankers import Found, Scorer, auc, dense, find, hybrid, lexical, near, overlap
 
 GRID = tuple(share / 10 for share in range(11))  # of the lexical score in the hybrid
 
@@ -73,7 +74,7 @@ def library(rows: Sequence[faq.Faq], without: set[str] = frozenset()) -> Library
 def parts(seed: int, sizes: dict) -> dict[str, Part]:
     """{"train", "choice", "test": paraphrases by their first question}, whose units are the
     first questions. In the part to learn from stand all pages' own questions, too, but for
-    those of the other two parts.
+    those of the other two parts and what is nearly said there.
     """
     rows, same, other = _read()
     split = faq.split(same, seed)
@@ -84,21 +85,35 @@ def parts(seed: int, sizes: dict) -> dict[str, Part]:
     for name, own in split.items():
         firsts, queries = {one.first for one in own}, {one.query for one in own}
         fits = tuple(one for one in other if one.first in firsts and one.query in queries)
-        known = tuple(faq.key(one.first) not in out for one in own)
-        asked = Asked(books, tuple(own), known, fits, tuple(faq.harder(own, lexical)))
-        made[name] = Part(asked, keys[name])
-    later = {
-        *keys["choice"],
-        *keys["test"],
-    }  # and what a page of another source asks as they do
-    later |= {faq.key(one.query) for name in ("choice", "test") for one in split[name]}
-    mine = [row for row in rows if faq.key(row.question) not in later]
+        asked = faq.asked(own)
+        known = tuple(not asked[faq.key(one.query)] <= out for one in own)
+        task = Asked(books, tuple(own), known, fits, tuple(faq.harder(own, lexical)))
+        made[name] = Part(task, keys[name])
+    later = [*keys["choice"], *keys["test"]]  # and what another page asks nearly as they do
+    later += [one.query for name in ("choice", "test") for one in split[name]]
+
+    def unseen(*texts):
+        return not any(near(text, one) for text in texts for one in later)
+
+    mine = [row for row in rows if unseen(row.question)]
     pairs = [(row.question, pieces(row.answer)[0]) for row in mine if row.answer.strip()]
-    pairs += 2 * [(one.query, one.first) for one in split["train"]]
+    pairs += 2 * [(one.query, one.first) for one in split["train"] if unseen(*one)]
     random.Random(seed).shuffle(pairs)
     learned = made["train"].data._replace(pairs=tuple(pairs[: sizes["pairs"]]))
     units = sorted({*keys["train"], *(faq.key(row.question) for row in mine)})
     return made | {"train": Part(learned, units)}
+
+
+def corrected(values: Sequence[float]) -> tuple[float, float | None, float | None]:
+    """(mean, low, high), 95 %, of splits that draw from the same questions: the variance of a
+    mean counts the share judged over the rest, too (Nadeau and Bengio 2003).
+    """
+    mean, low, high = student(values)
+    if low is None:
+        return mean, low, high
+    judged = faq.SHARES["test"]
+    half = (high - mean) * (1 + len(values) * judged / (1 - judged)) ** 0.5
+    return mean, mean - half, mean + half
 
 
 class Reader(NamedTuple):
@@ -156,8 +171,8 @@ def look(reader: Reader, asked: Asked) -> list[Found]:
 
 
 def _found(scorer: Scorer, asked: Asked) -> list[Found]:
-    owners = asked.library.owners
-    return [find(scorer(one.query), owners, faq.key(one.first)) for one in asked.queries]
+    owners, right = asked.library.owners, faq.asked(asked.queries)
+    return [find(scorer(q), owners, right[faq.key(q)]) for _, q in asked.queries]
 
 
 def judge(made: Reader, asked: Asked, job: Job) -> dict:
@@ -208,5 +223,6 @@ STUDY = Study(
         "study_hybrid_over_bm25": Outcome("mrr", "hybrid", "bm25", ["setting.words", "start"]),
         "study_bm25_over_overlap": Outcome("mrr", "bm25", "overlap", ["start"]),
     },
+    interval=corrected,
     over="splits",
 )

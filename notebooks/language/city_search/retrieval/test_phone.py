@@ -1,7 +1,9 @@
 """The phone's search in a browser is the module's, by pointer and by keys."""
 
 import json
+from itertools import accumulate
 
+import bm25
 import pytest
 from helpers import data
 
@@ -39,6 +41,9 @@ def test_the_browser_s_search_is_the_module_s(browser, given):
     page = visit(browser, given)
     questions = [row[0] for row in given["rows"]]
     scorer, owners = lexical(questions), [gov_faq.key(one) for one in questions]
+    texts = [piece for row in given["rows"] for piece in row[1]]
+    begins = [0, *accumulate(len(row[1]) for row in given["rows"])]
+    chosen = []
     for text in ASKED:
         page.get_by_role("textbox").fill(text)
         page.get_by_role("textbox").press("Enter")
@@ -48,6 +53,10 @@ def test_the_browser_s_search_is_the_module_s(browser, given):
         if found.score > 0:
             assert shown[0] == found.best and shown[2] == pytest.approx(found.lead, rel=1e-9)
             assert shown[3] == pytest.approx(SURE.of(found), rel=1e-6)
+            own = bm25.scores(text, texts)[begins[found.best] : begins[found.best + 1]]
+            chosen.append(int(own.argmax()))
+            assert shown[4] == chosen[-1]
+    assert any(chosen)
     page.close()
 
 
