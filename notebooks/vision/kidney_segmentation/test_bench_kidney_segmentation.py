@@ -82,7 +82,9 @@ def test_a_short_trial_without_peers_writes_its_receipt(tmp_path, monkeypatch):
 def test_memory_of_a_call_is_that_of_its_sums():
     shape = (320, 96, 96)
     held = sw.bytes_held(shape, 32) + 320 * 96 * 96  # and the classes
-    assert held < race_of.memory_in_child("ours", shape, 32) < held + 8e6, "no scores of the whole volume"
+    assert held < race_of.memory_in_child("ours", shape, 32) < held + 8e6, (
+        "no scores of the whole volume"
+    )
 
 
 @MONAI

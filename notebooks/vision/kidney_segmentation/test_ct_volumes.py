@@ -3,11 +3,13 @@
 import gzip
 import struct
 
+import ct_phantom as cp
 import ct_volumes as cv
 import numpy as np
 import pytest
 import sliding_windows as sw
 import torch
+from helpers import data
 from scipy import ndimage
 
 
@@ -104,6 +106,26 @@ def test_resampling_is_scipy_s_zoom(shape):
     labels = np.random.default_rng(2).integers(0, 3, (5, 7, 9)).astype(np.uint8)
     wanted = ndimage.zoom(labels, factors, order=0, mode="nearest", grid_mode=False)
     assert (cv.resampled(labels, shape, nearest=True).numpy() == wanted).mean() > 0.99
+
+
+def test_the_last_voxel_stays_where_the_benchmark_s_rounding_loses_it():
+    size, factor = 169, 2.164916753768921 / 1.2
+    ones = np.ones(size, np.float32)
+    theirs = ndimage.zoom(ones, factor, order=1, mode="constant", cval=0)
+    assert theirs[-1] == 0 and (theirs[:-1] == 1).all(), "SciPy's rounding: see the module"
+    assert (cv.resampled(ones[:, None, None], (len(theirs), 1, 1)) == 1).all()
+
+
+@pytest.mark.parametrize("name", sorted((*cp.TRAINING, cp.TEST, cp.CALIBRATION)))
+def test_the_cases_labels_are_the_benchmark_s_voxel_for_voxel(name):
+    case = cp.labelled(data.fetch("kits19", ["*.nii.gz"]), name)
+    shape = sw.resampled_shape(case.labels.shape, case.spacing)
+    for axis, size in enumerate(case.labels.shape):
+        factor = case.spacing[axis] / sw.TARGET_MM[axis]
+        wanted = ndimage.zoom(np.arange(size), factor, order=0, mode="constant", cval=-1)
+        line = np.arange(size).reshape([-1 if one == axis else 1 for one in range(3)])
+        to = [shape[axis] if one == axis else 1 for one in range(3)]
+        assert (cv.resampled(line, to, nearest=True).flatten().numpy() == wanted).all()
 
 
 def benchmark(scan, labels, window=8, step=4):
