@@ -18,7 +18,8 @@ One draw differs from another by contrast, bowel, mottling and noise (14 HU on t
 in the plane neighbours share it where voxels are under 1.5 mm, as in a reconstruction; on the
 thinned grid it is white). What it is not: it has no motion, no streaks, no cyst, and its body
 is laid around the labels, so that where the body lies tells where the kidneys are. A score on
-it says how windows are put together, and nothing of patients. Which row is the back is our convention: the larger one.
+it says how windows are put together, and nothing of patients. Which row is the back is
+our convention: the larger one.
 
 Data: labels of KiTS19 (Heller and others), CC BY-NC-SA 4.0. What is made from them carries
 that.

@@ -89,13 +89,20 @@ def offline(answer: Callable[[int], None], library: int, least: int, clock=None)
 
 
 def by_loadgen(
-    scenario: str, answer: Callable[[int], bytes], library: int, least: int, seconds: float
+    scenario: str,
+    answer: Callable[[int], bytes],
+    library: int,
+    least: int,
+    seconds: float,
+    per_second: float = 0.0,
 ) -> Outcome:
     """The Outcome by LoadGen itself: `by_loadgen("SingleStream", answer, 8, least=16,
     seconds=10)`.
 
     `answer(index)` gives a volume's classes as bytes; the library lies in memory before the
-    clock starts. ValueError for another scenario, or where LoadGen is missing.
+    clock starts. `per_second` is a rate that Offline will not exceed: so many volumes are asked
+    for at once that they last for `seconds`; with too few LoadGen calls the run invalid.
+    ValueError for another scenario, or where LoadGen is missing.
     """
     if scenario not in ("SingleStream", "Offline") or not available():
         raise ValueError(
@@ -109,7 +116,7 @@ def by_loadgen(
     settings.min_query_count, settings.min_duration_ms = least, int(1000 * seconds)
     settings.sample_concatenate_permutation = True
     settings.single_stream_expected_latency_ns = 1_000_000  # so that enough queries lie ready
-    settings.offline_expected_qps = least / max(1.0, seconds)
+    settings.offline_expected_qps = max(per_second, least / max(1.0, seconds))
     answered = []
 
     def asked(samples):

@@ -6,6 +6,7 @@ import json
 import bench_kidney_segmentation as race_of
 import ct_phantom as cp
 import kidney_unet
+import loadgen_scenarios as scenarios
 import pytest
 import sliding_windows as sw
 import torch
@@ -85,6 +86,58 @@ def test_memory_of_a_call_is_that_of_its_sums():
     assert held < race_of.memory_in_child("ours", shape, 32) < held + 8e6, (
         "no scores of the whole volume"
     )
+
+
+@pytest.mark.parametrize("seconds", [60, 1])
+def test_loadgen_asks_for_real_answers_by_the_benchmark_s_limits(receipt, monkeypatch, seconds):
+    asked = []
+    cases = [torch.zeros(32, 32, 32), torch.ones(32, 32, 48)]
+
+    def by_loadgen(scenario, answer, library, least, seconds, per_second=0.0):
+        sizes = [len(answer(index)) for index in range(library)]
+        asked.append((scenario, library, least, seconds, per_second > 0))
+        assert sizes == [one.numel() for one in cases], "a byte for each voxel"
+        single = scenario == "SingleStream"
+        return scenarios.Outcome(0.5 if single else None, 2.0, 8, per_second > 0 or single)
+
+    monkeypatch.setattr(scenarios, "available", lambda: True)
+    monkeypatch.setattr(scenarios, "by_loadgen", by_loadgen)
+    segments = []
+    segment = race_of.sw.segment
+    monkeypatch.setattr(
+        race_of.sw, "segment", lambda *given: segments.append(given[0]) or segment(*given)
+    )
+    race_of.ask_loadgen(receipt, race_of.given, cases, seconds)
+    least = (64, 43) if seconds == 60 else (4, 4)
+    assert asked == [
+        ("SingleStream", 2, least[0], seconds, False),
+        ("Offline", 2, least[1], seconds, True),
+    ]
+    assert len(segments) == 6, "each answer is computed, none kept"
+    assert receipt.metrics["single_stream_s"]["value"] == 0.5
+    assert receipt.metrics["offline_per_second"]["value"] == 2.0
+
+
+def test_an_invalid_run_of_loadgen_is_not_recorded(receipt, monkeypatch):
+    bad = scenarios.Outcome(0.5, 2.0, 8, False)
+    monkeypatch.setattr(scenarios, "available", lambda: True)
+    monkeypatch.setattr(scenarios, "by_loadgen", lambda *given, **more: bad)
+    with pytest.raises(check.Failed):
+        race_of.ask_loadgen(receipt, race_of.given, [torch.zeros(32, 32, 32)], 60)
+    assert not receipt.metrics
+
+
+def test_the_whole_way_at_128_has_to_agree(receipt, monkeypatch):
+    scan = torch.zeros(128, 128, 192)
+    classes = torch.zeros(128, 128, 192, dtype=torch.uint8)
+    monkeypatch.setattr(race_of.cv, "prepared", lambda case, window: (scan, None))
+    found = {"ours": lambda batch: classes, "MONAI": lambda batch: classes}
+    monkeypatch.setattr(race_of, "ways", lambda scan, network, window: found)
+    race_of.full_size(receipt, "case", "network")
+    assert receipt.metrics["full_windows"]["value"] == 2
+    found["MONAI"] = lambda batch: classes + 1
+    with pytest.raises(check.Failed):
+        race_of.full_size(receipt, "case", "network")
 
 
 @MONAI

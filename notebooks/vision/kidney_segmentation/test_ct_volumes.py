@@ -171,6 +171,19 @@ def test_a_case_comes_out_in_the_grid_s_shape():
     assert scan.dtype == torch.float32 and labels.dtype == torch.uint8
 
 
+def test_the_whole_preparation_is_the_benchmark_s():
+    chance, spacing = np.random.default_rng(3), (5.0, 2.0, 2.0)
+    scan = chance.normal(100, 400, (9, 30, 31)).astype("f4")
+    case = cv.Case("one", scan, chance.integers(0, 3, scan.shape).astype("u1"), spacing)
+    factors = np.array(spacing) / sw.TARGET_MM
+    zoomed = ndimage.zoom(scan, factors, order=1, mode="constant", cval=scan.min())
+    labels = ndimage.zoom(case.labels, factors, order=0, mode="constant")
+    wanted = benchmark((zoomed.clip(-79, 304) - 101) / 76.9, labels, 16, 8)
+    found = cv.prepared(case, window=16)
+    assert np.allclose(found[0], wanted[0], atol=1e-4) and (found[1].numpy() == wanted[1]).all()
+    assert found[1][-1].max() == 0, "padded labels are background"
+
+
 def test_a_case_without_a_scan_is_refused():
     case = cv.Case("one", None, made(2, 2, 2, kind="u1"), (1.0, 1.0, 1.0))
     with pytest.raises(ValueError, match="is needed"):

@@ -98,10 +98,23 @@ def test_int8_is_near_float(network):
 def test_calibration_keeps_the_largest_of_all_windows(network):
     small, large = chance(1, 1, 16, 16, 16), 5 * chance(1, 1, 16, 16, 16, seed=1)
     both = k8.ranges(network, [small, large])
+    assert both == k8.ranges(network, [large, small])
     assert both["enter"] == pytest.approx(float(large.abs().max()))
     assert set(both) == {*network.convs, "head"}
     with pytest.raises(ValueError, match="windows with values"):
         k8.ranges(network, [])
+
+
+def test_what_crosses_to_a_later_sum_is_kept_in_eight_bits(network):
+    window, kept = chance(1, 1, 16, 16, 16), []
+    integers = k8.Integers(network, k8.ranges(network, [window]))
+    keep = integers.keep
+    integers.keep = lambda name, x: kept.append((name, keep(name, x))) or kept[-1][1]
+    integers(window)
+    assert [name for name, _ in kept] == ["down1", "down2"]
+    for name, one in kept:
+        whole = one / integers.steps[name].scale_in
+        assert torch.allclose(whole, whole.round(), atol=1e-3) and whole.abs().max() <= 127.01
 
 
 def test_weights_take_about_a_quarter(network):
