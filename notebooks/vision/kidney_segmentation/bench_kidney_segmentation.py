@@ -31,6 +31,7 @@ from helpers import bench, check, data, device, receipts
 
 WINDOW = 32
 BATCHES = (1, 2, 4, 8, 16)
+DISCRETE = "MONAI, network for nothing, AsDiscrete"
 FULL = 128  # the benchmark's window
 FULL_SHAPE = (320, 384, 384)  # of case_00037, the largest of the eight
 
@@ -66,50 +67,37 @@ def classes_of(scores_CDHW: torch.Tensor) -> torch.Tensor:
     return found
 
 
-def as_discrete(scores_CDHW: torch.Tensor) -> torch.Tensor:
-    """(1, D, H, W): the largest class by MONAI's own step, which asks PyTorch's argmax."""
-    from monai.transforms import AsDiscrete
-
-    return AsDiscrete(argmax=True, dtype=torch.uint8)(scores_CDHW)
-
-
 def ours(scan, network, root: float = 3.0) -> torch.Tensor:
     """(3, D, H, W) scores by slabs, kept for the comparison."""
     parts = sw.slabs(scan, network, WINDOW, root=root)
     return torch.cat([part.clone() for _, part in parts], 1)
 
 
-def least(shape) -> list[int]:
-    """Sizes that an axis may be cut to: at least a window."""
-    return [max(size, WINDOW) for size in shape]
+def prepared_by_monai(scan_hu, shape, steps) -> torch.Tensor:
+    """(D, H, W): by MONAI's transforms, resampled to `shape`, then fitted to `steps`."""
+    from monai import transforms as tr
+
+    top, low = cv.CLIP_HU[1], cv.CLIP_HU[0]
+    cut = [min(step, max(size, WINDOW)) for step, size in zip(steps, shape, strict=True)]
+    way = [
+        tr.Resize(shape, mode="trilinear", align_corners=True),
+        tr.ThresholdIntensity(top, above=False, cval=top),
+        tr.ThresholdIntensity(low, above=True, cval=low),
+        tr.NormalizeIntensity(cv.MEAN_HU, cv.STD_HU),
+        tr.SpatialPad((WINDOW,) * 3, mode="edge"),
+        tr.CenterSpatialCrop(cut),
+        tr.SpatialPad(steps, mode="constant", value=cv.AIR),
+    ]
+    return torch.as_tensor(tr.Compose(way)(torch.as_tensor(scan_hu)[None])[0])
 
 
 def equal(case: cv.Case, scan, labels, network) -> None:
     """None; check.Failed where MONAI's preparation, scores, classes or Dice are others."""
-    from monai import metrics, transforms
+    from monai import metrics
 
     target = tuple(cp.REDUCED * mm for mm in sw.TARGET_MM)
     shape = sw.resampled_shape(case.labels.shape, case.spacing, target)
-    prepare = transforms.Compose(
-        [
-            transforms.Resize(shape, mode="trilinear", align_corners=True),
-            transforms.ThresholdIntensity(cv.CLIP_HU[1], above=False, cval=cv.CLIP_HU[1]),
-            transforms.ThresholdIntensity(cv.CLIP_HU[0], above=True, cval=cv.CLIP_HU[0]),
-            transforms.NormalizeIntensity(cv.MEAN_HU, cv.STD_HU),
-        ]
-    )
-    found = prepare(torch.as_tensor(case.scan_hu)[None])[0]
-    steps = scan.shape
-    fit = transforms.Compose(
-        [
-            transforms.SpatialPad((WINDOW,) * 3, mode="edge"),
-            transforms.CenterSpatialCrop(
-                [min(one) for one in zip(steps, least(shape), strict=True)]
-            ),
-            transforms.SpatialPad(steps, mode="constant", value=cv.AIR),
-        ]
-    )
-    found = torch.as_tensor(fit(found[None])[0])
+    found = prepared_by_monai(case.scan_hu, shape, scan.shape)
     check.close(scan, found, atol=1e-4, why="float32 of 1,000 HU over 76.9")
     with torch.no_grad():
         why = "float32, other order of sums"
@@ -157,10 +145,11 @@ def contestants(scan, network) -> tuple[dict, dict]:
     tried |= {f"{name}, network for nothing": way for name, way in ways(scan, given).items()}
     best = {name: best_batch(way) for name, way in tried.items()}
     found = {name: partial(way, best[name]) for name, way in tried.items()}
-    batch = best["MONAI, network for nothing"]
-    found["MONAI, network for nothing, AsDiscrete"] = lambda: as_discrete(
-        theirs(scan, given, batch)
-    )
+    if importlib.util.find_spec("monai"):  # its own last step, which asks PyTorch's argmax
+        from monai.transforms import AsDiscrete
+
+        last, batch = AsDiscrete(argmax=True), best["MONAI, network for nothing"]
+        found[DISCRETE] = lambda: last(theirs(scan, given, batch))
     return found, best
 
 
@@ -179,7 +168,7 @@ def record(receipt, race, best: dict) -> None:
     rest = found["ours, network for nothing"]
     for metric, name in {
         "rest_over_monai": "MONAI, network for nothing",
-        "rest_over_as_discrete": "MONAI, network for nothing, AsDiscrete",
+        "rest_over_as_discrete": DISCRETE,
     }.items():
         receipt.record(metric, bench.ratio(found[name], rest))
 

@@ -88,14 +88,7 @@ def offline(answer: Callable[[int], None], library: int, least: int, clock=None)
     return Outcome(None, len(asked) / (clock() - began), len(asked), True)
 
 
-def by_loadgen(
-    scenario: str,
-    answer: Callable[[int], bytes],
-    library: int,
-    least: int,
-    seconds: float,
-    per_second: float = 0.0,
-) -> Outcome:
+def by_loadgen(scenario, answer, library, least, seconds, per_second=0.0) -> Outcome:
     """The Outcome by LoadGen itself: `by_loadgen("SingleStream", answer, 8, least=16,
     seconds=10)`.
 
