@@ -14,10 +14,12 @@ units (water 0, air -1000), on the grid of the labels:
 | kidney: cortex, inside | 150 … 210, 50 less | label 1, its rim brighter than its inside |
 | tumour | 50 … 120, 35 inside a large one | label 2, mottled |
 
-One draw differs from another by contrast, bowel, mottling and noise (correlated in the plane as
-a reconstruction's is, 14 HU). What it is not: it has no motion, no streaks, no cyst, no body
-that hides what the labels leave out. A score on it says how windows are put together, and
-nothing of patients. Which row is the back is our convention: the larger one.
+One draw differs from another by contrast, bowel, mottling and noise (14 HU on the drawn grid;
+in the plane neighbours share it where voxels are under 1.5 mm, as in a reconstruction; on the
+thinned grid it is white). What it is not: it has no motion, no streaks, no cyst, and its body
+is laid around the labels, so that where the body lies tells where the kidneys are. A score on
+it says how windows are put together, and nothing of patients. Which row is the back is
+our convention: the larger one.
 
 Data: labels of KiTS19 (Heller and others), CC BY-NC-SA 4.0. What is made from them carries
 that.

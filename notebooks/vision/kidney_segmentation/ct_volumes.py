@@ -5,6 +5,10 @@ Resampled to (1.6, 1.2, 1.2) mm, linearly (labels: the nearest voxel), both ends
 kept; clipped to -79 … 304 Hounsfield units, less 101, over 76.9; padded at its edge to one
 window; cut or padded with -2.2 to whole steps. All constants are the benchmark's.
 
+Where we differ: the benchmark asks SciPy's `zoom` to fill what lies outside with the scan's
+smallest value. Where rounding puts the last voxel of an axis just outside, in about one size of
+25, that slice becomes air; ours keeps it. In the eight cases here it does not occur.
+
 The files are of the kind that the KiTS19 challenge hands out: `case_00061/imaging.nii.gz` and
 `segmentation.nii.gz`, depth first. The scans themselves are not here: `ct_phantom` makes some.
 

@@ -83,14 +83,13 @@ def step_of(conv, largest_in: float, per_channel: bool = True) -> Step:
         if per_channel
         else weight.abs().max().expand(len(weight))
     )
-    scale_weight = size.clamp_min(1e-12) / TOP
+    scale_weight = torch.where(size > 0, size, 1.0) / TOP  # a channel of zeros: any scale
     scale_in = largest_in / TOP
     whole = quantised(weight, scale_weight.view(-1, 1, 1, 1, 1))
-    if whole[0].numel() * TOP * TOP >= EXACT:
+    bias = (conv.bias.detach() / (scale_in * scale_weight)).round()
+    if whole[0].numel() * TOP * TOP + float(bias.abs().max()) >= EXACT:
         raise ValueError(f"{whole[0].numel()} products of 127²: float32 cannot hold their sum")
-    return Step(
-        whole, (conv.bias.detach() / (scale_in * scale_weight)).round(), scale_in, scale_weight
-    )
+    return Step(whole, bias, scale_in, scale_weight)
 
 
 def sums(step: Step, q: torch.Tensor) -> torch.Tensor:

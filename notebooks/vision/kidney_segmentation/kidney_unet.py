@@ -1,8 +1,8 @@
 """A small 3-D U-Net, its training on phantoms, and its weights.
 
 Three levels with 8, 16 and 32 channels; what goes up is *added* to what comes across, so that a
-step is convolution + sum + ReLU. The benchmark's network is nnU-Net's for KiTS19: five levels
-more of the same kind, 32 to 320 channels, 31 million parameters, instance normalisation,
+step is convolution + sum + ReLU. The benchmark's network is nnU-Net's for KiTS19: six levels
+of the same kind, 32 to 320 channels, 31 million parameters, instance normalisation,
 windows of 128³. Ours has batch normalisation, which `folded` multiplies into the convolutions:
 what is left is convolutions, sums, ReLU, pooling and repetition, all of which int8 can do
 (`kidney_int8`).

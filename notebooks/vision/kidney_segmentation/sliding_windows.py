@@ -29,6 +29,9 @@ import torch
 TARGET_MM = (1.6, 1.2, 1.2)  # the voxels that the benchmark resamples to, depth first
 KINDS = ("first", "middle", "last", "single")
 CLASSES = 3  # background, kidney, tumour
+AT_ONCE = (
+    16  # slices whose largest class is taken together: what it needs meanwhile stays small
+)
 
 
 def step_of(window: int, overlap: float) -> int:
@@ -186,26 +189,28 @@ def slabs(
     row along the height, the layer along the depth: each score is multiplied once by a vector
     of S numbers, not by a patch. Only a layer of S voxels in depth is ever held: C * S * H * W
     scores instead of C * D * H * W. Scores carry the normalised weights, so nothing is divided.
+    The next layer writes over what is yielded: read or clone it before you ask for more.
     """
     _, height, width = volume_DHW.shape
     step = step_of(window, overlap)
     starts = starts_of(volume_DHW.shape, window, step)
-    tables = weight_tables(volume_DHW.shape, window, step, root, volume_DHW.device)
+    deep, high, wide = weight_tables(volume_DHW.shape, window, step, root, volume_DHW.device)
     layers, columns = sorted({z for z, _, _ in starts}), sorted({x for _, _, x in starts})
     rows = sorted({y for _, y, _ in starts})
     held_CSHW = volume_DHW.new_zeros(CLASSES, window, height, width, dtype=torch.float32)
     row_CSSW = held_CSHW.new_empty(CLASSES, window, window, width)
-    for i, z in enumerate(layers):
-        deep_S = tables[0][i]
-        for j, y in enumerate(rows):
+    for z, deep_S in zip(layers, deep, strict=True):
+        for y, high_S in zip(rows, high, strict=True):
             row_CSSW.zero_()
             slab = volume_DHW[z : z + window, y : y + window]
-            _row(row_CSSW, slab, network, columns, tables[2], batch)
-            weight_SS1 = (deep_S[:, None] * tables[1][j])[..., None]
+            _row(row_CSSW, slab, network, columns, wide, batch)
+            weight_SS1 = (deep_S[:, None] * high_S)[..., None]
             held_CSHW[:, :, y : y + window].addcmul_(row_CSSW, weight_SS1)
         ready = step if z != layers[-1] else window
         yield z, held_CSHW[:, :ready]
-        held_CSHW[:, : window - ready] = held_CSHW[:, ready:].clone()  # what others still reach
+        for at in range(0, window - ready, ready):  # what later layers still reach moves up
+            later = held_CSHW[:, at + ready : at + 2 * ready]
+            held_CSHW[:, at : at + later.shape[1]] = later
         held_CSHW[:, window - ready :] = 0
 
 
@@ -230,7 +235,7 @@ def segment(
     if volume_DHW.ndim != 3 or not volume_DHW.is_floating_point():
         kind = f"{tuple(volume_DHW.shape)} of {volume_DHW.dtype}"
         raise ValueError(f"a volume is (D, H, W) of floats; got {kind}")
-    if not torch.isfinite(volume_DHW).all():
+    if volume_DHW.numel() and not all(map(math.isfinite, torch.aminmax(volume_DHW))):
         raise ValueError("the volume has NaN or infinite voxels: one spreads over its windows")
     return segment_unchecked(volume_DHW, network, window, **options)
 
@@ -239,17 +244,20 @@ def segment_unchecked(volume_DHW, network: Callable, window: int, **options) -> 
     """The same without a look at the voxels, for which the host would wait."""
     classes_DHW = torch.empty(volume_DHW.shape, dtype=torch.uint8, device=volume_DHW.device)
     for z, scores_CnHW in slabs(volume_DHW, network, window, **options):
-        classes_DHW[z : z + scores_CnHW.shape[1]] = largest(scores_CnHW)
+        for at in range(0, scores_CnHW.shape[1], AT_ONCE):
+            few = scores_CnHW[:, at : at + AT_ONCE]
+            classes_DHW[z + at : z + at + few.shape[1]] = largest(few)
     return classes_DHW
 
 
 def largest(scores_CDHW: torch.Tensor) -> torch.Tensor:
     """(D, H, W) uint8: the class of the largest score, the first of equal ones, as argmax does;
-    two comparisons of three planes, faster on a CPU than a general argmax.
+    two comparisons of three planes, on a CPU many times as fast as PyTorch's argmax over the
+    first axis.
     """
     none, kidney, tumour = scores_CDHW
     best = torch.maximum(none, kidney)
-    found = (kidney > none).to(torch.uint8)
+    found = (kidney > none).view(torch.uint8)  # the same bytes, no copy
     return found.masked_fill_(tumour > best, 2)
 
 

@@ -3,11 +3,13 @@
 import gzip
 import struct
 
+import ct_phantom as cp
 import ct_volumes as cv
 import numpy as np
 import pytest
 import sliding_windows as sw
 import torch
+from helpers import data
 from scipy import ndimage
 
 
@@ -106,6 +108,26 @@ def test_resampling_is_scipy_s_zoom(shape):
     assert (cv.resampled(labels, shape, nearest=True).numpy() == wanted).mean() > 0.99
 
 
+def test_the_last_voxel_stays_where_the_benchmark_s_rounding_loses_it():
+    size, factor = 169, 2.164916753768921 / 1.2
+    ones = np.ones(size, np.float32)
+    theirs = ndimage.zoom(ones, factor, order=1, mode="constant", cval=0)
+    assert theirs[-1] == 0 and (theirs[:-1] == 1).all(), "SciPy's rounding: see the module"
+    assert (cv.resampled(ones[:, None, None], (len(theirs), 1, 1)) == 1).all()
+
+
+@pytest.mark.parametrize("name", sorted((*cp.TRAINING, cp.TEST, cp.CALIBRATION)))
+def test_the_cases_labels_are_the_benchmark_s_voxel_for_voxel(name):
+    case = cp.labelled(data.fetch("kits19", ["*.nii.gz"]), name)
+    shape = sw.resampled_shape(case.labels.shape, case.spacing)
+    for axis, size in enumerate(case.labels.shape):
+        factor = case.spacing[axis] / sw.TARGET_MM[axis]
+        wanted = ndimage.zoom(np.arange(size), factor, order=0, mode="constant", cval=-1)
+        line = np.arange(size).reshape([-1 if one == axis else 1 for one in range(3)])
+        to = [shape[axis] if one == axis else 1 for one in range(3)]
+        assert (cv.resampled(line, to, nearest=True).flatten().numpy() == wanted).all()
+
+
 def benchmark(scan, labels, window=8, step=4):
     """The rule of padding and cutting written as the benchmark states it, in NumPy."""
     short = [max(0, window - size) for size in scan.shape]
@@ -147,6 +169,19 @@ def test_a_case_comes_out_in_the_grid_s_shape():
         tuple(scan.shape) == tuple(labels.shape) == sw.grid((9, 30, 31), (5.0, 2.0, 2.0), 16)[0]
     )
     assert scan.dtype == torch.float32 and labels.dtype == torch.uint8
+
+
+def test_the_whole_preparation_is_the_benchmark_s():
+    chance, spacing = np.random.default_rng(3), (5.0, 2.0, 2.0)
+    scan = chance.normal(100, 400, (9, 30, 31)).astype("f4")
+    case = cv.Case("one", scan, chance.integers(0, 3, scan.shape).astype("u1"), spacing)
+    factors = np.array(spacing) / sw.TARGET_MM
+    zoomed = ndimage.zoom(scan, factors, order=1, mode="constant", cval=scan.min())
+    labels = ndimage.zoom(case.labels, factors, order=0, mode="constant")
+    wanted = benchmark((zoomed.clip(-79, 304) - 101) / 76.9, labels, 16, 8)
+    found = cv.prepared(case, window=16)
+    assert np.allclose(found[0], wanted[0], atol=1e-4) and (found[1].numpy() == wanted[1]).all()
+    assert found[1][-1].max() == 0, "padded labels are background"
 
 
 def test_a_case_without_a_scan_is_refused():

@@ -42,8 +42,18 @@ def test_large_counts_are_exact():
     assert dice.by_class(found, truth).kidney == pytest.approx(1 - 0.5 / 4100**2, abs=1e-12)
 
 
+@pytest.mark.parametrize("kind", ["bool", "u1", "u2", ">i2", "i4", "u8", "f2", "f8"])
+def test_any_kind_of_number_and_mirrored_arrays_count_alike(kind):
+    truth = np.random.default_rng(0).integers(0, 2, (4, 5, 6))
+    found = truth.copy()
+    found[0] = 0
+    wanted = dice.by_class(found, truth)
+    assert wanted == dice.by_class(found.astype(kind), truth.astype(kind))
+    assert wanted == dice.by_class(found.astype(kind)[::-1, ::-1], truth[::-1, ::-1])
+
+
 @pytest.mark.parametrize(
-    "bad", [np.full((2, 2), 3), np.full((2, 2), 0.5), np.full((2, 2), np.nan)]
+    "bad", [np.full((2, 2), one) for one in (3, -1, 0.5, np.nan, np.inf, -np.inf)]
 )
 def test_other_classes_are_refused(bad):
     with pytest.raises(ValueError, match="classes"):

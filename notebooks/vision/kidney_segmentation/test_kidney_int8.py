@@ -1,5 +1,6 @@
 """Integers: equal to int32 arithmetic, to the rewrites, and near the float network."""
 
+import ct_phantom
 import kidney_int8 as k8
 import kidney_unet as ku
 import pytest
@@ -48,6 +49,27 @@ def test_the_largest_sum_stays_exact(step):
 def test_too_wide_a_layer_is_refused():
     with pytest.raises(ValueError, match="cannot hold"):
         k8.step_of(torch.nn.Conv3d(64, 1, 3), 1.0)
+    loud = torch.nn.Conv3d(1, 1, 3)
+    loud.bias.data[0] = 1e6
+    with pytest.raises(ValueError, match="cannot hold"):
+        k8.step_of(loud, 1.0)
+
+
+def test_a_channel_of_zeros_keeps_its_bias():
+    conv = torch.nn.Conv3d(1, 2, 1)
+    conv.weight.data[0], conv.bias.data[0] = 0, 0.5
+    step = k8.step_of(conv, 2.0)
+    found = k8.sums(step, whole(1, 1, 2, 2, 2))[0, 0] * step.scale_in * step.scale_weight[0]
+    assert torch.allclose(found, torch.tensor(0.5), atol=1e-4) and step.bias.abs().max() < 2**24
+
+
+def test_the_committed_network_keeps_its_classes_in_integers():
+    scan, _ = ct_phantom.reduced(ct_phantom.geometric(56), 16)
+    net = ku.load()
+    cuts = [scan[None, None, :16, :16, at : at + 16] for at in (16, 32)]
+    integers = k8.Integers(net, k8.ranges(net, cuts))
+    same = [(integers(one).argmax(1) == net(one).argmax(1)).float().mean() for one in cuts]
+    assert min(same) > 0.95
 
 
 def test_each_channel_has_a_scale():
@@ -76,10 +98,23 @@ def test_int8_is_near_float(network):
 def test_calibration_keeps_the_largest_of_all_windows(network):
     small, large = chance(1, 1, 16, 16, 16), 5 * chance(1, 1, 16, 16, 16, seed=1)
     both = k8.ranges(network, [small, large])
+    assert both == k8.ranges(network, [large, small])
     assert both["enter"] == pytest.approx(float(large.abs().max()))
     assert set(both) == {*network.convs, "head"}
     with pytest.raises(ValueError, match="windows with values"):
         k8.ranges(network, [])
+
+
+def test_what_crosses_to_a_later_sum_is_kept_in_eight_bits(network):
+    window, kept = chance(1, 1, 16, 16, 16), []
+    integers = k8.Integers(network, k8.ranges(network, [window]))
+    keep = integers.keep
+    integers.keep = lambda name, x: kept.append((name, keep(name, x))) or kept[-1][1]
+    integers(window)
+    assert [name for name, _ in kept] == ["down1", "down2"]
+    for name, one in kept:
+        whole = one / integers.steps[name].scale_in
+        assert torch.allclose(whole, whole.round(), atol=1e-3) and whole.abs().max() <= 127.01
 
 
 def test_weights_take_about_a_quarter(network):

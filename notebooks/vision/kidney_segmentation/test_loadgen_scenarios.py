@@ -73,6 +73,8 @@ def test_offline_reports_volumes_a_second():
 
 def test_loadgen_s_summaries_are_read():
     assert ls.summary(SINGLE, 20) == (0.058390346, None, 20, False)
+    early = SINGLE + " * Early stopping 90th percentile estimate: 60000000\n"
+    assert ls.summary(early, 64).latency_s == 0.06, "the benchmark's own number"
     assert ls.summary(OFFLINE, 9) == (None, 30.739, 9, True)
     with pytest.raises(ValueError, match="no result"):
         ls.summary("nothing", 1)

@@ -193,7 +193,22 @@ def test_the_largest_is_what_argmax_says_ties_too():
     assert torch.equal(sw.largest(scores), torch.from_numpy(scores.numpy().argmax(0)).byte())
 
 
-@pytest.mark.parametrize("broken", [math.nan, math.inf])
+@pytest.mark.parametrize("overlap", [0.25, 0.5, 0.75])
+def test_slabs_equal_the_whole_map_at_any_overlap_and_side(overlap):
+    shape = sw.grid((29, 37, 26), sw.TARGET_MM, 16, overlap)[0]
+    given = volume(*shape)
+    wanted = sw.segment_reference(given.numpy(), mixing, 16, overlap)
+    found = sw.segment(given, mixing, 16, overlap=overlap, batch=5)
+    assert (found.numpy() == wanted).mean() > 0.9995
+
+
+def test_a_second_layer_does_not_write_over_what_the_first_still_owes():
+    given = torch.ones(40, 16, 16)
+    for z, part in sw.slabs(given, lambda x: x.repeat(1, 3, 1, 1, 1), 16, 0.75):
+        assert torch.allclose(part, torch.ones(())), z
+
+
+@pytest.mark.parametrize("broken", [math.nan, math.inf, -math.inf])
 def test_voxels_that_are_no_numbers_are_refused(broken):
     given = volume(16, 16, 16)
     given[3, 4, 5] = broken

@@ -49,6 +49,20 @@ def test_patients_are_in_one_part_only():
     assert not {"case_00061", "case_00148"} & set(cp.TRAINING)
 
 
+def test_a_part_s_scans_are_of_the_patients_that_it_names():
+    sizes = {**study.STUDY.sizes, **study.STUDY.trial, "draws": 2}
+    folder = study.data.fetch("kits19", ["*.nii.gz"])
+    for name, part in study.parts(0, sizes).items():
+        draws = 1 if name == "calibration" else 2
+        assert len(part.data) == draws * len(part.units)
+        for at, (scan, labels) in enumerate(part.data):
+            case = cp.thinned(cp.labelled(folder, part.units[at // draws]), 8)
+            case = case._replace(scan_hu=case.labels.astype("f4"))
+            wanted = cp.reduced(case, 32, 0.0, sizes["voxels"])[1]
+            assert torch.equal(labels, wanted)
+            assert at == 0 or not torch.equal(scan, part.data[at - 1][0])
+
+
 def test_a_seed_draws_phantoms_of_its_own_and_all_arms_share_them(seen):
     tests = {(name, seed): one.tests["test"] for (name, seed), one in seen.items()}
     for name in SETTINGS:
@@ -82,10 +96,19 @@ def test_int8_is_calibrated_on_its_own_case(monkeypatch, seen):
     monkeypatch.setattr(k8, "ranges", lambda net, cuts: asked.append(cuts) or ranges(net, cuts))
     job = seen["int8", 0].job
     network = ku.folded(ku.Unet())
-    assert isinstance(study.fit(job._replace(start=network)), k8.Integers)
+    made = study.fit(job._replace(start=network))
+    assert isinstance(made, k8.Integers)
+    assert len(made.steps["same2"].scale_weight.unique()) > 1, "a scale for each channel"
     wanted = study.windows_of(study.parts(0, job.sizes)["calibration"].data[0][0])
     assert len(asked[0]) == len(wanted) > 0
     assert all(torch.equal(one, other) for one, other in zip(asked[0], wanted, strict=True))
+
+
+def test_windows_to_calibrate_on_have_a_body_in_them():
+    scan = torch.full((32, 32, 96), -2.34)
+    scan[..., 64:] = 0.5
+    found = study.windows_of(scan)
+    assert [float((one > 0).float().mean()) for one in found] == [0.5, 1.0]
 
 
 def test_the_arm_s_way_reaches_the_windows(monkeypatch, seen):
@@ -111,6 +134,17 @@ def test_truth_scores_one(monkeypatch, seen):
     monkeypatch.setattr(study.sw, "segment", lambda *given, **way: next(truths))
     found = study.judge("network", cases, seen["half", 0].job)
     assert found == {"kidney": 1.0, "tumour": 1.0, "mean": 1.0}
+
+
+def test_a_judgement_is_the_mean_of_both_classes_over_all_cases(monkeypatch, seen):
+    (scan, labels), *_ = seen["half", 0].tests["test"]
+    no_tumour = labels.clone()
+    no_tumour[labels == 2] = 0
+    answers = iter([labels, no_tumour])
+    monkeypatch.setattr(study.sw, "segment", lambda *given, **way: next(answers))
+    found = study.judge("network", [(scan, labels)] * 2, seen["half", 0].job)
+    assert found["kidney"] == 1.0 and found["tumour"] == pytest.approx(0.5, abs=1e-6)
+    assert found["mean"] == pytest.approx(0.75, abs=1e-6)
 
 
 def test_what_is_recorded_points_the_right_way():
