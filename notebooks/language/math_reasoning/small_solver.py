@@ -211,10 +211,10 @@ def load(path=WEIGHTS, device="cpu") -> Solver:
 class Recipe:
     """How long and how fast a model learns."""
 
-    steps: int = 2500
-    batch: int = 4
+    steps: int = 6000
+    batch: int = 8
     window: int = 224
-    rate: float = 2e-3
+    rate: float = 4e-3
     warmup: int = 100
 
 
@@ -273,7 +273,7 @@ def main(arguments=None):
 
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--steps", type=int, default=Recipe.steps)
-    parser.add_argument("--lines", type=int, default=40_000)
+    parser.add_argument("--lines", type=int, default=120_000)
     parser.add_argument("--to", default=str(WEIGHTS))
     options = parser.parse_args(arguments)
     torch.manual_seed(0)
