@@ -8,11 +8,11 @@ import torch
 from small_solver import Answers, Shape, Solver, choose
 
 METRICS = {}  # no claim of the article is a rate or a time
-PROMPT, LENGTH = 144, 40
+PROMPT, LENGTH = 112, 8
 
 
 def ours(sizes, device):
-    """A prompt's answers, forty tokens each, its keys and values read once a step for all"""
+    """Answers of one prompt, eight tokens each, its keys and values read once a step for all"""
     model, prompt, answers = _asked(sizes, device)
 
     @torch.inference_mode()
