@@ -59,7 +59,7 @@ class Worker:
     def ask(self, a: str, b: str, seconds: float):
         """The verdict on two expressions, None and a dead worker after so many seconds."""
         try:
-            self.process.stdin.write((json.dumps([a, b]) + "\n").encode())
+            self.process.stdin.write((json.dumps([a, b, seconds]) + "\n").encode())
             self.process.stdin.flush()
         except OSError:  # it was killed between two questions
             self.kill()
@@ -80,7 +80,10 @@ class Worker:
                     self.kill()
                     return None
                 got += more
-        return json.loads(got)
+        try:
+            return json.loads(got)
+        except ValueError:  # whoever wrote that is no worker of ours
+            return self.kill()
 
     def kill(self):
         """None; this worker is no more."""
@@ -90,6 +93,16 @@ class Worker:
             self.process.stdin.close()
             self.process.stdout.close()
         self.process = None
+
+
+class Clock:
+    """What is left of a call's seconds; a worker's start moves the end."""
+
+    def __init__(self, seconds):
+        self.end = time.monotonic() + seconds
+
+    def left(self):
+        return self.end - time.monotonic()
 
 
 WORKERS = Worker()
@@ -108,7 +121,7 @@ def equivalent(a: str, b: str, seconds: float = 5.0) -> bool | None:
         )
     if not (isinstance(seconds, int | float) and 0 < seconds < math.inf):
         raise ValueError(f"seconds={seconds}: a positive finite number is wanted")
-    begun = time.monotonic()
+    clock = Clock(seconds)
     if max(len(a), len(b)) > LONGEST or not (balanced(a) and balanced(b)):
         return None
     if not (a.strip() and b.strip()):
@@ -118,7 +131,7 @@ def equivalent(a: str, b: str, seconds: float = 5.0) -> bool | None:
     pairs, unordered = _pairs(readable(a), readable(b))
     if not isinstance(pairs, list):
         return pairs
-    return _judged(pairs, unordered, begun, seconds)
+    return _judged(pairs, unordered, clock)
 
 
 def _pairs(a: str, b: str):
@@ -135,7 +148,7 @@ def _pairs(a: str, b: str):
     return (rows if free else [[row[at]] for at, row in enumerate(rows)]), free
 
 
-def _judged(rows, unordered, begun, seconds):
+def _judged(rows, unordered, clock):
     """All rows hold a pair that is the same, each with a partner of its own."""
     verdict, taken = True, set()
     for row in rows:
@@ -145,7 +158,7 @@ def _judged(rows, unordered, begun, seconds):
                 continue
             same = _plain(*pair)
             if same is NotImplemented:
-                same = _algebra(*pair, begun, seconds)
+                same = _algebra(*pair, clock)
             if same is True:
                 found, at = True, column
                 break
@@ -159,14 +172,16 @@ def _judged(rows, unordered, begun, seconds):
 
 def _plain(x: str, y: str):
     """What strings alone decide; NotImplemented where algebra is asked."""
-    if x == y:
+    if x.replace(" ", "") == y.replace(" ", ""):
         return True
     values = [number(one) for one in (x, y)]
     if None not in values:
         return values[0] == values[1]
     wordy = [word(one) for one in (x, y)]
-    if all(wordy):
-        return x.casefold() == y.casefold()
+    if x.casefold() == y.casefold() and x.isalpha():  # a word, or letters of two kinds
+        return True if all(wordy) else None
+    if all(wordy):  # the same letters in another order may be a product: abcd, dcba
+        return None if sorted(x) == sorted(y) else False
     return False if any(wordy) else NotImplemented
 
 
@@ -176,15 +191,15 @@ def word(text: str) -> bool:
     return len(letters) > 3 and letters.isalpha()
 
 
-def _algebra(x, y, begun, seconds):
-    late = time.monotonic() - begun
-    if not WORKERS.lock.acquire(timeout=max(0.0, seconds - late)):
+def _algebra(x, y, clock):
+    if not WORKERS.lock.acquire(timeout=max(0.0, clock.left())):
         return None
     try:
+        if clock.left() <= 0:  # no worker is started for a question that has no time
+            return None
         before = time.monotonic()
         WORKERS.start()
-        begun += time.monotonic() - before  # the start is not counted
-        left = seconds - (time.monotonic() - begun)
-        return WORKERS.ask(x, y, left) if left > 0 else None
+        clock.end += time.monotonic() - before  # the start is not counted
+        return WORKERS.ask(x, y, clock.left())
     finally:
         WORKERS.lock.release()

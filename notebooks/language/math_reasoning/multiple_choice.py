@@ -11,7 +11,6 @@ log likelihoods are added. Hendrycks and others 2021 (MMLU) ask by letter.
 
 import torch
 from templated_maths import encode
-from torch.nn import functional as F
 
 LETTERS = "ABCD"
 
@@ -79,9 +78,21 @@ class OfModel:
         room = self.model.shape.context
         tails = [encode(one)[: room // 2] for one in continuations]
         head = encode(prompt)[-(room - max(map(len, tails))) :]
-        rows = torch.zeros(len(tails), len(head) + max(map(len, tails)), dtype=torch.int64)
-        for row, tail in zip(rows, tails, strict=True):
-            row[: len(head) + len(tail)] = torch.tensor(head + tail)
-        logits = self.model(rows[:, :-1])[:, len(head) - 1 :]
-        told = -F.cross_entropy(logits.transpose(1, 2), rows[:, len(head) :], reduction="none")
-        return [one[: len(tail)].sum().item() for one, tail in zip(told, tails, strict=True)]
+        if len({tuple(one[:-1]) for one in tails}) == 1:  # letters: one row tells all of them
+            known = torch.log_softmax(self._logits([head + tails[0][:-1]])[0], -1)
+            before = len(head) - 1
+            common = sum(known[before + at, one] for at, one in enumerate(tails[0][:-1]))
+            return [(common + known[-1, one[-1]]).item() for one in tails]
+        longest = len(head) + max(map(len, tails))
+        rows = [head + tail + [0] * (longest - len(head) - len(tail)) for tail in tails]
+        known = torch.log_softmax(self._logits([one[:-1] for one in rows]), -1)[
+            :, len(head) - 1 :
+        ]
+        places = [torch.arange(len(tail)) for tail in tails]
+        return [
+            row[at, tail].sum().item()
+            for row, at, tail in zip(known.cpu(), places, tails, strict=True)
+        ]
+
+    def _logits(self, rows):
+        return self.model(torch.tensor(rows, device=self.model.embed.weight.device))

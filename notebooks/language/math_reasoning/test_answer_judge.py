@@ -1,7 +1,9 @@
 """The judge's verdicts, what it does not judge, and that nothing hangs or lingers."""
 
+import json
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -36,6 +38,17 @@ SAME = [
     (r"5\text{ cm}", "5"),
     (r"25\%", "25"),
     (r"\sum_{k=1}^{3} k", "6"),
+    (r"\pm 2", "-2,2"),
+    (r"1\pm\sqrt{2}", r"1-\sqrt2, 1+\sqrt2"),
+    (r"\varnothing", r"\{\}"),
+    (r"\tan 45^\circ", "1"),
+    (r"\cos 60^{\circ}", "0.5"),
+    (r"\boxed{5},\boxed{6}", "5,6"),
+    (r"\sum_{k=1}^{\infty} \frac{1}{k^2}", r"\frac{\pi^2}{6}"),
+    (r"-\infty", r"-\infty"),
+    (r"(\frac{2}{2},234)", "(1,234)"),
+    (r"x \leq 3", r"x\le 3"),
+    (r"0.\overline{3}", "0.3"),  # so does the published ruler say, which unwraps it
     ("5 feet", "5 inches"),  # the published ruler takes units away
 ]
 OTHER = [
@@ -52,6 +65,11 @@ OTHER = [
     (r"\pi", "3.14159"),
     (r"\sum_{k=1}^{3} k", r"\sum_{j=1}^{3} k"),
     ("A", "B"),
+    (r"\infty", r"-\infty"),
+    (r"\infty", "1"),
+    (r"\pm 2", "2"),
+    (r"\pm 2", "2,-3"),
+    ("(1,234)", "1234"),
     ("0,1", "01"),
 ]
 UNJUDGED = [
@@ -66,6 +84,9 @@ UNJUDGED = [
     ("(" * 400, "1"),
     ("x>3", "x>4"),
     ("5]", "5"),
+    (r"\frac{1}{0}", "1"),
+    ("yes", "Yes"),  # words, or products of letters
+    ("abcd", "dcba"),
 ]
 
 
@@ -113,6 +134,45 @@ def test_a_worker_that_was_killed_is_not_judged_and_the_next_call_is(living):
     assert equivalent(r"\sqrt{16}", "4", 30) is None
     killer.join()
     assert equivalent(r"\sqrt{16}", "4", 60) is True
+
+
+def test_parts_share_the_seconds_and_no_worker_starts_for_one_that_has_none(living):
+    many = ",".join([r"9^{9^{9^{9}}}"] * 6)
+    begun = time.monotonic()
+    assert equivalent(many, ",".join([r"\sqrt{7}"] * 6), 0.5) is None
+    assert time.monotonic() - begun < 1.5 and gone(living) and WORKERS.process is None
+
+
+def test_the_start_of_a_worker_is_in_no_part_s_time(monkeypatch):
+    slow = type("Slow", (answer_judge.Worker,), {})
+    slow.start = lambda self: time.sleep(0.6)
+    slow.ask = lambda self, a, b, seconds: seconds > 0.3
+    monkeypatch.setattr(answer_judge, "WORKERS", slow())
+    assert equivalent(r"(\sqrt{4},\sqrt{9})", "(2,3)", 0.5) is True
+
+
+@pytest.mark.parametrize("said", ["no json", "[1,"])
+def test_garbage_from_a_worker_is_no_verdict(monkeypatch, tmp_path, said):
+    odd = tmp_path / "worker.py"
+    odd.write_text(
+        f"print('\"ready\"', flush=True); input(); print({said!r}, flush=True); input()"
+    )
+    monkeypatch.setattr(answer_judge, "WORKER", odd)
+    monkeypatch.setattr(answer_judge, "WORKERS", answer_judge.Worker())
+    assert equivalent(r"\sqrt{4}", "2", 20) is None
+    assert answer_judge.WORKERS.process is None
+
+
+def test_a_worker_whose_caller_died_ends_by_itself():
+    resource = pytest.importorskip("resource")
+    code = "import algebra_worker as w, sys; w.MEMORY_BYTES = 10**11; w.main()"
+    own = {**os.environ, "PYTHONPATH": os.path.dirname(answer_judge.__file__)}
+    pipe = subprocess.PIPE
+    one = subprocess.Popen([sys.executable, "-c", code], stdin=pipe, stdout=pipe, env=own)
+    assert json.loads(one.stdout.readline()) == "ready"
+    one.stdin.write(json.dumps(["9^{9^{9^{9}}}", "1", 0.1]).encode() + b"\n")
+    one.stdin.close()
+    assert one.wait(60) in (-signal.SIGXCPU, 0) and resource
 
 
 def test_threads_share_the_worker(living):

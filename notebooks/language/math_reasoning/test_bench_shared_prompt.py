@@ -1,6 +1,8 @@
 """What is raced gives the same tokens, and which way the ratios point."""
 
 import json
+import sys
+from types import SimpleNamespace
 
 import bench_shared_prompt as race_of
 import pytest
@@ -31,6 +33,7 @@ def test_ours_is_the_chapter_s_sampler_and_may_be_called_again(model):
     assert made(temperature=0) == wanted == made(temperature=0)
     torch.manual_seed(1)
     drawn = made()
+    assert made() != drawn  # nothing is kept from one call to the next
     assert [len(row) for row in drawn] == [5] * 3 and len({tuple(row) for row in drawn}) > 1
 
 
@@ -42,6 +45,76 @@ def test_a_peer_gives_the_same_tokens_and_logits(name, model, monkeypatch):
     monkeypatch.setattr(race_of, "makers", lambda: made)
     found = race_of.contestants(model, options())
     assert set(found) == {"ours", name}
+    wanted = found["ours"](temperature=0)[0]
+    found[name]()  # what was drawn before leaves no trace in the prompt's cache
+    assert found[name](temperature=0)[0] == wanted
+
+
+def test_transformers_has_its_prompt_cached_and_reads_a_token_an_answer(model):
+    pytest.importorskip("transformers")
+    peer, seen = race_of.Transformers(model, race_of.prompt_tokens(), 3, 5), []
+    whole = peer.model.forward
+    peer.model.forward = lambda input_ids=None, **given: (
+        seen.append(tuple(input_ids.shape)) or whole(input_ids=input_ids, **given)
+    )
+    peer()
+    assert seen == [(3, 1)] * 5
+
+
+def test_ctranslate2_has_the_threads_of_torch_its_prompt_cached_and_all_answers_at_once(
+    model, monkeypatch
+):
+    pytest.importorskip("transformers")
+    told = []
+
+    class Generator:
+        def __init__(self, folder, **given):
+            told.append(given)
+
+        def generate_batch(self, prompts, **given):
+            told.append({"prompts": prompts} | given)
+            return [SimpleNamespace(sequences_ids=[[1] * 5] * 3)]
+
+    made = SimpleNamespace(Generator=Generator)
+    converters = SimpleNamespace(TransformersConverter=lambda folder: Converter())
+    monkeypatch.setitem(sys.modules, "ctranslate2", made)
+    monkeypatch.setitem(sys.modules, "ctranslate2.converters", converters)
+    prompt = race_of.prompt_tokens()
+    race_of.Ctranslate2(model, prompt, 3, 5)()
+    first, asked = told
+    assert first["intra_threads"] == torch.get_num_threads() and first["inter_threads"] == 1
+    assert asked["prompts"] == [[f"t{prompt[-1]}"]] and asked["cache_static_prompt"] is True
+    assert len(asked["static_prompt"]) == len(prompt) - 1 and asked["num_hypotheses"] == 3
+    assert (asked["max_length"], asked["min_length"]) == (5, 5)
+
+
+class Converter:
+    def convert(self, folder, force):
+        assert force
+
+
+def test_the_large_model_is_larger_and_the_threads_are_those_of_the_receipt(
+    monkeypatch, tmp_path
+):
+    seen = []
+
+    def stop(models, given):
+        seen.append((models.shape, torch.get_num_threads(), given.threads))
+        return {"ours": None}
+
+    raced = lambda made, **given: None  # noqa: E731
+    monkeypatch.setattr(race_of, "contestants", stop)
+    monkeypatch.setattr(race_of.bench, "race", raced)
+    monkeypatch.setattr(race_of, "record", lambda *_: None)
+    monkeypatch.setenv("REBUILT_RECEIPTS", str(tmp_path))
+    before = torch.get_num_threads()
+    try:
+        race_of.main(["--threads", "2"])
+    finally:
+        torch.set_num_threads(before)
+    (small, *one), (large, *other) = seen
+    assert large == race_of.LARGE and large.width > 4 * small.width
+    assert one == other == [2, 2]
 
 
 class Fake(race_of.Ours):

@@ -68,11 +68,15 @@ def test_wilsons_interval():
     assert interval(0, 10)[0] == pytest.approx(0, abs=1e-12)
 
 
-def test_a_models_likelihood_is_the_sum_of_its_tokens_padding_left_out():
+@pytest.mark.parametrize("tails", [(" 2", " three"), (" A", " B", " C", " D"), (" 2",)])
+def test_a_models_likelihood_is_the_sum_of_its_tokens_padding_left_out(tails):
     torch.manual_seed(0)
     model = Solver(Shape(context=40, width=16, layers=1, heads=2)).eval()
-    found = OfModel(model)("Q: 1+1? A:", [" 2", " three"])
-    for tail, want in zip((" 2", " three"), found, strict=True):
+    with torch.no_grad():
+        for one in model.parameters():
+            one.add_(0.2 * torch.randn_like(one))
+    found = OfModel(model)("Q: 1+1? A:", list(tails))
+    for tail, want in zip(tails, found, strict=True):
         tokens = encode("Q: 1+1? A:" + tail)
         told = model(torch.tensor([tokens])).log_softmax(-1)[0]
         by_hand = sum(

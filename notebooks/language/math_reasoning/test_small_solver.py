@@ -32,6 +32,37 @@ def test_answers_with_a_shared_cache_are_recomputation(model):
         torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-4)  # sums in another order
 
 
+@pytest.mark.parametrize("written", [1, 7])
+def test_attention_in_two_parts_is_attention_to_both_as_one(written):
+    torch.manual_seed(written)
+    q, keys, values = (torch.randn(5, 2, n, 8) for n in (1, written, written))
+    prompt_keys, prompt_values = 3 * torch.randn(2, 11, 8), torch.randn(2, 11, 8)
+    whole = [
+        torch.cat([one.expand(5, -1, -1, -1), own], 2)
+        for one, own in ((prompt_keys, keys), (prompt_values, values))
+    ]
+    wanted = torch.nn.functional.scaled_dot_product_attention(q, *whole)
+    got = small_solver.attend(q, prompt_keys.transpose(1, 2), prompt_values, keys, values)
+    torch.testing.assert_close(got, wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_the_prompt_s_part_is_kept_once_however_many_answers_there_are(model):
+    for answers in (1, 50):
+        state = Answers(model, [1, 2, 3], answers, 4)
+        assert all(one.numel() == 3 * SMALL.width for pair in state.shared for one in pair)
+        assert all(
+            one.numel() == answers * 4 * SMALL.width for pair in state.kept for one in pair
+        )
+
+
+def test_a_token_without_a_chance_is_never_drawn(monkeypatch):
+    logits = torch.tensor([[0.0, -1e9, 0.0, -1e9]]).expand(2, -1)
+    for edge, wanted in ((0.0, 0), (0.5, 2), (1 - 2**-53, 2)):
+        own = torch.full((2, 1), edge, dtype=torch.float64)
+        monkeypatch.setattr(torch, "rand", lambda *_, own=own, **__: own)
+        assert choose(logits, 1.0).tolist() == [wanted] * 2
+
+
 def test_greedy_answers_are_the_likeliest_tokens_recomputed(model):
     prompt, tokens = [9, 8, 7], []
     for _ in range(12):
@@ -137,6 +168,36 @@ def test_no_test_question_is_in_the_training_side_and_text_round_trips():
 def test_stripping_merges_questions_that_differ_but_for_the_control():
     assert text.stripped(r"$\frac{60}{5}+7$") == "605+7" == text.stripped("$605+7$")
     assert text.stripped("$7^{2}-3$") == "72-3" and text.stripped("$3x+5=20$") == "3x+5=20"
+
+
+def test_a_plain_sum_comes_as_often_as_what_looks_like_it():
+    found = text.items(8000, 0, test=False)
+    alike = [one for one in found if one.kind in text.ALIKE]
+    plain = sum(one.kind == "total" for one in alike) / len(alike)
+    assert plain == pytest.approx(0.5, abs=0.02) and len(alike) / 8000 == pytest.approx(
+        0.75, abs=0.02
+    )
+    for kind in ("fraction", "power", "root"):
+        sums = {text.stripped(one.question) for one in found if one.kind == "total"}
+        own = {text.stripped(one.question) for one in found if one.kind == kind}
+        assert len(own & sums) > 0.5 * len(own)
+
+
+@pytest.mark.parametrize("most", [9, 20])
+def test_all_tests_are_all_and_every_number_keeps_within_what_is_said(most):
+    found = text.all_tests(most)
+    assert all(text.for_test(one) for one in found)
+    assert len({one.question for one in found}) == len(found)
+    assert {one.question for one in text.items(60, 3, test=True, most=most)} <= {
+        one.question for one in found
+    }
+    added = [int(one.question.strip("$").split("+")[-1]) for one in found if one.kind == "root"]
+    assert max(added) <= most
+
+
+def test_more_test_questions_than_there_are_is_refused_and_nothing_hangs():
+    with pytest.raises(ValueError, match="there are"):
+        text.items(1000, 0, test=True, kinds=("root",))
 
 
 def test_a_few_shots_come_before_the_question():

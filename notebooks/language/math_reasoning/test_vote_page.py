@@ -3,7 +3,6 @@
 import json
 
 import pytest
-import vote_page
 import voting
 from real_samples import Problem
 
@@ -15,7 +14,7 @@ CURVES = {"majority": [40.0 + k for k in range(8)], "pass": [50.0] * 8}
 
 def visit(browser, data, wide=1000):
     page = browser.new_page(viewport={"width": wide, "height": 900})
-    page.set_content(vote_page.slider("words & more", data))
+    page.set_content(voting.slider("words & more", data))
     page.wait_for_selector(".vote-slider[data-state]")
     return page
 
@@ -23,7 +22,7 @@ def visit(browser, data, wide=1000):
 @pytest.fixture
 def data():
     other = ONE._replace(number=6, answers=["1"] * 8)
-    return vote_page.content([ONE, other], [RIGHT, [False] * 8], CURVES)
+    return voting.content([ONE, other], [RIGHT, [False] * 8], CURVES)
 
 
 def shown(page):
@@ -31,7 +30,7 @@ def shown(page):
 
 
 def test_words_stand_until_a_browser_runs_the_script(data):
-    assert "<p>words &amp; more</p>" in vote_page.slider("words & more", data)
+    assert "<p>words &amp; more</p>" in voting.slider("words & more", data)
 
 
 @pytest.mark.parametrize("wide", [320, 1000])

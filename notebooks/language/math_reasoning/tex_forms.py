@@ -45,6 +45,15 @@ MIXED = re.compile(r"(?<![\d.}])(-?)(\d+) ?\\frac\{(\d+)\}\{(\d+)\}")
 TEXT = re.compile(r"\\(?:text|mbox|textbf|mathrm|textrm|mathbf)\{([^{}]*)\}")
 DIGITS = r"(\d+(?:\.\d+)?|\.\d+)"
 NUMBER = re.compile(rf"(-?)(?:{DIGITS}|\\frac\{{(\d+)\}}\{{(\d+)\}})(?:/(\d+))?")
+ALIASES = {
+    r"\dfrac": r"\frac",
+    r"\tfrac": r"\frac",
+    r"\boxed": "",
+    r"\varnothing": r"\emptyset",
+}
+ALIASES |= {r"\{\}": r"\emptyset", r"\leq": r"\le", r"\geq": r"\ge"}
+TURNS = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)(?![a-z])")
+DEGREES = re.compile(r"(\d+(?:\.\d+)?)\s*\^\s*(?:\{\s*\\circ\s*\}|\\circ)")
 MATRIX = re.compile(r"\\begin\{([pbvV]?matrix)\}(.*)\\end\{\1\}", re.DOTALL)
 
 
@@ -99,15 +108,18 @@ def balanced(answer: str) -> bool:
 def readable(answer: str) -> str:
     """The answer without what is no mathematics: spacing, units, degrees, percent, dollars."""
     form = SPACES.sub(" ", answer.replace("{,}", "").replace(r"\$", "").replace("$", ""))
-    form = re.sub(r"\\boxed\{(.*)\}", r"\1", form)
+    for name, other in ALIASES.items():
+        form = form.replace(name, other)
     form = re.split(r"\\in(?![a-z])", _split(form, "=")[-1])[-1]
-    form = re.sub(r"\\[dt]frac", r"\\frac", form)
+    if TURNS.search(form):  # of an angle, degrees are no unit that may be dropped
+        form = DEGREES.sub(r"(\1\\cdot\\frac{\\pi}{180})", form)
     form = re.sub(r"\^\s*(?:\{\s*\\circ\s*\}|\\circ)|\\%|%|\\degree", "", form)
     bare = TEXT.sub("", form)
     form = bare if re.search(r"\d", bare) else TEXT.sub(r" \1 ", form)
     if re.search(r"\d", form):
         form = re.sub(rf"(?<!\\)\b(?:{'|'.join(UNITS)})\b", "", form)
-    form = THOUSANDS.sub(lambda found: found[0].replace(",", ""), form)
+    if not form.lstrip().startswith(("(", "[", r"\{")):  # there a comma parts coordinates
+        form = THOUSANDS.sub(lambda found: found[0].replace(",", ""), form)
     form = shorthand(re.sub(r"(frac|sqrt)\s+", r"\1", form))
     form = MIXED.sub(r"\1(\2+\\frac{\3}{\4})", form)
     return " ".join(form.split()).rstrip(".")
@@ -124,6 +136,8 @@ def parts_of(form: str) -> Form:
         return Form(ends[1], inner, ends[3])
     if ends and ends[1] == r"\{":
         return Form(ends[1], inner, ends[3])
+    if form.count(r"\pm") == 1 and len(_split(form)) == 1:
+        return Form("", [form.replace(r"\pm", sign).lstrip("+ ") for sign in "+-"], "")
     return Form("", _split(form), "")
 
 

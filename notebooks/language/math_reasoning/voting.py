@@ -11,11 +11,15 @@ mean over all subsets of k samples, drawn without putting back; leaders of a tie
 n samples of a problem, k of them vote; `right` says of each sample whether its answer is right.
 """
 
+import json
 import random
 from collections import Counter
+from html import escape
 from itertools import combinations
 from math import comb
+from pathlib import Path
 
+SCRIPT = Path(__file__).with_name("vote_slider.js")
 MOST_SUBSETS = 1_000  # are gone through one by one; of more, some are drawn
 
 
@@ -110,3 +114,25 @@ def paired_gain(after, before, repeats: int = 10_000, seed: int = 0) -> tuple:
     means = sorted(sum(draw.choices(gains, k=len(gains))) / len(gains) for _ in range(repeats))
     low, high = means[int(0.025 * repeats)], means[int(0.975 * repeats)]
     return sum(gains) / len(gains), low, high
+
+
+def content(problems, right, curves) -> dict:
+    """What the script gets: for each problem its question, reference, answers, verdicts and
+    solutions; and for all problems together `curves`, {name: percent by k}.
+    """
+    keys = ("number", "question", "reference", "answers", "solutions")
+    told = [
+        {key: getattr(one, key) for key in keys} | {"right": hits}
+        for one, hits in zip(problems, right, strict=True)
+    ]
+    return {"problems": told, "curves": curves}
+
+
+def slider(words: str, data: dict) -> str:
+    """HTML of the slider with its script. `words` stand there until a browser has run it."""
+    inside = json.dumps(data).replace("<", "\\u003c")  # a solution may hold a tag's beginning
+    return (
+        f'<div class="vote-slider"><p>{escape(words)}</p>'
+        f'<script type="application/json">{inside}</script></div>'
+        f"<script>{SCRIPT.read_text(encoding='utf-8')}</script>"
+    )
