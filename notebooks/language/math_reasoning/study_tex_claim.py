@@ -14,7 +14,8 @@ and takes stripped text as it stands.
 
 Stripped lines are shorter, so equal tokens hold more of them: that favours the stripped arms.
 Numbers are smaller than the shipped solver's, so that every arm learns to compute: the control
-says whether it did.
+says whether it did. How long they learn was set on seed 0 of the kept arm alone, before another
+arm was trained; seed 0 is not among those that count.
 """
 
 import re
@@ -125,7 +126,7 @@ STUDY = Study(
     notebook="math_reasoning",
     name="tex_claim",
     arms=ARMS,
-    seeds=range(3),
+    seeds=range(1, 4),  # 0 set the length
     sizes={
         "lines": 80_000,
         "tokens": 4_800_000,

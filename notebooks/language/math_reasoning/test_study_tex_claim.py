@@ -153,7 +153,7 @@ def test_what_is_compared_points_from_stripped_to_kept():
     }
     found = {n: (one.arm, one.less, one.metric) for n, one in study.STUDY.outcomes.items()}
     assert found == wanted
-    assert list(study.STUDY.seeds) == [0, 1, 2]
+    assert list(study.STUDY.seeds) == [1, 2, 3]
     units = {name: (one.unit, one.scale) for name, one in study.STUDY.metrics.items()}
     assert units == {"right": ("%", 100.0), "control": ("%", 100.0)}
     assert isinstance(study.begin("new", type("Job", (), {"seed": 0})), Solver)
