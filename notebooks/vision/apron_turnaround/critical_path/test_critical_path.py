@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from . import (
+    ALERT,
     EVENTS,
     FOLLOWS,
+    LATE,
     MOMENTS,
     TASKS,
     Draws,
@@ -20,6 +22,7 @@ from . import (
     draw,
     interval,
     kind_of,
+    late,
     longest,
     slack,
     spans,
@@ -89,6 +92,21 @@ def test_known_answers():
 def test_what_is_no_plan_is_refused(durations, follows, words):
     with pytest.raises(ValueError, match=words):
         longest(durations, follows)
+
+
+def test_a_chain_may_be_given_by_any_iterable_once():
+    follows = {"c": (one for one in ("a", "b"))}
+    assert longest({"a": 1, "b": 2, "c": 3}, follows) == (5.0, ["b", "c"])
+    free = slack({"a": 1, "b": 2, "c": 3}, {"c": iter(["a", "b"])})
+    assert free == {"a": 1.0, "b": 0.0, "c": 0.0}
+    plan, late_ = {"a": 1, "b": 2, "c": 3}, {"a": 9, "b": 2, "c": 3}
+    assert causes(plan, late_, {"c": iter(["a", "b"])})[0] == ("a", 7)
+
+
+def test_a_long_chain_is_no_deep_recursion():
+    many = 20_000
+    follows = {at: [at - 1] for at in range(1, many)}
+    assert longest(dict.fromkeys(range(many), 1), follows)[0] == many
 
 
 def test_two_late_chains_hide_one_another():
@@ -166,6 +184,26 @@ def test_a_watched_task_that_lasts_lasts_longer(draws):
         np.median(draws.left(Seen(40, known, kinds), 0)) for kinds in (KINDS, frozenset())
     )
     assert seen > blind + 5
+
+
+def test_what_is_looked_for_and_not_seen_has_not_begun(draws):
+    known = {"deboarding end": 9.0, "restocking end": 20.0, "catering end": 20.0}
+    seen, blind = (
+        draws.left(Seen(34, known, frozenset(kinds)), 0) for kinds in ({"people"}, ())
+    )
+    rest = sum(0.6 * TASKS[task][0] for task in ("board", "stairs off", "tug", "chocks off"))
+    assert seen.min() > 34 + rest > blind.min()
+
+
+def test_an_interval_holds_the_middle_share():
+    low = interval(np.linspace(0, 100, 101))
+    assert (low.low, low.median, low.high) == pytest.approx((5, 50, 95))
+    assert interval(np.linspace(0, 100, 101), 2).high == pytest.approx(97)
+
+
+def test_an_alert_is_about_more_than_five_minutes():
+    assert late(np.array([45.0, 45.1, 50, 60]), 40.0) == 0.75
+    assert (LATE, ALERT) == (5.0, 0.5)
 
 
 def test_an_interval_is_widened_until_it_holds():
