@@ -1,8 +1,19 @@
 """Tasks that wait for one another: the longest chain, slack, causes, and when it will end."""
 
 from .paths import Cause, causes, longest, order, slack
-from .prediction import ALERT, LATE, MOMENTS, Draws, Interval, Seen
-from .prediction import calibrate, interval, kind_of, late, spans
+from .prediction import (
+    ALERT,
+    LATE,
+    MOMENTS,
+    Draws,
+    Interval,
+    Seen,
+    calibrate,
+    interval,
+    kind_of,
+    late,
+    spans,
+)
 from .turnaround import EVENTS, FOLLOWS, PLANNED, TASKS, VISITS, Turnaround, draw
 
 __all__ = ["ALERT", "EVENTS", "FOLLOWS", "LATE", "MOMENTS", "PLANNED", "TASKS", "VISITS"]

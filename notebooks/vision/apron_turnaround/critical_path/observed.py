@@ -2,8 +2,8 @@
 
 An event is told by a camera that sees its kind, with an error of its time and a delay until it
 is known; some are missed. The numbers (`LIKE_FILMS`) are what the pipeline did on twelve films,
-seeds 100 to 111 of `apron_cameras.study_films`, of which that study judges none: 252 events, all
-of them told (so at most one in a hundred is missed). The study judges the same quantities.
+seeds 100 to 111 of `apron_cameras.study_films`, which that study does not judge. All their 252
+events were told, so about one in a hundred may be missed. The study judges the same numbers.
 """
 
 from collections.abc import Collection, Mapping
@@ -16,8 +16,8 @@ from .turnaround import Turnaround
 
 
 class Errors(NamedTuple):
-    """Of an event's minute: how late it is told (the ends of walks are not), and its spread; the
-    delays of starts, ends and the ends of walks until they are known; the share missed."""
+    """Of an event's minute: how late it is told (the ends of walks are not), and the spread
+    of that; the delays of starts, ends and ends of walks until they are known; the missed."""
 
     late: float
     spread: float

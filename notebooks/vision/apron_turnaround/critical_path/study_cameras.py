@@ -15,8 +15,7 @@ from helpers.study import Arm, Job, Metric, Outcome, Part, Study
 
 from . import observed
 from .paths import causes
-from .prediction import ALERT, LATE, MOMENTS, Draws, Interval
-from .prediction import calibrate, interval, late, spans
+from .prediction import ALERT, LATE, MOMENTS, Draws, Interval, calibrate, interval, late, spans
 from .turnaround import FOLLOWS, PLANNED, draw
 
 ALERT_AT = 20.0  # minutes after on block: when alerts are given
