@@ -169,6 +169,14 @@ def test_somebody_in_the_way_of_a_rolling_aircraft_is_told_and_beside_it_not():
     assert watch([(0, "A", [PLANE, Thing("people", 2, 5)])]).intruders == []
 
 
+def test_one_camera_sees_the_aircraft_come_and_another_what_is_in_its_way():
+    far, cart = Thing("aircraft", 0, -40), Thing("supply cart", 2, -8, 1.6)
+    frames = [(0, "A", [far]), (6, "B", [cart]), (60, "B", [cart])]
+    found = watch(frames).intruders
+    assert [(one.name, one.time) for one in found] == [("supply cart in the way", 6)]
+    assert watch([(0, "B", [cart]), (6, "B", [cart])]).intruders == []  # nothing comes
+
+
 def test_an_older_frame_is_refused():
     with pytest.raises(ValueError, match="sort them first"):
         watch([(6, "A", []), (0, "A", [])])
@@ -186,6 +194,12 @@ def test_stamps_of_a_whole_turnaround():
     assert (found.aibt, found.acgt, found.aobt, found.ardt_inferred) == (0, 60, 300, 200)
     assert found.asbt_proxy == next(e.time for e in events if e.name == "boarding start")
     assert stamps(reversed(events)) == found
+
+
+def test_chocks_and_the_tug_are_no_ground_handling():
+    events = [Event(f"{name} start", at, at, "A") for at, name in enumerate(("chocks", "tug"))]
+    assert stamps(events).acgt is None
+    assert stamps([*events, Event("bags start", 9, 9, "B")]).acgt == 9
 
 
 @pytest.mark.parametrize("name", [f"{name} end" for name in (*SERVICES, "stairs")])
