@@ -45,12 +45,8 @@ def test_arms_are_handed_one_film_and_their_own_cameras(data):
 def test_a_film_has_its_truth_its_faults_and_a_seed_of_its_own():
     part = study.parts(1, study.STUDY.trial)["film"]
     watched, true, faults, intruder = part.data
-    assert (
-        45 <= intruder <= 70
-        and true == {"on block": 90.0}
-        and abs(faults.offset) <= 30
-        and part.units == ["film 1"]
-    )
+    assert true == {"on block": 90.0} and abs(faults.offset) <= 30 and part.units == ["film 1"]
+    assert 45 <= intruder <= 70
     assert max(one.time for one in watched.frames) < 130
     assert abs(faults.drift_ppm) <= 3000 and faults.dropped == 0.05
 
@@ -73,7 +69,7 @@ def test_the_errors_of_many_turnarounds_are_those_of_films(data):
     fused, films = judged("fused", data), observed.LIKE_FILMS
     assert fused["missed"] == 0 and abs(fused["late"] - 60 * films.late) < 6  # a frame
     assert abs(fused["known_start"] - 60 * films.start) < 6
-    assert abs(fused["known_end"] - 60 * films.end) < 6
+    assert abs(fused["known_end"] - 60 * films.end) < 9  # the mean of two ends
 
 
 def test_walks_and_what_is_missed_are_counted(data):
