@@ -1,6 +1,8 @@
 """Scores with known answers, the states of a stand, and the log."""
 
 import itertools
+import xml.etree.ElementTree as xml
+from decimal import Decimal
 
 import pytest
 from hypothesis import given
@@ -232,6 +234,31 @@ def test_a_log_comes_back_as_it_was_written(tmp_path):
 def test_what_is_no_log_is_refused(tmp_path, text, words):
     (tmp_path / "log.xes").write_text(text)
     with pytest.raises(ValueError, match=words):
+        event_log.read(tmp_path / "log.xes")
+
+
+def test_a_log_keeps_to_the_schema_of_the_standard(tmp_path):
+    event_log.write(tmp_path / "log.xes", CASES)
+    log = xml.parse(tmp_path / "log.xes").getroot()
+    assert Decimal(log.get("xes.version")) == Decimal("1849.2016")  # xs:decimal, required
+    assert [one.tag.split("}")[1] for one in log] == ["extension"] * 4 + ["trace"] * 3
+    prefixes = {one.get("prefix") for one in log[:4]}
+    for trace in log[4:]:
+        kinds = [one.tag.split("}")[1] for one in trace]
+        assert kinds == ["string"] + ["event"] * (len(kinds) - 1)  # attributes come first
+        for event in trace[1:]:
+            keys = [one.get("key") for one in event]
+            assert len(set(keys)) == 4 and {key.split(":")[0] for key in keys} <= prefixes
+            assert [one.tag.split("}")[1] for one in event] == ["string"] * 3 + ["date"]
+            assert event[3].get("value").endswith("+00:00")  # in UTC
+
+
+@pytest.mark.parametrize("spoil", [("concept:name", "x"), ("complete", "sung"), ("+00:00", "")])
+def test_a_log_that_is_not_whole_is_refused(tmp_path, spoil):
+    event_log.write(tmp_path / "log.xes", CASES)
+    text = (tmp_path / "log.xes").read_text()
+    (tmp_path / "log.xes").write_text(text.replace(*spoil))
+    with pytest.raises(ValueError, match="not whole"):
         event_log.read(tmp_path / "log.xes")
 
 
