@@ -118,6 +118,14 @@ def test_the_best_setting_is_the_one_of_the_highest_hota(monkeypatch):
     assert race_of.best([]) == wanted
 
 
+def test_of_equal_settings_the_one_with_a_single_tracker_is_raced(monkeypatch):
+    monkeypatch.setattr(race_of, "handed", lambda frames, apart: apart)
+    monkeypatch.setattr(race_of, "peer", lambda apart, *setting: setting)
+    hota = lambda frames, told: {"hota": 0.8 + 0.004 * told[-1]}  # noqa: E731
+    monkeypatch.setattr(race_of, "scores", hota)
+    assert race_of.best([])[-1] is False
+
+
 def test_latency_is_that_of_a_busy_stand(monkeypatch):
     tracked = []
 

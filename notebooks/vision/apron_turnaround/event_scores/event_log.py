@@ -44,7 +44,7 @@ def write(path: Path, cases: Mapping[str, Iterable[Event]], day: datetime = DAY)
 
 def read(path: Path, day: datetime = DAY) -> dict[str, list[Event]]:
     """{case: its events}, as `write` wrote them; when each was told is not in the log, and is
-    given as its time. ValueError for a file that is no log, or that lacks what `write` writes."""
+    given as its time. ValueError for what is no log, or lacks what `write` writes."""
     try:
         log = xml.parse(path).getroot()
     except xml.ParseError as error:

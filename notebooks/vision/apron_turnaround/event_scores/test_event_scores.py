@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from . import Event, Inputs, Stand, Thing, by_event, event_f1, event_log, idf1, stamps
+from . import Event, Inputs, Stand, Thing, event_f1, event_log, idf1, stamps
 from .states import SERVICES, VISIT
 
 ZONES = {"aircraft": (0, 0), "fuel truck": (12, 0), "people": (-15, 13)}
@@ -66,13 +66,6 @@ def test_a_tolerance_that_is_none_is_refused(tolerance):
 def test_a_time_that_is_none_is_refused():
     with pytest.raises(ValueError, match="finite"):
         event_f1([float("nan")], [1], 1)
-
-
-def test_an_event_that_did_not_happen_costs():
-    assert by_event({"fuel start": 5}, {"fuel start": [6], "bags start": [1]}, 2) == {
-        "fuel start": 1.0,
-        "bags start": 0.0,
-    }
 
 
 BOX, FAR = [0, 0, 10, 10], [50, 50, 60, 60]
