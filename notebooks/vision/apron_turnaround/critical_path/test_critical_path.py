@@ -235,3 +235,5 @@ def test_resources_over_stands():
     assert found["fuel truck"] == ("fuel truck", 3, 14, 2, 0)
     assert found["belt loader"] == ("belt loader", 0, 0, 0, 1)
     assert table({}) == []
+    left = [("tug start", 40), ("off block", 44), ("tug end", 50)]  # the tug leaves with it
+    assert table({"1": left}) == [("tug", 1, 4, 1, 0)]
