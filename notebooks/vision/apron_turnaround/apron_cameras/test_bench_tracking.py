@@ -8,6 +8,7 @@ from helpers.bench import Measurement, Race, ratio
 
 from . import bench_tracking as race_of
 from .detector import Found
+from .footage import Frame
 from .scene import Seen, to_picture
 
 
@@ -31,6 +32,15 @@ def test_ours_keeps_two_numbers():
     assert {tuple(sorted(ids)) for ids, _ in told} == {(1, 2)}
 
 
+def test_boxes_are_of_one_camera_and_truth_of_what_can_be_seen(monkeypatch):
+    picture = np.zeros((race_of.scene.HIGH, race_of.scene.WIDE, 3), np.uint8)
+    seen = [Seen(n, "tug", (0, 0, 9, 9), (5, 5), share) for n, share in ((1, 0.2), (2, 0.3))]
+    frames = [Frame(camera, 1.0, picture, seen, 1.0) for camera in "AB"]
+    monkeypatch.setattr(race_of, "film", lambda *given, **more: iter(frames))
+    ((clock, _, truth),) = race_of.boxes(1, seed=3)
+    assert clock == 1.0 and [one.number for one in truth] == [2]
+
+
 def test_a_race_has_twenty_rounds_and_a_whole_film():
     options = race_of._options([])
     assert (options.rounds, options.threads, options.minutes) == (20, 1, 50)
@@ -46,6 +56,7 @@ def raced(monkeypatch, tmp_path):
 
         def fake(contestants, repeats, reference, device):
             log["raced"] = (sorted(contestants), repeats, reference)
+            log["timed"] = {name: one() for name, one in contestants.items()}
             took = {"ours": 0.001, "peer": 0.002}
             results = {
                 n: Measurement(took[n], took[n], took[n], (took[n],) * repeats, None, "cpu")
@@ -66,7 +77,8 @@ def raced(monkeypatch, tmp_path):
         monkeypatch.setattr(
             race_of, "handed", lambda *given: log.update(handed=given[1]) or given
         )
-        monkeypatch.setattr(race_of, "ours", lambda frames: "ours")
+        ours = lambda frames: log.setdefault("ours", []).append(len(frames)) or "ours"  # noqa: E731
+        monkeypatch.setattr(race_of, "ours", ours)
         monkeypatch.setattr(race_of, "peer", lambda detections, *setting: (detections, setting))
         told = {"ours": {"hota": 0.8, "idf1": 0.9}, "peer": {"hota": peer_hota, "idf1": 0.7}}
         pick = lambda frames, told_: told["ours" if told_ == "ours" else "peer"]  # noqa: E731
@@ -99,6 +111,9 @@ def test_half_the_time_is_told_as_twice_the_rate(raced):
     assert found["ours_frame_rate"]["value"] == 2 * found["peer_frame_rate"]["value"] == 20_000
     assert found["ours_hota"]["value"] == 0.8 and found["peer_hota"]["value"] == 0.79
     assert log["raced"] == (["ours", "peer"], 6, "ours")
+    assert set(log["ours"]) == {20} and log["timed"]["ours"] == "ours"  # the whole film
+    (frames, _), setting = log["timed"]["peer"]
+    assert frames.seed == 1 and setting[-1] is True
     assert log["handed"] is True  # as the setting that was chosen wants it
     assert log["films"] == [1, 2] and log["chosen on"] == 2  # never on the film that is raced
 

@@ -51,6 +51,39 @@ def test_a_film_has_its_truth_its_faults_and_a_seed_of_its_own():
     assert abs(faults.drift_ppm) <= 3000 and faults.dropped == 0.05
 
 
+def test_each_film_is_watched_with_its_own_faults_and_seed(monkeypatch):
+    given = []
+    monkeypatch.setattr(study, "film", lambda *about: given.append(about) or [])
+    parts = [study.parts(seed, study.STUDY.sizes)["film"].data for seed in (1, 2)]
+    assert [about[3:] for about in given] == [(1, 6.0), (2, 6.0)]
+    assert [about[2] for about in given] == [faults for _, _, faults, _ in parts]
+    assert parts[0][2] != parts[1][2] and parts[0][1] != parts[1][1]
+    assert parts[0][3] is not None and parts[1][3] is None
+    assert all(
+        about[1] > true["off block"]
+        for about, (_, true, _, _) in zip(given, parts, strict=True)
+    )
+
+
+def test_numbers_are_judged_of_an_arm_s_own_cameras(data, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        study.pipeline, "identities", lambda w, camera: asked.append(camera) or ([], [])
+    )
+    for name in ("only_a", "only_b", "fused"):
+        judged(name, data)
+    assert "".join(asked) == "ABAB"
+
+
+def test_delays_count_from_the_true_second(data):
+    events, _ = study.pipeline.events(data[0], study.pipeline.set_clocks(data[0]))
+    ends = [e.told - TRUE[e.name] for e in events if e.name.endswith(" end")]
+    starts = [e.told - TRUE[e.name] for e in events if not e.name.endswith(" end")]
+    fused = judged("fused", data)
+    assert fused["known_end"] == pytest.approx(sum(ends) / len(ends))
+    assert fused["known_start"] == pytest.approx(sum(starts) / len(starts))
+
+
 def test_a_set_clock_and_a_second_camera_are_worth_something(data):
     fused, raw, only_a = (judged(name, data) for name in ("fused", "raw", "only_a"))
     assert fused["f1_20"] > raw["f1_20"] and fused["f1_20"] > only_a["f1_20"]

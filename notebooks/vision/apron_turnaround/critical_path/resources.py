@@ -20,8 +20,8 @@ def table(stands: Mapping[str, Iterable[tuple[str, float]]]) -> list[Use]:
     """The use of each kind over all stands, the busiest first.
 
     `stands` holds (event, minute) pairs by stand, all on one clock. A visit whose end was not
-    seen counts as open, with no minutes; an end without a start is left out. Off block ends all:
-    the tug leaves with the aircraft.
+    seen counts as open, with no minutes, unless the aircraft left: the tug goes with it. An end
+    without a start is left out.
     """
     visits, opened = {}, {}
     for events in stands.values():

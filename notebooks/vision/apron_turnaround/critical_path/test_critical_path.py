@@ -143,6 +143,21 @@ def test_without_a_hit_nothing_is_struck_and_slower_is_slower():
         assert other.durations["fuel"] == pytest.approx(1.5 * one.durations["fuel"])
 
 
+def test_a_hit_is_as_long_as_it_says_and_hits_one_task():
+    more, times = [], []
+    for seed in range(150):
+        plain, hit = (draw(np.random.default_rng(seed), hit=h) for h in (0, 1))
+        for task, minutes in hit.durations.items():
+            if task != hit.hit:
+                assert minutes == pytest.approx(plain.durations[task])
+            elif task.startswith("await"):
+                more.append(minutes - plain.durations[task])
+            else:
+                times.append(minutes / plain.durations[task])
+    assert 5 <= min(more) < 6.5 and 13.5 < max(more) <= 15
+    assert 1.4 <= min(times) < 1.5 and 2.1 < max(times) <= 2.2
+
+
 def told(one, now):
     return {name: minute for name, minute in one.events.items() if minute <= now}
 

@@ -92,6 +92,8 @@ def test_scores_have_their_sign():
     assert wide["coverage"] == 1 and wide["raw_coverage"] == 0 and wide["width"] == 7
     hit = [one for one, _ in data if one.hit]
     assert 0 < len(hit) < len(data) and good["coverage_hit"] == 1 and bad["coverage_hit"] == 0
+    narrow = study.judge(Fixed(3, 1, margin=1.5), data, None)
+    assert narrow["coverage"] == 0 and narrow["width"] == 5
     late = np.mean([one.off_block > one.tobt + 5 for one, _ in data])
     alarm = study.judge(Fixed(0, 1, chance=1.0), data, None)
     assert alarm["precision"] == pytest.approx(late) and alarm["recall"] == 1
@@ -110,6 +112,20 @@ def test_coverage_of_the_hit_counts_the_hit_alone():
 
     found = study.judge(MissesTheHit(0, 1), data, None)
     assert found["coverage_hit"] == 0 < found["coverage"] < 1
+
+
+def test_a_forecast_is_of_what_was_learned_of_who_looks_and_of_now():
+    parts = study.parts(2, SIZES)
+    learned, calibrated = parts["learned"].data, parts["calibrated"].data
+    made = study.Forecaster(study.ARMS["no_fuel"].setting, learned, calibrated)
+    who = observed.kinds("AB", ("fuel truck",))
+    draws = study.Draws([one for one, _ in learned])
+    for one, told in parts["test"].data[:6]:
+        late_start = one._replace(tsat=70.0)
+        for each, now in ((one, 20.0), (late_start, 30.0)):
+            left = draws.left(observed.seen(told, now, who), each.tsat)
+            wanted = study.interval(left), study.late(left, each.tobt)
+            assert made.raw(each, told, now) == wanted
 
 
 def test_the_baseline_is_the_target_or_the_approved_time_if_that_is_later():

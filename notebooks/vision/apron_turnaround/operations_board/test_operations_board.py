@@ -288,6 +288,11 @@ def killed_at_once(file):
     return process, process.stdout.readline().strip()
 
 
+def test_what_was_taken_is_on_the_disk(journal):
+    asked = journal.table.execute("PRAGMA synchronous").fetchone()
+    assert asked == (2,)  # FULL: a power cut after the answer loses nothing
+
+
 def test_what_was_taken_survives_a_kill(tmp_path):
     process, url = killed_at_once(tmp_path / "b")
     try:
