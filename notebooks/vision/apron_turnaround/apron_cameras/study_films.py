@@ -83,7 +83,7 @@ STUDY = Study(
     notebook="apron_turnaround",
     name="films",
     arms={"fused": arm(), "raw": arm(clock=False), "only_a": arm("A"), "only_b": arm("B")},
-    seeds=range(8),
+    seeds=range(24),
     sizes={"every": 6.0, "seconds": 7200.0},
     trial={"every": 8.0, "seconds": 130.0},
     metrics={f"f1_{t}": Metric("F1") for t in TOLERANCES}

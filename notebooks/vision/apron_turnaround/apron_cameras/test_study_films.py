@@ -134,4 +134,6 @@ def test_outcomes_point_the_right_way():
     told = {name: (one.metric, one.arm, one.less) for name, one in study.STUDY.outcomes.items()}
     assert told["study_clock_gain"] == ("f1_20", "fused", "raw")
     assert told["study_second_camera_gain"] == ("f1_20", "fused", "only_a")
-    assert list(study.STUDY.seeds) == list(range(8)) and study.STUDY.sizes["every"] == 6.0
+    for one in study.STUDY.outcomes.values():
+        assert study.STUDY.arms[one.arm].test == study.STUDY.arms[one.less].test == ("film",)
+    assert list(study.STUDY.seeds) == list(range(24)) and study.STUDY.sizes["every"] == 6.0

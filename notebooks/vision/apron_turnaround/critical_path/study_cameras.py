@@ -135,7 +135,7 @@ STUDY = Study(
     notebook="apron_turnaround",
     name="cameras",
     arms=ARMS,
-    seeds=range(10),
+    seeds=range(30),
     sizes={"learned": 200, "calibrated": 199, "test": 200, "slower": 100},
     trial={"learned": 8, "calibrated": 19, "test": 3, "slower": 3},
     metrics={
@@ -161,7 +161,6 @@ STUDY = Study(
         ),
         "study_worth_of_b": worth("a", "cameras"),
         "study_worth_of_a": worth("b", "cameras"),
-        "study_slower_coverage_gap": Outcome("coverage", "slower", "both", ["test"]),
         **{f"study_worth_of_{one}": worth(f"no_{one}", "without") for one in WORTH},
     },
     over="days of turnarounds",

@@ -200,7 +200,6 @@ def test_the_outcomes_point_the_right_way():
     wanted = {
         "study_both_over_schedule": ("error", "both", "schedule", True),
         "study_both_over_nobody": ("error", "both", "nobody", True),
-        "study_slower_coverage_gap": ("coverage", "slower", "both", False),
         "study_worth_of_a": ("error", "b", "both", False),
         "study_worth_of_b": ("error", "a", "both", False),
     }
@@ -212,6 +211,11 @@ def test_the_outcomes_point_the_right_way():
         for label, one in study.STUDY.outcomes.items()
     }
     assert told == wanted
+
+
+def test_arms_that_are_compared_are_judged_on_the_same_part():
+    for one in study.STUDY.outcomes.values():
+        assert study.ARMS[one.arm].test == study.ARMS[one.less].test == ("test",)
 
 
 def test_an_outcome_that_differs_in_more_is_refused():
@@ -229,7 +233,7 @@ def test_units_scales_and_sizes():
     assert all(told[name] == ("min", 1) for name in minutes)
     assert all(told[name] == ("%", 100) for name in (*shares, "recall", "cause"))
     assert (study.LATE, study.ALERT, study.ALERT_AT) == (5.0, 0.5, 20.0)
-    assert list(study.STUDY.seeds) == list(range(10))
+    assert list(study.STUDY.seeds) == list(range(30))
     assert study.STUDY.sizes == {"learned": 200, "calibrated": 199, "test": 200, "slower": 100}
 
 
