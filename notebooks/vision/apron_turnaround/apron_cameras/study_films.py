@@ -4,7 +4,7 @@
 
 A seed draws a turnaround, renders its film with dropped frames, bursts and a drifting clock,
 and lets the network and the tracker watch it once; every arm gets what they told. No film's
-seed is one of the examples that the network learned from, nor one of the films on which
+frame is one of the examples that the network learned from, and no film one of those on which
 `critical_path.observed` set its errors; those are measured here as well. Through every other
 film drives something that is in the way of the aircraft that rolls in.
 """

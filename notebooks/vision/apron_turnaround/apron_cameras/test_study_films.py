@@ -136,4 +136,5 @@ def test_outcomes_point_the_right_way():
     assert told["study_second_camera_gain"] == ("f1_20", "fused", "only_a")
     for one in study.STUDY.outcomes.values():
         assert study.STUDY.arms[one.arm].test == study.STUDY.arms[one.less].test == ("film",)
+    assert max(study.STUDY.seeds) < 100  # from there on are those that set `LIKE_FILMS`
     assert list(study.STUDY.seeds) == list(range(24)) and study.STUDY.sizes["every"] == 6.0
