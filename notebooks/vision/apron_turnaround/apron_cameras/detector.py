@@ -4,8 +4,8 @@ Objects as points (Zhou et al. 2019): for each cell of 4 × 4 pixels a likeness 
 and from the likeliest cell the footprint's middle and the four sides of the box. The
 footprint's middle is what the homography needs: a box's own middle lies above the ground.
 
-`python -m apron_cameras.detector` in the chapter's folder trains it anew, on rendered examples
-of seeds that no film uses, and writes `detector.safetensors` beside this file.
+`python -m apron_cameras.detector` in the chapter's folder trains it anew, on rendered examples,
+scenes of their own and no film's frames, and writes `detector.safetensors` beside this file.
 
 Shapes: `B` pictures, `K` kinds, `h`, `w` cells: 28 × 48.
 """

@@ -13,7 +13,6 @@ from . import scene
 from .scene import CAMERAS, ZONES, Seen, Thing
 
 DRIVE_S = 36.0  # from the service road to a zone
-SIDES = {"A": -1.0, "B": 1.0}
 
 
 class Visit(NamedTuple):

@@ -100,9 +100,3 @@ def clock(a: list[Sighting], b: list[Sighting], most_m: float = 2.5) -> Clock:
     ]
     drift = float(np.median(slopes)) if slopes else 0.0
     return Clock(float(np.median(ahead - drift * at)), drift, len(pairs))
-
-
-def together(a: list[Sighting], b: list[Sighting], by: Clock) -> list[Sighting]:
-    """All sightings in A's time, in order."""
-    moved = [one._replace(clock=by.true(one.clock)) for one in b]
-    return sorted([*a, *moved], key=lambda one: one.clock)

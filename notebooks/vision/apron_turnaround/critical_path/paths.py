@@ -20,18 +20,19 @@ class Cause(NamedTuple):
     minutes: float
 
 
-def order(durations: Durations, follows: Follows) -> list[str]:
-    """All tasks, each after those that it waits for. ValueError for an unknown task, a circle,
-    or a duration that is negative or not finite.
+def order(durations: Durations, follows: Follows) -> dict[str, list[str]]:
+    """{task: those that it waits for}, each after those. ValueError for an unknown task, a
+    circle, or a duration that is negative or not finite.
     """
-    waits = {task: list(follows.get(task, ())) for task in durations}
-    named = set(follows).union(*waits.values(), *map(list, follows.values()))
+    waits = {task: list(before) for task, before in follows.items()}  # each is read once
+    named = set(waits).union(*waits.values())
     if unknown := sorted(named - set(durations)):
         raise ValueError(f"no duration for {unknown}; there are those of {sorted(durations)}")
     if odd := [task for task, one in durations.items() if not 0 <= one < math.inf]:
         raise ValueError(f"durations of {odd} are not finite numbers from 0 on")
     try:
-        return list(TopologicalSorter(waits).static_order())
+        sorted_ = TopologicalSorter({task: waits.get(task, ()) for task in durations})
+        return {task: waits.get(task, []) for task in sorted_.static_order()}
     except CycleError as error:
         raise ValueError(f"tasks wait for one another in a circle: {error.args[1]}") from None
 
@@ -46,8 +47,7 @@ def longest(durations: Durations, follows: Follows) -> tuple[float, list[str]]:
     the order in which `follows` and `durations` name them.
     """
     ends, before = {}, {}
-    for task in order(durations, follows):
-        waits = list(follows.get(task, ()))
+    for task, waits in order(durations, follows).items():
         before[task] = max(waits, key=ends.__getitem__, default=None)
         ends[task] = float(durations[task]) + (ends[before[task]] if waits else 0.0)
     task = max(durations, key=ends.__getitem__, default=None)
@@ -63,14 +63,11 @@ def longest(durations: Durations, follows: Follows) -> tuple[float, list[str]]:
 def slack(durations: Durations, follows: Follows) -> dict[str, float]:
     """How much longer each task may take, alone, before the end moves: 0.0 on the chain."""
     inward, outward = order(durations, follows), {task: [] for task in durations}
-    for task in inward:
-        for first in follows.get(task, ()):
-            outward[first].append(task)
     ends, rest = {}, {}
-    for task in inward:
-        ends[task] = durations[task] + max(
-            (ends[one] for one in follows.get(task, ())), default=0
-        )
+    for task, waits in inward.items():
+        ends[task] = durations[task] + max((ends[one] for one in waits), default=0)
+        for first in waits:
+            outward[first].append(task)
     for task in reversed(inward):
         rest[task] = max((durations[one] + rest[one] for one in outward[task]), default=0)
     total = max(ends.values(), default=0)
@@ -82,6 +79,7 @@ def causes(planned: Durations, actual: Durations, follows: Follows) -> list[Caus
     alone taken its planned time. Two chains that are late together hide one another: then each
     alone saves less than the delay, or nothing.
     """
+    follows = order(actual, follows)
     length, _ = longest(actual, follows)
     saved = [
         Cause(

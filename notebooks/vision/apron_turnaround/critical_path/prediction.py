@@ -15,6 +15,7 @@ import numpy as np
 
 from .turnaround import FOLLOWS, PLANNED, TASKS, Turnaround
 
+LATE, ALERT = 5.0, 0.5  # an alert: so many minutes beyond the target, at least so likely
 MOMENTS = (0.0, 10.0, 20.0, 30.0, 36.0)  # minutes after on block at which is asked
 _VISITS = ("bags", "cleaning", "catering", "fuel")
 START = {
@@ -77,7 +78,10 @@ class Draws:
             if task == "chocks off":
                 begin = np.maximum(begin, tsat)
             known = seen.known.get(START.get(task))
-            begin = begin if known is None else np.full(many, known)
+            if known is not None:
+                begin = np.full(many, known)
+            elif task in START and kind_of(START[task]) in seen.watched:
+                begin = np.maximum(begin, seen.now)  # looked for, and not begun yet
             end = seen.known.get(END.get(task))
             if end is not None:
                 ends[task] = np.full(many, end)
@@ -95,6 +99,12 @@ class Interval(NamedTuple):
     median: float
     low: float
     high: float
+
+
+def late(left: np.ndarray, tobt: float) -> float:
+    """The share of draws that are more than `LATE` minutes after the target: half of them, or
+    more, is an alert (`ALERT`)."""
+    return float((left > tobt + LATE).mean())
 
 
 def interval(draws: np.ndarray, margin: float = 0.0, share: float = 0.9) -> Interval:

@@ -20,7 +20,8 @@ def table(stands: Mapping[str, Iterable[tuple[str, float]]]) -> list[Use]:
     """The use of each kind over all stands, the busiest first.
 
     `stands` holds (event, minute) pairs by stand, all on one clock. A visit whose end was not
-    seen counts as open, with no minutes; an end without a start is left out.
+    seen counts as open, with no minutes, unless the aircraft left: the tug goes with it. An end
+    without a start is left out.
     """
     visits, opened = {}, {}
     for events in stands.values():
@@ -29,6 +30,10 @@ def table(stands: Mapping[str, Iterable[tuple[str, float]]]) -> list[Use]:
             task, _, end = name.rpartition(" ")
             if end == "start":
                 since[task] = minute
+            elif name == "off block":
+                for task, begin in since.items():
+                    visits.setdefault(kind_of(f"{task} start"), []).append((begin, minute))
+                since.clear()
             elif end == "end" and task in since:
                 visits.setdefault(kind_of(name), []).append((since.pop(task), minute))
         for task in since:

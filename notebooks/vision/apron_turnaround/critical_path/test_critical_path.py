@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from . import (
+    ALERT,
     EVENTS,
     FOLLOWS,
+    LATE,
     MOMENTS,
     TASKS,
     Draws,
@@ -20,6 +22,7 @@ from . import (
     draw,
     interval,
     kind_of,
+    late,
     longest,
     slack,
     spans,
@@ -91,6 +94,21 @@ def test_what_is_no_plan_is_refused(durations, follows, words):
         longest(durations, follows)
 
 
+def test_a_chain_may_be_given_by_any_iterable_once():
+    follows = {"c": (one for one in ("a", "b"))}
+    assert longest({"a": 1, "b": 2, "c": 3}, follows) == (5.0, ["b", "c"])
+    free = slack({"a": 1, "b": 2, "c": 3}, {"c": iter(["a", "b"])})
+    assert free == {"a": 1.0, "b": 0.0, "c": 0.0}
+    plan, late_ = {"a": 1, "b": 2, "c": 3}, {"a": 9, "b": 2, "c": 3}
+    assert causes(plan, late_, {"c": iter(["a", "b"])})[0] == ("a", 7)
+
+
+def test_a_long_chain_is_no_deep_recursion():
+    many = 20_000
+    follows = {at: [at - 1] for at in range(1, many)}
+    assert longest(dict.fromkeys(range(many), 1), follows)[0] == many
+
+
 def test_two_late_chains_hide_one_another():
     follows = {"end": ["fuel", "clean"]}
     plan = {"fuel": 10, "clean": 10, "end": 1}
@@ -123,6 +141,21 @@ def test_without_a_hit_nothing_is_struck_and_slower_is_slower():
     assert {one.hit for one in plain} == {""}
     for one, other in zip(plain, slow, strict=True):
         assert other.durations["fuel"] == pytest.approx(1.5 * one.durations["fuel"])
+
+
+def test_a_hit_is_as_long_as_it_says_and_hits_one_task():
+    more, times = [], []
+    for seed in range(150):
+        plain, hit = (draw(np.random.default_rng(seed), hit=h) for h in (0, 1))
+        for task, minutes in hit.durations.items():
+            if task != hit.hit:
+                assert minutes == pytest.approx(plain.durations[task])
+            elif task.startswith("await"):
+                more.append(minutes - plain.durations[task])
+            else:
+                times.append(minutes / plain.durations[task])
+    assert 5 <= min(more) < 6.5 and 13.5 < max(more) <= 15
+    assert 1.4 <= min(times) < 1.5 and 2.1 < max(times) <= 2.2
 
 
 def told(one, now):
@@ -168,6 +201,26 @@ def test_a_watched_task_that_lasts_lasts_longer(draws):
     assert seen > blind + 5
 
 
+def test_what_is_looked_for_and_not_seen_has_not_begun(draws):
+    known = {"deboarding end": 9.0, "restocking end": 20.0, "catering end": 20.0}
+    seen, blind = (
+        draws.left(Seen(34, known, frozenset(kinds)), 0) for kinds in ({"people"}, ())
+    )
+    rest = sum(0.6 * TASKS[task][0] for task in ("board", "stairs off", "tug", "chocks off"))
+    assert seen.min() > 34 + rest > blind.min()
+
+
+def test_an_interval_holds_the_middle_share():
+    low = interval(np.linspace(0, 100, 101))
+    assert (low.low, low.median, low.high) == pytest.approx((5, 50, 95))
+    assert interval(np.linspace(0, 100, 101), 2).high == pytest.approx(97)
+
+
+def test_an_alert_is_about_more_than_five_minutes():
+    assert late(np.array([45.0, 45.1, 50, 60]), 40.0) == 0.75
+    assert (LATE, ALERT) == (5.0, 0.5)
+
+
 def test_an_interval_is_widened_until_it_holds():
     flat = [interval(np.linspace(0, 10, 101))] * 99
     truths = np.linspace(-5, 15, 99)
@@ -197,3 +250,5 @@ def test_resources_over_stands():
     assert found["fuel truck"] == ("fuel truck", 3, 14, 2, 0)
     assert found["belt loader"] == ("belt loader", 0, 0, 0, 1)
     assert table({}) == []
+    left = [("tug start", 40), ("off block", 44), ("tug end", 50)]  # the tug leaves with it
+    assert table({"1": left}) == [("tug", 1, 4, 1, 0)]

@@ -90,10 +90,82 @@ def test_scores_have_their_sign():
     )
     wide = study.judge(Fixed(3, 1, margin=2.5), data, None)
     assert wide["coverage"] == 1 and wide["raw_coverage"] == 0 and wide["width"] == 7
+    hit = [one for one, _ in data if one.hit]
+    assert 0 < len(hit) < len(data) and good["coverage_hit"] == 1 and bad["coverage_hit"] == 0
+    narrow = study.judge(Fixed(3, 1, margin=1.5), data, None)
+    assert narrow["coverage"] == 0 and narrow["width"] == 5
     late = np.mean([one.off_block > one.tobt + 5 for one, _ in data])
     alarm = study.judge(Fixed(0, 1, chance=1.0), data, None)
     assert alarm["precision"] == pytest.approx(late) and alarm["recall"] == 1
     assert good["precision"] == good["recall"] == 0
+    half = study.judge(Fixed(0, 1, chance=0.5), data, None)
+    below = study.judge(Fixed(0, 1, chance=0.49), data, None)
+    assert half["recall"] == 1 and below["recall"] == 0
+
+
+def test_coverage_of_the_hit_counts_the_hit_alone():
+    data = study.parts(0, SIZES)["test"].data
+
+    class MissesTheHit(Fixed):
+        def raw(self, one, told, now):
+            return Fixed(9 * bool(one.hit), 1).raw(one, told, now)
+
+    found = study.judge(MissesTheHit(0, 1), data, None)
+    assert found["coverage_hit"] == 0 < found["coverage"] < 1
+
+
+def test_a_forecast_is_of_what_was_learned_of_who_looks_and_of_now():
+    parts = study.parts(2, SIZES)
+    learned, calibrated = parts["learned"].data, parts["calibrated"].data
+    made = study.Forecaster(study.ARMS["no_fuel"].setting, learned, calibrated)
+    who = observed.kinds("AB", ("fuel truck",))
+    draws = study.Draws([one for one, _ in learned])
+    for one, told in parts["test"].data[:6]:
+        late_start = one._replace(tsat=70.0)
+        for each, now in ((one, 20.0), (late_start, 30.0)):
+            left = draws.left(observed.seen(told, now, who), each.tsat)
+            wanted = study.interval(left), study.late(left, each.tobt)
+            assert made.raw(each, told, now) == wanted
+
+
+def test_the_baseline_is_the_target_or_the_approved_time_if_that_is_later():
+    made = study.Forecaster(study.ARMS["schedule"].setting, [], [])
+    one = draw(np.random.default_rng(0))._replace(tobt=41, tsat=36.0)
+    assert made.raw(one, {}, 10) == ((41, 41, 41), 0.0)
+    assert made.raw(one._replace(tsat=47.0), {}, 10) == ((47, 47, 47), 1.0)
+    assert made.raw(one, {}, 60)[0].median == 60  # it has not left yet
+
+
+def test_nobody_knows_what_will_be_missed():
+    rng = np.random.default_rng(3)
+    one = draw(rng, hit=0)
+    whole = observed.tell(one, rng, observed.LIKE_FILMS._replace(missed=0))
+    lost = {name: told for name, told in whole.items() if name != "fuel end"}
+    before, after = whole["fuel end"][1] - 0.1, whole["fuel end"][1]
+    who = observed.kinds("AB")
+    assert observed.seen(lost, before, who) == observed.seen(whole, before, who)
+    assert set(observed.seen(whole, after, who).known) - set(
+        observed.seen(lost, after, who).known
+    ) == {"fuel end"}
+
+
+def test_told_minutes_are_off_as_in_films():
+    rng = np.random.default_rng(4)
+    rows = [(one, observed.tell(one, rng)) for one in (draw(rng) for _ in range(200))]
+    off, delay = {}, {}
+    for one, told in rows:
+        for name, (minute, known_at) in told.items():
+            kind = "walk" if name in ("deboarding end", "boarding end") else name[-3:]
+            off.setdefault(kind, []).append(minute - one.events[name])
+            delay.setdefault(kind, []).append(known_at - one.events[name])
+    films = observed.LIKE_FILMS
+    assert np.mean(off["end"]) == pytest.approx(films.late, abs=0.02)
+    assert np.mean(off["walk"]) == pytest.approx(0, abs=0.02)
+    assert np.std(off["end"]) == pytest.approx(films.spread, abs=0.01)
+    for kind, wanted in (("art", films.start), ("end", films.end), ("walk", films.walk)):
+        assert np.mean(delay[kind]) == pytest.approx(wanted, abs=0.02)
+    told = np.mean([len(told) for _, told in rows]) / 21
+    assert 1 - told == pytest.approx(films.missed, abs=0.005)
 
 
 def test_who_sees_nothing_knows_nothing_and_who_is_left_out_is_not_seen():
@@ -125,20 +197,25 @@ def test_the_cause_is_named_by_who_saw_it():
 
 
 def test_the_outcomes_point_the_right_way():
-    for label, one in study.STUDY.outcomes.items():
-        if label == "study_both_over_schedule":
-            assert (one.metric, one.arm, one.less, one.ratio) == (
-                "error",
-                "both",
-                "schedule",
-                True,
-            )
-        elif label == "study_slower_coverage_gap":
-            assert (one.metric, one.arm, one.less) == ("coverage", "slower", "both")
-        else:
-            assert (one.metric, one.less, one.ratio) == ("error", "both", False)
-            name = label.removeprefix("study_worth_of_")
-            assert one.arm == {"a": "b", "b": "a"}.get(name, f"no_{name}")
+    wanted = {
+        "study_both_over_schedule": ("error", "both", "schedule", True),
+        "study_both_over_nobody": ("error", "both", "nobody", True),
+        "study_worth_of_a": ("error", "b", "both", False),
+        "study_worth_of_b": ("error", "a", "both", False),
+    }
+    wanted |= {
+        f"study_worth_of_{one}": ("error", f"no_{one}", "both", False) for one in study.WORTH
+    }
+    told = {
+        label: (one.metric, one.arm, one.less, one.ratio)
+        for label, one in study.STUDY.outcomes.items()
+    }
+    assert told == wanted
+
+
+def test_arms_that_are_compared_are_judged_on_the_same_part():
+    for one in study.STUDY.outcomes.values():
+        assert study.ARMS[one.arm].test == study.ARMS[one.less].test == ("test",)
 
 
 def test_an_outcome_that_differs_in_more_is_refused():
@@ -151,11 +228,12 @@ def test_units_scales_and_sizes():
     told = {name: (one.unit, one.scale) for name, one in study.STUDY.metrics.items()}
     minutes, shares = (
         ("error", "error_at_30", "width"),
-        ("coverage", "raw_coverage", "precision"),
+        ("coverage", "coverage_hit", "raw_coverage", "precision"),
     )
     assert all(told[name] == ("min", 1) for name in minutes)
     assert all(told[name] == ("%", 100) for name in (*shares, "recall", "cause"))
-    assert (study.LATE, study.ALERT_AT, list(study.STUDY.seeds)) == (5.0, 20.0, list(range(10)))
+    assert (study.LATE, study.ALERT, study.ALERT_AT) == (5.0, 0.5, 20.0)
+    assert list(study.STUDY.seeds) == list(range(30))
     assert study.STUDY.sizes == {"learned": 200, "calibrated": 199, "test": 200, "slower": 100}
 
 

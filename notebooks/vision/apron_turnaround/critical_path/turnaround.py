@@ -78,8 +78,8 @@ class Turnaround(NamedTuple):
 
 
 def draw(rng: np.random.Generator, hit: float = 0.4, slower: float = 1.0) -> Turnaround:
-    """A turnaround: lengths are log-normal, and with probability `hit` one task takes twice to
-    four times as long (an await: 5 to 15 minutes more). `slower` multiplies all lengths.
+    """A turnaround: lengths are log-normal, and with probability `hit` one task takes 1.4 to
+    2.2 times as long (an await: 5 to 15 minutes more). `slower` multiplies all lengths.
     """
     minutes = {
         task: slower * mean * float(np.exp(rng.normal(-(spread**2) / 2, spread)))

@@ -24,7 +24,7 @@ NAMESPACE = "http://www.xes-standard.org/"
 def write(path: Path, cases: Mapping[str, Iterable[Event]], day: datetime = DAY) -> None:
     """Write a log of {name of the case: its events}, each case in the order of time."""
     log = xml.Element(
-        "log", {"xes.version": "1849-2016", "xes.features": "", "xmlns": NAMESPACE}
+        "log", {"xes.version": "1849.2016", "xes.features": "", "xmlns": NAMESPACE}
     )
     for name, prefix, address in EXTENSIONS:
         xml.SubElement(log, "extension", {"name": name, "prefix": prefix, "uri": address})
@@ -44,7 +44,7 @@ def write(path: Path, cases: Mapping[str, Iterable[Event]], day: datetime = DAY)
 
 def read(path: Path, day: datetime = DAY) -> dict[str, list[Event]]:
     """{case: its events}, as `write` wrote them; when each was told is not in the log, and is
-    given as its time. ValueError for a file that is no log."""
+    given as its time. ValueError for what is no log, or lacks what `write` writes."""
     try:
         log = xml.parse(path).getroot()
     except xml.ParseError as error:
@@ -52,17 +52,20 @@ def read(path: Path, day: datetime = DAY) -> dict[str, list[Event]]:
     if log.tag.split("}")[-1] != "log":
         raise ValueError(f"{path} holds <{log.tag}>; a log in XES begins with <log>")
     cases = {}
-    for trace in log.iter(f"{{{NAMESPACE}}}trace"):
-        case = cases.setdefault(_values(trace)["concept:name"], [])
-        for event in trace.iter(f"{{{NAMESPACE}}}event"):
-            told = _values(event)
-            at = datetime.fromisoformat(told["time:timestamp"]) - day
-            task, transition = told["concept:name"], told["lifecycle:transition"]
-            name = task if task.endswith(" block") else f"{task} {_END[transition]}"
-            case.append(
-                Event(name, at.total_seconds(), at.total_seconds(), told["org:resource"])
-            )
+    try:
+        for trace in log.iter(f"{{{NAMESPACE}}}trace"):
+            case = cases.setdefault(_values(trace)["concept:name"], [])
+            case += [_event(_values(one), day) for one in trace.iter(f"{{{NAMESPACE}}}event")]
+    except (KeyError, TypeError) as error:  # TypeError: a time without its zone
+        raise ValueError(f"{path} has a trace or an event that is not whole: {error}") from None
     return cases
+
+
+def _event(told, day):
+    time = (datetime.fromisoformat(told["time:timestamp"]) - day).total_seconds()
+    task, transition = told["concept:name"], told["lifecycle:transition"]
+    name = task if task.endswith(" block") else f"{task} {_END[transition]}"
+    return Event(name, time, time, told["org:resource"])
 
 
 _TRANSITION = {"start": "start", "end": "complete"}

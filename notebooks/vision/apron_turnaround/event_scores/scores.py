@@ -4,7 +4,7 @@
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -39,17 +39,6 @@ def event_f1(
         if at < len(true) and abs(true[at] - time) <= tolerance:
             pairs, at = pairs + 1, at + 1
     return 2 * pairs / (len(true) + len(predicted))
-
-
-def by_event(
-    true: Mapping[str, float], predicted: Mapping[str, Sequence[float]], tolerance: float
-) -> dict[str, float]:
-    """{event: its F1} of one turnaround, for the kinds that happened or were told."""
-    names = [*true, *(name for name in predicted if name not in true)]
-    return {
-        name: event_f1([true[name]] if name in true else [], predicted.get(name, ()), tolerance)
-        for name in names
-    }
 
 
 def iou(one: np.ndarray, other: np.ndarray) -> np.ndarray:

@@ -24,6 +24,7 @@ VISIT = {
 }
 GAP_S = {"people": 75.0}  # so long unseen, under looks, before something has ended
 PLAIN_GAP_S, STILL_MPS, STILL_M, BLOCK_M = 32.0, 0.35, 1.6, 2.0
+INBOUND_S = 15.0  # for so long an aircraft that was seen to come is still coming
 SETTLES_S = 40.0  # after on block, in which an aircraft cannot leave
 SERVICES = ("deboarding", "bags", "cleaning", "catering", "fuel", "restocking", "boarding")
 
@@ -109,7 +110,7 @@ class Stand:
         self.sight, self.places, self.radius = sight, zones, radius
         self.zones = {kind: _Zone(GAP_S.get(kind, PLAIN_GAP_S)) for kind in zones}
         self.events, self.walks, self.on, self.off, self.time = [], 0, None, None, -float("inf")
-        self.intruders = []
+        self.intruders, self.inbound = [], -float("inf")
 
     def look(self, time: float, camera: str, things: Iterable[Thing]) -> list[Event]:
         """ValueError for a frame that is older than one before: a log is sorted first."""
@@ -189,10 +190,13 @@ class Stand:
         return [Event(f"{name} end", ended, time, _names(zone.saw))]
 
     def _intrusion(self, time, camera, things):
-        rolls = any(one.kind == "aircraft" and one.speed > STILL_MPS for one in things)
-        for one in things:
+        for one in things:  # far from its place it comes, whether its speed is known or not
+            away = _apart(self.places["aircraft"], (one.x, one.y)) > self.radius
+            if one.kind == "aircraft" and (away or one.speed > STILL_MPS):
+                self.inbound = time
+        for one in things:  # and another camera may see what is in its way
             inside = abs(one.x) < 7 and -22 < one.y < 19
-            if rolls and inside and one.kind != "aircraft":
+            if time - self.inbound <= INBOUND_S and inside and one.kind != "aircraft":
                 self.intruders.append(Event(f"{one.kind} in the way", time, time, camera))
 
 
@@ -202,9 +206,8 @@ def stamps(events: Iterable[Event]) -> Stamps:
     for one in events:
         first[one.name] = min(one.time, first.get(one.name, one.time))
         last[one.name] = max(one.time, last.get(one.name, one.time))
-    handling = [
-        t for name, t in first.items() if name.endswith(" start") and name != "tug start"
-    ]
+    begun = [first.get(f"{name} start") for name in (*SERVICES, "stairs")]  # chocks are AIBT's
+    handling = [time for time in begun if time is not None]
     wanted = [last.get(f"{name} end") for name in SERVICES] + [last.get("stairs end")]
     wanted.append(first.get("tug start"))
     ready = None if None in wanted else max(wanted)

@@ -1,12 +1,14 @@
 """Scores with known answers, the states of a stand, and the log."""
 
 import itertools
+import xml.etree.ElementTree as xml
+from decimal import Decimal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from . import Event, Inputs, Stand, Thing, by_event, event_f1, event_log, idf1, stamps
+from . import Event, Inputs, Stand, Thing, event_f1, event_log, idf1, stamps
 from .states import SERVICES, VISIT
 
 ZONES = {"aircraft": (0, 0), "fuel truck": (12, 0), "people": (-15, 13)}
@@ -64,13 +66,6 @@ def test_a_tolerance_that_is_none_is_refused(tolerance):
 def test_a_time_that_is_none_is_refused():
     with pytest.raises(ValueError, match="finite"):
         event_f1([float("nan")], [1], 1)
-
-
-def test_an_event_that_did_not_happen_costs():
-    assert by_event({"fuel start": 5}, {"fuel start": [6], "bags start": [1]}, 2) == {
-        "fuel start": 1.0,
-        "bags start": 0.0,
-    }
 
 
 BOX, FAR = [0, 0, 10, 10], [50, 50, 60, 60]
@@ -169,6 +164,14 @@ def test_somebody_in_the_way_of_a_rolling_aircraft_is_told_and_beside_it_not():
     assert watch([(0, "A", [PLANE, Thing("people", 2, 5)])]).intruders == []
 
 
+def test_one_camera_sees_the_aircraft_come_and_another_what_is_in_its_way():
+    far, cart = Thing("aircraft", 0, -40), Thing("supply cart", 2, -8, 1.6)
+    frames = [(0, "A", [far]), (6, "B", [cart]), (60, "B", [cart])]
+    found = watch(frames).intruders
+    assert [(one.name, one.time) for one in found] == [("supply cart in the way", 6)]
+    assert watch([(0, "B", [cart]), (6, "B", [cart])]).intruders == []  # nothing comes
+
+
 def test_an_older_frame_is_refused():
     with pytest.raises(ValueError, match="sort them first"):
         watch([(6, "A", []), (0, "A", [])])
@@ -186,6 +189,12 @@ def test_stamps_of_a_whole_turnaround():
     assert (found.aibt, found.acgt, found.aobt, found.ardt_inferred) == (0, 60, 300, 200)
     assert found.asbt_proxy == next(e.time for e in events if e.name == "boarding start")
     assert stamps(reversed(events)) == found
+
+
+def test_chocks_and_the_tug_are_no_ground_handling():
+    events = [Event(f"{name} start", at, at, "A") for at, name in enumerate(("chocks", "tug"))]
+    assert stamps(events).acgt is None
+    assert stamps([*events, Event("bags start", 9, 9, "B")]).acgt == 9
 
 
 @pytest.mark.parametrize("name", [f"{name} end" for name in (*SERVICES, "stairs")])
@@ -218,6 +227,31 @@ def test_a_log_comes_back_as_it_was_written(tmp_path):
 def test_what_is_no_log_is_refused(tmp_path, text, words):
     (tmp_path / "log.xes").write_text(text)
     with pytest.raises(ValueError, match=words):
+        event_log.read(tmp_path / "log.xes")
+
+
+def test_a_log_keeps_to_the_schema_of_the_standard(tmp_path):
+    event_log.write(tmp_path / "log.xes", CASES)
+    log = xml.parse(tmp_path / "log.xes").getroot()
+    assert Decimal(log.get("xes.version")) == Decimal("1849.2016")  # xs:decimal, required
+    assert [one.tag.split("}")[1] for one in log] == ["extension"] * 4 + ["trace"] * 3
+    prefixes = {one.get("prefix") for one in log[:4]}
+    for trace in log[4:]:
+        kinds = [one.tag.split("}")[1] for one in trace]
+        assert kinds == ["string"] + ["event"] * (len(kinds) - 1)  # attributes come first
+        for event in trace[1:]:
+            keys = [one.get("key") for one in event]
+            assert len(set(keys)) == 4 and {key.split(":")[0] for key in keys} <= prefixes
+            assert [one.tag.split("}")[1] for one in event] == ["string"] * 3 + ["date"]
+            assert event[3].get("value").endswith("+00:00")  # in UTC
+
+
+@pytest.mark.parametrize("spoil", [("concept:name", "x"), ("complete", "sung"), ("+00:00", "")])
+def test_a_log_that_is_not_whole_is_refused(tmp_path, spoil):
+    event_log.write(tmp_path / "log.xes", CASES)
+    text = (tmp_path / "log.xes").read_text()
+    (tmp_path / "log.xes").write_text(text.replace(*spoil))
+    with pytest.raises(ValueError, match="not whole"):
         event_log.read(tmp_path / "log.xes")
 
 

@@ -1,5 +1,5 @@
 // Kill a camera and watch what the board still knows. The element's data: `board`, JSON {step: minutes a place of the slider,
-// steps, events: {camera: [[name, minute, minute at which it was known]]}, predicted: {"now a b": [median, low, high]}}; a and b
+// steps, events: {camera: [[name, minute, minute at which it was known]]}, predicted: {"now a b": [median, low, high, chance of a delay]}}; a and b
 // are the places at which A and B died, now + 1 for one that lives.
 "use strict";
 (() => {
@@ -51,14 +51,15 @@
         return [row];
       }));
       const place = (name) => (died(name) === null ? now + 1 : died(name));
-      const [middle, low, high] = predicted[`${now} ${place("A")} ${place("B")}`];
+      const [middle, low, high, chance = 0] = predicted[`${now} ${place("A")} ${place("B")}`];
       const gone = ["A", "B"].filter((name) => died(name) !== null);
       const eyes = gone.length === 0 ? "Both cameras live." : gone.length === 1 ? `Camera ${gone[0]} is dead.` : "Both cameras are dead.";
       const left = middle <= minute + 0.05 && high - low < 0.2;
       words.textContent = `Minute ${minute}. ${eyes} ${known} events are known, ${lost} went unseen. `
-        + (left ? `It left in minute ${middle.toFixed(1)}.` : `Off block is predicted in minute ${middle.toFixed(1)}, between ${low.toFixed(1)} and ${high.toFixed(1)}: an interval of ${(high - low).toFixed(1)} minutes.`);
+        + (left ? `It left in minute ${middle.toFixed(1)}.` : `Off block is predicted in minute ${middle.toFixed(1)}, between ${low.toFixed(1)} and ${high.toFixed(1)}: an interval of ${(high - low).toFixed(1)} minutes.`)
+        + (chance >= 0.5 && !left ? " Alert: more likely than not it leaves over five minutes after its target." : "");
       element.dataset.state = "running";
-      element.dataset.shown = [minute, gone.join("") || "none", known, lost, middle, low, high].join(" ");
+      element.dataset.shown = [minute, gone.join("") || "none", known, lost, middle, low, high, chance].join(" ");
     }
     element.replaceChildren(make("section", {}, [range, ...buttons, words, table]));
     draw();

@@ -29,12 +29,12 @@ def known(events: dict[str, Sequence[Event]], dead: dict[str, float], now: float
 def moments(
     events: dict[str, Sequence[Event]],
     end: float,
-    predict: Callable[[float, dict, frozenset], tuple[float, float, float]],
+    predict: Callable[[float, dict, frozenset], tuple[float, ...]],
 ) -> dict:
     """What the script shows: the events of each camera, and predictions by what is known.
 
-    `predict(now, {event: time}, living cameras)` gives (median, low, high) in minutes. Equal
-    states of knowledge are asked once.
+    `predict(now, {event: time}, living cameras)` gives (median, low, high) in minutes, and how
+    likely a delay is. Equal states of knowledge are asked once.
     """
     steps = range(int(end // 60) // STEP + 1)
     asked, table = {}, {}
@@ -46,8 +46,9 @@ def moments(
                 living = frozenset({"A", "B"} - set(dead))
                 key = (now, tuple(sorted(told.items())), living)
                 if key not in asked:
+                    told = predict(60.0 * STEP * now, told, living)
                     asked[key] = [
-                        round(float(one), 1) for one in predict(60.0 * STEP * now, told, living)
+                        round(float(one), 1 if at < 3 else 3) for at, one in enumerate(told)
                     ]
                 table[f"{now} {a} {b}"] = asked[key]
     rows = {

@@ -16,19 +16,24 @@ from pathlib import Path
 from typing import NamedTuple
 
 from critical_path import EVENTS
+from critical_path.prediction import KIND
 from event_scores import Event, stamps
 
+IN_THE_WAY = {f"{kind} in the way" for kind in KIND.values()}  # of an aircraft that rolls
 RECENT = 20  # posts of a camera whose least delay corrects its clock
 
 
 class Flight(NamedTuple):
-    """A flight at a gate. `tobt` and `tsat` are inputs, in seconds; no camera writes them."""
+    """A flight, at its gate from `begin` to `end`: what is reported there then is its own.
+    `tobt` and `tsat` are inputs, in seconds as those are; no camera writes them."""
 
     gate: str
     flight: str
     airline: str
     tobt: float
     tsat: float
+    begin: float = -math.inf
+    end: float = math.inf
 
 
 class Report(NamedTuple):
@@ -73,7 +78,8 @@ class Journal:
 
     def take(self, post: Mapping, gates: Iterable[str], now: float) -> int:
         """How many of a post's events are new; all are kept, or none. Refused for a post that
-        is not well formed, before anything is written."""
+        is not well formed, and for an event whose number another one has: a camera that counts
+        anew would lose it in silence. Nothing is written then."""
         camera, gate, sent, events = _checked(post, gates)
         with self.table:
             self.table.execute(
@@ -90,12 +96,23 @@ class Journal:
                 (camera, one["seq"], gate, one["name"], one["clock"], shift) for one in events
             ]
             before = self.table.total_changes
+            self._unlike(camera, gate, events)
             self.table.executemany(
                 "INSERT OR IGNORE INTO reports (camera, seq, gate, name, clock, shift)"
                 " VALUES (?, ?, ?, ?, ?, ?)",
                 rows,
             )
             return self.table.total_changes - before
+
+    def _unlike(self, camera, gate, events):
+        rows = self.table.execute(
+            "SELECT seq, name, clock FROM reports WHERE camera = ? AND gate = ?", (camera, gate)
+        )
+        had = {seq: about for seq, *about in rows}
+        for one in events:
+            about = [one["name"], one["clock"]]
+            if had.setdefault(one["seq"], about) != about:
+                raise Refused(f"{one['seq']} was another event; {max(had) + 1} is free")
 
     def clocks(self) -> dict[tuple[str, str], tuple[float, float]]:
         """{(camera, gate): (its correction in seconds, when it was last heard of)}."""
@@ -120,8 +137,8 @@ def _checked(post, gates):
     if not isinstance(post, Mapping) or set(post) != {"camera", "gate", "sent", "events"}:
         raise Refused("camera, gate, sent and events are wanted, and nothing else")
     camera, gate, sent, events = (post[name] for name in ("camera", "gate", "sent", "events"))
-    if gate not in set(gates):
-        raise Refused("no such gate")
+    if not isinstance(camera, str) or gate not in list(gates):
+        raise Refused("no such camera, or no such gate")
     if not _number(sent) or not isinstance(events, list) or len(events) > 500:
         raise Refused("sent is a number of seconds, events a list of at most 500")
     for one in events:
@@ -129,7 +146,7 @@ def _checked(post, gates):
             raise Refused("an event has seq, name and clock")
         if type(one["seq"]) is not int or not 0 < one["seq"] < 2**53:
             raise Refused("seq counts a camera's events from 1 on")
-        if one["name"] not in EVENTS or not _number(one["clock"]):
+        if one["name"] not in (*EVENTS, *IN_THE_WAY) or not _number(one["clock"]):
             raise Refused("an event is one of the known names at a number of seconds")
     return camera, gate, float(sent), events
 
@@ -138,19 +155,27 @@ def _number(value):
     return type(value) in (int, float) and math.isfinite(value) and abs(value) < 1e12
 
 
+def own(flights: Iterable[Flight], reports: Iterable[Report]) -> list[Report]:
+    """Those of the reports that tell of one of these flights: at its gate, in its time."""
+    return [
+        one
+        for one in reports
+        if any(f.gate == one.gate and f.begin <= one.time < f.end for f in flights)
+    ]
+
+
 def board(flights: Iterable[Flight], reports: Iterable[Report]) -> dict[str, dict]:
     """{flight: what is known of it}: the same for every order of the reports.
 
     Of an event that several reports tell, the earliest start and the latest end count; who told
-    it stays with it.
+    it stays with it. What was in the way of the rolling aircraft is an alert, and no event.
     """
-    by_gate = {}
-    for one in reports:
-        by_gate.setdefault(one.gate, {}).setdefault(one.name, []).append(one)
-    found = {}
+    reports, found = list(reports), {}
     for flight in flights:
-        events = []
-        for name, told in by_gate.get(flight.gate, {}).items():
+        events, by_name = [], {}
+        for one in own([flight], reports):
+            by_name.setdefault(one.name, []).append(one)
+        for name, told in by_name.items():
             pick = max if name.endswith(" end") else min
             cameras = "".join(sorted({one.camera for one in told}))
             time = pick(one.time for one in told)
@@ -159,9 +184,11 @@ def board(flights: Iterable[Flight], reports: Iterable[Report]) -> dict[str, dic
         rows = [
             {"name": e.name, "time": round(e.time, 1), "cameras": e.cameras} for e in events
         ]
+        alerts = [row for row in rows if row["name"] in IN_THE_WAY]
+        rows = [row for row in rows if row not in alerts]
         inputs = {"tobt": flight.tobt, "tsat": flight.tsat}
-        known = {"gate": flight.gate, "events": rows, "stamps": stamps(events)._asdict()}
-        found[flight.flight] = {**known, "inputs": inputs}
+        known = {"gate": flight.gate, "events": rows, "alerts": alerts, "inputs": inputs}
+        found[flight.flight] = {**known, "stamps": stamps(events)._asdict()}
     return found
 
 

@@ -8,6 +8,7 @@ Every view is made from the journal alone, so a server that was killed goes on w
 """
 
 import hmac
+import itertools
 import json
 import threading
 import time
@@ -17,7 +18,9 @@ from contextlib import closing, contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from .journal import Flight, Journal, Refused, board, text
+from critical_path.prediction import ALERT, LATE
+
+from .journal import Flight, Journal, Refused, board, own, text
 
 MOST_BYTES, MOST_VIEWERS, SILENT_S = 65_536, 64, 30.0
 ALL = "*"  # the airport's own view
@@ -46,7 +49,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _body(self):
         size = self.headers.get("Content-Length", "")
-        if self.path != "/seen" or not size.isdigit() or int(size) > MOST_BYTES:
+        known = size.isascii() and size.isdigit() and len(size) < 10
+        if self.path != "/seen" or not known or int(size) > MOST_BYTES:
             raise Refused(f"/seen takes at most {MOST_BYTES} bytes of a told length")
         try:
             return json.loads(self.rfile.read(int(size)))
@@ -85,7 +89,7 @@ class _Handler(BaseHTTPRequestHandler):
         shown, beat = None, time.monotonic()
         while not self.server.closing:
             with closing(Journal(self.server.path)) as journal:
-                reports, clocks = journal.reports(gates), journal.clocks()
+                reports, clocks = own(flights, journal.reports(gates)), journal.clocks()
             had = had if had <= len(reports) else 0  # an id that this view never gave
             for at, one in enumerate(reports[had:], had + 1):
                 about = {"camera": one.camera, "name": one.name, "gate": one.gate}
@@ -126,30 +130,32 @@ class _Server(ThreadingHTTPServer):
     def airline(self, token):
         """The view of a token, looked for in equal time whoever asks; None for no view."""
         found = None
-        for own, airline in self.views.items():
-            if hmac.compare_digest(own.encode(), token.encode("utf-8", "replace")):
+        for one, airline in self.views.items():
+            if hmac.compare_digest(one.encode(), token.encode("utf-8", "replace")):
                 found = airline
         return found
 
     def state(self, flights, reports, clocks):
-        """The board of a view: its flights, and the cameras of its own gates."""
-        now, gates = self.clock(), {one.gate for one in flights}
-        cameras = {}
-        for (camera, gate), (shift, came) in sorted(clocks.items()):
-            if gate in gates:
-                silent = now - came > self.silent_s
-                about = {"silent": silent, "clock_off": round(-shift) if abs(shift) > 2 else 0}
-                about["since"] = round(came, 1) if silent else None
-                cameras[f"{gate} {camera}"] = about
+        """The board of a view: its flights, and the cameras of its own gates. One that never
+        sent anything is silent, too."""
+        now, cameras, dead = self.clock(), {}, {one.gate: set() for one in flights}
+        for gate, camera in itertools.product(dead, self.cameras):
+            shift, came = clocks.get((camera, gate), (0.0, None))
+            silent = came is None or now - came > self.silent_s
+            about = {"silent": silent, "clock_off": round(-shift) if abs(shift) > 2 else 0}
+            about["since"] = round(came, 1) if silent and came is not None else None
+            cameras[f"{gate} {camera}"] = about
+            dead[gate] |= {camera} if silent else set()
         state = {"flights": board(flights, reports), "cameras": cameras}
         if self.forecast:
             for name, one in state["flights"].items():
-                dead = {
-                    key[-1]
-                    for key, c in cameras.items()
-                    if c["silent"] and key[:-2] == one["gate"]
-                }
-                one["predicted"] = self.forecast(name, one, dead)
+                try:
+                    one["predicted"], chance = self.forecast(name, one, dead[one["gate"]], now)
+                except Exception as error:  # noqa: BLE001, what is known is told all the same
+                    one["predicted"], chance = f"not known: {type(error).__name__}", 0.0
+                if chance >= ALERT and one["stamps"]["aobt"] is None:
+                    what = f"leaves over {LATE:g} min after TOBT, by the prediction"
+                    one["alerts"].append({"name": what, "time": None, "cameras": ""})
         return state
 
     def handle_error(self, request, client_address):  # a caller who hangs up is no fault
@@ -170,9 +176,16 @@ def serve(
     """The address of a running board, on this machine alone, while the block runs.
 
     `cameras`: {camera: its key}; `views`: {token: airline, or `ALL`}. `forecast(flight, what is
-    known, silent cameras)` gives what the board adds as "predicted". A camera that sent nothing
-    for `silent_s` seconds is called silent.
+    known, silent cameras, now)` gives what the board adds as "predicted", and how likely the
+    flight is late: from `ALERT` on, that is an alert. A camera that sent nothing for `silent_s`
+    seconds is called silent. ValueError for two flights of one name, or at one gate at a time.
     """
+    for one, other in itertools.combinations(flights, 2):
+        same = one.gate == other.gate and max(one.begin, other.begin) < min(one.end, other.end)
+        if same or one.flight == other.flight:
+            raise ValueError(
+                f"{one.flight} and {other.flight}: one name, or one gate at a time"
+            )
     server = _Server(("127.0.0.1", port), _Handler)
     server.path, server.flights, server.cameras, server.views = path, flights, cameras, views
     server.clock, server.forecast, server.silent_s = clock, forecast, silent_s

@@ -15,7 +15,8 @@ EVENTS = {
 
 
 def predict(now, known, living):
-    return now / 60 + len(known), 1.0, 90.0 - 10 * len(living)
+    chance = 0.5 if "fuel start" in known else 0.495
+    return now / 60 + len(known), 1.0, 90.0 - 10 * len(living), chance
 
 
 @pytest.fixture(scope="module")
@@ -39,9 +40,9 @@ def test_what_was_told_before_a_camera_died_stays_known():
 def test_every_place_of_both_sliders_has_its_prediction(given):
     steps = given["steps"]
     assert steps == 6 and len(given["predicted"]) == sum((n + 2) ** 2 for n in range(steps))
-    assert given["predicted"]["5 6 6"] == [18.0, 1.0, 70.0]  # both live, three events
-    assert given["predicted"]["5 6 1"] == [17.0, 1.0, 80.0]  # B died at minute 3
-    assert given["predicted"]["5 0 0"] == [15.0, 1.0, 90.0]
+    assert given["predicted"]["5 6 6"] == [18.0, 1.0, 70.0, 0.5]  # both live, three events
+    assert given["predicted"]["5 6 1"] == [17.0, 1.0, 80.0, 0.495]  # B died at minute 3
+    assert given["predicted"]["5 0 0"] == [15.0, 1.0, 90.0, 0.495]
 
 
 @pytest.fixture
@@ -65,9 +66,11 @@ def test_keys_kill_a_camera_and_what_it_had_told_stays(page):
     assert shown(page)[:4] == ["0", "B", "0", "0"]
     now.press("End")
     assert shown(page)[:4] == ["15", "B", "2", "1"] and shown(page)[4] == "17"
+    assert "Alert" not in page.get_by_role("status").inner_text()
     assert "nobody: the camera was dead" in page.locator("tbody").inner_text()
     page.get_by_role("button", name="Camera B: dead from minute 0; revive").press("Space")
     assert shown(page)[:4] == ["15", "none", "3", "0"]
+    assert "Alert: more likely than not" in page.get_by_role("status").inner_text()
     page.get_by_role("button", name="Kill camera B").press("Enter")
     assert shown(page)[:4] == ["15", "B", "3", "0"]  # all was told before
     assert "Camera B is dead. 3 events are known" in page.get_by_role("status").inner_text()

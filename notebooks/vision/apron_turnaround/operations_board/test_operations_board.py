@@ -56,6 +56,8 @@ def test_a_post_that_comes_twice_is_kept_once(journal):
     lambda p: p["events"][-1].update(seq="9"),
     lambda p: p["events"][-1].update(more=1),
     lambda p: p.update(gate="23"),
+    lambda p: p.update(gate=["21"]),
+    lambda p: p.update(camera=["A"]),
     lambda p: p.update(sent=None),
     lambda p: p.update(events=[1]),
     lambda p: p.update(events=p["events"] * 101),
@@ -67,6 +69,26 @@ def test_of_a_post_with_one_fault_nothing_is_kept(journal, spoil):
     with pytest.raises(Refused):
         journal.take(given, GATES, 0.0)
     assert journal.reports(GATES) == [] and journal.clocks() == {}
+
+
+def test_a_camera_that_counts_anew_is_told_so_and_loses_nothing(journal):
+    journal.take(post(), GATES, 0.0)
+    with pytest.raises(Refused, match="6 is free"):
+        journal.take(post(first=5, names=("fuel start", "fuel end")), GATES, 1.0)
+    assert len(journal.reports(GATES)) == 5
+    twice = post(first=6, names=("fuel start", "fuel end"))
+    twice["events"][1]["seq"] = 6
+    with pytest.raises(Refused, match="another event"):
+        journal.take(twice, GATES, 1.0)
+    assert journal.take(post(first=6, names=("fuel start", "fuel end")), GATES, 1.0) == 2
+
+
+def test_who_is_in_the_way_is_an_alert_and_no_event(journal):
+    journal.take(post(names=("on block", "tug in the way")), GATES, 0.0)
+    known = board(FLIGHTS, journal.reports(GATES))["KT 104"]
+    assert known["alerts"] == [{"name": "tug in the way", "time": 120.0, "cameras": "A"}]
+    assert [one["name"] for one in known["events"]] == ["on block"]
+    assert known["stamps"]["acgt"] is None
 
 
 def test_a_slow_way_does_not_shift_a_clock_but_a_wrong_clock_does(journal):
@@ -150,6 +172,31 @@ def test_an_airline_s_stream_is_the_same_whatever_another_does(tmp_path):
     assert told[0] == told[1] and "Heron" not in told[0] and "HR 7" not in told[0]
 
 
+def test_a_gate_s_next_flight_is_told_nothing_of_the_last(tmp_path):
+    flights = [
+        Flight("21", "KT 104", "Kite", 2400, 2300, end=150.0),
+        Flight("21", "HR 7", "Heron", 5000, 5000, begin=150.0),
+    ]
+    with serve(tmp_path / "b", flights, CAMERAS, VIEWS, clock=lambda: 0.0) as url:
+        saw(camera(url))  # at 60, 120, 180 … s
+        kite, heron = stream(url, "kite!"), stream(url, "heron!")
+        assert kite.count("event: seen") == 2 and heron.count("event: seen") == 3
+        assert '"aibt":60.0' in kite and '"aibt":null' in heron and "KT 104" not in heron
+        assert "stairs start" not in heron and "deboarding start" not in kite
+        assert stream(url, "heron!", last="3").count("event: seen") == 0
+        assert stream(url, "heron!", last="4").count("event: seen") == 3  # never given
+
+
+@pytest.mark.parametrize(
+    "other",
+    [Flight("21", "HR 7", "Heron", 0, 0, begin=99.0), Flight("22", "KT 104", "Heron", 0, 0)],
+)
+def test_two_flights_at_one_gate_or_of_one_name_are_refused(tmp_path, other):
+    flights = [Flight("21", "KT 104", "Kite", 0, 0, end=100.0), other]
+    with pytest.raises(ValueError, match="one name, or one gate at a time"):
+        serve(tmp_path / "b", flights, CAMERAS, VIEWS).__enter__()
+
+
 def test_an_airline_cannot_ask_its_way_to_another_s_flight(served):
     saw(camera(served, "B", "22"))
     for more in ("&airline=Heron", "&gate=22", "&token=heron!", "%00heron!"):
@@ -200,6 +247,16 @@ def test_garbage_is_refused_and_the_board_lives(served, body):
     assert saw(camera(served))
 
 
+@pytest.mark.parametrize("length", ["", "\xb2", "-1", "9" * 5000, "70000"])
+def test_a_length_that_is_none_is_refused(served, length):
+    connection = http.client.HTTPConnection(served.removeprefix("http://"), timeout=5)
+    connection.putrequest("POST", "/seen")
+    connection.putheader("Content-Length", length)
+    connection.endheaders()
+    assert connection.getresponse().status == 400
+    connection.close()
+
+
 def test_what_waits_is_sent_after_the_server_is_back(tmp_path):
     with serve(tmp_path / "b", FLIGHTS, CAMERAS, VIEWS, clock=lambda: 0.0) as url:
         port = int(url.rsplit(":", 1)[1])
@@ -229,6 +286,11 @@ def killed_at_once(file):
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     return process, process.stdout.readline().strip()
+
+
+def test_what_was_taken_is_on_the_disk(journal):
+    asked = journal.table.execute("PRAGMA synchronous").fetchone()
+    assert asked == (2,)  # FULL: a power cut after the answer loses nothing
 
 
 def test_what_was_taken_survives_a_kill(tmp_path):
@@ -277,6 +339,11 @@ def test_in_a_browser_a_camera_dies_a_clock_drifts_and_a_server_restarts(browser
         assert len(set(rows)) == 6 and "boarding start" in rows[3]  # as it came: reversed
         table = page.inner_text("#flights")
         assert "HR 7" not in page.inner_text("body") and "AIBT\t1:00" in table
+        assert "No alert." in table
+        a.saw("tug in the way", 400.0)
+        assert a.send()
+        page.wait_for_function("document.querySelector('#flights .bad') !== null")
+        assert "tug in the way, 6:40, camera A" in page.inner_text("#flights ul")
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
     page.close()
 
@@ -288,12 +355,27 @@ def test_too_many_viewers_are_turned_away(tmp_path, monkeypatch):
         stream(url, "kite!")
 
 
+def test_a_forecast_that_fails_leaves_the_board(tmp_path):
+    about = {"clock": lambda: 0.0, "forecast": lambda *given: 1 / 0}
+    with serve(tmp_path / "b", FLIGHTS, CAMERAS, VIEWS, **about) as url:
+        saw(camera(url))
+        told = stream(url, "kite!")
+    assert '"aibt":60.0' in told and '"predicted":"not known: ZeroDivisionError"' in told
+
+
+def test_an_aircraft_that_has_left_is_not_announced_as_late(tmp_path):
+    about = {"clock": lambda: 0.0, "forecast": lambda *given: ("soon", 1.0)}
+    with serve(tmp_path / "b", FLIGHTS, CAMERAS, VIEWS, **about) as url:
+        saw(camera(url), ("on block", "off block"))
+        assert '"alerts":[]' in stream(url, "kite!")
+
+
 def test_a_forecast_is_asked_with_the_silent_cameras(tmp_path):
     asked = []
 
-    def forecast(flight, one, dead):
-        asked.append((flight, dead))
-        return "in a while"
+    def forecast(flight, one, dead, when):
+        asked.append((flight, dead, when))
+        return "in a while", 0.5
 
     now = [0.0]
     about = {"clock": lambda: now[0], "forecast": forecast, "silent_s": 10.0}
@@ -303,4 +385,6 @@ def test_a_forecast_is_asked_with_the_silent_cameras(tmp_path):
         told = stream(url, "kite!")
     board = json.loads(told.split("event: board\ndata: ")[1].splitlines()[0])
     assert board["flights"]["KT 104"]["predicted"] == "in a while"
-    assert asked[-1] == ("KT 104", {"A"})
+    assert asked[-1] == ("KT 104", {"A", "B"}, 60.0)  # B never said anything
+    alerts = [one["name"] for one in board["flights"]["KT 104"]["alerts"]]
+    assert alerts == ["leaves over 5 min after TOBT, by the prediction"]
