@@ -32,7 +32,9 @@ def only(photos: list, names: tuple) -> list:
     for one in photos:
         kept = [at for at, label in enumerate(one.labels) if label in names]
         labels = [one.labels[at] for at in kept]
-        made.append(one.but(boxes=one.boxes[kept], labels=labels, shapes=[], crowd=None))
+        made.append(
+            one.but(boxes=one.boxes[kept], labels=labels, shapes=[], crowd=None, areas=None)
+        )
     return made
 
 

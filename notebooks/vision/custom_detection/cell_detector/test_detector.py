@@ -70,6 +70,17 @@ def test_scaling_moves_boxes_with_the_pixels_and_unknown_labels_go():
     assert made.scale == 0.5 and made.labels.tolist() == [0]
 
 
+def test_a_decompression_bomb_is_never_decoded(tmp_path, monkeypatch):
+    from PIL import Image
+
+    Image.new("1", (2000, 1000)).save(tmp_path / "a.png")
+    assert cd.pixels(tmp_path / "a.png").shape == (1000, 2000, 3)
+    monkeypatch.setattr("annotations.records.MOST_PIXELS", 1_000_000)
+    monkeypatch.setattr(Image.Image, "load", lambda *_: pytest.fail("it was decoded"))
+    with pytest.raises(ValueError, match="2000 × 1000"):
+        cd.pixels(tmp_path / "a.png")
+
+
 @pytest.mark.parametrize(
     ("flip", "turn"),
     [(False, 0), (True, 0), (False, 90), (True, 90), (False, 180), (True, 270)],

@@ -51,8 +51,8 @@ def sample(
     """A `Sample` of an (H, W, 3) array of bytes, its longer side brought to `side` (None: left
     as it is).
 
-    Labels that are no class are left out. Reduction is by areas, as Pillow's BOX: each pixel
-    counts.
+    Labels that are no class are left out. Reduction is Pillow's BOX: each pixel counts in the
+    new one that its middle falls into.
     """
     from PIL import Image
 

@@ -165,9 +165,9 @@ def mend(photos, loading, finding: Finding):
     elif fault == "small":
         loading = loading.but(enlarge=loading.enlarge * value)
     elif fault == "rescaled":
-        photos = [one.but(boxes=one.boxes * value) for one in photos]
+        photos = [one.moved(value) for one in photos]
     elif fault == "shifted":
-        photos = [one.but(boxes=one.boxes - np.array([*value, *value])) for one in photos]
+        photos = [one.moved(by=-np.array(value)) for one in photos]
     elif fault == "relabelled":
         photos = [
             one.but(labels=[value.get(label, label) for label in one.labels]) for one in photos

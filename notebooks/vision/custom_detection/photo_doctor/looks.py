@@ -6,6 +6,7 @@ import functools
 import io
 from dataclasses import dataclass
 
+import annotations
 import numpy as np
 from PIL import Image
 
@@ -19,8 +20,8 @@ SHARP = 256  # pixels of the longer side at which sharpness is read
 class Look:
     """tag: EXIF's orientation. wide: a colour profile other than sRGB's. quality: of a JPEG,
     1 to 100, else 100. sharpness: how strongly neighbouring pixels differ, against the
-    photo's own contrast. blocks: how much larger steps are at every eighth pixel. thumb: 24
-    × 18 grey values, mean 0 and length 1.
+    photo's own contrast. thumb: 24 ×
+    18 grey values, mean 0 and length 1.
     """
 
     size: tuple[int, int]
@@ -34,7 +35,7 @@ class Look:
 @functools.lru_cache(maxsize=4096)
 def look(file) -> Look:
     """The `Look` of a photo's file."""
-    with Image.open(file) as opened:
+    with annotations.opened(file) as opened:
         size, tag = opened.size, int(opened.getexif().get(274, 1))
         wide = not plain(opened.info.get("icc_profile"))
         quality = jpeg_quality(getattr(opened, "quantization", None))
