@@ -142,21 +142,18 @@ def duplicated(photos, folder, seed=0, of=()):
     return made
 
 
-FAULTS = {
-    one.__name__: one
-    for one in (
-        rotated,
-        rescaled,
-        shifted,
-        relabelled,
-        small,
-        larger,
-        squeezed,
-        blurred,
-        profiled,
-        duplicated,
-    )
-}
+EACH = (rotated, rescaled, shifted, relabelled, small, larger, squeezed, blurred, profiled)
+FAULTS = {one.__name__: one for one in (*EACH, duplicated)}
+
+
+def planted(name: str, photos, folder, seed=0, more=None):
+    """Photos with the faults of a name such as "rotated_profiled", in their order; `more` is
+    for `duplicated`.
+    """
+    for each in name.split("_"):
+        extra = more or {} if each == "duplicated" else {}
+        photos = FAULTS[each](photos, Path(folder) / each, seed, **extra)
+    return photos
 
 
 def _changed(one, folder, change, **how):
@@ -165,10 +162,13 @@ def _changed(one, folder, change, **how):
 
 
 def _saved(shown, folder, one, quality=95, **how) -> Path:
-    """The path of a JPEG, written beside others of its fault."""
+    """The path of a JPEG, written beside others of its fault, with the tag and the profile of
+    the photo that it was made of.
+    """
     file = Path(folder) / f"{Path(one.file).stem}.jpg"
     file.parent.mkdir(parents=True, exist_ok=True)
-    with io.BytesIO() as made:
-        shown.save(made, "JPEG", quality=quality, **({"subsampling": 0} | how))
+    with Image.open(one.file) as before, io.BytesIO() as made:
+        kept = {"exif": before.getexif(), "icc_profile": before.info.get("icc_profile")}
+        shown.save(made, "JPEG", quality=quality, **({"subsampling": 0} | kept | how))
         file.write_bytes(made.getvalue())
     return file

@@ -5,6 +5,7 @@ how it looks in little.
 import functools
 import io
 from dataclasses import dataclass
+from pathlib import Path
 
 import annotations
 import numpy as np
@@ -32,9 +33,14 @@ class Look:
     thumb: np.ndarray
 
 
-@functools.lru_cache(maxsize=4096)
 def look(file) -> Look:
-    """The `Look` of a photo's file."""
+    """The `Look` of a photo's file, remembered until the file is changed."""
+    state = Path(file).stat()
+    return _look(file, state.st_mtime_ns, state.st_size)
+
+
+@functools.lru_cache(maxsize=4096)
+def _look(file, *_) -> Look:
     with annotations.opened(file) as opened:
         size, tag = opened.size, int(opened.getexif().get(274, 1))
         wide = not plain(opened.info.get("icc_profile"))
