@@ -31,6 +31,7 @@ class Settings:
     colour: float = 0.15  # how far brightness and each colour may go, as a share
     blurred: bool = False  # half of the crops are blurred
     squeezed: bool = False  # half of them went through a hard JPEG
+    taught: tuple = ()  # the numbers of the classes of which something is taught; none: of all
 
 
 @dataclass
@@ -112,6 +113,9 @@ def step(net, samples, settings: Settings, generator, classes: int) -> float:
     wanted = network.targets(
         [one for _, one, _ in made], [one for *_, one in made], classes, heat.shape[2:]
     )
+    if settings.taught:
+        kept = list(settings.taught)
+        heat, wanted = heat[:, kept], (wanted[0][:, kept], *wanted[1:])
     loss = network.loss_of(heat, sides, wanted)
     loss.backward()
     return float(loss.detach())

@@ -19,13 +19,12 @@ SHARP = 256  # pixels of the longer side at which sharpness is read
 
 @dataclass(frozen=True, eq=False)
 class Look:
-    """tag: EXIF's orientation. wide: a colour profile other than sRGB's. quality: of a JPEG,
-    1 to 100, else 100. sharpness: how strongly neighbouring pixels differ, against the
-    photo's own contrast. thumb: 24 ×
-    18 grey values, mean 0 and length 1.
+    """pixels: of the photo. tag: EXIF's orientation. wide: a colour profile other than sRGB's.
+    quality: of a JPEG, 1 to 100, else 100. sharpness: how strongly neighbouring pixels differ,
+    against the photo's own contrast. thumb: 24 × 18 grey values, mean 0 and length 1.
     """
 
-    size: tuple[int, int]
+    pixels: int
     tag: int
     wide: bool
     quality: float
@@ -51,7 +50,14 @@ def _look(file, *_) -> Look:
     thumb = np.asarray(grey.resize(THUMB, Image.Resampling.BOX), dtype=np.float64).ravel()
     thumb -= thumb.mean()
     thumb /= np.linalg.norm(thumb) or 1.0
-    return Look(size, tag, wide, quality, sharpness(np.asarray(even, dtype=np.float64)), thumb)
+    return Look(
+        size[0] * size[1],
+        tag,
+        wide,
+        quality,
+        sharpness(np.asarray(even, dtype=np.float64)),
+        thumb,
+    )
 
 
 def sharpness(grey: np.ndarray) -> float:

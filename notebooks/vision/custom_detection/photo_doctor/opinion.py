@@ -9,6 +9,8 @@ them.
 from collections import Counter, defaultdict
 
 import numpy as np
+import torch
+from cell_detector import network
 
 SURE = 0.4  # the score from which on a detection has a say
 NEAR = 0.75  # of an object's size: how far a shifted label is looked for
@@ -62,15 +64,11 @@ def compare(photos, told, finding) -> list:
     made = []
     if (move := shift(photos, told)) is not None:
         pixels, share, agree = move
-        x, y = pixels
-        words = f"{agree:.0%} of the labels are off by ({x:+.0f}, {y:+.0f}) pixels"
-        made.append(
-            finding("shifted", float(share), words, "move the boxes back", tuple(pixels))
-        )
-        photos = [one.but(boxes=one.boxes - np.array([*pixels, *pixels])) for one in photos]
+        made.append(finding("shifted", share, tuple(pixels), agree=agree))
+        photos = [one.moved(by=-pixels) for one in photos]
     if names := renamed(photos, told):
         words = ", ".join(f"{a} is mostly seen as {b}" for a, b in names.items() if a != b)
-        made.append(finding("relabelled", 1.0, words, "correct the list of names", names))
+        made.append(finding("relabelled", 1.0, names, names=words))
     return made
 
 
@@ -138,12 +136,7 @@ def renamed(photos, told) -> dict[str, str]:
         (boxes, *_), (other, *_), names = _pairs(one, answer)
         if not len(boxes) or not len(other):
             continue
-        corner = np.maximum(boxes[:, None, :2], other[None, :, :2])
-        both = np.clip(
-            np.minimum(boxes[:, None, 2:], other[None, :, 2:]) - corner, 0, None
-        ).prod(2)
-        areas = [np.clip(side[:, 2:] - side[:, :2], 0, None).prod(1) for side in (boxes, other)]
-        share = both / np.clip(areas[0][:, None] + areas[1] - both, 1e-9, None)
+        share = network.iou(*map(torch.from_numpy, (boxes, other))).numpy()
         for label, at, best in zip(one.labels, share.argmax(1), share.max(1), strict=True):
             if best > 0.4:
                 seen[label][names[at]] += 1

@@ -12,6 +12,7 @@ from, but for the near-duplicates, whose fault that is.
 import atexit
 import shutil
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import average_precision
@@ -76,7 +77,7 @@ def fit(job):
     (photos, old, test), loading = job.train, cd.Loading()
     if job.arm.setting.get("healed"):
         photos, loading, *_ = doctor.heal(photos, loading, old, ask(job.start), against=test)
-    settings = cd.Settings(**{**vars(job.arm.loss), "epochs": job.sizes["epochs"]})
+    settings = replace(job.arm.loss, epochs=job.sizes["epochs"])
     return cd.train(cd.samples(photos, loading), settings, job.seed)
 
 

@@ -168,7 +168,7 @@ def test_nothing_to_compare_with_is_refused(photos):
     with pytest.raises(ValueError, match="at least one"):
         doctor.examine(own, [])
     with pytest.raises(ValueError, match="one each"):
-        opinion.compare(own, [], photo_doctor.Finding)
+        opinion.compare(own, [], doctor.finding)
 
 
 def test_two_faults_of_a_file_both_stay_in_it(photos, tmp_path):
@@ -227,9 +227,8 @@ def test_a_limit_lies_between_clean_and_planted_photos_of_the_training_split(
 
     def median(side):
         seen = [looks.look(one.file) for one in side]
-        if number == "pixels":
-            return 1 / np.median([np.prod(one.size) for one in seen])
-        return np.median([getattr(one, number) for one in seen])
+        found = np.median([getattr(one, number) for one in seen])
+        return 1 / found if number == "pixels" else found
 
     clean, faulty = (
         median(side) / median(known) for side in (own, FAULTS[name](own, tmp_path))
