@@ -187,6 +187,30 @@ def test_the_race_s_ratio_is_above_one_where_ours_is_sooner():
     assert told["tiling_speedup"] == 4 and told["tiling_speedup_whole"] == 2
 
 
+def test_each_is_raced_with_its_own_quickest_batch(monkeypatch):
+    import time
+
+    from .bench_tiling import quickest
+
+    clock = [0.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: clock[0])
+
+    def slow(batch):
+        clock[0] += 1 + abs(batch - 4)
+
+    assert quickest(slow) == 4
+
+
+def test_batches_and_tiles_give_the_same_boxes():
+    torch.manual_seed(0)
+    net = cd.Detector(width=4).eval()
+    torch.nn.init.normal_(net.heat.weight, std=2.0)
+    photo = (torch.rand(3, 300, 400) * 255).byte()
+    one = training.Sample(photo, torch.zeros(0, 4), torch.zeros(0, dtype=torch.long))
+    alone, many = (tiling.tiled(net, one, 192, batch=size) for size in (1, 32))
+    torch.testing.assert_close(alone.boxes, many.boxes, atol=1e-3, rtol=0)
+
+
 def test_rows_are_equal_whatever_the_order():
     one = rows_of([[0, 0, 1, 1], [2, 2, 3, 3]], [0.5, 0.6], [0, 1])
     other = rows_of([[2, 2, 3, 3], [0, 0, 1, 1]], [0.6, 0.5], [1, 0])
