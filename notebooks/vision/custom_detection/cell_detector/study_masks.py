@@ -49,7 +49,7 @@ def fit(job):
     net = training.train(samples, replace(job.arm.loss, epochs=epochs), job.seed, None, CLASSES)
     truth = [truth_of(*pair) for pair in zip(job.train, samples, strict=True)]
     masks = [average_precision.mask_of(sum(one.shapes, []), one.size) for one in truth]
-    return net, head_of(net, samples, masks, epochs)
+    return net, head_of(net, samples, masks, max(1, epochs // 4))
 
 
 def truth_of(photo, sample):

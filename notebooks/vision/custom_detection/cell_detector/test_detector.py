@@ -224,3 +224,29 @@ def test_ours_finds_sahi_s_boxes():
     net, sample = cd.opened(WEIGHTS), mosaic(2)
     own = rows_of(*(one.numpy() for one in tiling.tiled(net, sample, TILE[0], floor=FLOOR)))
     np.testing.assert_allclose(own, rows_of(*zip(*peer(net, sample)(), strict=True)), atol=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["blurred", "squeezed"])
+def test_half_of_the_crops_are_worn_where_the_settings_say_so_and_none_else(kind):
+    photo = torch.rand(3, 32, 32, generator=torch.Generator().manual_seed(0))
+    for settings in (training.Settings(colour=0, **{kind: True}), training.Settings(colour=0)):
+        generator = torch.Generator().manual_seed(0)
+        made = [training.disturbed(photo, settings, generator) for _ in range(40)]
+        worn = sum(float((one - photo).abs().mean()) > 0.02 for one in made)
+        assert 10 < worn < 30 if getattr(settings, kind) else worn == 0
+
+
+def test_the_shipped_network_learns_from_the_training_split_alone(monkeypatch, tmp_path):
+    from . import train_detector
+
+    asked = []
+    monkeypatch.setattr(
+        train_detector, "splits", lambda: {"train": [1], "val": [2], "test": [3]}
+    )
+    monkeypatch.setattr(train_detector.loading, "samples", lambda own: own)
+    monkeypatch.setattr(
+        train_detector.training, "train", lambda own, *_, **__: asked.append(own)
+    )
+    with pytest.raises(AttributeError):  # what was trained here is nothing
+        train_detector.main(["--into", str(tmp_path)])
+    assert asked == [[1]]
