@@ -145,6 +145,8 @@ def heal(photos, loading, reference, ask=None, against=(), rounds: int = 3):
             photos, loading = mend(photos, loading, one)
         extra |= {one.fault for one in fresh} & {"blurred", "squeezed"}
         done += fresh
+        if not photos:  # all were twins of the other side
+            break
     return photos, loading, done, extra
 
 

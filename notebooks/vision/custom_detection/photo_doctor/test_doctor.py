@@ -163,6 +163,12 @@ def test_duplicates_are_taken_out(photos, tmp_path):
     assert {one.file.name for one in healed} <= {one.file.name for one in own}
 
 
+def test_a_set_of_twins_alone_is_healed_to_none(photos):
+    own, known = photos
+    healed, _, found, _ = doctor.heal(own, cd.Loading(), known, against=own)
+    assert healed == [] and [one.fault for one in found] == ["duplicated"]
+
+
 def test_nothing_to_compare_with_is_refused(photos):
     own, _ = photos
     with pytest.raises(ValueError, match="at least one"):

@@ -18,8 +18,8 @@ ARMS = study.ARMS
 def seen(tmp_path_factory):
     folder = tmp_path_factory.mktemp("study")
     every = [
-        scene(folder, "s", at).but(split=("train", "val", "test")[min(at // 6, 2)])
-        for at in range(21)
+        scene(folder, "s", at).but(split=("train", "val", "test")[min(at // 8, 2)])
+        for at in range(25)
     ]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(study_doctor.data, "fetch", lambda name: name)
@@ -53,7 +53,7 @@ def test_what_learns_never_sees_its_test(seen):
 def test_old_own_and_test_are_apart_and_of_the_sizes_said(seen):
     for seed in (0, 1):
         own, old, test = seen["clean", seed].job.train
-        assert (len(own), len(old), len(test)) == (6, 4, 9)
+        assert (len(own), len(old), len(test)) == (12, 4, 9)
         assert (
             not files(own) & files(old)
             and not files(own) & files(test)
@@ -93,7 +93,7 @@ def test_a_fit_heals_only_where_the_arm_says_so(monkeypatch, seen):
         study.cd, "train", lambda samples, settings, seed: (samples, settings.epochs, seed)
     )
     job = seen["shifted", 1].job
-    assert study.fit(job) == (("samples", 6), 1, 1) and not asked
+    assert study.fit(job) == (("samples", 12), 1, 1) and not asked
     job = seen["shifted_healed", 1].job
     study.fit(job._replace(start="net"))
     ((photos, loading, old, _), more) = asked[0]
