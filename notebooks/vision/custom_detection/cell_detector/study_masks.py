@@ -7,6 +7,7 @@ A detector learns the boxes; then a head on its frozen map learns which pixels a
 object's mask is what the head says inside its box: so balloons that overlap are not told apart,
 as a Mask R-CNN would. The rivals fill the same boxes, or the ellipse in them; a balloon is
 nearly one. Of the listed photos 32 exist; a seed draws who is learnt from and who is the test.
+The epochs, and overlap as the score, were set with seed 0, which is not among those that count.
 """
 
 from dataclasses import replace
@@ -135,7 +136,7 @@ STUDY = Study(
     notebook="custom_detection",
     name="masks",
     arms=ARMS,
-    seeds=range(5),
+    seeds=range(1, 6),  # 0 set the epochs and the score
     sizes={"train": 24, "test": 8, "epochs": 400},
     trial={"train": 4, "test": 2, "epochs": 1},
     metrics={"ap": Metric("AP"), "ap_boxes": Metric("AP"), "overlap": Metric("share")},
