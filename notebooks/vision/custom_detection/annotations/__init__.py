@@ -2,6 +2,6 @@
 
 from .problems import Problem, problems
 from .reading import read
-from .records import Photo
+from .records import Photo, opened
 
-__all__ = ["Photo", "Problem", "problems", "read"]
+__all__ = ["Photo", "Problem", "opened", "problems", "read"]

@@ -1,14 +1,10 @@
 """`problems`: what is wrong with annotations and their photos; it reports and drops nothing."""
 
-import warnings
 from collections import namedtuple
 
 import numpy as np
-from PIL import Image
 
-from .records import FLAWS, Photo
-
-MOST_PIXELS = 100_000_000  # of one photo: 300 MB once it is decoded
+from .records import FLAWS, BombError, Photo, opened
 
 # kind: a few words; file: of the photo; index: of its object, or None; words: what was found
 Problem = namedtuple("Problem", "kind file index words")
@@ -45,19 +41,11 @@ def _of_file(photo: Photo):
         yield "empty photo", "a file of 0 bytes"
         return
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-            with Image.open(path) as opened:
-                wide, high = opened.size
-                if wide * high > MOST_PIXELS:
-                    yield (
-                        "decompression bomb",
-                        f"{wide} × {high} pixels in {path.stat().st_size:,} bytes",
-                    )
-                    return
-                kind, turned = opened.format, opened.getexif().get(274, 1)
-                opened.load()
-    except Image.DecompressionBombError as error:
+        with opened(path) as shown:
+            kind, (wide, high) = shown.format, shown.size
+            turned = shown.getexif().get(274, 1)
+            shown.load()
+    except BombError as error:
         yield "decompression bomb", str(error)
         return
     except FLAWS as error:
@@ -97,3 +85,5 @@ def _of_boxes(photo: Photo):
     for at, shape in enumerate(photo.shapes):
         if isinstance(shape, list) and any(len(part) < 3 for part in shape):
             yield "polygon too short", at, "an outline needs three points"
+        if isinstance(shape, dict) and photo.size and shape.get("size") != [*photo.size[::-1]]:
+            yield "mask of another size", at, f"{shape.get('size')} rows and columns"

@@ -254,3 +254,148 @@ def test_nothing_to_read_is_refused(tmp_path):
         annotations.read(tmp_path)
     with pytest.raises(ValueError, match="does not exist"):
         annotations.read(tmp_path / "none")
+
+
+def folder_of(tmp_path, **texts):
+    """A folder of a photo and of texts by name (two underscores: a dot)."""
+    photo(tmp_path / "a.png")
+    for name, text in texts.items():
+        (tmp_path / name.replace("__", ".")).write_text(
+            text if isinstance(text, str) else json.dumps(text)
+        )
+    return annotations.read(tmp_path)
+
+
+def boxes_of(found):
+    return [box for one in found for box in one.boxes.tolist()]
+
+
+GOOD = {"id": 2, "image_id": 7, "category_id": 3, "bbox": [1, 2, 3, 4]}
+
+
+@pytest.mark.parametrize(
+    ("bad", "kept", "kind"),
+    [
+        ({"bbox": ["2", "3", "10", "6"]}, [2, 3, 12, 9], None),  # texts are added as numbers
+        ({"bbox": [1, 2, 3]}, None, "unreadable region"),
+        ({"bbox": []}, None, "unreadable region"),
+        ({"bbox": None, "segmentation": [[1, 2, 5, 2, 5, 9]]}, [1, 2, 5, 9], None),
+        ({"segmentation": [[1, 2, 3]]}, [2, 3, 12, 9], "unreadable outline"),
+        ({"category_id": 8}, [2, 3, 12, 9], "unknown class"),
+        ({"area": "much"}, [2, 3, 12, 9], None),
+        ({"segmentation": {"size": [3, 4], "counts": "0"}}, [2, 3, 12, 9], "mask of another"),
+    ],
+)
+def test_a_bad_coco_annotation_takes_no_other_along(tmp_path, bad, kept, kind):
+    given = coco(**bad)
+    given["annotations"].append(GOOD)
+    found = folder_of(tmp_path, c__json=given)
+    assert boxes_of(found) == [one for one in (kept, [1, 2, 4, 6]) if one]
+    assert [one for one in kinds(found) if not one.startswith(kind or "none")] == []
+    assert len(kinds(found)) == bool(kind)
+
+
+def test_coco_s_area_is_kept_and_an_image_id_twice_is_told(tmp_path):
+    given = coco(area=7)
+    given["images"] *= 2
+    found = folder_of(tmp_path, c__json=given)
+    assert found[0].areas.tolist() == [7] and len(found) == 2
+    assert kinds(found).count("listed twice") == 2
+
+
+@pytest.mark.parametrize(
+    "entry", [7, {"regions": [POLYGON]}, {"filename": "b.png", "regions": 3}]
+)
+def test_a_bad_via_entry_takes_no_other_along(tmp_path, entry):
+    found = folder_of(tmp_path, v__json=via([RECT]) | {"b": entry})
+    assert [1, 2, 6, 8] in boxes_of(found) and len(found) == 2
+    assert {"unknown photo", "unreadable region"} & {*kinds(found)}
+
+
+@pytest.mark.parametrize("attributes", [["cup"], None, {"kind": {"can": False}}])
+def test_a_via_region_without_a_name_is_an_object(tmp_path, attributes):
+    region = RECT | {"region_attributes": attributes}
+    assert folder_of(tmp_path, v__json=via([region]))[0].labels == ["object"]
+
+
+def test_of_a_name_that_is_twice_in_a_file_the_lost_one_is_told(tmp_path):
+    one = json.dumps(via([RECT]))[1:-1]
+    assert kinds(folder_of(tmp_path, v__json="{" + one + "," + one + "}")) == ["name twice"]
+
+
+@pytest.mark.parametrize("width", ["inf", "much", "nan", ""])
+def test_a_voc_size_that_is_none_takes_no_box_along(tmp_path, width):
+    text = VOC.format(name="a.png", objects=BOX.format("cup", 1, 2, 9, 8))
+    found = folder_of(tmp_path, a__xml=text.replace(">40<", f">{width}<"))
+    assert boxes_of(found) == [[1, 2, 9, 8]] and kinds(found) == []
+
+
+def test_voc_s_parts_are_kept_and_its_lists_of_classes_are_no_splits(tmp_path):
+    part = BOX.format("lid", 2, 2, 4, 4).replace("object", "part")
+    whole = BOX.format("cup", 1, 2, 9, 8).replace("</object>", part + "</object>")
+    lists = tmp_path / "ImageSets" / "Main"
+    lists.mkdir(parents=True)
+    for name in ("aeroplane_train", "train", "val", "trainval"):
+        (lists / f"{name}.txt").write_text("a -1\n")
+    (one,) = folder_of(tmp_path, a__xml=VOC.format(name="a.png", objects=whole))
+    assert one.labels == ["cup", "lid"] and one.split == "train"
+    assert kinds([one]) == ["in two splits"]
+
+
+def test_yolo_beside_another_format_and_named_as_a_list_is_read(tmp_path):
+    photo(tmp_path / "train.png")
+    found = folder_of(
+        tmp_path,
+        settings__json="{}",
+        train__txt="0 0.5 0.5 0.5 0.5\n",
+        val__txt="train.png\n",
+        obj__names="cup\n",
+    )
+    assert boxes_of(found) == [[10, 7.5, 30, 22.5]]
+    assert sorted(kinds(found)) == ["no objects", "unreadable annotation"]
+
+
+@pytest.mark.parametrize(
+    ("names", "label"),
+    [("{2: can, 0: cup}", "can"), ("{0: cup}", "2"), ("[cup, bin, can]", "can"), ("7", "2")],
+)
+def test_yolo_s_names_go_by_their_numbers_and_an_unknown_one_is_told(tmp_path, names, label):
+    found = folder_of(tmp_path, a__txt="2 .5 .5 .5 .5\n", data__yaml=f"names: {names}\n")
+    told = {"{0: cup}": ["unknown class"], "7": ["no class names"]}.get(names, [])
+    assert found[0].labels == [label] and kinds(found) == told
+
+
+def test_yolo_s_names_may_lie_with_the_labels_and_broken_ones_are_told(tmp_path):
+    found = folder_of(tmp_path, a__txt="1 .5 .5 .5 .5\n", classes__txt="cup\n\ncan\n")
+    assert found[0].labels == [""] or found[0].labels == ["1"], "an empty line is counted"
+    (tmp_path / "classes.txt").unlink()
+    (tmp_path / "data.yaml").write_text("names: [\n")
+    assert "unreadable annotation" in kinds(annotations.read(tmp_path))
+
+
+@pytest.mark.parametrize("text", ["[" * 50_000, "null", '{"images": [3]}', '{"images": [[]]}'])
+def test_json_that_is_none_of_ours_is_told_and_alone_refused(tmp_path, text):
+    assert "unreadable annotation" in kinds(folder_of(tmp_path, x__json=text))
+    with pytest.raises(ValueError, match="is needed"):
+        annotations.read(tmp_path / "x.json")
+
+
+def test_scrambled_photos_are_told_or_right_and_never_stop_the_doctor(tmp_path):
+    exif = Image.Exif()
+    exif[274] = 6
+    Image.effect_noise((40, 30), 60).save(tmp_path / "a.jpg", exif=exif)
+    whole, draw = (tmp_path / "a.jpg").read_bytes(), np.random.default_rng(0)
+    for _ in range(200):
+        broken = bytearray(whole)
+        for at in draw.integers(0, min(len(whole), 200), 4):
+            broken[at] = draw.integers(0, 256)
+        (tmp_path / "b.jpg").write_bytes(broken)
+        annotations.problems([annotations.Photo(tmp_path / "b.jpg")])
+
+
+def test_outlines_move_with_their_boxes():
+    one = annotations.Photo("a.png", None, [[1, 2, 3, 4]], ["a"], [[np.array([[1.0, 2.0]])]])
+    moved = one.moved(2, (5, 6))
+    assert moved.boxes.tolist() == [[7, 10, 11, 14]] and moved.shapes[0][0].tolist() == [
+        [7, 10]
+    ]

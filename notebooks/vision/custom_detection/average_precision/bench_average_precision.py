@@ -4,7 +4,8 @@
     python -m average_precision.bench_average_precision
     python -m average_precision.bench_average_precision --rounds 3 --photos 50
 
-The peer starts from the lists of dicts that it takes, its index made; ours from arrays. Neither
+Equal are boxes, boxes with crowds, ties and stated areas, and masks; timed are plain boxes. The
+peer starts from the lists of dicts that it takes, its index made; ours from arrays. Neither
 reads a file. The peer's `evaluate` and `accumulate` are timed, without its printed summary.
 """
 
@@ -40,7 +41,30 @@ def scene(photos: int, seed: int = 0):
     return truth, found
 
 
-def peer(truth, detections):
+KINDS = ("plain", "hostile", "masks")
+
+
+def hostile(pair, kind: str):
+    """A scene as it is ("plain"); or with crowds, ties, flat boxes and stated areas; or that
+    by masks, each box with every fifth pixel left out.
+    """
+    draw, (truth, found) = np.random.default_rng(0), pair
+    if kind == "plain":
+        return pair
+    for own, answer in zip(truth, found, strict=True):
+        count = len(own.boxes)
+        own.crowd, own.areas = draw.random(count) < 0.2, draw.choice([100, 5e3, 1e5], count)
+        answer.scores = np.round(answer.scores, 1)
+        answer.boxes[::9, 2] = answer.boxes[::9, 0]
+        if kind == "masks":
+            y, x = np.mgrid[:160, :160] * 4
+            for side in (own, answer):
+                x0, y0, x1, y1 = side.boxes.T[:, :, None, None]
+                side.masks = (x >= x0) & (x < x1) & (y >= y0) & (y < y1) & ((x + y) % 5 > 0)
+    return truth, found
+
+
+def peer(truth, detections, masks: bool = False):
     """A function that gives pycocotools' twelve numbers; None where it is not installed."""
     try:
         from pycocotools.coco import COCO
@@ -52,23 +76,23 @@ def peer(truth, detections):
     kinds = [{"id": at, "name": str(at)} for at in (1, 2, 3)]
     told.dataset = {"images": images, "annotations": [], "categories": kinds}
     for at, (own, found) in enumerate(zip(truth, detections, strict=True), 1):
-        for box, label in zip(own.boxes, own.labels, strict=True):
-            x, y, w, h = box[0], box[1], box[2] - box[0], box[3] - box[1]
+        areas = getattr(own, "areas", (own.boxes[:, 2:] - own.boxes[:, :2]).prod(1))
+        crowd = getattr(own, "crowd", np.zeros(len(own.boxes)))
+        rows = zip(entries(own, at, masks), areas.tolist(), crowd, strict=True)
+        for one, area, many in rows:
             number = len(told.dataset["annotations"]) + 1
-            one = {"id": number, "image_id": at, "category_id": int(label) + 1, "iscrowd": 0}
-            told.dataset["annotations"].append(one | {"bbox": [x, y, w, h], "area": w * h})
-        for box, label, score in zip(found.boxes, found.labels, found.scores, strict=True):
-            sides = [box[0], box[1], box[2] - box[0], box[3] - box[1]]
-            answers.append(
-                {"image_id": at, "category_id": int(label) + 1, "bbox": sides, "score": score}
+            told.dataset["annotations"].append(
+                one | {"id": number, "iscrowd": int(many), "area": area}
             )
+        for one, score in zip(entries(found, at, masks), found.scores.tolist(), strict=True):
+            answers.append(one | {"score": score})
     with contextlib.redirect_stdout(io.StringIO()):
         told.createIndex()
         results = told.loadRes(answers)
 
     def run(summary: bool = False):
         with contextlib.redirect_stdout(io.StringIO()):
-            judge = COCOeval(told, results, "bbox")
+            judge = COCOeval(told, results, "segm" if masks else "bbox")
             judge.evaluate()
             judge.accumulate()
             if summary:
@@ -77,6 +101,22 @@ def peer(truth, detections):
         return None
 
     return run
+
+
+def entries(side, photo: int, masks: bool) -> list[dict]:
+    """A photo's objects or detections as pycocotools takes them."""
+    made = []
+    for at, (box, label) in enumerate(zip(side.boxes.tolist(), side.labels, strict=True)):
+        one = {"image_id": photo, "category_id": int(label) + 1}
+        if masks:
+            from pycocotools import mask
+
+            made.append(
+                one | {"segmentation": mask.encode(np.asfortranarray(side.masks[at], np.uint8))}
+            )
+        else:
+            made.append(one | {"bbox": [*box[:2], box[2] - box[0], box[3] - box[1]]})
+    return made
 
 
 def main(arguments=None) -> None:
@@ -97,12 +137,13 @@ def main(arguments=None) -> None:
         print("pycocotools is not installed: ours is timed alone, and nothing is recorded")
         print(bench.race(pairs, repeats=options.rounds, device="cpu"))
         return
-    gap = check.close(
-        np.array([*evaluate(truth, found).values()]),
-        theirs(summary=True),
-        atol=1e-9,
-        why="sums in another order",
-    )
+    gaps = []
+    for kind in KINDS:
+        own, answers = hostile(scene(options.photos // 5), kind)
+        mine = np.array([*evaluate(own, answers, masks=kind == "masks").values()])
+        its = peer(own, answers, masks=kind == "masks")(summary=True)
+        gaps.append(check.close(mine, its, atol=1e-9, why="sums in another order"))
+    gap = max(gaps)
     race = bench.race(
         pairs | {"pycocotools": theirs},
         repeats=options.rounds,

@@ -50,9 +50,11 @@ class Scores(dict):
 def evaluate(truth, detections, masks: bool = False) -> Scores:
     """The `Scores` of detections, one for each photo of `truth`, in the same order.
 
-    A photo of `truth` has `boxes` (N, 4), `labels` and may have `crowd`; one of `detections`
-    has `boxes`, `scores` and `labels`; as attributes or as keys. Labels are texts or numbers.
-    `masks=True` goes by masks: `masks` (N, H, W), or for the truth `shapes` and `size`.
+    A photo of `truth` has `boxes` (N, 4), `labels` and may have `crowd` and `areas`
+    (COCO's `area`, by which objects are small or large; else it is taken from boxes or masks);
+    one of `detections` has `boxes`, `scores` and `labels`; as attributes or as keys. Labels are
+    texts or numbers. `masks=True` goes by masks: `masks` (N, H, W), or for the truth `shapes`
+    and `size`.
     ValueError where lengths differ or numbers are not finite.
     """
     if len(truth) != len(detections):
@@ -86,7 +88,7 @@ def _pair(at, own, found, masks):
     """A photo's truth and detections as arrays; refused where they contradict themselves."""
     own = {
         name: _get(own, name)
-        for name in ("boxes", "labels", "crowd", "masks", "shapes", "size")
+        for name in ("boxes", "labels", "crowd", "areas", "masks", "shapes", "size")
     }
     found = {name: _get(found, name) for name in ("boxes", "labels", "scores", "masks")}
     for side in (own, found):
@@ -97,20 +99,25 @@ def _pair(at, own, found, masks):
     own["crowd"] = (
         np.zeros(len(own["boxes"]), bool) if crowd is None else np.asarray(crowd, dtype=bool)
     )
+    none = np.full(len(own["boxes"]), np.nan)
+    own["areas"] = none if own["areas"] is None else np.asarray(own["areas"], dtype=np.float64)
     found["scores"] = np.asarray(found["scores"], dtype=np.float64).reshape(-1)
-    for side, more in ((own, "crowd"), (found, "scores")):
-        counts = [len(side[one]) for one in ("boxes", "labels", more)]
+    for side, *more in ((own, "crowd", "areas"), (found, "scores")):
+        counts = [len(side[one]) for one in ("boxes", "labels", *more)]
         if len(set(counts)) > 1:
             raise ValueError(
-                f"photo {at}: {counts} boxes, labels, {more}; as many of each are needed"
+                f"photo {at}: {counts} boxes, labels, {', '.join(more)}: one each is needed"
             )
-    if not (np.isfinite(found["boxes"]).all() and np.isfinite(found["scores"]).all()):
-        raise ValueError(
-            f"photo {at}: a detection's box or score is not finite; a training that diverged?"
-        )
+    if not all(
+        np.isfinite(one).all() for one in (own["boxes"], found["boxes"], found["scores"])
+    ):
+        raise ValueError(f"photo {at}: a box or score is not finite; a training that diverged?")
     if masks:
         if own["masks"] is None:
-            own["masks"] = [mask_of(one, own["size"]) for one in own["shapes"] or []]
+            shapes = own["shapes"] or []
+            if any(one is None for one in shapes):
+                raise ValueError(f"photo {at}: an object without an outline cannot go by masks")
+            own["masks"] = [mask_of(one, own["size"]) for one in shapes]
         for side in (own, found):
             side["masks"] = np.asarray(side["masks"], dtype=bool)
             if len(side["masks"]) != len(side["boxes"]):
@@ -139,6 +146,8 @@ def _grouped(pairs, name, masks):
             overlap, area, objects_area = _masks(found["masks"][its], own["masks"][mine], crowd)
         else:
             overlap, area, objects_area = _boxes(found["boxes"][its], objects, crowd)
+        told = own["areas"][mine]
+        objects_area = np.where(np.isnan(told), objects_area, told)
         detection, thing = np.nonzero(overlap >= THRESHOLDS[0] - 1e-10)
         start = sum(map(len, parts["score"]))
         parts["pair"].append(np.stack([detection + start, thing + offset], 1))

@@ -30,6 +30,8 @@ def polygon_mask(outline, size) -> np.ndarray:
     """The (H, W) mask of a (K, 2) outline."""
     wide, high = size
     corners = np.asarray(outline, dtype=np.float64).reshape(-1, 2)
+    if not len(corners):
+        return np.zeros((high, wide), dtype=bool)
     corners = np.trunc(FINE * corners + 0.5).astype(np.int64)
     walk = [_edge(a, b) for a, b in zip(corners, np.roll(corners, -1, 0), strict=True)]
     u, v = np.concatenate(walk).T

@@ -9,7 +9,7 @@ import pytest
 
 import average_precision
 
-from .bench_average_precision import peer, record, scene
+from .bench_average_precision import KINDS, hostile, peer, record, scene
 
 
 def truth(boxes, labels=None, **more):
@@ -69,6 +69,20 @@ def test_masks_decide_where_they_are_asked_for():
     assert average_precision.evaluate([own], [found], masks=True)["AP"] == 0
 
 
+def test_an_object_is_as_large_as_its_stated_area_and_else_as_its_box():
+    own = truth([BOX, OTHER], areas=[100.0, np.nan])
+    found = average_precision.evaluate([own], [seen([BOX], [0.9])])
+    assert found["APs"] == pytest.approx(1) and found["APm"] == 0 and found["APl"] == -1
+
+
+def test_crowds_are_matched_again_and_again_and_never_missed():
+    own = truth([[0, 0, 100, 100]], crowd=[True])
+    inside = seen([BOX, [50, 50, 90, 90], [0, 0, 9, 9]], [0.9, 0.8, 0.7])
+    whole = [truth([BOX]), own], [seen([BOX], [0.5]), inside]
+    assert average_precision.evaluate(*whole)["AP"] == pytest.approx(1)
+    assert average_precision.evaluate([own], [inside])["AP"] == -1
+
+
 def test_outlines_of_the_truth_become_masks():
     corners = np.array([[0, 0], [20, 0], [20, 20], [0, 20]])
     mask = average_precision.polygon_mask(corners, (50, 40))
@@ -99,6 +113,8 @@ def test_run_lengths_go_there_and_back():
         ([truth([BOX])], [seen([BOX], [0.1, 0.2])], "scores"),
         ([truth([BOX])], [seen([BOX], [np.nan])], "not finite"),
         ([truth([BOX], ["a", "b"])], [seen([], [])], "labels"),
+        ([truth([[0, 0, np.inf, 1]])], [seen([], [])], "not finite"),
+        ([truth([BOX], areas=[1, 2])], [seen([], [])], "areas"),
     ],
 )
 def test_what_contradicts_itself_is_refused(own, found, said):
@@ -112,11 +128,26 @@ def test_broken_run_lengths_are_refused(counts):
         average_precision.mask_of({"size": [3, 4], "counts": counts}, (4, 3))
 
 
-def test_equal_to_pycocotools():
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(3))
+def test_equal_to_pycocotools(kind, seed):
     pytest.importorskip("pycocotools")
-    own, found = scene(30)
-    numbers = [*average_precision.evaluate(own, found).values()]
-    np.testing.assert_allclose(numbers, peer(own, found)(summary=True), atol=1e-12)
+    own, found = hostile(scene(20, seed), kind)
+    numbers = [*average_precision.evaluate(own, found, masks=kind == "masks").values()]
+    theirs = peer(own, found, masks=kind == "masks")(summary=True)
+    np.testing.assert_allclose(numbers, theirs, atol=1e-12)
+
+
+def test_what_is_hostile_has_crowds_ties_flat_boxes_stated_areas_and_masks():
+    own, found = hostile(scene(6), "masks")
+    assert any(one.crowd.any() for one in own) and any((one.areas > 0).any() for one in own)
+    assert any(len(set(one.scores)) < len(one.scores) for one in found)
+    flat = (one.boxes[:, 2] == one.boxes[:, 0] for one in found)
+    assert any(one.any() for one in flat) and all(len(one.masks) for one in own)
+
+
+def test_a_polygon_of_no_points_is_no_pixel():
+    assert not average_precision.polygon_mask(np.zeros((0, 2)), (4, 3)).any()
 
 
 def test_the_reference_s_numbers_on_a_fixed_scene():

@@ -5,11 +5,13 @@ network, tiles and rule.
     python -m cell_detector.bench_tiling --rounds 3 --grid 2
 
 Checked first: both give the same boxes. Both then suppress by intersection over the smaller, no
-whole photo added, eight tiles a batch. `sahi` gets each tile as an array and wraps each box in
-an object; ours goes by tensors. The merging alone is raced, too, on the same boxes.
+whole photo added. `sahi` gets each tile as an array and wraps each box in an object; ours goes
+by tensors. Batches of several sizes are tried for both before the race; each gets its fastest.
 """
 
 import argparse
+import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +22,7 @@ from . import loading, network, tiling, training
 
 WEIGHTS = Path(__file__).resolve().parents[1] / "weights" / "detector.safetensors"
 TILE = (training.SIDE, training.SIDE * 3 // 4)
-BATCH, FLOOR = 8, 0.05
+BATCHES, FLOOR = (1, 2, 4, 8, 16, 32), 0.05
 
 
 def mosaic(grid: int) -> training.Sample:
@@ -41,7 +43,6 @@ HOW = {
     "slice_height": TILE[1],
     "overlap_width_ratio": tiling.OVERLAP,
     "overlap_height_ratio": tiling.OVERLAP,
-    "batch_size": BATCH,
     "postprocess_type": "NMS",
     "postprocess_match_metric": "IOS",
     "perform_standard_pred": False,
@@ -61,8 +62,10 @@ def peer(net, sample):
     model = adapted(DetectionModel, ObjectPrediction, net)(confidence_threshold=FLOOR)
     picture = np.ascontiguousarray(sample.pixels.permute(1, 2, 0).numpy())
 
-    def run():
-        found = get_sliced_prediction(picture, model, **HOW).object_prediction_list
+    def run(batch: int = 8):
+        found = get_sliced_prediction(
+            picture, model, batch_size=batch, **HOW
+        ).object_prediction_list
         return [(one.bbox.to_xyxy(), one.score.value, one.category.id) for one in found]
 
     return run
@@ -106,6 +109,16 @@ def adapted(base, prediction, net):
     return Model
 
 
+def quickest(run) -> int:
+    """The batch size of `BATCHES` with which `run` is soonest done, the best of three each."""
+    took = {}
+    for batch in BATCHES * 3:
+        begun = time.perf_counter()
+        run(batch)
+        took[batch] = min(took.get(batch, np.inf), time.perf_counter() - begun)
+    return min(took, key=took.get)
+
+
 def rows_of(boxes, scores, labels) -> np.ndarray:
     """Boxes, scores and labels as rows, in an order of their own."""
     rows = np.concatenate([np.asarray(boxes).reshape(-1, 4), np.c_[scores, labels]], 1).astype(
@@ -129,13 +142,20 @@ def main(arguments=None) -> None:
     receipt.sizes(
         smears=options.grid**2, tiles=len(tiling.slices(sample.pixels.shape[:0:-1], TILE))
     )
-    pairs = {"ours": lambda: tiling.tiled(net, sample, training.SIDE, floor=FLOOR, batch=BATCH)}
-    pairs["whole photo"] = lambda: training.detect(net, [sample], FLOOR)
+
+    def ours(batch: int = 8):
+        return tiling.tiled(net, sample, training.SIDE, floor=FLOOR, batch=batch)
+
     theirs = peer(net, sample)
+    best = {name: quickest(run) for name, run in (("ours", ours), ("sahi", theirs)) if run}
+    pairs = {"ours": partial(ours, best["ours"])}
+    pairs["whole photo"] = lambda: training.detect(net, [sample], FLOOR)
     if theirs is None:
         print("sahi is not installed: ours is timed alone, and nothing is recorded")
         print(bench.race(pairs, repeats=options.rounds, device="cpu"))
         return
+    receipt.sizes(**{f"batch_{name}": size for name, size in best.items()})
+    theirs = partial(theirs, best["sahi"])
     own, other = pairs["ours"](), list(zip(*theirs(), strict=True))
     mine, its = rows_of(*(one.numpy() for one in own)), rows_of(*other)
     gap = check.close(mine, its, atol=1e-3, why="pixels in float32, sums in another order")

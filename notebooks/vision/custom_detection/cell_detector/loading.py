@@ -8,9 +8,10 @@ import io
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
+import annotations
 import numpy as np
 import torch
-from PIL import Image, ImageCms, ImageOps
+from PIL import ImageCms, ImageOps
 
 from . import training
 from .tiling import tiled
@@ -37,9 +38,9 @@ class Loading:
 
 def pixels(file, loading: Loading = Loading()) -> np.ndarray:  # noqa: B008
     """The (H, W, 3) bytes of a photo's file."""
-    with Image.open(file) as opened:
-        shown = ImageOps.exif_transpose(opened) if loading.upright else opened
-        if loading.srgb and (profile := opened.info.get("icc_profile")):
+    with annotations.opened(file) as photo:
+        shown = ImageOps.exif_transpose(photo) if loading.upright else photo
+        if loading.srgb and (profile := photo.info.get("icc_profile")):
             source = ImageCms.ImageCmsProfile(io.BytesIO(profile))
             shown = ImageCms.profileToProfile(shown, source, SRGB, outputMode="RGB")
         return np.asarray(shown.convert("RGB"))

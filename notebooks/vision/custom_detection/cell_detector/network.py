@@ -10,6 +10,7 @@ objects.
 
 from collections import namedtuple
 
+import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
@@ -128,28 +129,33 @@ def decode(heat, sides, floor: float = 0.05, overlap: float = 0.5) -> list[Found
         left, top, right, bottom = side[:, row, column]
         px, py = x[row, column], y[row, column]
         boxes = torch.stack([px - left, py - top, px + right, py + bottom], 1)
-        kept = suppress(boxes, label, overlap)
+        kept = suppress((iou(boxes, boxes) > overlap) & (label[:, None] == label)).to(
+            label.device
+        )
         found.append(Found(boxes[kept], score[:MOST][kept], label[kept]))
     return found
 
 
-def iou(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Intersection over union of all pairs of (N, 4) and (M, 4) boxes; 0 where both have no
-    area.
+def iou(a: torch.Tensor, b: torch.Tensor, by: str = "union") -> torch.Tensor:
+    """Intersection over the union, or over the smaller, of all pairs of (N, 4) and (M, 4)
+    boxes; 0 where both have no area.
     """
     corner = torch.maximum(a[:, None, :2], b[None, :, :2])
     both = (torch.minimum(a[:, None, 2:], b[None, :, 2:]) - corner).clamp(min=0).prod(2)
-    areas = [(one[:, 2:] - one[:, :2]).clamp(min=0).prod(1) for one in (a, b)]
-    return both / (areas[0][:, None] + areas[1] - both).clamp(min=1e-9)
+    one, other = ((side[:, 2:] - side[:, :2]).clamp(min=0).prod(1) for side in (a, b))
+    if by not in ("union", "smaller"):
+        raise ValueError(f'by={by!r}: "union" and "smaller" are allowed')
+    over = one[:, None] + other - both if by == "union" else torch.minimum(one[:, None], other)
+    return both / over.clamp(min=1e-9)
 
 
-def suppress(boxes: torch.Tensor, labels: torch.Tensor, overlap: float) -> torch.Tensor:
-    """Which of the boxes stay, best first: none that overlaps a better one of its class by
-    more.
+def suppress(clash: torch.Tensor) -> torch.Tensor:
+    """Which boxes stay, best first, where (N, N) pairs clash: none that clashes with a better
+    one that stays.
     """
-    clash = (iou(boxes, boxes) > overlap) & (labels[:, None] == labels)
-    gone = torch.zeros(len(boxes), dtype=torch.bool, device=boxes.device)
-    for at in range(len(boxes)):
+    clash = clash.triu(1).cpu().numpy()
+    gone = np.zeros(len(clash), dtype=bool)
+    for at in clash.any(1).nonzero()[0]:  # only those that clash at all
         if not gone[at]:
-            gone[at + 1 :] |= clash[at, at + 1 :]
-    return ~gone
+            gone |= clash[at]
+    return torch.from_numpy(~gone)

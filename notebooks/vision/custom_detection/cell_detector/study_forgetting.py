@@ -3,10 +3,13 @@ marked.
 
     make study CHAPTERS=vision/custom_detection STUDY=forgetting
 
-What is not marked is taught as background, so the old classes are not only forgotten: they are
-untaught. Replay adds a quarter of the old photos, with all three classes marked. A seed draws
-who is old, new and test.
+What is not marked is taught as background, so the old classes may be forgotten or untaught. An
+arm that is taught nothing about them tells one from the other. Replay adds a quarter of the old
+photos, with all three classes marked, in as many steps. A seed draws who is old and new among
+`bccd`'s training and validation photos; its test is the test.
 """
+
+from dataclasses import replace
 
 import annotations
 import average_precision
@@ -17,10 +20,12 @@ from helpers.study import Arm, Metric, Outcome, Part, Study
 from . import loading, training
 
 OLD, NEW = ("RBC", "WBC"), ("Platelets",)
+NEW_AT = training.CLASSES.index(NEW[0])
 PLAIN = training.Settings()
 ARMS = {
     "two": Arm(train="two", loss=PLAIN),
     "third": Arm(train="third", start="two", loss=PLAIN),
+    "alone": Arm(train="third", start="two", loss=training.Settings(taught=(NEW_AT,))),
     "replay": Arm(train="replay", start="two", loss=PLAIN),
     "joint": Arm(train="joint", loss=PLAIN),
 }
@@ -32,17 +37,21 @@ def only(photos: list, names: tuple) -> list:
     for one in photos:
         kept = [at for at, label in enumerate(one.labels) if label in names]
         labels = [one.labels[at] for at in kept]
-        made.append(one.but(boxes=one.boxes[kept], labels=labels, shapes=[], crowd=None))
+        made.append(
+            one.but(boxes=one.boxes[kept], labels=labels, shapes=[], crowd=None, areas=None)
+        )
     return made
 
 
 def parts(seed: int, sizes: dict) -> dict[str, Part]:
     """Old photos with two classes marked, new ones with the third, both, and a test."""
-    every = annotations.read(data.fetch("bccd"))
-    order = np.random.default_rng(seed).permutation(len(every)).tolist()
-    ends = np.cumsum([sizes[name] for name in ("old", "new", "test")]).tolist()
+    every, draw = annotations.read(data.fetch("bccd")), np.random.default_rng(seed)
+    every = [every[at] for at in draw.permutation(len(every))]
+    known, test = ([one for one in every if (one.split == "test") == side] for side in (0, 1))
     old, new, test = (
-        [every[at] for at in order[a:b]] for a, b in zip([0, *ends], ends, strict=False)
+        known[: sizes["old"]],
+        known[sizes["old"] :][: sizes["new"]],
+        test[: sizes["test"]],
     )
     found = {"two": only(old, OLD), "third": only(new, NEW), "test": test, "joint": old + new}
     found["replay"] = found["third"] + old[: len(old) // 4]
@@ -51,8 +60,11 @@ def parts(seed: int, sizes: dict) -> dict[str, Part]:
 
 def fit(job):
     """The network trained on the arm's photos, from its start where it has one."""
-    settings = training.Settings(**{**vars(job.arm.loss), "epochs": job.sizes["epochs"]})
     start = None if isinstance(job.start, str) else job.start
+    epochs = job.sizes["epochs"]
+    if start is not None:  # the same number of steps for all that go on from two classes
+        epochs = round(epochs * job.sizes["new"] / len(job.train))
+    settings = replace(job.arm.loss, epochs=epochs)
     return training.train(loading.samples(job.train), settings, job.seed, start)
 
 
@@ -76,9 +88,10 @@ STUDY = Study(
     judge=judge,
     outcomes={
         "study_forgotten": Outcome("ap_old", "two", "third", ["start", "train"]),
+        "study_untaught": Outcome("ap_old", "alone", "third", ["loss.taught"]),
         "study_replayed": Outcome("ap_old", "replay", "third", ["train"]),
         "study_learnt": Outcome("ap_new", "third", "two", ["start", "train"]),
         "study_replay_costs": Outcome("ap_new", "third", "replay", ["train"]),
     },
-    over="draws of old, new and test photos",
+    over="draws of old and new photos",
 )

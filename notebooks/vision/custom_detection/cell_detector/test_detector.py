@@ -70,6 +70,17 @@ def test_scaling_moves_boxes_with_the_pixels_and_unknown_labels_go():
     assert made.scale == 0.5 and made.labels.tolist() == [0]
 
 
+def test_a_decompression_bomb_is_never_decoded(tmp_path, monkeypatch):
+    from PIL import Image
+
+    Image.new("1", (2000, 1000)).save(tmp_path / "a.png")
+    assert cd.pixels(tmp_path / "a.png").shape == (1000, 2000, 3)
+    monkeypatch.setattr("annotations.records.MOST_PIXELS", 1_000_000)
+    monkeypatch.setattr(Image.Image, "load", lambda *_: pytest.fail("it was decoded"))
+    with pytest.raises(ValueError, match="2000 × 1000"):
+        cd.pixels(tmp_path / "a.png")
+
+
 @pytest.mark.parametrize(
     ("flip", "turn"),
     [(False, 0), (True, 0), (False, 90), (True, 90), (False, 180), (True, 270)],
@@ -176,6 +187,30 @@ def test_the_race_s_ratio_is_above_one_where_ours_is_sooner():
     assert told["tiling_speedup"] == 4 and told["tiling_speedup_whole"] == 2
 
 
+def test_each_is_raced_with_its_own_quickest_batch(monkeypatch):
+    import time
+
+    from .bench_tiling import quickest
+
+    clock = [0.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: clock[0])
+
+    def slow(batch):
+        clock[0] += 1 + abs(batch - 4)
+
+    assert quickest(slow) == 4
+
+
+def test_batches_and_tiles_give_the_same_boxes():
+    torch.manual_seed(0)
+    net = cd.Detector(width=4).eval()
+    torch.nn.init.normal_(net.heat.weight, std=2.0)
+    photo = (torch.rand(3, 300, 400) * 255).byte()
+    one = training.Sample(photo, torch.zeros(0, 4), torch.zeros(0, dtype=torch.long))
+    alone, many = (tiling.tiled(net, one, 192, batch=size) for size in (1, 32))
+    torch.testing.assert_close(alone.boxes, many.boxes, atol=1e-3, rtol=0)
+
+
 def test_rows_are_equal_whatever_the_order():
     one = rows_of([[0, 0, 1, 1], [2, 2, 3, 3]], [0.5, 0.6], [0, 1])
     other = rows_of([[2, 2, 3, 3], [0, 0, 1, 1]], [0.6, 0.5], [1, 0])
@@ -189,3 +224,29 @@ def test_ours_finds_sahi_s_boxes():
     net, sample = cd.opened(WEIGHTS), mosaic(2)
     own = rows_of(*(one.numpy() for one in tiling.tiled(net, sample, TILE[0], floor=FLOOR)))
     np.testing.assert_allclose(own, rows_of(*zip(*peer(net, sample)(), strict=True)), atol=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["blurred", "squeezed"])
+def test_half_of_the_crops_are_worn_where_the_settings_say_so_and_none_else(kind):
+    photo = torch.rand(3, 32, 32, generator=torch.Generator().manual_seed(0))
+    for settings in (training.Settings(colour=0, **{kind: True}), training.Settings(colour=0)):
+        generator = torch.Generator().manual_seed(0)
+        made = [training.disturbed(photo, settings, generator) for _ in range(40)]
+        worn = sum(float((one - photo).abs().mean()) > 0.02 for one in made)
+        assert 10 < worn < 30 if getattr(settings, kind) else worn == 0
+
+
+def test_the_shipped_network_learns_from_the_training_split_alone(monkeypatch, tmp_path):
+    from . import train_detector
+
+    asked = []
+    monkeypatch.setattr(
+        train_detector, "splits", lambda: {"train": [1], "val": [2], "test": [3]}
+    )
+    monkeypatch.setattr(train_detector.loading, "samples", lambda own: own)
+    monkeypatch.setattr(
+        train_detector.training, "train", lambda own, *_, **__: asked.append(own)
+    )
+    with pytest.raises(AttributeError):  # what was trained here is nothing
+        train_detector.main(["--into", str(tmp_path)])
+    assert asked == [[1]]

@@ -3,10 +3,12 @@
 from pathlib import Path
 
 import pytest
+import torch
 from annotations import Photo
 from helpers import receipts
 from press.study import hold, record
 
+from . import network, training
 from . import study_forgetting as study
 
 BOXES = [[0, 0, 9, 9], [1, 1, 8, 8], [2, 2, 4, 4]]
@@ -15,7 +17,10 @@ BOXES = [[0, 0, 9, 9], [1, 1, 8, 8], [2, 2, 4, 4]]
 @pytest.fixture(scope="module")
 def seen():
     names = ["RBC", "WBC", "Platelets"]
-    every = [Photo(Path(f"p{at}.jpg"), (20, 20), BOXES, names) for at in range(12)]
+    every = [
+        Photo(Path(f"p{at}.jpg"), (20, 20), BOXES, names, split="test" if at > 8 else "train")
+        for at in range(12)
+    ]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(study.data, "fetch", lambda name: name)
         patch.setattr(study.annotations, "read", lambda name: every)
@@ -47,6 +52,40 @@ def test_all_are_judged_on_whole_labels_that_none_has_learnt_from(seen):
     assert seen["joint", 0].job.start == "new"
 
 
+def test_the_test_is_the_data_set_s_own_and_seeds_draw_the_others(seen):
+    for one in seen.values():
+        (test,) = one.tests.values()
+        assert {photo.split for photo in test} == {"test"}
+    assert labels(seen["two", 0].job.train).keys() != labels(seen["two", 1].job.train).keys()
+
+
+def test_replay_takes_as_many_steps_as_learning_without(monkeypatch, seen):
+    steps = {}
+    monkeypatch.setattr(study.loading, "samples", len)
+    monkeypatch.setattr(
+        study.training,
+        "train",
+        lambda photos, how, *_: steps.update({name: photos * how.epochs}),
+    )
+    sizes = {"old": 146, "new": 146, "epochs": 24}
+    for name, count in (("third", 146), ("alone", 146), ("replay", 182)):
+        job = seen[name, 0].job
+        study.fit(job._replace(train=[None] * count, sizes=sizes))
+    assert steps["third"] == steps["alone"] and abs(steps["replay"] / steps["third"] - 1) < 0.02
+
+
+def test_what_is_not_taught_gives_no_gradient():
+    torch.manual_seed(0)
+    photo = torch.randint(0, 255, (3, 150, 150), dtype=torch.uint8)
+    one = training.Sample(photo, torch.tensor([[50.0, 40.0, 90.0, 80.0]]), torch.tensor([2]))
+    for taught, still in (((2,), True), ((), False)):
+        net = network.Detector(width=4)
+        settings = training.Settings(taught=taught)
+        training.step(net, [one], settings, torch.Generator().manual_seed(0), 3)
+        assert bool((net.heat.weight.grad[:2] == 0).all()) == still
+        assert net.heat.weight.grad[2].any()
+
+
 def test_a_fit_goes_on_from_its_start(monkeypatch, seen):
     asked = []
     monkeypatch.setattr(study.loading, "samples", len)
@@ -58,7 +97,13 @@ def test_a_fit_goes_on_from_its_start(monkeypatch, seen):
 
 
 def test_what_is_recorded_points_the_right_way():
-    value = {"two": (0.6, 0.0), "third": (0.1, 0.3), "replay": (0.5, 0.25), "joint": (0.6, 0.3)}
+    value = {
+        "alone": (0.3, 0.3),
+        "two": (0.6, 0.0),
+        "third": (0.1, 0.3),
+        "replay": (0.5, 0.25),
+        "joint": (0.6, 0.3),
+    }
     found = {
         name: {seed: {"test": {"ap_old": old + seed / 100, "ap_new": new}} for seed in range(3)}
         for name, (old, new) in value.items()
@@ -67,6 +112,7 @@ def test_what_is_recorded_points_the_right_way():
     record(study.STUDY, receipt, found)
     told = {name: one["value"] for name, one in receipt.metrics.items()}
     assert told["study_forgotten"] == pytest.approx(0.5)
+    assert told["study_untaught"] == pytest.approx(0.2)
     assert told["study_replayed"] == pytest.approx(0.4)
     assert told["study_learnt"] == pytest.approx(0.3)
     assert told["study_replay_costs"] == pytest.approx(0.05)

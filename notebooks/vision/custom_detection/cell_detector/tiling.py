@@ -41,31 +41,13 @@ def merge(boxes, scores, labels, overlap: float = 0.5, by: str = "smaller") -> n
     """The boxes without those that overlap a better one of their class by at least
     `overlap`, best first; of equal scores the first in order x0, y0, x1, y1.
     """
-    order = torch.argsort(-scores, stable=True)
-    for column in (3, 2, 1, 0):
-        order = order[torch.argsort(boxes[order, column], stable=True)]
-    order = order[torch.argsort(-scores[order], stable=True)]
+    order = torch.arange(len(scores))
+    for column in (*boxes.T.flip(0), -scores):  # the last sorts first
+        order = order[torch.argsort(column[order], stable=True)]
     boxes, scores, labels = boxes[order], scores[order], labels[order]
-    clash = (shared(boxes, by) >= overlap) & (labels[:, None] == labels)
-    clash = clash.triu(1).numpy()
-    gone = torch.zeros(len(boxes), dtype=torch.bool).numpy()
-    for at in clash.any(1).nonzero()[0]:  # only those that overlap anything
-        if not gone[at]:
-            gone |= clash[at]
-    kept = torch.from_numpy(~gone)
+    clash = network.iou(boxes, boxes, by) >= overlap
+    kept = network.suppress(clash & (labels[:, None] == labels))
     return network.Found(boxes[kept], scores[kept], labels[kept])
-
-
-def shared(boxes, by: str) -> torch.Tensor:
-    """(N, N) intersection over the union, or over the smaller of two."""
-    if by == "union":
-        return network.iou(boxes, boxes)
-    if by != "smaller":
-        raise ValueError(f'by={by!r}: "union" and "smaller" are allowed')
-    corner = torch.maximum(boxes[:, None, :2], boxes[None, :, :2])
-    both = (torch.minimum(boxes[:, None, 2:], boxes[None, :, 2:]) - corner).clamp(min=0).prod(2)
-    area = (boxes[:, 2:] - boxes[:, :2]).clamp(min=0).prod(1)
-    return both / torch.minimum(area[:, None], area).clamp(min=1e-9)
 
 
 @torch.no_grad()

@@ -31,6 +31,7 @@ class Settings:
     colour: float = 0.15  # how far brightness and each colour may go, as a share
     blurred: bool = False  # half of the crops are blurred
     squeezed: bool = False  # half of them went through a hard JPEG
+    taught: tuple = ()  # the numbers of the classes of which something is taught; none: of all
 
 
 @dataclass
@@ -51,8 +52,8 @@ def sample(
     """A `Sample` of an (H, W, 3) array of bytes, its longer side brought to `side` (None: left
     as it is).
 
-    Labels that are no class are left out. Reduction is by areas, as Pillow's BOX: each pixel
-    counts.
+    Labels that are no class are left out. Reduction is Pillow's BOX: each pixel counts in the
+    new one that its middle falls into.
     """
     from PIL import Image
 
@@ -112,6 +113,9 @@ def step(net, samples, settings: Settings, generator, classes: int) -> float:
     wanted = network.targets(
         [one for _, one, _ in made], [one for *_, one in made], classes, heat.shape[2:]
     )
+    if settings.taught:
+        kept = list(settings.taught)
+        heat, wanted = heat[:, kept], (wanted[0][:, kept], *wanted[1:])
     loss = network.loss_of(heat, sides, wanted)
     loss.backward()
     return float(loss.detach())

@@ -3,7 +3,7 @@
 "use strict";
 rebuiltLive.start("cells", async (element, tools) => {
   const meta = JSON.parse(await tools.text(tools.model, "meta.json"));
-  const { side: SIDE, stride: STRIDE, classes, floor, shown, overlap } = meta;
+  const { side: SIDE, stride: STRIDE, classes, floor, shown, overlap, most } = meta;
 
   // The worker -------------------------------------------------------------------------------------------------------
 
@@ -62,7 +62,7 @@ rebuiltLive.start("cells", async (element, tools) => {
     return made;
   }
 
-  // Weights of one axis: by areas where it shrinks, else linear between the middles of the old pixels.
+  // Weights of one axis: a mean where it shrinks, else linear between the middles of the old pixels.
   function weights(from, to) {
     const ratio = from / to;
     return Array.from({ length: to }, (_, at) => {
@@ -71,12 +71,13 @@ rebuiltLive.start("cells", async (element, tools) => {
         const first = Math.min(Math.floor(middle), Math.max(from - 2, 0));
         return [[first, 1 - middle + first], [Math.min(first + 1, from - 1), middle - first]];
       }
-      const [start, end] = [at * ratio, (at + 1) * ratio];
+      const middle = (at + 0.5) * ratio; // Pillow's BOX: the mean of the pixels whose middles lie in the new one
       const found = [];
-      for (let one = Math.floor(start); one < Math.min(Math.ceil(end - 1e-9), from); one += 1) {
-        found.push([one, (Math.min(one + 1, end) - Math.max(one, start)) / ratio]);
+      for (let one = Math.max(Math.floor(middle - ratio / 2) - 1, 0); one < Math.min(middle + ratio / 2 + 1, from); one += 1) {
+        const off = (one + 0.5 - middle) / ratio;
+        if (off > -0.5 && off <= 0.5) found.push([one, 1]);
       }
-      return found;
+      return found.map(([one, share]) => [one, share / found.length]);
     });
   }
 
@@ -151,7 +152,7 @@ rebuiltLive.start("cells", async (element, tools) => {
     const pixels = new Float32Array(3 * wide * high).fill(0.8);
     for (let c = 0; c < 3; c += 1) {
       for (let y = 0; y < height; y += 1) {
-        for (let x = 0; x < width; x += 1) pixels[(c * high + y) * wide + x] = photo.data[3 * (y * width + x) + c];
+        for (let x = 0; x < width; x += 1) pixels[(c * high + y) * wide + x] = Math.round(255 * photo.data[3 * (y * width + x) + c]) / 255;
       }
     }
     return ask({ pixels, shape: [1, 3, high, wide] }, [pixels.buffer]);
@@ -181,19 +182,17 @@ rebuiltLive.start("cells", async (element, tools) => {
           if (!peak) continue;
           const reach = [0, 1, 2, 3].map((one) => sides[(one * high + y) * wide + x]);
           const [px, py] = [STRIDE * (x + 0.5), STRIDE * (y + 0.5)];
-          const limit = (value, most) => Math.min(Math.max(value, 0), most);
-          found.push({ label, score: 1 / (1 + Math.exp(-value)), box: [
-            limit(px - reach[0], photo.width), limit(py - reach[1], photo.height),
-            limit(px + reach[2], photo.width), limit(py + reach[3], photo.height)] });
+          found.push({ label, score: 1 / (1 + Math.exp(-value)), box: [px - reach[0], py - reach[1], px + reach[2], py + reach[3]] });
         }
       }
     }
     found.sort((a, b) => b.score - a.score);
     const kept = [];
-    for (const one of found.slice(0, 300)) {
+    for (const one of found.slice(0, most)) {
       if (!kept.some((other) => other.label === one.label && iou(other.box, one.box) > overlap)) kept.push(one);
     }
-    return kept;
+    const limits = [photo.width, photo.height, photo.width, photo.height]; // cut last, as the module does: overlaps are of whole boxes
+    return kept.map((one) => ({ ...one, box: one.box.map((value, at) => Math.min(Math.max(value, 0), limits[at])) }));
   }
 
   // The controls -----------------------------------------------------------------------------------------------------

@@ -98,6 +98,7 @@ def export(net, photos, words: str) -> LivePage:
     }
     meta |= {
         "overlap": OVERLAP,
+        "most": network.MOST,
         "samples": first,
         "check": [checked.shape[2], checked.shape[1]],
     }

@@ -40,13 +40,12 @@ def rotated(photos, folder, seed=0):
 
 def rescaled(photos, folder, seed=0, factor=0.5):
     """The boxes were drawn on a copy of another size."""
-    return [one.but(boxes=one.boxes * factor, stated=None) for one in photos]
+    return [one.moved(factor).but(stated=None) for one in photos]
 
 
 def shifted(photos, folder, seed=0, by=(30.0, 20.0)):
     """The photos were cropped after the boxes had been drawn: each is off by as much."""
-    move = np.array([*by, *by])
-    return [one.but(boxes=one.boxes + move) for one in photos]
+    return [one.moved(by=by) for one in photos]
 
 
 def relabelled(photos, folder, seed=0):
@@ -79,6 +78,7 @@ def small(photos, folder, seed=0, grid=3):
                 labels=labels,
                 shapes=[],
                 crowd=None,
+                areas=None,
                 stated=None,
             )
         )
@@ -93,12 +93,7 @@ def larger(photos, folder, seed=0, factor=2):
             size = tuple(factor * side for side in opened.size)
             grown = opened.convert("RGB").resize(size, Image.Resampling.BICUBIC)
         made.append(
-            one.but(
-                file=_saved(grown, folder, one),
-                size=size,
-                boxes=one.boxes * factor,
-                stated=None,
-            )
+            one.moved(factor).but(file=_saved(grown, folder, one), size=size, stated=None)
         )
     return made
 
@@ -141,26 +136,24 @@ def duplicated(photos, folder, seed=0, of=()):
                 .point(lambda value: min(255, value + 6))
             )
         file = _saved(shown, folder, one, quality=80)
-        boxes = np.clip(one.boxes - [4, 3, 4, 3], 0, None)
-        made.append(one.but(file=file, size=shown.size, boxes=boxes, stated=None))
+        moved = one.moved(by=(-4, -3))
+        boxes = np.clip(moved.boxes, 0, None)
+        made.append(moved.but(file=file, size=shown.size, boxes=boxes, stated=None))
     return made
 
 
-FAULTS = {
-    one.__name__: one
-    for one in (
-        rotated,
-        rescaled,
-        shifted,
-        relabelled,
-        small,
-        larger,
-        squeezed,
-        blurred,
-        profiled,
-        duplicated,
-    )
-}
+EACH = (rotated, rescaled, shifted, relabelled, small, larger, squeezed, blurred, profiled)
+FAULTS = {one.__name__: one for one in (*EACH, duplicated)}
+
+
+def planted(name: str, photos, folder, seed=0, more=None):
+    """Photos with the faults of a name such as "rotated_profiled", in their order; `more` is
+    for `duplicated`.
+    """
+    for each in name.split("_"):
+        extra = more or {} if each == "duplicated" else {}
+        photos = FAULTS[each](photos, Path(folder) / each, seed, **extra)
+    return photos
 
 
 def _changed(one, folder, change, **how):
@@ -169,10 +162,13 @@ def _changed(one, folder, change, **how):
 
 
 def _saved(shown, folder, one, quality=95, **how) -> Path:
-    """The path of a JPEG, written beside others of its fault."""
+    """The path of a JPEG, written beside others of its fault, with the tag and the profile of
+    the photo that it was made of.
+    """
     file = Path(folder) / f"{Path(one.file).stem}.jpg"
     file.parent.mkdir(parents=True, exist_ok=True)
-    with io.BytesIO() as made:
-        shown.save(made, "JPEG", quality=quality, **({"subsampling": 0} | how))
+    with Image.open(one.file) as before, io.BytesIO() as made:
+        kept = {"exif": before.getexif(), "icc_profile": before.info.get("icc_profile")}
+        shown.save(made, "JPEG", quality=quality, **({"subsampling": 0} | kept | how))
         file.write_bytes(made.getvalue())
     return file

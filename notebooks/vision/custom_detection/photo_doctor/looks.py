@@ -5,7 +5,9 @@ how it looks in little.
 import functools
 import io
 from dataclasses import dataclass
+from pathlib import Path
 
+import annotations
 import numpy as np
 from PIL import Image
 
@@ -17,13 +19,12 @@ SHARP = 256  # pixels of the longer side at which sharpness is read
 
 @dataclass(frozen=True, eq=False)
 class Look:
-    """tag: EXIF's orientation. wide: a colour profile other than sRGB's. quality: of a JPEG,
-    1 to 100, else 100. sharpness: how strongly neighbouring pixels differ, against the
-    photo's own contrast. blocks: how much larger steps are at every eighth pixel. thumb: 24
-    × 18 grey values, mean 0 and length 1.
+    """pixels: of the photo. tag: EXIF's orientation. wide: a colour profile other than sRGB's.
+    quality: of a JPEG, 1 to 100, else 100. sharpness: how strongly neighbouring pixels differ,
+    against the photo's own contrast. thumb: 24 × 18 grey values, mean 0 and length 1.
     """
 
-    size: tuple[int, int]
+    pixels: int
     tag: int
     wide: bool
     quality: float
@@ -31,10 +32,15 @@ class Look:
     thumb: np.ndarray
 
 
-@functools.lru_cache(maxsize=4096)
 def look(file) -> Look:
-    """The `Look` of a photo's file."""
-    with Image.open(file) as opened:
+    """The `Look` of a photo's file, remembered until the file is changed."""
+    state = Path(file).stat()
+    return _look(file, state.st_mtime_ns, state.st_size)
+
+
+@functools.lru_cache(maxsize=4096)
+def _look(file, *_) -> Look:
+    with annotations.opened(file) as opened:
         size, tag = opened.size, int(opened.getexif().get(274, 1))
         wide = not plain(opened.info.get("icc_profile"))
         quality = jpeg_quality(getattr(opened, "quantization", None))
@@ -44,7 +50,14 @@ def look(file) -> Look:
     thumb = np.asarray(grey.resize(THUMB, Image.Resampling.BOX), dtype=np.float64).ravel()
     thumb -= thumb.mean()
     thumb /= np.linalg.norm(thumb) or 1.0
-    return Look(size, tag, wide, quality, sharpness(np.asarray(even, dtype=np.float64)), thumb)
+    return Look(
+        size[0] * size[1],
+        tag,
+        wide,
+        quality,
+        sharpness(np.asarray(even, dtype=np.float64)),
+        thumb,
+    )
 
 
 def sharpness(grey: np.ndarray) -> float:

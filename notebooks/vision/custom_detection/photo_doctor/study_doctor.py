@@ -1,101 +1,93 @@
-"""The study: what each fault costs, and what the doctor's mends give back.
+"""The study: which planted faults the doctor names, alone and in twos, and how often it finds
+some where none is.
 
     make study CHAPTERS=vision/custom_detection STUDY=doctor
 
-A seed draws who is who: "old" photos, on which a network worked; "own" photos, new and perhaps
-faulty; and a test. Faults of labels lie in what is learnt, those of photos in what is judged. A
-healed arm is handed the faulty photos and the network that worked before, no word on what is
-wrong. Nothing of the test is learnt from, but for the near-duplicates, whose fault that is.
+A seed draws the old photos, on which a network worked, and cuts the others into sets of nine;
+each set is brought clean, with each fault, and with two. "seen": photos of `bccd`'s training
+and validation splits, on which the doctor's limits were set; "unseen": its test. Seeds draw the
+same photos again, so an interval counts the sets of one seed alone.
 """
 
-import atexit
-import shutil
 import tempfile
 from pathlib import Path
 
 import annotations
-import average_precision
 import cell_detector as cd
 import numpy as np
 from helpers import data
-from helpers.study import Arm, Metric, Outcome, Part, Study, student
+from helpers.study import Arm, Metric, Part, Study
 
 from . import doctor, faults
 
-PLAIN = cd.Settings()
-LABELS = (
-    "rescaled",
-    "shifted",
-    "relabelled",
-    "rescaled_relabelled",
-)  # faults of what is learnt
-PHOTOS = (
-    "rotated",
-    "profiled",
-    "small",
-    "larger",
-    "rotated_profiled",
-)  # faults of what is judged
-WORN = ("blurred", "squeezed")  # mended by learning from such photos, too
-KNOWN = {"small": {"small", "larger"}, "duplicated": {"duplicated"}}
-TESTS = ("test", *WORN)
-HEALED = {"healed": True}
-
-ARMS = {"old": Arm(train="old", loss=PLAIN), "clean": Arm(train="own", loss=PLAIN, test=TESTS)}
-ARMS["clean_healed"] = Arm(train="own", start="old", loss=PLAIN, setting=HEALED, test=("test",))
-for one in LABELS:
-    ARMS[one] = Arm(train=one, start="old", loss=PLAIN)
-    ARMS[f"{one}_healed"] = Arm(train=one, start="old", loss=PLAIN, setting=HEALED)
-for one in PHOTOS:
-    ARMS[one] = Arm(start="clean", test=(one,))
-    ARMS[f"{one}_healed"] = Arm(start="clean", test=(one,), setting=HEALED)
-for one in WORN:
-    ARMS[f"{one}_learnt"] = Arm(train="own", loss=cd.Settings(**{one: True}), test=TESTS)
-WHY = "that near-duplicates of the test are learnt from is the fault itself"
-ARMS["duplicated"] = Arm(train="duplicated", start="old", loss=PLAIN, shares=WHY)
-ARMS["duplicated_healed"] = Arm(
-    train="duplicated", start="old", loss=PLAIN, setting=HEALED, shares=WHY
-)
-
-OUTCOMES = {
-    f"study_gain_of_{one}": Outcome("ap", f"{one}_healed", one, ["setting.healed"])
-    for one in (*LABELS, *PHOTOS, "duplicated")
-}
-for one in WORN:
-    learnt = ("ap", f"{one}_learnt", "clean", [f"loss.{one}"])
-    OUTCOMES |= {
-        f"study_gain_of_{one}": Outcome(*learnt, part=one),
-        f"study_price_of_{one}": Outcome(*learnt, part="test"),
-    }
+PAIRS = ("rescaled_relabelled", "rotated_profiled", "rotated_shifted", "squeezed_relabelled")
+WIDER = {"larger"}  # what a wider view is besides, and rightly named
+VISITS = ("clean", *faults.FAULTS, *PAIRS)
 
 
-def planted(name: str, photos: list, folder: Path, seed: int) -> list:
-    """Photos with the faults of an arm's name, in their order."""
-    for each in name.split("_"):
-        photos = faults.FAULTS[each](photos, folder / name / each, seed)
-    return photos
+def splits(seed: int) -> tuple[list, list]:
+    """The photos of `bccd` in an order of the seed: (training and validation, test)."""
+    every, draw = annotations.read(data.fetch("bccd")), np.random.default_rng(seed)
+    every = [every[at] for at in draw.permutation(len(every))]
+    return tuple([one for one in every if (one.split == "test") == side] for side in (0, 1))
 
 
 def parts(seed: int, sizes: dict) -> dict[str, Part]:
-    """Old, own and test photos, drawn anew; what each fault makes of own or test photos."""
-    every = annotations.read(data.fetch("bccd"))
-    order = np.random.default_rng(seed).permutation(len(every)).tolist()
-    counts = [sizes[name] for name in ("old", "own", "test")]
-    ends = np.cumsum(counts).tolist()
-    old, own, test = (
-        [every[at] for at in order[end - n : end]] for n, end in zip(counts, ends, strict=True)
-    )
-    folder = Path(tempfile.mkdtemp(prefix=f"faults{seed}_"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    made = {"old": old, "own": own, "test": test}
-    made |= {name: planted(name, own, folder, seed) for name in LABELS}
-    made |= {name: planted(name, test, folder, seed) for name in (*PHOTOS, *WORN)}
-    made["duplicated"] = faults.duplicated(own, folder / "duplicated", seed, of=test)
-    found = {}
-    for name, photos in made.items():
-        of = test if name in (*PHOTOS, *WORN) else photos
-        found[name] = Part((photos, old, test), [one.file.stem for one in of])
+    """Old photos; sets of others that are seen, and of the test."""
+    known, test = splits(seed)
+    old, others, each = known[: sizes["old"]], known[sizes["old"] :], sizes["each"]
+    found = {"old": Part(old, [one.file.stem for one in old])}
+    for name, photos in (("seen", others), ("unseen", test)):
+        cuts = [photos[at : at + each] for at in range(0, each * sizes["sets"], each)]
+        sets = [one for one in cuts if len(one) == each]
+        found[name] = Part((sets, old), [photo.file.stem for one in sets for photo in one])
     return found
+
+
+def fit(job):
+    """The network that worked on the old photos."""
+    settings = cd.Settings(epochs=job.sizes["epochs"])
+    return cd.train(cd.samples(job.train), settings, job.seed)
+
+
+def wanted(visit: str) -> set:
+    """The faults of a visit."""
+    return set() if visit == "clean" else set(visit.split("_"))
+
+
+def judge(net, part: tuple, job) -> dict:
+    """The share of planted faults named; of clean sets that are called faulty, and of faulty
+    ones in which something else is named; and the first two by visit and set.
+    """
+    (sets, old), named = part, {}
+    with tempfile.TemporaryDirectory() as folder:
+        for visit in VISITS:
+            named[visit] = []
+            for at, photos in enumerate(sets):
+                into, more = Path(folder, visit, str(at)), {"of": old[: len(photos) // 3]}
+                if visit != "clean":
+                    photos = faults.planted(visit, photos, into, job.seed, more)
+                findings = doctor.heal(photos, cd.Loading(), old, ask(net), old)[2]
+                named[visit].append({one.fault for one in findings})
+    hits = {
+        visit: [len(told & wanted(visit)) / len(wanted(visit)) for told in every]
+        for visit, every in named.items()
+        if visit != "clean"
+    }
+    odd = {
+        visit: [
+            bool(told - wanted(visit) - (WIDER if "small" in visit else set()))
+            for told in every
+        ]
+        for visit, every in named.items()
+    }
+    return {
+        "found": float(np.mean([*hits.values()])),
+        "alarms": float(np.mean(odd["clean"])),
+        "others": float(np.mean([odd[visit] for visit in hits])),
+        "hits": {visit: float(np.mean(own)) for visit, own in hits.items()},
+        "sets": [len(one) for one in sets],
+    }
 
 
 def ask(net):
@@ -103,104 +95,42 @@ def ask(net):
     return lambda photos, loading: cd.answers(net, photos, loading)
 
 
-def fit(job) -> tuple:
-    """(a network trained anew on the arm's photos, what the doctor found in them and in
-    nothing else).
-    """
-    photos, old, test = job.train
-    loading, findings = cd.Loading(), []
-    if job.arm.setting.get("healed"):
-        photos, loading, findings, _ = doctor.heal(
-            photos, loading, old, ask(job.start[0]), against=test
-        )
-    settings = cd.Settings(**{**vars(job.arm.loss), "epochs": job.sizes["epochs"]})
-    return cd.train(cd.samples(photos, loading), settings, job.seed), findings
+def wilson(share: float, count: int, z: float = 1.96) -> tuple[float, float]:
+    """The 95 % interval of a share of so many independent trials (Wilson 1927)."""
+    middle = (share + z**2 / 2 / count) / (1 + z**2 / count)
+    half = z * np.sqrt(share * (1 - share) / count + (z / 2 / count) ** 2) / (1 + z**2 / count)
+    return float(max(0, middle - half)), float(min(1, middle + half))
 
 
-def judge(made: tuple, part: tuple, job) -> dict:
-    """AP and AP50; of the planted faults the share that the doctor named, and how many
-    others it named.
+def shares(receipt, found: dict) -> None:
+    """Record the shares of the unseen sets, over all faults and by fault, and of false alarms
+    on the seen ones beside them.
     """
-    (net, findings), (photos, old, _) = made, part
-    loading, healed = cd.Loading(), bool(job.arm.setting.get("healed"))
-    if healed and not job.arm.train:
-        photos, loading, findings, _ = doctor.heal(photos, loading, old)
-    scores = average_precision.evaluate(photos, cd.answers(net, photos, loading))
-    name = job.name.removesuffix("_healed")
-    wanted = set() if name == "clean" else KNOWN.get(name, set(name.split("_")))
-    told = {one.fault for one in findings} if healed else set()
-    found = len(told & wanted) / len(wanted) if wanted and healed else 0.0
-    return {
-        "ap": scores["AP"],
-        "ap50": scores["AP50"],
-        "found": found,
-        "alarms": float(len(told - wanted)),
+    told = {part: [one[part] for one in found["old"].values()] for part in ("seen", "unseen")}
+    rows = {metric: [one[metric] for one in told["unseen"]] for metric in ("found", "alarms")}
+    rows |= {
+        f"found_{visit}": [one["hits"][visit] for one in told["unseen"]] for visit in VISITS[1:]
     }
-
-
-def costs(receipt, found: dict) -> None:
-    """Record what each fault costs: the AP of the clean arm on the clean test less that of
-    the faulty, paired by seed; above zero it costs. And the shares over all healed arms:
-    planted faults found, others named, alarms on clean sets.
-    """
-    clean = {seed: one["test"]["ap"] for seed, one in found["clean"].items()}
-    for name in (*LABELS, *PHOTOS, "duplicated"):
-        (part,) = ARMS[name].test
-        lost = [clean[seed] - one[part]["ap"] for seed, one in found[name].items()]
-        put(receipt, f"study_cost_of_{name}", lost, "AP")
-    for name in WORN:
-        put(
-            receipt,
-            f"study_cost_of_{name}",
-            [clean[s] - one[name]["ap"] for s, one in found["clean"].items()],
-            "AP",
-        )
-    healed = {
-        name: runs
-        for name, runs in found.items()
-        if name.endswith("_healed") and name != "clean_healed"
-    }
-    for metric, unit in (("found", "share"), ("alarms", "findings")):
-        seeds = [
-            [next(iter(runs[seed].values()))[metric] for runs in healed.values()]
-            for seed in clean
-        ]
-        put(receipt, f"study_{metric}", [float(np.mean(one)) for one in seeds], unit)
-
-
-def put(receipt, name: str, values: list, unit: str) -> None:
-    """Record a mean over the seeds with its 95 % interval."""
-    mean, low, high = student(values)
-    receipt.record(
-        name,
-        mean,
-        unit,
-        low,
-        high,
-        len(values),
-        "mean over draws",
-        interval=low if low is None else "95 %",
-    )
+    rows["alarms_seen"] = [one["alarms"] for one in told["seen"]]
+    for name, values in rows.items():
+        share, count = float(np.mean(values)), len(told["unseen"][0]["sets"])
+        words = f"share, over {len(values)} draws of the same {count} sets' photos"
+        ends = wilson(share, count)
+        receipt.record(f"study_{name}", share, "share", *ends, count, words, interval="95 %")
 
 
 STUDY = Study(
     notebook="custom_detection",
     name="doctor",
-    arms=ARMS,
-    seeds=range(3),
-    sizes={"old": 87, "own": 205, "test": 72, "epochs": 24},
-    trial={"old": 4, "own": 6, "test": 9, "epochs": 1},
-    metrics={
-        "ap": Metric("AP"),
-        "ap50": Metric("AP"),
-        "found": Metric("share"),
-        "alarms": Metric("findings"),
-    },
+    arms={"old": Arm(train="old", loss=cd.Settings(), test=("seen", "unseen"))},
+    seeds=range(5),
+    sizes={"old": 87, "each": 9, "sets": 8, "epochs": 24},
+    trial={"old": 9, "sets": 1, "epochs": 1},
+    metrics={name: Metric("share") for name in ("found", "alarms", "others")},
     parts=parts,
     fit=fit,
     judge=judge,
-    outcomes=OUTCOMES,
-    extra=costs,
+    extra=shares,
     key="study_{arm}_{part}_{metric}",
-    over="draws of old, own and test photos",
+    over="draws of old photos and of sets",
 )

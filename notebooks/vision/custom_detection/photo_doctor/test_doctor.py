@@ -11,7 +11,7 @@ from PIL import Image
 
 import photo_doctor
 
-from . import doctor, looks, opinion, profiles
+from . import doctor, looks, opinion, profiles, study_doctor
 
 FAULTS = photo_doctor.FAULTS
 
@@ -163,9 +163,80 @@ def test_duplicates_are_taken_out(photos, tmp_path):
     assert {one.file.name for one in healed} <= {one.file.name for one in own}
 
 
+def test_a_set_of_twins_alone_is_healed_to_none(photos):
+    own, known = photos
+    healed, _, found, _ = doctor.heal(own, cd.Loading(), known, against=own)
+    assert healed == [] and [one.fault for one in found] == ["duplicated"]
+
+
 def test_nothing_to_compare_with_is_refused(photos):
     own, _ = photos
     with pytest.raises(ValueError, match="at least one"):
         doctor.examine(own, [])
     with pytest.raises(ValueError, match="one each"):
-        opinion.compare(own, [], photo_doctor.Finding)
+        opinion.compare(own, [], doctor.finding)
+
+
+def test_two_faults_of_a_file_both_stay_in_it(photos, tmp_path):
+    own, known = photos
+    for name in ("rotated_profiled", "profiled_rotated", "rotated_squeezed"):
+        made = photo_doctor.faults.planted(name, own, tmp_path / name)
+        assert {one.fault for one in doctor.examine(made, known)} >= set(name.split("_"))
+
+
+def test_a_file_that_was_changed_is_looked_at_again(photos, tmp_path):
+    own, _ = photos
+    Image.open(own[0].file).save(tmp_path / "a.jpg", quality=90)
+    before = looks.look(tmp_path / "a.jpg").quality
+    Image.open(own[0].file).save(tmp_path / "a.jpg", quality=20)
+    assert looks.look(tmp_path / "a.jpg").quality < before
+
+
+def test_boxes_that_are_not_finite_are_no_fault_of_scale_and_a_bad_file_is_refused(
+    photos, tmp_path
+):
+    own, known = photos
+    odd = [
+        one.but(boxes=np.where(np.arange(len(one.boxes))[:, None] == 1, np.nan, one.boxes))
+        for one in own
+    ]
+    assert doctor.examine(odd, known) == []
+    (tmp_path / "a.jpg").write_bytes(b"no photo")
+    with pytest.raises(ValueError, match="problems"):
+        doctor.examine([own[0].but(file=tmp_path / "a.jpg")], known)
+
+
+def test_outlines_are_mended_with_their_boxes(photos):
+    own, _ = photos
+    corners = [[np.array([[0.0, 0.0], [8.0, 6.0]])] for _ in own[0].boxes]
+    one, finding = own[0].but(shapes=corners), doctor.Finding("rescaled", 0.5, "", "", 2.0)
+    (mended,), _ = doctor.mend([one], cd.Loading(), finding)
+    assert mended.shapes[0][0].tolist() == [[0, 0], [16, 12]]
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "limit"),
+    [
+        ("blurred", "sharpness", doctor.SHARP),
+        ("squeezed", "quality", doctor.QUALITY),
+        ("larger", "pixels", 1 / doctor.MORE),
+    ],
+)
+def test_a_limit_lies_between_clean_and_planted_photos_of_the_training_split(
+    tmp_path, name, number, limit
+):
+    """As shares of the reference; where both are apart by a factor, the limit keeps its
+    distance from both.
+    """
+    every = [one for one in study_doctor.splits(3)[0] if one.split in ("train", "val")][:18]
+    own, known = every[:6], every[6:]
+
+    def median(side):
+        seen = [looks.look(one.file) for one in side]
+        found = np.median([getattr(one, number) for one in seen])
+        return 1 / found if number == "pixels" else found
+
+    clean, faulty = (
+        median(side) / median(known) for side in (own, FAULTS[name](own, tmp_path))
+    )
+    assert faulty * 1.3 < limit < clean / 1.3

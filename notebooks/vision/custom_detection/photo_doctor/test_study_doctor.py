@@ -1,10 +1,5 @@
-"""The study: healed arms are told nothing, tests are learnt from by nobody but the
-duplicates, signs are right.
-"""
+"""The study of what the doctor names: whom it sees, what counts as named, and its shares."""
 
-from types import SimpleNamespace
-
-import numpy as np
 import pytest
 from helpers import receipts
 from press.study import hold, record
@@ -12,126 +7,67 @@ from press.study import hold, record
 from . import study_doctor as study
 from .conftest import scene
 
-ARMS = study.ARMS
-
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory):
     folder = tmp_path_factory.mktemp("study")
-    every = [scene(folder, "s", at) for at in range(19)]
+    every = [
+        scene(folder, "s", at).but(split=("train", "val", "test")[at % 3]) for at in range(42)
+    ]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(study.data, "fetch", lambda name: name)
         patch.setattr(study.annotations, "read", lambda name: every)
         yield hold(study.STUDY)
 
 
-def files(photos):
-    return {one.file.stem for one in photos}
-
-
-def test_a_healed_arm_is_its_faulty_one_but_for_the_doctor():
-    for name in (*study.LABELS, *study.PHOTOS, "duplicated"):
-        one, other = ARMS[name], ARMS[f"{name}_healed"]
-        assert (one.train, one.test, one.start, one.loss) == (
-            other.train,
-            other.test,
-            other.start,
-            other.loss,
-        )
-        assert not one.setting and other.setting == {"healed": True}
-
-
-def test_what_learns_never_sees_its_test(seen):
-    for (name, seed), one in seen.items():
-        if one.job.train and not name.startswith("duplicated"):
-            for photos, _, test in one.tests.values():
-                assert not files(one.job.train[0]) & (files(photos) | files(test)), (name, seed)
-
-
-def test_old_own_and_test_are_apart_and_of_the_sizes_said(seen):
+def test_sets_are_apart_and_the_unseen_ones_are_the_test_s(seen):
     for seed in (0, 1):
-        own, old, test = seen["clean", seed].job.train
-        assert (len(own), len(old), len(test)) == (6, 4, 9)
-        assert (
-            not files(own) & files(old)
-            and not files(own) & files(test)
-            and not files(old) & files(test)
-        )
-    assert files(seen["clean", 0].job.train[0]) != files(seen["clean", 1].job.train[0])
+        old, sets = seen["old", seed].job.train, seen["old", seed].tests
+        for name, splits in (("seen", {"train", "val"}), ("unseen", {"test"})):
+            photos = [photo for one in sets[name][0] for photo in one]
+            assert {photo.split for photo in photos} == splits and len(photos) == 9
+            files = {photo.file for photo in photos}
+            assert len(files) == 9 and not files & {photo.file for photo in old}
 
 
-def test_faults_lie_where_they_are_named(seen):
-    own, _, test = seen["clean", 0].job.train
-    boxes = {name: seen[name, 0].job.train[0][0].boxes for name in study.LABELS}
-    np.testing.assert_allclose(boxes["rescaled"], own[0].boxes / 2)
-    np.testing.assert_allclose(
-        boxes["shifted"] - own[0].boxes, [[30, 20, 30, 20]] * len(own[0].boxes)
-    )
-    assert seen["relabelled", 0].job.train[0][0].labels != own[0].labels
-    np.testing.assert_allclose(boxes["rescaled_relabelled"], own[0].boxes / 2)
-    for name in ("rotated", "rotated_profiled", "profiled"):
-        (judged,) = (photos for photos, *_ in seen[name, 0].tests.values())
-        assert files(judged) == files(test) and judged[0].file != test[0].file
-    assert files(seen["duplicated", 0].job.train[0]) & files(test)
+def judged(monkeypatch, says, sets=2):
+    """What is scored where `says(visit)` is what the doctor names."""
+    visits = iter([visit for visit in study.VISITS for _ in range(sets)])
+
+    def heal(*_):
+        named = [study.doctor.Finding(one, 1, "", "") for one in says(next(visits))]
+        return None, None, named, None
+
+    monkeypatch.setattr(study.doctor, "heal", heal)
+    monkeypatch.setattr(study.faults, "planted", lambda visit, photos, *_: photos)
+    job = type("Job", (), {"seed": 0})
+    return study.judge("net", ([["a"]] * sets, ["b"]), job)
 
 
-def test_a_fit_heals_only_where_the_arm_says_so(monkeypatch, seen):
-    asked = []
-    monkeypatch.setattr(
-        study.doctor,
-        "heal",
-        lambda *given, **more: (
-            asked.append((given, more)) or (given[0], given[1], ["f"], set())
-        ),
-    )
-    monkeypatch.setattr(study.cd, "samples", lambda photos, loading: ("samples", len(photos)))
-    monkeypatch.setattr(
-        study.cd, "train", lambda samples, settings, seed: (samples, settings.epochs, seed)
-    )
-    job = seen["shifted", 1].job
-    assert study.fit(job) == ((("samples", 6), 1, 1), []) and not asked
-    job = seen["shifted_healed", 1].job
-    _, findings = study.fit(job._replace(start=("net", [])))
-    ((photos, loading, old, _), more) = asked[0]
-    assert (
-        findings == ["f"]
-        and photos == job.train[0]
-        and old == job.train[1]
-        and more["against"] == job.train[2]
-    )
+def test_who_names_all_has_a_share_of_one_and_who_is_silent_none(monkeypatch):
+    whole = judged(monkeypatch, study.wanted)
+    assert (whole["found"], whole["alarms"], whole["others"]) == (1, 0, 0)
+    silent = judged(monkeypatch, lambda visit: ())
+    assert (silent["found"], silent["alarms"], silent["others"]) == (0, 0, 0)
+    everywhere = judged(monkeypatch, lambda visit: study.faults.FAULTS)
+    assert (everywhere["found"], everywhere["alarms"], everywhere["others"]) == (1, 1, 1)
 
 
-def test_the_judge_counts_what_was_planted_and_what_was_not(monkeypatch, seen):
-    monkeypatch.setattr(
-        study.average_precision, "evaluate", lambda *_: {"AP": 0.4, "AP50": 0.7}
-    )
-    monkeypatch.setattr(study.cd, "answers", lambda *_: [])
-    job = seen["rescaled_relabelled_healed", 0].job
-    findings = [SimpleNamespace(fault=name) for name in ("relabelled", "blurred")]
-    told = study.judge((None, findings), ([], [], []), job)
-    assert told == {"ap": 0.4, "ap50": 0.7, "found": 0.5, "alarms": 1.0}
-    told = study.judge((None, findings), ([], [], []), seen["clean_healed", 0].job)
-    assert told["found"] == 0 and told["alarms"] == 2
+def test_half_of_two_faults_is_a_half_and_a_wider_view_is_larger_indeed(monkeypatch):
+    told = judged(monkeypatch, lambda visit: {visit.split("_")[0]} - {"clean"} | {"larger"})
+    assert told["hits"]["rescaled_relabelled"] == 0.5 and told["hits"]["shifted"] == 1
+    assert told["alarms"] == 1 and told["others"] == pytest.approx(1 - 2 / len(told["hits"]))
 
 
-def test_what_is_recorded_points_the_right_way():
-    found = {}
-    for name, arm in ARMS.items():
-        ap = 0.5 if name == "clean" else 0.45 if name.endswith("_healed") else 0.2
-        own = {"ap": ap, "ap50": ap, "found": float(name.endswith("_healed")), "alarms": 0.0}
-        found[name] = {
-            seed: {test: own | {"ap": ap + seed / 100} for test in arm.test}
-            for seed in range(3)
-        }
-    for seed in range(3):
-        found["clean"][seed]["blurred"] = found["clean"][seed]["blurred"] | {
-            "ap": 0.1 + seed / 100
-        }
+def test_an_interval_counts_the_sets_and_not_the_draws():
+    low, high = study.wilson(0, 8)
+    assert low == 0 and high == pytest.approx(0.324, abs=1e-3), "Wilson's for 0 of 8"
+    one = {"found": 1.0, "alarms": 0.25, "others": 0.0, "sets": [9] * 8}
+    one["hits"] = dict.fromkeys(study.VISITS[1:], 0.5)
+    found = {"old": {seed: {"seen": one | {"alarms": 0.0}, "unseen": one} for seed in range(5)}}
     receipt = receipts.start("custom_detection", "cpu")
     record(study.STUDY, receipt, found)
-    told = {name: one["value"] for name, one in receipt.metrics.items()}
-    assert told["study_cost_of_rotated"] == pytest.approx(0.3) == told["study_cost_of_shifted"]
-    assert told["study_gain_of_rotated"] == pytest.approx(0.25)
-    assert told["study_cost_of_blurred"] == pytest.approx(0.4)
-    assert told["study_gain_of_blurred"] == pytest.approx(0.1)
-    assert told["study_found"] == 1 and told["study_alarms"] == 0
+    told = receipt.metrics
+    assert told["study_found"]["value"] == 1 and told["study_found"]["low"] < 0.7
+    assert told["study_alarms"]["value"] == 0.25 and told["study_alarms_seen"]["value"] == 0
+    assert told["study_found_shifted"]["value"] == 0.5 and told["study_alarms"]["repeats"] == 8
