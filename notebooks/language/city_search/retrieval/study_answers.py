@@ -200,6 +200,7 @@ ARMS = {
     "trained": Arm(train="train", loss=RECIPE, setting={"vectors": True}, **WORDS),
     "hybrid": Arm(start="trained", setting={"words": True}, **WORDS),
 }
+POINTS = "percentage points"
 LEARNT = ["loss", "loss.batch", "loss.epochs", "loss.heat", "loss.rate", "train"]
 
 STUDY = Study(
@@ -219,9 +220,13 @@ STUDY = Study(
     fit=fit,
     judge=judge,
     outcomes={
-        "study_trained_over_untrained": Outcome("mrr", "trained", "untrained", LEARNT),
-        "study_hybrid_over_bm25": Outcome("mrr", "hybrid", "bm25", ["setting.words", "start"]),
-        "study_bm25_over_overlap": Outcome("mrr", "bm25", "overlap", ["start"]),
+        "study_trained_over_untrained": Outcome(
+            "mrr", "trained", "untrained", LEARNT, unit=POINTS
+        ),
+        "study_hybrid_over_bm25": Outcome(
+            "mrr", "hybrid", "bm25", ["setting.words", "start"], unit=POINTS
+        ),
+        "study_bm25_over_overlap": Outcome("mrr", "bm25", "overlap", ["start"], unit=POINTS),
     },
     interval=corrected,
     over="splits",
