@@ -81,7 +81,7 @@ def test_half_is_the_most_that_a_reader_of_stripped_text_can_reach():
 
 
 def test_what_takes_stripped_text_as_it_stands_reaches_the_half_and_no_control(held):
-    one = held["calculator", 0]
+    one = held["calculator", 1]
     made = study.begin("plain_reading", one.job)
     whole = study.parts(0, {**SIZES, "every": 1})["asked_stripped"].data
     assert study.judge(made, whole, one.job) == {"right": 0.5, "control": 0.0}
@@ -109,14 +109,14 @@ def test_arms_learn_equally_many_tokens_and_steps(held, monkeypatch):
     assert len(seen) == 10 and {row[1] for row in seen} == {
         Recipe(own["steps"], own["batch"], own["window"], own["rate"])
     }
-    assert {row[2] for row in seen} == {0, 1}
+    assert {row[2] for row in seen} == {1, 2}
 
 
 def test_arms_of_a_seed_begin_with_the_same_weights(held):
     first = [study.begin("new", held[name, 1].job) for name in ("kept", "stripped")]
     for a, b in zip(*(one.parameters() for one in first), strict=True):
         assert torch.equal(a, b)
-    other = study.begin("new", held["kept", 0].job)
+    other = study.begin("new", held["kept", 2].job)
     assert not torch.equal(other.embed.weight, first[0].embed.weight)
 
 
