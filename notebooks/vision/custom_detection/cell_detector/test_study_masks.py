@@ -97,7 +97,8 @@ def test_what_is_recorded_points_the_right_way():
     value = {"trained": 0.0, "box": 0.7, "ellipse": 0.8, "head": 0.9}
     found = {
         name: {
-            seed: {"test": {"ap": own, "ap_boxes": 0.5, "overlap": own}} for seed in study.STUDY.seeds
+            seed: {"test": {"ap": own, "ap_boxes": 0.5, "overlap": own}}
+            for seed in study.STUDY.seeds
         }
         for name, own in value.items()
     }
